@@ -13,16 +13,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import CONFIDENCE_LEVELS, Constraints, Question
-from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer, Level
 from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
+from tests.sizing.scores import best_score
 
 SLOW = settings(max_examples=12)
 
@@ -113,11 +113,7 @@ def numbers(value: Any) -> Iterator[float]:
 def of_question(question: Question, catalog: Catalog, **constraints: Any) -> float:
     """What the best is ranked by; infinite where there is none."""
     asked = replace(question, limit=1, constraints=replace(question.constraints, **constraints))
-    return next(iter(find_finalists(asked, catalog, NullRejections(catalog.accelerators)).scores), math.inf)
-
-
-# The largest batch follows the confidence asked: at another one a simulation may take one replica more of two.
-WHOLE_REPLICA = 1.0
+    return best_score(asked, catalog)
 
 
 def near_tie(workload: InferenceWorkload | TrainingWorkload) -> float:
@@ -172,8 +168,6 @@ def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
     )
     best = {level: of_question(question, catalog, confidence=level) for level in CONFIDENCE_LEVELS}
     slack = near_tie(question.workload)
-    if isinstance(asked, InferenceWorkload) and is_simulated(asked):
-        slack += WHOLE_REPLICA
     assert all(one <= other * (1 + slack) for one, other in zip(best.values(), list(best.values())[1:], strict=False))
     for ranked in answer.recommendations[:1]:
         assert ranked.estimate.assurance is not None

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.decisions.machines import UNNAMED_REGIONS
-from app.sizing.decisions.rejections import NullRejections
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import Environment
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Load, Redundancy
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered, services_of
+from tests.sizing.scores import best_score
 
 SLOW = settings(max_examples=15)
 LOADS = st.builds(
@@ -120,8 +120,7 @@ def test_more_redundancy_or_load_never_costs_less(
             in_flight=math.ceil(workload.in_flight * busier),
             redundancy=Redundancy(zones=zones, domain=domain) if not redundancy else Redundancy(**redundancy),
         )
-        question = Question(asked, Constraints(environments=where), limit=1)
-        return next(iter(find_finalists(question, catalog, NullRejections(catalog.accelerators)).scores), math.inf)
+        return best_score(Question(asked, Constraints(environments=where), limit=1), catalog)
 
     more = [usd(spare=spare, zones=zones, domain=domain) for spare in (0, 1, 2)]
     double = usd(double=True, zones=zones, domain=domain)

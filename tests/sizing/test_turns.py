@@ -24,6 +24,7 @@ from app.sizing.serving.prefixes import idle_sessions, prefix_bytes
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, z_score
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
+from tests.sizing.scores import best_score
 from tests.sizing.serving.given import planned
 from tests.sizing.small import ONE_MORE
 from tests.sizing.test_competition import CROWDED
@@ -80,8 +81,7 @@ SERVICES = st.builds(
 
 def usd(workload: InferenceWorkload, catalog: Catalog = CROWDED) -> float:
     """What the cheapest deployment is ranked by; infinite where there is none."""
-    scores = find_finalists(Question(workload, limit=1), catalog, NullRejections(catalog.accelerators)).scores
-    return scores[0] if scores else float("inf")
+    return best_score(Question(workload, limit=1), catalog)
 
 
 def digits(value: Any) -> Any:

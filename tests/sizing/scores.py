@@ -1,0 +1,30 @@
+"""The figure that the best option of a question is ranked by, for relations between questions."""
+
+from __future__ import annotations
+
+import math
+
+from app.sizing.decisions.ranking import objective_score
+from app.sizing.decisions.rejections import NullRejections
+from app.sizing.question import Question
+from app.sizing.recommend import find_finalists
+from app.sizing.serving.offload import plans_to_serve
+from app.sizing.serving.options import measures
+from app.sizing.serving.search import search_plans
+from app.sizing.serving.simulated import is_simulated
+from app.sizing.snapshot import Catalog
+from app.sizing.workload import InferenceWorkload
+
+
+def best_score(question: Question, catalog: Catalog) -> float:
+    """Score of the best option; infinite where there is none.
+
+    A simulated service is scored by the formulas that choose what is simulated: relations hold among them for every
+    option, while two questions may simulate different layouts.
+    """
+    unread, workload = NullRejections(catalog.accelerators), question.workload
+    if not isinstance(workload, InferenceWorkload) or not is_simulated(workload):
+        return next(iter(find_finalists(question, catalog, unread).scores), math.inf)
+    options = search_plans(question, workload, plans_to_serve(question, workload, catalog, unread), catalog, unread)
+    scores = objective_score(question.objective, measures(workload, options))
+    return float(scores.min()) if len(scores) else math.inf
