@@ -66,7 +66,7 @@ class Module:
                 for alias in node.names:
                     top = alias.name.partition(".")[0]
                     module.imported[alias.asname or top] = (alias.name if alias.asname else top, None)
-        for statement in tree.body:
+        for statement in _executed_statements(tree.body):
             names = list(_defined_names(statement))
             for each in names:
                 module.defined.setdefault(each, []).append(statement)
@@ -152,13 +152,14 @@ class CodeBase:
         return self._tokens[definition]
 
     def reached_from(self, roots: Iterable[str]) -> set[Definition]:
-        """Every definition that the root modules lead to."""
+        """Every definition that the roots lead to: modules (`app.main`), or definitions (`app.main:create_app`)."""
         found: set[Definition] = set()
         waiting: list[Definition] = []
         for root in roots:
-            module = self.find_module(root)
-            assert module is not None, root
-            waiting.extend((root, name) for name in module.defined)
+            name, _, chosen = root.partition(":")
+            module = self.find_module(name)
+            assert module is not None and (not chosen or chosen in module.defined), root
+            waiting.extend((name, each) for each in ([chosen] if chosen else module.defined))
         while waiting:
             definition = waiting.pop()
             if definition in found:
@@ -172,7 +173,7 @@ class CodeBase:
         return found
 
     def digest_from(self, roots: Iterable[str]) -> str:
-        """Digest of everything that the root modules reach."""
+        """Digest of everything that the roots reach."""
         return self.digest_of(self.reached_from(roots))
 
     def digest_of_modules(self, modules: Iterable[str]) -> str:
@@ -181,7 +182,7 @@ class CodeBase:
         return self.digest_of({(module.name, name) for module in known for name in module.defined})
 
     def digest_of(self, definitions: set[Definition]) -> str:
-        """Digest of a set of definitions, whatever their names and order."""
+        """Digest of a set of definitions, whatever their names and order; equal definitions count once."""
         members: dict[str, set[tuple[Definition, int]]] = {}
         for definition in definitions:
             if (node := self.class_node(definition)) is not None:
@@ -196,7 +197,7 @@ class CodeBase:
             digests = {
                 d: _hash_parts(_token_digest(token, digests, named) for token in self.tokens_of(d)) for d in definitions
             }
-        return _hash_parts(sorted(digests.values()))[:16]
+        return _hash_parts(sorted(set(digests.values())))[:16]
 
 
 def _token_digest(token: Token, digests: dict[Definition, str], members: dict[str, str]) -> str:
@@ -211,10 +212,19 @@ def _hash_parts(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+def _executed_statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module; of `if TYPE_CHECKING` only the part that runs."""
+    for statement in body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            yield from statement.orelse
+        else:
+            yield statement
+
+
 def _defined_names(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
-    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+    elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
         for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
             yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
 
@@ -395,7 +405,7 @@ class _Writer(ast.NodeVisitor):
 
     def _note_annotation(self, node: ast.expr | None) -> None:
         for name in ast.walk(node) if node is not None else ():
-            found = self.code.resolve_name(self.module, name.id) if isinstance(name, ast.Name) else None
+            found = self._resolve_expression(name) if isinstance(name, ast.Name | ast.Attribute) else None
             if isinstance(found, tuple):
                 self.annotated.add(found)
 
@@ -421,7 +431,7 @@ class _Writer(ast.NodeVisitor):
         if arguments and self.within is not None and arguments[0].arg in ("self", "cls"):
             yield arguments[0].arg, self.within
         for argument in arguments:
-            found = self._resolve_expression(argument.annotation) if isinstance(argument.annotation, ast.Name) else None
+            found = self._resolve_expression(argument.annotation) if argument.annotation is not None else None
             if isinstance(found, tuple):
                 yield argument.arg, found
 

@@ -19,8 +19,8 @@ from app.sizing.serving.simulation import Replica, Requests, kernel
 from app.sizing.serving.simulation.record import Counts, Seconds
 
 DEFAULT_CACHE_FOLDER = Path("~/.cache/headroom")
-# The engine is everything that these modules reach: the code that turns a request into an answer.
-ENGINE_ROOTS = ("app.api.answering",)
+# The engine is everything that these functions reach: the code that turns a request into an answer.
+ENGINE_ROOTS = ("app.api.answering:find_or_compute_answer", "app.api.answering:with_input_warnings")
 DATA_SUFFIXES = (".csv", ".json", ".toml")
 
 _engine_version: list[str] = []

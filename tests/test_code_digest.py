@@ -137,6 +137,19 @@ def test_definitions_may_move_to_another_file_and_place(tmp_path: Path) -> None:
     assert digest(tmp_path, main, physics=physics, hardware=hardware) == digest(tmp_path, MAIN, physics=PHYSICS)
 
 
+def test_files_may_merge(tmp_path: Path) -> None:
+    """Also where both have the same helper, and where one reads the other as a module or has types for the checker."""
+    typed = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    Name = str\nelse:\n    Name = object\n\n\n"
+    helper = "def half(value):\n    return value / 2\n\n\n"
+    area = f"{helper}def area(x):\n    return half(x)\n"
+    volume = f"{typed}{helper}def volume(x):\n    return half(half(x))\n"
+    apart = "from app import area, volume\n\n\ndef total(x):\n    return area.area(x) + volume.volume(x)\n"
+    together = "from app.sizes import area, volume\n\n\ndef total(x):\n    return area(x) + volume(x)\n"
+    sizes = f"{typed}{area}\n\n{volume.removeprefix(typed + helper)}"
+    assert digest(tmp_path, together, sizes=sizes) == digest(tmp_path, apart, area=area, volume=volume)
+    assert digest(tmp_path, together, sizes=sizes.replace("/ 2", "/ 3")) != digest(tmp_path, together, sizes=sizes)
+
+
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the service's own code."""
