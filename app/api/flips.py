@@ -181,7 +181,7 @@ def _describe_change(moved: str, then: TopOption, now: TopOption) -> str:
         return f"{lead}: no option meets the limits."
     if now.type == NO_OPTION:
         return f"{lead}: {then.name} meets the limits at {then.price}."
-    return f"{lead}: {then.name} ranks first ({then.price}) instead of {now.name} ({now.price} in this request)."
+    return f"{lead}: {then.name} ranks first at {then.price}. As requested, {now.name} ranks first at {now.price}."
 
 
 def _round_value(value: float) -> float:

@@ -19,7 +19,7 @@ FEW_BITS = ["int4-awq", "int4-gptq", "nvfp4", "mxfp4"]
 ACCURACY = "an accuracy check on your own tasks"
 RESTARTS = {
     True: "spare replicas and request retries, because replicas can be reclaimed at any time",
-    False: "a restart policy: checkpoints and spare days before the deadline",
+    False: "a restart policy with checkpoints, and spare days before the deadline",
 }
 
 

@@ -226,10 +226,18 @@ def _list_verification(answer: Document) -> Iterator[str]:
     check = answer.get("verification")
     if check is not None:
         cost = "" if check["usd"] is None else f" and costs about {_format_figure(check['usd'])} USD"
-        where = f"{check['accelerators']} x {check['accelerator']}"
+        where = _benchmarked_hardware(answer, check)
         yield f"{check['decides']} The benchmark below takes {check['minutes']:g} minutes on {where}{cost}."
     for change in answer["sensitivity"][:MAX_CHANGES]:
         yield f"{change['change'][:1].upper()}{change['change'][1:]}: {change['effect']}."
+
+
+def _benchmarked_hardware(answer: Document, check: Document) -> str:
+    """Accelerators of a benchmark by the rank that uses them: "24 accelerators of rank 2"."""
+    slug, options = check["accelerator"], answer["recommendations"]
+    ranks = [option["rank"] for option in options if option["deployment"].get("accelerator") == slug]
+    count = format_count(check["accelerators"], "accelerator")
+    return f"{count} of rank {ranks[0]}" if ranks else f"{count} ({slug})"
 
 
 def _command_html(answer: Document) -> str:

@@ -59,13 +59,17 @@ def explain_sharing(
 ) -> str:
     """Cost of the shared service compared with separate ones, and the class with the tightest limits."""
     tightest = min(by_class, key=lambda each: each.within_per_s).name
-    binds = f"A shared service must meet the limits of {tightest}, the first to be exceeded, under all traffic."
+    binds = (
+        f"With rising load, a shared service exceeds the limits of {tightest} first. It must meet them for all traffic."
+    )
     missing = [each.name for each in apart if each.usd_per_hour is None]
     if ours is None:
-        return f"{binds} Its price is unknown."
+        return f"{binds} The price of the shared service is unknown."
     if theirs is None:
         return f"{binds} No separate service for {' or '.join(missing)} meets the constraints."
     services = format_count(len(apart), "separate service")
     if ours <= theirs:
-        return f"{binds} It still costs only {format_usd(ours)}/h; {services} cost {format_usd(theirs)}/h."
-    return f"{binds} It costs {format_usd(ours)}/h; {services} cost {format_usd(theirs)}/h."
+        return (
+            f"{binds} The shared service still costs only {format_usd(ours)}/h; {services} cost {format_usd(theirs)}/h."
+        )
+    return f"{binds} The shared service costs {format_usd(ours)}/h; {services} cost {format_usd(theirs)}/h."

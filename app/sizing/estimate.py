@@ -67,7 +67,9 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
     question = replace(question, workload=workload, assumptions=question.assumptions.with_recording())
     found = judge_deployment(question, deployment, catalog)
     accelerator = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]]
-    ranked = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator),)
+    ranked = (
+        Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator, names=catalog.names_in(found.deployment)),
+    )
     return replace(
         found,
         summary=describe_deployment(question, ranked[0]),

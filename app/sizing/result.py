@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -23,7 +23,9 @@ from app.sizing.values.packing import Packing
 from app.sizing.values.pools import PoolSplit
 from app.sizing.values.runs import MaximumThatFits, ScalingCurve
 from app.sizing.values.ways import Alternative, Cheaper
-from app.sizing.words import format_count, format_distinct_numbers, format_duration
+from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration
+
+MONEY_UNITS = ("usd", "usd_per_hour")  # units of rejections that are shown as amounts of money
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +289,7 @@ class Ranked:
     estimate: Estimate
     accelerator: Accelerator
     runner_up: RunnerUp | None = None  # another engine that is almost as good
+    names: Mapping[str, str] = field(default_factory=dict)  # names of the accelerators and systems, by slug
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +366,8 @@ class Rejection:
             needed, available = format_distinct_numbers(self.needed, self.available)
             if self.unit == "days":
                 needed, available = format_duration(self.needed), format_duration(self.available)
+            if self.unit in MONEY_UNITS:
+                needed, available = format_distinct_amounts(self.needed, self.available)
             numbers = {"needed": needed, "available": available}
         return self.template.format(
             name=self.name,

@@ -41,6 +41,7 @@ from app.sizing.hardware.tables import (
     equivalence_keys,
     index_by_name,
 )
+from app.sizing.question import Deployment
 from app.sizing.surroundings import (
     SERVING,
     EvidenceIndex,
@@ -143,6 +144,13 @@ class Catalog:
     def socket_bytes_per_s(self) -> Column:
         """Memory bandwidth per socket of every system in bytes/s, in the order of their slugs; NaN where unknown."""
         return column([socket_bytes_per_s(s.cpu_model) for s in self.systems.values()])
+
+    def names_in(self, d: Deployment) -> dict[str, str]:
+        """Names of the accelerators and systems of a deployment and its pools, by slug."""
+        pools = () if d.pools is None else (d.pools.prefill, d.pools.decode)
+        slugs = {slug for part in (d, *pools) for slug in (part.accelerator, part.system) if slug is not None}
+        types = {a.slug: a.name for a in self.accelerators if a.slug in slugs}
+        return types | {slug: self.systems[slug].name for slug in slugs if slug in self.systems}
 
     def _list_machines(self, owned: Sequence[System]) -> tuple[Machines, Listings]:
         book = ListingBuilder(

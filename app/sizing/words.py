@@ -33,6 +33,12 @@ def format_distinct_numbers(first: float, second: float) -> tuple[str, str]:
     return format_number(first, MAX_DIGITS), format_number(second, MAX_DIGITS)
 
 
+def format_distinct_amounts(first: float, second: float) -> tuple[str, str]:
+    """Two amounts of money as text: whole from 100 up, else with cents; with more digits if they would look alike."""
+    shown, other = (f"{value:,.0f}" if value >= 100 else f"{value:,.2f}" for value in (first, second))
+    return (shown, other) if shown != other else format_distinct_numbers(first, second)
+
+
 def format_large_number(value: float) -> str:
     """A large number in millions, billions or trillions."""
     for size, name in LARGE_UNITS:

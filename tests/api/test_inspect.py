@@ -42,4 +42,4 @@ def test_inspection_shows_what_applies_to_each_kind(client: TestClient) -> None:
     assert picture["sample"]["described"] == "one picture of 512 x 512 pixels, 4 denoising steps"
     assert "by_context" not in picture
     assert "logits" not in inspected({"model": "bge-m3"})
-    assert inspected({"model": {"parameters_billion": 13}})["assumed"][0].startswith("only the size is known")
+    assert inspected({"model": {"parameters_billion": 13}})["assumed"][0].startswith("the request gives only the size")

@@ -73,7 +73,7 @@ def test_a_loss_that_holds_fewer_logits_needs_less_memory(client: TestClient) ->
 def test_what_memory_was_counted_by_is_said_in_a_sentence(client: TestClient) -> None:
     found = asked(client, framework="torchtitan", workload=FULL).json()
     (said,) = [r["text"] for r in found["explanation"] if r["code"] == "recipe"]
-    assert said.startswith("Memory follows the recipe of torchtitan")
+    assert said.startswith("Memory follows the recipe of TorchTitan")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_cheaper_options_are_shown_with_their_risk(client: TestClient) -> None:
 
 def test_the_same_traffic_is_priced_at_hosts_unless_it_must_stand_somewhere(client: TestClient) -> None:
     hosted = answered(client)["hosted_api"]
-    assert hosted["text"].split(":")[0] in ("Cheaper on own hardware", "Cheaper as an API")
+    assert hosted["text"].split(":")[0] in ("Cheaper self-hosted", "Cheaper as an API")
     months = [h["usd_per_month"] for h in hosted["hosts"]]
     assert months == sorted(months)
     assert "hosted_api" not in answered(client, constraints={"regions": ["eu-*"]})

@@ -19,7 +19,7 @@ from app.sizing.workload import InferenceWorkload
 def best_score(question: Question, catalog: Catalog) -> float:
     """Score of the best option; infinite where there is none.
 
-    A simulated service is scored by the formulas that choose what is simulated: relations hold among them for every
+    A simulated service is scored by the formulas that choose the simulated options: relations hold among them for every
     option, while two questions may simulate different layouts.
     """
     unread, workload = NullRejections(catalog.accelerators), question.workload

@@ -58,7 +58,7 @@ class PackingShown(ResponseModel):
             "models": [],
             "apart_usd_per_hour": 3.4,
             "cheaper": "together",
-            "why": "2 models share 1 card of nvidia-h100-sxm5-80gb for 2.50 USD per hour.",
+            "why": "2 models share 1 × NVIDIA H100 SXM5 80GB for 2.50 USD/h.",
         }
     )
 

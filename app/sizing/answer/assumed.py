@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from app.sizing.assumptions import Assumed
 from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.prices import FIRM, Commitment
+from app.sizing.model.architecture import ModelKind
 from app.sizing.question import Deployment, Question
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
@@ -19,7 +20,9 @@ def collect_assumptions(question: Question, deployment: Deployment | None = None
     """
     workload = question.workload
     shape = tuple(
-        Assumed("model_shape", text, "text", "the request gives only part of the model", "typical shapes")
+        Assumed(
+            "model_shape", text, "text", "description of the model or sample that the answer uses", "typical shapes"
+        )
         for text in workload.model.assumed
     )
     return (
@@ -45,10 +48,17 @@ def considered_choices(question: Question, deployment: Deployment | None) -> Ite
         return
     if fixed.weight_format is None:
         usual = sorted(default_weight_formats(workload.model, personal=workload.is_personal))
-        reason = "weight formats considered; by default 16 and 8 bits, and 4 bits for personal use"
+        reason = f"weight formats considered; by default {_usual_formats(workload)}"
         yield _assumed_names("weight_formats", limits.weight_formats, usual, reason)
     if fixed.kv_format is None and not workload.single_pass:
         yield _assumed_names("kv_formats", limits.kv_formats, ("bf16",), "KV cache formats considered")
+
+
+def _usual_formats(workload: InferenceWorkload) -> str:
+    """The weight formats that are considered unless the request names some."""
+    if workload.model.kind is not ModelKind.DECODER:
+        return "16 bits and the published format"
+    return "16 bits, 8 bits and the published format, and 4 bits for personal use"
 
 
 def _assumed_names(name: str, requested: Iterable[str], usual: Iterable[str], reason: str) -> Assumed:

@@ -13,7 +13,7 @@ from app.sizing.result import Assurance, Interval, Level, Reason
 from app.sizing.training.doubt import memory_scale
 from app.sizing.training.finalists import Finalists
 from app.sizing.units import HOURS_PER_DAY, SECONDS_PER_DAY
-from app.sizing.words import format_duration, format_number, format_quantity, percent
+from app.sizing.words import format_duration, format_number, format_quantity, join_words, percent
 from app.sizing.workload import TrainingWorkload
 
 NEGLIGIBLE_INTERRUPTIONS = 0.01  # fewer expected interruptions are shown as none
@@ -83,14 +83,16 @@ def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) 
     expected = format_number(days * each) if in_one_unit else format_duration(days)
     surely = format_quantity(sure * each, unit) if in_one_unit else format_duration(sure)
     interruptions = at(finalists.run.interruptions, row)
-    broken = "no interruptions"
+    included = []
+    if workload.experiment_overhead:
+        included.append(f"{percent(workload.experiment_overhead)} for extra experiments")
     if interruptions >= NEGLIGIBLE_INTERRUPTIONS:
-        broken = format_quantity(interruptions, "expected interruption")
+        included.append(format_quantity(interruptions, "expected interruption"))
+    also = f" This includes {join_words(included)}." if included else ""
     return Reason(
         "deadline",
-        f"The run is expected to take {expected} of {format_quantity(limit * each, unit)} ({surely} at "
-        f"{percent(asked)} "
-        f"confidence), including {percent(workload.experiment_overhead)} for extra experiments and {broken}.",
+        f"The run is expected to take {expected} of the {format_quantity(limit * each, unit)} allowed ({surely} at "
+        f"{percent(asked)} confidence).{also}",
         "days",
         days,
         "days",

@@ -135,8 +135,8 @@ def low_end_misses_load(answer: FeasibleAnswer) -> Notice | None:
         return None
     return Notice(
         "low_end_misses_load",
-        f"{SLOW_CASE} this carries {format_number(carried)} of {format_number(workload.peak_per_s)} requests/s at "
-        f"peak. {REMEDY}",
+        f"{SLOW_CASE} the deployment serves {format_number(carried)} of the {format_number(workload.peak_per_s)} "
+        f"requests/s at peak. {REMEDY}",
     )
 
 
@@ -206,11 +206,12 @@ def memory_nearly_full(answer: FeasibleAnswer) -> Notice | None:
     share = needed_bytes / memory.usable_bytes
     if not answer.question.assumptions.memory_nearly_full < share <= 1:
         return None
+    one_pass = answer.serving_workload is not None and answer.serving_workload.single_pass
+    more = "A larger batch, a larger input" if one_pass else "A longer sequence"
     return Notice(
         "memory_nearly_full",
         f"Memory is {percent(share)} full ({needed_bytes / GIB:.1f} of {memory.usable_bytes / GIB:.1f} GiB usable). "
-        "A longer "
-        "sequence or fragmentation can cause an out-of-memory error.",
+        f"{more} or fragmentation can cause an out-of-memory error.",
     )
 
 

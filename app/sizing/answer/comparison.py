@@ -16,6 +16,9 @@ from app.sizing.words import format_count, format_number, percent
 # Differences that rounding hides: whole percents for money, two digits for time.
 ROUNDS_TO_0_PERCENT = 0.005
 ROUNDS_TO_ONE = 0.05
+KNOWN_SOFTWARE = "use whichever you know"  # how to choose between near ties of software
+# How much worse an option of a near tie is; other objectives say "worse".
+WORSE_WORDS = {Objective.COST: "more expensive", Objective.LATENCY: "slower"}
 # What options of a near tie have in common, by objective: for one option and for several.
 NEAR_TIE_WORDS = {
     Objective.COST: ("costs about the same", "cost about the same"),
@@ -27,10 +30,13 @@ NEAR_TIE_WORDS = {
 
 
 def limiting_resource(bottleneck: str | None, a: Accelerator) -> str:
-    """Amount of the limiting resource that one accelerator has: "80 GiB of memory"; empty for the host."""
+    """Amount of the limiting resource that one accelerator has: "80 GiB of memory"; empty for the host.
+
+    The amount comes before " of ".
+    """
     if bottleneck == "compute":
         rate = max(a.flops_per_s.get("bf16", 0.0), a.flops_per_s.get("fp16", 0.0))
-        return f"{format_number(rate / TERA)} TFLOP/s at 16 bits"
+        return f"{format_number(rate / TERA)} TFLOP/s of 16-bit compute"
     if bottleneck == "memory_capacity":
         return f"{format_number((a.memory_bytes or 0) / GIB)} GiB of memory"
     if bottleneck == "interconnect":
@@ -73,12 +79,14 @@ def find_near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: floa
     Parameters:
         share: largest difference that counts as a near tie, from 0 to 1.
     """
-    first, near = ranked[0], []
+    first, near, choice = ranked[0], [], KNOWN_SOFTWARE
     if first.runner_up is not None:
         near.append(describe_runner_up(first.runner_up))
     if len(ranked) > 1 and (objective is Objective.COST or relative_cost(ranked[1], first) <= 1 + share):
-        near.append((ranked[1].accelerator.name, first.score / ranked[1].score - 1))
-    return near_tie_reason([(name, worse) for name, worse in near if worse <= share], objective)
+        worse = first.score / ranked[1].score - 1
+        near.append((ranked[1].accelerator.name, worse))
+        choice = "choose by availability" if worse <= share else choice
+    return near_tie_reason([(name, worse) for name, worse in near if worse <= share], objective, choice)
 
 
 def relative_cost(other: Ranked, first: Ranked) -> float:
@@ -92,13 +100,16 @@ def describe_runner_up(runner_up: RunnerUp) -> tuple[str, float]:
     return f"{product_name(runner_up.engine)}{stored}", runner_up.worse
 
 
-def near_tie_reason(near: list[tuple[str, float]], objective: Objective) -> tuple[Reason, ...]:
-    """The near tie as a reason: each option of `near` with how much worse it is."""
+def near_tie_reason(
+    near: list[tuple[str, float]], objective: Objective, choice: str = KNOWN_SOFTWARE
+) -> tuple[Reason, ...]:
+    """The near tie as a reason: each option of `near` with how much worse it is, and how to choose."""
     if not near:
         return ()
-    named = " and ".join(f"{n} ({percent(worse)} worse)" if worse >= ROUNDS_TO_0_PERCENT else n for n, worse in near)
+    less = WORSE_WORDS.get(objective, "worse")
+    named = " and ".join(f"{n} ({percent(worse)} {less})" if worse >= ROUNDS_TO_0_PERCENT else n for n, worse in near)
     one, several = NEAR_TIE_WORDS[objective]
-    text = f"{named} {one if len(near) == 1 else several}; use whichever you know."
+    text = f"{named} {one if len(near) == 1 else several}; {choice}."
     return (Reason("near_tie", text, "difference", min(worse for _, worse in near), "1"),)
 
 
@@ -136,7 +147,8 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     others = best.estimate.deployment.total_accelerators or 0
     numbers = format_count(count, "accelerator")
     each, other_each = (" each" if n > 1 else "" for n in (count, others))
-    resource = f"It uses {numbers} with {has}{each}; the best option uses {others:,} with {other}{other_each}"
+    amount = other.partition(" of ")[0]  # the resource is named once
+    resource = f"It uses {numbers} with {has}{each}; the best option uses {others:,} with {amount}{other_each}"
     if SOCKET in (mine.accelerator.kind, best.accelerator.kind):  # an instance may be part of a socket
         resource = f"It uses {describe_machines(mine)}; the best option uses {describe_machines(best)}"
     elif has == other:
@@ -152,7 +164,9 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
 def describe_machines(ranked: Ranked) -> str:
     """Number and name of the machines: "7 × c8i.xlarge"."""
     d = ranked.estimate.deployment
-    return f"{d.nodes or 1:,} × {d.instance_type or d.system or ranked.accelerator.name}"
+    return (
+        f"{d.nodes or 1:,} × {d.instance_type or ranked.names.get(d.system or '', d.system) or ranked.accelerator.name}"
+    )
 
 
 def ratio_or_none(a: float | None, b: float | None) -> float | None:

@@ -8,9 +8,15 @@ from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance, Ranked
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.values.latencies import Percentiles
-from app.sizing.words import format_distinct_numbers, format_duration, format_number, percent
+from app.sizing.words import format_distinct_numbers, format_duration, format_large_number, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
+# Text of the maximum, by the quantity that a request maximizes.
+MAXIMUM_TEXTS = {
+    "parameters": "the largest model that fits",
+    "sequence_length": "the longest sequences that fit",
+    "micro_batch": "the largest micro-batch that fits",
+}
 SMALLEST_SHOWN_PROBABILITY = 0.005  # probabilities closer to 0 or 1 are not shown as a number
 
 
@@ -20,15 +26,24 @@ def describe_deployment(question: Question, ranked: Ranked) -> str:
     if estimate.memory is None:
         return f"{describe_workload(workload)}. {estimate.explanation[0].text}"
     layout = "" if estimate.deployment.pools is not None else f": {describe_layout(ranked)}"
-    taken = f"{describe_workload(workload)} on {describe_hardware(ranked)}{layout}"
+    taken = f"{describe_workload(workload)}{describe_maximum(estimate)} on {describe_hardware(ranked)}{layout}"
     if not estimate.fits or estimate.performance is None:
+        priced = "" if estimate.cost is None else f" {describe_cost(estimate)}."
         reasons = {reason.code: reason.text for reason in estimate.explanation}
-        return f"{taken}. {reasons.get('out_of_memory', estimate.explanation[0].text)} {describe_cost(estimate)}."
+        return f"{taken}. {reasons.get('out_of_memory', estimate.explanation[0].text)}{priced}"
     if isinstance(workload, TrainingWorkload):
         done = describe_run(workload, estimate.performance)
     else:
         done = describe_service(workload, estimate.performance)
     return f"{taken}. It fits {done}.{describe_probability(estimate)} {describe_cost(estimate)}."
+
+
+def describe_maximum(estimate: Estimate) -> str:
+    """Largest value that fits, as part of a sentence; empty if the request did not ask for one."""
+    if estimate.maximum is None:
+        return ""
+    value = f"{format_large_number(estimate.maximum.value)} {estimate.maximum.unit}"
+    return f", with {MAXIMUM_TEXTS[estimate.maximum.quantity]} ({value}),"
 
 
 def describe_cost(estimate: Estimate) -> str:

@@ -1,4 +1,4 @@
-"""Build or buy: the price of the same traffic from a hosted API, compared with own hardware."""
+"""Build or buy: the price of the same traffic from a hosted API, compared with self-hosting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.sizing.values.hosted import HostedApi, HostedCost
 from app.sizing.words import format_number
 from app.sizing.workload import InferenceWorkload, Load
 
-HOST_CAVEAT = "Check the host's speed, rate limits and data location."
+HOST_CAVEAT = "Check the API provider's speed, rate limits and data location."
 
 
 def compare_hosted_api(question: Question, catalog: Catalog, estimate: Estimate | None) -> HostedApi | None:
@@ -43,7 +43,7 @@ def tokens_served_per_s(workload: InferenceWorkload, own: Estimate | None) -> fl
 
 
 def _break_even_per_s(workload: InferenceWorkload, own: Estimate | None, host: HostedCost) -> float | None:
-    """Break-even rate in requests/s on average; None if the own hardware cannot serve that rate."""
+    """Break-even rate in requests/s on average; None if the deployment cannot serve that rate."""
     if workload.load is not Load.OPEN or own is None or own.cost is None or own.cost.usd_per_hour is None:
         return None
     assert own.performance is not None
@@ -54,7 +54,7 @@ def _break_even_per_s(workload: InferenceWorkload, own: Estimate | None, host: H
 def _compare_prices(
     workload: InferenceWorkload, own: Estimate | None, host: HostedCost, pays_from: float | None
 ) -> str:
-    """Price of the cheapest host and of own hardware, and which of the two costs less."""
+    """Price of the cheapest host and of self-hosting, and which of the two costs less."""
     name, per = provider_name(host.price.provider), "" if host.usd_total is not None else " per month"
     theirs = host.usd_total if host.usd_total is not None else host.usd_per_month
     cost = None if own is None else own.cost
@@ -63,18 +63,19 @@ def _compare_prices(
         return f"API price at {name}: {format_usd(host.usd_per_million_tokens)} per million tokens of this traffic."
     if ours is None:
         return f"API price at {name}: {format_usd(theirs)}{per}."
+    fixed = "" if cost is None or cost.usd_per_day is None else " without autoscaling"
     if theirs >= ours:
         below = ""
         if pays_from is not None:
             below = f" Break-even: below an average of {format_number(pays_from)} requests/s, the API costs less."
         return (
-            f"Cheaper on own hardware: {format_usd(ours)}{per}. The cheapest API is {name} at "
+            f"Cheaper self-hosted{fixed}: {format_usd(ours)}{per}. The cheapest API is {name} at "
             f"{format_usd(theirs)}{per}.{below}"
         )
-    later = "" if workload.load is not Load.OPEN else " Own hardware costs more even at full utilization."
+    later = "" if workload.load is not Load.OPEN else " Self-hosting costs more even at full utilization."
     if pays_from is not None:
-        later = f" Break-even: above an average of {format_number(pays_from)} requests/s, own hardware costs less."
-    return f"Cheaper as an API: {name} at {format_usd(theirs)}{per} (own hardware: {format_usd(ours)}).{later}"
+        later = f" Break-even: above an average of {format_number(pays_from)} requests/s, self-hosting costs less."
+    return f"Cheaper as an API: {name} at {format_usd(theirs)}{per} (self-hosted{fixed}: {format_usd(ours)}).{later}"
 
 
 def _usd_per_month(usd_per_hour: float | None) -> float | None:

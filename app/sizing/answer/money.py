@@ -78,8 +78,9 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
         f"{terms.observed}{_describe_discount(summary.price.discount)}."
     )
     if summary.purchase_usd is not None:
+        hourly = format_usd(summary.usd_per_hour)
         text = (
-            f"Purchase of {machines} for {summary.purchase_usd:,.0f} USD. This is {summary.usd_per_hour:,.2f} USD/h "
+            f"Purchase of {machines} for {format_usd(summary.purchase_usd)}. This is {hourly}/h "
             f"over the horizon, including power, floor space and maintenance; resale value is not counted. {backing}"
         )
         if terms.kind is PriceKind.ESTIMATE:
@@ -90,8 +91,8 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
     else:
         region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
         text = (
-            f"{machines} ({deployment.instance_type}) from {provider_name(deployment.provider or '')}{region}, "
-            f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD/h. {backing}"
+            f"{machines} of type {deployment.instance_type} from {provider_name(deployment.provider or '')}{region}, "
+            f"{summary.price.pricing_model.replace('_', ' ')}: {format_usd(summary.usd_per_hour)}/h. {backing}"
         )
         if summary.price.upfront_usd is not None:
             text += f" This includes an upfront payment of {format_usd(summary.price.upfront_usd)} per machine."

@@ -28,7 +28,7 @@ JudgedPasses = PlanEvaluations[Memory, BatchSpeed, OperatingPoint]
 class PassAnswerWriter:
     """Writes a row of a table of single-forward work into an estimate."""
 
-    latencies = (("e2e", "End-to-end latency"),)
+    latencies = (("e2e", "end-to-end latency"),)
 
     def engine_settings(self, workload: InferenceWorkload, judged: JudgedPasses, row: int) -> Mapping[str, Any]:
         """No engine settings in addition to those of every serving mode."""

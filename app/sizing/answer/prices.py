@@ -18,17 +18,17 @@ USUAL_QUANTITY_ASSUMPTIONS: Mapping[PriceKind, str] = MappingProxyType(
 
 def price_not_firm(ranked: Sequence[Ranked]) -> Notice | None:
     """Warn about recommendations whose price is not a firm offer."""
-    named = [
-        f"{r.accelerator.name} ({PRICE_KIND_TEXTS[r.estimate.cost.price.terms.kind]})"
-        for r in ranked
-        if r.estimate.cost is not None
-        and r.estimate.cost.price is not None
-        and r.estimate.cost.price.terms.kind not in FIRM
-    ]
-    if not named:
+    by_kind: dict[PriceKind, list[str]] = {}
+    for r in ranked:
+        price = None if r.estimate.cost is None else r.estimate.cost.price
+        if price is not None and price.terms.kind not in FIRM:
+            by_kind.setdefault(price.terms.kind, []).append(r.accelerator.name)
+    if not by_kind:
         return None
-    are = "This price is not a firm offer" if len(named) == 1 else "These prices are not firm offers"
-    return Notice("price_not_firm", f"{are}: {join_words(named)}. Ask for a quote before deciding.")
+    several = sum(len(names) for names in by_kind.values()) > 1
+    are = "These prices are not firm offers" if several else "This price is not a firm offer"
+    named = "; ".join(f"{join_words(names)} ({PRICE_KIND_TEXTS[kind]})" for kind, names in by_kind.items())
+    return Notice("price_not_firm", f"{are}: {named}. Ask for a quote before deciding.")
 
 
 def recommendation_price(context: AnswerContext) -> Price | None:
@@ -66,6 +66,6 @@ def quantity_warning(context: AnswerContext) -> Notice | None:
         return None
     return Notice(
         "beyond_usual_quantity",
-        f"{d.total_accelerators:,} accelerators at {PRICE_KIND_TEXTS[terms.kind]}: such sellers rarely have more than "
-        f"{usual:,.0f} at once. Confirm availability and price.",
+        f"This option uses {d.total_accelerators:,} accelerators. Sellers with this type of price "
+        f"({PRICE_KIND_TEXTS[terms.kind]}) rarely have more than {usual:,.0f} at once. Confirm availability and price.",
     )

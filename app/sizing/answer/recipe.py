@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, RecipeSettings, word_at
 from app.sizing.hardware.recipes.record import LOSSES
 from app.sizing.hardware.recipes.said import SETTABLE_FIELDS, WHOLE
+from app.sizing.product_names import product_name
 from app.sizing.result import Reason
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.plans import TrainingPlans
@@ -40,5 +41,12 @@ def recipe_reason(recipe: RecipeSettings | None) -> tuple[Reason, ...]:
     if recipe is None or recipe.loss is None:
         return ()
     loss = LOSSES[recipe.loss]
-    text = f"Memory follows the recipe of {recipe.name}: {recipe.kernels} kernels; {loss.description}."
+    title = _recipe_title(recipe.name or "")
+    text = f"Memory follows the recipe of {title}: {recipe.kernels} kernels; {loss.description}."
     return (Reason("recipe", text, "loss_bytes_per_logit", loss.bytes_per_logit, "B"),)
+
+
+def _recipe_title(name: str) -> str:
+    """Name of a recipe as a sentence shows it: "TorchTitan 0.3", "Megatron-LM core 0.19"."""
+    framework, _, version = name.partition(" ")
+    return f"{product_name(framework)} {version}".rstrip()

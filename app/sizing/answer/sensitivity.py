@@ -17,6 +17,7 @@ from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.decisions.placement import replicas_needed
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
+from app.sizing.product_names import format_name, product_name
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import SimulatedReplicas, select_finalists, with_expected_performance
@@ -250,7 +251,11 @@ def describe_cheaper_option(
     if best.accelerator[0] == again.accelerator[row]:
         replicas = format_count(one(best.fleet.replicas + best.fleet.spare_replicas), "replica")
         size = one(best.plans.accelerators_per_replica)
-        what = f"{format_count(count, 'accelerator')} of the same type, run as {replicas} with {size:,.0f} each"
+        engine, stored = catalog.engines[int(best.plans.engine[0])], catalog.formats[int(best.plans.weight_format[0])]
+        what = (
+            f"{format_count(count, 'accelerator')} of the same type, run as {replicas} with {size:,.0f} each "
+            f"({product_name(engine)}, {format_name(stored)})"
+        )
     return f"; best option then: {what}, at {format_usd(plan_cost_usd(workload, best, 0))}{cost_period(workload)}"
 
 

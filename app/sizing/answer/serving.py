@@ -55,12 +55,13 @@ from app.sizing.workload import InferenceWorkload, Load
 BOTTLENECKS = {
     "compute": "compute",
     "memory_bandwidth": "memory bandwidth",
-    "memory_capacity": "memory capacity, because the KV cache has no room for more sequences",
+    "memory_capacity": "memory capacity, because the KV cache has no room for more sequences at full load",
     "interconnect": "interconnect between accelerators",
     "latency": "fixed latency per step",
     "host": "host CPU, for request preparation, kernel launches and scheduling",
 }
 WEIGHTS_ON_HOST = "the host, which reads and multiplies the weights in its own memory"
+SMALLEST_SHOWN_SHARE = 0.01  # smaller shares are shown as "less than 1 %"
 # The writer of answers for each serving mode.
 ANSWER_WRITERS: Mapping[str, TokenAnswerWriter | PassAnswerWriter] = {
     AUTOREGRESSIVE.phase: TokenAnswerWriter(),
@@ -176,10 +177,10 @@ def limit_reasons(workload: InferenceWorkload, judged: PlanEvaluations[Any, Any,
         bound = getattr(slo, f"{name}_s")
         value = at(getattr(judged.operation, f"{name}_p{shown}_s"), row)
         if bound is not None and math.isfinite(value):
-            text = (
-                f"{label} at p{shown} is {value * 1e3:,.0f} ms, {percent(value / bound)} of the "
-                f"{bound * 1e3:,.0f} ms limit at p{slo.percentile:g}."
+            limit = (
+                f"{bound * 1e3:,.0f} ms" if slo.percentile == shown else f"{bound * 1e3:,.0f} ms at p{slo.percentile:g}"
             )
+            text = f"p{shown} {label} is {value * 1e3:,.0f} ms (limit {limit})."
             reasons.append(Reason(f"{name}_ms", text, f"{name}_ms", value * 1e3, "ms"))
     return reasons
 
@@ -203,10 +204,11 @@ def load_reasons(
         yield Reason("overloaded", text, "requests_at_once", most, unit)
     elif workload.load is Load.OPEN:
         used = at(judged.operation.utilization, row)
+        share = percent(used) if used >= SMALLEST_SHOWN_SHARE else f"less than {percent(SMALLEST_SHOWN_SHARE)}"
         busy = "the replica is" if d.replicas == 1 else f"the {replicas} are"
         spare = f"; {d.spare_replicas:,} spare" if d.spare_replicas else ""
         text = (
-            f"At peak {busy} {percent(used)} busy{spare}. The plan keeps utilization at or below "
+            f"At peak {busy} {share} busy{spare}. The plan keeps utilization at or below "
             f"{percent(workload.target_utilization)} with {confidence * 100:g} % confidence."
         )
         yield Reason("utilization", text, "utilization_at_peak", used, "1")
@@ -247,8 +249,7 @@ def fleet_reasons(
         stay = "stays" if idle == 1 else "stay"
         text = (
             f"{idle:,} of the {format_count(d.total_accelerators or 0, 'accelerator')} you pay for {stay} idle, "
-            "because "
-            f"{name} comes in machines of {at(judged.plans.accelerators_per_node, row):g}."
+            f"because each machine has {at(judged.plans.accelerators_per_node, row):g} × {name}."
         )
         reasons.append(Reason("idle_accelerators", text, "idle_accelerators", float(idle), "accelerators"))
     return reasons

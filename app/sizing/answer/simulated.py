@@ -195,8 +195,7 @@ def knee_reasons(workload: InferenceWorkload, curve: Curve, load: float) -> Iter
     )
     text = (
         f"Waiting times start to climb above {where} per replica (planned: {format_number(load)}). Beyond that, p95 "
-        "TTFT "
-        "grows faster than throughput."
+        "TTFT grows faster than throughput."
     )
     yield Reason("knee", text, "knee", knee, unit)
 

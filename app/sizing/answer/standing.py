@@ -160,10 +160,12 @@ def no_redundancy(context: AnswerContext) -> Notice | None:
     placement = replica_placement(workload, context.estimate.deployment)
     if workload.load not in (Load.OPEN, Load.CLOSED) or placement is None or placement.hosts > 1:
         return None
-    failure = "if this replica fails, the service is down"
+    stops = "the service is down" if workload.requests is None else "the run stops"
+    failure = f"if this replica fails, {stops}"
     if placement.placed_replicas > 1:
-        failure = f"all {placement.placed_replicas} replicas run on one machine, and if it fails, the service is down"
-    text = f"No redundancy: {failure}. Set redundancy to n+1 to price a service that survives a failure."
+        replicas = "both replicas" if placement.placed_replicas == 2 else f"all {placement.placed_replicas} replicas"
+        failure = f"{replicas} run on one machine, and if it fails, {stops}"
+    text = f"No redundancy: {failure}. Set redundancy to n+1 to price a deployment that survives a failure."
     return Notice("no_redundancy", text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from app.sizing.answer.money import describe_price
 from app.sizing.hardware.parts import SOCKET, Accelerator, PricingModel
@@ -83,27 +83,34 @@ def describe_hardware(ranked: Ranked) -> str:
     """Count, name and seller of the hardware: "8 × NVIDIA H100 from Lambda (us-east-1, on demand)"."""
     d, name = ranked.estimate.deployment, ranked.accelerator.name
     if d.pools is not None:
-        return describe_pools(d.pools, d.engine)
+        return describe_pools(d.pools, d.engine, ranked.names)
     if ranked.accelerator.kind == SOCKET and d.instance_type is not None:  # a small instance is part of a socket
-        return f"{d.nodes or 0:,} × {d.instance_type} ({name}) {describe_seller(d)}"
-    return f"{d.total_accelerators or 0:,} × {name} {describe_seller(d)}"
+        return f"{d.nodes or 0:,} × {d.instance_type} ({name}) {describe_seller(d, ranked.names)}"
+    return f"{d.total_accelerators or 0:,} × {name} {describe_seller(d, ranked.names)}"
 
 
-def describe_seller(d: Deployment) -> str:
-    """Seller, region and pricing model: "from Lambda (us-east-1, on demand)", "(purchase, system big-8)"."""
+def describe_seller(d: Deployment, names: Mapping[str, str]) -> str:
+    """Seller, region and pricing model: "from Lambda (us-east-1, on demand)", "(purchase, Acme Server 8x Big)".
+
+    Parameters:
+        names: names of systems by slug; a slug that is not listed stays as it is.
+    """
     if d.pricing_model is PricingModel.OWNED:
-        return f"(purchase, system {d.system})"
+        return f"(purchase, {names.get(d.system or '', f'system {d.system}')})"
     pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "no listed price"
     terms = pricing if d.region in (None, "unspecified") else f"{d.region}, {pricing}"
     return f"from {provider_name(d.provider)} ({terms})" if d.provider else f"({terms})"
 
 
-def describe_pools(pools: Pools, engine: str | None) -> str:
-    """Both pools of a service that separates prefill from decode."""
+def describe_pools(pools: Pools, engine: str | None, names: Mapping[str, str]) -> str:
+    """Both pools of a service that separates prefill from decode.
+
+    Parameters:
+        names: names of accelerators by slug; a slug that is not listed stays as it is.
+    """
     prefill, decode = (
         f"{format_count(pool.replicas or 0, f'{name} replica')} ({pool.accelerators_per_replica} × "
-        f"{pool.accelerator} each, "
-        f"{format_name(pool.weight_format or '')})"
+        f"{names.get(pool.accelerator, pool.accelerator)} each, {format_name(pool.weight_format or '')})"
         for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
     )
     return f"two pools with {product_name(engine or '')}: {prefill} and {decode}"

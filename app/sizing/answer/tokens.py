@@ -50,7 +50,7 @@ def replica_utilization(judged: PlanEvaluations[Any, Any, Any], row: int) -> flo
 class TokenAnswerWriter:
     """Writes a row of a table of token streams into an estimate."""
 
-    latencies = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "End-to-end latency"))
+    latencies = (("ttft", "TTFT"), ("tpot", "TPOT"), ("e2e", "end-to-end latency"))
 
     def engine_settings(self, workload: InferenceWorkload, judged: JudgedStreams, row: int) -> Mapping[str, Any]:
         """Engine settings that a deployment echoes in addition to those of every serving mode.

@@ -117,9 +117,7 @@ def interconnect_text(plans: TrainingPlans, run: Run, row: int) -> str:
     """Links that a layout assumes, as text with their rates."""
     m = plans.node
     link = LINKS[int(m.link[row])]
-    inside = {Link.SCALE_UP: "scale-up links", Link.PCIE: "PCIe", Link.NONE: "no link (one accelerator per machine)"}[
-        link
-    ]
+    inside = {Link.SCALE_UP: "scale-up links", Link.PCIE: "PCIe", Link.NONE: "one accelerator per machine"}[link]
     words = (
         inside
         if link is Link.NONE
@@ -200,7 +198,8 @@ def training_reasons(
     yield from batch_reason(workload, run, row)
     others = "; ".join(map(alternative_text, finalists.comparisons.alternatives[row]))
     if others:
-        yield Reason("alternatives", f"Alternatives on as many accelerators: {others}.", "step_time_s", step_s, "s")
+        text = f"Alternatives on the same number of accelerators: {others}."
+        yield Reason("alternatives", text, "step_time_s", step_s, "s")
     part, words = STEP_PART_BY_BOTTLENECK[bottleneck]
     share = at(getattr(run.step, f"{part}_s"), row) / step_s
     yield Reason(
@@ -233,7 +232,7 @@ def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Rea
 def alternative_text(other: Alternative) -> str:
     """A neighboring layout as text, and its disadvantage: slower, or out of memory."""
     share = percent(abs(other.slowdown))
-    speed = "as fast" if share == percent(0.0) else f"{share} {'slower' if other.slowdown >= 0 else 'faster'}"
+    speed = "equally fast" if share == percent(0.0) else f"{share} {'slower' if other.slowdown >= 0 else 'faster'}"
     return (
         f"{other.description} ({speed if other.fits else f'does not fit: {other.total_bytes / GIB:,.0f} GiB needed'})"
     )

@@ -49,7 +49,7 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
         choices.append(f"{join_words(moved)} offloaded to {host:,.0f} GiB of host memory{unknown}")
     if workload.method is Method.QLORA:
         choices.append("4-bit base weights")
-    how = f", with {join_words(choices)}" if choices else ", without sharding or recomputation"
+    how = f", with {join_words(choices)}" if choices else ", without ZeRO sharding or activation checkpointing"
     when = PEAK_MOMENT_TEXTS[int(run.memory.moment[row])]
     return Reason(
         "memory",

@@ -110,28 +110,30 @@ def decision_text(
     value, unit, where = speed
     saving, paid = saving_over_first(chosen, first), first.cost_of_level(first.at_confidence) or 0.0
     read = f" (computed as {counts})" if counts else ""
-    reached = f"If the benchmark shows at least {format_number(value)} {unit}{where}{read}"
+    rate = f"{format_number(value)} {unit}{where}{read}"
+    confidence = f"{percent(first.at_confidence.confidence)} confidence"
     other, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
     if saving <= NEGLIGIBLE_SAVING_SHARE * paid:
         text = (
-            f"The benchmark checks the predicted {format_number(value)} {unit}{where}{read}. If it confirms this "
-            "rate, the "
-            f"recommendation stays {hardware_text(first)} ({percent(first.at_confidence.confidence)} confidence)."
+            f"The benchmark checks the predicted {rate}. If it confirms this rate, the recommendation stays "
+            f"{hardware_text(first)} ({confidence})."
         )
     elif chosen is first:
         enough = chosen.at_prediction.total_accelerators or 0
         text = (
-            f"{reached}, {format_count(enough, 'accelerator')} {'is' if enough == 1 else 'are'} enough instead of "
-            f"{chosen.at_confidence.total_accelerators:,}. This saves {saving_text(saving, chosen)}."
+            f"If the benchmark shows at least {rate}, {format_count(enough, 'accelerator')} "
+            f"{'is' if enough == 1 else 'are'} enough instead of {chosen.at_confidence.total_accelerators:,}. "
+            f"This saves {saving_text(saving, chosen)}."
         )
     else:
         text = (
-            f"{reached}, choose {hardware_text(chosen, chosen.at_prediction)} instead of {hardware_text(first)}. "
-            "This saves "
-            f"{saving_text(saving, chosen)}."
+            f"If the benchmark of {chosen.accelerator_name} shows at least {rate}, choose "
+            f"{hardware_text(chosen, chosen.at_prediction)} instead of {hardware_text(first)}. "
+            f"This saves {saving_text(saving, chosen)} compared with the first option at {confidence}."
         )
     least = break_even_speed(value, chosen, other)
-    if least is None or other is None:
+    unchanged = chosen is not first and saving <= NEGLIGIBLE_SAVING_SHARE * paid
+    if least is None or other is None or unchanged:
         return text
     return f"{text} Below {format_number(least)} {unit}, {hardware_text(other)} {outcome}."
 
@@ -163,6 +165,8 @@ def benchmark_speed(estimate: Estimate) -> tuple[float, str, str] | None:
     if p is None or value is None:
         return None
     unit = p.interval.quantity.removesuffix("_per_s").replace("_", " ") + "/s"
+    if p.samples_per_s is not None and p.total_tokens_per_s is not None:  # a text that one pass reads is a request
+        unit = "requests/s"
     if p.days is not None and p.requests_per_s_capacity is None:  # training has no replicas
         return value, unit, ""
     sure = estimate.assurance

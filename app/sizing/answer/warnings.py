@@ -120,10 +120,13 @@ def inference_hardware_for_training(best: TopAnswer) -> Notice | None:
         or best.training_workload.method is not Method.FULL
     ):
         return None
-    name = best.accelerator.name
+    name, several = best.accelerator.name, (best.estimate.deployment.total_accelerators or 0) > 1
+    risk = (
+        "Slow links between accelerators can limit the run." if several else "Test a few steps before you rely on it."
+    )
     return Notice(
         "inference_hardware_for_training",
-        f"{name} is built for inference. A training run on it depends on slow links and has no headroom.",
+        f"{name} is not built for training. {risk}",
     )
 
 

@@ -79,7 +79,7 @@ class DecisionsAssumptions:
         low=0.1,
         high=1.5,
         unit="1",
-        reason="power of host, network and fans over accelerator power",
+        reason="power of host, network and fans as a share of accelerator power",
         source="median of 25 eight-way servers",
         as_of="2026-11",
     )
@@ -106,7 +106,7 @@ class DecisionsAssumptions:
         low=0.2,
         high=1.0,
         unit="1",
-        reason="mean power draw over rated power",
+        reason="mean power draw as a share of rated power",
         source="assumed",
         as_of="2026-11",
     )
@@ -115,7 +115,7 @@ class DecisionsAssumptions:
         low=0,
         high=0.3,
         unit="1/year",
-        reason="yearly maintenance cost over purchase price",
+        reason="yearly maintenance cost as a share of the purchase price",
         source="assumed: usual contracts",
         as_of="2026-11",
     )

@@ -215,7 +215,7 @@ class WorkloadAssumptions:
         low=1,
         high=1000,
         unit="1",
-        reason="longest training sequence over the model's context",
+        reason="longest training sequence as a multiple of the model's context",
         source="assumed",
         as_of="2026-11",
     )
@@ -233,7 +233,7 @@ class WorkloadAssumptions:
         low=0,
         high=1,
         unit="1",
-        reason="exponent of the global batch over the parameter count",
+        reason="exponent by which the global batch grows with the parameter count",
         source="Llama 3 405B: 16 million tokens (arXiv:2407.21783)",
         as_of="2024-07",
     )

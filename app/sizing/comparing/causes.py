@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from app.sizing.answer.money import format_usd
 from app.sizing.comparing.faster import explain_speed
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.question import Deployment
@@ -115,7 +116,7 @@ def _cost_causes(mine: Outcome, baseline: Outcome, a: CostFactors, b: CostFactor
         (
             "price",
             a.price / b.price,
-            f"an accelerator costs {format_number(a.price)} USD/h instead of {format_number(b.price)} USD/h",
+            f"an accelerator costs {format_usd(a.price)}/h instead of {format_usd(b.price)}/h",
         ),
         ("speed", b.speed / a.speed, _speed_text(mine, baseline, a, b, unit)),
         (

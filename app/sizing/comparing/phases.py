@@ -21,6 +21,7 @@ PRIORITY_BY_BOTTLENECK = {
     "storage": "storage throughput",
 }
 MIN_SHARE_SHOWN = 0.05
+PHASE_LABELS = {"training": "Training", "fine_tuning": "Fine-tuning", "inference": "Inference"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,11 @@ class OtherHardware:
     text: str  # explanation
 
 
+def phase_label(name: str) -> str:
+    """Name of a phase at the start of a sentence."""
+    return PHASE_LABELS.get(name, name)
+
+
 def hardware_priority(o: Outcome) -> Priority | None:
     """Hardware priority of one phase; None where it is infeasible."""
     e = o.estimate
@@ -53,7 +59,7 @@ def hardware_priority(o: Outcome) -> Priority | None:
     shares = memory_shares(e.memory)
     filled = join_words([f"{percent(share)} {name}" for name, share in shares.items() if share >= MIN_SHARE_SHOWN])
     by = PRIORITY_BY_BOTTLENECK.get(e.bottleneck, e.bottleneck)
-    return Priority(o.name, by, shares, f"{o.name} is limited by {by}. Its memory holds {filled}.")
+    return Priority(o.name, by, shares, f"{phase_label(o.name)} is limited by {by}. Its memory holds {filled}.")
 
 
 def memory_shares(m: DeviceMemory) -> Mapping[str, float]:
@@ -90,8 +96,8 @@ def _evaluate_on_hardware(mine: Outcome, other: Outcome, catalog: Catalog) -> Ot
     if found.usd is None or not mine.usd:
         rejected = () if found.answer is None else found.answer.rejected
         why = rejected[0].text if rejected else f"not feasible on {name}."
-        return OtherHardware(mine.name, other.name, slug, None, None, f"{mine.name}: {why}")
+        return OtherHardware(mine.name, other.name, slug, None, None, f"{phase_label(mine.name)}: {why}")
     times = found.usd / mine.usd
     dearer = f"{percent(times - 1)} more" if times >= 1 else f"{percent(1 - times)} less"
-    text = f"{mine.name} costs {dearer} on {name}, the choice for {other.name}."
+    text = f"{phase_label(mine.name)} costs {dearer} on {name}, the choice for {phase_label(other.name).lower()}."
     return OtherHardware(mine.name, other.name, slug, found.usd, times, text)

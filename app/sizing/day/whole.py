@@ -186,20 +186,16 @@ def assess_scale_out(service: Service, load: Column, autoscaler: Autoscaler, run
     each = max(service.capacity_per_s * service.target_utilization, LEAST_PER_S)
     minutes, warm = float(autoscaler.start_s) / SECONDS_PER_MINUTE, running.max_warm_replicas
     rise = (
-        f"The load rises by at most {format_number(steepest)} requests/s per minute, the load of "
-        f"{format_number(steepest / each)} "
-        "replicas."
+        f"The load rises by at most {format_number(steepest)} requests/s per minute, which "
+        f"{format_number(steepest / each)} replicas can serve."
     )
+    meanwhile = f"while a new replica starts ({format_number(minutes)} minutes)"
     if warm == 0:
-        why = (
-            f"{rise} The running replicas meet the limits during the {format_number(minutes)} minutes that a start "
-            "takes."
-        )
+        why = f"{rise} The running replicas meet the limits {meanwhile}."
     else:
         why = (
-            f"{rise} The load outgrows the running replicas during the {format_number(minutes)} minutes that a start "
-            "takes. "
-            f"Therefore up to {format_count(warm, 'replica')} start ahead of the load."
+            f"{rise} The load outgrows the running replicas {meanwhile}. "
+            f"Therefore, up to {format_count(warm, 'replica')} start ahead of the load."
         )
     fed = float(autoscaler.supply_per_s) * SECONDS_PER_MINUTE
     if steepest / each > fed:

@@ -61,8 +61,8 @@ def _with_commitments(usual: tuple[PricingModel, ...], constraints: Constraints)
 
 TOO_OLD = "The newest price of {name} is {needed} old; the limit is {available}."
 RENT_TOO_OLD = (
-    "The newest rent of {name} is {needed} older than the newest price in the catalog; the limit is {available}. "
-    "Set `max_price_age_days` to allow older prices."
+    "The newest rental price of {name} is {needed} older than the newest price in the catalog; the limit is "
+    "{available}. Set `max_price_age_days` to allow older prices."
 )
 
 
@@ -150,10 +150,10 @@ def _reject_other_pricing(listings: Listings, rows: Codes, rejections: Rejection
         of = rows[types == accelerator]
         ways, kinds = {PRICING[p] for p in listings.pricing[of]}, {KINDS[k] for k in listings.kind[of]}
         text = f"{{name}} is available only {join_words(sorted({PRICING_IN_WORDS[w] for w in ways}), 'or')}"
-        addition = f"{', '.join(sorted(ways))} to `pricing_models`"
+        addition = f"{join_words([f'`{way}`' for way in sorted(ways)])} to `pricing_models`"
         if not firm:
             text += ", at a price that no seller has published or quoted"
-            addition += f" and {', '.join(sorted(kinds))} to `price_kinds`"
+            addition += f", and {join_words([f'`{kind}`' for kind in sorted(kinds)])} to `price_kinds`"
         reached = FilterStage.OFFERS if firm else FilterStage.UNSOLD
         rejections.reject(np.array([accelerator]), "no_offer", f"{text}. To include it, add {addition}.", reached)
 
@@ -208,9 +208,12 @@ def _reject_without_firm_price(
     first, which = distinct_rows(known @ (1 << np.arange(len(KINDS))))
     for group, row in enumerate(first.tolist()):
         kinds = [kind for kind, has in zip(KINDS, known[row].tolist(), strict=True) if has]
-        words, allow = join_words([PRICE_KIND_TEXTS[kind] for kind in kinds]), ", ".join(kinds)
+        words, allow = (
+            join_words([PRICE_KIND_TEXTS[kind] for kind in kinds]),
+            join_words([f"`{kind}`" for kind in kinds]),
+        )
         code = "no_offer" if kinds_requested else "no_firm_price"
-        text = f"For {{name}}, the catalog has only {words}. To allow it, set `price_kinds` to {allow}."
+        text = f"For {{name}}, the catalog has only {words}. To allow it, include {allow} in `price_kinds`."
         if kinds_requested:
             text = f"The catalog has no price of the requested kinds for {{name}}, only {words}."
         rejections.reject(types[which == group], code, text)

@@ -12,11 +12,11 @@ from app.sizing.words import format_number
 # Cause and change for slow decode steps: first for a replica of several accelerators, then for one of a single one.
 MULTI_ACCELERATOR_ADVICE = (
     "Steps run without CUDA graphs, or the link between accelerators is slower than it should be.",
-    "Disable eager mode. Check that the accelerators communicate over the fast link.",
+    "Make sure that eager mode is off. Check that the accelerators communicate over the fast link.",
 )
 SINGLE_ACCELERATOR_ADVICE = (
     "Steps run without CUDA graphs, kernels do not suit the number format, or another process uses the accelerator.",
-    "Disable eager mode. Check in the log which kernels run, and look for other processes on the card.",
+    "Make sure that eager mode is off. Check in the log which kernels run, and look for other processes on the card.",
 )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from app.sizing.answer.money import format_usd
 from app.sizing.columns import at
 from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
 from app.sizing.decisions.rejections import NullRejections
@@ -81,19 +82,20 @@ def pack_models(
     members = [requested_member(question, workload, found, plan)]
     members += [companion_member(question, c, plan, catalog) for c in question.companions]
     slicing = catalog.slicings.get(found.deployment.accelerator)
+    name = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]].name
     shares = [candidate_shares(question, catalog, m, slicing) for m in members]
     shares[0] = [*shares[0], share_as_estimated(found, workload)]
     separate_usd = separate_total_usd(found, companion_usd)
     missing = [m.name for m, ways in zip(members, shares, strict=True) if not ways]
     chosen = None if missing else arrange_simulated(question, catalog, members, shares, slicing)
     if chosen is None:
-        return infeasible_packing(found, missing, separate_usd)
+        return infeasible_packing(name, missing, separate_usd)
     arrangement, ways = chosen
     nodes = max(found.deployment.nodes or 1, math.ceil(arrangement.count / at(plan.accelerators_per_node, 0) - 1e-9))
     cost = machines_cost(question, plan, nodes)
     paid, limits = nodes * plan.accelerators_per_node, question.constraints
     if not within_limits(plan.accelerator, paid, cost, limits, NullRejections(catalog.accelerators))[0]:
-        return packing_over_limits(found, arrangement.count, len(members), separate_usd)
+        return packing_over_limits(name, arrangement.count, len(members), separate_usd)
     usd = known_usd_per_hour(cost)
     return Packing(
         cards=arrangement.count,
@@ -105,7 +107,7 @@ def pack_models(
         ),
         apart_usd_per_hour=separate_usd,
         cheaper=cheaper_choice(usd, separate_usd),
-        why=explain_packing(found, arrangement.count, len(members), usd, separate_usd),
+        why=explain_packing(name, arrangement.count, len(members), usd, separate_usd),
     )
 
 
@@ -256,25 +258,23 @@ def cheaper_choice(packed_usd: float | None, separate_usd: float | None) -> str 
     return "together" if packed_usd <= separate_usd * (1 + 1e-9) else "apart"
 
 
-def infeasible_packing(found: Estimate, missing: Sequence[str], separate_usd: float | None) -> Packing:
+def infeasible_packing(accelerator: str, missing: Sequence[str], separate_usd: float | None) -> Packing:
     """Answer where some model cannot run on a card of this type."""
     names = " and ".join(missing) or "One of the models"
-    text = f"{names} cannot run within its limits on one {found.deployment.accelerator}."
+    text = f"{names} cannot run within {'its' if len(missing) < 2 else 'their'} limits on one {accelerator}."
     return Packing(None, None, None, (), (), separate_usd, None if separate_usd is None else "apart", text)
 
 
-def packing_over_limits(found: Estimate, cards: int, models: int, separate_usd: float | None) -> Packing:
+def packing_over_limits(accelerator: str, cards: int, models: int, separate_usd: float | None) -> Packing:
     """Answer where all models together exceed a limit on accelerators, money or power."""
-    text = (
-        f"{format_count(models, 'model')} together need {format_count(cards, 'card')} of {found.deployment.accelerator}"
-    )
+    text = f"{format_count(models, 'model')} together need {cards:,} × {accelerator}"
     text = f"{text}, which exceeds a limit on accelerators, cost or power."
     return Packing(None, None, None, (), (), separate_usd, None if separate_usd is None else "apart", text)
 
 
-def explain_packing(found: Estimate, cards: int, models: int, usd: float | None, separate_usd: float | None) -> str:
+def explain_packing(accelerator: str, cards: int, models: int, usd: float | None, separate_usd: float | None) -> str:
     """The comparison as a sentence."""
-    text = f"{format_count(models, 'model')} share {format_count(cards, 'card')} of {found.deployment.accelerator}"
+    text = f"{format_count(models, 'model')} share {cards:,} × {accelerator}"
     if usd is None or separate_usd is None:
         return f"{text}."
-    return f"{text} for {usd:,.2f} USD/h; on separate machines they cost {separate_usd:,.2f} USD/h."
+    return f"{text} for {format_usd(usd)}/h; on separate machines, they cost {format_usd(separate_usd)}/h."

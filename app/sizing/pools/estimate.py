@@ -82,7 +82,7 @@ def estimate_pools(
         burst = estimate_prefill(first_wave(workload), decode_reserve_s(workload) + transfer.seconds, layouts.prefill)
         found, rate_per_s = apply_finite_run(workload, found, burst, again, rate_per_s)
     return with_volume(
-        question, workload, combine_estimates(workload, deployment, found, again, rate_per_s), found.in_order
+        question, workload, combine_estimates(workload, deployment, found, again, rate_per_s, catalog), found.in_order
     )
 
 

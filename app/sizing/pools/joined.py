@@ -19,6 +19,7 @@ from app.sizing.pools.told import explain_pools
 from app.sizing.question import Deployment, Pools
 from app.sizing.result import Assurance, CostSummary, DeviceMemory, Estimate, Interval, Level, Part, Performance
 from app.sizing.serving.measured import OVERLOAD_ROUNDING
+from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S, SECONDS_PER_DAY
 from app.sizing.values.latencies import Percentiles
 from app.sizing.values.pools import PoolLoad, PoolSplit, Transfer
@@ -74,6 +75,7 @@ def combine_estimates(
     both: PoolEstimates,
     transfer: Transfer,
     rate_per_s: float | None,
+    catalog: Catalog,
 ) -> Estimate:
     """Combined estimate of both pools; `rate_per_s` is the throughput of finite or closed-loop work."""
     deployment = combined_deployment(asked, both)
@@ -88,7 +90,7 @@ def combine_estimates(
         performance=performance,
         bottleneck=combined_bottleneck(both, slowest),
         cost=combined_cost(workload, both, performance),
-        explanation=explain_pools(workload, both.in_order, split, performance, tight),
+        explanation=explain_pools(workload, both.in_order, split, performance, tight, catalog),
         trace=(*label_trace("prefill pool", both.prefill), *label_trace("decode pool", both.decode)),
         nearest=(*both.decode.nearest, *both.prefill.nearest),
         assurance=combined_assurance(both),

@@ -278,7 +278,9 @@ def pair_estimate(question: Question, workload: InferenceWorkload, pair: Simulat
         pair.reads.build_estimate(question, catalog), question.assumptions.split_first_token_factor
     )
     both = PoolEstimates(reads, pair.writes.build_estimate(question, catalog, DECODE_DEPLOYMENT))
-    return combine_estimates(workload, Deployment(both.decode.deployment.accelerator), both, pair.transfer, None)
+    return combine_estimates(
+        workload, Deployment(both.decode.deployment.accelerator), both, pair.transfer, None, catalog
+    )
 
 
 def pair_transfer(workload: InferenceWorkload, pair: PoolPairs, question: Question) -> Transfer:

@@ -8,16 +8,17 @@ from dataclasses import replace
 from app.sizing.answer.simulated import run_reason
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.pools.parts import reported_percentile
-from app.sizing.product_names import format_name
+from app.sizing.product_names import format_name, provider_name
 from app.sizing.question import Deployment
 from app.sizing.result import Estimate, Performance, Reason
+from app.sizing.snapshot import Catalog
 from app.sizing.units import GBIT, MIB, SECONDS_PER_DAY
 from app.sizing.values.pools import PoolLoad, PoolSplit, Transfer
 from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload
 
 NAMES = ("prefill", "decode")
-LABELS = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "End-to-end latency"))
+LABELS = (("ttft", "TTFT"), ("tpot", "TPOT"), ("e2e", "end-to-end latency"))
 PER_POOL_CODES = (
     "memory",
     "bottleneck",
@@ -30,7 +31,12 @@ PER_POOL_CODES = (
 
 
 def explain_pools(
-    workload: InferenceWorkload, both: tuple[Estimate, Estimate], split: PoolSplit, performance: Performance, tight: str
+    workload: InferenceWorkload,
+    both: tuple[Estimate, Estimate],
+    split: PoolSplit,
+    performance: Performance,
+    tight: str,
+    catalog: Catalog,
 ) -> tuple[Reason, ...]:
     """Explanations of both pools, the transfer and the latency limits.
 
@@ -38,7 +44,7 @@ def explain_pools(
     """
     explanations = [
         *(
-            pool_reason(name, each, load)
+            pool_reason(name, each, load, catalog)
             for name, each, load in zip(NAMES, both, (split.prefill, split.decode), strict=True)
         ),
         transfer_reason(split.transfer),
@@ -72,14 +78,15 @@ def single_pool_reasons(both: tuple[Estimate, Estimate], tight: str) -> Iterator
             yield replace(reason, text=f"The decode pool: {reason.text}")
 
 
-def pool_reason(name: str, found: Estimate, load: PoolLoad) -> Reason:
+def pool_reason(name: str, found: Estimate, load: PoolLoad, catalog: Catalog) -> Reason:
     """Size and utilization of a pool."""
     d = found.deployment
-    spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
+    accelerator = catalog.accelerators[catalog.accelerator_index[d.accelerator]].name
+    spare = f" and {format_count(d.spare_replicas, 'spare')}" if d.spare_replicas else ""
     used = "" if load.utilization is None else f" ({percent(load.utilization)} utilized at this load)"
     text = (
-        f"{name.capitalize()}: {format_count(d.replicas or 0, 'replica')}{spare}, {d.accelerators_per_replica} x "
-        f"{d.accelerator} each, {format_name(d.weight_format or '')}: "
+        f"{name.capitalize()}: {format_count(d.replicas or 0, 'replica')}{spare}, {d.accelerators_per_replica} × "
+        f"{accelerator} each, {format_name(d.weight_format or '')}: "
         f"up to {format_number(load.requests_per_s_capacity)} requests/s{used}."
     )
     return Reason(f"pool_{name}", text, "requests_per_s_capacity", load.requests_per_s_capacity, "requests/s")
@@ -103,8 +110,7 @@ def separate_locations_reason(prefill: Deployment, decode: Deployment) -> Iterat
         return
     text = (
         f"The prefill pool is priced at {pool_location(prefill)}, the decode pool at {pool_location(decode)}. The "
-        "transfer "
-        "estimate assumes a single location. Set the same provider and region for both pools."
+        "transfer estimate assumes a single location. Set the same provider and region for both pools."
     )
     yield Reason("pools_apart", text, "places", 2, "1")
 
@@ -113,7 +119,8 @@ def pool_location(pool: Deployment) -> str:
     """Location of a pool's machines; owned machines are at the buyer's site."""
     if pool.provider is None or pool.pricing_model is PricingModel.OWNED:
         return "the buyer's own site"
-    return f"{pool.provider} {pool.region}"
+    name = provider_name(pool.provider)
+    return name if pool.region in (None, "unspecified") else f"{name} ({pool.region})"
 
 
 def latency_limit_reasons(workload: InferenceWorkload, performance: Performance) -> Iterator[Reason]:
@@ -124,8 +131,10 @@ def latency_limit_reasons(workload: InferenceWorkload, performance: Performance)
         value = None if waits is None else getattr(waits, f"{shown}_s")
         if bound is None or value is None:
             continue
-        text = (
-            f"{label} at {shown} is {value * 1e3:,.0f} ms: {percent(value / bound)} of the {bound * 1e3:,.0f} ms limit "
-            f"at p{slo.percentile:g}."
+        limit = (
+            f"{bound * 1e3:,.0f} ms"
+            if shown == f"p{slo.percentile:g}"
+            else f"{bound * 1e3:,.0f} ms at p{slo.percentile:g}"
         )
+        text = f"{shown} {label} is {value * 1e3:,.0f} ms (limit {limit})."
         yield Reason(f"{name}_ms", text, f"{name}_ms", value * 1e3, "ms")

@@ -175,13 +175,13 @@ def cheapest_plan(ways: FeasiblePlans) -> FeasiblePlans:
 
 
 def describe_cheapest(ways: FeasiblePlans, catalog: Catalog) -> str:
-    """The cheapest plan as text: "8 x NVIDIA H100 SXM5 80GB (15.7 USD/h)"."""
+    """The cheapest plan as text: "8 × NVIDIA H100 SXM5 80GB (15.7 USD/h)"."""
     best = cheapest_plan(ways)
     name = catalog.accelerators[int(best.accelerator[0])].name
     total, bought = one(best.usd_total), one(best.purchase_usd)
     price = f"{format_usd(one(best.usd_per_hour))}/h" if math.isnan(total) else f"{format_usd(total)} in total"
     upfront = "" if math.isnan(bought) else f", {format_usd(bought)} purchase price"
-    return f"{one(best.accelerators):,.0f} x {name} ({price}{upfront})"
+    return f"{one(best.accelerators):,.0f} × {name} ({price}{upfront})"
 
 
 def accelerator_types(ways: FeasiblePlans, catalog: Catalog) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from app.sizing.workload import InferenceWorkload, Load
 
 MIN_SIMULATED_TYPES = 3  # minimum number of accelerator types whose best plan is simulated, even if fewer are shown
 MISSED_LIMIT_TEXT = (
-    "{name} takes {needed} ms at the requested percentile on {on}, even at the lightest load. "
+    "{name} misses a latency limit on {on}, even at the lightest load: {needed} ms at the requested percentile. "
     "The limit is {available} ms."
 )
 

@@ -358,7 +358,8 @@ class SingleForwardServing:
         return (
             LatencyLimit(
                 "too_slow",
-                "{name} needs {needed} ms for a request and the batch before it on {on}. The limit is {available} ms.",
+                "{name} takes {needed} ms on {on} to answer a request that waits for one batch. "
+                "The limit is {available} ms.",
                 needed * margin,
                 alone.e2e_limit_s * margin,
                 needed <= alone.e2e_limit_s,

@@ -322,7 +322,10 @@ def pair_machines_with_stacks(
     machine, stack = machine[keep], stack[keep]
     accelerator = of_machine[machine]
     rejections.reject_if_none_left(
-        of_machine, accelerator, "format_unsupported", "{name} has no known rate for the formats that its engines run."
+        of_machine,
+        accelerator,
+        "format_unsupported",
+        "{name} has no known compute rate for the formats that its engines run.",
     )
     linear, bit16 = _matrix_rates(accelerators, accelerator, stacks, stack)
     share, whole = machines.node.share[machine], accelerators.bytes_per_s[accelerator]

@@ -115,7 +115,7 @@ def _why_curve_ends(plans: TrainingPlans) -> str:
     if not plans.machine.training_class[0]:
         return "the size of one machine (machines of this class are not connected into clusters)"
     if np.isnan(plans.node.network_bytes_per_s[0]):
-        return "an unknown network between machines (the listing does not state it)"
+        return "the network between machines, which the listing does not state"
     return "the global batch (it cannot be divided over more accelerators)"
 
 

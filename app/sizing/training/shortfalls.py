@@ -41,14 +41,18 @@ def reject_untrainable(
     fitting, likely = attempts.fits_at_confidence & hosted, memory.fits & hosted
     needed[attempt_rows], fitting[attempt_rows], likely[attempt_rows] = run.memory.total_bytes, False, False
     fitting[attempt_rows[run_fits]] = likely[attempt_rows[run_fits]] = True
-    _reject_too_large(attempts, needed, fitting, likely, rejections)
+    _reject_too_large(attempts, needed, fitting, likely, hosted, rejections)
     _reject_too_slow(attempts, fitting, workload.deadline_s, rejections)
 
 
 def _reject_too_large(
-    attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections
+    attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, hosted: Mask, rejections: Rejections
 ) -> None:
-    """Reject types that do not fit; types that fit by the median prediction (`likely`) get a text of their own."""
+    """Reject types that do not fit.
+
+    Types that fit by the median prediction (`likely`), or that only lack host memory (not `hosted`), get texts of their
+    own.
+    """
     accelerator, margins, memory = attempts.layouts.accelerator, attempts.layouts.stack.margins, attempts.memory
     unexplained = rejections.rows_of_eliminated_types(accelerator, likely & fitting, likely)
     rejections.reject_with_shortfall(
@@ -61,6 +65,19 @@ def _reject_too_large(
         * memory_factor(attempts.layouts.take(unexplained), memory.take(unexplained), margins.asked)
         / GIB,
         available=memory.capacity_bytes[unexplained] / GIB,
+        unit="gib",
+        count=attempts.largest_accelerators[unexplained],
+        reached=FilterStage.MEMORY,
+    )
+    small_hosts = (needed_bytes <= memory.usable_bytes) & ~hosted
+    unexplained = rejections.rows_of_eliminated_types(accelerator, fitting, small_hosts)
+    rejections.reject_with_shortfall(
+        accelerator[unexplained],
+        fitting[unexplained],
+        code="out_of_memory",
+        text="{name} needs {needed} of {available} GiB on {each}, but its hosts lack memory for the offloaded states.",
+        needed=needed_bytes[unexplained] / GIB,
+        available=memory.usable_bytes[unexplained] / GIB,
         unit="gib",
         count=attempts.largest_accelerators[unexplained],
         reached=FilterStage.MEMORY,

@@ -156,7 +156,9 @@ def _numeric_assumptions(
 ) -> Iterator[Assumed]:
     """Batch size, sequence length and deadline with the names of a request, given or default."""
     unit, batch_given = ("samples" if in_samples else "sequences"), "batch" in explicit_names
-    yield Assumed(f"global_batch_{unit}", size, unit, "size of each step", "published batches", (1.0, 1e7), batch_given)
+    yield Assumed(
+        f"global_batch_{unit}", size, unit, "global batch of each step", "published batches", (1.0, 1e7), batch_given
+    )
     if not in_samples:
         known = "sequence_length" in explicit_names
         reason = "length of a training sequence", "default_sequence_tokens"

@@ -104,17 +104,17 @@ def test_levels_without_a_size_or_a_price_have_none() -> None:
 def test_a_deadline_shows_expected_and_confident_durations_in_days_or_hours() -> None:
     text = deadline_reason(PRETRAIN, finalists(), 0).text
     assert text == (
-        "The run is expected to take 5 of 14 days (8 days at 80 % confidence), including 0 % for extra experiments and "
-        "1.5 expected interruptions."
+        "The run is expected to take 5 of the 14 days allowed (8 days at 80 % confidence). This includes 1.5 expected "
+        "interruptions."
     )
     short = deadline_reason(replace(PRETRAIN, deadline_s=36 * 3600.0), finalists(), 0).text
-    assert short.startswith("The run is expected to take 120 of 36 hours (192 hours at 80 % confidence)")
+    assert short.startswith("The run is expected to take 120 of the 36 hours allowed (192 hours at 80 % confidence)")
     brief = finalists(outcome=row(days=col(0.01)), assurance=row(wall_s=col(0.07 * 86400)))
     text = deadline_reason(PRETRAIN, brief, 0).text
-    assert text.startswith("The run is expected to take 14.4 minutes of 14 days (1.68 hours at 80 % confidence)")
+    assert text.startswith("The run is expected to take 14.4 minutes of the 14 days allowed (1.68 hours at 80 %")
 
 
 def test_times_in_two_units_each_show_their_unit() -> None:
     found = finalists(outcome=row(days=col(0.9)), assurance=row(wall_s=col(1.2 * 86400)))
     text = deadline_reason(PRETRAIN, found, 0).text
-    assert text.startswith("The run is expected to take 21.6 hours of 14 days (28.8 hours at 80 % confidence)")
+    assert text.startswith("The run is expected to take 21.6 hours of the 14 days allowed (28.8 hours at 80 %")

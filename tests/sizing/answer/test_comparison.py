@@ -61,7 +61,7 @@ def test_where_neither_money_nor_time_is_known_the_price_is_said_to_be_missing()
 @pytest.mark.parametrize(
     ("bottleneck", "words"),
     [
-        ("compute", "1,000 TFLOP/s at 16 bits"),
+        ("compute", "1,000 TFLOP/s of 16-bit compute"),
         ("memory_capacity", "80 GiB of memory"),
         ("interconnect", "450 GB/s of link bandwidth"),
         ("memory_bandwidth", "3.2 TB/s of memory bandwidth"),
@@ -76,7 +76,7 @@ def test_the_limiting_resource_is_shown_in_its_own_unit(bottleneck: str | None, 
 def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> None:
     other = ranked(2, CARD, bottleneck="memory_capacity", total_accelerators=24)
     assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(
-        ". It uses 24 accelerators with 24 GiB of memory each; the best option uses 8 with 80 GiB of memory each."
+        ". It uses 24 accelerators with 24 GiB of memory each; the best option uses 8 with 80 GiB each."
     )
 
 
@@ -135,11 +135,11 @@ SECOND = replace(ranked(2, CARD), score=1 / 1.02)
 @pytest.mark.parametrize(
     ("places", "named", "difference"),
     [
-        ((near(0.02),), "SGLang in FP8 (2 % worse)", 0.02),
-        ((near(0.05, None),), "SGLang (5 % worse)", 0.05),
+        ((near(0.02),), "SGLang in FP8 (2 % more expensive)", 0.02),
+        ((near(0.05, None),), "SGLang (5 % more expensive)", 0.05),
         ((near(0.004), ranked(2)), "SGLang in FP8", 0.004),
-        ((near(0.051), SECOND), "Acme Card (2 % worse)", 0.02),
-        ((near(0.03), SECOND), "SGLang in FP8 (3 % worse) and Acme Card (2 % worse)", 0.02),
+        ((near(0.051), SECOND), "Acme Card (2 % more expensive)", 0.02),
+        ((near(0.03), SECOND), "SGLang in FP8 (3 % more expensive) and Acme Card (2 % more expensive)", 0.02),
     ],
 )
 def test_what_comes_near_to_a_plan_is_named(places: tuple[Ranked, ...], named: str, difference: float) -> None:
@@ -147,7 +147,8 @@ def test_what_comes_near_to_a_plan_is_named(places: tuple[Ranked, ...], named: s
     assert reason.code == "near_tie"
     assert reason.value == pytest.approx(difference)
     costs = "cost" if " and " in named else "costs"
-    assert reason.text == f"{named} {costs} about the same; use whichever you know."
+    choice = "choose by availability" if "Acme Card" in named else "use whichever you know"
+    assert reason.text == f"{named} {costs} about the same; {choice}."
 
 
 def test_nothing_is_named_where_nothing_comes_near() -> None:
@@ -163,6 +164,6 @@ def test_each_recommendation_names_its_own_near_tie_the_first_also_the_next_type
         for place in add_comparisons(places, question, 2)
     )
     assert first == [
-        "SGLang in FP8 (1 % worse) and Acme Card (2 % worse) use about as much energy; use whichever you know."
+        "SGLang in FP8 (1 % worse) and Acme Card (2 % worse) use about as much energy; choose by availability."
     ]
     assert second == ["vLLM in INT8 uses about as much energy; use whichever you know."]

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.described import describe_deployment
+from app.sizing.answer.described import describe_deployment, describe_maximum
 from app.sizing.answer.summary import describe_workload, impossible_estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Ranked, Reason
 from app.sizing.units import GIB
 from app.sizing.values.latencies import Percentiles
+from app.sizing.values.runs import MaximumThatFits
 from app.sizing.workload import Load
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
 from tests.sizing.answer.given import COST, RUN, SPEED, estimated
@@ -66,7 +67,7 @@ def test_what_is_in_flight_is_done_as_quickly_as_it_can(changes: dict[str, Any],
 def test_what_does_not_fit_says_by_how_much_and_what_was_never_made_says_so() -> None:
     short = Reason("out_of_memory", "It does not fit: 30 of 22 GiB.", "needed_gib", 30.0, "GiB")
     text = of(service(fits=False, explanation=(short,), cost=None), Question(CHAT))
-    assert text.endswith("It does not fit: 30 of 22 GiB. Its price is unknown.")
+    assert text.endswith("It does not fit: 30 of 22 GiB.")
     never = impossible_estimate(Deployment("acme-big", engine="mlx"), LLAMA_8B, BIG, None)
     assert of(never, Question(CHAT)) == f"{describe_workload(CHAT)}. {never.explanation[0].text}"
 
@@ -80,3 +81,9 @@ def test_a_run_is_held_against_its_deadline(days: float, words: str) -> None:
     )
     text = of(replace(found, memory=MEMORY), Question(PRETRAIN))
     assert f": FSDP on 2 GPUs. It fits {words} the deadline of 14 days. It costs 4,800 USD" in text
+
+
+def test_the_largest_value_that_fits_is_named() -> None:
+    largest = MaximumThatFits("sequence_length", 8192.0, 8320.0)
+    assert describe_maximum(service(maximum=largest)) == ", with the longest sequences that fit (8,192 tokens),"
+    assert describe_maximum(service()) == ""

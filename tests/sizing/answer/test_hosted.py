@@ -35,29 +35,34 @@ def said(workload: InferenceWorkload = CHAT, own: Any = OWN, price: HostedPrice 
 def test_a_cheaper_api_is_recommended_with_its_break_even_load() -> None:
     """40 USD an hour are 10.9 requests/s of 1,280 tokens at 0.8 USD per million."""
     assert said() == (
-        "Cheaper as an API: host at 5,382 USD per month (own hardware: 29,200 USD). "
-        "Break-even: above an average of 10.9 requests/s, own hardware costs less."
+        "Cheaper as an API: host at 5,382 USD per month (self-hosted: 29,200 USD). "
+        "Break-even: above an average of 10.9 requests/s, self-hosting costs less."
     )
 
 
 def test_hardware_without_a_break_even_is_reported() -> None:
     own = estimated(performance=replace(SPEED, requests_per_s_capacity=5.0))
-    assert said(own=own).endswith("Own hardware costs more even at full utilization.")
+    assert said(own=own).endswith("Self-hosting costs more even at full utilization.")
 
 
 def test_machines_that_cost_less_are_built() -> None:
     dear = replace(PRICE, usd_per_million_input=10.0)
     text = said(price=dear)
     assert text.startswith(
-        "Cheaper on own hardware: 29,200 USD per month. The cheapest API is host at 56,513 USD per month."
+        "Cheaper self-hosted: 29,200 USD per month. The cheapest API is host at 56,513 USD per month."
     )
     assert text.endswith("requests/s, the API costs less.")
+
+
+def test_a_fleet_that_follows_the_day_is_compared_at_its_size_at_peak() -> None:
+    own = estimated(cost=replace(COST, usd_per_day=500.0))
+    assert "(self-hosted without autoscaling: 29,200 USD)" in said(own=own)
 
 
 def test_work_that_ends_is_compared_in_all() -> None:
     work = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6)
     own = estimated(cost=replace(COST, usd_total=500.0))
-    assert said(work, own) == "Cheaper on own hardware: 500 USD. The cheapest API is host at 1,024 USD."
+    assert said(work, own) == "Cheaper self-hosted: 500 USD. The cheapest API is host at 1,024 USD."
 
 
 def test_without_machines_the_host_stands_alone() -> None:

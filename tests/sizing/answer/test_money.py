@@ -70,12 +70,12 @@ def test_without_a_price_the_answer_shows_energy_but_no_money() -> None:
 
 def test_a_rented_price_names_machine_seller_and_date() -> None:
     (reason,) = price_reason(COST, DEPLOYMENT)
-    assert reason.text == "1 machine (big-8) from sky in us-1, on demand: 40.00 USD/h. Price basis: " + (
+    assert reason.text == "1 machine of type big-8 from sky in us-1, on demand: 40.00 USD/h. Price basis: " + (
         f"{PRICE_KIND_TEXTS[PriceKind.PROVIDER]}, as of 2026-01-01."
     )
     assert (reason.value, reason.unit) == (40.0, "USD/h")
     (several,) = price_reason(COST, replace(DEPLOYMENT, nodes=2, region="unspecified"))
-    assert several.text.startswith("2 machines (big-8) from sky, on demand")
+    assert several.text.startswith("2 machines of type big-8 from sky, on demand")
 
 
 def test_the_answer_states_the_upfront_payment() -> None:

@@ -34,6 +34,12 @@ def test_a_price_that_is_not_firm_is_named(kind: PriceKind) -> None:
         assert found.text.endswith("). Ask for a quote before deciding.")
 
 
+def test_prices_of_one_kind_are_named_together() -> None:
+    found = price_not_firm([ranked(i, cost=cost(kind=PriceKind.ESTIMATE)) for i in (1, 2)])
+    assert found is not None
+    assert found.text.startswith("These prices are not firm offers: Acme Big and Acme Big (an estimate from parts")
+
+
 @pytest.mark.parametrize(("days", "stale"), [(None, False), (365, False), (366, True)])
 def test_an_old_price_is_to_be_asked_for_again(days: int | None, stale: bool) -> None:
     found = stale_price(case(replace(COST, price=replace(PRICE, age_days=days))))
@@ -71,6 +77,7 @@ def test_every_seller_has_a_usual_quantity_and_the_sentence_says_it() -> None:
     found = quantity_warning(case(cost(), nodes=54, total_accelerators=432))
     assert found is not None
     assert found.text == (
-        f"432 accelerators at {PRICE_KIND_TEXTS[PriceKind.PROVIDER]}: such sellers rarely have more than 64 at once. "
+        "This option uses 432 accelerators. Sellers with this type of price "
+        f"({PRICE_KIND_TEXTS[PriceKind.PROVIDER]}) rarely have more than 64 at once. "
         "Confirm availability and price."
     )

@@ -46,9 +46,8 @@ def test_a_limit_is_held_against_the_percentile_next_above(percentile: float, sh
         )
     )
     (found,) = limit_reasons(replace(CHAT, slo=Slo(1.6, None, None, percentile)), judged, 0)
-    assert found.text == (
-        f"Time to first token at p{shown} is {ms} ms, {100 * ms / 1600:.0f} % of the 1,600 ms limit at p{percentile}."
-    )
+    limit = "1,600 ms" if percentile == shown else f"1,600 ms at p{percentile:g}"
+    assert found.text == f"p{shown} TTFT is {ms} ms (limit {limit})."
     assert found.code == "ttft_ms"
     assert found.value == pytest.approx(ms)
     endless: Any = row(operation=row(ttft_p95_s=col(float("inf")), tpot_p95_s=col(0.1), e2e_p95_s=col(1.0)))
@@ -78,10 +77,11 @@ def test_how_full_replicas_are_and_what_stays_idle() -> None:
         "confidence."
     ]
     assert fleet(CHAT, spare_replicas=0)[1] == (
-        "2 of the 8 accelerators you pay for stay idle, because Acme Big comes in machines of 8."
+        "2 of the 8 accelerators you pay for stay idle, because each machine has 8 × Acme Big."
     )
     assert fleet(replace(CHAT, load=Load.OFFLINE)) == []
     assert fleet(CHAT, replicas=1)[0].startswith("At peak the replica is 55 % busy")
+    assert fleet(CHAT, replicas=1, used=0.002)[0].startswith("At peak the replica is less than 1 % busy")
 
 
 def test_an_overload_states_the_served_share_of_the_load() -> None:

@@ -179,7 +179,7 @@ def test_machines_of_a_caller_may_not_survive_a_zone() -> None:
             placed(4, 0, 1),
             "No redundancy: all 4 replicas run on one machine, and if it fails, the service is down.",
         ),
-        (service(), placed(2, 0, 1), "No redundancy: all 2 replicas run on one machine"),
+        (service(), placed(2, 0, 1), "No redundancy: both replicas run on one machine"),
         (service(), placed(1, 0, 2, 16), "No redundancy: if this replica fails"),
         (service(), placed(5, 0, 2), None),
         (service("n+1"), placed(1, 0, 1), None),
@@ -187,9 +187,14 @@ def test_machines_of_a_caller_may_not_survive_a_zone() -> None:
         (
             service(load=Load.CLOSED, in_flight=64.0, most_personal_in_flight=4.0),
             placed(2, 0, 1),
-            "No redundancy: all 2 replicas",
+            "No redundancy: both replicas",
         ),
         (service(load=Load.CLOSED, in_flight=1.0, most_personal_in_flight=4.0), placed(1, 0, 1), None),
+        (
+            service(load=Load.CLOSED, in_flight=64.0, requests=1e4, most_personal_in_flight=4.0),
+            placed(1, 0, 1),
+            "No redundancy: if this replica fails, the run stops.",
+        ),
     ],
 )
 def test_a_service_that_one_loss_ends(workload: InferenceWorkload, deployment: Any, text: str | None) -> None:

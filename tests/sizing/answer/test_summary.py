@@ -70,6 +70,8 @@ def test_hardware_is_named_with_its_number_and_its_seller() -> None:
         == "1,024 × Acme Big from sky (on demand)"
     )
     assert describe_hardware(ranked(pricing_model=PricingModel.OWNED)) == "8 × Acme Big (purchase, system big-8)"
+    listed = replace(ranked(pricing_model=PricingModel.OWNED), names={"big-8": "Acme Server 8x Big"})
+    assert describe_hardware(listed) == "8 × Acme Big (purchase, Acme Server 8x Big)"
     unlisted = ranked(provider=None, region=None, pricing_model=None)
     assert describe_hardware(unlisted) == "8 × Acme Big (no listed price)"
 

@@ -102,14 +102,14 @@ def test_links_are_shown_with_their_rates() -> None:
             link=np.array([0]), link_bytes_per_s=col(0), network_bytes_per_s=col(50e9), accelerators_per_node=col(1)
         )
     )
-    assert interconnect_text(alone, run(nodes=col(1)), 0) == "no link (one accelerator per machine)"
+    assert interconnect_text(alone, run(nodes=col(1)), 0) == "one accelerator per machine"
 
 
 @pytest.mark.parametrize(
     ("other", "words"),
     [
         (Alternative("tensor parallel 2", True, 0.25, 70 * GIB), "tensor parallel 2 (25 % slower)"),
-        (Alternative("a micro-batch of 4", True, 0.002, 70 * GIB), "a micro-batch of 4 (as fast)"),
+        (Alternative("a micro-batch of 4", True, 0.002, 70 * GIB), "a micro-batch of 4 (equally fast)"),
         (Alternative("tensor parallel 2", True, -0.1, 70 * GIB), "tensor parallel 2 (10 % faster)"),
         (Alternative("tensor parallel 2", False, -0.1, 96 * GIB), "tensor parallel 2 (does not fit: 96 GiB needed)"),
     ],

@@ -20,7 +20,7 @@ from tests.sizing.training.layouts import asked
 @pytest.mark.parametrize(
     ("columns", "how"),
     [
-        ({"zero_stage": col(0)}, ", without sharding or recomputation"),
+        ({"zero_stage": col(0)}, ", without ZeRO sharding or activation checkpointing"),
         ({}, ", with optimizer states sharded (distributed optimizer)"),
         ({"zero_stage": col(3)}, ", with weights, gradients and optimizer states sharded (ZeRO-3)"),
         (
@@ -50,7 +50,7 @@ def test_unlisted_host_memory_is_to_be_requested_from_the_seller() -> None:
 
 def test_on_one_accelerator_nothing_is_sharded_whatever_the_stage() -> None:
     text = memory_reason(PRETRAIN, plans(zero_stage=col(3)), run(data_parallel=col(1)), 0).text
-    assert "without sharding or recomputation" in text
+    assert "without ZeRO sharding or activation checkpointing" in text
     text = memory_reason(PRETRAIN, plans(context_parallel=col(2)), run(data_parallel=col(1)), 0).text
     assert "with optimizer states sharded" in text
 

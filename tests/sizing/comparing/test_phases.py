@@ -23,7 +23,7 @@ def test_shares_of_memory_add_up_and_training_holds_what_serving_does_not() -> N
 def test_a_phase_is_chosen_by_what_limits_it() -> None:
     found = hardware_priority(run())
     assert found is not None and run().estimate is not None
-    assert found.text.startswith(f"training is limited by {found.chosen_by}. Its memory holds ")
+    assert found.text.startswith(f"Training is limited by {found.chosen_by}. Its memory holds ")
     assert hardware_priority(nothing()) is None
 
 
@@ -39,7 +39,8 @@ def test_each_is_judged_on_the_accelerator_of_the_other() -> None:
     assert cost is not None and cost.usd_per_hour is not None
     assert (service.name, service.on, service.usd) == ("best", "training", cost.usd_per_hour)
     assert service.times == pytest.approx(cost.usd_per_hour / usd)
-    assert training.times is None and training.text.startswith("training: "), "no training on cards here"
+    assert training.times is None and training.text.startswith("Training: "), "no training on cards here"
+    assert training.text.endswith(", but its hosts lack memory for the offloaded states.")
 
 
 def test_the_same_accelerator_needs_no_second_look() -> None:

@@ -111,7 +111,7 @@ def test_limits_are_kept_to_the_last_dollar_and_watt(limits: dict[str, Any], kep
             40,
             10,
             "usd_per_hour",
-            "costs 40 USD/h for 8 accelerators; the budget is 10 USD/h",
+            "costs 40.00 USD/h for 8 accelerators; the budget is 10.00 USD/h",
         ),
         (
             {"max_purchase_usd": 1e5},

@@ -76,7 +76,7 @@ def test_a_type_without_a_firm_price_names_the_price_kinds_that_include_it() -> 
     assert rejected[2].code == "no_firm_price"
     assert rejected[2].text == (
         "For Bolt Desk, the catalog has only an estimate from parts plus an assumed host. "
-        "To allow it, set `price_kinds` to estimate."
+        "To allow it, include `estimate` in `price_kinds`."
     )
     asked_for = asked(price_kinds=(PriceKind.BROKER,))[1].by_accelerator
     assert (asked_for[2].code, asked_for[0].code) == ("no_offer", "no_offer")
@@ -129,14 +129,14 @@ def test_what_is_only_had_in_another_way_says_so() -> None:
     assert (renting[0].code, renting[0].text) == (
         "no_offer",
         "Acme Big is available only as spot capacity, by purchase or with a commitment. "
-        "To include it, add owned, reserved_1y, spot to `pricing_models`.",
+        "To include it, add `owned`, `reserved_1y` and `spot` to `pricing_models`.",
     )
     assert renting[3].text == "The catalog has no price for Bolt Rare."
     elsewhere = asked(regions=("us-9",), environments=(Environment.CLOUD,))[1].by_accelerator
     assert elsewhere[0].text.endswith("within the requested environments, providers, regions and pricing models.")
     assert asked(pricing=(PricingModel.ON_DEMAND,))[1].by_accelerator[2].text == (
         "Bolt Desk is available only by purchase, at a price that no seller has published or quoted. "
-        "To include it, add owned to `pricing_models` and estimate to `price_kinds`."
+        "To include it, add `owned` to `pricing_models`, and `estimate` to `price_kinds`."
     )
 
 

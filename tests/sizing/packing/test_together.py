@@ -150,7 +150,7 @@ def test_what_does_not_fit_a_card_is_said() -> None:
     at_once = replace(CHAT, slo=Slo(1e-6, 1e-6, None, 95))
     packing = packed(chat(1, 100, 50, 0.1), (Companion("hasty", at_once),))
     assert packing.cards is None
-    assert packing.why == "hasty cannot run within its limits on one acme-big."
+    assert packing.why == "hasty cannot run within its limits on one Acme Big."
 
 
 def test_a_model_that_answers_in_one_piece_is_packed_too() -> None:

@@ -16,10 +16,10 @@ from tests.sizing.small import BIG, CARD
 def test_every_pool_the_way_between_them_and_the_limits_have_a_sentence() -> None:
     found = split(pools_of(), workload=replace(STEADY, slo=Slo(1.0, 0.05, None, 95)))
     texts = {reason.code: reason.text for reason in found.explanation}
-    assert texts["pool_prefill"].startswith("Prefill: 1 replica, 1 x acme-big each, ")
-    assert texts["pool_decode"].startswith("Decode: 1 replica, 1 x acme-big each, ")
+    assert texts["pool_prefill"].startswith("Prefill: 1 replica, 1 × Acme Big each, ")
+    assert texts["pool_decode"].startswith("Decode: 1 replica, 1 × Acme Big each, ")
     assert texts["pool_transfer"].startswith("Transferring the KV cache of a prompt (6.25 MiB) takes ")
-    assert "of the 1,000 ms limit at p95" in texts["ttft_ms"]
+    assert "(limit 1,000 ms)" in texts["ttft_ms"]
     assert texts["memory"].startswith("The ")
     prices = [reason.text for reason in found.explanation if reason.code == "price"]
     assert [price.split(":")[0] for price in prices] == ["Each pool"]
@@ -39,4 +39,4 @@ def test_pools_in_two_places_are_reported() -> None:
     assert list(separate_locations_reason(owned, replace(owned, provider="b", region="y"))) == []
     for other in (elsewhere, owned):
         (reason,) = separate_locations_reason(one, other)
-        assert reason.code == "pools_apart" and "a x" in reason.text
+        assert reason.code == "pools_apart" and "a (x)" in reason.text

@@ -145,7 +145,7 @@ def test_two_changes_are_suggested_if_no_single_one_is_enough() -> None:
     changes = {c.change: c.effect for c in suggested(Question(replace(CHAT, model=LLAMA_70B), wanted))}
     assert changes["raise max_accelerators (now 1)"] == NOT_FEASIBLE
     assert changes["allow other accelerators, raise max_accelerators (now 1)"].startswith(
-        "feasible at 8 accelerators: 8 x"
+        "feasible at 8 accelerators: 8 ×"
     )
 
 
@@ -154,7 +154,7 @@ def test_limits_of_time_and_money_that_only_fall_together() -> None:
     changes = suggested(Question(fast, Constraints(max_usd_per_hour=0.0001)))
     assert changes[0].effect == NOT_FEASIBLE
     assert changes[-1].change == "remove every latency limit, raise max_usd_per_hour (now 0.0001)"
-    assert re.match(r"feasible at [\d.]+ USD/h: \d+ x ", changes[-1].effect)
+    assert re.match(r"feasible at [\d.]+ USD/h: \d+ × ", changes[-1].effect)
 
 
 @pytest.mark.parametrize(

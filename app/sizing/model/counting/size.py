@@ -65,7 +65,7 @@ def assumed_architecture(parameters: float) -> ModelArchitecture:
     model = read_architecture(config, name=f"{parameters / 1e9:g}B")
     kv = RULE_ERRORS["kv_cache_bytes_per_token"]
     text = (
-        f"only the size is known; assumed is a dense decoder with {layers} layers, hidden size {h:,}, "
+        f"the request gives only the size, so a dense decoder is assumed with {layers} layers, hidden size {h:,}, "
         f"{m} key/value heads of {d} and {vocabulary:,} tokens in the vocabulary. Cache memory per token may be off "
         f"by {percent(kv[0])} (median); for one model in ten the error exceeds {percent(kv[1])}"
     )
