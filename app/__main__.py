@@ -12,7 +12,7 @@ INTERRUPTED = 130  # the exit status that a shell reports for a program ended by
 def main() -> None:
     try:
         from app.cli import cli  # noqa: PLC0415
-        from app.command.ending import run_command  # noqa: PLC0415
+        from app.command.prepare import run_command  # noqa: PLC0415
 
         sys.exit(run_command(cli))
     except KeyboardInterrupt:

@@ -27,11 +27,10 @@ from app.catalog.queries import list_compared
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import ModelRow
 from app.command import lists, sizing
-from app.command.agents import mcp
-from app.command.doctor import doctor
+from app.command.asking import UNPREPARED, load_settings
+from app.command.lists import mcp
+from app.command.maintenance import doctor, prune
 from app.command.prepare import prepare
-from app.command.prune import prune
-from app.command.reach import UNPREPARED, load_settings
 from app.db import DatabaseError, make_engine
 from app.errors import AppError
 from app.procurement.webhooks import WebhookSender

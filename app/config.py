@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from app.procurement.buyers import Buyer
+from app.procurement.desk import Buyer
 from app.procurement.webhooks import Webhook
 
 Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^\s/@?#]+)$")]

@@ -14,55 +14,27 @@ from sqlalchemy.orm import sessionmaker
 
 from app import logs, telemetry
 from app.agents import mount
-from app.api import front, openapi, outgoing, problems, traces
+from app.api import middleware, openapi, problems, traces
 from app.api.admission import Admission
-from app.api.routes import (
-    accuracy,
-    catalog,
-    compare,
-    diagnose,
-    filing,
-    handoff,
-    health,
-    lists,
-    materials,
-    metrics,
-    punchout,
-    recommendations,
-    repricing,
-    sensitivity,
-    sessions,
-    support,
-    webhooks,
-)
+from app.api.routes import catalog, filing, health, procurement, recommendations
 from app.catalog.hub import ModelHub
 from app.catalog.outbox import DeliveryStore, Outbox
-from app.catalog.punchouts import PunchoutStore
-from app.catalog.recommendations import AnswerStore
-from app.catalog.retention import Pruner, RetentionPolicy
+from app.catalog.purchasing import PunchoutStore
+from app.catalog.recommendations import AnswerStore, Pruner, RetentionPolicy
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation, engine_version
 from app.config import Settings
 from app.db import DatabaseLimits, make_engine
-from app.procurement.buyers import Buyers
-from app.procurement.desk import PunchoutService
+from app.procurement.desk import Buyers, PunchoutService
 from app.procurement.webhooks import WebhookSender
 
 ROUTERS = (
     recommendations.router,
     filing.router,
-    sensitivity.router,
-    repricing.router,
-    compare.router,
-    diagnose.router,
-    materials.router,
-    punchout.router,
-    sessions.router,
-    handoff.router,
+    procurement.exports_router,
+    procurement.router,
     catalog.router,
-    support.router,
-    lists.router,
-    accuracy.router,
+    catalog.accuracy_router,
     health.router,
 )
 
@@ -99,16 +71,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.catalog_store = CatalogStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.admission, app.state.long_admission = make_admission(settings, "short"), make_admission(settings, "long")
     app.state.traces = traces.build_provider()
-    outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
+    middleware.install_response_middleware(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
-    app.webhooks.include_router(webhooks.router)
-    health.install(app)
-    metrics.install(app, on=settings.metrics)
+    app.webhooks.include_router(procurement.webhook_router)
+    health.install_pages(app)
+    health.install_metrics(app, on=settings.metrics)
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
-    front.install(app, access_log=settings.access_log, tracer=traces.build_tracer(app.state.traces))
+    middleware.install_request_middleware(
+        app, access_log=settings.access_log, tracer=traces.build_tracer(app.state.traces)
+    )
     return app
 
 

@@ -32,7 +32,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from app.causes import describe_error
+from app.errors import describe_error
 
 PREFIX = "headroom-metrics-"
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when it is imported

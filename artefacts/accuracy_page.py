@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.orm import Session
 
-from app.api.schemas.accuracy import DEFINITIONS
+from app.api.schemas.lists import DEFINITIONS
 from app.calibration.back_test import BackTest, back_test
 from app.calibration.report import (
     COVERAGE_TARGET,

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from app.calibration.report import COVERAGE_TARGET, MAX_MEDIAN_ERROR, MIN_INTERVAL_ROWS, MIN_ROWS, QUANTITIES, report_on
 from app.catalog.queries import calibration_notes
+from app.sizing.columns import GIB
 from app.sizing.evidence import Compared
-from app.sizing.units import GIB
 from artefacts.sweep_plots import sweep_figure
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -33,7 +33,7 @@ OWN = (
     "app.calibration.scale_ups",
     "app.calibration.spreads",
     "app.sizing.evidence",
-    "app.sizing.surroundings",
+    "app.sizing.uncertainty",
     "app.sizing.uncertainty",
 )
 ROUNDS = 4  # most refits: the factors choose the layouts that rows leave open, until they no longer change

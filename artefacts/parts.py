@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from app.catalog.names import fold_name
-from app.code_digest import ROOT, CodeBase
+from app.compiled import ROOT, CodeBase
 from artefacts.blocks import asked_text, shown_answers, written_by_hand
 
 DATA = ROOT / "app" / "catalog" / "data"

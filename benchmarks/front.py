@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import logs, telemetry
-from app.api import front, traces
-from app.api.front import RequestMiddleware
+from app.api import middleware, traces
+from app.api.middleware import RequestMiddleware
 
 ROUNDS, EACH = 15, 2000
 PARENT = (b"traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
@@ -61,9 +61,11 @@ async def measure_variants() -> dict[str, float]:
     provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
     ways: dict[str, ASGIApp] = {
         "no middleware": answer_at_once,
-        "IDs and counts": RequestMiddleware(answer_at_once, access_log=front.OFF),
-        "plus a log line": RequestMiddleware(answer_at_once, access_log=front.ON),
-        "plus a span": RequestMiddleware(answer_at_once, access_log=front.ON, tracer=traces.build_tracer(provider)),
+        "IDs and counts": RequestMiddleware(answer_at_once, access_log=middleware.OFF),
+        "plus a log line": RequestMiddleware(answer_at_once, access_log=middleware.ON),
+        "plus a span": RequestMiddleware(
+            answer_at_once, access_log=middleware.ON, tracer=traces.build_tracer(provider)
+        ),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):

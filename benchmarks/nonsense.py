@@ -29,7 +29,7 @@ from urllib.parse import quote
 from sqlalchemy import text
 from starlette.testclient import TestClient
 
-from app.api.kinds import problem_kinds
+from app.api.problems import problem_kinds
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app

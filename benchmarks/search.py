@@ -26,7 +26,7 @@ from app.compiled import compile_simulation
 from app.db import make_engine
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.serving import trial
+from app.sizing.serving import finalists
 from app.sizing.snapshot import Catalog
 from benchmarks.databases import prepare_database
 
@@ -123,7 +123,7 @@ def main() -> None:
         asked = random_questions(catalog_store, options.count, options.seed)
         search_answers(asked[:1], catalog_store.catalog())
         found = search_answers(asked, catalog_store.catalog())
-        trial.MAX_REPLACEMENTS = trial.MAX_EXTRA_LAYOUTS = EVERY
+        finalists.MAX_REPLACEMENTS = finalists.MAX_EXTRA_LAYOUTS = EVERY
         print_comparison(found, search_answers(asked, catalog_store.catalog()))
         engine.dispose()
 

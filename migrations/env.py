@@ -9,18 +9,18 @@ from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy import Connection, text
 
-from app.catalog import filing, hosted_tables, outbox, punchouts, purchasing, slices, tables
+from app.catalog import filing, hosted, outbox, purchasing, tables
 from app.config import Settings
 from app.db import UNHURRIED, Base, make_engine
 from app.migrating import lock_database
 
 for row in (
     filing.FilingRow,
-    hosted_tables.HostedPriceRow,
+    hosted.HostedPriceRow,
     outbox.DeliveryRow,
-    punchouts.PunchoutSessionRow,
+    purchasing.PunchoutSessionRow,
     purchasing.PartNumberRow,
-    slices.SliceRow,
+    purchasing.SliceRow,
     tables.AcceleratorRow,
 ):
     assert row.metadata is Base.metadata

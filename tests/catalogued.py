@@ -8,9 +8,8 @@ from functools import cache
 from types import MappingProxyType
 
 from app.catalog.files import read_rows
-from app.catalog.priced import accelerator_values
 from app.catalog.queries import make_support
-from app.catalog.seed import support_values
+from app.catalog.seed import accelerator_values, support_values
 from app.catalog.tables import EngineSupportRow
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Segment
 from app.sizing.hardware.support.records import EngineSupport

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from app.catalog.architectures import entry_architecture
 from app.catalog.files import read_data_file, read_rows
+from app.catalog.models import entry_architecture
 from app.catalog.seed import model_entries
 from app.sizing.columns import Column, column
 from app.sizing.model.architecture import ModelArchitecture

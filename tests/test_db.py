@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import Engine, text
 from starlette.testclient import TestClient
 
-from app.causes import describe_error
 from app.config import Settings
 from app.db import DatabaseError, DatabaseLimits, make_engine
+from app.errors import describe_error
 from app.main import create_app
 from tests.conftest import new_postgres_database, prepare
 from tests.examples import body

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app import logs
-from app.api import front
+from app.api import middleware
 
 
 def test_a_line_is_an_object_whatever_it_tells(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,7 +27,7 @@ def test_a_full_disk_under_the_log_breaks_no_answer(monkeypatch: pytest.MonkeyPa
     logs.configure_json_logging("info")
     app = FastAPI()
     app.get("/")(lambda: "there")
-    front.install(app, access_log=front.ON)
+    middleware.install_request_middleware(app, access_log=middleware.ON)
     with Path("/dev/full").open("w", buffering=1) as full:
         monkeypatch.setattr(sys, "stdout", full)
         with pytest.raises(OSError, match="No space"):

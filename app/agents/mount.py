@@ -1,11 +1,15 @@
-"""The /mcp endpoint: MCP tools over HTTP. The MCP SDK is imported on the first request."""
+"""The /mcp endpoint over HTTP, and tool calls as API calls. The MCP SDK is imported on the first request."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 import httpx2
+import orjson
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -13,9 +17,129 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.agents import llms
-from app.agents.asking import Service
+from app.agents.tools import BY_NAME, DEFAULT_LIMIT, Tool, shorten_answer
 from app.api.body import JSON, read_raw
-from app.api.front import forwarded_headers
+from app.api.middleware import forwarded_headers
+from app.api.problems import invalid_request_response
+from headroom_client import HeadroomError
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """Result of a tool: text for readers, and the members of the answer for programs."""
+
+    text: str
+    content: Json
+    is_error: bool = False
+
+
+class Service:
+    """The API, in this process or at a URL."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self._http = http
+        self._document: Json | None = None
+        self._schemas: dict[str, Json] = {}
+
+    async def readiness_problem(self) -> str | None:
+        """None if the service is ready, else the reason why it is not."""
+        try:
+            response = await self._http.get("/readyz")
+        except httpx2.TransportError as error:
+            return f"{self._http.base_url} does not answer: {error}"
+        return None if response.is_success else result_from_problem_response(response).text
+
+    async def openapi_document(self) -> Json:
+        """OpenAPI document of the service, fetched once."""
+        if self._document is None:
+            response = await self._http.get("/openapi.json")
+            self._document = response.raise_for_status().json()
+        return self._document
+
+    async def input_schema(self, tool: Tool) -> Json:
+        """JSON schema of a tool's arguments."""
+        if tool.name not in self._schemas:
+            self._schemas[tool.name] = tool.input_schema(await self.openapi_document())
+        return self._schemas[tool.name]
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call a tool and return its result. A problem, or an unreachable service, gives a result with `is_error`
+        set.
+        """
+        try:
+            return await self._call_api(BY_NAME[name], dict(arguments))
+        except httpx2.HTTPError as error:
+            detail = f"The service at {self._http.base_url} did not respond like Headroom: {error}"
+            return result_from_problem({"type": "about:blank", "title": "Service not reached", "detail": detail})
+
+    async def _call_api(self, tool: Tool, arguments: Json) -> ToolResult:
+        requested = arguments.pop("parts", [])
+        known = (await self.input_schema(tool))["properties"]["parts"]["items"]["enum"]
+        if not isinstance(requested, list) or not set(map(str, requested)) <= set(known):
+            return invalid_argument("#/parts", f"must be a list of these names: {', '.join(known)}.")
+        if tool.request is None:
+            return await self._explain_stored(tool, arguments, requested)
+        if tool.name == "recommend":
+            arguments.setdefault("limit", DEFAULT_LIMIT)
+        response = await self._http.request(tool.method, tool.path, json=arguments)
+        return result_from_response(tool, response, requested)
+
+    async def _explain_stored(self, tool: Tool, arguments: Json, requested: list[str]) -> ToolResult:
+        """Fetch a stored answer by its id, with the option of the requested rank only."""
+        unknown = arguments.keys() - {"id", "rank"}
+        if unknown:
+            return invalid_argument(
+                f"#/{min(unknown)}", f"Unknown field #/{min(unknown)}. Accepted fields: id, rank and parts."
+            )
+        rank = arguments.get("rank", 1)
+        if not isinstance(arguments.get("id"), str):
+            return invalid_argument("#/id", "required: the id of a stored answer (rec_...), as `recommend` returns it.")
+        response = await self._http.get(f"/recommendations/{quote(arguments['id'], safe='')}")
+        if not response.is_success:
+            return result_from_response(tool, response, requested)
+        answer = response.json()
+        options = [each for each in answer["recommendations"] if each["rank"] == rank]
+        if answer["recommendations"] and not options:
+            return invalid_argument("#/rank", f"The answer has ranks 1 to {len(answer['recommendations'])}.")
+        return result_from_answer(tool, {**answer, "recommendations": options}, [*requested, "explanation"])
+
+
+def result_from_response(tool: Tool, response: httpx2.Response, requested: list[str]) -> ToolResult:
+    """Tool result of an HTTP response."""
+    if not response.is_success:
+        return result_from_problem_response(response)
+    return result_from_answer(tool, response.json(), requested)
+
+
+def result_from_answer(tool: Tool, answer: Json, requested: list[str]) -> ToolResult:
+    """Tool result of an answer, reduced to the default members and the requested ones."""
+    return ToolResult(tool.render_text(answer), shorten_answer(answer, tool.default_members, requested))
+
+
+def result_from_problem_response(response: httpx2.Response) -> ToolResult:
+    """Error result of a problem response; text that is not JSON becomes the detail, cut to 500 characters."""
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = {"type": "about:blank", "title": f"HTTP {response.status_code}", "detail": response.text[:500]}
+    return result_from_problem(problem)
+
+
+def result_from_problem(problem: Json) -> ToolResult:
+    """Error result of a problem document: its title and detail, then each further error with its JSON pointer."""
+    error = HeadroomError(problem.get("status", 0), problem)
+    lines = [f"{problem.get('title')}: {error.detail}"]
+    lines += [f"{each['pointer']}: {each['detail']}" for each in error.others]
+    return ToolResult("\n".join(lines), problem, is_error=True)
+
+
+def invalid_argument(pointer: str, detail: str) -> ToolResult:
+    """Error result for an invalid argument of the tool itself, in the form of the service's own 422 problem."""
+    problem: Json = orjson.loads(invalid_request_response([{"pointer": pointer, "detail": detail}], 1).body)
+    return result_from_problem(problem)
+
 
 PATH = "/mcp"
 OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")

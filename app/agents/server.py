@@ -15,7 +15,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from starlette.types import Receive, Scope, Send
 
-from app.agents.asking import Service
+from app.agents.mount import Service
 from app.agents.tools import BY_NAME, INSTRUCTIONS, TOOLS, Tool
 
 

@@ -1,13 +1,198 @@
-"""Defines the tools: the API call that each makes, its arguments, its result, and the texts that agents read."""
+"""Defines the MCP tools: the API call, arguments, result and texts of each.
+
+A request has some two hundred fields, and an agent pays for each described field in every conversation. A tool
+therefore describes the fields that most questions need, and only lists the names of the others. The service explains
+those when it receives an invalid value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.agents import parts
-from app.agents.shapes import Schema, answer_members, answer_schema_name, request_schema
+from app.export.tables import (
+    OutputFormat,
+    comparison_rows,
+    count_rows,
+    deployment_row,
+    format_value,
+    ranking_rows,
+    reason_lines,
+    rejection_lines,
+    render_rows,
+)
+
+Schema = dict[str, Any]
+REF = "#/components/schemas/"
+NULL = {"type": "null"}
+# Keywords that agents do not need: without effect for them, or explained by the service when it rejects a value.
+DROPPED_KEYWORDS = frozenset(
+    ("examples", "title", "discriminator", "maxLength", "minLength", "maxItems", "maxProperties", "propertyNames")
+)
+
+
+def referenced_schemas(node: Any) -> Iterator[str]:
+    """Names of the schemas that a node references."""
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"].removeprefix(REF)
+        for value in node.values():
+            yield from referenced_schemas(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from referenced_schemas(value)
+
+
+def simplify_schema(node: Any) -> Any:
+    """A schema without keywords that do not help an agent: examples, titles, length limits, and null as an alternative
+    type.
+    """
+    if isinstance(node, list):
+        return [simplify_schema(each) for each in node]
+    if not isinstance(node, dict):
+        return node.replace(REF, "#/$defs/") if isinstance(node, str) and node.startswith(REF) else node
+    if "properties" in node and isinstance(node["properties"], dict):
+        fields = {name: simplify_schema(field) for name, field in node["properties"].items()}
+        return {**simplify_schema({k: v for k, v in node.items() if k != "properties"}), "properties": fields}
+    kept = {
+        name: simplify_schema(value)
+        for name, value in node.items()
+        if name not in DROPPED_KEYWORDS and value is not False
+    }
+    choices = [each for each in kept.get("anyOf", ()) if each != NULL]
+    if len(choices) == 1:
+        del kept["anyOf"]
+        return {**choices[0], **kept}
+    return kept
+
+
+def summarize_fields(schema: Schema) -> Schema:
+    """An object schema reduced to the names of its fields.
+
+    Check:
+        >>> summarize_fields({"type": "object", "description": "Two.", "properties": {"a": {}, "b": {}}})
+        {'type': 'object', 'description': 'Two. Fields: a, b.'}
+    """
+    text = f"{schema.get('description', '')} Fields: {', '.join(schema['properties'])}.".strip()
+    return {"type": "object", "description": text}
+
+
+def request_schema(name: str, schemas: Mapping[str, Schema], *, detailed: frozenset[str]) -> Schema:
+    """Schema of a request with every schema that it references. Only the schemas in `detailed` keep their fields; the
+    others list field names.
+    """
+    top, definitions, pending = simplify_schema(schemas[name]), {}, [*referenced_schemas(schemas[name])]
+    while pending:
+        each = pending.pop()
+        if each in definitions:
+            continue
+        schema = schemas[each]
+        if schema.get("properties") and each not in detailed:
+            definitions[each] = summarize_fields(schema)
+            continue
+        definitions[each] = simplify_schema(schema)
+        pending += referenced_schemas(schema)
+    return {**top, "$defs": dict(sorted(definitions.items()))} if definitions else dict(top)
+
+
+def answer_members(name: str, schemas: Mapping[str, Schema]) -> list[str]:
+    """Names of an answer's members."""
+    return list(schemas[name]["properties"])
+
+
+def answer_schema_name(operation: Mapping[str, Any]) -> str:
+    """Name of the schema that an operation returns."""
+    reference = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+    return re.sub(r".*/", "", str(reference))
+
+
+Json = Mapping[str, Any]
+WHOLE = "all"
+OPTION_MEMBERS = ("rank", "deployment", "fits", "support", "performance", "bottleneck", "cost", "confidence")
+# Members of `performance` that are returned on request only: load curves and the details of a simulation.
+DETAIL_MEMBERS = ("simulation", "load_curve", "interval")
+COMPARED_MEMBERS = ("name", "does_it", "fits", "id", "accelerator", "bottleneck")
+MAX_REJECTIONS = 5
+
+
+def select_members(option: Json, requested: Collection[str], default: Collection[str]) -> dict[str, Any]:
+    """Members of one option that are default or requested."""
+    kept = {name: value for name, value in option.items() if name in default or name in requested}
+    if "performance" in kept and "performance" not in requested:
+        kept["performance"] = {name: value for name, value in kept["performance"].items() if name not in DETAIL_MEMBERS}
+    return kept
+
+
+def shorten_answer(answer: Json, default: Collection[str], requested: Collection[str]) -> dict[str, Any]:
+    """An answer with its default and requested members; `left_out` lists the names of the others."""
+    if WHOLE in requested:
+        return dict(answer)
+    kept = select_members(answer, requested, default)
+    for name, members in (("recommendations", OPTION_MEMBERS), ("options", COMPARED_MEMBERS)):
+        if name in kept and name not in requested:
+            kept[name] = [select_members(each, requested, members) for each in kept[name]]
+    if answer.get("recommendations") == [] and "rejected" not in kept:
+        kept["rejected"] = answer["rejected"][:MAX_REJECTIONS]
+    left = [name for name in answer if name not in kept]
+    return {**kept, "left_out": left} if left else kept
+
+
+def recommendation_text(answer: Json) -> str:
+    """A recommendation as Markdown: summary, ranked options, warnings, rejections by reason, and the id for further
+    questions.
+    """
+    lines = [answer["summary"]]
+    if answer["recommendations"]:
+        lines += ["", render_rows(ranking_rows(answer), OutputFormat.MARKDOWN)]
+    else:
+        lines += ["", "Closest options:", *rejection_lines(answer, MAX_REJECTIONS)]
+        lines += change_lines(answer)
+    lines += ["", *warning_lines(answer)]
+    counts = ", ".join(f"{code} {count}" for code, count in answer["rejected_by_code"].items())
+    lines += [f"Rejected, by reason: {counts or 'none'}."]
+    lines += [f"Stored as {answer['id']}. Call `explain` with this id for the reasons and details of an option."]
+    return "\n".join(lines)
+
+
+def warning_lines(answer: Json) -> list[str]:
+    """One line per warning."""
+    return [f"Note: {each['text']}" for each in answer.get("warnings", ())]
+
+
+def change_lines(answer: Json) -> list[str]:
+    """Lines that list what would change the answer; empty if the answer has no sensitivity."""
+    lines = [f"- {each['change']}: {each['effect']}" for each in answer.get("sensitivity", ())]
+    return ["", "What would change the answer", *lines] if lines else []
+
+
+def estimate_text(answer: Json) -> str:
+    """An estimate as Markdown: summary, figures, explanations and warnings."""
+    table = render_rows([deployment_row(answer)], OutputFormat.MARKDOWN)
+    return "\n".join([answer["summary"], "", table, "", *reason_lines(answer), *warning_lines(answer)])
+
+
+def comparison_text(answer: Json) -> str:
+    """A comparison as Markdown: summary, all figures side by side, and the ids of the stored answers."""
+    stored = [f"{each['name']} is stored as {each['id']}." for each in answer["options"] if each.get("id")]
+    return "\n".join([answer["summary"], "", render_rows(comparison_rows(answer), OutputFormat.MARKDOWN), "", *stored])
+
+
+def model_text(answer: Json) -> str:
+    """A model's counts as Markdown, with the weight size per format."""
+    weights = ", ".join(f"{name} {format_value(value)}" for name, value in answer["weights_gib"].items())
+    return "\n".join([render_rows(count_rows(answer), OutputFormat.MARKDOWN), "", f"Weight size in GiB: {weights}."])
+
+
+def explanation_text(answer: Json) -> str:
+    """Explanation of a stored answer: reasons of each option, rejections, and what would change the answer."""
+    lines = [answer["summary"]]
+    for each in answer["recommendations"]:
+        lines += ["", f"Rank {each['rank']}", *reason_lines(each)]
+    lines += ["", "Rejected", *rejection_lines(answer, 20)]
+    return "\n".join([*lines, *change_lines(answer)])
+
 
 DEFAULT_LIMIT = 3
 INSTRUCTIONS = """\
@@ -52,7 +237,7 @@ class Tool:
             names += [name for name in answer_members("RecommendationShown", schemas) if name not in names]
             if "limit" in shape["properties"]:
                 shape["properties"]["limit"]["description"] = f"Number of ranked options. Default: {DEFAULT_LIMIT}."
-        items = {"type": "string", "enum": [*names, parts.WHOLE]}
+        items = {"type": "string", "enum": [*names, WHOLE]}
         shape["properties"] = {
             **shape["properties"],
             "parts": {"type": "array", "items": items, "description": PARTS_HELP},
@@ -103,7 +288,7 @@ TOOLS = (
             "rejected_by_code",
             "cheaper_if",
         ),
-        render_text=parts.recommendation_text,
+        render_text=recommendation_text,
         stores_answer=True,
     ),
     Tool(
@@ -124,7 +309,7 @@ TOOLS = (
             *("fits", "support", "summary", "deployment", "memory", "performance", "bottleneck", "cost"),
             *("confidence", "explanation", "warnings"),
         ),
-        render_text=parts.estimate_text,
+        render_text=estimate_text,
     ),
     Tool(
         name="compare",
@@ -142,7 +327,7 @@ TOOLS = (
         request="CompareRequest",
         detailed_schemas=frozenset({"OptionSpec"}),
         default_members=("catalog", "as_of", "summary", "options", "table", "differences"),
-        render_text=parts.comparison_text,
+        render_text=comparison_text,
         stores_answer=True,
     ),
     Tool(
@@ -161,7 +346,7 @@ TOOLS = (
             *("name", "source", "kind", "family", "parameters", "active_parameters", "kv_cache_bytes_per_token"),
             *("weights_gib", "native", "shape", "flops_per_token", "by_context", "assumed"),
         ),
-        render_text=parts.model_text,
+        render_text=model_text,
     ),
     Tool(
         name="explain",
@@ -177,7 +362,7 @@ TOOLS = (
         request=None,
         detailed_schemas=frozenset(),
         default_members=("id", "as_of", "summary", "recommendations", "rejected", "sensitivity", "explanation"),
-        render_text=parts.explanation_text,
+        render_text=explanation_text,
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}

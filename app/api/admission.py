@@ -23,7 +23,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from app import telemetry
-from app.api.front import route_template
+from app.api.middleware import route_template
 from app.api.problems import MalformedRequest
 from app.api.traces import with_stage_spans
 from app.errors import Overloaded, TooManyAtOnce

@@ -1,33 +1,254 @@
-"""Builds, identifies and stores recommendations."""
+"""Builds, identifies, stores and reprices answers, and fits them into their size limit."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import date
+from itertools import accumulate
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
 from app.api.doubts import input_warnings
-from app.api.questions import build_recommend_question
-from app.api.schemas.conversion import answer_json, notice_json
+from app.api.questions import build_estimate_question, build_recommend_question
+from app.api.schemas.conversion import answer_json, estimate_json, notice_json
+from app.api.schemas.filing import estimate_supply, supply_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
-from app.api.schemas.supply import supply_json
-from app.api.sized import Document, fit_to_size, json_bytes
-from app.catalog.directory import CatalogIndex
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore, StoredAnswer
-from app.catalog.snapshot import CatalogStore
+from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.compiled import engine_version
-from app.errors import Unanswerable
-from app.export.goods import option_title
+from app.errors import AppError, Unanswerable
+from app.export.lines import FILING_FIELDS, Bill, Settlement, build_bill, option_title
+from app.sizing.assumptions.answer import AnswerAssumptions
+from app.sizing.assumptions.hardware import HardwareAssumptions, MachineAssumptions
+from app.sizing.assumptions.serving import DayAssumptions, ServingAssumptions
+from app.sizing.assumptions.training import TrainingAssumptions
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import Answer
+from app.sizing.result import Answer, Estimate
 from app.sizing.snapshot import Catalog
 from app.work import stage
+
+MAX_BYTES = 29_999
+# Bytes of the echoed request that count towards MAX_BYTES. A larger request, such as a pasted model configuration, and
+# the caller's own labels come on top.
+LARGEST_REQUEST_COUNTED = 2_000
+OMITTED_COUNT_BYTES = len(b',"assumptions_omitted":100')
+WHOLE_RANKS = 3
+REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS = 12, 10, 8
+FAILURE_INTERVALS = 6
+COMPARISON_CODES = ("comparison", "near_tie")
+ALWAYS_KEPT_CODES = ("memory", *COMPARISON_CODES)
+ASSUMPTION_GROUPS = (
+    AnswerAssumptions,
+    DayAssumptions,
+    HardwareAssumptions,
+    MachineAssumptions,
+    ServingAssumptions,
+    TrainingAssumptions,
+)
+# Assumptions, least decisive first. GET /catalog/assumptions lists their default values.
+ASSUMPTION_ORDER = tuple(field.name for room in ASSUMPTION_GROUPS for field in reversed(fields(room)))
+
+Document = dict[str, Any]
+
+
+def json_bytes(document: Any) -> bytes:
+    return orjson.dumps(document)
+
+
+def fit_to_size(document: Document) -> bytes:
+    """Returns the answer as JSON within 30 KB, reduced step by step until it fits."""
+    counted = {name: value for name, value in document["request"].items() if name not in FILING_FIELDS}
+    words, rest = len(json_bytes(document["request"])) - len(json_bytes(counted)), len(json_bytes(counted))
+    room = MAX_BYTES + words + max(0, rest - LARGEST_REQUEST_COUNTED)
+    leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
+    first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
+    document = leaner[min(first, len(leaner) - 1)]
+    for step in (
+        _drop_entries(_default_assumptions, room),
+        *LAST_STEPS,
+        _drop_entries(_rejections_from_last, room),
+        _for_ranks_after(_keep_comparison_reasons, after=1),
+    ):
+        body = json_bytes(document)
+        if len(body) <= room:
+            return body
+        document = step(document)
+    return json_bytes(document)
+
+
+def _drop_entries(droppable: Callable[[Document], list[Document]], room: int) -> Callable[[Document], Document]:
+    """Returns a step that drops as many entries of a list as necessary."""
+
+    def drop_excess(document: Document) -> Document:
+        excess = len(json_bytes(document)) + OMITTED_COUNT_BYTES - room
+        drop: list[Document] = []
+        for entry in droppable(document):
+            if excess <= 0:
+                break
+            drop.append(entry)
+            excess -= len(json_bytes(entry)) + 1
+        kept = {key: [e for e in document[key] if not any(e is d for d in drop)] for key in ("assumptions", "rejected")}
+        omitted = len(document["assumptions"]) - len(kept["assumptions"])
+        return {**document, **kept, **({"assumptions_omitted": omitted} if omitted else {})}
+
+    return drop_excess
+
+
+def _default_assumptions(document: Document) -> list[Document]:
+    usual = {a["name"]: a for a in document["assumptions"] if not a["asked"]}
+    return [usual[name] for name in ASSUMPTION_ORDER if name in usual]
+
+
+def _rejections_from_last(document: Document) -> list[Document]:
+    return list(reversed(document["rejected"]))
+
+
+def _for_ranks_after(change: Callable[[Document], Document], *, after: int) -> Callable[[Document], Document]:
+    """Returns a step that changes every rank below the first `after` ranks."""
+
+    def change_ranks(document: Document) -> Document:
+        ranks = document["recommendations"]
+        return {**document, "recommendations": [*ranks[:after], *map(change, ranks[after:])]}
+
+    return change_ranks
+
+
+def _limit_rejections(most: int) -> Callable[[Document], Document]:
+    return lambda document: {**document, "rejected": document["rejected"][:most]}
+
+
+def _keep_essential_reasons(option: Document) -> Document:
+    """Keeps the reasons on memory and comparison; POST /estimate returns the rest."""
+    return {
+        **option,
+        "explanation": [reason for reason in option["explanation"] if reason["code"] in ALWAYS_KEPT_CODES],
+    }
+
+
+def _without_placement(option: Document) -> Document:
+    """Removes the placement reason. The redundancy is the same for all ranks, and POST /estimate returns it."""
+    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] != "placement"]}
+
+
+def _without_measurements(option: Document) -> Document:
+    """Removes the published measurements nearest to the option; POST /estimate returns them."""
+    return {**option, "nearest_measurements": []}
+
+
+def _without_bill(option: Document) -> Document:
+    """Removes the cost lines; POST /estimate returns them."""
+    return {**option, "cost": {**option["cost"], "parts": None}}
+
+
+def _without_alternatives(option: Document) -> Document:
+    """Removes the other acquisition options; POST /estimate returns them."""
+    return {key: value for key, value in option.items() if key != "alternatives"}
+
+
+def _without_other_levels(option: Document) -> Document:
+    """Keeps the requested confidence level only; POST /estimate returns the others."""
+    sure = option["confidence"]
+    asked = [level for level in sure["by_level"] if level["confidence"] == sure["asked"]]
+    return {**option, "confidence": {**sure, "by_level": asked}}
+
+
+def _without_means(option: Document) -> Document:
+    """Removes the intervals of means that accompany those of medians; POST /estimate returns them."""
+    speed = option.get("performance", {})
+    kept = [i for i in speed.get("intervals", []) if "statistic" in i or not i["quantity"].endswith("_ms")]
+    return {**option, "performance": {**speed, "intervals": kept}} if "intervals" in speed else option
+
+
+def _without_intervals(option: Document) -> Document:
+    """Removes all performance intervals; POST /estimate returns them."""
+    speed = {key: value for key, value in option.get("performance", {}).items() if key != "intervals"}
+    return {**option, "performance": speed} if speed else option
+
+
+def _keep_comparison_reasons(option: Document) -> Document:
+    """Keeps only the reasons that compare the option with the first; POST /estimate returns the others."""
+    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] in COMPARISON_CODES]}
+
+
+def _thin_failure_minutes(parts: int) -> Callable[[Document], Document]:
+    """Returns a step that thins the minutes of each failure to about `parts` intervals, including both ends; POST
+    /estimate returns all.
+    """
+
+    def thin_minutes(minutes: list[Document]) -> list[Document]:
+        return [*minutes[: -1 : max(1, -(-len(minutes) // parts))], minutes[-1]]
+
+    def thin_failures(option: Document) -> Document:
+        day = option.get("day")
+        if day is None:
+            return option
+        losses = [{**loss, "minutes": thin_minutes(loss["minutes"])} for loss in day["failures"]]
+        return {**option, "day": {**day, "failures": losses}}
+
+    return thin_failures
+
+
+def _halve_load_curve(option: Document) -> Document:
+    """Keeps every other point of the load curve, including both ends; POST /estimate returns all."""
+    speed = option.get("performance", {})
+    curve = speed.get("load_curve")
+    if not curve:
+        return option
+    points = curve["points"]
+    kept = [*points[:-1:2], points[-1]]
+    return {**option, "performance": {**speed, "load_curve": {**curve, "points": kept}}}
+
+
+def _without_metrics(document: Document) -> Document:
+    """Removes the descriptions of the metrics; the OpenAPI document explains them."""
+    return {k: v for k, v in document.items() if k != "metrics"}
+
+
+def _without_assumption_reasons(document: Document) -> Document:
+    """Removes the reasons of assumed values; GET /catalog/assumptions lists them."""
+    shortened = [
+        {**a, "source": "assumed"} if a["source"].startswith("assumed") else a for a in document["assumptions"]
+    ]
+    return {**document, "assumptions": shortened}
+
+
+STEPS: tuple[Callable[[Document], Document], ...] = (
+    _for_ranks_after(_thin_failure_minutes(FAILURE_INTERVALS), after=0),
+    _limit_rejections(REJECTIONS_SHOWN),
+    _for_ranks_after(_without_measurements, after=WHOLE_RANKS),
+    _for_ranks_after(_without_alternatives, after=WHOLE_RANKS),
+    _for_ranks_after(_without_bill, after=WHOLE_RANKS),
+    _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS + 1),
+    _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS),
+    _for_ranks_after(_without_placement, after=1),
+    _for_ranks_after(_without_means, after=1),
+    _without_metrics,
+    _limit_rejections(FEWER_REJECTIONS),
+    _for_ranks_after(_without_other_levels, after=WHOLE_RANKS),
+    _for_ranks_after(_without_alternatives, after=1),
+    _without_assumption_reasons,
+    _for_ranks_after(_without_measurements, after=1),
+    _limit_rejections(FEWEST_REJECTIONS),
+    _for_ranks_after(_halve_load_curve, after=0),
+    _for_ranks_after(_without_means, after=0),
+)
+LAST_STEPS = (
+    _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS - 1),
+    _for_ranks_after(_without_bill, after=1),
+    _for_ranks_after(_keep_essential_reasons, after=1),
+    _for_ranks_after(_without_other_levels, after=1),
+    _for_ranks_after(_without_intervals, after=1),
+    _for_ranks_after(_thin_failure_minutes(1), after=0),
+)
+
 
 NOT_STORED = {"Headroom-Stored": "false"}
 
@@ -145,3 +366,87 @@ def with_input_warnings(document: Document, request: RecommendRequest | Estimate
     """Adds the warnings about suspicious input values before all other warnings of an answer."""
     warnings = [notice_json(doubt) for doubt in input_warnings(request)]
     return {**document, "warnings": [*warnings, *document.get("warnings", [])]} if warnings else document
+
+
+StoredDocument = Mapping[str, Any]
+LISTING = ("provider", "region", "instance_type")
+MACHINES = ("system", "nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class MachinesToday:
+    """Today's bill for the machines of a stored answer; `bill` is None if they have no price, and `text` says why."""
+
+    bill: Bill | None
+    text: str
+
+
+def machines_today(
+    stored: StoredDocument, rank: int, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
+) -> MachinesToday:
+    """Returns today's price of the option at `rank`: with its original offer, or without it if the offer has ended."""
+    deployment = stored["recommendations"][rank - 1]["deployment"]
+    refused = ""
+    for which, listing in enumerate(relaxed_deployments(deployment)):
+        try:
+            question, result = _estimate_today(stored, listing, catalog_index, catalog_store, today)
+        except AppError as error:
+            refused = refused or error.detail
+            continue
+        if result.cost is not None and result.cost.usd_per_hour is not None:
+            text = "" if which == 0 else "The original offer has ended. These are the cheapest equivalent machines."
+            return MachinesToday(_build_bill(stored, question, result, catalog_index, today), text)
+    return MachinesToday(None, refused or "No current price exists for these machines.")
+
+
+def relaxed_deployments(deployment: StoredDocument) -> Iterator[dict[str, Any]]:
+    """Yields a deployment with its original offer, then with any provider, then with any pricing model."""
+    yield {**deployment}
+    yield drop_offer_fields(deployment, LISTING)
+    yield drop_offer_fields(deployment, (*LISTING, "pricing_model"))
+
+
+def drop_offer_fields(deployment: StoredDocument, of_offer: tuple[str, ...]) -> dict[str, Any]:
+    """Returns a deployment, including its pools, without the given offer fields and without its system."""
+    kept = {name: value for name, value in deployment.items() if name not in MACHINES}
+    if deployment.get("offer") is not None:
+        kept["offer"] = {name: value for name, value in deployment["offer"].items() if name not in of_offer}
+    if deployment.get("pools") is not None:
+        kept["pools"] = {name: drop_offer_fields(pool, of_offer) for name, pool in deployment["pools"].items()}
+    return kept
+
+
+def _estimate_today(
+    stored: StoredDocument,
+    deployment: StoredDocument,
+    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
+    today: date,
+) -> tuple[Question, Estimate]:
+    stored_request = stored["request"]
+    body = {name: stored_request[name] for name in ("workload", "economics", "assumptions") if name in stored_request}
+    sure = {name: value for name, value in stored_request.get("constraints", {}).items() if name == "confidence"}
+    try:
+        whole = {**body, "deployment": deployment, "constraints": sure}
+        request = EstimateRequest.model_validate_json(orjson.dumps(whole), strict=True)
+    except ValidationError:
+        raise UnsupportedStoredRequest("This version of the service no longer accepts the stored deployment.") from None
+    question, named = build_estimate_question(request, catalog_index, catalog_store, today)
+    return question, estimate_deployment(question, named, catalog_index.catalog)
+
+
+def _build_bill(
+    stored: StoredDocument, question: Question, result: Estimate, catalog_index: CatalogIndex, today: date
+) -> Bill:
+    """Returns the bill of a deployment as today's answer would show it."""
+    catalog = catalog_index.catalog
+    document = {
+        "id": stored["id"],
+        "created_at": catalog.created_at,
+        "as_of": today.isoformat(),
+        "catalog": catalog_json(catalog),
+        "request": stored["request"],
+        "recommendations": [estimate_json(result, trace=False)],
+    }
+    supply = orjson.loads(orjson.dumps(estimate_supply(result, question, catalog, catalog_index.purchasing)))
+    return replace(build_bill(document, supply, 1, Settlement()), rank=1)

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from app.api.schemas.lengths import LengthDistribution
-from app.api.schemas.requests import EstimateRequest, RecommendRequest
-from app.api.schemas.workload import InferenceSpec
+from app.api.schemas.requests import EstimateRequest, InferenceSpec, RecommendRequest
+from app.api.schemas.traffic import LengthDistribution
 from app.sizing.result import Notice
 from app.sizing.words import join_words
 from app.sizing.workload import MAX_P95_TO_MEAN

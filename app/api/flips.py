@@ -12,17 +12,15 @@ from typing import Any
 import orjson
 
 from app.api.knobs import Parameter, tunable_parameters
-from app.api.merging import apply_merge_patch
-from app.api.questions import build_recommend_question
+from app.api.questions import apply_merge_patch, build_recommend_question
 from app.api.schemas.requests import RecommendRequest
-from app.catalog.directory import CatalogIndex
-from app.catalog.snapshot import CatalogStore
+from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError
 from app.sizing.answer.money import describe_price
-from app.sizing.product_names import format_name
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
 from app.sizing.turning import find_threshold
+from app.sizing.words import format_name
 from app.sizing.workload import InferenceWorkload
 
 Part = dict[str, Any]

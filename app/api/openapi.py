@@ -1,8 +1,17 @@
-"""Builds the OpenAPI document. Request bodies are read raw, so their schemas are declared here."""
+"""Builds the OpenAPI document: request bodies, names of unions, and one example per response status.
+
+Unions and enumerations get names, and every field gets a description with unit and default. Response schemas may gain
+fields. Defaults are stated in descriptions because generators treat a field with a `default` as always present.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import resources
 from threading import Lock
 from typing import Any
 
@@ -12,13 +21,299 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from app.api.document import finish_document
-from app.api.exemplars import add_examples
-from app.api.schemas.base import ResponseModel
+from app.api.problems import MalformedRequest, invalid_request_response, problem_response, unknown_cursor
+from app.api.schemas.base import COMPONENT_KEY, ResponseModel
 from app.api.schemas.compare import CompareRequest
 from app.api.schemas.diagnose import DiagnoseRequest
 from app.api.schemas.filing import StatusChange
 from app.api.schemas.requests import EstimateRequest, InspectRequest, RecommendRequest, load_example
+from app.catalog.filing import unknown_recommendation
+from app.errors import (
+    AppError,
+    ChangedMeanwhile,
+    MissingIfMatch,
+    NotAllowed,
+    TooManyAtOnce,
+    UnknownAccelerator,
+    UnknownModel,
+)
+
+Schema = dict[str, Any]
+SCHEMA_REF = "#/components/schemas/"
+ANNOTATION_KEYS = ("description", "default", "title")  # annotations of a field, next to its type
+# Pattern of a field's name, and the unit that it implies.
+UNITS: tuple[tuple[str, str], ...] = (
+    (r"_gbit_per_s(_per_node)?$", "Gbit/s"),
+    (r"_gb_per_s$", "GB/s (10^9 bytes)"),
+    (r"_mb_per_s$", "MB/s (10^6 bytes)"),
+    (r"^usd_per_hour$|_usd_per_hour$", "USD per hour"),
+    (r"^usd_per_day$", "USD per day"),
+    (r"^usd_per_month$", "USD per month"),
+    (r"usd_per_million_tokens$", "USD per million tokens"),
+    (r"usd_per_million_samples$", "USD per million samples"),
+    (r"usd_per_million_", "USD per million tokens"),
+    (r"usd_per_kwh$", "USD per kWh"),
+    (r"usd_rate$", "1"),
+    (r"(^|_)usd(_|$)", "USD"),
+    (r"kwh_per_million_", "kWh"),
+    (r"_gib(_per_node)?$", "GiB (2^30 bytes)"),
+    (r"_mib(_per_|$)|^mib_per_", "MiB (2^20 bytes)"),
+    (r"_gb$", "GB (10^9 bytes)"),
+    (r"_tb$", "TB (10^12 bytes)"),
+    (r"_bytes$|bytes_per_", "bytes"),
+    (r"_kw$", "kW"),
+    (r"(^|_)power(_limit)?_w$", "W"),
+    (r"_ms$|^ms$", "ms"),
+    (r"_per_s(_|$)", "per second"),
+    (r"_s$|seconds$", "seconds"),
+    (r"(^|_)minutes?$", "minutes"),
+    (r"(^|_)hours(_|$)", "hours"),
+    (r"(^|_)days$", "days"),
+    (r"(^|_)months?$", "months"),
+    (r"flops", "FLOPs"),
+    (r"_(share|fraction)$", "0 to 1"),
+)
+
+
+@cache
+def field_texts() -> dict[str, dict[str, str]]:
+    """Returns the field descriptions by schema name; `any` holds those shared by all schemas."""
+    return tomllib.loads(resources.files("app.api.schemas").joinpath("fields.toml").read_text(encoding="utf-8"))
+
+
+def unit_of(name: str) -> str | None:
+    """Returns the unit implied by a field's name, or None."""
+    return next((unit for pattern, unit in UNITS if re.search(pattern, name)), None)
+
+
+def _holds_numbers(schema: Schema) -> bool:
+    """True if a field is a number or a list of numbers."""
+    parts = [schema, schema.get("items", {}), *schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    return any(part.get("type") in ("number", "integer") for part in parts)
+
+
+def describe_field(name: str, field: Schema, text: str | None, *, default: Any = None, unit: str | None = None) -> str:
+    """Returns a field's description with its unit, and its default if that is a plain value."""
+    description = (text or "").strip()
+    unit = unit_of(name) or unit if _holds_numbers(field) else None
+    if unit and unit != "1" and not re.search(rf"\b{re.escape(unit.split(' ')[0])}\b", description):
+        description += f" Unit: {unit}."
+    if default not in (None, "", [], {}) and not isinstance(default, dict | list) and "Default" not in description:
+        description += f" Default: {json.dumps(default) if not isinstance(default, str) else default}."
+    return description
+
+
+def _child_schemas(schema: Schema) -> Iterator[tuple[Schema, Any]]:
+    """Yields each nested schema as (container, key)."""
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield schema, key
+    for key in ("properties", "patternProperties"):
+        for name in schema.get(key, {}):
+            yield schema[key], name
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        for i, _ in enumerate(schema.get(key, ())):
+            yield schema[key], i
+
+
+def extract_named_schemas(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    """Replaces named unions and enumerations in a schema by references and collects them in `definitions`."""
+    for holder, key in _child_schemas(schema):
+        holder[key] = extract_named_schemas(holder[key], definitions)
+    name = schema.pop(COMPONENT_KEY, None)
+    if name is None:
+        return schema
+    own = {key: schema.pop(key) for key in ANNOTATION_KEYS if key in schema}
+    definitions.setdefault(name, {"title": name, **schema})
+    return {"$ref": SCHEMA_REF + name, **{key: value for key, value in own.items() if key != "title"}}
+
+
+def pick_example(schema: Schema, schemas: Mapping[str, Schema]) -> Any:
+    """Returns an example of a named union or enumeration: its first value, or that of a part that has one."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "examples" in schema:
+        return schema["examples"][0]
+    parts = schema.get("oneOf") or schema.get("anyOf") or ()
+    referred = [part["$ref"].removeprefix(SCHEMA_REF) for part in parts if "$ref" in part]
+    return next((schemas[name]["examples"][0] for name in referred if schemas[name].get("examples")), None)
+
+
+def clean_schema(schema: Schema, *, open_: bool) -> None:
+    """Removes generated titles and null defaults. With `open_`, allows additional properties."""
+    for holder, key in _child_schemas(schema):
+        holder[key].pop("title", None)
+        clean_schema(holder[key], open_=open_)
+    schema.pop("default", None)
+    if open_ and schema.get("additionalProperties") is False:
+        del schema["additionalProperties"]
+
+
+def describe_component(name: str, schema: Schema) -> None:
+    """Adds a description to every field of a component."""
+    own, common, unit = field_texts().get(name, {}), field_texts()["any"], field_texts()["units"].get(name)
+    for field, shape in schema.get("properties", {}).items():
+        text = shape.get("description") or own.get(field) or common.get(field)
+        shape["description"] = describe_field(field, shape, text, default=shape.get("default"), unit=unit)
+
+
+def reachable_schemas(node: Any, schemas: Mapping[str, Schema]) -> set[str]:
+    """Returns the names of all components that `node` refers to, directly or indirectly."""
+    waiting, names = set(re.findall(rf'"{SCHEMA_REF}([^"]+)"', json.dumps(node))), set()
+    while waiting:
+        name = waiting.pop()
+        names.add(name)
+        waiting |= set(re.findall(rf'"{SCHEMA_REF}([^"]+)"', json.dumps({**schemas[name], "examples": None}))) - names
+    return names
+
+
+def finish_document(document: Schema) -> Schema:
+    """Returns the finished OpenAPI document for readers and client generators."""
+    schemas: dict[str, Schema] = document["components"]["schemas"]
+    definitions: dict[str, Schema] = {}
+    for name, schema in list(schemas.items()):
+        schemas[name] = extract_named_schemas(schema, definitions)
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    notices = [operation for path in document.get("webhooks", {}).values() for operation in path.values()]
+    for operation in (*operations, *notices):
+        _describe_parameters(operation, definitions)
+    schemas |= definitions
+    answers = reachable_schemas([*(operation["responses"] for operation in operations), *notices], schemas)
+    request_schemas = reachable_schemas([operation.get("requestBody", {}) for operation in operations], schemas)
+    for name, schema in schemas.items():
+        describe_component(name, schema)
+        clean_schema(schema, open_=name in answers and name not in request_schemas)
+    for name in definitions:
+        schemas[name].setdefault("description", field_texts()["named"].get(name, ""))
+        schemas[name].setdefault("examples", [pick_example(schemas[name], schemas)])
+    return document
+
+
+def _describe_parameters(operation: Schema, definitions: dict[str, Schema]) -> None:
+    """Describes the parameters of an operation and replaces named parts of its body by references.
+
+    Parameters keep their defaults, because generators treat them as optional.
+    """
+    for media in operation.get("requestBody", {}).get("content", {}).values():
+        media["schema"] = extract_named_schemas(media["schema"], definitions)
+    for parameter in operation.get("parameters", ()):
+        schema = parameter["schema"]
+        if {"type": "null"} in schema.get("anyOf", ()):  # an absent parameter is omitted, never null
+            (only,) = [part for part in schema.pop("anyOf") if part != {"type": "null"}]
+            schema |= only
+            schema.pop("default", None)
+        description = parameter.get("description") or schema.pop("description", None)
+        description = description or field_texts()["parameters"].get(parameter["name"])
+        parameter["description"] = describe_field(parameter["name"], schema, description, default=schema.get("default"))
+        for key in ("title", "description"):
+            schema.pop(key, None)
+        parameter["schema"] = extract_named_schemas(schema, definitions)
+
+
+REF_PREFIX = "#/components/schemas/"
+EXAMPLES = "#/components/examples/"
+STORED = "/recommendations/{id}"
+NOT_FOUND_ERRORS: dict[str, AppError] = {
+    "UnknownModel": UnknownModel(
+        "Unknown model 'gpt-9': it is not in the catalog. Did you mean gpt-j?", nearest=["gpt-j"]
+    ),
+    "UnknownRecommendation": unknown_recommendation(),
+    "UnknownAccelerator": UnknownAccelerator("Unknown accelerator 'h900'.", nearest=[]),
+}
+STATE_ERRORS: dict[int, tuple[str, AppError]] = {
+    409: (
+        "NotAllowed",
+        NotAllowed(
+            "This recommendation is draft and cannot become ordered. Allowed next: approved or superseded.",
+            allowed=["approved", "superseded"],
+        ),
+    ),
+    412: ("Stale", ChangedMeanwhile("The status has changed since you read it.", etag='"status-2"')),
+    429: ("TooManyAtOnce", TooManyAtOnce("Your address has the most waiting requests. Send fewer requests at a time.")),
+    428: ("Unguarded", MissingIfMatch("Send If-Match with the ETag of the status that you read.")),
+}
+BODY_ERRORS: dict[int, tuple[str, MalformedRequest]] = {
+    413: ("BodyTooLarge", MalformedRequest(413, "body-too-large", "The body exceeds the limit of 65,536 bytes.")),
+    415: ("NotJson", MalformedRequest(415, "unsupported-media-type", "Send the body as application/json.")),
+}
+# First characters of responses that are not JSON, by media type.
+TEXTS = {
+    "text/csv": "line_no,kind,goods,sku,description,quantity,unit,unit_price,line_total\r\n",
+    "application/xml": "<?xml version='1.0' encoding='UTF-8'?>\n",
+    "application/x-www-form-urlencoded": "NEW_ITEM-DESCRIPTION%5B1%5D=Supermicro+SYS-821GE-TNHR",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "a workbook",
+    "text/html": "<!doctype html>\n",
+    "text/xml": '<cXML payloadID="1" timestamp="2026-11-20T08:00:00+00:00"><Response>'
+    '<Status code="401" text="Unauthorized">Unknown sender.</Status></Response></cXML>',
+}
+
+
+def _example_value(response: Any) -> Any:
+    return {"value": orjson.loads(response.body)}
+
+
+def _app_error_example(error: AppError, status: int) -> Any:
+    return _example_value(problem_response(status, code=error.code, detail=error.detail, **error.facts))
+
+
+def _malformed_example(error: MalformedRequest) -> Any:
+    return _example_value(problem_response(error.status, code=error.code, detail=error.detail))
+
+
+def problem_examples() -> Schema:
+    """Returns every example of a problem response by its name."""
+    invalid = [{"pointer": "#/limit", "detail": "Input should be greater than or equal to 1"}]
+    return {
+        "MalformedJson": _malformed_example(
+            MalformedRequest(400, "malformed-json", "The body is not JSON: unexpected end of data.")
+        ),
+        "NoBodyTaken": _malformed_example(MalformedRequest(400, "no-body-taken", "This call takes no body.")),
+        "UnknownCursor": _malformed_example(unknown_cursor()),
+        "Invalid": _example_value(invalid_request_response(invalid, 1)),
+        "NotReady": _example_value(problem_response(503, code="not-ready", detail="The catalog is not loaded yet.")),
+        **{name: _app_error_example(error, 404) for name, error in NOT_FOUND_ERRORS.items()},
+        **{name: _app_error_example(error, status) for status, (name, error) in STATE_ERRORS.items()},
+        **{name: _malformed_example(error) for name, error in BODY_ERRORS.values()},
+    }
+
+
+def problem_example_name(status: int, path: str, method: str) -> str:
+    """Returns the name of the problem example for a status of an operation."""
+    if status == 400:
+        return "UnknownCursor" if method == "get" else "NoBodyTaken" if path.endswith("/reprice") else "MalformedJson"
+    if status == 404:
+        return next(
+            (
+                name
+                for part, name in ((STORED, "UnknownRecommendation"), ("/support", "UnknownAccelerator"))
+                if part in path
+            ),
+            "UnknownModel",
+        )
+    named = {422: "Invalid", 503: "NotReady"} | {s: name for s, (name, _) in (STATE_ERRORS | BODY_ERRORS).items()}
+    return named[status]
+
+
+def add_examples(document: Schema) -> None:
+    """Adds an example to every response. Problem and schema examples are stored once, in the components."""
+    components = document["components"]
+    kept: Schema = components.setdefault("examples", {})
+    kept |= problem_examples()
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            for status, answer in operation["responses"].items():
+                for kind, media in answer.get("content", {}).items():
+                    name = media.get("schema", {}).get("$ref", "").removeprefix(REF_PREFIX)
+                    if name == "Problem":
+                        media["examples"] = {
+                            "refused": {"$ref": EXAMPLES + problem_example_name(int(status), path, method)}
+                        }
+                    elif name and components["schemas"][name].get("examples"):
+                        kept[name] = {"value": components["schemas"][name]["examples"][0]}
+                        media["examples"] = {"answer": {"$ref": EXAMPLES + name}}
+                    elif kind in TEXTS:
+                        media["example"] = TEXTS[kind]
+
 
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (

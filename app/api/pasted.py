@@ -7,13 +7,19 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ValidationError
 
-from app.api.schemas.diagnose import DevicesObservedSpec, ObservedSpec, ServiceObservedSpec, TrainingObservedSpec
-from app.api.schemas.pasted import reading_json, wire_name
+from app.api.schemas.diagnose import (
+    DevicesObservedSpec,
+    ObservedSpec,
+    ServiceObservedSpec,
+    TrainingObservedSpec,
+    reading_json,
+    wire_name,
+)
 from app.errors import Unanswerable
 from app.observed.figures import Reading, RunContext, merge_observations
 from app.observed.logs import read_log
 from app.observed.read import read_metrics
-from app.sizing.diagnosis.observed import Observations
+from app.sizing.diagnosis.case import Observations
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Catalog

@@ -1,9 +1,15 @@
-"""Renders errors as RFC 9457 problem responses and maps error families to HTTP statuses."""
+"""Renders errors as RFC 9457 problem responses, maps error families to HTTP statuses, and serves a page per kind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import difflib
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib import resources
+from typing import Any, Literal, get_args, get_origin
 
 import orjson
 import structlog
@@ -14,10 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from app.api.doubts import accepted_names_hint, unit_hint
-from app.api.fields import UNKNOWN_FIELD, explain_unknown_field, models_in
-from app.api.kinds import problem_kinds
 from app.catalog.names import quote_name
-from app.causes import describe_error
 from app.db import DatabaseError
 from app.errors import (
     AppError,
@@ -29,8 +32,149 @@ from app.errors import (
     TooManyAtOnce,
     Unanswerable,
     Unavailable,
+    describe_error,
 )
+from app.sizing.words import join_words
 from app.work import OutOfTime
+
+Models = tuple[type[BaseModel], ...]
+UNKNOWN_FIELD = "Unknown field"
+TOP_LEVEL = "the request"  # stands for the empty path
+MAX_PLACES = 3
+MIN_SIMILARITY = 0.6
+
+
+@cache
+def models_in(annotation: Any) -> Models:
+    """Returns the models in a type annotation, including those in unions, lists and Annotated."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return (annotation,)
+    if get_origin(annotation) is Literal:
+        return ()
+    return tuple(dict.fromkeys(model for part in get_args(annotation) for model in models_in(part)))
+
+
+def model_phase(model: type[BaseModel]) -> str | None:
+    """Returns the phase of a workload model, or None for other models."""
+    field = model.model_fields.get("phase")
+    return get_args(field.annotation)[0] if field is not None and get_origin(field.annotation) is Literal else None
+
+
+def models_at(root: type[BaseModel], location: Sequence[Any]) -> Models:
+    """Returns the models at a location of the request. A location step that is a phase tag selects among several
+    models.
+    """
+    models: Models = (root,)
+    for step in location:
+        annotations: list[Any] = [model.model_fields[step].annotation for model in models if step in model.model_fields]
+        below = tuple(found for annotation in annotations for found in models_in(annotation))
+        models = below or tuple(m for m in models if model_phase(m) == step) or models
+    return models
+
+
+@cache
+def field_places(root: type[BaseModel]) -> dict[str, tuple[str, ...]]:
+    """Maps every field name of a request to the dotted paths of its parents, marked with the phase where one
+    applies.
+    """
+    paths_by_name: dict[str, dict[str, None]] = {}
+    for name, path in _walk_fields(root, "", ()):
+        paths_by_name.setdefault(name, {})[path] = None
+    return {name: tuple(paths) for name, paths in paths_by_name.items()}
+
+
+def _walk_fields(model: type[BaseModel], path: str, above: Models) -> Iterator[tuple[str, str]]:
+    phase = model_phase(model)
+    for name, field in model.model_fields.items():
+        yield name, (path or TOP_LEVEL) + (f" of phase {phase}" if phase is not None else "")
+        annotation: Any = field.annotation
+        for below in models_in(annotation):
+            if below not in above:
+                yield from _walk_fields(below, f"{path}.{name}" if path else name, (*above, model))
+
+
+def explain_unknown_field(root: type[BaseModel], location: Sequence[Any]) -> str:
+    """Returns the error text for an unknown field: the closest accepted field, or the accepted fields."""
+    name = str(location[-1])[:80]
+    here = sorted({field for model in models_at(root, location[:-1]) for field in model.model_fields})
+    close = difflib.get_close_matches(name.lower(), here, n=1, cutoff=MIN_SIMILARITY)
+    if close and close[0].replace("_", "") == name.lower().replace("_", "").replace("-", ""):
+        return f"{UNKNOWN_FIELD}. Did you mean {close[0]}?"
+    elsewhere = field_places(root).get(name)
+    if elsewhere:
+        nearest = sorted(elsewhere, key=lambda place: place.count("."))[:MAX_PLACES]
+        return f"{UNKNOWN_FIELD}. Did you mean {join_words([_field_path(place, name) for place in nearest], 'or')}?"
+    if close:
+        return f"{UNKNOWN_FIELD}. Did you mean {close[0]}?"
+    near = difflib.get_close_matches(name.lower(), field_places(root), n=1, cutoff=MIN_SIMILARITY)
+    if near:
+        paths = [_field_path(place, near[0]) for place in field_places(root)[near[0]][:MAX_PLACES]]
+        return f"{UNKNOWN_FIELD}. Did you mean {join_words(paths, 'or')}?"
+    return f"{UNKNOWN_FIELD}. Accepted fields: {', '.join(here)}" if here else UNKNOWN_FIELD
+
+
+def _field_path(place: str, name: str) -> str:
+    """Returns the dotted path of a field from its entry in `field_places`, with the phase in brackets if any."""
+    path, _, phase = place.partition(" of phase ")
+    return (name if path == TOP_LEVEL else f"{path}.{name}") + (f" (phase {phase})" if phase else "")
+
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title} - Headroom</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/static/page.css">
+</head>
+<body>
+<header><h1>{title}</h1></header>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    """One kind of problem: HTTP status, title, what happened and what to do."""
+
+    status: int
+    title: str
+    happened: str
+    remedy: str
+
+
+@cache
+def problem_kinds() -> dict[str, ProblemKind]:
+    """Returns the kinds of problems by the last part of their type URI."""
+    text = resources.files("app.api.schemas").joinpath("problems.toml").read_text(encoding="utf-8")
+    return {slug: ProblemKind(**fields) for slug, fields in tomllib.loads(text).items()}
+
+
+def problem_page(slug: str) -> str:
+    """Returns the HTML page of one kind of problem. Raises KeyError if there is none."""
+    kind = problem_kinds()[slug]
+    body = (
+        f"<p>{escape(kind.happened)}</p>\n<h2>What to do</h2>\n<p>{escape(kind.remedy)}</p>\n"
+        f"<p>Answered with status {kind.status} as <code>application/problem+json</code> (RFC 9457) of type "
+        f'<code>/problems/{escape(slug)}</code>. <a href="/problems">All problems</a>, <a href="/docs">the API</a>.</p>'
+    )
+    return PAGE.format(title=escape(kind.title), body=body)
+
+
+def problem_index_page() -> str:
+    """Returns the HTML page that lists every kind of problem."""
+    rows = "\n".join(
+        f'<tr><td>{kind.status}</td><td><a href="/problems/{slug}">{slug}</a></td><td>{escape(kind.happened)}</td></tr>'
+        for slug, kind in problem_kinds().items()
+    )
+    head = "<tr><th>Status</th><th>Type</th><th>What happened</th></tr>"
+    return PAGE.format(title="Problems", body=f"<table>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table>")
+
 
 MAX_ERRORS = 20
 STATUS: tuple[tuple[type[AppError], int], ...] = (

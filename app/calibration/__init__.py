@@ -10,7 +10,7 @@ Every figure is also predicted by a fit without its source. `GET /accuracy`, `he
 report these errors first. `make accuracy` fails if they grow by more than a tenth. The spreads are fitted to them
 (`spreads.py`): for each quantity, the quantiles of how much worse results were than their prediction. Each error is
 divided by a scale. The scale grows with the distance to the nearest result of another source, with few other sources
-for the runtime on the family, and without kernel tables of the manufacturer (`app/sizing/surroundings.py`,
+for the runtime on the family, and without kernel tables of the manufacturer (`app/sizing/uncertainty.py`,
 `app/sizing/uncertainty.py`). The terms of the scale minimize the interval score (Gneiting and Raftery 2007) of sources
 left out in turn; the score penalizes width and every result outside.
 

@@ -14,12 +14,11 @@ from app.calibration.case import NotCompared, collect_cases, parse_number
 from app.calibration.serving.cases import ServingCases
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column
+from app.sizing.columns import GIB, Column
 from app.sizing.hardware.engines import release_of
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.serving.measured import Settings
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.memory import serving_memory
-from app.sizing.units import GIB
 
 # Logs without the cache capacity of the engine, by words in their notes.
 NOT_A_CAPACITY = {

@@ -17,8 +17,19 @@ import numpy as np
 from app.sizing.columns import Codes, Column
 from app.sizing.evidence import Compared, lower_is_better
 from app.sizing.hardware.achieved import kernels_of
-from app.sizing.surroundings import EvidencePool, Shape, StackKey, evidence_pool
-from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN_SPREAD, Neighborhood, Spread, interval_score
+from app.sizing.uncertainty import (
+    HIGH,
+    LEVELS,
+    LOW,
+    UNKNOWN_SPREAD,
+    EvidencePool,
+    Neighborhood,
+    Shape,
+    Spread,
+    StackKey,
+    evidence_pool,
+    interval_score,
+)
 
 # Candidate terms of the scale. Distance and few sources always widen it, whatever the data show.
 ALONE = (0.5, 1.0, 2.0, 4.0)

@@ -1,4 +1,4 @@
-"""Models whose weights are not published. They are sold only as a service, so no hardware can be sized for them."""
+"""Prices of hosted model APIs, and models sold only as a service: their weights are not published."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
+from sqlalchemy import CheckConstraint, String
+from sqlalchemy.orm import Mapped, mapped_column
+
 from app.catalog.files import read_rows
 from app.catalog.names import fold_name
+from app.catalog.tables import Slug, Text
+from app.db import Base
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +38,23 @@ def find_hosted_only(name: str) -> HostedOnly | None:
     """
     key = fold_name(name.rsplit("/", 1)[-1])
     return next((m for m in hosted_models() if fnmatchcase(key, m.name)), None)
+
+
+class HostedPriceRow(Base):
+    """Price per million tokens of a model on a hosted API."""
+
+    __tablename__ = "hosted_prices"
+    __table_args__ = (
+        CheckConstraint("usd_per_million_input > 0", name="input_positive"),
+        CheckConstraint("usd_per_million_output >= 0", name="output_not_negative"),
+    )
+
+    model: Mapped[str] = mapped_column(Slug, primary_key=True)
+    provider: Mapped[str] = mapped_column(Slug, primary_key=True)
+    listed_as: Mapped[str] = mapped_column(Slug, doc="the model's name in the source")
+    usd_per_million_input: Mapped[float]
+    usd_per_million_output: Mapped[float] = mapped_column(doc="0 for models that generate no tokens")
+    usd_per_million_cached_input: Mapped[float | None]
+    page: Mapped[str | None] = mapped_column(Text, doc="the provider's own price page, if the source names it")
+    source: Mapped[str] = mapped_column(Text)
+    observed: Mapped[str] = mapped_column(String(10))

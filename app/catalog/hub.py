@@ -1,4 +1,8 @@
-"""Fetches configurations of models that the catalog lacks, from the model hub that the operator configures.
+"""Fetches configurations of models that the catalog lacks, from the hub that the operator configures, and stores them.
+
+Source: the IANA registries of special-purpose addresses, https://www.iana.org/assignments/iana-ipv4-special-registry
+and https://www.iana.org/assignments/iana-ipv6-special-registry, as of 2024-10-22, plus the multicast blocks. Blocks
+that are reachable but serve no pages (AS112, AMT) are excluded too. Of IPv6, only 2000::/3 is assigned to hosts.
 
 Off unless HEADROOM_MODEL_HUB_URL is set. Each fetch has limits on size, redirects and total time, from the first DNS
 look-up to the last byte. Every address is resolved first and rejected unless it is public or in a network that the
@@ -18,16 +22,85 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import httpx2
 import orjson
+from sqlalchemy import insert
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from app import telemetry
-from app.catalog.addresses import Network, is_public, is_within
+from app.catalog.names import fold_name
+from app.catalog.seed import model_values
+from app.catalog.tables import ModelAliasRow, ModelRow
 from app.errors import AppError, NotFound, Unavailable, UnknownModel
+from app.sizing.model.architecture import ModelKind
+from app.sizing.model.counting.read import read_architecture
 from app.work import external_result
+
+Network = IPv4Network | IPv6Network
+
+GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
+SPECIAL_PURPOSE_NETWORKS: tuple[Network, ...] = tuple(
+    ip_network(block)
+    for block in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # shared address space of carriers
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local, including cloud metadata services
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # AMT
+        "192.88.99.0/24",  # 6to4 relays, withdrawn
+        "192.168.0.0/16",  # private
+        "192.175.48.0/24",  # AS112
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
+        "2001::/23",  # protocol assignments, including Teredo
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4: embeds an IPv4 address
+        "2620:4f:8000::/48",  # AS112
+        "3fff::/20",  # documentation
+    )
+)
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the public internet. False for text that is no address and for addresses with an
+    interface.
+
+    Check:
+        >>> [is_public(a) for a in ("8.8.8.8", "127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::808:808", "2606:4700::1111")]
+        [True, False, False, False, True]
+    """
+    parsed = _parse_address(address)
+    if parsed is None or (isinstance(parsed, IPv6Address) and parsed not in GLOBAL_UNICAST_V6):
+        return False
+    return not is_within(address, SPECIAL_PURPOSE_NETWORKS)
+
+
+def is_within(address: str, networks: Sequence[Network]) -> bool:
+    """Whether one of the networks contains an address."""
+    parsed = _parse_address(address)
+    return parsed is not None and any(parsed in network for network in networks if network.version == parsed.version)
+
+
+def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return None if "%" in address else ip_address(address)
+    except ValueError:
+        return None
+
 
 MAX_BYTES = 2 * 2**20
 DEADLINE_S = 10.0
@@ -329,3 +402,37 @@ def _parse_config(body: bytes) -> Mapping[str, Any]:
     if not isinstance(config, dict):
         raise HubUnavailable("The model hub sent a configuration that is not a JSON object.")
     return config
+
+
+MODALITIES = {ModelKind.DECODER: "text", ModelKind.ENCODER: "embedding"}
+SAMPLE_MODALITIES = {"image": "vision", "picture": "diffusion", "clip": "diffusion", "speech": "speech"}
+
+
+def store_fetched_model(session: Session, model_id: str, fetched: FetchedConfig) -> None:
+    """Stores a model with its fetched configuration and today's date. A model that another request stored meanwhile is
+    kept.
+
+    Raises UnreadableConfiguration if the architecture cannot be read; the model is then not stored.
+    """
+    model = read_architecture(fetched.config, name=model_id)
+    modality = SAMPLE_MODALITIES.get(model.law.unit, "vision") if model.law is not None else MODALITIES[model.kind]
+    entry = {
+        "hf_id": model_id,
+        "family": model.family,
+        "developer": model_id.split("/", maxsplit=1)[0],
+        "modality": "vision-language" if model.images is not None else modality,
+        "config": dict(fetched.config),
+        "total_params": model.total_params,
+        "active_params": model.active_params,
+        "aliases": [],
+        "source_ref": [fetched.url],
+        "counted_by": "closed form",
+        "confidence": "medium",
+        "as_of": datetime.now(UTC).date().isoformat(),
+    }
+    try:
+        session.execute(insert(ModelRow), [{**model_values(entry), "origin": "hub"}])
+        session.execute(insert(ModelAliasRow), [{"alias": fold_name(model_id), "model": model_id}])
+        session.commit()
+    except IntegrityError:
+        session.rollback()

@@ -1,4 +1,4 @@
-"""Paged lists of catalog rows."""
+"""Paged lists of catalog rows, sorted by bytes on every database, independent of its collation."""
 
 from __future__ import annotations
 
@@ -7,21 +7,37 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import false, func, select
+from sqlalchemy import String, false, func, select
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import GenericFunction
 
 from app.catalog.names import split_name_words
-from app.catalog.order import sort_key
-from app.catalog.tables import (
-    AcceleratorRow,
-    EngineSupportRow,
-    ModelAliasRow,
-    ModelRow,
-    OfferRow,
-    PriceRow,
-    SystemRow,
-)
+from app.catalog.tables import AcceleratorRow, EngineSupportRow, ModelAliasRow, ModelRow, OfferRow, PriceRow, SystemRow
 from app.db import Base
+
+
+class bytewise(GenericFunction[str]):  # noqa: N801
+    """A text column that sorts and compares by bytes. SQLite does so by default; PostgreSQL needs COLLATE "C"."""
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(bytewise)
+def _compile_default(element: bytewise, compiler: SQLCompiler, **how: Any) -> str:
+    return compiler.process(element.clauses, **how)
+
+
+@compiles(bytewise, "postgresql")
+def _compile_postgresql(element: bytewise, compiler: SQLCompiler, **how: Any) -> str:
+    return f'({compiler.process(element.clauses, **how)} COLLATE "C")'
+
+
+def sort_key(column: InstrumentedAttribute[Any]) -> bytewise | InstrumentedAttribute[Any]:
+    """Returns the sort key of a list: numbers as they are, text by bytes."""
+    return bytewise(column) if column.type.python_type is str else column
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,4 @@
-"""In-memory registry of the catalog's models by every name that people type, so that requests need no database
-access.
-"""
+"""In-memory registry of the catalog's models by every name that people type, as the sizing core uses them."""
 
 from __future__ import annotations
 
@@ -12,13 +10,44 @@ import orjson
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.catalog.architectures import entry_architecture
-from app.catalog.families import strip_size
 from app.catalog.hosted import find_hosted_only
-from app.catalog.names import fold_name, models_containing, nearest_names, quote_name, squash_name, strip_file_suffix
+from app.catalog.names import (
+    fold_name,
+    models_containing,
+    nearest_names,
+    quote_name,
+    squash_name,
+    strip_file_suffix,
+    strip_size,
+)
 from app.catalog.tables import ModelAliasRow, ModelRow
 from app.errors import AmbiguousModel, HostedModel, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counting.registered import RegisteredFacts, registered_architecture
+
+
+def entry_facts(entry: Mapping[str, Any]) -> RegisteredFacts:
+    """Returns the registered facts of a registry entry."""
+    flops = entry.get("flops") or {}
+    return RegisteredFacts(
+        name=entry["hf_id"],
+        family=entry["family"],
+        modality=entry["modality"],
+        config=entry["config"],
+        total_params=int(entry["total_params"]),
+        counted_by=entry.get("counted_by", ""),
+        side=entry.get("resolution"),
+        image_flops=flops.get("forward_flops_per_image"),
+        step_flops=flops.get("forward_flops_per_step"),
+        footprint=entry.get("footprint"),
+        components=entry.get("components") or {},
+    )
+
+
+def entry_architecture(entry: Mapping[str, Any]) -> ModelArchitecture:
+    """Returns the parameter and operation counts of a registry entry."""
+    return registered_architecture(entry_facts(entry))
+
 
 Facts = Mapping[str, Any]
 SHAPE_IRRELEVANT_KEYS = ("architectures", "max_position_embeddings", "_name_or_path")

@@ -1,17 +1,126 @@
-"""Purchasing data of goods other than prices: commodity codes, part numbers and provider names."""
+"""Purchasing data: commodity codes, part numbers, provider names, partitions of accelerators, punch-out sessions."""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import String, select
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    DateTime,
+    Engine,
+    ForeignKey,
+    String,
+    UniqueConstraint,
+    delete,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from app.catalog.files import Row, text_or_none
+from app.catalog.filing import to_utc
 from app.catalog.tables import ProviderRow, Slug, Text
 from app.db import Base
+from app.sizing.hardware.parts import Profile, Slice
+
+RETENTION = timedelta(days=30)  # after expiry, so that orders can still be looked up
+
+
+class PunchoutSessionRow(Base):
+    """A buyer's session. The token itself is never stored."""
+
+    __tablename__ = "punchout_sessions"
+    __table_args__ = (UniqueConstraint("buyer", "payload", name="uq_punchout_sessions_payload"),)
+
+    token_digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    buyer: Mapped[str] = mapped_column(Slug)
+    payload: Mapped[str] = mapped_column(
+        String(255), doc="id of the document that opened the session; a retry has the same id"
+    )
+    facts: Mapped[dict[str, Any]] = mapped_column(
+        JSON, doc="protocol, operation, cookie, parties and the URL that receives baskets"
+    )
+    expires_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), index=True)
+    chosen: Mapped[str | None] = mapped_column(String(60), doc="recommendation and rank that were ordered")
+    chosen_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PunchoutVisit:
+    """Current state of a session."""
+
+    key: str  # digest of the token
+    buyer: str
+    facts: dict[str, Any]
+    chosen: str | None
+    chosen_at: datetime | None
+
+
+class PunchoutStore:
+    """Sessions in the database, shared by all processes that serve."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def open(
+        self, buyer: str, payload: str, facts: dict[str, Any], *, now: datetime, lifetime: timedelta
+    ) -> str | None:
+        """Opens a session and returns its token; None if the document's session has already ordered.
+
+        A repeated document replaces its earlier session.
+        """
+        token, rows = secrets.token_urlsafe(32), PunchoutSessionRow
+        with self._engine.begin() as connection:
+            connection.execute(delete(rows).where(rows.expires_at < now - RETENTION))
+            same = (rows.buyer == buyer, rows.payload == payload)
+            connection.execute(delete(rows).where(*same, rows.chosen.is_(None)))
+            if connection.execute(select(rows.token_digest).where(*same)).first() is not None:
+                return None
+            connection.execute(
+                insert(rows).values(
+                    token_digest=_token_digest(token),
+                    buyer=buyer,
+                    payload=payload,
+                    facts=facts,
+                    expires_at=now + lifetime,
+                )
+            )
+        return token
+
+    def find(self, token: str, *, now: datetime) -> PunchoutVisit | None:
+        """Returns the session of a token; None if it does not exist or has expired."""
+        rows = PunchoutSessionRow
+        query = select(rows.token_digest, rows.buyer, rows.facts, rows.chosen, rows.chosen_at)
+        with self._engine.connect() as connection:
+            row = connection.execute(
+                query.where(rows.token_digest == _token_digest(token), rows.expires_at > now)
+            ).first()
+        if row is None:
+            return None
+        chosen_at = None if row.chosen_at is None else to_utc(row.chosen_at)
+        return PunchoutVisit(row.token_digest, row.buyer, row.facts, row.chosen, chosen_at)
+
+    def record_choice(self, token: str, chosen: str, *, now: datetime) -> PunchoutVisit | None:
+        """Records the session's only order and returns the session. An earlier order stays. None if the session has
+        expired.
+        """
+        rows = PunchoutSessionRow
+        own = (rows.token_digest == _token_digest(token), rows.expires_at > now, rows.chosen.is_(None))
+        with self._engine.begin() as connection:
+            connection.execute(update(rows).where(*own).values(chosen=chosen, chosen_at=now))
+        return self.find(token, now=now)
+
+
+def _token_digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
 
 CODES = ("unspsc", "unspsc_version", "cpv", "hs_code")
 
@@ -76,3 +185,43 @@ def load_purchasing(session: Session) -> Purchasing:
     numbers = {row.item: row.part_number for row in session.scalars(select(PartNumberRow))}
     names = {row.slug: row.name for row in session.scalars(select(ProviderRow))}
     return Purchasing(codes, numbers, names)
+
+
+class SliceRow(Base):
+    """A slice that an accelerator's driver offers: its share of compute and memory."""
+
+    __tablename__ = "slices"
+    __table_args__ = (CheckConstraint("compute_parts > 0 AND memory_parts > 0", name="positive"),)
+
+    accelerator: Mapped[str] = mapped_column(ForeignKey("accelerators.slug"), primary_key=True)
+    name: Mapped[str] = mapped_column(String(20), primary_key=True, doc="as the driver calls it: 1g.10gb")
+    compute_parts: Mapped[int]
+    memory_parts: Mapped[int]
+    starts: Mapped[str] = mapped_column(String(40), doc="parts of memory that it may begin at, joined by |")
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+
+
+def slice_values(row: Row) -> dict[str, Any]:
+    """A row of slices.csv."""
+    return {
+        "accelerator": row["accelerator"],
+        "name": row["slice"],
+        "compute_parts": int(row["compute_parts"]),
+        "memory_parts": int(row["memory_parts"]),
+        "starts": row["starts"],
+        "source": row["source_ref"],
+        "as_of": row["as_of"],
+    }
+
+
+def list_slices(session: Session) -> list[Profile]:
+    """Returns every slice of every accelerator, unordered."""
+    return [
+        Profile(
+            row.accelerator,
+            row.name,
+            Slice(row.compute_parts, row.memory_parts, tuple(int(part) for part in row.starts.split("|"))),
+        )
+        for row in session.scalars(select(SliceRow))
+    ]

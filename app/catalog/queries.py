@@ -14,9 +14,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.catalog.files import read_data_file
-from app.catalog.hosted_tables import HostedPriceRow
-from app.catalog.order import bytewise
-from app.catalog.slices import list_slices
+from app.catalog.hosted import HostedPriceRow
+from app.catalog.lists import bytewise
+from app.catalog.purchasing import list_slices
 from app.catalog.tables import (
     AcceleratorRow,
     CatalogVersionRow,
@@ -32,12 +32,21 @@ from app.catalog.tables import (
 from app.db import Base
 from app.sizing.evidence import Compared, Evidence, Familiarity, Setting
 from app.sizing.hardware.achieved import Coefficient, Factor
-from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
-from app.sizing.hardware.prices import PriceKind
+from app.sizing.hardware.parts import (
+    RATE_NAMES,
+    Accelerator,
+    Link,
+    Offer,
+    PriceKind,
+    PricingModel,
+    Segment,
+    System,
+    SystemKind,
+)
 from app.sizing.hardware.support.records import EngineSupport
+from app.sizing.result import HostedPrice
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import LEVELS, Spread
-from app.sizing.values.hosted import HostedPrice
 
 T = TypeVar("T")
 

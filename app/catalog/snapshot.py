@@ -2,27 +2,333 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from types import MappingProxyType
 
 import structlog
 from sqlalchemy.orm import Session, sessionmaker
 
 from app import telemetry
-from app.catalog.directory import CatalogIndex
-from app.catalog.fetched import store_fetched_model
-from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub
+from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub, store_fetched_model
 from app.catalog.lists import fetched_models
 from app.catalog.models import Models, load_models
-from app.catalog.purchasing import load_purchasing
+from app.catalog.names import (
+    COUNTRIES,
+    EXTRA_WORDS,
+    MODIFIERS,
+    NOISE_WORDS,
+    PROVIDERS,
+    RESPELLINGS,
+    TITLES,
+    VENDOR_WORDS,
+    VENDORS,
+    countries_named,
+    fold_name,
+    most_similar,
+)
+from app.catalog.purchasing import Purchasing, load_purchasing
 from app.catalog.queries import load_snapshot, newest_version, region_countries
-from app.causes import describe_error
 from app.db import DatabaseError, read_consistently
-from app.errors import Conflict, NotFound, Unavailable, UnknownModel
+from app.errors import Conflict, NotFound, Unavailable, UnknownModel, describe_error
+from app.sizing.columns import GB, GIB
+from app.sizing.hardware.parts import PROCESSORS, Accelerator
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
+
+MAX_NAME_CHARS = 120
+WILDCARD = re.compile(r"[*?]")
+_ATOM = re.compile(r"[a-z0-9]+")
+_TRADEMARK = re.compile(r"\((?:r|tm|c)\)|[®™©]")
+_MEMORY = re.compile(r"(?<![a-z0-9.])(\d+)[\s_-]*(?:gib|gb|g)(?![a-z0-9])")
+_CORES = re.compile(r"(?<![a-z0-9.])(\d+)[\s_-]*(?:cores?|c)(?![a-z0-9])")
+_COUNTED = re.compile(r"^\s*(\d{1,3})\s*[x×]\s*(?=\D)|\s+[x×]\s*(\d{1,3})\s*$", re.IGNORECASE)
+_BRACKETS = re.compile(r"\[([^\]]+)\]")
+_PARENTHESES = re.compile(r"\([^)]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareMatch:
+    """Accelerators that a hardware name matches: one, several or none; plus the machine and the count that it
+    states.
+    """
+
+    accelerators: tuple[str, ...]
+    system: str | None = None  # slug of the machine that the name states
+    count: int | None = None  # accelerators that the name states: "8x H100" is 8
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorWords:
+    """Words that identify one accelerator. `modifiers` are words such as "Ti" that match only if the name contains
+    them.
+    """
+
+    slug: str
+    words: frozenset[str]
+    modifiers: frozenset[str]
+
+
+def normalize_name(name: str) -> str:
+    """Returns a name in lower case without trademark signs; memory sizes become "80gb", core counts "40c".
+
+    Check: "Intel(R) Arc(TM) 16 GB" is "intel arc 16gb".
+    """
+    text = _TRADEMARK.sub("", name[:MAX_NAME_CHARS].lower()).replace("+", " plus ")
+    return " ".join(_CORES.sub(r"\1c", _MEMORY.sub(r"\1gb", text)).split())
+
+
+def split_atoms(name: str) -> list[str]:
+    """Returns the runs of letters and digits in a name."""
+    return _ATOM.findall(normalize_name(name))
+
+
+def compact_name(name: str) -> str:
+    """Returns the letters and digits of a name without anything between them.
+
+    Check: "p5.48xlarge" and "P5 48xlarge" are equal.
+    """
+    return "".join(_ATOM.findall(name[:MAX_NAME_CHARS].lower()))
+
+
+def apply_respellings(text: str) -> str:
+    """Replaces alternative spellings in a compacted name.
+
+    Check: "v5litepod-8" is the slice "v5e-8".
+    """
+    for typed, stands_for in RESPELLINGS:
+        text = text.replace(typed, stands_for)
+    return text
+
+
+def machine_key(name: str) -> str:
+    """Returns the compacted name of a machine. "Standard_ND96isr_H100_v5" and "nd96isr h100 v5" have the same key."""
+    return apply_respellings(compact_name(name)).removeprefix("standard")
+
+
+class CatalogIndex:
+    """Names of one catalog version. `countries` maps its regions to ISO country codes; `purchasing` holds the product
+    codes and part numbers that procurement systems use.
+    """
+
+    def __init__(
+        self, catalog: Catalog, countries: Mapping[str, str] | None = None, purchasing: Purchasing | None = None
+    ) -> None:
+        self.purchasing = purchasing or Purchasing()
+        memory = defaultdict(set)
+        for system in catalog.systems.values():
+            if system.ram_bytes:
+                memory[system.accelerator].add(f"{round(system.ram_bytes / GIB)}gb")
+        self.slugs = frozenset(catalog.accelerator_index)
+        self.exact_names = {fold_name(a.name): a.slug for a in catalog.accelerators} | {
+            slug: slug for slug in self.slugs
+        }
+        self.accelerator_words = tuple(_make_accelerator_words(a, memory[a.slug]) for a in catalog.accelerators)
+        self.vocabulary = frozenset().union(NOISE_WORDS, *(k.words for k in self.accelerator_words))
+        self.longest_word = max(map(len, self.vocabulary))
+        self.titles = _unique_titles(catalog.accelerators)
+        self.forms = {form: a.slug for a in reversed(catalog.accelerators) for form in _searchable_forms(a)}
+        self.machines, self.families = _index_machines(catalog)
+        sold = catalog.systems.values()
+        self.systems = {machine_key(s.name): s.slug for s in sold} | {machine_key(s.slug): s.slug for s in sold}
+
+        self.catalog = catalog
+        self.providers = _index_by_key(catalog.providers, PROVIDERS)
+        self.vendors = _index_by_key(catalog.vendors, VENDORS)
+        self.regions = tuple(catalog.regions)
+        self._region_keys = {region: compact_name(region) for region in self.regions}
+        self._countries = MappingProxyType(dict(countries or {}))
+        self.regions_by_provider: Mapping[str, frozenset[str]] = _regions_by_provider(catalog)
+        self.resolve_name = lru_cache(maxsize=4096)(self._resolve_name)
+
+    def _resolve_name(self, name: str) -> HardwareMatch:
+        """Resolves a name: a slug, a title, words in any order, a machine that contains the accelerator, or the part in
+        brackets.
+        """
+        own = self.exact_names.get(name.strip().lower()) or self.exact_names.get(fold_name(name))
+        if own is not None:
+            return HardwareMatch((own,))
+        counted = _COUNTED.search(name)
+        bare = name if counted is None else _COUNTED.sub(" ", name)
+        match = self._match_words(bare) or self._match_machine(name)
+        if match is None and (inside := _BRACKETS.search(bare)) is not None:
+            match = self._match_words(inside[1]) or self._match_words(_BRACKETS.sub(" ", bare))
+        if match is None:
+            return HardwareMatch(())
+        if counted is None or match.system is not None:
+            return match
+        return HardwareMatch(match.accelerators, count=int(counted[1] or counted[2]))
+
+    def _match_words(self, name: str) -> HardwareMatch | None:
+        significant = _significant_words(name)
+        if significant and (title := self.titles.get(frozenset(significant))) is not None:
+            return HardwareMatch((title,))
+        typed = frozenset(self._split_words(name) or ()) - NOISE_WORDS
+        if not typed:
+            return None
+        if (title := self.titles.get(typed)) is not None:
+            return HardwareMatch((title,))
+        fits = [k for k in self.accelerator_words if typed <= k.words]
+        least = min((len(k.modifiers - typed) for k in fits), default=0)
+        return HardwareMatch(tuple(k.slug for k in fits if len(k.modifiers - typed) == least)) if fits else None
+
+    def _split_words(self, name: str) -> list[str] | None:
+        """Splits a compacted name into the fewest known words; None if it cannot be split."""
+        text = apply_respellings("".join(split_atoms(name)))
+        best: list[list[str] | None] = [[]]
+        for end in range(1, len(text) + 1):
+            shortest: list[str] | None = None
+            for start in range(max(0, end - self.longest_word), end):
+                before = best[start]
+                if before is None or (shortest is not None and len(before) + 1 >= len(shortest)):
+                    continue
+                if text[start:end] in self.vocabulary:
+                    shortest = [*before, text[start:end]]
+            best.append(shortest)
+        return best[-1]
+
+    def _match_machine(self, name: str) -> HardwareMatch | None:
+        key = machine_key(name)
+        carried = self.machines.get(key)
+        if carried is not None:
+            return HardwareMatch((carried,), system=self.systems.get(key))
+        family = self.families.get(key)
+        return None if family is None else HardwareMatch(tuple(sorted(family)))
+
+    def match_pattern(self, pattern: str) -> tuple[str, ...]:
+        """Returns the accelerators whose slug (with or without the vendor) or name matches a pattern with * and ?."""
+        key = re.sub(r"[\s_]+", "-", pattern[:MAX_NAME_CHARS].strip().lower()).replace("[", "[[]")
+        return tuple(sorted({slug for form, slug in self.forms.items() if fnmatchcase(form, key)}))
+
+    def search_accelerators(self, text: str) -> tuple[str, ...]:
+        """Returns the accelerators that a name or pattern resolves to, or those whose words contain all words of it."""
+        matches = self.match_pattern(text) if WILDCARD.search(text) else self.resolve_name(text).accelerators
+        typed = split_atoms(text)
+        if matches or not typed:
+            return matches
+        return tuple(k.slug for k in self.accelerator_words if all(any(t in word for word in k.words) for t in typed))
+
+    def nearest_accelerators(self, name: str, limit: int = 5) -> tuple[str, ...]:
+        """Returns the accelerators with the most similar names, best first."""
+        close = most_similar(fold_name(name[:MAX_NAME_CHARS]), self.forms, 4 * limit)
+        return tuple(dict.fromkeys(self.forms[form] for form in close))[:limit]
+
+    def country_of(self, region: str) -> str | None:
+        """Returns the ISO code of a region's country; None if no price list states it."""
+        code = self._countries.get(region)
+        return code if code in COUNTRIES else None
+
+    def find_regions(self, name: str) -> tuple[str, ...]:
+        """Returns the regions that match a name, a pattern, a country or an area."""
+        if WILDCARD.search(name):
+            pattern = name.strip().lower().replace("[", "[[]")
+            return tuple(r for r in self.regions if fnmatchcase(r.lower(), pattern))
+        exact = tuple(r for r in self.regions if r.lower() == name.strip().lower())
+        key = compact_name(name)  # "us-east-1" and "us-east1" are two regions; "US East 1" matches both
+        if matches := exact or tuple(r for r in self.regions if self._region_keys[r] == key):
+            return matches
+        codes = countries_named(key)
+        return tuple(r for r in self.regions if self._countries.get(r) in codes)
+
+
+def closest_names(name: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:
+    """Returns the most similar names of a closed list, best first."""
+    by_key = {compact_name(n): n for n in names}
+    return tuple(by_key[k] for k in most_similar(compact_name(name), by_key, limit))
+
+
+def _significant_words(name: str) -> list[str]:
+    """Returns the words of a name without noise words and text in parentheses."""
+    return [word for word in split_atoms(_PARENTHESES.sub(" ", name)) if word not in NOISE_WORDS]
+
+
+def _unique_titles(accelerators: Sequence[Accelerator]) -> dict[frozenset[str], str]:
+    """Maps sets of words to the one accelerator that they name, even if other accelerators contain them too."""
+    by_words = [(frozenset(_significant_words(a.name)), a.slug) for a in accelerators]
+    counts = Counter(words for words, _ in by_words)
+    named = {frozenset(_significant_words(title)): slug for title, slug in TITLES.items()}
+    slugs = {slug for _, slug in by_words}
+    return {words: slug for words, slug in by_words if counts[words] == 1} | {
+        words: slug for words, slug in named.items() if slug in slugs
+    }
+
+
+def _make_accelerator_words(a: Accelerator, machine_memory: Iterable[str]) -> AcceleratorWords:
+    """Returns the words by which an accelerator can be named."""
+    vendor = a.vendor.lower()
+    words = {*split_atoms(a.slug), *_significant_words(a.name), *VENDOR_WORDS.get(vendor, vendor).split()}
+    own = frozenset(words)
+    for prefix, extra in EXTRA_WORDS:
+        if a.slug.startswith(prefix):
+            words.update(extra.split())
+    if a.form_factor in ("SXM", "PCIe", "OAM", "NVL"):
+        words.add(a.form_factor.lower())
+    memory = frozenset(machine_memory) if a.kind in PROCESSORS else frozenset()
+    words |= memory
+    if a.memory_bytes and not memory:
+        words |= {f"{round(a.memory_bytes / unit)}gb" for unit in (GB, GIB)}
+    sizes = {word.removesuffix("gb") for word in own if re.fullmatch(r"\d+gb", word)}
+    return AcceleratorWords(
+        a.slug, frozenset(words | sizes), (MODIFIERS.get(vendor, frozenset()) & own) - {"", *_vendor_words(vendor)}
+    )
+
+
+def _vendor_words(vendor: str) -> frozenset[str]:
+    """Returns a vendor's generic words, which do not distinguish its accelerators."""
+    return frozenset(VENDOR_WORDS.get(vendor, "").split())
+
+
+def _searchable_forms(a: Accelerator) -> tuple[str, ...]:
+    """Returns the searchable forms of an accelerator's name: the slug, the slug without the vendor, and the folded
+    name.
+    """
+    return a.slug, a.slug.partition("-")[2] or a.slug, fold_name(a.name)
+
+
+# Beginnings of instance names that unrelated machines share.
+_NON_FAMILY_PREFIXES = frozenset(("gpu", "vm", "bm", "vmgpu", "bmgpu", "standard", "ml", "vbm", "vcg"))
+
+
+_NUMBER = re.compile(r"\d*x?")
+
+
+def _index_machines(catalog: Catalog) -> tuple[dict[str, str], dict[str, set[str]]]:
+    """Returns the accelerator of each machine by name and slug, and the accelerators of each instance family."""
+    of: dict[str, str] = {}
+    families: dict[str, set[str]] = defaultdict(set)
+    for offer in catalog.offers:
+        of[machine_key(offer.instance_type)] = offer.accelerator
+    for system in catalog.systems.values():
+        of[machine_key(system.name)] = of[machine_key(system.slug)] = system.accelerator
+    for system in catalog.systems.values():
+        for text in (system.name.lower().removeprefix("standard_").removeprefix(f"{system.provider} "), system.slug):
+            parts = re.split(r"[\s._-]", text)
+            for upto in range(1, len(parts)):
+                families[compact_name("".join(parts[:upto]))].add(system.accelerator)
+    return of, {
+        key: slugs for key, slugs in families.items() if key not in _NON_FAMILY_PREFIXES and not _NUMBER.fullmatch(key)
+    }
+
+
+def _index_by_key(names: Iterable[str], aliases: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns names by their compacted form, including their aliases."""
+    own = {compact_name(n): n for n in names}
+    return MappingProxyType({**{alias: n for alias, n in aliases.items() if n in own.values()}, **own})
+
+
+def _regions_by_provider(catalog: Catalog) -> Mapping[str, frozenset[str]]:
+    """Returns the regions in which each provider rents out machines."""
+    regions: dict[str, set[str]] = defaultdict(set)
+    for offer in catalog.offers:
+        regions[offer.provider].add(offer.region)
+    return MappingProxyType({provider: frozenset(names) for provider, names in regions.items()})
+
 
 MAX_MODELS_CACHED = 512
 FIRST_LOAD_WAIT_S = 10.0  # longest wait of a request for the first catalog

@@ -1,16 +1,22 @@
-"""The commands models, accelerators, offers, prices and support: list the catalog, with filters."""
+"""The commands that list the catalog, with filters, and `mcp`, which serves MCP tools on standard input and output."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
 from itertools import islice
 from typing import Annotated, Any
 
+import httpx2
 import typer
 
-from app.command.reach import open_client
+from app.agents.mount import Service, in_process_service
+from app.command.asking import UNPREPARED, Exit, load_settings, logs_to_stderr, open_client
 from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
-from app.export.forms import OutputFormat, json_text, render_rows, select_format
-from app.export.rows import select_columns
+from app.export.tables import OutputFormat, json_text, render_rows, select_columns, select_format
+from app.main import create_app
 
 COLUMNS = {
     "models": ("id", "family", "modality", "parameters", "active_parameters", "licence", "release_date"),
@@ -148,3 +154,41 @@ def support(
     """Show whether an engine runs on an accelerator, with the source."""
     with open_client(url) as client:
         typer.echo(json_text(client.support(**parse_filters(where, engine=engine, accelerator=accelerator))))
+
+
+TIMEOUT_S = 120.0
+
+
+def mcp(
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url", envvar="HEADROOM_URL", help="URL of a Headroom service. Default: answer in this process."
+        ),
+    ] = None,
+) -> None:
+    """Serve the tools for agents (Model Context Protocol) on standard input and output."""
+    with logs_to_stderr():  # standard output carries protocol messages only
+        asyncio.run(serve_client(url))
+
+
+async def serve_client(url: str | None) -> None:
+    """Serve one client after checking that the service is ready."""
+    async with open_service(url) as service:
+        problem = await service.readiness_problem()
+        if problem is not None:
+            typer.echo(UNPREPARED if url is None else problem, err=True)
+            raise typer.Exit(Exit.FAILED)
+        await import_module("app.agents.server").on_standard_input(service)
+
+
+@asynccontextmanager
+async def open_service(url: str | None) -> AsyncIterator[Service]:
+    """The service at a URL, or one in this process if there is no URL."""
+    if url is not None:
+        async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as http:
+            yield Service(http)
+        return
+    app = create_app(load_settings())
+    async with app.router.lifespan_context(app):
+        yield in_process_service(app)

@@ -1,6 +1,10 @@
-"""The `prepare` command: migrates the database and loads the catalog. Several processes may run it at the same time."""
+"""The command prepare: migrates the database and loads the catalog; and the exit of commands that cannot go on."""
 
 from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
 
 import typer
 from alembic import command
@@ -9,10 +13,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.catalog.seed import seed_catalog
-from app.causes import describe_error
-from app.command.reach import Exit, load_settings
+from app.command.asking import Exit, load_settings
 from app.compiled import compile_simulation, engine_version
-from app.db import UNHURRIED, make_engine
+from app.db import UNHURRIED, DatabaseError, make_engine
+from app.errors import describe_error
 from app.migrating import alembic_config
 
 LOCK_SIGNS = ("LockNotAvailable", "database is locked")  # signs of a lock that another process holds
@@ -52,3 +56,39 @@ def describe_cause(error: Exception) -> str:
     if isinstance(error, CommandError):
         return f"{details['message'].rstrip('.')}. The database may belong to a newer release"
     return details["message"].rstrip(".")
+
+
+BROKEN_PIPE = 141  # exit status that a shell reports for a program ended by SIGPIPE
+
+
+def run_command(command: Callable[[], object]) -> int:
+    """Run a command and return its exit status. Reports a database or file error on standard error."""
+    try:
+        command()
+    except SystemExit as exit_request:
+        if isinstance(exit_request.__context__, BrokenPipeError):  # the reader closed the pipe
+            discard_output()
+            return BROKEN_PIPE
+        return exit_request.code if isinstance(exit_request.code, int) else int(exit_request.code is not None)
+    except DatabaseError as error:
+        return report_failure(f"Database error: {describe_cause(error)}. Run `headroom doctor` to find the cause.")
+    except OSError as error:
+        if error.filename is None:  # an error without a file name concerns standard output
+            discard_output()
+        return report_failure(f"{error.filename or 'The output'} cannot be used: {error.strerror or error}.")
+    return 0
+
+
+def report_failure(sentence: str) -> int:
+    """Print a sentence on standard error and return the exit status of a failure."""
+    typer.echo(sentence, err=True)
+    return Exit.FAILED
+
+
+def discard_output() -> None:
+    """Redirect standard output to the null device. Otherwise the interpreter would retry the write at exit and print an
+    error.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -8,10 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command.asking import build_request, first_option, parse_number, read_request
-from app.command.reach import Exit, open_client, show_progress
-from app.export.forms import OutputFormat, fit_columns, json_text, render_rows, select_format
-from app.export.rows import comparison_rows, count_rows, deployment_row, ranking_rows, reason_lines, rejection_lines
+from app.command.asking import Exit, build_request, first_option, open_client, parse_number, read_request, show_progress
+from app.export.tables import (
+    OutputFormat,
+    comparison_rows,
+    count_rows,
+    deployment_row,
+    fit_columns,
+    json_text,
+    ranking_rows,
+    reason_lines,
+    rejection_lines,
+    render_rows,
+    select_format,
+)
 
 Url = Annotated[
     str | None,

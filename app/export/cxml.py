@@ -12,8 +12,7 @@ from typing import Any
 
 from lxml import etree
 
-from app.export.lines import SERVICE_KINDS, Bill, Line
-from app.export.money import format_decimal
+from app.export.lines import SERVICE_KINDS, Bill, Line, format_decimal
 
 VERSION = "1.2.063"
 DOCTYPE = f'<!DOCTYPE cXML SYSTEM "http://xml.cxml.org/schemas/cXML/{VERSION}/cXML.dtd">'

@@ -12,11 +12,9 @@ from decimal import Decimal
 from html import escape
 from typing import Any
 
-from app.export.lines import FILING_LABELS, Bill, Line, Unit
-from app.export.money import format_decimal
-from app.sizing.hardware.prices import FIRM
-from app.sizing.product_names import provider_name
-from app.sizing.words import format_count, percent
+from app.export.lines import FILING_LABELS, Bill, Line, Unit, format_decimal
+from app.sizing.hardware.parts import FIRM
+from app.sizing.words import format_count, percent, provider_name
 
 Document = Mapping[str, Any]
 MAX_OPTIONS, MAX_REASONS, MAX_CHANGES, MAX_CHEAPER_OPTIONS = 3, 6, 3, 3

@@ -10,8 +10,7 @@ from decimal import Decimal
 from urllib.parse import urlencode
 
 from app.errors import Unanswerable
-from app.export.lines import SERVICE_KINDS, Bill, Line
-from app.export.money import THOUSANDTH, round_half_up
+from app.export.lines import SERVICE_KINDS, THOUSANDTH, Bill, Line, round_half_up
 
 LENGTHS = {
     "DESCRIPTION": 40,

@@ -12,7 +12,7 @@ from typing import Any
 import xlsxwriter
 
 from app.export.lines import FILING_LABELS, Bill
-from app.export.table import COLUMNS, NUMBERS, line_cells
+from app.export.tables import COLUMNS, NUMBERS, line_cells
 
 LINES, TOTALS = "Bill of materials", "Totals"
 RATE, TAX = f"{TOTALS}!$B$8", f"{TOTALS}!$B$4"

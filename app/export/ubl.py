@@ -7,8 +7,7 @@ from typing import Any
 
 from lxml import etree
 
-from app.export.lines import Bill, Line
-from app.export.money import format_decimal
+from app.export.lines import Bill, Line, format_decimal
 
 ROOT = "urn:oasis:names:specification:ubl:schema:xsd:RequestForQuotation-2"
 CAC = "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from app.errors import Unanswerable
-from app.sizing.diagnosis.observed import (
+from app.sizing.diagnosis.case import (
     DevicesObservation,
     LoadObservation,
     Observations,

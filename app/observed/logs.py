@@ -1,22 +1,304 @@
-"""Figures from a log. Trainer logs are matched by patterns; figures are the median of the steps after the warm-up."""
+"""Figures from pasted logs of trainers and engines: patterns per trainer, medians after the warm-up.
+
+Groups: `step` is the number of the step and `of` the number of steps. Step times are `seconds`, `milliseconds`,
+`rate` (steps per second), `samples` (per second) or `device_tokens` (per second and accelerator). `step_tokens` and
+`step_sequences` are the size of a step; `mfu` is in percent; `memory_gib` and `memory_bytes` are per accelerator;
+`watts` is power per accelerator. Parts of a step are `optimizer_ms`, `communication_ms` and `input_ms`. `saving` and
+`saved` mark the beginning and end of a checkpoint; `saved_s` and `saved_ms` are its duration. `evaluated_s` and
+`evaluated_ms` are evaluation time. `ran_s` is the duration of the run and `run_rate` its steps per second.
+`retries` counts allocator retries; `begun` marks a start.
+Limits: no pattern searches for one item after another across a line, so matching is fast on any text.
+
+Patterns for DeepSpeed logs.
+
+Source: deepspeedai/DeepSpeed of 2026-08-22, deepspeed/utils/timer.py, runtime/pipe/engine.py and
+runtime/checkpoint_engine/torch_checkpoint_engine.py, read 2026-11-23. Samples are sequences of all ranks, and 1 GB
+is 2^30 bytes. Logs contain the parts of a step with wall_clock_breakdown.
+
+Patterns for logs of the Hugging Face Trainer and tools based on it: TRL, axolotl, LLaMA-Factory, Swift and Unsloth.
+
+Source: huggingface/transformers, src/transformers/trainer_utils.py (speed_metrics), trainer_callback.py; numbers are
+quoted since 5.0; read 2026-11-23. The progress bar is that of tqdm and shows a mean over the last steps.
+
+Patterns for PyTorch Lightning logs, which show progress bars.
+
+Source: Lightning-AI/pytorch-lightning 2.6, callbacks/progress/tqdm_progress.py and docs/source-pytorch/visualize,
+read 2026-11-23. Progress bars for training steps begin with the number of the epoch.
+
+Patterns for MaxText logs.
+
+Source: AI-Hypercomputer/maxtext of 2026-08-22, src/maxtext/common/metric_logger.py and common/checkpointing.py, read
+2026-11-23. MaxText dispatches the first steps asynchronously, so their times are meaningless.
+
+Patterns for logs of Megatron-LM, Megatron Bridge and NeMo.
+
+Source: NVIDIA/Megatron-LM of 2026-08-22, megatron/training/training.py, megatron/training/checkpointing.py and
+megatron/core/timers.py; NVIDIA-NeMo/Megatron-Bridge, training/utils/train_utils.py; the progress printer of NeMo 2,
+as its performance scripts show it; read 2026-11-23. Timers are the means per step of the slowest rank. Logs contain
+them with --timing-log-level 1 and above.
+
+Patterns for torchtitan logs.
+
+Source: pytorch/torchtitan, torchtitan/components/metrics.py, trainer.py and components/checkpointer/dcp.py (0.2 and
+main of 2026-08-21), read 2026-11-23. tps is per accelerator. An asynchronous checkpoint reports the time for which
+it stops the run.
+
+Source: vllm-project/vllm, vllm/v1/metrics/loggers.py (0.8 on) and vllm/engine/metrics.py (before: pending is
+waiting); sgl-project/sglang, its decode batches and docs on hyperparameter tuning (0.4 on); read 2026-11-23.
+Limits: these logs contain no latencies. Lines of an idle engine are ignored.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from app.observed.deepspeed import DEEPSPEED
-from app.observed.engine_logs import ENGINE_LOGS, read_engine_log
-from app.observed.figures import MAX_UNREAD_SHOWN, Reading, RunContext, UnreadableText, UnreadContent, printable_excerpt
-from app.observed.huggingface import HUGGINGFACE
-from app.observed.lightning import LIGHTNING
-from app.observed.lines import split_lines
-from app.observed.maxtext import MAXTEXT
-from app.observed.megatron import MEGATRON, NEMO
+from app.observed.figures import (
+    MAX_UNREAD_SHOWN,
+    Figure,
+    Reading,
+    RunContext,
+    UnreadableText,
+    UnreadContent,
+    printable_excerpt,
+)
 from app.observed.run import Line, run_figures, run_notes
-from app.observed.torchtitan import TORCHTITAN
-from app.observed.trainer import Trainer
+
+ANSI_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+BREAK = re.compile(r"[\r\n]+")
+MAX_LINE_CHARACTERS = 2000
+
+
+def split_lines(text: str) -> list[str]:
+    """Non-empty lines of a text."""
+    return [line for raw in BREAK.split(ANSI_COLOR.sub("", text)) if (line := raw[:MAX_LINE_CHARACTERS].strip())]
+
+
+# Greedy, not possessive: before 3.11.4 Python loses groups with possessive quantifiers.
+NUMBER = r"(?<![\d.,])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?"
+Patterns = tuple[re.Pattern[str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """Patterns for the lines of one trainer: `steps` identify it, `fields` are read from step lines, `others` from any
+    line.
+    """
+
+    name: str
+    title: str
+    steps: Patterns
+    fields: Patterns = ()
+    others: Patterns = ()
+
+    def parse_line(self, line: str) -> dict[str, float]:
+        """All values of a line. A word without a number has the value 1."""
+        marks = [found for pattern in self.steps if (found := pattern.search(line))]
+        further = (*(self.fields if marks else ()), *self.others)
+        every = [*marks, *(found for pattern in further if (found := pattern.search(line)))]
+        return {
+            name: value
+            for found in every
+            for name, text in found.groupdict().items()
+            if text is not None and 0 <= (value := parse_number(text)) < 1e15
+        }
+
+
+def parse_number(text: str) -> float:
+    """A number as logs write it; 1 for a word."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return 1.0
+
+
+def compile_patterns(*texts: str) -> Patterns:
+    """Compile patterns in which <name> stands for a number in a group of that name."""
+    return tuple(
+        re.compile(re.sub(r"(?<!P)<(\w+)>", lambda found: f"(?P<{found[1]}>{NUMBER})", text)) for text in texts
+    )
+
+
+DEEPSPEED = Trainer(
+    "deepspeed",
+    "DeepSpeed",
+    steps=compile_patterns(r"[=/]<step>, RunningAvgSamplesPerSec=", r"(?<!\w)steps: <step> loss:"),
+    fields=compile_patterns(
+        r"CurrSamplesPerSec=<samples>",
+        r"MaxMemAllocated=<memory_gib>GB",
+        r"iter time \(s\): <seconds> samples/sec:",
+    ),
+    others=compile_patterns(
+        r"\| bwd_allreduce: <communication_ms> \| step: <optimizer_ms>",
+        r"(?P<saving>Checkpoint \S+ is about to be saved)",
+        r"(?P<saved>Checkpoint \S+ is ready now)",
+    ),
+)
+
+
+BAR = (
+    r"<step>/<of> \[[\d:]+<[^,\]]*, *<seconds>s/it",
+    r"<step>/<of> \[[\d:]+<[^,\]]*, *<rate>it/s",
+)
+HUGGINGFACE = Trainer(
+    "huggingface",
+    "the Hugging Face Trainer",
+    steps=compile_patterns(*BAR, r"[\"']train_steps_per_second[\"']: *[\"']?<run_rate>"),
+    others=compile_patterns(
+        r"[\"']train_runtime[\"']: *[\"']?<ran_s>",
+        r"[\"']eval_runtime[\"']: *[\"']?<evaluated_s>",
+        r"[\"']memory/max_(?:mem_)?(?:active|allocated) ?\(GiB\)[\"']: *[\"']?<memory_gib>",
+        r"[\"']memory\(GiB\)[\"']: *[\"']?<memory_gib>",
+        r"(?P<saving>Saving model checkpoint) to",
+        r"[\"'](?P<known>loss)[\"']:",
+        r"Total train batch size \([^)]*\) = <step_sequences>",
+    ),
+)
+
+
+LIGHTNING = Trainer(
+    "lightning",
+    "PyTorch Lightning",
+    steps=compile_patterns(r"^.{0,40}Epoch \d++: "),
+    fields=compile_patterns(*BAR),
+)
+
+
+MAXTEXT = Trainer(
+    "maxtext",
+    "MaxText",
+    steps=compile_patterns(r"completed step: <step>, seconds: <seconds>"),
+    fields=compile_patterns(r"Tokens/s/device: <device_tokens>"),
+    others=compile_patterns(r"(?P<saved>Saved a checkpoint) at step"),
+)
+
+
+MEGATRON = Trainer(
+    "megatron",
+    "Megatron-LM",
+    steps=compile_patterns(r"iteration +<step>/ *\d+ \|"),
+    fields=compile_patterns(
+        r"elapsed time per iteration \(ms\): <milliseconds>",
+        r"power per GPU \(W/GPU\): <watts>",
+        r"global batch size: *<step_sequences>",
+    ),
+    others=compile_patterns(
+        r"(?P<saving>saving checkpoint at iteration)",
+        r"successfully (?P<saved>saved) ?checkpoint (?:from|at) iteration",
+        r"save-checkpoint \.*: \(?(?:[\d.]+, )?<saved_ms>",
+        r"(?<![\w-])optimizer \.*: \(?(?:[\d.]+, )?<optimizer_ms>",
+        r"batch-generator \.*: \(?(?:[\d.]+, )?<input_ms>",
+        r"all-grads-sync \.*: \(?(?:[\d.]+, )?<communication_ms>",
+        r"evaluate \.*: \(?(?:[\d.]+, )?<evaluated_ms>",
+        r"(?P<begun>training \.\.\.)",
+    ),
+)
+NEMO = Trainer(
+    "nemo",
+    "NeMo",
+    steps=compile_patterns(r"Training epoch \d+, iteration \d+/\d+ \|"),
+    fields=compile_patterns(
+        r"global_batch_size: <step_sequences>",
+        r"global_step: <step>",
+        r"max_memory_reserved: <memory_bytes>",
+        r"train_step_timing in s: <seconds>",
+    ),
+)
+
+
+TORCHTITAN = Trainer(
+    "torchtitan",
+    "torchtitan",
+    steps=compile_patterns(r"(?<!validate )step: *<step> +loss:"),
+    fields=compile_patterns(r"memory: *<memory_gib>GiB", r"tps: <device_tokens>", r"mfu: <mfu>%"),
+    others=compile_patterns(
+        r"<step_tokens> tokens per train step",
+        r"global batch size <step_sequences>, gradient accumulation",
+        r"Finished (?:saving|staging) the checkpoint(?: \(or staging[\w ]*\))? ?in <saved_s> seconds",
+        r"<retries> \w+ memory allocation retries",
+        r"(?P<begun>Training starts) at step",
+    ),
+)
+
+
+VLLM_LOG = Trainer(
+    "vllm",
+    "vLLM",
+    steps=compile_patterns(r"Running: <running> reqs"),
+    fields=compile_patterns(
+        r"Avg generation throughput: <written> tokens/s",
+        r"(?:Waiting|Pending): <waiting> reqs",
+        r"GPU KV cache usage: <cache_percent>%",
+        r"Prefix cache hit rate: (?:GPU: )?<hit_percent>%",
+        r"Engine <engine>:",
+    ),
+)
+SGLANG_LOG = Trainer(
+    "sglang",
+    "SGLang",
+    steps=compile_patterns(r"Decode batch[^#]*#running-req: <running>"),
+    fields=compile_patterns(
+        r"gen throughput \(token/s\): <written>",
+        r"#queue-req: <waiting>",
+        r"token usage: <cache_share>",
+        r" DP<engine>[ \]]",
+    ),
+)
+ENGINE_LOGS = (VLLM_LOG, SGLANG_LOG)
+LOG_QUANTITIES = {
+    "output_tokens_per_s": ("written", 1.0),
+    "running": ("running", 1.0),
+    "waiting": ("waiting", 1.0),
+    "cache_usage": ("cache_percent", 0.01),
+    "prefix_hit_share": ("hit_percent", 0.01),
+}
+
+
+def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Reading:
+    """Figures from an engine log, each the mean of its lines.
+
+    Raises UnreadableText if no line is a status line.
+    """
+    text_lines = split_lines(text)
+    known = [e for e in ENGINE_LOGS if name in (None, e.name)]
+    engine = max(known, key=lambda e: sum(bool(e.parse_line(line)) for line in text_lines))
+    parsed_lines, unread = [], []
+    for number, line in enumerate(text_lines, 1):
+        parsed = engine.parse_line(line)
+        if parsed:
+            parsed_lines.append(parsed)
+        else:
+            unread.append(f"line {number}: {printable_excerpt(line)}")
+    if not parsed_lines:
+        first = f" The text begins with {printable_excerpt(text_lines[0])!r}." if text_lines else ""
+        raise UnreadableText(f"The text has no status line of {engine.title}.{first}")
+    engines = float(len({line.get("engine", 0.0) for line in parsed_lines}))
+    seen = runs.of_replicas or engines
+    covers_all_replicas = runs.of_replicas is not None or runs.replicas <= seen
+    note = f"The log covers {seen:g} of {runs.replicas:g} replicas. Throughput is scaled to all replicas."
+    figures = tuple(_log_figures(engine, parsed_lines, engines * max(1.0, runs.replicas / seen)))
+    return Reading(
+        figures,
+        UnreadContent((), len(unread), tuple(unread[:MAX_UNREAD_SHOWN])),
+        () if covers_all_replicas else (note,),
+    )
+
+
+def _log_figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:
+    """Means over the lines. `engines` is the number of engines in the deployment."""
+    busy = [line for line in parsed_lines if line["running"] or line.get("waiting")] or parsed_lines
+    for quantity, (name, unit) in LOG_QUANTITIES.items():
+        values = [line[name] * unit for line in busy if name in line]
+        if quantity == "cache_usage" and not values:
+            values = [line["cache_share"] for line in busy if "cache_share" in line]
+        if values:
+            mean = math.fsum(values) / len(values)
+            times = engines if quantity == "output_tokens_per_s" else 1.0
+            yield Figure("service", quantity, mean * times, f"{engine.title} log, mean of {len(values)} lines")
+
 
 # Most specific first: NeMo lines have iterations like Megatron-LM lines, and Lightning also shows tqdm bars.
 TRAINERS: tuple[Trainer, ...] = (TORCHTITAN, NEMO, MEGATRON, MAXTEXT, DEEPSPEED, LIGHTNING, HUGGINGFACE)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from app.observed.figures import Figure, RunContext
-from app.sizing.units import GIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
+from app.sizing.columns import GIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 WARM_UP_STEPS = 5  # steps excluded if more are logged: kernels compile and caches fill
 MIN_STEPS = 3  # minimum number of steps after the warm-up

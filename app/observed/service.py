@@ -1,17 +1,194 @@
-"""Service figures from the metrics of one engine."""
+"""Service figures from the metrics of vLLM, SGLang, TensorRT-LLM and Text Generation Inference, newest names first.
+
+Metrics of SGLang.
+
+Source: sgl-project/sglang, python/sglang/srt/observability/metrics_collector.py (0.5, before srt/metrics/collector.py,
+0.4 on), docs/references/production_metrics.md, read 2026-11-23. Names: time_per_output_token_seconds counts gaps
+between tokens; it became inter_token_latency_seconds with 0.4.6. num_retracted_requests_total exists since 0.5.
+cache_hit_rate covers only the last prefill and is the last choice.
+
+Metrics of TensorRT-LLM, served by trtllm-serve, Dynamo or Triton.
+
+Source: NVIDIA/TensorRT-LLM, tensorrt_llm/metrics/collector.py (1.1 on; five of them in 1.1, the rest since 1.3), and
+triton_backend's metrics reporter with Triton's own user_guide/metrics (24.05 on), read 2026-11-23. Dynamo before 0.8
+writes trtllm: instead of trtllm_.
+Limits: Triton counts a request once per model of an ensemble; only the model tensorrt_llm is read.
+
+Metrics of Text Generation Inference.
+
+Source: huggingface/text-generation-inference at 3.3.7, router/src/server.rs, router/src/infer/mod.rs,
+backends/v3/src/backend.rs and queue.rs, read 2026-11-23; the same names since 1.0.
+Limits: TGI has no TTFT metric; queue time plus prefill time is used. Its mean time per token includes the prefill;
+the time of a decode step of the batch is used instead.
+
+Metrics of vLLM.
+
+Source: vllm-project/vllm, vllm/v1/metrics/loggers.py, vllm/v1/spec_decode/metrics.py (0.8 on) and
+vllm/engine/metrics.py (0.4 to 0.10), read 2026-11-23; docs.vllm.ai/en/v0.32.0/usage/metrics. Names: with 0.9
+gpu_cache_usage_perc became kv_cache_usage_perc and gpu_prefix_cache_* became prefix_cache_*.
+time_per_output_token_seconds counts gaps between tokens; with 0.11 it became inter_token_latency_seconds, and
+request_time_per_output_token_seconds was added (pull request 24015).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
-from app.observed.engine import Engine, Names
-from app.observed.exposition import canonical_name
+from app.observed.exposition import Histogram, Metric, Series, Source, canonical_name
 from app.observed.figures import Figure, Reading, RunContext
-from app.observed.series import Histogram, Metric, Series, Source
-from app.sizing.diagnosis.observed import LoadObservation
-from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+from app.sizing.columns import SECONDS_PER_DAY, SECONDS_PER_HOUR
+from app.sizing.diagnosis.case import LoadObservation
+
+Names = tuple[Metric, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Metrics of an engine by their canonical names.
+
+    `prefix`: metric prefix as the engine writes it. `token_times`: histograms per request or per token; their counts
+    show which. `first_token_parts`: durations that add up to the TTFT, for engines without a TTFT metric.
+    """
+
+    name: str
+    prefix: str
+    requests: Names
+    prompt_tokens: Names = ()
+    answer_tokens: Names = ()
+    prompt_lengths: Names = ()
+    answer_lengths: Names = ()
+    first_token: Names = ()
+    first_token_parts: Names = ()
+    token_times: Names = ()
+    queue: Names = ()
+    running: Names = ()
+    waiting: Names = ()
+    cache_usage: Names = ()
+    preemptions: Names = ()
+    cache_hits: Names = ()
+    cache_queries: Names = ()
+    hit_rate: Names = ()
+    drafted: Names = ()
+    accepted: Names = ()
+    accepted_share: Names = ()
+    errors: Names = ()
+    start_s: Names = ()
+
+    @property
+    def all_metrics(self) -> tuple[Metric, ...]:
+        """All metrics of the engine."""
+        return tuple(m for f in fields(self) if f.name not in ("name", "prefix") for m in getattr(self, f.name))
+
+
+SGLANG = Engine(
+    name="SGLang",
+    prefix="sglang:",
+    requests=(Metric("sglang_num_requests_total"), Metric("sglang_e2e_request_latency_seconds_count")),
+    prompt_tokens=(Metric("sglang_prompt_tokens_total"),),
+    answer_tokens=(Metric("sglang_generation_tokens_total"),),
+    prompt_lengths=(Metric("sglang_prompt_tokens_histogram"),),
+    answer_lengths=(Metric("sglang_generation_tokens_histogram"),),
+    first_token=(Metric("sglang_time_to_first_token_seconds"),),
+    token_times=(
+        Metric("sglang_inter_token_latency_seconds"),
+        Metric("sglang_time_per_output_token_seconds"),
+    ),
+    queue=(Metric("sglang_queue_time_seconds"),),
+    running=(Metric("sglang_num_running_reqs"),),
+    waiting=(Metric("sglang_num_queue_reqs"),),
+    cache_usage=(Metric("sglang_token_usage"),),
+    preemptions=(Metric("sglang_num_retracted_requests_total"),),
+    cache_hits=(Metric("sglang_cached_tokens_total"),),
+    cache_queries=(Metric("sglang_prompt_tokens_total"),),
+    hit_rate=(Metric("sglang_cache_hit_rate"),),
+    accepted_share=(Metric("sglang_spec_accept_rate"),),
+    errors=(Metric("sglang_num_aborted_requests_total"),),
+    start_s=(Metric("sglang_startup_time_seconds", "phase", "tokenizer_e2e"), Metric("sglang_engine_startup_time")),
+)
+
+
+BLOCKS = "nv_trt_llm_kv_cache_block_metrics"
+REQUESTS = "nv_trt_llm_request_metrics"
+
+TRTLLM = Engine(
+    name="TensorRT-LLM",
+    prefix="trtllm_",
+    requests=(Metric("trtllm_request_success_total"), Metric("trtllm_num_requests_completed_total")),
+    prompt_tokens=(Metric("trtllm_prompt_tokens_total"),),
+    answer_tokens=(Metric("trtllm_generation_tokens_total"),),
+    first_token=(Metric("trtllm_time_to_first_token_seconds"),),
+    token_times=(Metric("trtllm_time_per_output_token_seconds"),),
+    queue=(Metric("trtllm_request_queue_time_seconds"),),
+    running=(Metric("trtllm_num_requests_running"),),
+    waiting=(Metric("trtllm_num_requests_waiting"),),
+    cache_usage=(Metric("trtllm_kv_cache_utilization"),),
+    cache_hits=(Metric("trtllm_prompt_cached_tokens_total"),),
+    cache_queries=(Metric("trtllm_prompt_tokens_total"),),
+    hit_rate=(Metric("trtllm_kv_cache_hit_rate"),),
+    drafted=(Metric("trtllm_spec_decode_num_draft_tokens_total"),),
+    accepted=(Metric("trtllm_spec_decode_num_accepted_tokens_total"),),
+    errors=(Metric("trtllm_request_error_total"),),
+)
+TRITON = Engine(
+    name="Triton with TensorRT-LLM",
+    prefix="nv_",
+    requests=(Metric("nv_inference_request_success", "model", "tensorrt_llm"),),
+    prompt_lengths=(Metric("nv_llm_input_token_len", "model", "tensorrt_llm"),),
+    answer_lengths=(Metric("nv_llm_output_token_len", "model", "tensorrt_llm"),),
+    first_token=(Metric("nv_inference_first_response_histogram_ms", "model", "tensorrt_llm", unit=1e-3),),
+    running=(Metric(REQUESTS, "request_type", "scheduled"), Metric(REQUESTS, "request_type", "active")),
+    waiting=(Metric(REQUESTS, "request_type", "waiting"),),
+    cache_usage=(Metric(BLOCKS, "kv_cache_block_type", "fraction"),),
+    errors=(Metric("nv_inference_request_failure", "model", "tensorrt_llm"),),
+)
+
+
+TGI = Engine(
+    name="TGI",
+    prefix="tgi_",
+    requests=(Metric("tgi_request_success"), Metric("tgi_request_duration_count")),
+    prompt_lengths=(Metric("tgi_request_input_length"),),
+    answer_lengths=(Metric("tgi_request_generated_tokens"),),
+    first_token_parts=(
+        Metric("tgi_request_queue_duration"),
+        Metric("tgi_batch_inference_duration", "method", "prefill"),
+    ),
+    token_times=(Metric("tgi_batch_inference_duration", "method", "decode"),),
+    queue=(Metric("tgi_request_queue_duration"),),
+    running=(Metric("tgi_batch_current_size"),),
+    waiting=(Metric("tgi_queue_size"),),
+    errors=(Metric("tgi_request_failure"),),
+)
+
+
+VLLM = Engine(
+    name="vLLM",
+    prefix="vllm:",
+    requests=(Metric("vllm_request_success_total"),),
+    prompt_tokens=(Metric("vllm_prompt_tokens_total"),),
+    answer_tokens=(Metric("vllm_generation_tokens_total"),),
+    prompt_lengths=(Metric("vllm_request_prompt_tokens"),),
+    answer_lengths=(Metric("vllm_request_generation_tokens"),),
+    first_token=(Metric("vllm_time_to_first_token_seconds"),),
+    token_times=(
+        Metric("vllm_request_time_per_output_token_seconds"),
+        Metric("vllm_inter_token_latency_seconds"),
+        Metric("vllm_time_per_output_token_seconds"),
+    ),
+    queue=(Metric("vllm_request_queue_time_seconds"),),
+    running=(Metric("vllm_num_requests_running"),),
+    waiting=(Metric("vllm_num_requests_waiting"),),
+    cache_usage=(Metric("vllm_kv_cache_usage_perc"), Metric("vllm_gpu_cache_usage_perc")),
+    preemptions=(Metric("vllm_num_preemptions_total"),),
+    cache_hits=(Metric("vllm_prefix_cache_hits_total"), Metric("vllm_gpu_prefix_cache_hits_total")),
+    cache_queries=(Metric("vllm_prefix_cache_queries_total"), Metric("vllm_gpu_prefix_cache_queries_total")),
+    drafted=(Metric("vllm_spec_decode_num_draft_tokens_total"),),
+    accepted=(Metric("vllm_spec_decode_num_accepted_tokens_total"),),
+    errors=(Metric("vllm_request_success_total", "finished_reason", "error"),),
+)
+
 
 DISTINCT_LOAD_RATIO = 1.2  # ratio of rates from which loads count as different
 MAX_LOADS = 12  # maximum number of loads compared

@@ -8,9 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.catalog.filing import FilingRow
-from app.catalog.punchouts import PunchoutVisit
-from app.export.lines import FILING_LABELS, Bill
-from app.export.money import format_decimal
+from app.catalog.purchasing import PunchoutVisit
+from app.export.lines import FILING_LABELS, Bill, format_decimal
 from app.procurement.desk import BrowserForm
 from app.sizing.words import format_count
 

@@ -1,4 +1,4 @@
-"""Reads a buyer's cXML PunchOutSetupRequest and writes the response.
+"""Reads a buyer's cXML PunchOutSetupRequest without trusting it, and writes the response or the refusal.
 
 Elements follow the cXML 1.2.063 DTD. Every response is sent with HTTP 200, whatever its own status is: HTTP reports
 on the transport, the Status element on the request (cXML Reference Guide, as quoted by gatebold.com, read
@@ -14,9 +14,83 @@ from typing import Any
 
 from lxml import etree
 
+from app.errors import AppError
 from app.export.cxml import LANGUAGE, Party, cxml_root, document_bytes
-from app.procurement.refusals import BAD_REQUEST, NOT_IMPLEMENTED, STATUS_TEXTS, PunchoutRefused
-from app.procurement.xml import read_xml
+
+BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_ACCEPTABLE, CONFLICT, NOT_IMPLEMENTED = 400, 401, 403, 406, 409, 450
+INTERNAL_ERROR, TEMPORARY_ERROR = 500, 560
+STATUS_TEXTS = {
+    200: "OK",
+    204: "No Content",
+    BAD_REQUEST: "Bad Request",
+    UNAUTHORIZED: "Unauthorized",
+    FORBIDDEN: "Forbidden",
+    NOT_ACCEPTABLE: "Not Acceptable",
+    CONFLICT: "Conflict",
+    NOT_IMPLEMENTED: "Not Implemented",
+    INTERNAL_ERROR: "Internal Server Error",
+    TEMPORARY_ERROR: "Temporary Server Error",
+}
+
+
+class PunchoutRefused(AppError):
+    """Raised for a document or call that opens no session."""
+
+    code = "punch-out-refused"
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+MAX_DEPTH = 32
+ENCODINGS = ("utf-8", "us-ascii", "iso-8859-1")
+ENCODING_DECLARATION = re.compile(rb"""\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+DECLARATION = re.compile(r"<!(?:ENTITY|ELEMENT|ATTLIST|NOTATION)|<!DOCTYPE[^>]*\[")
+
+
+def read_xml(raw: bytes) -> Any:
+    """Root element of a document. Raises PunchoutRefused.
+
+    The text is decoded before parsing, so that no encoding can hide a declaration from the check.
+    """
+    declared = ENCODING_DECLARATION.match(raw[:400])
+    encoding = declared[1].decode("ascii").lower() if declared else "utf-8"
+    if encoding not in ENCODINGS:
+        raise PunchoutRefused(NOT_ACCEPTABLE, f"The encoding is not supported. Use one of: {', '.join(ENCODINGS)}.")
+    try:
+        text = raw.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+    except UnicodeDecodeError:
+        raise PunchoutRefused(NOT_ACCEPTABLE, f"The document is not valid {encoding}.") from None
+    if DECLARATION.search(text):
+        raise PunchoutRefused(NOT_ACCEPTABLE, "Entity declarations and internal DTD subsets are not accepted.")
+    parser = etree.XMLParser(
+        encoding="utf-8",
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        root = etree.fromstring(text.encode("utf-8"), parser)
+    except etree.XMLSyntaxError as error:
+        raise PunchoutRefused(NOT_ACCEPTABLE, f"The document is not well-formed XML: line {error.lineno}.") from None
+    if next(root.iter(etree.Entity), None) is not None:
+        raise PunchoutRefused(NOT_ACCEPTABLE, "Entities are not accepted.")
+    if _element_depth(root) > MAX_DEPTH:
+        raise PunchoutRefused(NOT_ACCEPTABLE, f"The document is nested deeper than {MAX_DEPTH} levels.")
+    return root
+
+
+def _element_depth(root: Any) -> int:
+    depth = deepest = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
 
 OPERATIONS = ("create", "edit", "inspect")
 MAX_LENGTH = 255

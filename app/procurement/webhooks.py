@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from app import telemetry
 from app.catalog.outbox import EVENTS, Delivery, DeliveryStore
-from app.causes import describe_error
 from app.db import DatabaseError
-from app.procurement.buyers import ADDRESS
+from app.errors import describe_error
+from app.procurement.desk import ADDRESS
 
 log = structlog.get_logger("headroom")
 

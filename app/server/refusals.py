@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import orjson
 
-from app.api.kinds import problem_kinds
+from app.api.problems import problem_kinds
 
 
 def make_refusal(code: str, detail: str, *, retry_after_s: int | None = None) -> bytes:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from app.sizing.answer.money import finite_or_none, format_usd
 from app.sizing.columns import at
 from app.sizing.question import Question
-from app.sizing.result import Estimate
-from app.sizing.serving.alone import best_single_service
+from app.sizing.result import ClassLatencies, Estimate, SeparateService, SharedFleet, total_usd_per_hour
+from app.sizing.serving.choice import best_single_service
 from app.sizing.snapshot import Catalog
-from app.sizing.values.classes import SeparateService, SharedFleet, total_usd_per_hour
-from app.sizing.values.latencies import ClassLatencies
 from app.sizing.words import format_count
 from app.sizing.workload import InferenceWorkload, TrafficClass
 

@@ -7,54 +7,62 @@ from dataclasses import replace
 import numpy as np
 
 from app.errors import Conflict
-from app.sizing.answer.assumed import collect_assumptions
-from app.sizing.answer.comparison import describe_runner_up, near_tie_reason
-from app.sizing.answer.described import describe_deployment
-from app.sizing.answer.hosted import compare_hosted_api
+from app.sizing.answer.money import compare_hosted_api
 from app.sizing.answer.serving import estimate_deployments
-from app.sizing.answer.summary import impossible_estimate
+from app.sizing.answer.summary import (
+    collect_assumptions,
+    describe_deployment,
+    describe_runner_up,
+    impossible_estimate,
+    near_tie_reason,
+)
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import find_warnings
 from app.sizing.assumptions import Assumptions
 from app.sizing.classes import shared_fleet
-from app.sizing.decisions.fixed import (
+from app.sizing.decisions.machines import (
+    Candidates,
+    apply_oversubscription,
     filter_by_size,
     find_machines,
     max_accelerators_per_machine,
     min_accelerators_per_machine,
     unlisted_machine,
 )
-from app.sizing.decisions.machines import Candidates, apply_oversubscription
 from app.sizing.decisions.rejections import NullRejections, Rejections
-from app.sizing.hardware.prices import KINDS
+from app.sizing.hardware.parts import KINDS
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.packing.together import add_packing, add_separate_companions
+from app.sizing.packing import add_packing, add_separate_companions
 from app.sizing.pools.estimate import estimate_pools
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.result import Estimate, Ranked, Reason, RunnerUp
-from app.sizing.serving.asked import (
+from app.sizing.result import Estimate, MaximumThatFits, Ranked, Reason, RunnerUp
+from app.sizing.serving.choice import ChosenPlan, choose_plan, fixed_deployment_plans
+from app.sizing.serving.finalists import simulate_replicas, with_carrying_replicas
+from app.sizing.serving.kinds import serving_backend
+from app.sizing.serving.offload import with_host_weights
+from app.sizing.serving.options import (
     check_context,
     check_experts,
     check_speculation,
     hardware_holds_replicas,
     requested_settings,
 )
-from app.sizing.serving.choice import ChosenPlan, choose_plan, fixed_deployment_plans
-from app.sizing.serving.finalists import simulate_replicas, with_carrying_replicas
-from app.sizing.serving.kinds import serving_backend
-from app.sizing.serving.offload import with_host_weights
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.finalists import assess_finalists as judge_runs
-from app.sizing.training.given import any_layout_fits, best_requested_run, requested_accelerators
+from app.sizing.training.given import (
+    any_layout_fits,
+    best_requested_run,
+    find_maximum,
+    requested_accelerators,
+    with_quantity,
+)
 from app.sizing.training.layouts import check_layout
-from app.sizing.training.margins import meets_deadline_at_confidence
-from app.sizing.training.maximum import find_maximum, with_quantity
+from app.sizing.training.plans import meets_deadline_at_confidence
 from app.sizing.training.run import run_fits_at_confidence
 from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import CostedRuns, comparison_score, training_layouts
-from app.sizing.values.runs import MaximumThatFits
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 

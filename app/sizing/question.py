@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.hardware.engines.scheduling import SchedulerSettings
-from app.sizing.hardware.parts import Environment, PricingModel
-from app.sizing.hardware.prices import Commitment, PriceKind
+from app.sizing.hardware.engines.record import SchedulerSettings
+from app.sizing.hardware.parts import Commitment, Environment, PriceKind, PricingModel
 from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
-from app.sizing.workload.companions import Companion
+from app.sizing.workload.inference import Companion
 
 # Default number of recommendations and of rejected types in an answer.
 DEFAULT_RANKED = 5

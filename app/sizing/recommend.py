@@ -14,15 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.answer.assumed import collect_assumptions
-from app.sizing.answer.comparison import add_comparisons
 from app.sizing.answer.discount import find_leading_discount
-from app.sizing.answer.hosted import compare_hosted_api
-from app.sizing.answer.money import mean_usd_per_hour
+from app.sizing.answer.money import compare_hosted_api, mean_usd_per_hour
 from app.sizing.answer.overkill import CheapestOption, explain_idle_hardware
 from app.sizing.answer.sensitivity import RENT_OR_BUY, find_sensitivity
 from app.sizing.answer.serving import estimate_deployments
-from app.sizing.answer.summary import write_summary
+from app.sizing.answer.summary import add_comparisons, collect_assumptions, write_summary
 from app.sizing.answer.training import build_training_estimates, doubled_accelerators_change, larger_batch_change
 from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.volume import volume_changes
@@ -31,13 +28,13 @@ from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, at
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.packing.ranked import pack_finalists, with_enough_finalists
+from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.changes import split_changes
 from app.sizing.pools.search import better_split
 from app.sizing.question import Question
 from app.sizing.relaxations.changes import find_relaxations
 from app.sizing.relaxations.cheaper import find_cheaper_runs, find_cheaper_services
-from app.sizing.result import Answer, Change, Considered, Estimate, Ranked, RunnerUp
+from app.sizing.result import Answer, Change, Cheaper, Considered, Estimate, Ranked, RunnerUp, ScalingCurve
 from app.sizing.serving.finalists import first_replica, select_finalists
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
@@ -49,8 +46,6 @@ from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
 from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import best_runs, run_measures, search_layouts, smallest_runs
-from app.sizing.values.runs import ScalingCurve
-from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,430 @@ import numpy as np
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbor
 from app.sizing.formula import Step
-from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.prices import Terms
+from app.sizing.hardware.parts import Accelerator, PriceKind, PricingModel, Terms
 from app.sizing.question import Deployment
-from app.sizing.values.classes import SharedFleet
-from app.sizing.values.day import Day
-from app.sizing.values.hosted import HostedApi
-from app.sizing.values.latencies import ClassLatencies, LoadCurve, Percentiles, Simulation
-from app.sizing.values.packing import Packing
-from app.sizing.values.pools import PoolSplit
-from app.sizing.values.runs import MaximumThatFits, ScalingCurve
-from app.sizing.values.ways import Alternative, Cheaper
 from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """One hour of the day: its mean request rate and the maximum number of replicas in it, spares included."""
+
+    requests_per_s: float
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDay:
+    """Replica-hours and price per day of one way to run the fleet; the price is None if unknown."""
+
+    replica_hours: float
+    usd_per_day: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscaledDay(FleetDay):
+    """A fleet that scales with the load."""
+
+    least_replicas: int  # minimum number of replicas, spares included
+    warm_replicas: int  # most replicas that run ahead of the load, because a start takes time
+    saving_share: float  # saving as a share of the cost of a fixed fleet; without a price, of its replica-hours
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroDay(FleetDay):
+    """A fleet that scales with the load, down to zero replicas while there are no requests."""
+
+    idle_hours: float  # hours per day without replicas
+    first_request_s: float  # latency of the first request after an idle time
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStart:
+    """Time from ordering a replica to its first request. `parts_s` add up to `seconds`."""
+
+    seconds: float
+    ten_at_once_s: float  # time for ten replicas that start at the same time, s
+    parts_s: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleOut:
+    """Whether replicas ordered while the load rises are ready in time."""
+
+    fast_enough: bool
+    steepest_per_s_per_minute: float  # steepest rise of the load, requests/s per minute
+    replicas_per_minute: float  # replicas that this rise needs per minute
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailureMinute:
+    """State of the service some minutes after a failure at the peak. TTFT is None if unknown or if no replica
+    serves.
+    """
+
+    minute: int  # minutes after the failure
+    capacity_share: float  # serving replicas over all replicas, spares included
+    backlog_requests: float  # requests that wait
+    ttft_p95_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Effect of a failure at the peak. A minute that is not listed is like the one before."""
+
+    what: str  # replica, machine or zone
+    lost_replicas: int
+    minutes: tuple[FailureMinute, ...]
+    back_after_minutes: float | None  # minutes until full capacity and an empty queue; None: never without action
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day of a deployment."""
+
+    hours: tuple[Hour, ...]
+    fixed: FleetDay
+    autoscaled: AutoscaledDay
+    scale_to_zero: ZeroDay
+    cold_start: ColdStart
+    scale_out: ScaleOut
+    failures: tuple[Failure, ...]
+    cheaper: str  # fixed or autoscaled
+
+
+@dataclass(frozen=True, slots=True)
+class HostedPrice:
+    """Price of a model at a host, in USD per million tokens. Cached input without a price of its own costs as much as
+    other input.
+    """
+
+    model: str
+    provider: str
+    usd_per_million_input: float
+    usd_per_million_output: float
+    usd_per_million_cached_input: float | None
+    source: str
+    observed: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostedCost:
+    """Cost of a workload at one host: per month for a service, in total for work that ends."""
+
+    price: HostedPrice
+    usd_per_million_tokens: float  # price per million tokens of this workload's mix of tokens
+    usd_per_month: float | None = None
+    usd_total: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostedApi:
+    """Comparison of hosted APIs with the recommended machines, cheapest host first."""
+
+    text: str
+    hosts: tuple[HostedCost, ...]
+    pays_from_requests_per_s: float | None = None  # mean rate from which the recommended machines cost less
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Mean and percentiles in seconds; None if the queue never empties."""
+
+    mean_s: float | None
+    p50_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassLatencies:
+    """Latencies of one traffic class on a shared service."""
+
+    name: str
+    ttft: Percentiles
+    tpot: Percentiles
+    e2e: Percentiles
+    limits_met: bool
+    within_per_s: float  # total rate of all classes that one replica serves within the limits of this class
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Results of simulating one replica's scheduler at the load; rates are for the whole deployment."""
+
+    requests: int  # requests simulated at each load
+    seed: int
+    arrivals: str
+    policy: str
+    inter_token: Percentiles
+    queue: Percentiles  # time from arrival to the start of prefill
+    mean_batch: float  # mean batch size of a replica
+    cache_occupancy: float  # share of the KV cache in use
+    preemptions_per_request: float
+    goodput_per_s: float  # rate of requests answered within the limits
+    goodput_share: float  # share of requests answered within the limits
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """Performance of a deployment at one load: a request rate or a number of requests in flight."""
+
+    requests_per_s: float
+    in_flight: float | None  # requests in flight of closed load; None for open load
+    ttft_p50_s: float
+    ttft_p95_s: float
+    tpot_p50_s: float
+    tpot_p95_s: float
+    output_tokens_per_s: float
+    goodput_share: float
+    queue_p50_s: float = 0.0  # part of the TTFT before prefill starts
+    queue_p95_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCurve:
+    """Performance from light load to overload. Above the knee, p95 latency grows faster than throughput."""
+
+    points: tuple[LoadPoint, ...]
+    knee_per_s: float  # load at the knee, requests/s
+
+
+@dataclass(frozen=True, slots=True)
+class SeparateService:
+    """The best service for one class only; fields are None if no service meets the limits."""
+
+    name: str
+    accelerator: str | None
+    replicas: int | None
+    usd_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFleet:
+    """All classes on one service, and each on its own service."""
+
+    replicas: int
+    usd_per_hour: float | None
+    by_class: tuple[ClassLatencies, ...]
+    separate_services: tuple[SeparateService, ...]
+    cheaper: str | None  # together or apart; None if a price is missing
+    saving_usd_per_hour: float | None  # saving of the cheaper option, USD/h
+    why: str
+
+    @property
+    def separate_usd_per_hour(self) -> float | None:
+        """Price of all separate services in USD/h; None if one has no price."""
+        return total_usd_per_hour(self.separate_services)
+
+
+def total_usd_per_hour(services: tuple[SeparateService, ...]) -> float | None:
+    """Total price of several services in USD/h; None if one has no price."""
+    prices = [each.usd_per_hour for each in services if each.usd_per_hour is not None]
+    return sum(prices) if len(prices) == len(services) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Share of an accelerator that a model uses, repeated on `cards` consecutive accelerators with the same
+    division.
+    """
+
+    card: int  # number of the first accelerator, from 1
+    cards: int  # consecutive accelerators with the same division
+    name: str
+    share_memory: float  # share of the accelerator's memory
+    share_time: float  # share of the accelerator's compute time
+    slice: str | None = None  # name of the partition in the driver, for a partitioned accelerator
+
+
+@dataclass(frozen=True, slots=True)
+class PackedModel:
+    """How a model runs on its shares."""
+
+    name: str
+    engine: str
+    weight_format: str
+    replicas: int  # replicas, spares included
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Models that share accelerators of one type, compared with each model on its own machines.
+
+    Fields are None if there is no price or no packing.
+    """
+
+    cards: int | None
+    machines: int | None
+    usd_per_hour: float | None
+    on: tuple[Placement, ...]
+    models: tuple[PackedModel, ...]
+    apart_usd_per_hour: float | None
+    cheaper: str | None  # together or apart
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLoad:
+    """Utilization of one pool at the load, and its capacity within its limits."""
+
+    utilization: float | None  # load over capacity
+    requests_per_s_capacity: float  # capacity within the limits, requests/s
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Transfer of the KV cache of a mean prompt from the prefill pool to the decode pool."""
+
+    request_bytes: float  # KV cache of a mean prompt, bytes
+    seconds: float  # transfer time
+    link: str  # "network", or "scale_up" if both pools share a scale-up domain
+    bytes_per_s: float  # total transfer rate of the accelerators of a replica that send or receive in parallel
+    requests_per_s_capacity: float
+    utilization: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSplit:
+    """Both pools and the transfer between them."""
+
+    prefill: PoolLoad
+    decode: PoolLoad
+    transfer: Transfer
+
+
+QUANTITY_UNITS = {"parameters": "parameters", "sequence_length": "tokens", "micro_batch": "sequences"}
+
+
+@dataclass(frozen=True, slots=True)
+class MaximumThatFits:
+    """The largest value that fits in memory, and the smallest tested value that does not."""
+
+    quantity: str
+    value: float
+    too_large: float
+
+    @property
+    def unit(self) -> str:
+        return QUANTITY_UNITS[self.quantity]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingPoint:
+    """The fastest layout that fits on a number of accelerators."""
+
+    accelerators: int
+    days: float
+    usd_total: float | None
+    tokens_per_s: float
+    efficiency: float  # speed per accelerator over the best speed per accelerator of this and smaller sizes
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingCurve:
+    """Speed and cost by number of accelerators. `knee` is the largest size whose last increase still pays off; `binds`
+    names what limits the next size.
+    """
+
+    points: tuple[ScalingPoint, ...]
+    knee: int
+    minimum: int
+    binds: str
+    twice: ScalingPoint | None = None  # result with twice the chosen accelerators
+    ends: str = ""  # why the curve ends
+
+
+class AcquisitionOption(StrEnum):
+    """Acquisition options: how hardware is rented or bought."""
+
+    ON_DEMAND = "on_demand"
+    ONE_YEAR = "committed_1y"
+    THREE_YEARS = "committed_3y"
+    SPOT = "spot"
+    OWNED = "owned"
+
+
+# Acquisition option of each pricing model; capacity reserved for some days is none of them.
+OPTION_OF_PRICING: Mapping[PricingModel, AcquisitionOption] = MappingProxyType(
+    {
+        PricingModel.ON_DEMAND: AcquisitionOption.ON_DEMAND,
+        PricingModel.RESERVED_1Y: AcquisitionOption.ONE_YEAR,
+        PricingModel.COMMITTED_1Y: AcquisitionOption.ONE_YEAR,
+        PricingModel.RESERVED_3Y: AcquisitionOption.THREE_YEARS,
+        PricingModel.COMMITTED_3Y: AcquisitionOption.THREE_YEARS,
+        PricingModel.SPOT: AcquisitionOption.SPOT,
+        PricingModel.OWNED: AcquisitionOption.OWNED,
+    }
+)
+# Risks of each acquisition option, and of price kinds that are no firm offers.
+OPTION_RISKS: Mapping[AcquisitionOption, str] = MappingProxyType(
+    {
+        AcquisitionOption.ON_DEMAND: "",
+        AcquisitionOption.ONE_YEAR: "one-year commitment, paid even if unused",
+        AcquisitionOption.THREE_YEARS: "three-year commitment, paid even if unused",
+        AcquisitionOption.SPOT: "the provider can interrupt it at any time",
+        AcquisitionOption.OWNED: "upfront purchase, no resale value",
+    }
+)
+UNQUOTED_RISKS: Mapping[PriceKind, str] = MappingProxyType(
+    {
+        PriceKind.BROKER: "marketplace price: hosts and availability vary",
+        PriceKind.LAUNCH: "launch price: ask for the current price",
+        PriceKind.PRESS: "press estimate: ask for a quote",
+        PriceKind.ESTIMATE: "machine price estimated from parts and an assumed host",
+    }
+)
+
+
+def describe_risk(way: AcquisitionOption, kind: PriceKind) -> str:
+    """Risks of an acquisition option and a price kind in words; empty if there are none."""
+    return "; ".join(words for words in (OPTION_RISKS[way], UNQUOTED_RISKS.get(kind, "")) if words)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The same accelerators through another acquisition option.
+
+    `break_even_month`: month from which owning has cost less than this rent (for an owned option: than the
+    recommended rent); None if that never happens within the horizon. `ownable`: whether a purchase price is known.
+    """
+
+    way: AcquisitionOption
+    provider: str
+    region: str
+    usd_per_hour: float
+    purchase_usd: float | None
+    kind: PriceKind
+    observed: str
+    ownable: bool
+    break_even_month: float | None
+
+    @property
+    def risk(self) -> str:
+        """Risks of this option in words."""
+        return describe_risk(self.way, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Cheaper:
+    """An option that costs less than the first recommendation if the buyer accepts something that is excluded by
+    default.
+    """
+
+    accepting: str
+    accelerator: str
+    total_accelerators: int
+    provider: str
+    usd_per_hour: float
+    usd_total: float | None  # total cost of work that ends, USD
+    saves_share: float  # saving as a share of the first recommendation's cost
+    kind: PriceKind
+    observed: str
+    risk: str
+
 
 MONEY_UNITS = ("usd", "usd_per_hour")  # units of rejections that are shown as amounts of money
 

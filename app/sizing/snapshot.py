@@ -17,17 +17,23 @@ from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import socket_bytes_per_s
-from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.listings import ListingBuilder, generic_hosts
-from app.sizing.hardware.parts import Accelerator, Environment, Link, Offer, System
+from app.sizing.hardware.parts import (
+    LINKS,
+    Accelerator,
+    Environment,
+    Link,
+    Offer,
+    Profile,
+    System,
+    slicings_by_accelerator,
+)
 from app.sizing.hardware.recipes import recipes_today
-from app.sizing.hardware.slices import Profile, slicings_by_accelerator
-from app.sizing.hardware.software import Software
-from app.sizing.hardware.stacks import all_stacks, stack_columns
+from app.sizing.hardware.stacks import Software, all_stacks, stack_columns
 from app.sizing.hardware.support import records
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.hardware.support.records import EngineSupport, Work
-from app.sizing.hardware.support.verdicts import PublishedResult, SupportEvidence
+from app.sizing.hardware.support.rules import PublishedResult, SupportEvidence
 from app.sizing.hardware.tables import (
     FORMATS,
     AcceleratorColumns,
@@ -42,16 +48,18 @@ from app.sizing.hardware.tables import (
     index_by_name,
 )
 from app.sizing.question import Deployment
-from app.sizing.surroundings import (
+from app.sizing.result import HostedPrice
+from app.sizing.uncertainty import (
     SERVING,
     EvidenceIndex,
+    Spread,
+    Spreads,
     StackKey,
     build_evidence_pools,
     distinct_stacks,
     evidence_pool,
+    sample_spreads,
 )
-from app.sizing.uncertainty import Spread, Spreads, sample_spreads
-from app.sizing.values.hosted import HostedPrice
 
 
 def sort_offers(offers: Sequence[Offer]) -> tuple[Offer, ...]:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from app.agents.server import transport_security
 from app.agents.tools import TOOLS
 from app.cli import cli
-from app.command.agents import open_service
+from app.command.lists import open_service
 from app.config import Settings
 from app.main import create_app
 from artefacts.service import DAY

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.api.answering import MAX_BYTES
 from app.api.schemas.answers import EstimateShown
-from app.api.sized import MAX_BYTES
 from tests.api.test_traffic import estimate, refused
 
 FACTORS = [1, 0, 0, 0, 1, 2, 4, 6, 9, 12, 14, 15, 14, 14, 15, 16, 15, 13, 10, 8, 6, 4, 3, 2]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.api.schemas.handoff import HandoffQuery, HandoffShown
+from app.api.schemas.materials import HandoffQuery, HandoffShown
 from app.export.handoff.engines import BY_ENGINE
 from app.export.handoff.targets import TARGETS
 from tests.api.test_materials import SPLIT

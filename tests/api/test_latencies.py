@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from app.api.schemas.latencies import (
+from app.api.schemas.results import (
     LoadCurveShown,
     PercentilesShown,
     SimulationShown,
@@ -13,7 +13,7 @@ from app.api.schemas.latencies import (
     percentiles_json,
     simulation_json,
 )
-from app.sizing.values.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
+from app.sizing.result import LoadCurve, LoadPoint, Percentiles, Simulation
 
 WAITS = Percentiles(0.012, 0.0101, 0.03, None)
 POINT = LoadPoint(12.34567, None, 0.2, 0.64, 0.024, 0.0317, 3174.4, 0.9981234)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from app.api.routes import metrics
+from app.api.routes import health
 from tests.test_telemetry import of, scraped
 
 
@@ -36,5 +36,5 @@ def test_labels_are_few_and_none_is_a_path_that_somebody_made_up(client: TestCli
 
 def test_it_can_be_switched_off() -> None:
     app = FastAPI()
-    metrics.install(app, on=False)
+    health.install_metrics(app, on=False)
     assert TestClient(app).get("/metrics").status_code == 404

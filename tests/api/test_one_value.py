@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from app.api.schemas.answers import DeploymentShown
-from app.api.schemas.offer import OfferSpec
+from app.api.schemas.replica import OfferSpec
 from app.api.schemas.requests import DeploymentSpec
 from app.sizing.question import Deployment
 

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from app.catalog.files import read_rows
 from app.config import Settings
 from app.main import create_app
-from app.sizing.hardware.prices import FIRM
+from app.sizing.hardware.parts import FIRM
 from artefacts.service import DAY
 
 CHAT: dict[str, Any] = {

@@ -19,10 +19,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.responses import JSONResponse, Response
 from starlette.testclient import TestClient
 
-from app.api import front, problems, traces
+from app.api import middleware, problems, traces
 from app.api.admission import Admission, RequestSlot
 from app.work import stage
-from tests.api.test_front import SPAN, TRACE
+from tests.api.test_middleware import SPAN, TRACE
 
 PARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
 
@@ -48,7 +48,7 @@ def app_with(provider: TracerProvider | None) -> FastAPI:
         raise ValueError("in vain")
 
     problems.install(app)
-    front.install(app, access_log=front.OFF, tracer=traces.build_tracer(provider))
+    middleware.install_request_middleware(app, access_log=middleware.OFF, tracer=traces.build_tracer(provider))
     return app
 
 
@@ -128,7 +128,9 @@ def test_without_a_collector_nothing_is_traced(environment: dict[str, str]) -> N
 
 
 def test_without_a_collector_nothing_of_it_is_imported() -> None:
-    asked = "import sys, app.api.front; print([m for m in sys.modules if 'opentelemetry.sdk' in m or '.otlp' in m])"
+    asked = (
+        "import sys, app.api.middleware; print([m for m in sys.modules if 'opentelemetry.sdk' in m or '.otlp' in m])"
+    )
     assert subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -27,8 +27,7 @@ from app.calibration.spreads import (
     with_intervals,
 )
 from app.sizing.evidence import Compared
-from app.sizing.surroundings import evidence_pool
-from app.sizing.uncertainty import HIGH, LEVELS, LOW, Spread
+from app.sizing.uncertainty import HIGH, LEVELS, LOW, Spread, evidence_pool
 from tests.examples import col
 from tests.sizing.published import result
 

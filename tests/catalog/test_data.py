@@ -9,12 +9,20 @@ import pytest
 
 from app.catalog.files import read_rows
 from app.catalog.names import fold_name
-from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
-from app.catalog.seed import coefficient_values, measurement_values, model_entries, support_values
-from app.sizing.hardware.parts import Link, PricingModel
-from app.sizing.hardware.prices import PriceKind
+from app.catalog.seed import (
+    accelerator_values,
+    coefficient_values,
+    measurement_values,
+    model_entries,
+    offer_values,
+    price_values,
+    provider_values,
+    support_values,
+    system_values,
+)
+from app.sizing.columns import GIB, TERA
+from app.sizing.hardware.parts import Link, PriceKind, PricingModel
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
-from app.sizing.units import GIB, TERA
 
 ACCELERATORS = {r["slug"]: r for r in map(accelerator_values, read_rows("accelerators.csv"))}
 SYSTEMS = {r["slug"]: r for r in map(system_values, read_rows("systems.csv"))}

@@ -13,7 +13,7 @@ from alembic import command
 from sqlalchemy import Engine, delete, select, text, update
 from sqlalchemy.orm import Session
 
-from app.catalog import retention
+from app.catalog import recommendations
 from app.catalog.filing import (
     UNFILED,
     Filing,
@@ -24,9 +24,8 @@ from app.catalog.filing import (
     change_status,
     get_filing,
 )
-from app.catalog.punchouts import PunchoutStore
-from app.catalog.recommendations import AnswerStore
-from app.catalog.retention import AnswerTotals, Pruner, RetentionPolicy
+from app.catalog.purchasing import PunchoutStore
+from app.catalog.recommendations import AnswerStore, AnswerTotals, Pruner, RetentionPolicy
 from app.catalog.tables import RecommendationRow
 from app.db import make_engine
 from app.errors import UnknownRecommendation
@@ -107,7 +106,7 @@ def test_old_answers_are_deleted_unless_somebody_filed_them(engine: Engine) -> N
 
 
 def test_above_the_size_limit_the_oldest_answers_are_deleted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "AT_ONCE", 1)
+    monkeypatch.setattr(recommendations, "AT_ONCE", 1)
     pruner = Pruner(engine, RetentionPolicy(days=0, bytes=5 * SIZE))
     assert pruner.count_unfiled() == AnswerTotals(7, 7 * SIZE)  # two of them are pointed to
     assert pruner.count_surplus(now=NOW) == AnswerTotals(2, 2 * SIZE)
@@ -118,7 +117,7 @@ def test_above_the_size_limit_the_oldest_answers_are_deleted(engine: Engine, mon
 
 def test_without_limits_nothing_is_deleted_and_new_answers_never(engine: Engine) -> None:
     assert Pruner(engine, RetentionPolicy(days=0, bytes=0)).prune_all(now=NOW, pause_s=0) == AnswerTotals()
-    early = NOW - timedelta(days=len(IDS)) + retention.MIN_AGE / 2
+    early = NOW - timedelta(days=len(IDS)) + recommendations.MIN_AGE / 2
     assert Pruner(engine, RetentionPolicy(days=0, bytes=1)).prune_all(now=early, pause_s=0) == AnswerTotals()
 
 
@@ -137,7 +136,7 @@ def test_a_pruned_answer_is_not_found_which_says_what_to_do(engine: Engine) -> N
 def test_a_service_prunes_while_it_serves_requests_first_after_a_while(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "EVERY_S", 0.2)
+    monkeypatch.setattr(recommendations, "EVERY_S", 0.2)
     pruner = Pruner(engine, RetentionPolicy(days=5, bytes=0))
     before = counted("headroom_pruned_answers_total")
     pruner.start()

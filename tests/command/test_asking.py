@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from app.command.asking import build_request, parse_number
-from app.export.forms import OutputFormat, render_rows
+from app.export.tables import OutputFormat, render_rows
 
 
 @pytest.mark.parametrize(

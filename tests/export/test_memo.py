@@ -7,9 +7,8 @@ import re
 import pytest
 from lxml import html
 
-from app.export.goods import build_bill
+from app.export.lines import Settlement, build_bill
 from app.export.memo import MAX_OPTIONS, render_memo, select_ranks
-from app.export.money import Settlement
 from tests.export import stored
 from tests.export.test_writers import EURO
 

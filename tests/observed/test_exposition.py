@@ -1,8 +1,15 @@
-"""Lines of Prometheus and OpenMetrics text as samples."""
+"""Lines of Prometheus and OpenMetrics text as samples. Several scrapes together: increases, means, quantiles."""
 
 from __future__ import annotations
 
-from app.observed.exposition import canonical_name, parse_scrape
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.observed.exposition import Histogram, Metric, Series, canonical_name, parse_scrape
+from tests.observed.written import FIRST_TOKEN_BUCKETS, STARTED_S, written
 
 
 def read(text: str) -> dict[str, float]:
@@ -40,3 +47,51 @@ def test_metrics_that_mean_nothing_here_are_counted_once_each() -> None:
 def test_the_part_of_a_line_that_is_shown_is_short_and_printable() -> None:
     (shown,) = parse_scrape("\x1b[31m" + "z" * 5000, None, lambda _: True).unread.first
     assert len(shown) < 100 and shown.isprintable()
+
+
+def series(*texts: tuple[str, float]) -> Series:
+    return Series.from_scrapes([parse_scrape(text, at_s, lambda _: True) for text, at_s in texts])
+
+
+def test_a_counter_that_fell_began_anew() -> None:
+    texts = ((written({"a": value}), at_s) for value, at_s in ((100, 0.0), (160, 60.0), (40, 120.0)))
+    found = series(*texts)
+    assert sum(found.counter_increase(Metric("a_total")).values()) == 60 + 40 and found.window_s == 120
+
+
+def test_of_one_scrape_all_since_the_start_is_counted() -> None:
+    found = series((written({"a": 100}), STARTED_S + 50))
+    assert sum(found.counter_increase(Metric("a_total")).values()) == 100 and found.window_s == 50
+
+
+def test_a_gauge_is_the_mean_of_its_scrapes() -> None:
+    found = series((written(gauges={"g": 2}), 0.0), (written(gauges={"g": 4}), 60.0))
+    assert list(found.mean_gauge(Metric("g")).values()) == [3.0]
+
+
+def test_a_histogram_that_is_cut_off_is_not_read() -> None:
+    text = written(histograms={"h": (FIRST_TOKEN_BUCKETS, [0.2, 0.3])})
+    cut = "\n".join(line for line in text.splitlines() if '+Inf"' not in line)
+    assert series((text, 0.0)).merged_histogram(Metric("h")) is not None
+    assert series((cut, 0.0)).merged_histogram(Metric("h")) is None
+
+
+@given(st.lists(st.floats(0.002, 9.0), min_size=3, max_size=60), st.sampled_from([0.5, 0.95, 0.99]))
+def test_a_quantile_lies_in_the_bucket_of_the_true_one(values: list[float], share: float) -> None:
+    found = series((written(histograms={"h": (FIRST_TOKEN_BUCKETS, values)}), 0.0)).merged_histogram(Metric("h"))
+    assert found is not None and found.mean == pytest.approx(math.fsum(values) / len(values))
+    true = sorted(values)[math.ceil(share * len(values) - 1e-9) - 1]
+    low, high = found.bucket_bounds(share)
+    assert low < true <= high and low <= found.quantile(share) <= high
+
+
+def test_beyond_the_last_bound_no_more_is_claimed_than_that() -> None:
+    assert Histogram(Metric("h"), (0.1, math.inf), (1.0, 10.0), 40.0).quantile(0.5) == 0.1
+
+
+@given(st.floats(0.0105, 0.0245), st.sampled_from([0.5, 0.95, 0.99]))
+def test_waits_at_one_end_of_a_wide_bucket_are_not_taken_for_the_other(value: float, share: float) -> None:
+    found = Histogram(Metric("h"), (0.01, 0.025, math.inf), (0.0, 1000.0, 1000.0), 1000 * value)
+    evenly = 0.01 + 0.015 * share
+    assert abs(found.quantile(share) - value) <= abs(evenly - value) + 1e-3
+    assert found.quantile(0.5) == pytest.approx(value, rel=0.15)

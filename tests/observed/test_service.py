@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.observed.exposition import parse_scrape
+from app.observed.exposition import Series, parse_scrape
 from app.observed.figures import Reading, RunContext
-from app.observed.series import Series
-from app.observed.service import Service, acceptance_rate
-from app.observed.vllm import VLLM
+from app.observed.service import VLLM, Service, acceptance_rate
 from tests.observed.written import STARTED_S, TOKEN_BUCKETS, vllm, written
 
 

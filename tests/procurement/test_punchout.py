@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lxml import etree
 from starlette.testclient import TestClient
 
-from app.api.routes import sessions
-from app.catalog.punchouts import PunchoutStore
+from app.api.routes import procurement
+from app.catalog.purchasing import PunchoutStore
 from app.db import DatabaseError
 from app.procurement.desk import PunchoutService
 from tests.examples import body
@@ -215,7 +215,7 @@ class Later(datetime):
 def test_a_session_ends(buyer: BuyerSide, stored: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     buyer.open()
     choice = buyer.choose(stored["id"], 1)
-    monkeypatch.setattr(sessions, "datetime", Later)
+    monkeypatch.setattr(procurement, "datetime", Later)
     assert "session has expired" in buyer.get(buyer.url, status=404).text
     buyer.submit(choice, status=404)
 

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, text, update
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from app.api.schemas.notices import Notice
+from app.api.schemas.results import Notice
 from app.catalog.outbox import EVENTS, RETRY_WAITS, STATUS, STORED, DeliveryRow, DeliveryStore, Outbox
 from app.cli import cli
 from app.config import Settings

@@ -8,10 +8,10 @@ from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Question
 from app.sizing.recommend import find_finalists
+from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import measures
 from app.sizing.serving.search import search_plans
-from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.sizing.columns import Columns, column_names
+from app.sizing.columns import GIB, Columns, column_names
 from app.sizing.evidence import Compared, Evidence
 from app.sizing.hardware.achieved import (
     Achieved,
@@ -13,13 +13,11 @@ from app.sizing.hardware.achieved import (
     TrainingAchieved,
     TrainingMemoryFactors,
 )
-from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
-from app.sizing.hardware.prices import PriceKind
+from app.sizing.hardware.parts import Accelerator, Link, Offer, PriceKind, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.support.records import EngineSupport
+from app.sizing.result import HostedPrice
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import Spread
-from app.sizing.units import GIB
-from app.sizing.values.hosted import HostedPrice
 
 # The formulas choose a layout and its largest batch, the simulation says how many of it: for one it may take two.
 ONE_MORE = 2 * (1 + 1e-9)

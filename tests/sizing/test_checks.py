@@ -18,10 +18,9 @@ import pytest
 
 import app.sizing
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import one
+from app.sizing.columns import GIB, one
 from app.sizing.formula import FORMULAS, Formula
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.units import GIB
 from tests import examples
 from tests.catalogued import catalogued
 

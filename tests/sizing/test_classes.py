@@ -16,7 +16,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
-from app.sizing.serving.curves import Curve
+from app.sizing.serving.load_curves import Curve
 from app.sizing.serving.margins import Margins
 from app.sizing.workload import (
     InferenceWorkload,
@@ -27,7 +27,7 @@ from app.sizing.workload import (
     group_populations,
 )
 from tests.examples import CHAT, registered
-from tests.sizing.serving.test_simulated import found
+from tests.sizing.serving.test_load_curves import found
 from tests.sizing.small import SMALL
 
 FEW = Assumptions().with_overrides({"simulated_requests": 4000.0})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import NullRejections, Rejections
-from app.sizing.hardware.prices import FIRM, PriceKind
+from app.sizing.hardware.parts import FIRM, PriceKind
 from app.sizing.hardware.support.records import LEVELS, EngineSupport, Level
 from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Objective, Question

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend_hardware
+from app.sizing.result import Day
 from app.sizing.snapshot import Catalog
-from app.sizing.values.day import Day
 from app.sizing.workload import HOURS, InferenceWorkload, Load, Redundancy
 from tests.sizing.test_relations import SERVICES
 

@@ -11,7 +11,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Performance
-from app.sizing.serving.batch import request_sample_work
+from app.sizing.serving.single_pass import request_sample_work
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, registered

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from app.errors import Conflict
 from app.sizing.estimate import estimate_deployment
-from app.sizing.hardware.prices import FIRM
+from app.sizing.hardware.parts import FIRM
 from app.sizing.hardware.support.records import SERVING, Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
-from app.sizing.serving.stacks import select_stacks
+from app.sizing.serving.plans import select_stacks
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered

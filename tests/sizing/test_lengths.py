@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.exact import exp_of, log_of, normal_cdf
+from app.sizing.columns import exp_of, log_of, normal_cdf
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE
-from app.sizing.serving.measured import Settings
 from app.sizing.workload import Arrivals, Lengths, Load, build_inference_workload, z_score
 from tests.examples import CHAT, LLAMA_8B, registered
 from tests.sizing.serving.given import DENSE, on_big

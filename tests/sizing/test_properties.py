@@ -22,7 +22,7 @@ from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
 from app.sizing.snapshot import Catalog
-from app.sizing.surroundings import POOLS
+from app.sizing.uncertainty import POOLS
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.small import ONE_MORE

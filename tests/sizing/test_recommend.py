@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.sizing.decisions.placement import surviving_replicas
 from app.sizing.estimate import estimate_deployment
-from app.sizing.hardware.prices import KINDS
+from app.sizing.hardware.parts import KINDS
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer, CostSummary, Estimate, Ranked

@@ -18,7 +18,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import CONFIDENCE_LEVELS, Constraints, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer, Level
-from app.sizing.serving.simulated import is_simulated
+from app.sizing.serving.load_curves import is_simulated
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered

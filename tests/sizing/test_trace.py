@@ -15,9 +15,8 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, DraftMethod, Objective, Question, Speculative
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import Estimate
+from app.sizing.result import Estimate, Percentiles
 from app.sizing.snapshot import Catalog
-from app.sizing.values.latencies import Percentiles
 from app.sizing.workload import (
     FailureDomain,
     InferenceWorkload,

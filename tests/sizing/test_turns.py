@@ -16,11 +16,10 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.serving.capacity import crowded_batch, idle_sessions, prefix_bytes
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE
-from app.sizing.serving.measured import Settings
-from app.sizing.serving.operation import crowded_batch
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.prefixes import idle_sessions, prefix_bytes
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, z_score
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered

@@ -1,12 +1,11 @@
-"""GET /catalog/...: accelerators, systems, prices, models and engines, with filters and pages; POST
-/catalog/models/inspect.
-"""
+"""GET /catalog/...: the catalog in pages, with filters and meanings; POST /catalog/models/inspect; GET /accuracy."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Annotated, Any
 
 import orjson
@@ -15,18 +14,53 @@ from fastapi.responses import Response
 
 from app.api.body import parse_body
 from app.api.deps import RawBody, Sessions, ShortSlot, Snapshots, resolve_model
-from app.api.filters import resolve_filters
+from app.api.naming import NameResolver, resolve_filters
 from app.api.openapi import body_schema, problem_responses
 from app.api.problems import unknown_cursor
 from app.api.schemas import catalog as wire
+from app.api.schemas import lists
+from app.api.schemas import lists as lists_wire
+from app.api.schemas.catalog import Page
 from app.api.schemas.inspect import InspectResponse, inspection_json
+from app.api.schemas.lists import AccuracyResponse, SupportAnswer, SupportQuery, accuracy_json, support_json
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
+from app.calibration.report import report_on
 from app.catalog.lists import LISTS, list_page
-from app.catalog.snapshot import CatalogStore
+from app.catalog.queries import calibration_notes
+from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.sizing.assumptions import Assumptions
+from app.sizing.hardware.stacks import PairQuery, answer_pair
 from app.sizing.model.counts import example_contexts
+from app.sizing.model.tasks import ModelTask
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import adapted_matrices
+
+accuracy_router = APIRouter(tags=["accuracy"])
+
+
+@lru_cache(maxsize=1)
+def accuracy_body(catalog: Catalog) -> bytes:
+    """Returns the response for one catalog version. It is cached because it is large and the same for every client."""
+    return orjson.dumps(accuracy_json(catalog.version, report_on(catalog.evidence.rows), calibration_notes()))
+
+
+@accuracy_router.get(
+    "/accuracy",
+    operation_id="accuracy",
+    response_model=AccuracyResponse,
+    responses=problem_responses(503),
+    summary="Get prediction errors against published measurements",
+)
+def get_accuracy(catalog_store: Snapshots) -> Response:
+    """Returns prediction errors by metric, engine, accelerator family, format, model size, load and source. Each figure
+    is given twice: for sources that were not used in calibration, and in sample. The response also includes the bias,
+    the share of results inside their 80 % interval, and the rows with the largest errors.
+    """
+    return Response(
+        accuracy_body(catalog_store.catalog()), media_type="application/json", headers={"Cache-Control": "no-cache"}
+    )
+
 
 router = APIRouter(prefix="/catalog", tags=["catalogue"])
 LIST_PROBLEMS = problem_responses(400, 422, 503)
@@ -211,3 +245,89 @@ def compute_inspection(raw: bytes, catalog_store: CatalogStore) -> Response:
         image=(image.width, image.height),
     )
     return Response(orjson.dumps(shown), media_type="application/json")
+
+
+def _list_page(
+    page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], lists_wire.Items]
+) -> Response:
+    """Returns one page of a list, ordered by `key`."""
+    last = decode_cursor(page.cursor, whole=False)
+    rest = [item for item in items(catalog_index) if last is None or str(item[key]) > last]
+    shown = rest[: page.limit]
+    return page_response(shown, str(shown[-1][key]) if len(rest) > page.limit else None)
+
+
+@router.get(
+    "/providers",
+    operation_id="listProviders",
+    summary="List hardware providers",
+    response_model=lists_wire.ProviderList,
+    responses=LIST_PROBLEMS,
+)
+def list_providers(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
+    """Lists the providers that rent out or sell machines: the values of constraints.providers and of a deployment's
+    offer.
+    """
+    return _list_page(page, catalog_store.directory(), "provider", lists_wire.providers_json)
+
+
+@router.get(
+    "/regions",
+    operation_id="listRegions",
+    summary="List provider regions",
+    response_model=lists_wire.RegionList,
+    responses=LIST_PROBLEMS,
+)
+def list_regions(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
+    """Lists the providers' regions with their country: the values of constraints.regions."""
+    return _list_page(page, catalog_store.directory(), "region", lists_wire.regions_json)
+
+
+@router.get(
+    "/frameworks",
+    operation_id="listFrameworks",
+    summary="List training frameworks",
+    response_model=lists_wire.FrameworkList,
+    responses=LIST_PROBLEMS,
+)
+def list_frameworks(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
+    """Lists training frameworks with their methods, runtimes and supported kinds of model."""
+    return _list_page(page, catalog_store.directory(), "framework", lists_wire.frameworks_json)
+
+
+@router.get(
+    "/schedulers",
+    operation_id="listSchedulers",
+    summary="List default scheduler settings of serving engines",
+    response_model=lists.SchedulerList,
+    responses=LIST_PROBLEMS,
+)
+def list_schedulers(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
+    """Lists the default scheduler settings of each engine version: step sizes, policy, preemption and source."""
+    return _list_page(page, catalog_store.directory(), "engine", lists.schedulers_json)
+
+
+@router.get(
+    "/support",
+    operation_id="support",
+    summary="Check support of an engine on an accelerator",
+    response_model=SupportAnswer,
+    responses=problem_responses(404, 422, 503),
+)
+def get_support(query: Annotated[SupportQuery, Query()], catalog_store: Snapshots) -> Response:
+    """Returns whether the software runs: `documented` (a source says so), `expected` (derived from rules) or `refused`
+    (a rule forbids it). Omitted filters (format, phase, method, kind of model) return every value.
+    """
+    naming = NameResolver(catalog_store.directory())
+    engine, named = (
+        naming.resolve_engine(query.engine, "engine"),
+        naming.resolve_accelerator(query.accelerator, "accelerator"),
+    )
+    naming.raise_problems()
+    assert named is not None
+    catalog, (slug,) = naming.catalog, named.accelerators
+    task = None if query.kind is None else ModelTask(query.kind)
+    asked = PairQuery(catalog.accelerator_index[slug], engine, query.format, query.phase, query.method, task)
+    items = [support_json(f) for f in answer_pair(asked, catalog.software)]
+    body = {"accelerator": slug, "engine": engine, "items": items}
+    return Response(orjson.dumps(body), media_type="application/json")

@@ -1,6 +1,4 @@
-"""GET /recommendations, GET /recommendations/{id}/status, PATCH /recommendations/{id}: stored answers and their
-status.
-"""
+"""GET /recommendations, GET and PATCH of one: searches by catalog names, and status changes with a precondition."""
 
 from __future__ import annotations
 
@@ -10,15 +8,45 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import Response
 
-from app.api import filing
+from app.api.answering import json_bytes
 from app.api.body import parse_body
 from app.api.deps import EventOutbox, RawBody, Sessions, Snapshots
 from app.api.openapi import body_schema, problem_responses
 from app.api.problems import unknown_cursor
 from app.api.routes.catalog import decode_cursor, page_response
 from app.api.schemas import filing as wire
-from app.api.sized import json_bytes
-from app.catalog.filing import FilingRow, change_status, get_filing, list_changes, list_filings, to_utc
+from app.api.schemas.filing import RecommendationFilter
+from app.catalog.filing import FilingFilter, FilingRow, change_status, get_filing, list_changes, list_filings, to_utc
+from app.catalog.snapshot import CatalogStore
+from app.errors import ChangedMeanwhile, MissingIfMatch
+
+LIST_PARAMETERS = ("limit", "cursor", "model", "accelerator")
+
+
+def build_search(asked: RecommendationFilter, catalog_store: CatalogStore) -> FilingFilter:
+    """Returns the search to run. Models and accelerators match under the name as typed and under their catalog name."""
+    criteria = asked.model_dump(exclude=set(LIST_PARAMETERS))
+    if asked.model is not None:
+        criteria["models"] = {asked.model, catalog_store.model_identity(asked.model)}
+    if asked.accelerator is not None:
+        criteria["accelerators"] = {
+            asked.accelerator,
+            *catalog_store.directory().resolve_name(asked.accelerator).accelerators,
+        }
+    return FilingFilter(**criteria)
+
+
+def check_if_match(if_match: str | None, tag: str) -> None:
+    """Checks that a change applies to the version that the client read. Raises Unguarded and Stale."""
+    if if_match is None:
+        raise MissingIfMatch(
+            "Send If-Match with the ETag of the status that you change. GET /recommendations/{id}/status returns it."
+        )
+    if tag not in (sent := [t.strip() for t in if_match.split(",")]) and "*" not in sent:
+        raise ChangedMeanwhile(
+            f"The status has changed since you read it. Its ETag is now {tag}. Read the status again.", etag=tag
+        )
+
 
 router = APIRouter(tags=["filing"])
 AnswerId = Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")]
@@ -41,7 +69,7 @@ def list_recommendations(
     storage.
     """
     with sessions() as session:
-        search = filing.build_search(sought, catalog_store)
+        search = build_search(sought, catalog_store)
         rows, more = list_filings(session, search, after=_decode_position(sought.cursor), limit=sought.limit)
         items = [wire.filed_json(row) for row in rows]
     return page_response(items, _cursor_key(rows[-1]) if more else None)
@@ -79,7 +107,7 @@ def change_recommendation(
     change = parse_body(raw, wire.StatusChange).to_change()
     with sessions() as session, session.begin():
         row = get_filing(session, id)
-        filing.check_if_match(if_match, wire.status_etag(row))
+        check_if_match(if_match, wire.status_etag(row))
         change_status(session, row, change)
         session.refresh(row)
         outbox.record_status_change(session, row, change)

@@ -1,4 +1,4 @@
-"""Liveness, readiness, API documentation and the web page. No request here calls another host."""
+"""Liveness, readiness, metrics, API documentation and the web page. No request here calls another host."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import structlog
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from app import telemetry
 from app.api.deps import Snapshots
-from app.api.kinds import problem_index_page, problem_kinds, problem_page
 from app.api.openapi import problem_responses
-from app.api.problems import problem_response
-from app.api.schemas.health import AliveShown, ReadyShown
+from app.api.problems import problem_index_page, problem_kinds, problem_page, problem_response
+from app.api.schemas.lists import AliveShown, ReadyShown
 from app.errors import NotFound
 
 STARTUP_CHECKS, STARTUP_CHECK_INTERVAL_S = 250, 0.02  # number and interval (in seconds) of checks for the first catalog
@@ -65,7 +66,7 @@ def static_text(name: str) -> str:
     return resources.files("app.api").joinpath("static", name).read_text(encoding="utf-8")
 
 
-def install(app: FastAPI) -> None:
+def install_pages(app: FastAPI) -> None:
     """Serves /docs, the page and the problem pages from the package's own files."""
     app.mount("/static", StaticFiles(packages=[("app.api", "static")]), name="static")
     pages = {"/": static_text("index.html"), "/docs": static_text("docs.html")}
@@ -90,3 +91,20 @@ def install(app: FastAPI) -> None:
         if slug not in problem_kinds():
             raise NotFound("Unknown problem type. /problems lists all types.")
         return html_page(problem_page(slug), CONTENT_POLICY)
+
+
+NOT_KEPT = {"Cache-Control": "no-store"}
+
+
+async def get_metrics() -> Response:
+    """Returns the metrics of all workers, whichever worker answers. A separate thread reads them, so requests do not
+    wait.
+    """
+    text = await asyncio.to_thread(telemetry.prometheus_text)
+    return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4, headers=NOT_KEPT)
+
+
+def install_metrics(app: FastAPI, *, on: bool) -> None:
+    """Serves /metrics if the settings enable it. It is for operators and not part of the API document."""
+    if on:
+        app.get("/metrics", include_in_schema=False)(get_metrics)

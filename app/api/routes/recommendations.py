@@ -1,4 +1,4 @@
-"""POST /recommend, POST /estimate, GET /recommendations/{id}."""
+"""POST /recommend, /estimate, /compare and /diagnose; a stored answer, its sensitivity, and its price today."""
 
 from __future__ import annotations
 
@@ -6,23 +6,152 @@ from datetime import date
 from email.utils import format_datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+import orjson
+from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
-from app.api.answering import NOT_STORED, find_or_compute_answer, with_input_warnings
-from app.api.body import parse_body
-from app.api.deps import Answers, RawBody, ShortSlot, Snapshots, Today
+from app.api.answering import (
+    NOT_STORED,
+    catalog_json,
+    find_or_compute_answer,
+    identify_request,
+    json_bytes,
+    load_stored_request,
+    machines_today,
+    store_answer,
+    with_input_warnings,
+)
+from app.api.body import parse_body, parse_document, reject_body
+from app.api.deps import Answers, LongSlot, RawBody, RawPastedBody, ShortSlot, Snapshots, Today
+from app.api.flips import RequestProbe, find_breakpoints
 from app.api.openapi import body_schema, problem_responses
-from app.api.questions import build_estimate_question
+from app.api.pasted import read_observation
+from app.api.patterns import Saving, first_cost_usd, open_patterns, rank_savings
+from app.api.questions import (
+    RequestedOption,
+    build_estimate_question,
+    build_options,
+    build_recommend_question,
+    option_error,
+)
 from app.api.schemas.answers import EstimateShown, RecommendResponse
+from app.api.schemas.compare import CompareRequest, CompareResponse, comparison_json
 from app.api.schemas.conversion import estimate_json
+from app.api.schemas.diagnose import PASTED_FIELDS, DiagnoseRequest, DiagnoseResponse, diagnosis_json
+from app.api.schemas.flips import SensitivityShown, sensitivity_json
+from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
-from app.api.sized import json_bytes
 from app.catalog.recommendations import AnswerStore
-from app.catalog.snapshot import CatalogStore
+from app.catalog.snapshot import CatalogIndex, CatalogStore
+from app.errors import AppError, Unanswerable
+from app.export.lines import Settlement, build_bill
+from app.export.repricing import explain_first, has_same_first, ranked_options
+from app.sizing.comparing.compare import Comparison, compare_outcomes
+from app.sizing.comparing.outcomes import Outcome, evaluate_option
+from app.sizing.diagnosis.diagnose import diagnose
 from app.sizing.estimate import estimate_deployment
+from app.sizing.snapshot import Catalog
 
 router = APIRouter(tags=["sizing"])
+
+
+@router.post(
+    "/compare",
+    operation_id="compare",
+    response_model=CompareResponse,
+    openapi_extra=body_schema(CompareRequest),
+    responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
+    summary="Compare deployments, constraints or phases",
+)
+async def post_compare(
+    raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: LongSlot, today: Today
+) -> Response:
+    """Compares one workload on several deployments or under several constraints, or one model in several phases. The
+    response lists every figure side by side, the factors that explain each difference in cost, and the month in which
+    buying, renting, committing or a hosted API becomes the cheapest. Recommended options are stored as by POST
+    /recommend.
+    """
+    return await turn.answer_shared(compute_comparison, raw, answers, catalog_store, today)
+
+
+def compute_comparison(raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
+    """Computes and compares the options."""
+    request = parse_body(raw, CompareRequest)
+    directory = catalog_store.directory()
+    catalog = directory.catalog
+    options = build_options(parse_document(raw), request, directory, catalog_store, today)
+
+    comparison = compare_outcomes(
+        [evaluate_requested_option(asked, catalog) for asked in options], catalog, phases=request.phases is not None
+    )
+
+    ids = store_recommendations(options, comparison, directory, answers, today)
+    head = {"catalog": catalog_json(catalog), "as_of": (request.as_of or today).isoformat()}
+    return Response(json_bytes({**head, **comparison_json(comparison, ids)}), media_type="application/json")
+
+
+def evaluate_requested_option(asked: RequestedOption, catalog: Catalog) -> Outcome:
+    """Returns the result of one option. Errors name the option."""
+    try:
+        return evaluate_option(asked.option, catalog)
+    except AppError as error:
+        raise option_error(error, asked.option.name, asked.pointer, asked.own) from None
+
+
+def store_recommendations(
+    options: list[RequestedOption],
+    comparison: Comparison,
+    catalog_index: CatalogIndex,
+    answers: AnswerStore,
+    today: date,
+) -> dict[str, str]:
+    """Stores the recommended options as POST /recommend does and returns their ids by option name."""
+    ids = {}
+    for asked, result in zip(options, comparison.outcomes, strict=True):
+        if result.answer is None or not isinstance(asked.request, RecommendRequest):
+            continue
+        identity, canonical = identify_request(asked.request, catalog_index.catalog.version, today)
+        store_answer(asked.request, identity, canonical, result.question, result.answer, catalog_index, answers)
+        ids[result.name] = identity
+    return ids
+
+
+@router.post(
+    "/diagnose",
+    operation_id="diagnose",
+    response_model=DiagnoseResponse,
+    openapi_extra=body_schema(DiagnoseRequest),
+    responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
+    summary="Diagnose a running service or training run",
+)
+async def post_diagnose(raw: RawPastedBody, catalog_store: Snapshots, turn: LongSlot, today: Today) -> Response:
+    """Compares observed figures of a service or training run with those expected of its hardware at the same load.
+    Returns findings ranked by cost, each with evidence, likely cause, recommended change and purchases to avoid.
+    """
+    return await turn.answer_shared(compute_diagnosis, raw, catalog_store, today)
+
+
+def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date) -> Response:
+    """Computes the diagnosis of one deployment."""
+    request = parse_body(raw, DiagnoseRequest, PASTED_FIELDS)
+    check_observed(request)
+    directory = catalog_store.directory()
+    question, deployment = build_estimate_question(request, directory, catalog_store, today)
+    pasted = read_observation(request.observed, question, deployment, directory.catalog)
+    diagnosis = diagnose(question, deployment, directory.catalog, pasted.observed)
+    return Response(json_bytes({**diagnosis_json(diagnosis), **pasted.response_fields}), media_type="application/json")
+
+
+def check_observed(request: DiagnoseRequest) -> None:
+    """Raises Unanswerable for fields that do not apply to the phase or to this call."""
+    serves = request.workload.phase == "inference"
+    other = "training" if serves else "service"
+    if getattr(request.observed, other) is not None:
+        detail = f"observed.{other} does not apply to phase {request.workload.phase}. Omit it."
+        raise Unanswerable(detail, errors=[{"pointer": f"#/observed/{other}", "detail": detail}])
+    if request.maximize is not None:
+        detail = "maximize applies to POST /estimate only. Omit it."
+        raise Unanswerable(detail, errors=[{"pointer": "#/maximize", "detail": detail}])
 
 
 @router.post(
@@ -95,3 +224,100 @@ def get_recommendation_by_id(
         "Cache-Control": "immutable, max-age=31536000",
     }
     return Response(body, media_type="application/json", headers=headers)
+
+
+@router.post(
+    "/recommendations/{id}/reprice",
+    operation_id="repriceRecommendation",
+    response_model=RepriceResponse,
+    responses=problem_responses(400, 404, 422, 429, 503),
+    dependencies=[Depends(reject_body)],
+    summary="Price a stored answer again",
+)
+async def post_reprice(
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
+    asked: Annotated[RepriceQuery, Query()],
+    answers: Answers,
+    catalog_store: Snapshots,
+    turn: ShortSlot,
+    today: Today,
+) -> Response:
+    """Returns today's price of the stored option, line by line with the reason for each change, and today's answer to
+    the same request, which is stored. The old answer and its status do not change. Repeated calls on one day return the
+    same result. The call takes no body.
+    """
+    return await turn.answer_shared(compute_repricing, id, asked.rank, answers, catalog_store, today)
+
+
+def compute_repricing(
+    identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date
+) -> Response:
+    """Prices the machines of a stored answer again and answers its request again."""
+    stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
+    directory = catalog_store.directory()
+    machines = {}
+    if stored["recommendations"] or rank > 1:
+        then = build_bill(stored, supply, rank, Settlement())
+        machines = {"machines": repriced_json(then, machines_today(stored, rank, directory, catalog_store, today))}
+
+    kept = find_or_compute_answer(load_stored_request(stored, as_of=None), directory, catalog_store, answers, today)
+
+    now = orjson.loads(kept.body)
+    names = {a.slug: a.name for a in directory.catalog.accelerators}
+    document = {
+        "id": identity,
+        "as_of": {"then": stored["as_of"], "now": today.isoformat()},
+        "catalog": {"then": stored["catalog"], "now": now["catalog"]},
+        **machines,
+        "today": {
+            "id": now["id"],
+            "changed": not has_same_first(ranked_options(stored, names), ranked_options(now, names)),
+            "why": list(explain_first(stored, now, names)),
+        },
+    }
+    headers = None if kept.stored else NOT_STORED
+    return Response(json_bytes(document), media_type="application/json", headers=headers)
+
+
+@router.get(
+    "/recommendations/{id}/sensitivity",
+    operation_id="getSensitivity",
+    response_model=SensitivityShown,
+    responses=problem_responses(404, 422, 429, 503),
+    summary="Find the changes that make another accelerator rank first",
+)
+async def get_sensitivity(
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
+    answers: Answers,
+    catalog_store: Snapshots,
+    turn: LongSlot,
+) -> Response:
+    """Varies load, lengths, limits, confidence, prices and formats one at a time and finds the smallest change that
+    makes another accelerator type rank first. Also tests cheaper patterns that the request left open. Takes several
+    seconds. Uses today's prices; their age counts to the date of the answer.
+    """
+    return await turn.answer_shared(compute_sensitivity, id, answers, catalog_store)
+
+
+def cheaper_patterns(asker: RequestProbe) -> tuple[list[Saving], int]:
+    """Returns the open patterns that save money, and the number of patterns tested."""
+    question = build_recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
+    patterns = list(open_patterns(asker.request, question, asker.catalog_store.smaller_model))
+    now = asker.feasible_answer({})
+    usd = None if now is None else first_cost_usd(now)
+    return rank_savings(patterns, usd, asker.feasible_answer, question.assumptions.near_tie_share), len(patterns)
+
+
+def compute_sensitivity(identity: str, answers: AnswerStore, catalog_store: CatalogStore) -> Response:
+    """Computes the breakpoints, stable ranges and savings of a stored answer."""
+    stored = orjson.loads(answers.get_answer(identity)[0])
+    request = load_stored_request(stored)
+    directory = catalog_store.directory()
+    asker = RequestProbe(request, directory, catalog_store, date.fromisoformat(stored["as_of"]))
+    behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
+    names = {a.slug: a.name for a in directory.catalog.accelerators}
+    first, flips, holds = find_breakpoints(asker, [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)])
+    savings, tried = cheaper_patterns(asker)
+    head = {"id": identity, "catalog": catalog_json(directory.catalog)}
+    shown = {**head, **sensitivity_json(first, flips, holds, savings), "asked": len(asker.results) + tried}
+    return Response(json_bytes(shown), media_type="application/json")

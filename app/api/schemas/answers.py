@@ -6,28 +6,34 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Component, ResponseModel
-from app.api.schemas.bill import PartShown
-from app.api.schemas.classes import SharedShown
-from app.api.schemas.day import DayShown
-from app.api.schemas.latencies import LoadCurveShown, PercentilesShown, SimulationShown
-from app.api.schemas.maps import Metrics, RequestPatch
-from app.api.schemas.memory import MemoryShown
-from app.api.schemas.names import (
+from app.api.schemas.base import (
     ActivationCheckpointingName,
     BasisName,
     BottleneckName,
+    Component,
     DraftingName,
+    ResponseModel,
     StatisticName,
     SupportName,
 )
-from app.api.schemas.packing import PackingShown
-from app.api.schemas.pools import PoolsShown, SplitShown
-from app.api.schemas.prices import PriceShown
-from app.api.schemas.recipe import RecipeShown
-from app.api.schemas.replica import ReplicaShown
-from app.api.schemas.scaling import ScalingShown
-from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
+from app.api.schemas.materials import PartShown
+from app.api.schemas.replica import PoolsShown, RecipeShown, ReplicaShown, SplitShown
+from app.api.schemas.results import (
+    AlternativeShown,
+    CheaperShown,
+    DayShown,
+    HostedApiShown,
+    LoadCurveShown,
+    MemoryShown,
+    Metrics,
+    PackingShown,
+    PercentilesShown,
+    PriceShown,
+    RequestPatch,
+    ScalingShown,
+    SimulationShown,
+)
+from app.api.schemas.traffic import SharedShown
 
 
 class SpeculativeShown(ResponseModel):

@@ -7,18 +7,20 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import PrintableText, ResponseModel, round_value
-from app.api.schemas.names import (
+from app.api.schemas.base import (
     CommitmentName,
     PhaseName,
     PriceKindName,
     PricingName,
+    PrintableText,
+    ResponseModel,
     SoldForName,
     SystemKindName,
     TrustName,
+    round_value,
 )
+from app.sizing.columns import GB, GIB, TERA
 from app.sizing.hardware.parts import RATE_NAMES, PricingModel
-from app.sizing.units import GB, GIB, TERA
 
 
 class Page(BaseModel):

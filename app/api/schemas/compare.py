@@ -8,7 +8,9 @@ from pydantic import Field, model_validator
 
 from app.api.schemas.answers import AssumedShown, DeploymentShown
 from app.api.schemas.base import (
+    BottleneckName,
     Name,
+    ObjectiveName,
     PrintableText,
     RequestModel,
     ResponseModel,
@@ -17,12 +19,7 @@ from app.api.schemas.base import (
     with_examples,
 )
 from app.api.schemas.conversion import assumed_json, deployment_json
-from app.api.schemas.maps import WorkloadOfPhase
 from app.api.schemas.model import ModelReference
-from app.api.schemas.names import (
-    BottleneckName,
-    ObjectiveName,
-)
 from app.api.schemas.requests import (
     AS_OF,
     LABEL,
@@ -32,9 +29,10 @@ from app.api.schemas.requests import (
     DeploymentSpec,
     EconomicsSpec,
     Overrides,
+    WorkloadSpec,
     load_example,
 )
-from app.api.schemas.workload import WorkloadSpec
+from app.api.schemas.results import WorkloadOfPhase
 from app.sizing.comparing.causes import Difference
 from app.sizing.comparing.compare import Comparison
 from app.sizing.comparing.months import Spending

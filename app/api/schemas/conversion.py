@@ -12,16 +12,22 @@ from typing import Any
 
 from app.api.schemas.answers import DeploymentShown
 from app.api.schemas.base import round_value, rounded_fields
-from app.api.schemas.beside import ancillary_json
-from app.api.schemas.bill import part_json
-from app.api.schemas.day import day_json
-from app.api.schemas.latencies import load_curve_json, percentiles_json, simulation_json
-from app.api.schemas.memory import memory_json
-from app.api.schemas.pools import pools_json, split_json
-from app.api.schemas.prices import price_json
-from app.api.schemas.scheduler import scheduler_json
-from app.api.schemas.ways import alternative_json, cheaper_json, hosted_json
+from app.api.schemas.materials import part_json
+from app.api.schemas.replica import pools_json, scheduler_json, split_json
+from app.api.schemas.results import (
+    alternative_json,
+    ancillary_json,
+    cheaper_json,
+    day_json,
+    hosted_json,
+    load_curve_json,
+    memory_json,
+    percentiles_json,
+    price_json,
+    simulation_json,
+)
 from app.sizing.assumptions import Assumed
+from app.sizing.columns import GB, GIB, MB
 from app.sizing.evidence import Neighbor
 from app.sizing.formula import Step
 from app.sizing.question import Deployment
@@ -32,14 +38,14 @@ from app.sizing.result import (
     CostSummary,
     Estimate,
     Interval,
+    MaximumThatFits,
     Notice,
     Performance,
     Reason,
     Rejection,
+    ScalingCurve,
     Verification,
 )
-from app.sizing.units import GB, GIB, MB
-from app.sizing.values.runs import MaximumThatFits, ScalingCurve
 
 # Deployment fields with the same name in the API and in the engine, in API order.
 UNCHANGED_DEPLOYMENT_FIELDS = tuple(

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from app.api.schemas.base import ResponseModel, round_value
+from app.sizing.columns import GIB, MIB
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counts import (
     describe_sample,
@@ -19,7 +20,6 @@ from app.sizing.model.counts import (
 )
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.sample import SampleWork
-from app.sizing.units import GIB, MIB
 
 
 class ShapeShown(ResponseModel):

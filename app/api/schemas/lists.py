@@ -1,21 +1,325 @@
-"""Schemas of providers, regions and training frameworks in the catalog."""
+"""Schemas of lists: providers, regions, frameworks, schedulers, support, accuracy and health."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import ResponseModel
-from app.api.schemas.names import PriceKindName, PricingName
-from app.api.schemas.recipe import RecipeListed, listed_json
-from app.catalog.directory import CatalogIndex
+from app.api.schemas.base import (
+    Component,
+    KvFormatName,
+    MethodName,
+    PhaseName,
+    PolicyName,
+    PriceKindName,
+    PricingName,
+    PrintableText,
+    ResponseModel,
+    round_value,
+    with_examples,
+)
+from app.api.schemas.replica import RecipeListed, listed_json
+from app.calibration.report import FAMILY_REASONS, Errors, Report, Slice, link_of
+from app.catalog.snapshot import CatalogIndex
+from app.sizing.evidence import Compared
 from app.sizing.hardware.engines import ENGINES
+from app.sizing.hardware.engines.record import Engine, Scheduling, StepSize
 from app.sizing.hardware.parts import Environment
 from app.sizing.hardware.recipes import recipes_of_framework
+from app.sizing.hardware.stacks import PairVerdict
 from app.sizing.hardware.support.builds import BUILDS
+from app.sizing.hardware.support.records import LEVELS
+from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.model.tasks import TASKS
+from app.sizing.training.recipes import PRECISIONS
+
+if TYPE_CHECKING:
+    FormatName = str
+    LevelName = str
+    TaskName = str
+else:
+    FormatName = Annotated[
+        Literal[tuple(dict.fromkeys((*WEIGHT_FORMATS, *PRECISIONS)))], Component("FormatOrPrecision")
+    ]
+    LevelName = Annotated[Literal[tuple(level.value for level in LEVELS)], Component("Verdict")]
+    TaskName = Annotated[Literal[tuple(task.value for task in TASKS)], Component("ModelTask")]
+
+
+class SupportQuery(BaseModel):
+    """An accelerator and an engine or framework. The answer covers every value of each omitted filter."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    accelerator: PrintableText
+    engine: PrintableText
+    format: FormatName | None = Field(None, description="Number format of the weights; for training, the precision.")
+    phase: PhaseName | None = None
+    method: MethodName | None = Field(None, description="Training only: fine-tuning method.")
+    kind: TaskName | None = Field(None, description="Only this kind of model.")
+
+
+_EXAMPLE: dict[str, Any] = {
+    "format": "fp8",
+    "phase": "inference",
+    "kind": "decoder",
+    "verdict": "refused",
+    "rule": "NVIDIA T4 has compute capability 7.5; FP8 requires 8.9 or higher, and vLLM converts it to 16 bits only "
+    "from 8.0.",
+    "source": "vLLM docs: installation pages",
+    "native": False,
+    "kv_formats": [],
+}
+
+
+class SupportShown(ResponseModel):
+    """One format and kind of work.
+
+    `native`: the hardware multiplies the format directly; otherwise it is converted to 16 bit first.
+    """
+
+    model_config = with_examples(_EXAMPLE)
+
+    format: FormatName
+    phase: PhaseName
+    method: MethodName | None = None
+    kind: TaskName
+    verdict: LevelName
+    rule: str
+    source: str
+    native: bool
+    kv_formats: list[KvFormatName]
+
+
+class SupportAnswer(ResponseModel):
+    """The accelerator and engine, with a verdict for each format and kind of work."""
+
+    model_config = with_examples({"accelerator": "nvidia-t4", "engine": "vllm", "items": [_EXAMPLE]})
+
+    accelerator: str
+    engine: str
+    items: list[SupportShown]
+
+
+def support_json(pair: PairVerdict) -> dict[str, Any]:
+    work, verdict = pair.work, pair.verdict
+    return {
+        "format": pair.weight_format,
+        "phase": work.phase,
+        **({"method": work.method} if work.method else {}),
+        "kind": work.task.value,
+        "verdict": verdict.level.value,
+        "rule": verdict.rule,
+        "source": verdict.source,
+        "native": verdict.native,
+        "kv_formats": list(verdict.kv_formats),
+    }
+
+
+class AliveShown(ResponseModel):
+    """The process is running."""
+
+    model_config = with_examples({"status": "ok"})
+
+    status: Literal["ok"] = Field(description="Always ok if the service responds.")
+
+
+class ReadyShown(ResponseModel):
+    """The service accepts requests, with this version of the catalog."""
+
+    model_config = with_examples({"status": "ready", "snapshot": "a92c48cdaec828d7", "prices_as_of": "2026-08-22"})
+
+    status: Literal["ready"] = Field(description="Always ready; otherwise the response is a problem.")
+    snapshot: str
+    prices_as_of: str
+
+
+class ErrorsShown(ResponseModel):
+    """Errors of predictions against measurements."""
+
+    median: float = Field(description="Median absolute relative error.")
+    p90: float = Field(description="Its 90th percentile.")
+    bias: float = Field(description="Median of predicted over measured; above 1 is predicted too high.")
+
+
+class SliceShown(ResponseModel):
+    """Errors of one metric in one slice of the measurements."""
+
+    metric: str
+    value: str
+    rows: int
+    sources: int
+    unseen_source: ErrorsShown = Field(
+        description="Errors if each source is predicted by a fit that excludes it; use these to judge accuracy."
+    )
+    in_sample: ErrorsShown
+    coverage: float = Field(description="Share of unseen results inside their 80 % interval.")
+    width: float = Field(description="Median ratio of the interval's upper to its lower end.")
+    interval_score: float = Field(
+        description="Logarithmic width plus ten times the distance of results outside the interval; lower is better."
+    )
+    kept: float = Field(description="Back-test: share of unseen results at least as good as the 80 % confidence plan.")
+
+
+class WorstShown(ResponseModel):
+    """One of the largest errors."""
+
+    measurement: str
+    source: str
+    link: str | None = Field(description="URL of the source, if it is in a public repository.")
+    model: str
+    accelerator: str
+    engine: str
+    metric: str
+    measured: float
+    predicted: float = Field(description="Prediction of a fit that excludes the source.")
+    unit: str
+
+
+class CacheShown(ResponseModel):
+    """Predicted sizes of KV caches against start-up logs."""
+
+    logs: int
+    median: float
+    p90: float
+    left_out: dict[str, int]
+
+
+class ScaleUpsShown(ResponseModel):
+    """Errors of predicted scaling for runs published at several sizes, in percentage points of efficiency. Each
+    prediction excludes its source.
+    """
+
+    pairs: int
+    median_points: float
+    p90_points: float
+
+
+class PeaksShown(ResponseModel):
+    """Errors of predicted peak memory for one part of the published runs; each prediction excludes its source."""
+
+    part: str = Field(description="Property that defines the slice.")
+    value: str
+    rows: int
+    sources: int
+    median: float = Field(description="Median absolute relative error.")
+    p90: float
+    bias: float = Field(description="Median of predicted over measured.")
+    too_low: float = Field(description="Share predicted more than 10 % too low.")
+    too_low_with_reserve: float = Field(description="The same including the memory that a recommended plan keeps free.")
+    inside: float = Field(description="Share of results inside their 80 % interval.")
+    width: float = Field(description="Median ratio of the interval's upper to its lower end.")
+
+
+class RunsShown(ResponseModel):
+    """Published runs estimated by /estimate with their own layouts."""
+
+    asked: int
+    misfits: int = Field(description="Number of runs predicted not to fit in memory.")
+    by_source: dict[str, list[int]] = Field(description="Misfits and estimated runs for each source with misfits.")
+
+
+class AccuracyResponse(ResponseModel):
+    """Errors overall and by slice."""
+
+    snapshot: str
+    definitions: dict[str, str]
+    overall: list[SliceShown]
+    by: dict[str, list[SliceShown]]
+    worst: list[WorstShown]
+    kv_cache: CacheShown
+    scaling: ScaleUpsShown
+    peaks: list[PeaksShown]
+    runs: RunsShown
+    left_out: dict[str, int] = Field(
+        description="Number of published serving results that were not compared, by reason."
+    )
+    training_left_out: dict[str, int] = Field(
+        description="Number of published training results that were not compared, by reason."
+    )
+    reasons: dict[str, str] = Field(
+        description="Accelerator families with large errors for unseen sources, with the reason."
+    )
+    excluded: dict[str, str] = Field(
+        description="Results that are compared but excluded from the fit, with the reason."
+    )
+
+
+DEFINITIONS = {
+    "throughput": "tokens/s of a whole deployment under load: generated tokens, or prompt and generated tokens, as in "
+    "the source",
+    "tpot": "seconds per token after the first, for a request in the middle of the run",
+    "ttft": "seconds from sending a request to its first token, including queueing",
+    "single_stream": "tokens/s of a single request without other load",
+    "prefill": "prompt tokens/s of a single request without other load",
+    "e2e": "seconds of a static batch from the first prompt token to the last generated token",
+    "training": "tokens/s of one accelerator in training or fine-tuning, whole optimizer steps",
+    "training_samples": "samples/s of one accelerator in training: images and the like",
+    "training_memory": "peak memory of one accelerator in training, as in the source: reported by the allocator "
+    "or by the driver",
+}
+
+
+def _errors_json(e: Errors) -> dict[str, Any]:
+    return {"median": round_value(e.median, 4), "p90": round_value(e.p90, 4), "bias": round_value(e.bias, 4)}
+
+
+def _slice_json(s: Slice) -> dict[str, Any]:
+    return {
+        "metric": s.metric,
+        "value": s.value,
+        "rows": s.rows,
+        "sources": s.sources,
+        "unseen_source": _errors_json(s.held_out),
+        "in_sample": _errors_json(s.in_sample),
+        "coverage": round_value(s.intervals.coverage, 4),
+        "width": round_value(s.intervals.width, 4),
+        "interval_score": round_value(s.intervals.score, 4),
+        "kept": round_value(s.intervals.kept, 4),
+    }
+
+
+def _worst_json(c: Compared) -> dict[str, Any]:
+    return {
+        "measurement": c.measurement,
+        "source": c.reference,
+        "link": link_of(c.reference),
+        "model": c.model,
+        "accelerator": c.setting.accelerator,
+        "engine": c.setting.engine,
+        "metric": c.metric,
+        "measured": round_value(c.measured),
+        "predicted": round_value(c.held_out),
+        "unit": c.unit,
+    }
+
+
+def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The accuracy report as JSON. `notes` lists what the calibration excluded, with reasons."""
+    off = sorted(abs(log["predicted_bytes"] / log["measured_bytes"] - 1) for log in notes["kv_cache"])
+    return {
+        "snapshot": snapshot,
+        "definitions": DEFINITIONS,
+        "overall": [_slice_json(s) for s in report.overall],
+        "by": {name: [_slice_json(s) for s in slices] for name, slices in report.by.items()},
+        "worst": [_worst_json(c) for c in report.worst],
+        "kv_cache": {
+            "logs": len(off),
+            "median": round_value(off[len(off) // 2], 4),
+            "p90": round_value(off[int(0.9 * (len(off) - 1))], 4),
+            "left_out": notes["kv_cache_left_out"],
+        },
+        "left_out": notes["left_out"],
+        "scaling": notes["scaling"],
+        "peaks": notes["peaks"],
+        "runs": notes["runs"],
+        "training_left_out": notes["training_left_out"],
+        "reasons": dict(FAMILY_REASONS),
+        "excluded": notes["excluded"],
+    }
 
 
 class ProviderShown(ResponseModel):
@@ -152,3 +456,96 @@ def _other_names(names: Mapping[str, str]) -> dict[str, list[str]]:
         if key != name and key != "".join(c for c in name if c.isalnum()):
             aliases[name].append(key)
     return aliases
+
+
+class StepSizeListed(ResponseModel):
+    """The largest step on devices with at least this much memory."""
+
+    from_gib: float
+    max_batched_tokens: int
+    offline_max_batched_tokens: int = Field(
+        description="Maximum tokens per step of an offline batch job without a server."
+    )
+    max_sequences: int
+
+
+class SchedulingListed(ResponseModel):
+    """An engine's default scheduling from one version on."""
+
+    since: str | None = Field(description="First version that it applies to; null: every known earlier version.")
+    steps: list[StepSizeListed] = Field(description="Step sizes by device memory, smallest first.")
+    steps_of: dict[str, list[StepSizeListed]] = Field(description="Step sizes of accelerator families that differ.")
+    slots: bool = Field(
+        description="True if the engine needs the number of concurrent sequences at start; plans assume more than the "
+        "default.",
+    )
+    policy: PolicyName
+    chunked: bool = Field(description="True if a prompt is split to fill a step (chunked prefill).")
+    preemption: str = Field(
+        description="What happens to a running request if the cache is full; none: its cache is reserved in advance."
+    )
+    prefix_cache: bool
+    kv_block_tokens: int
+    receive_interval_steps: int
+    batch_wait_steps: int
+    batch_wait_share: float
+    planning_lag_steps: int
+    output_reserve_share: float = Field(description="Share of a request's output whose cache is reserved at its start.")
+    sources: dict[str, str] = Field(description="Files in the engine's repository, by field.")
+    read: str = Field(description="Day on which these files were read.")
+
+
+class SchedulerListed(ResponseModel):
+    """An engine with known scheduler defaults. The service assumes the scheduler of vLLM V1 for engines that are not
+    listed.
+    """
+
+    engine: str
+    also_called: list[str]
+    judged_as: str | None = Field(description="The underlying engine whose scheduler it uses.")
+    versions: list[SchedulingListed] = Field(description="Scheduling rules by version, oldest first.")
+
+
+class SchedulerList(ResponseModel):
+    """Engines with known scheduler defaults, by name."""
+
+    items: list[SchedulerListed]
+    next_cursor: str | None
+
+
+def schedulers_json(_: CatalogIndex) -> list[dict[str, Any]]:
+    """Every engine with known scheduler defaults as JSON, by name."""
+    return [
+        {
+            "engine": name,
+            "also_called": list(engine.aliases),
+            "judged_as": engine.judged_as,
+            "versions": versions_json(engine),
+        }
+        for name, engine in sorted(ENGINES.items())
+        if engine.scheduling.read
+    ]
+
+
+def versions_json(engine: Engine) -> list[dict[str, Any]]:
+    """An engine's scheduling rules as JSON by first version, oldest first."""
+    if not engine.scheduling_since:
+        return [scheduling_json(engine.scheduling, None)]
+    since = [None, *(".".join(map(str, first)) for first, _ in engine.scheduling_since[1:])]
+    return [scheduling_json(rule, first) for first, (_, rule) in zip(since, engine.scheduling_since, strict=True)]
+
+
+def scheduling_json(rule: Scheduling, since: str | None) -> dict[str, Any]:
+    """One scheduling rule as JSON."""
+    same = {name: getattr(rule, name) for name in SchedulingListed.model_fields if name != "since"}
+    return same | {
+        "since": since,
+        "steps": sizes_json(rule.steps),
+        "steps_of": {family: sizes_json(sizes) for family, sizes in rule.steps_of.items()},
+        "sources": dict(rule.sources),
+    }
+
+
+def sizes_json(sizes: Sequence[StepSize]) -> list[dict[str, Any]]:
+    """Step sizes as JSON."""
+    return [asdict(size) | {"offline_max_batched_tokens": size.offline_tokens} for size in sizes]

@@ -1,4 +1,4 @@
-"""Schemas of bills of materials: the query and the JSON format."""
+"""Schemas of purchases: the bill behind a cost, bills of materials, and hand-offs with their files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,115 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas.base import Component, ResponseModel, require_printable, rounded_fields, with_examples
-from app.api.schemas.names import TrustName
+from app.api.schemas.base import Component, ResponseModel, TrustName, require_printable, rounded_fields, with_examples
 from app.errors import Unanswerable
-from app.export.lines import Bill, Line
-from app.export.money import Settlement
+from app.export.handoff.option import Handoff
+from app.export.lines import Bill, Line, Settlement
+from app.sizing.result import Part
+
+
+class PartShown(ResponseModel):
+    """A line of the bill. Lines with `unit_usd` add up to the purchase cost, paid over `horizon_hours`; lines with
+    `usd_per_hour` add up to the hourly cost. `machine_kw` is the mean power of each machine. Cost and energy per unit
+    are divided by `tokens_per_s` or `samples_per_s`.
+    """
+
+    model_config = with_examples({"what": "network_gbit_per_s", "quantity": 6400, "unit_usd": 4.7})
+
+    what: str
+    quantity: float = Field(description="Number of units; for upkeep_usd, the purchase cost that it is a share of.")
+    unit_usd: float | None = Field(None, description="Purchase price of one unit.")
+    usd_per_hour: float | None = Field(None, description="Hourly price of one unit.")
+
+
+def part_json(part: Part) -> dict[str, Any]:
+    return rounded_fields(
+        what=part.what, quantity=part.quantity, unit_usd=part.unit_usd, usd_per_hour=part.usd_per_hour
+    )
+
+
+FILE: dict[str, Any] = {
+    "name": "serve.sh",
+    "media_type": "application/x-sh",
+    "text": "#!/usr/bin/env bash\nset -euo pipefail\nexec vllm serve meta-llama/Llama-3.1-8B-Instruct\n",
+}
+HANDOFF: dict[str, Any] = {
+    "target": "vllm",
+    "rank": 1,
+    "files": [FILE],
+    "notes": ["Flags of vLLM: vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23."],
+}
+TargetName = Annotated[
+    Literal[
+        "vllm",
+        "sglang",
+        "tensorrt-llm",
+        "llama.cpp",
+        "tgi",
+        "text-embeddings-inference",
+        "mlx",
+        "kubernetes",
+        "kserve",
+        "skypilot",
+        "dstack",
+        "docker-compose",
+        "torchrun",
+        "deepspeed",
+        "megatron",
+        "accelerate",
+        "slurm",
+    ],
+    Component("HandoffTarget"),
+]
+
+
+class HandoffQuery(BaseModel):
+    """Target tool, rank of the option, and optionally one file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: TargetName
+    rank: int = Field(1, ge=1, le=1000)
+    file: str | None = Field(
+        None, min_length=1, max_length=120, description="Name of a file; returns only this file, unchanged."
+    )
+    engine_version: str | None = Field(
+        None,
+        pattern=r"^v?\d+(\.\d+){0,3}[A-Za-z0-9.+-]{0,20}$",
+        description="Installed version of the engine. Default: the version from which the flags were read.",
+    )
+
+
+class FileShown(ResponseModel):
+    """A file with its name."""
+
+    model_config = with_examples(FILE)
+
+    name: str
+    media_type: str
+    text: str
+
+
+class HandoffShown(ResponseModel):
+    """Files that start and benchmark one ranked option, and notes for the operator."""
+
+    model_config = with_examples(HANDOFF)
+
+    target: TargetName
+    rank: int
+    files: list[FileShown]
+    notes: list[str]
+
+
+def handoff_json(handoff: Handoff) -> dict[str, Any]:
+    """A hand-off as JSON."""
+    return {
+        "target": handoff.target,
+        "rank": handoff.rank,
+        "files": [asdict(file) for file in handoff.files],
+        "notes": list(handoff.notes),
+    }
+
 
 # A decimal number without rounding.
 Exact = Annotated[Decimal, WithJsonSchema({"type": "number"})]

@@ -6,13 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from app.api.schemas.base import INTEGER_VALUED, Component, Name, RequestModel
-from app.api.schemas.names import LoraPreset
+from app.api.schemas.base import INTEGER_VALUED, Component, LoraPreset, Name, RequestModel
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import GIGA, MIB
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.counting.size import assumed_architecture, sample_architecture
-from app.sizing.units import GIGA, MIB
+from app.sizing.model.counting.registered import assumed_architecture, sample_architecture
 from app.sizing.workload import PromptImages, resize_samples
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.repricing import MachinesToday
+from app.api.answering import MachinesToday
 from app.api.schemas.answers import CatalogShown
 from app.api.schemas.base import Component, ResponseModel, with_examples
 from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown, line_json

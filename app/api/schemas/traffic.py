@@ -1,24 +1,33 @@
-"""Schemas of traffic: arrival rate, concurrency or recorded requests, and the lengths of prompts and outputs."""
+"""Schemas of traffic: arrival rate, concurrency or recorded requests, lengths, latency limits and classes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from app.api.schemas.base import INTEGER_VALUED, RequestModel, with_examples
-from app.api.schemas.classes import LENGTHS, TrafficClassSpec, Users
-from app.api.schemas.lengths import LengthSpec, PromptSpec
+from app.api.schemas.base import (
+    INTEGER_VALUED,
+    Component,
+    Name,
+    RequestModel,
+    ResponseModel,
+    round_value,
+    rounded_fields,
+    with_examples,
+)
 from app.api.schemas.model import Images
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import column
-from app.sizing.units import SECONDS_PER_HOUR
+from app.sizing.columns import SECONDS_PER_HOUR, column
+from app.sizing.result import ClassLatencies, Percentiles, SharedFleet
 from app.sizing.workload import (
     HOURS,
     Arrivals,
+    Lengths,
+    Limits,
     Load,
     Shares,
     Trace,
@@ -27,6 +36,272 @@ from app.sizing.workload import (
     normalize_hours,
     smooth_day,
 )
+
+MAX_VALUES = 1000
+LENGTH_FORMS = (("mean", "p95"), ("min", "max"), ("values", "weights"))
+
+Tokens = Annotated[float, Field(ge=0, le=1e8)]
+PromptTokens = Annotated[float, Field(ge=1, le=1e8)]
+WholeTokens = Annotated[int, Field(ge=1, le=100_000_000), INTEGER_VALUED]
+
+
+class LengthDistribution(RequestModel):
+    """Mean and 95th percentile of a token count, fitted with a log-normal distribution. Equal values mean a fixed
+    length.
+    """
+
+    mean: Tokens
+    p95: Tokens | None = Field(
+        None, description="95th percentile. Default: the assumption length_p95_to_mean, 2, times the mean."
+    )
+
+    @model_validator(mode="after")
+    def _check_order(self) -> LengthDistribution:
+        if self.p95 is not None and self.p95 < self.mean:
+            raise ValueError("p95 must be at least the mean")
+        return self
+
+    def to_lengths(self) -> Lengths | float:
+        return self.mean if self.p95 is None else Lengths(self.mean, self.p95)
+
+
+class PromptLengths(LengthDistribution):
+    """Like any length, but at least one token: an empty prompt cannot be served."""
+
+    mean: PromptTokens
+
+
+class LengthRange(RequestModel):
+    """A uniform distribution over the integers from min to max. Equal values mean a fixed length."""
+
+    model_config = with_examples({"min": 820, "max": 1024})
+
+    min: WholeTokens
+    max: WholeTokens
+
+    @model_validator(mode="after")
+    def _check_order(self) -> LengthRange:
+        if self.max < self.min:
+            raise ValueError("max must be at least min")
+        return self
+
+    def to_lengths(self) -> Lengths:
+        return Lengths.uniform(self.min, self.max)
+
+
+class LengthHistogram(RequestModel):
+    """Token counts and their frequencies."""
+
+    model_config = with_examples({"values": [200, 800, 6000], "weights": [60, 30, 10]})
+
+    values: Annotated[list[WholeTokens], Field(min_length=1, max_length=MAX_VALUES)]
+    weights: Annotated[
+        list[Annotated[float, Field(ge=0, le=1e15)]],
+        Field(min_length=1, max_length=MAX_VALUES, description="Relative frequency of each value; any sum above 0."),
+    ]
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> LengthHistogram:
+        if len(self.values) != len(self.weights):
+            raise ValueError(f"{len(self.values)} values but {len(self.weights)} weights: set one weight per value")
+        if sum(self.weights) <= 0:
+            raise ValueError("at least one weight must be above 0")
+        return self
+
+    def to_lengths(self) -> Lengths:
+        return Lengths.from_histogram(self.values, self.weights)
+
+
+def _check_single_form(value: Any) -> Any:
+    """Rejects an object that mixes several forms."""
+    forms = [way for way in LENGTH_FORMS if isinstance(value, dict) and any(name in value for name in way)]
+    if len(forms) > 1:
+        raise ValueError("use one form of length: mean and p95, min and max, or values and weights")
+    return value
+
+
+def _length_kind(value: Any) -> str:
+    if isinstance(value, LengthRange | LengthHistogram | LengthDistribution):
+        return {LengthRange: "range", LengthHistogram: "histogram"}.get(type(value), "distribution")
+    if not isinstance(value, dict):
+        return "number"
+    return next(
+        (tag for tag, way in zip(("range", "histogram"), LENGTH_FORMS[1:], strict=True) if {*way} & {*value}),
+        "distribution",
+    )
+
+
+Shaped = Annotated[LengthRange, Tag("range")] | Annotated[LengthHistogram, Tag("histogram")]
+PromptSpec = Annotated[
+    Annotated[PromptTokens, Tag("number")] | Annotated[PromptLengths, Tag("distribution")] | Shaped,
+    Discriminator(_length_kind),
+    BeforeValidator(_check_single_form),
+    Component("PromptLength"),
+]
+LengthSpec = Annotated[
+    Annotated[Tokens, Tag("number")] | Annotated[LengthDistribution, Tag("distribution")] | Shaped,
+    Discriminator(_length_kind),
+    BeforeValidator(_check_single_form),
+    Component("AnswerLength"),
+]
+
+
+def to_lengths(spec: float | LengthDistribution | LengthRange | LengthHistogram | None) -> Lengths | float | None:
+    """The length in the engine's representation; a number is a mean."""
+    return spec.to_lengths() if isinstance(spec, RequestModel) else spec
+
+
+class SloSpec(RequestModel):
+    """Limits that `percentile` percent of the requests must meet; null or absent means no limit of that kind."""
+
+    ttft_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
+    tpot_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
+    e2e_ms: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    percentile: Annotated[float, Field(ge=50, le=99.9)] | None = Field(
+        None,
+        description="Percentile of requests that must meet the limits. Default: the assumption default_percentile, 95.",
+    )
+
+    def to_limits(self) -> Limits:
+        def to_seconds(ms: float | None) -> float | None:
+            return None if ms is None else ms / 1e3
+
+        return Limits(to_seconds(self.ttft_ms), to_seconds(self.tpot_ms), to_seconds(self.e2e_ms), self.percentile)
+
+
+LENGTHS = "A number is a mean; the assumption length_p95_to_mean gives the spread."
+DIGITS = 4
+
+
+class Users(RequestModel):
+    """A number of users instead of a rate; the busy-hour rule converts it to peak requests per second."""
+
+    count: Annotated[float, Field(gt=0, le=1e9)]
+    requests_per_hour_each: Annotated[float, Field(gt=0, le=1e5)]
+
+
+class TrafficClassSpec(RequestModel):
+    """One class of requests; its rate is peak_requests_per_s or users."""
+
+    model_config = with_examples(
+        {
+            "name": "interactive",
+            "peak_requests_per_s": 8,
+            "input_tokens": 800,
+            "output_tokens": 200,
+            "slo": {"ttft_ms": 500, "tpot_ms": 40},
+        }
+    )
+
+    name: Annotated[Name, Field(max_length=40)]
+    peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    users: Users | None = None
+    average_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
+        1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
+    )
+    input_tokens: PromptSpec | None = Field(None, description=LENGTHS)
+    output_tokens: LengthSpec | None = Field(None, description=LENGTHS)
+    slo: SloSpec | None = Field(None, description="Latency limits of this class. Default: typical limits for the task.")
+
+    @model_validator(mode="after")
+    def _check_rate(self) -> TrafficClassSpec:
+        if (self.peak_requests_per_s is None) == (self.users is None):
+            raise ValueError("set exactly one of peak_requests_per_s and users in each class")
+        peak, average = self.peak_requests_per_s, self.average_requests_per_s
+        if peak is not None and average is not None and average > peak:
+            raise ValueError("average_requests_per_s must not exceed the peak")
+        return self
+
+    def traffic_fields(self) -> dict[str, Any]:
+        """The fields that the request set for this class, without name and limits."""
+        return {name: getattr(self, name) for name in self.model_fields_set - {"name", "slo"}}
+
+
+class TimesShown(ResponseModel):
+    """Latencies in milliseconds; null if the queue never empties."""
+
+    p50: float | None
+    p95: float | None
+
+
+class ClassShown(ResponseModel):
+    """One traffic class on the shared service."""
+
+    name: str
+    ttft_ms: TimesShown
+    tpot_ms: TimesShown
+    e2e_ms: TimesShown
+    limits_met: bool = Field(
+        description="True if the predicted latencies meet the limits of the class at its percentile."
+    )
+    within_requests_per_s: float = Field(
+        description="Load of all classes together up to which the service meets the limits of this class."
+    )
+
+
+class TogetherShown(ResponseModel):
+    """This deployment: one shared service for all classes."""
+
+    replicas: int
+    usd_per_hour: float | None
+    by_class: list[ClassShown]
+
+
+class ApartShown(ResponseModel):
+    """The best separate service for one class under the same constraints; null if there is none."""
+
+    name: str
+    accelerator: str | None
+    replicas: int | None
+    usd_per_hour: float | None
+
+
+class SharedShown(ResponseModel):
+    """One shared service compared with a separate service per class."""
+
+    together: TogetherShown
+    apart: list[ApartShown]
+    cheaper: str | None = Field(description="together or apart; null if a price is unknown.")
+    saving_usd_per_hour: float | None
+    why: str
+
+
+def shared_json(fleet: SharedFleet) -> dict[str, Any]:
+    """Both variants and which of them costs less, as JSON."""
+    return {
+        "together": {
+            "replicas": fleet.replicas,
+            "usd_per_hour": round_value(fleet.usd_per_hour),
+            "by_class": [_class_json(each, fleet.replicas) for each in fleet.by_class],
+        },
+        "apart": [
+            {
+                "name": each.name,
+                "accelerator": each.accelerator,
+                "replicas": each.replicas,
+                "usd_per_hour": round_value(each.usd_per_hour),
+            }
+            for each in fleet.separate_services
+        ],
+        "cheaper": fleet.cheaper,
+        "saving_usd_per_hour": round_value(fleet.saving_usd_per_hour),
+        "why": fleet.why,
+    }
+
+
+def _class_json(waits: ClassLatencies, replicas: int) -> dict[str, Any]:
+    return {
+        "name": waits.name,
+        **{f"{name}_ms": _times_json(getattr(waits, name)) for name in ("ttft", "tpot", "e2e")},
+        "limits_met": waits.limits_met,
+        **rounded_fields(within_requests_per_s=replicas * waits.within_per_s),
+    }
+
+
+def _times_json(times: Percentiles) -> dict[str, float | None]:
+    shown = {"p50": times.p50_s, "p95": times.p95_s}
+    return {name: None if s is None else round_value(s * 1e3, DIGITS) for name, s in shown.items()}
 
 
 class TracedRequest(RequestModel):

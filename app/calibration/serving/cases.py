@@ -29,14 +29,14 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.engines.scheduling import Scheduler
-from app.sizing.hardware.prices import KINDS
+from app.sizing.hardware.engines.record import Scheduler
+from app.sizing.hardware.parts import KINDS
 from app.sizing.hardware.tables import MemoryRules, scheduler_at
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.serving.choice import fixed_deployment_plans
-from app.sizing.serving.communication import link_use
-from app.sizing.serving.measured import Settings
+from app.sizing.serving.collectives import link_use
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.memory import serving_memory
 from app.sizing.serving.plans import KV_NAMES, Plans
 from app.sizing.serving.prefill import PrefillWork, prefill_work

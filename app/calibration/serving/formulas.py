@@ -13,8 +13,8 @@ from app.calibration.serving.measured import TAILS
 from app.calibration.serving.runs import Start, Statistic
 from app.sizing.columns import Column, Mask, concat_tables
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.serving.load import occupancy_s
-from app.sizing.serving.pace import idle_first_token_s, later_tokens
+from app.sizing.serving.capacity import occupancy_s
+from app.sizing.serving.continuous_batching import idle_first_token_s, later_tokens
 from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_terms, seconds_per_prompt
 from app.sizing.serving.step import StepTerms, StepWork, step_s, step_terms
 

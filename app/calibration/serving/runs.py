@@ -25,7 +25,7 @@ from typing import Any
 
 from app.calibration.case import parse_number
 from app.sizing.assumptions import Assumptions
-from app.sizing.hardware.engines.scheduling import SchedulerSettings
+from app.sizing.hardware.engines.record import SchedulerSettings
 from app.sizing.workload import Lengths, Load
 
 

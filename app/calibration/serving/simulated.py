@@ -15,7 +15,7 @@ from app.calibration.serving.runs import Start, Statistic
 from app.sizing.columns import Column
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.serving.simulation import Requests, SimulationResult, simulate_replica
-from app.sizing.serving.simulation.draws import ARRIVALS, OUTPUTS, PROMPTS, draw_uniforms
+from app.sizing.serving.simulation.record import ARRIVALS, OUTPUTS, PROMPTS, draw_uniforms
 from app.sizing.serving.simulation.tables import build_replica
 
 SEED = 16

@@ -23,11 +23,10 @@ from app.sizing.columns import Column, one
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.pools.parts import split_ttft_s
-from app.sizing.pools.transfer import pool_link_bytes_per_s, shares_domain, transfer_s
-from app.sizing.serving.cache import cache_bytes
-from app.sizing.serving.load import occupancy_s
-from app.sizing.serving.pace import idle_first_token_s, later_tokens
+from app.sizing.pools.parts import pool_link_bytes_per_s, shares_domain, split_ttft_s, transfer_s
+from app.sizing.serving.capacity import occupancy_s
+from app.sizing.serving.continuous_batching import idle_first_token_s, later_tokens
+from app.sizing.serving.memory import cache_bytes
 from app.sizing.serving.prefill import prefill_terms, seconds_per_prompt
 from app.sizing.serving.step import step_s, step_terms
 from app.sizing.snapshot import Catalog

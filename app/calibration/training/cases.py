@@ -28,7 +28,7 @@ from app.calibration.training.published import (
 from app.calibration.training.recipes import Figure, SourceRecipe
 from app.calibration.training.sources import recipe_of
 from app.errors import AppError
-from app.sizing.answer.certainty import training_setting
+from app.sizing.answer.confidence import training_setting
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask, column
 from app.sizing.decisions.machines import Candidates, find_candidates, unpriced_machine
@@ -36,7 +36,7 @@ from app.sizing.decisions.prices import UNINTERRUPTIBLE
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.prices import KINDS
+from app.sizing.hardware.parts import KINDS
 from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
@@ -44,8 +44,7 @@ from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.degrees import degree_for_accelerators
 from app.sizing.training.layouts import FULL
-from app.sizing.training.memory import estimate_training_memory
-from app.sizing.training.moments import MemoryParts
+from app.sizing.training.memory import MemoryParts, estimate_training_memory
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import run_at
 from app.sizing.training.search import training_layouts

@@ -12,8 +12,8 @@ from app.calibration.training.cases import MemoryTable, SpeedTable, TrainingCase
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, column, concat_tables
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
-from app.sizing.training.margins import memory_neighbourhood
-from app.sizing.training.moments import collective_buffer_bytes, find_peak
+from app.sizing.training.memory import collective_buffer_bytes, find_peak
+from app.sizing.training.plans import memory_neighbourhood
 from app.sizing.training.step import micro_batch_time, sample_batch_time, sample_step_time, step_time
 
 ASSUMED = Assumptions()

@@ -11,20 +11,20 @@ from typing import Any
 from app.calibration.case import NotCompared, parse_number
 from app.calibration.training.recipes import SourceRecipe
 from app.calibration.training.sources import recipe_of
+from app.sizing.columns import GIB
 from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.parts import Accelerator
+from app.sizing.hardware.stacks import training_work
 from app.sizing.hardware.support.generations import generation_of
-from app.sizing.hardware.support.verdicts import verdict
-from app.sizing.hardware.trainers import training_work
+from app.sizing.hardware.support.rules import verdict
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
-from app.sizing.model.counting.size import assumed_architecture
+from app.sizing.model.counting.registered import assumed_architecture
 from app.sizing.model.tasks import ModelTask
 from app.sizing.model.tensors import ONCE
 from app.sizing.question import Deployment
 from app.sizing.snapshot import Catalog
 from app.sizing.training.recipes import PRECISIONS
-from app.sizing.units import GIB
 from app.sizing.workload import Method, TrainingWorkload
 
 # Hidden size per layer: GPT-3 175B has 12,288 / 96; Megatron's models of 1 to 530 billion parameters have 96 to 200.

@@ -6,12 +6,20 @@ from typing import Any
 
 from app.errors import Unanswerable
 from app.export.handoff.cluster import port_and_probes
-from app.export.handoff.files import YAML, File, Handoff, add_header, yaml_text
-from app.export.handoff.follow import replica_range, scaling_notes
 from app.export.handoff.load import benchmark_file
-from app.export.handoff.option import Option, ReplicaGroup
+from app.export.handoff.option import (
+    YAML,
+    File,
+    Handoff,
+    Option,
+    ReplicaGroup,
+    add_header,
+    replica_range,
+    scaling_notes,
+    yaml_text,
+)
 from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, router_files, serving_notes
-from app.sizing.product_names import product_name
+from app.sizing.words import product_name
 
 Document = dict[str, Any]
 RANK_OF_SKY = ('export NODE_RANK="$SKYPILOT_NODE_RANK" MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n1)"',)

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.errors import Unanswerable
-from app.export.handoff.files import yaml_text
-from app.export.handoff.option import ReplicaGroup
+from app.export.handoff.option import ReplicaGroup, yaml_text
 from app.sizing.hardware import benchmarks, pool_servers
 from app.sizing.hardware.benchmarks import Server, fill_template
 from app.sizing.hardware.pool_servers import PoolServers
-from app.sizing.product_names import product_name
+from app.sizing.words import product_name
 
 Version = tuple[int, ...]
 ANY_VERSION: Version = ()

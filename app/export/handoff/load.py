@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from app.export.handoff.files import SHELL, File, build_script
-from app.export.handoff.option import Option
+from app.export.handoff.option import SHELL, File, Option, build_script
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import LLAMA_SERVER, Places, fill_template, openai_load
 

@@ -1,10 +1,14 @@
-"""Ranked option as deployment files read it, from its stored answer and supply record."""
+"""Ranked option as deployment files read it, files with safe YAML quoting, and the replica range over a day."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import yaml
 
 from app.errors import NotFound, Unanswerable
 from app.sizing.hardware.benchmarks import Places, Server
@@ -156,3 +160,157 @@ def build_group(start: Document, lot: Document, deployment: Document) -> Replica
         instance_type=offer.get("instance_type"),
         named_machine="system" in deployment,
     )
+
+
+SHELL, YAML, JSON, TEXT = "application/x-sh", "application/yaml", "application/json", "text/plain"
+MAX_LABEL_LENGTH = 40  # of the 63 characters of a DNS label; the rest is reserved for suffixes
+PLAIN_TEXT = re.compile(r"[A-Za-z/_][\w./:@=+,-]*", re.ASCII)
+# Words that some YAML parsers do not read as text.
+RESERVED_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a deployment package."""
+
+    name: str  # file name without a directory
+    media_type: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """Deployment package: the files of a target, and notes about the remaining manual steps."""
+
+    target: str
+    rank: int
+    files: tuple[File, ...]
+    notes: tuple[str, ...]
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
+    """YAML dumper that quotes text unless every parser reads it as text, and writes several lines as a block."""
+
+    ignore_aliases = staticmethod(lambda _: True)  # repeated values are written out, not aliased
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    plain = PLAIN_TEXT.fullmatch(text) is not None and text.lower() not in RESERVED_WORDS and not text.endswith(":")
+    style = "|" if "\n" in text else None if plain else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def yaml_text(*documents: Mapping[str, Any]) -> str:
+    """YAML documents of one file, with their keys in order."""
+    return str(yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True))
+
+
+def add_header(header: Sequence[str], text: str) -> str:
+    """Text after a header of comment lines, for shell and YAML."""
+    return "".join(f"# {line}\n" for line in header) + text
+
+
+def build_script(header: Sequence[str], *lines: str) -> str:
+    """Bash script that stops at the first failure."""
+    return "#!/usr/bin/env bash\n" + add_header(header, "\n".join(("set -euo pipefail", *lines)) + "\n")
+
+
+def dns_label(name: str, *behind: str) -> str:
+    """A name as a DNS label, with suffixes that make it unique.
+
+    Check:
+        >>> dns_label("meta-llama/Llama-3.1-70B", "prefill"), dns_label("1e3"), dns_label("模型")
+        ('llama-3-1-70b-prefill', 'm-1e3', 'model')
+    """
+    base = re.sub(r"[^a-z0-9]+", "-", name.rsplit("/", 1)[-1].lower()).strip("-") or "model"
+    base = base if base[0].isalpha() else f"m-{base}"
+    return "-".join((base[:MAX_LABEL_LENGTH].rstrip("-"), *behind))
+
+
+WINDOW = "2m"  # window of the request rate
+MAX_SCALE_DOWN_DELAY_S = 3600  # longest stabilization window that a HorizontalPodAutoscaler accepts
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRange:
+    """Replica range for a day, with the peak rate and the start time of a replica."""
+
+    min_replicas: int  # fewest replicas
+    max_replicas: int  # most replicas, with spares
+    spares: int  # spare replicas
+    peak_per_s: float  # requests per second in the busiest hour
+    start_s: float  # cold start of a replica in seconds
+
+    @property
+    def rate_without_spares(self) -> float:
+        """Requests per second per replica at the peak, without the spares.
+
+        It is rounded down, so that the peak runs all planned replicas.
+        """
+        return _round_down(self.peak_per_s / max(1, self.max_replicas - self.spares))
+
+    @property
+    def rate_with_spares(self) -> float:
+        """Requests per second per replica at the peak, over all replicas, for tools without spares."""
+        return _round_down(self.peak_per_s / self.max_replicas)
+
+    @property
+    def scale_down_delay_s(self) -> int:
+        """Seconds to wait before scaling down: the start time of a replica.
+
+        No replica is released sooner than it could restart.
+        """
+        return min(MAX_SCALE_DOWN_DELAY_S, math.ceil(self.start_s))
+
+
+def replica_range(option: Option) -> ReplicaRange | None:
+    """Replica range of an option; None without a day, and for two pools, which scale on different metrics."""
+    day = option.day
+    if not day or len(option.groups) > 1:
+        return None
+    least, most = max(1, int(day["autoscaled"]["least_replicas"])), option.groups[0].replicas
+    peak = max(float(hour["requests_per_s"]) for hour in day["hours"])
+    if least >= most or peak <= 0:
+        return None
+    return ReplicaRange(
+        min_replicas=least,
+        max_replicas=most,
+        spares=int(option.deployment.get("spare_replicas") or 0),
+        peak_per_s=peak,
+        start_s=float(day["cold_start"]["seconds"]),
+    )
+
+
+def scaling_notes(option: Option) -> tuple[str, ...]:
+    """Notes for the operator about autoscaling."""
+    day, scaling = option.day, replica_range(option)
+    if day and len(option.groups) > 1:
+        return ("Two pools scale on different metrics, so these files run all replicas that the peak needs.",)
+    if scaling is None or day is None:
+        return ()
+    notes = [
+        f"Autoscaling runs {scaling.min_replicas} to {scaling.max_replicas} replicas, one per "
+        f"{scaling.rate_without_spares:g} requests/s."
+    ]
+    if day["cheaper"] == "fixed":
+        notes.append(f"A fixed fleet of {scaling.max_replicas} replicas costs no more than autoscaling.")
+    if not day["scale_out"]["fast_enough"]:
+        notes.append(
+            f"A replica takes {scaling.start_s:.0f} s to start, too long for this day's ramp. Start replicas ahead of "
+            f"the ramp, or run all {scaling.max_replicas}."
+        )
+    return tuple(notes)
+
+
+def _round_down(rate: float) -> float:
+    """A rate rounded down to three significant digits.
+
+    Check:
+        >>> _round_down(5.7149), _round_down(0.0066666), _round_down(1234.5)
+        (5.71, 0.00666, 1230.0)
+    """
+    digits = 2 - math.floor(math.log10(rate))
+    return round(math.floor(rate * 10.0**digits + 1e-9) / 10.0**digits, max(0, digits))

@@ -18,12 +18,22 @@ from app.export.handoff.engines import (
     parse_version,
     start_command,
 )
-from app.export.handoff.files import SHELL, YAML, File, Handoff, add_header, build_script, dns_label, yaml_text
-from app.export.handoff.follow import replica_range
 from app.export.handoff.load import benchmark_file
-from app.export.handoff.option import Option, ReplicaGroup
+from app.export.handoff.option import (
+    SHELL,
+    YAML,
+    File,
+    Handoff,
+    Option,
+    ReplicaGroup,
+    add_header,
+    build_script,
+    dns_label,
+    replica_range,
+    yaml_text,
+)
 from app.sizing.hardware.pool_servers import BOOTSTRAP_PORT
-from app.sizing.product_names import product_name
+from app.sizing.words import product_name
 
 OWN_ROUTER = (
     "You need a router that sends each prompt to a prefill replica and then to a decode replica. Examples are "

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from app.errors import Unanswerable
 from app.export.handoff import clouds, cluster, serving, training
 from app.export.handoff.engines import BY_ENGINE, UnknownFlag
-from app.export.handoff.files import Handoff
-from app.export.handoff.option import Option
+from app.export.handoff.option import Handoff, Option
 from app.sizing.hardware import benchmarks
-from app.sizing.product_names import product_name
+from app.sizing.words import product_name
 
 FileBuilder = Callable[[Option, str | None, str], Handoff]
 

@@ -9,13 +9,23 @@ import json
 import re
 from typing import Any
 
-from app.export.handoff.files import JSON, SHELL, YAML, File, Handoff, add_header, build_script, dns_label, yaml_text
-from app.export.handoff.option import Option, ReplicaGroup
+from app.export.handoff.option import (
+    JSON,
+    SHELL,
+    YAML,
+    File,
+    Handoff,
+    Option,
+    ReplicaGroup,
+    add_header,
+    build_script,
+    dns_label,
+    yaml_text,
+)
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark, Places, fill_template
 from app.sizing.hardware.engines import engine_named
-from app.sizing.product_names import product_name
-from app.sizing.words import format_count
+from app.sizing.words import format_count, product_name
 
 ACCELERATE, DEEPSPEED = "accelerate.yaml", "ds_config.json"
 SHARDED = 3  # the ZeRO stage that also shards the weights

@@ -8,17 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.certainty import Certainty, clip_interval
-from app.sizing.answer.tokens import latency_percentiles, replica_utilization, weights_reason
+from app.sizing.answer.confidence import Certainty, clip_interval
+from app.sizing.answer.streams import latency_percentiles, replica_utilization, weights_reason
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Mask, at
+from app.sizing.columns import GIB, Column, Mask, at
 from app.sizing.result import DeviceMemory, Performance, Reason
-from app.sizing.serving.batch import BatchTerms, batch_cycle_s
-from app.sizing.serving.host import host_batch_s
-from app.sizing.serving.measured import HardwareBound, Memory, OperatingPoint
+from app.sizing.serving.interfaces import HardwareBound, Memory, OperatingPoint
 from app.sizing.serving.options import PlanEvaluations, throughput_per_s
-from app.sizing.serving.single_pass import BatchSpeed
-from app.sizing.units import GIB
+from app.sizing.serving.single_pass import BatchSpeed, BatchTerms, batch_cycle_s, host_batch_s
 from app.sizing.words import format_number, format_quantity
 from app.sizing.workload import InferenceWorkload, Load
 

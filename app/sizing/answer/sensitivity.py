@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.answer.money import format_usd, priced_unit
-from app.sizing.columns import Codes, Mask, at, one
+from app.sizing.columns import HOURS_PER_DAY, Codes, Mask, at, one
 from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.decisions.placement import replicas_needed
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.product_names import format_name, product_name
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import SimulatedReplicas, select_finalists, with_expected_performance
@@ -31,8 +30,7 @@ from app.sizing.serving.options import (
 )
 from app.sizing.serving.search import evaluate_plans, with_replica_count
 from app.sizing.snapshot import Catalog
-from app.sizing.units import HOURS_PER_DAY
-from app.sizing.words import format_count, format_number, percent
+from app.sizing.words import format_count, format_name, format_number, percent, product_name
 from app.sizing.workload import InferenceWorkload, Load
 
 CASE_RESERVE = 0.5  # reserve of each replica that one case plans for

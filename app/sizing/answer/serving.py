@@ -1,34 +1,34 @@
-"""Builds estimates of serving deployments from computed tables: values, explanations and costs."""
+"""Builds estimates of serving deployments from computed tables: values, explanations, costs and the day."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.adapters import adapter_reasons
-from app.sizing.answer.certainty import Certainty, build_certainty, serving_setting
-from app.sizing.answer.day import with_days
-from app.sizing.answer.host_weights import host_weight_reasons, out_of_host_memory
+from app.sizing.answer.confidence import Certainty, build_certainty, serving_setting
 from app.sizing.answer.money import cost_summary, price_reason, priced_unit
+from app.sizing.answer.parts_words import adapter_reasons, host_weight_reasons, out_of_host_memory
 from app.sizing.answer.passes import PassAnswerWriter, host_reasons
-from app.sizing.answer.simulated import simulation_reasons, with_simulation
-from app.sizing.answer.standing import placement_reasons
-from app.sizing.answer.support import with_support
-from app.sizing.answer.tokens import TokenAnswerWriter
+from app.sizing.answer.streams import TokenAnswerWriter, simulation_reasons, with_simulation
 from app.sizing.answer.volume import estimate_volume_outcome, with_volume_outcome
+from app.sizing.answer.warnings import placement_reasons, with_support
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, at
-from app.sizing.decisions.acquisition import DeployedMachines, find_alternatives
-from app.sizing.decisions.bill import itemize_costs
+from app.sizing.columns import GIB, HOURS_PER_DAY, Column, at
+from app.sizing.day import Service, StartProfile, simulate_day
+from app.sizing.decisions.acquisition import (
+    DeployedMachines,
+    SoldMachine,
+    describe_sold_machines,
+    find_alternatives,
+    itemize_costs,
+)
 from app.sizing.decisions.cost import usd_per_million
-from app.sizing.decisions.sold import SoldMachine, describe_sold_machines
 from app.sizing.evidence import Familiarity, Setting
 from app.sizing.formula import record_trace
-from app.sizing.product_names import format_name
 from app.sizing.question import Deployment, Question, Speculative
 from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
@@ -38,19 +38,112 @@ from app.sizing.serving.finalists import (
     replica_capacity_at_confidence,
     with_simulated_performance,
 )
+from app.sizing.serving.interfaces import HardwareBound, Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE, SINGLE_FORWARD, serving_backend
 from app.sizing.serving.margins import plan_neighbourhoods
-from app.sizing.serving.measured import HardwareBound, Settings
 from app.sizing.serving.offload import note_host_assumptions
-from app.sizing.serving.options import PlanEvaluations, served_per_s, throughput_per_s, units_per_request
+from app.sizing.serving.options import (
+    PlanEvaluations,
+    daily_usd_per_hour,
+    served_per_s,
+    startup_terms,
+    throughput_per_s,
+    units_per_request,
+)
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import apply_service_limits, evaluate_measured_plans, required_replicas
 from app.sizing.snapshot import Catalog
-from app.sizing.surroundings import SERVING
-from app.sizing.uncertainty import Neighborhood
-from app.sizing.units import GIB
-from app.sizing.words import format_count, format_number, percent
+from app.sizing.uncertainty import SERVING, Neighborhood
+from app.sizing.words import format_count, format_name, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load
+
+
+def with_days(
+    question: Question,
+    workload: InferenceWorkload,
+    estimates: Sequence[Estimate],
+    judged: PlanEvaluations[Any, Any, Any],
+    sure_capacity_per_s: Column,
+) -> list[Estimate]:
+    """Estimates with their cost per day, and the first one with its day, where the workload states hourly shares."""
+    if not workload.hourly_shares:
+        return list(estimates)
+    plans, cost = judged.plans, judged.cost
+    hourly = daily_usd_per_hour(question, workload, plans, judged.fleet, cost, sure_capacity_per_s)
+    with_cost = [with_daily_cost(each, usd) for each, usd in zip(estimates, hourly.tolist(), strict=True)]
+    return [with_day(question, workload, with_cost[0], judged, sure_capacity_per_s, 0), *with_cost[1:]]
+
+
+def with_daily_cost(estimate: Estimate, usd_per_hour: float) -> Estimate:
+    """An estimate with the cost of a day at this mean cost in USD per hour."""
+    if estimate.cost is None or estimate.cost.usd_per_hour is None:
+        return estimate
+    return replace(estimate, cost=replace(estimate.cost, usd_per_day=usd_per_hour * HOURS_PER_DAY))
+
+
+def with_day(
+    question: Question,
+    workload: InferenceWorkload,
+    estimate: Estimate,
+    judged: PlanEvaluations[Any, Any, Any],
+    sure_capacity_per_s: Column,
+    row: int,
+) -> Estimate:
+    """An estimate with its day, where the workload states hourly shares and the plan fits.
+
+    Parameters:
+        sure_capacity_per_s: requests per second of one replica within the limits, at the requested confidence.
+    """
+    if not workload.hourly_shares or estimate.performance is None or estimate.cost is None:
+        return estimate
+    deployment, plans, fleet = estimate.deployment, judged.plans, judged.fleet
+    service = Service(
+        peak_per_s=workload.peak_per_s,
+        shares=workload.hourly_shares,
+        replicas=at(fleet.replicas, row),
+        spare_replicas=at(fleet.spare_replicas, row),
+        nodes=at(fleet.nodes, row),
+        redundancy=workload.redundancy,
+        accelerators_per_replica=at(plans.accelerators_per_replica, row),
+        accelerators_per_node=at(plans.accelerators_per_node, row),
+        capacity_per_s=at(sure_capacity_per_s, row),
+        target_utilization=workload.target_utilization,
+        max_per_s=saturation_per_s(estimate.performance, at(fleet.replicas, row)),
+        unloaded_ttft_s=median_response_s(estimate.performance),
+        ttft_curve=ttft_curve(estimate.performance, at(fleet.replicas, row)),
+        usd_per_hour=estimate.cost.usd_per_hour,
+        power_w=estimate.cost.power_w,
+        pricing=deployment.pricing_model,
+        starting=replica_start(workload, judged, row, question.assumptions),
+    )
+    return replace(estimate, day=simulate_day(service, question.assumptions, question.economics))
+
+
+def median_response_s(performance: Performance) -> float:
+    """Seconds until a request is answered, or its first token arrives: the median at the load."""
+    shown = performance.ttft or performance.e2e
+    return 0.0 if shown is None or shown.p50_s is None or not math.isfinite(shown.p50_s) else shown.p50_s
+
+
+def saturation_per_s(performance: Performance, replicas: float) -> float:
+    """Requests per second of one replica above which its queue grows."""
+    whole = performance.unstable_above_requests_per_s or performance.requests_per_s_capacity
+    return (whole or performance.samples_per_s or 0.0) / replicas
+
+
+def ttft_curve(performance: Performance, replicas: float) -> tuple[tuple[float, float], ...]:
+    """Pairs of (requests per second of one replica, p95 TTFT in seconds); empty where nothing was simulated."""
+    curve = performance.load_curve
+    return () if curve is None else tuple((point.requests_per_s / replicas, point.ttft_p95_s) for point in curve.points)
+
+
+def replica_start(
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, assumed: Assumptions
+) -> StartProfile:
+    """What the start of a replica in a row loads, and the links it uses."""
+    starts = startup_terms(workload, judged.plans.take(np.array([row])), assumed)
+    return StartProfile(**{f.name: getattr(starts, f.name)[0].item() for f in fields(StartProfile)})
+
 
 BOTTLENECKS = {
     "compute": "compute",

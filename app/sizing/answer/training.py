@@ -1,45 +1,164 @@
-"""Builds estimates of training runs from computed tables: values, explanations and costs."""
+"""Builds estimates of training runs from computed tables: values, memory, recipe, explanations and costs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isnan
 
 import numpy as np
 
-from app.sizing.answer.assured import (
+from app.sizing.answer.confidence import (
+    Certainty,
+    build_certainty,
     deadline_reason,
     duration_intervals,
     fits_reason,
     memory_interval,
     run_assurance,
     speed_interval,
+    training_setting,
 )
-from app.sizing.answer.certainty import Certainty, build_certainty, training_setting
 from app.sizing.answer.money import cost_summary, finite_or_none, format_usd, price_reason
-from app.sizing.answer.recipe import recipe_reason, resolve_recipe
-from app.sizing.answer.support import with_support
-from app.sizing.answer.training_memory import memory_parts, memory_reason
-from app.sizing.columns import Mask, at
-from app.sizing.decisions.acquisition import find_alternatives
+from app.sizing.answer.warnings import with_support
+from app.sizing.columns import GIB, SECONDS_PER_DAY, Columns, Mask, at, column_names
+from app.sizing.decisions.acquisition import SoldMachine, describe_sold_machines, find_alternatives
 from app.sizing.decisions.cost import usd_total
-from app.sizing.decisions.sold import SoldMachine, describe_sold_machines
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.links import LINKS
-from app.sizing.hardware.parts import Link
+from app.sizing.hardware.parts import LINKS, Link
+from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, RecipeSettings, word_at
+from app.sizing.hardware.recipes.columns import SETTABLE_FIELDS, WHOLE
+from app.sizing.hardware.recipes.record import LOSSES
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Change, ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
+from app.sizing.result import Change, ClusterNeeds, DeviceMemory, Estimate, Performance, Reason, ScalingCurve
 from app.sizing.snapshot import Catalog
-from app.sizing.training.alternatives import Alternative
-from app.sizing.training.finalists import Finalists
+from app.sizing.training.finalists import Alternative, Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
+from app.sizing.training.memory import activation_parts_at, total_bytes_at_moments
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, deployed_machines
 from app.sizing.training.search import CostedRuns
-from app.sizing.units import GIB, SECONDS_PER_DAY
-from app.sizing.values.runs import ScalingCurve
-from app.sizing.words import format_count, format_duration, format_large_number, format_number, percent
-from app.sizing.workload import TrainingWorkload
+from app.sizing.words import (
+    format_count,
+    format_duration,
+    format_large_number,
+    format_number,
+    join_words,
+    percent,
+    product_name,
+)
+from app.sizing.workload import Method, TrainingWorkload
+
+
+def resolve_recipe(workload: TrainingWorkload, plans: TrainingPlans, row: int) -> RecipeSettings | None:
+    """All settings of the recipe of one plan; None for models that work on samples.
+
+    Settings of adapters apply only to runs that train adapters.
+    """
+    if workload.in_samples:
+        return None
+    recipes = plans.stack.recipe
+    own = RECIPES[int(recipes.record[row])]
+    said = {
+        name: word_at(recipes, name, row) if name in VOCABULARIES else bool(getattr(recipes, name)[row])
+        for name in SETTABLE_FIELDS
+        if name not in ADAPTER_FIELDS or workload.method is not Method.FULL
+    }
+    selective = said.pop("selective")
+    if workload.method is Method.LORA:
+        said.pop("kbit_widening")
+    if plans.optimizer_offload[row]:
+        said["optimizer_implementation"] = "offloaded"
+    kept = ACTIVATION_CHECKPOINTING[int(plans.activation_checkpointing[row])]
+    said["recomputation"] = kept if kept in WHOLE else selective
+    return RecipeSettings(**said, name=own.name, source=own.source or None)  # type: ignore[arg-type]
+
+
+def recipe_reason(recipe: RecipeSettings | None) -> tuple[Reason, ...]:
+    """Name of the recipe that the memory follows, and its most important settings."""
+    if recipe is None or recipe.loss is None:
+        return ()
+    loss = LOSSES[recipe.loss]
+    title = _recipe_title(recipe.name or "")
+    text = f"Memory follows the recipe of {title}: {recipe.kernels} kernels; {loss.description}."
+    return (Reason("recipe", text, "loss_bytes_per_logit", loss.bytes_per_logit, "B"),)
+
+
+def _recipe_title(name: str) -> str:
+    """Name of a recipe as a sentence shows it: "TorchTitan 0.3", "Megatron-LM core 0.19"."""
+    framework, _, version = name.partition(" ")
+    return f"{product_name(framework)} {version}".rstrip()
+
+
+# What can be offloaded to host memory, by the column of the plan that says so.
+OFFLOADED_PARTS = {
+    "parameter_offload": "weights",
+    "optimizer_offload": "optimizer states",
+    "activation_offload": "activations",
+}
+
+# The moments of a step in MOMENTS, as a sentence names them.
+PEAK_MOMENT_TEXTS = (
+    "at the loss, when the forward pass ends",
+    "when the backward pass starts",
+    "when the backward pass ends and all gradients exist",
+    "in the optimizer step",
+)
+
+
+def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, row: int) -> Reason:
+    """Sentence about the memory of an accelerator and the choices behind it."""
+    total, usable = at(run.memory.total_bytes, row) / GIB, at(run.memory.usable_bytes, row) / GIB
+    choices = []
+    stage = at(plans.zero_stage, row) if at(run.data_parallel, row) * at(plans.context_parallel, row) > 1 else 0
+    if stage >= 3:
+        choices.append("weights, gradients and optimizer states sharded (ZeRO-3)")
+    elif stage >= 1:
+        choices.append("optimizer states sharded (distributed optimizer)")
+    kept = ACTIVATION_CHECKPOINTING[int(plans.activation_checkpointing[row])]
+    if kept != "none":
+        choices.append(f"{kept} activation checkpointing")
+    if moved := [words for column, words in OFFLOADED_PARTS.items() if getattr(plans, column)[row]]:
+        host = at(run.memory.host_bytes, row) / GIB
+        unknown = " (not listed: ask the seller)" if isnan(at(plans.offered.ram_bytes, row)) else ""
+        choices.append(f"{join_words(moved)} offloaded to {host:,.0f} GiB of host memory{unknown}")
+    if workload.method is Method.QLORA:
+        choices.append("4-bit base weights")
+    how = f", with {join_words(choices)}" if choices else ", without ZeRO sharding or activation checkpointing"
+    when = PEAK_MOMENT_TEXTS[int(run.memory.moment[row])]
+    return Reason(
+        "memory",
+        f"Each accelerator uses {total:.1f} GiB of {usable:.1f} GiB usable memory{how}. Memory peaks {when}.",
+        "memory_gib",
+        total,
+        "GiB",
+    )
+
+
+def memory_parts(finalists: Finalists, row: int) -> DeviceMemory:
+    """Memory of a row by part, at every moment of a step, and its activations at the peak."""
+    memory, held = finalists.run.memory, finalists.memory_by_kind
+    moments, parts = (
+        total_bytes_at_moments(held, finalists.plans.stack.memory_factors),
+        activation_parts_at(held, memory.moment),
+    )
+    return DeviceMemory(
+        weights_bytes=at(memory.weights_bytes, row),
+        kv_cache_bytes=0.0,
+        activation_bytes=at(memory.activation_bytes, row),
+        overhead_bytes=at(memory.overhead_bytes, row),
+        gradient_bytes=at(memory.gradient_bytes, row),
+        optimizer_bytes=at(memory.optimizer_bytes, row),
+        capacity_bytes=at(memory.capacity_bytes, row),
+        usable_bytes=at(memory.usable_bytes, row),
+        moments_bytes=_row_bytes(moments, row),
+        activation_parts_bytes=_row_bytes(parts, row),
+    )
+
+
+def _row_bytes(table: Columns, row: int) -> dict[str, float]:
+    """A row of a table of bytes as a dictionary, by column name without the suffix "_bytes"."""
+    return {name.removesuffix("_bytes"): at(getattr(table, name), row) for name in column_names(type(table))}
 
 
 def build_training_deployment(

@@ -1,17 +1,502 @@
-"""Selects the benchmark worth running before a purchase: the one whose result can save most."""
+"""Benchmarks worth running before a purchase: which one, its command, accelerators, duration and cost."""
 
 from __future__ import annotations
 
+import json
+import math
+import re
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.sizing.answer.benchmark import plan_benchmark
 from app.sizing.answer.money import format_usd
-from app.sizing.answer.pools_trial import plan_pools_benchmark, pool_pair_share
-from app.sizing.question import Question
-from app.sizing.result import Estimate, Level, Ranked, Verification
-from app.sizing.units import HOURS_PER_MONTH
+from app.sizing.answer.parts_words import adapter_settings, llama_cpp_layers
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import HOURS_PER_MONTH
+from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import READY, STOP, Benchmark, Places, Server, fill_template
+from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, PoolServers
+from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.formats import SIXTEEN_BIT
+from app.sizing.question import Deployment, Pools, Question
+from app.sizing.result import Estimate, Level, Performance, Ranked, Verification
 from app.sizing.words import format_count, format_number, percent
+from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
+
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+MINUTES_PER_HOUR = 60.0
+MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
+RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes attention data parallelism only from a file
+MIN_BURSTINESS = 0.1  # smallest burstiness that a load generator can reproduce
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkPlan:
+    """Benchmark of one estimate.
+
+    `usd` is the rent; it is None for owned hardware and where there is no price. `counts` says how to compute the
+    predicted rate from the report, where the report does not print it.
+    """
+
+    command: str
+    rate_expression: str
+    accelerators: int
+    minutes: float
+    usd: float | None
+
+
+def plan_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
+    """Benchmark plan of an estimate.
+
+    None where the plan does not fit, has no predicted performance or uses speculative decoding, which no command
+    covers.
+    """
+    workload, d, p = question.workload, estimate.deployment, estimate.performance
+    if p is None or not estimate.fits or d.speculative is not None:
+        return None
+    if isinstance(workload, TrainingWorkload):
+        used = training_benchmark(workload, d)
+        command = used.fill_places(training_places(workload, d, question.assumptions))
+        accelerators, machines = d.accelerators_per_replica or 1, d.nodes or 1
+        minutes = math.ceil(training_minutes(p, question.assumptions))
+    else:
+        used = serving_benchmark(workload, d)
+        command = used.fill_places(serving_places(workload, d, p, used, question.assumptions))
+        accelerators, machines = d.accelerators_per_replica or 1, machines_per_replica(d)
+        minutes = math.ceil(serving_minutes(p, question.assumptions))
+    return BenchmarkPlan(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))
+
+
+def machines_per_replica(d: Deployment) -> int:
+    """Whole machines that one replica needs."""
+    each = max(1, (d.total_accelerators or 1) // max(1, d.nodes or 1))
+    return math.ceil((d.accelerators_per_replica or 1) / each)
+
+
+def serving_minutes(p: Performance, assumed: Assumptions) -> float:
+    """Minutes to start a replica, warm it up and measure it."""
+    return (p.cold_start_s or 0.0) / 60 + assumed.benchmark_warm_up_min + assumed.benchmark_window_min
+
+
+def training_minutes(p: Performance, assumed: Assumptions) -> float:
+    """Minutes to start a run and take the benchmark steps."""
+    return assumed.benchmark_warm_up_min + assumed.benchmark_steps * (p.step_time_s or 0.0) / 60
+
+
+def rent_usd(estimate: Estimate, machines: int, minutes: float) -> float | None:
+    """Rent in USD of this many machines for this many minutes; None for owned hardware and where there is no price."""
+    cost, d = estimate.cost, estimate.deployment
+    if cost is None or cost.usd_per_hour is None or cost.purchase_usd is not None:
+        return None
+    return round(cost.usd_per_hour / max(1, d.nodes or 1) * machines * minutes / MINUTES_PER_HOUR, 2)
+
+
+def file_name(name: str) -> str:
+    """Last part of a name, reduced to characters that are safe in a file name."""
+    return re.sub(r"[^\w.-]+", "-", name.rsplit("/", 1)[-1], flags=re.ASCII).strip("-.") or "model"
+
+
+def repository_name(name: str) -> str:
+    """Repository of a model, or a local path where its name is not a repository."""
+    return name if REPOSITORY.fullmatch(name) else f"./{file_name(name)}"
+
+
+def local_checkpoint_path(model: ModelArchitecture, stored: str) -> str:
+    """Local path of a checkpoint that the user has to convert or download."""
+    return f"./{file_name(model.name)}-{stored.removeprefix('gguf-')}"
+
+
+def checkpoint_to_load(model: ModelArchitecture, stored: str, benchmark: Benchmark) -> str:
+    """Checkpoint that an engine loads: the published repository where the engine can read or convert it, else a
+    path.
+    """
+    native = model.native_format
+    wide = native in SIXTEEN_BIT
+    if stored == native or (wide and (stored in SIXTEEN_BIT or stored in benchmark.converts)):
+        return repository_name(model.name)
+    return local_checkpoint_path(model, stored)
+
+
+def single_forward_benchmark(model: ModelArchitecture) -> Benchmark:
+    """Benchmark of a single-forward workload, by the type of model."""
+    if model.sample is None:
+        return benchmarks.EMBEDDINGS
+    return benchmarks.PICTURES if model.sample.passes > 1 and not model.sample.decodes else benchmarks.PASSES
+
+
+def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
+    """Benchmark of the deployment's engine, for token streams or for single-forward work."""
+    engine = engine_named(d.engine or "")
+    return engine.benchmark if not workload.single_pass else engine.one_pass or single_forward_benchmark(workload.model)
+
+
+def serving_places(
+    workload: InferenceWorkload, d: Deployment, p: Performance, used: Benchmark, assumed: Assumptions
+) -> Places:
+    """Placeholders of the serving command: one replica under the load it is predicted to carry."""
+    model, stored = workload.model, d.weight_format or "bf16"
+    machines = machines_per_replica(d)
+    converted = stored != model.native_format and model.native_format in SIXTEEN_BIT
+    return {
+        "model": checkpoint_to_load(model, stored, used),
+        "stem": local_checkpoint_path(model, stored),
+        "tokenizer": repository_name(model.name),
+        "conversion": used.converts.get(stored) if converted else None,
+        "cache": used.caches.get(d.kv_format or ""),
+        "tensor": d.tensor_parallel or 1,
+        "stage": (d.tensor_parallel or 1) * (d.data_parallel or 1),
+        "data": degree_above_one(d.data_parallel),
+        "contexts": degree_above_one(d.context_parallel),
+        "pipeline": degree_above_one(d.pipeline_parallel),
+        "experts": degree_above_one(d.expert_parallel),
+        "with_experts": optional_flag((d.expert_parallel or 1) > 1),
+        "accelerators": d.accelerators_per_replica or 1,
+        "ranks": degree_above_one(d.accelerators_per_replica),
+        "machines": degree_above_one(machines),
+        **spread_places(d, machines, used),
+        "sequences": d.max_batch,
+        "batched": d.max_batched_tokens,
+        "fraction": d.memory_fraction,
+        **adapter_settings(model),
+        **llama_cpp_layers(model, d),
+        "context": math.ceil(workload.max_context_tokens),
+        "percentile": f"{workload.slo.percentile:g}",
+        "seconds": round(assumed.benchmark_window_min * 60),
+        **load_places(workload, d, p, assumed),
+    }
+
+
+def spread_places(d: Deployment, machines: int, used: Benchmark) -> Places:
+    """Placeholders for attention data parallelism and for replicas on several machines.
+
+    Scheduler settings apply to each rank. The `all_` placeholders hold the sums over all ranks, for engines that divide
+    the settings among their ranks.
+    """
+    data = d.data_parallel or 1
+    config = RANKS_CONFIG_FILE if data > 1 and used is benchmarks.TENSORRT_LLM else None
+    return {
+        "all_sequences": d.max_batch and d.max_batch * data,
+        "all_batched": d.max_batched_tokens and d.max_batched_tokens * data,
+        "stage_machines": degree_above_one(machines) if data == 1 else None,
+        "ranks_here": data // machines if machines > 1 and data > 1 and data % machines == 0 else None,
+        "config": config,
+        "ranks_config": config,
+    }
+
+
+def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assumed: Assumptions) -> Places:
+    """Placeholders for the load on one replica: request rate or concurrency, and prompt and output lengths."""
+    replicas = max(1, d.replicas or 1)
+    served = (p.requests_per_s_capacity or 0.0) / replicas
+    paced = workload.load is Load.OPEN
+    window_s = assumed.benchmark_window_min * 60
+    batch = max(1, round(p.batch_at_peak or 1))
+    prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
+    prefix = round(prompt * workload.cached_prefix_fraction)
+    run = None if workload.requests is None else math.ceil(workload.requests / replicas)
+    prompts = run or max(10, math.ceil(served * window_s))
+    return {
+        "rate": served if paced else None,
+        "burstiness": max(workload.burstiness, MIN_BURSTINESS) ** -2 if paced and workload.burstiness != 1 else None,
+        "concurrency": None if workload.in_flight <= 0 else math.ceil(workload.in_flight / replicas),
+        "prompts": prompts,
+        "rounds": max(1, prompts // batch),
+        "passes": 1 if workload.model.sample is None else round(workload.model.sample.passes),
+        "batch": batch,
+        "batch_each": math.ceil(batch / (d.accelerators_per_replica or 1)),
+        "prompt": prompt,
+        "output": output,
+        "held": batch * (prompt + output),
+        "prefix": prefix or None,
+        "input": max(1, prompt - prefix),
+        "spread": uniform_spread(workload),
+    }
+
+
+def uniform_spread(workload: InferenceWorkload) -> float | None:
+    """Half-width of the uniform distribution of output lengths, as a share of the mean; None for equal lengths.
+
+    Its variance matches that of the answers, and it stays within the context. Load generators support no other
+    distribution.
+    """
+    room = workload.max_context_tokens / max(1.0, workload.tokens_per_request) - 1
+    spread = min(MAX_LENGTH_SPREAD, math.sqrt(3 * workload.output_tokens.squared_variation), room)
+    return spread if spread > 0 else None
+
+
+def training_benchmark(workload: TrainingWorkload, d: Deployment) -> Benchmark:
+    """Benchmark of the framework for language models; by the type of model for work in samples."""
+    sample, own = workload.model.sample, engine_named(d.framework or "").trial
+    if sample is not None:
+        return benchmarks.DENOISING if sample.passes > 1 and not sample.decodes else benchmarks.IMAGES
+    return own if own.adapts or workload.method is Method.FULL else benchmarks.NEMO
+
+
+def _shards_weights(d: Deployment) -> bool:
+    """Whether sharding is PyTorch's own, which keeps no master copy of the weights."""
+    recipe = apply_settings(recipe_of_framework(d.framework or "", d.framework_version), d.recipe)
+    return recipe.weights != "master"
+
+
+def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumptions) -> Places:
+    """Placeholders of the training command: steps of the whole layout."""
+    model = workload.model
+    adapts = workload.method is not Method.FULL
+    stage = d.zero_stage or 0
+    sharding = "multi_gpu" if stage == 0 else "fsdp2" if _shards_weights(d) else f"zero{stage}"
+    accelerators, nodes = d.accelerators_per_replica or 1, d.nodes or 1
+    return {
+        "model": repository_name(model.name),
+        "task": "finetune" if workload.phase == "fine_tuning" else "pretrain",
+        "steps": round(assumed.benchmark_steps),
+        "mock": "",
+        "accelerators": accelerators,
+        "per_machine": math.ceil(accelerators / nodes),
+        "machines": degree_above_one(nodes),
+        "machine_count": nodes,
+        "sharding": sharding if accelerators > 1 else "single_gpu",
+        "tensor": d.tensor_parallel or 1,
+        "with_tensor": optional_flag((d.tensor_parallel or 1) > 1),
+        **copy_places(d),
+        "pipeline": degree_above_one(d.pipeline_parallel),
+        "contexts": degree_above_one(d.context_parallel),
+        "rank": workload.lora_rank if adapts else None,
+        "adapter": workload.method.value if adapts else None,
+        "adapting": "lora" if adapts else "full",
+        "script": "run_lora_clm.py" if adapts else "run_clm.py",
+        "in_4_bits": optional_flag(workload.method is Method.QLORA),
+        **batch_places(workload, d),
+        **recompute_places(d),
+        **precision_places(workload),
+        **shape_places(model, d),
+    }
+
+
+def copy_places(d: Deployment) -> Places:
+    """Placeholders for the number of ranks that shard the weights, and for the number of copies of the weights."""
+    shards = (d.data_parallel or 1) if d.zero_stage else 1
+    return {"shards": shards, "copies": (d.data_parallel or 1) // shards}
+
+
+def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
+    """Placeholders for the batch of a step and how it is split into micro-batches."""
+    micro, data, length = d.micro_batch_sequences or 1, d.data_parallel or 1, round(workload.units_per_sequence)
+    adapts = workload.method is not Method.FULL
+    return {
+        "length": length,
+        "adapter_length": length if adapts else None,
+        "block": None if adapts else length,
+        "micro_batch": micro,
+        "global_batch": workload.global_batch,
+        "micro_batch_tokens": micro * length,
+        "global_batch_tokens": workload.global_batch * length,
+        "accumulated": max(1, round(workload.global_batch / (micro * data))),
+        "batch_each": micro * data / (d.accelerators_per_replica or 1),
+    }
+
+
+def recompute_places(d: Deployment) -> Places:
+    """Placeholders for activation recomputation."""
+    kept = d.activation_checkpointing or "none"
+    return {
+        "recompute": kept == "full",
+        "recomputes": optional_flag(kept == "full"),
+        "granularity": None if kept == "none" else kept,
+        "recomputed": 1 if kept == "full" else None,
+    }
+
+
+def precision_places(workload: TrainingWorkload) -> Places:
+    """Placeholders for the number format of training."""
+    wide = workload.precision in ("fp32", "tf32")
+    return {
+        "precision": None if wide else "fp16" if workload.precision == "fp16" else "bf16",
+        "in_fp8": optional_flag("fp8" in workload.precision),
+    }
+
+
+def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
+    """Placeholders for the model's shape, for trainers that build the model from numbers."""
+    stages = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
+    return {
+        "layers": model.num_layers,
+        "hidden": model.hidden_size,
+        "width": round(model.mlp_width),
+        "heads": model.num_heads,
+        "kv_heads": model.kv_heads,
+        "mock_words": model.vocab_size,
+        "chunk": max(1, model.num_layers // stages) if (d.virtual_pipeline or 1) > 1 else None,
+        "expert_count": model.num_experts if model.is_moe else None,
+        "expert_choice": model.experts_per_token if model.is_moe else None,
+        "experts": d.expert_parallel or 1 if model.is_moe else None,
+    }
+
+
+def degree_above_one(value: int | None) -> int | None:
+    """The degree where it is above 1 and must be passed; else None."""
+    return value if value is not None and value > 1 else None
+
+
+def optional_flag(wanted: bool) -> str | None:
+    """Empty placeholder that keeps a part of a command, or None to leave the part out."""
+    return "" if wanted else None
+
+
+CONFIG_FILE = "config.yaml"
+WAIT_FOR_POOLS = (
+    "until curl -sfo /dev/null $PREFILL_HOST:{port}/{path} && curl -sfo /dev/null $DECODE_HOST:{port}/{path}; "
+    "do sleep 5; done; "
+)
+
+
+def pool_pair_share(estimate: Estimate) -> float:
+    """Share of the deployment's load that one replica of each pool carries; 1 where it is not known."""
+    d, p = estimate.deployment, estimate.performance
+    if d.pools is None or p is None or p.pools is None or not p.requests_per_s_capacity:
+        return 1.0
+    each = (
+        load.requests_per_s_capacity / max(1, pool.replicas or 1)
+        for load, pool in ((p.pools.prefill, d.pools.prefill), (p.pools.decode, d.pools.decode))
+    )
+    return min(1.0, min(each) / p.requests_per_s_capacity)
+
+
+def plan_pools_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
+    """Benchmark plan of two pools; None where the deployment does not fit or no command covers it."""
+    workload, d, p = question.workload, estimate.deployment, estimate.performance
+    if not isinstance(workload, InferenceWorkload) or d.pools is None or p is None or not estimate.fits:
+        return None
+    servers, used = POOL_SERVERS.get(d.engine or ""), serving_benchmark(workload, d)
+    ranks = any((pool.data_parallel or 1) > 1 for pool in prefill_and_decode(d.pools))
+    if servers is None or used.server is None or d.speculative is not None or (servers.config and ranks):
+        return None
+    share = pool_pair_share(estimate)
+    pair = replace(p, requests_per_s_capacity=(p.requests_per_s_capacity or 0.0) * share)
+    part = replace(
+        workload,
+        in_flight=math.ceil(workload.in_flight * share),
+        requests=None if workload.requests is None else math.ceil(workload.requests * share),
+    )
+    places = {
+        name: pool_places(part, replace(pool, engine=d.engine, replicas=1), pair, used, servers, question)
+        for name, pool in zip((PREFILL, DECODE), prefill_and_decode(d.pools), strict=True)
+    }
+    machines = sum(machines_per_replica(pool) for pool in prefill_and_decode(d.pools))
+    minutes = math.ceil(serving_minutes(p, question.assumptions))
+    nodes = sum(pool.nodes or 1 for pool in prefill_and_decode(d.pools))
+    rented = replace(estimate, deployment=replace(d, nodes=nodes))
+    return BenchmarkPlan(
+        command=pools_command(used, used.server, servers, places),
+        rate_expression=used.counts,
+        accelerators=sum(pool.accelerators_per_replica or 1 for pool in prefill_and_decode(d.pools)),
+        minutes=minutes,
+        usd=rent_usd(rented, machines, minutes),
+    )
+
+
+def prefill_and_decode(pools: Pools) -> tuple[Deployment, Deployment]:
+    """Prefill pool and decode pool."""
+    return pools.prefill, pools.decode
+
+
+def pool_places(
+    workload: InferenceWorkload,
+    pool: Deployment,
+    p: Performance,
+    used: Benchmark,
+    servers: PoolServers,
+    question: Question,
+) -> Places:
+    """Placeholders for one replica of a pool under the load of the pair, with a config file if the engine needs one."""
+    places = serving_places(workload, pool, p, used, question.assumptions)
+    return {**places, "config": CONFIG_FILE} if servers.config else places
+
+
+def pools_command(used: Benchmark, server: Server, servers: PoolServers, places: dict[str, Places]) -> str:
+    """One command line for every machine; `$ROLE` selects what a machine does.
+
+    Prefill and decode start their server. Any other role waits for both, starts the router and measures.
+    """
+    ready = WAIT_FOR_POOLS.format(port=server.port, path=server.path) + servers.router
+    measured = (
+        ready + READY.format(port=server.port, path=server.path) + fill_template(used.load, places[DECODE]) + STOP
+    )
+    roles = " ".join(
+        f"{role}) {pool_server_command(server, servers, role, places[role])} ;;" for role in (PREFILL, DECODE)
+    )
+    return f"case $ROLE in {roles} *) {measured} ;; esac"
+
+
+def pool_server_command(server: Server, servers: PoolServers, role: str, places: Places) -> str:
+    """Command that starts the server of a pool's replica."""
+    written = (
+        f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG_FILE}; " if role in servers.config else ""
+    )
+    parts = (
+        servers.environment.get(role, ""),
+        fill_template(server.command, places),
+        servers.flags[role],
+        servers.listen_flags,
+    )
+    return written + " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """Replicas of one kind, or a run.
+
+    `role` is serve, prefill, decode or train; `machines` is the number of machines of one replica.
+    """
+
+    role: str
+    software: str
+    version: str | None
+    replicas: int
+    machines: int
+    benchmark: Benchmark
+    places: Places
+
+
+def launch_specs(question: Question, estimate: Estimate) -> tuple[LaunchSpec, ...]:
+    """Launch specifications of an estimate; empty where it has no predicted performance."""
+    workload, d, p = question.workload, estimate.deployment, estimate.performance
+    if p is None:
+        return ()
+    if isinstance(workload, TrainingWorkload):
+        steps = math.ceil(workload.units / max(1.0, workload.global_batch * workload.units_per_sequence))
+        places = {**training_places(workload, d, question.assumptions), "all_steps": steps}
+        return (
+            LaunchSpec(
+                "train",
+                d.framework or "",
+                d.framework_version,
+                1,
+                d.nodes or 1,
+                training_benchmark(workload, d),
+                places,
+            ),
+        )
+    if d.pools is None:
+        return (build_launch_spec(question, workload, d, p, "serve"),)
+    alone = load_places(workload, replace(d, replicas=1), p, question.assumptions)
+    pools = {"prefill": d.pools.prefill, "decode": d.pools.decode}
+    starts = [
+        build_launch_spec(question, workload, replace(pool, engine=d.engine), p, role) for role, pool in pools.items()
+    ]
+    return tuple(replace(start, places={**start.places, **alone}) for start in starts)
+
+
+def build_launch_spec(
+    question: Question, workload: InferenceWorkload, d: Deployment, p: Performance, role: str
+) -> LaunchSpec:
+    """Launch specification for the replicas of one kind."""
+    used = serving_benchmark(workload, d)
+    places = serving_places(workload, d, p, used, question.assumptions)
+    replicas = (d.replicas or 1) + (d.spare_replicas or 0)
+    return LaunchSpec(role, d.engine or "", d.engine_version, replicas, machines_per_replica(d), used, places)
+
 
 MEDIAN_CONFIDENCE = 0.5  # confidence of the median prediction
 NEGLIGIBLE_SAVING_SHARE = 0.005  # a saving up to this share of the price counts as none

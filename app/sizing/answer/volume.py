@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 
 from app.sizing.answer.money import finite_or_none, format_usd
-from app.sizing.columns import Column, Columns, at
-from app.sizing.decisions.cost import usd_total
+from app.sizing.columns import SECONDS_PER_DAY, SECONDS_PER_HOUR, Column, Columns, at
+from app.sizing.decisions.cost import can_meet_deadline, usd_total
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.decisions.volume import can_meet_deadline
 from app.sizing.question import Question
 from app.sizing.result import Change, CostSummary, Estimate, Interval, Performance, Reason
 from app.sizing.serving.assurance import duration_at_confidence_s
-from app.sizing.serving.measured import Settings
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.options import Options, PlanEvaluations, duration_s, measures, within_constraints
 from app.sizing.serving.search import required_replicas, with_replica_count
 from app.sizing.uncertainty import Neighborhood, Spreads
-from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.words import format_count, format_duration, format_number, format_quantity, percent
 from app.sizing.workload import InferenceWorkload
 

@@ -1,28 +1,624 @@
-"""Warnings about known mistakes in a request or its answer: one small function each, in the order shown."""
+"""Warnings in the order shown: known mistakes, thin margins and evidence, prices, failures, software support."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from app.sizing.answer.cautions import AnswerContext, find_cautions
+import numpy as np
+
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.overkill import CheapestOption, overkill_warning
-from app.sizing.answer.prices import price_not_firm, quantity_warning, stale_price
-from app.sizing.answer.standing import (
-    machine_failure_exceeds_redundancy,
-    no_redundancy,
-    zone_failure_exceeds_redundancy,
-    zones_not_verified,
-)
-from app.sizing.hardware.parts import Accelerator
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_DAY
+from app.sizing.decisions.placement import max_items_in_groups, nodes_per_replica, surviving_replicas
+from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, Accelerator, PriceKind, PricingModel
+from app.sizing.hardware.stacks import training_work
+from app.sizing.hardware.support.records import Level as SupportLevel
+from app.sizing.hardware.support.records import Work
+from app.sizing.hardware.support.rules import verdict
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.product_names import format_name
-from app.sizing.question import Question
-from app.sizing.result import Notice, Ranked
-from app.sizing.units import GB, HOURS_PER_DAY, HOURS_PER_MONTH
-from app.sizing.words import format_number, percent
-from app.sizing.workload import InferenceWorkload, Load, Method
+from app.sizing.model.tasks import ModelTask
+from app.sizing.question import Deployment, Question
+from app.sizing.result import (
+    Assurance,
+    DeviceMemory,
+    Estimate,
+    Interval,
+    Level,
+    Notice,
+    Performance,
+    Price,
+    Ranked,
+    Reason,
+)
+from app.sizing.serving.kinds import serving_backend
+from app.sizing.snapshot import Catalog
+from app.sizing.words import (
+    format_count,
+    format_duration,
+    format_name,
+    format_number,
+    join_words,
+    percent,
+    product_name,
+    provider_name,
+)
+from app.sizing.workload import FailureDomain, InferenceWorkload, Load, Method, Redundancy, TrainingWorkload
+
+SLOW_CASE = "In a slow case (slow end of the 80 % interval),"
+REMEDY = "Run the benchmark or plan for a higher confidence."
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerContext:
+    """An estimate and the question it answers, from which warnings are derived."""
+
+    question: Question
+    estimate: Estimate
+
+    @property
+    def serving_workload(self) -> InferenceWorkload | None:
+        workload = self.question.workload
+        return workload if isinstance(workload, InferenceWorkload) else None
+
+    @property
+    def training_workload(self) -> TrainingWorkload | None:
+        workload = self.question.workload
+        return workload if isinstance(workload, TrainingWorkload) else None
+
+
+@dataclass(frozen=True, slots=True)
+class FeasibleAnswer(AnswerContext):
+    """An estimate that runs, and the recommendations ranked below it."""
+
+    performance: Performance
+    lower_ranked: Sequence[Ranked] = ()
+
+
+def find_cautions(question: Question, ranked: Sequence[Ranked]) -> list[Notice]:
+    """Cautions about the first recommendation, in the order of CAUTIONS."""
+    if not ranked or ranked[0].estimate.performance is None or not ranked[0].estimate.fits:
+        return []
+    answer = FeasibleAnswer(question, ranked[0].estimate, ranked[0].estimate.performance, ranked[1:])
+    return [notice for caution in CAUTIONS if (notice := caution(answer)) is not None]
+
+
+def thin_margin(answer: FeasibleAnswer) -> Notice | None:
+    """Warn if the requested confidence is only just met, and the next level costs far more or is out of reach."""
+    assurance, assumed = answer.estimate.assurance, answer.question.assumptions
+    if assurance is None or not 0 <= lowest_probability(assurance) - assurance.asked < assumed.thin_margin:
+        return None
+    here = next((level for level in assurance.by_level if level.confidence == assurance.asked), None)
+    after = next((level for level in assurance.by_level if level.confidence > assurance.asked), None)
+    if here is None or after is None or here.total_accelerators is None:
+        return None
+    sure = f"Sized for {percent(assurance.asked)} confidence"
+    if after.total_accelerators is None:
+        text = (
+            f"{sure}. With this layout, no number of these accelerators reaches {percent(after.confidence)} "
+            f"({weakest_condition(assurance)}). Run the benchmark before buying, or set confidence to "
+            f"{after.confidence:g}."
+        )
+        return Notice("thin_margin", text)
+    growth = level_cost(after) / max(level_cost(here), 1e-9)
+    if growth < assumed.thin_margin_growth:
+        return None
+    return Notice(
+        "thin_margin",
+        f"{sure} with {describe_level(here)}; {percent(after.confidence)} confidence needs {describe_level(after)}. "
+        "Run the "
+        f"benchmark before buying, or set confidence to {after.confidence:g}.",
+    )
+
+
+def condition_probabilities(assurance: Assurance) -> list[tuple[float, str]]:
+    """Probability and name of each condition that applies."""
+    named = (
+        (assurance.fits, "memory"),
+        (assurance.meets_slo, "load and limits"),
+        (assurance.meets_deadline, "deadline"),
+    )
+    return [(p, words) for p, words in named if p is not None]
+
+
+def lowest_probability(assurance: Assurance) -> float:
+    """Probability of the least likely condition."""
+    return min(condition_probabilities(assurance))[0]
+
+
+def weakest_condition(assurance: Assurance) -> str:
+    """The least likely condition and its probability as text."""
+    probability, words = min(condition_probabilities(assurance))
+    return f"{words}: {percent(probability)} likely"
+
+
+def level_cost(level: Level) -> float:
+    """Cost of a confidence level in USD, or its number of accelerators where there is no price."""
+    spent = level.usd_total if level.usd_total is not None else level.usd_per_hour
+    return float(level.total_accelerators or 0) if spent is None else spent
+
+
+def describe_level(level: Level) -> str:
+    """A confidence level as text: "8 accelerators (16.00 USD/h)"."""
+    count = level.total_accelerators or 0
+    text = format_count(count, "accelerator")
+    if level.usd_total is not None:
+        return f"{text} ({format_usd(level.usd_total)})"
+    return text if level.usd_per_hour is None else f"{text} ({format_usd(level.usd_per_hour)}/h)"
+
+
+def slowdown_factor(interval: Interval, point: float, *, more_is_better: bool) -> float:
+    """Slowdown at the slow end of an interval, as a factor of the predicted time."""
+    if more_is_better:
+        return point / interval.low if interval.low > 0 else float("inf")
+    return interval.high / point if point > 0 else 1.0
+
+
+def low_end_misses_load(answer: FeasibleAnswer) -> Notice | None:
+    """Warn if the slow case does not carry the peak load."""
+    workload, p = answer.serving_workload, answer.performance
+    capacity = p.requests_per_s_capacity
+    point = getattr(p, p.interval.quantity, None)
+    if workload is None or workload.load is not Load.OPEN or not capacity or not point or p.utilization_at_peak is None:
+        return None
+    factor = slowdown_factor(p.interval, point, more_is_better=True)
+    carried = workload.peak_per_s / max(p.utilization_at_peak, 1e-9) / factor
+    if p.utilization_at_peak > 1 or carried >= workload.peak_per_s:
+        return None
+    return Notice(
+        "low_end_misses_load",
+        f"{SLOW_CASE} the deployment serves {format_number(carried)} of the {format_number(workload.peak_per_s)} "
+        f"requests/s at peak. {REMEDY}",
+    )
+
+
+LIMITS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end latency"}
+
+
+def low_end_misses_limit(answer: FeasibleAnswer) -> Notice | None:
+    """Warn if the slow case misses a latency limit that the median prediction meets."""
+    workload, p = answer.serving_workload, answer.performance
+    if workload is None or workload.classes:  # classes have limits of their own
+        return None
+    shown = "p95_s" if 50 < workload.slo.percentile <= 95 else "p99_s" if workload.slo.percentile > 95 else "p50_s"
+    for name, label in LIMITS.items():
+        bound, latency = getattr(workload.slo, f"{name}_s"), getattr(p, name)
+        interval = next((i for i in p.intervals if i.quantity == f"{name}_s"), None)
+        point, tail = (None, None) if latency is None else (latency.p50_s, getattr(latency, shown))
+        if bound is None or interval is None or point is None or tail is None or tail > bound:
+            continue
+        slow = tail * slowdown_factor(interval, point, more_is_better=False)
+        if slow > bound:
+            return Notice(
+                "low_end_misses_limit",
+                f"{SLOW_CASE} {shown[:3]} {label} is {slow * 1e3:,.0f} ms; the limit is {bound * 1e3:,.0f} ms. "
+                f"{REMEDY}",
+            )
+    return None
+
+
+def low_end_misses_deadline(answer: FeasibleAnswer) -> Notice | None:
+    """Warn if the slow case misses the deadline that the expected duration meets."""
+    deadline_s, p = answer.question.workload.deadline_s, answer.performance
+    point = getattr(p, p.interval.quantity, None)
+    if deadline_s is None or p.days is None or not point:
+        return None
+    limit, slow = deadline_s / SECONDS_PER_DAY, p.days * slowdown_factor(p.interval, point, more_is_better=True)
+    if p.days > limit or slow <= limit:
+        return None
+    return Notice(
+        "low_end_misses_deadline",
+        f"{SLOW_CASE} the run takes {format_duration(slow)}, {percent(slow / limit)} of the {format_duration(limit)} "
+        f"allowed. {REMEDY}",
+    )
+
+
+def deadline_nearly_used(answer: FeasibleAnswer) -> Notice | None:
+    """Warn if the expected duration uses nearly all of the time allowed."""
+    deadline_s, days = answer.question.workload.deadline_s, answer.performance.days
+    if deadline_s is None or days is None:
+        return None
+    share = days * SECONDS_PER_DAY / deadline_s
+    if not answer.question.assumptions.deadline_nearly_used < share <= 1:
+        return None
+    allowed = format_duration(deadline_s / SECONDS_PER_DAY)
+    text = (
+        f"The run is expected to take {percent(share)} of the {allowed} allowed. Any repeated work would miss the "
+        "deadline."
+    )
+    return Notice("deadline_nearly_used", text)
+
+
+def memory_nearly_full(answer: FeasibleAnswer) -> Notice | None:
+    """Warn if the memory that the work needs is nearly full; cache that only fills free memory does not count."""
+    memory = answer.estimate.memory
+    if memory is None or memory.usable_bytes <= 0:
+        return None
+    needed_bytes = memory.total_bytes if answer.training_workload is not None else memory_at_peak_bytes(memory, answer)
+    share = needed_bytes / memory.usable_bytes
+    if not answer.question.assumptions.memory_nearly_full < share <= 1:
+        return None
+    one_pass = answer.serving_workload is not None and answer.serving_workload.single_pass
+    more = "A larger batch, a larger input" if one_pass else "A longer sequence"
+    return Notice(
+        "memory_nearly_full",
+        f"Memory is {percent(share)} full ({needed_bytes / GIB:.1f} of {memory.usable_bytes / GIB:.1f} GiB usable). "
+        f"{more} or fragmentation can cause an out-of-memory error.",
+    )
+
+
+def memory_at_peak_bytes(memory: DeviceMemory, answer: FeasibleAnswer) -> float:
+    """Bytes that a service needs at peak: everything but the cache, and the cache of the running sequences.
+
+    Work without a request rate fills the cache by design, so its cache does not count.
+    """
+    workload, tokens = answer.serving_workload, memory.kv_cache_tokens
+    fixed = memory.total_bytes - memory.kv_cache_bytes
+    if workload is None or workload.load is not Load.OPEN or not tokens:
+        return fixed
+    used = (answer.performance.batch_at_peak or 0.0) * workload.tokens_per_request / tokens
+    return fixed + memory.kv_cache_bytes * min(1.0, used)
+
+
+def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
+    """Warn that cached prefixes must survive between turns, or that their hits are not counted."""
+    workload, prefixes = answer.serving_workload, answer.estimate.prefixes
+    if workload is None or prefixes is None:
+        return None
+    gap, twice = format_number(prefixes.turn_gap_s), format_number(2 * prefixes.turn_gap_s)
+    sessions = (
+        f"{format_number(prefixes.sessions)} idle sessions ({format_number(prefixes.bytes_per_replica / GIB)} GiB)"
+    )
+    share = percent(workload.cached_prefix_fraction)
+    if not prefixes.counted:
+        return Notice(
+            "prefix_hits_not_counted",
+            f"Prefix cache hits are not counted, although {share} of each prompt could be cached. With {gap} s between "
+            f"turns, each replica would have to keep {sessions}; it serves more without them. "
+            "A shorter gap or a prefix shared by all requests changes this.",
+        )
+    bare, later = (
+        describe_replica_need(prefixes.times_without_hits),
+        describe_replica_need(prefixes.times_at_twice_the_gap),
+    )
+    return Notice(
+        "prefix_cache_must_survive",
+        f"{share} of each prompt is counted as cached. Every replica must keep {sessions} for the {gap} s between "
+        "turns. "
+        "Route all requests of a session to the same replica. "
+        f"Without cache hits, the same load {bare}; with {twice} s between turns, it {later}.",
+    )
+
+
+def describe_replica_need(times: float | None) -> str:
+    """Replicas that a load needs compared with the plan, as text; None means that it misses its limits."""
+    if times is None:
+        return "misses the limits"
+    return (
+        "may need no more replicas"
+        if format_number(times) == "1"
+        else f"needs at least {format_number(times)} times the replicas"
+    )
+
+
+def roofline_above_calibrated(answer: FeasibleAnswer) -> Notice | None:
+    """Warn if the first recommendation has no published benchmark nearby, but a lower-ranked one has."""
+    if answer.performance.basis != "roofline":
+        return None
+    for other in answer.lower_ranked:
+        known = other.estimate.performance
+        if known is not None and known.basis != "roofline":
+            return Notice(
+                "roofline_above_calibrated",
+                "No published benchmark is close to the first option (basis: roofline). "
+                f"{other.accelerator.name}, ranked {other.rank}, is based on published benchmarks. "
+                "Benchmark the first option before buying.",
+            )
+    return None
+
+
+def one_source_only(answer: FeasibleAnswer) -> Notice | None:
+    """Warn if at most one source has published results of the runtime on this hardware family."""
+    d, sources = answer.estimate.deployment, answer.performance.sources
+    if sources is None or sources > 1:
+        return None
+    known = "No source has" if sources < 1 else "Only one source has"
+    runtime = product_name(d.engine or d.framework or "")
+    text = f"{known} published benchmarks of {runtime} on this hardware family. Run the benchmark before buying."
+    return Notice("one_source_only", text)
+
+
+def cheaper_apart(answer: FeasibleAnswer) -> Notice | None:
+    """Warn if traffic classes or models cost less on separate machines."""
+    for fleet in (answer.estimate.shared, answer.estimate.packing):
+        if fleet is not None and fleet.cheaper == "apart":
+            return Notice("cheaper_apart", fleet.why)
+    return None
+
+
+CAUTIONS: tuple[Callable[[FeasibleAnswer], Notice | None], ...] = (
+    thin_margin,
+    low_end_misses_load,
+    low_end_misses_limit,
+    low_end_misses_deadline,
+    deadline_nearly_used,
+    memory_nearly_full,
+    prefix_cache_must_survive,
+    roofline_above_calibrated,
+    one_source_only,
+    cheaper_apart,
+)
+
+
+# Name of the assumption on how many accelerators a seller usually has; other kinds of price have no seller.
+USUAL_QUANTITY_ASSUMPTIONS: Mapping[PriceKind, str] = MappingProxyType(
+    {kind: f"usual_{kind}_accelerators" for kind in (*FIRM, PriceKind.BROKER)}
+)
+
+
+def price_not_firm(ranked: Sequence[Ranked]) -> Notice | None:
+    """Warn about recommendations whose price is not a firm offer."""
+    by_kind: dict[PriceKind, list[str]] = {}
+    for r in ranked:
+        price = None if r.estimate.cost is None else r.estimate.cost.price
+        if price is not None and price.terms.kind not in FIRM:
+            by_kind.setdefault(price.terms.kind, []).append(r.accelerator.name)
+    if not by_kind:
+        return None
+    several = sum(len(names) for names in by_kind.values()) > 1
+    are = "These prices are not firm offers" if several else "This price is not a firm offer"
+    named = "; ".join(f"{join_words(names)} ({PRICE_KIND_TEXTS[kind]})" for kind, names in by_kind.items())
+    return Notice("price_not_firm", f"{are}: {named}. Ask for a quote before deciding.")
+
+
+def recommendation_price(context: AnswerContext) -> Price | None:
+    """Price of the recommendation, where it has one."""
+    return None if context.estimate.cost is None else context.estimate.cost.price
+
+
+def stale_price(context: AnswerContext) -> Notice | None:
+    """Warn about a price that is too old to rely on."""
+    price = recommendation_price(context)
+    if price is None or price.age_days is None or price.age_days <= context.question.assumptions.stale_price_days:
+        return None
+    seen = f"The price dates from {price.terms.observed}, {price.age_days:,} days ago"
+    return Notice("stale_price", f"{seen}. Ask for a current price before deciding.")
+
+
+def quantity_warning(context: AnswerContext) -> Notice | None:
+    """Warn about fewer machines than the minimum quantity, or more than the seller has or usually has."""
+    price, d = recommendation_price(context), context.estimate.deployment
+    if price is None or not d.nodes or not d.total_accelerators:
+        return None
+    terms = price.terms
+    if d.nodes < terms.min_quantity:
+        text = (
+            f"The price requires at least {format_count(terms.min_quantity, 'machine')}; this option uses {d.nodes:,}."
+        )
+        return Notice("below_minimum_quantity", text)
+    if terms.max_quantity is not None and d.nodes > terms.max_quantity:
+        text = f"The seller has at most {format_count(terms.max_quantity, 'machine')}; this option uses {d.nodes:,}."
+        return Notice("above_maximum_quantity", text)
+    if terms.max_quantity is not None or terms.kind not in USUAL_QUANTITY_ASSUMPTIONS:
+        return None
+    usual = getattr(context.question.assumptions, USUAL_QUANTITY_ASSUMPTIONS[terms.kind])
+    if d.total_accelerators <= usual:
+        return None
+    return Notice(
+        "beyond_usual_quantity",
+        f"This option uses {d.total_accelerators:,} accelerators. Sellers with this type of price "
+        f"({PRICE_KIND_TEXTS[terms.kind]}) rarely have more than {usual:,.0f} at once. Confirm availability and price.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPlacement:
+    """Replicas spread over hosts, and hosts over zones, as evenly as possible."""
+
+    redundancy: Redundancy
+    needed_replicas: int  # replicas that carry the load
+    placed_replicas: int  # replicas including spares
+    hosts: int  # machines, or groups of machines where a replica spans several
+    machines_per_host: int
+    needed_when: str  # when the replicas are needed: "at peak" or "for the load"
+
+    @property
+    def surviving_replicas(self) -> int:
+        """Replicas that remain after the worst failure that the redundancy covers."""
+        return int(surviving_replicas(self.redundancy, np.array([self.placed_replicas]), np.array([self.hosts]))[0])
+
+    def replicas_after_loss(self, machines: int) -> int:
+        """Replicas that remain after the loss of this many machines."""
+        return max(
+            0,
+            self.placed_replicas
+            - int(max_items_in_groups(np.array([self.placed_replicas]), np.array([self.hosts]), machines)[0]),
+        )
+
+    @property
+    def most_replicas_per_host(self) -> int:
+        """Most replicas on one host."""
+        return -(-self.placed_replicas // self.hosts)
+
+
+def replica_placement(workload: InferenceWorkload, d: Deployment) -> ReplicaPlacement | None:
+    """Placement of a deployment; None if its machines are unknown."""
+    if not d.replicas or not d.nodes or not d.total_accelerators:
+        return None
+    size, each = np.array([d.accelerators_per_replica or 1]), np.array([d.total_accelerators / d.nodes])
+    across = int(nodes_per_replica(size, each)[0])
+    load = "at peak" if workload.load is Load.OPEN else "for the load"
+    placed = d.replicas + (d.spare_replicas or 0)
+    return ReplicaPlacement(workload.redundancy, d.replicas, placed, max(1, d.nodes // across), across, load)
+
+
+def describe_machines(placement: ReplicaPlacement) -> str:
+    """Machines per zone and replicas per machine: "2 machines in each of 3 zones, 1 replica per machine"."""
+    zones, across = placement.redundancy.zones, placement.machines_per_host
+    each, odd = divmod(placement.hosts, zones)
+    if zones == 1:
+        where = format_count(placement.hosts * across, "machine")
+    elif not odd:
+        where = f"{format_count(each * across, 'machine')} in each of {zones} zones"
+    else:
+        by_zone = ", ".join(str((each + (zone < odd)) * across) for zone in range(zones))
+        where = f"{format_count(placement.hosts * across, 'machine')} across {zones} zones ({by_zone})"
+    if across > 1:
+        return f"{where}, {across} machines per replica"
+    held = format_count(placement.most_replicas_per_host, "replica")
+    if placement.hosts == 1:
+        return f"{where} with {held}"
+    return f"{where}, {'at most ' if placement.placed_replicas % placement.hosts else ''}{held} per machine"
+
+
+def describe_covered_failures(redundancy: Redundancy) -> str:
+    """Failures that the redundancy covers: "any one zone or any 2 machines"."""
+
+    def any_of(count: int, domain: FailureDomain) -> str:
+        return f"any {'one' if count == 1 else count} {domain.value}{'' if count == 1 else 's'}"
+
+    several = redundancy.domain is not FailureDomain.ZONE and redundancy.domains_lost > 1
+    losses = [any_of(redundancy.zones_lost, FailureDomain.ZONE)] if redundancy.zones_lost else []
+    if several or not losses:
+        losses.append(any_of(redundancy.domains_lost, redundancy.domain))
+    return " or ".join(losses)
+
+
+def describe_survivors(placement: ReplicaPlacement, remaining: int) -> str:
+    """Remaining replicas compared with those that the load needs."""
+    if remaining == placement.needed_replicas:
+        return f"leaves the {format_count(placement.needed_replicas, 'replica')} needed {placement.needed_when}"
+    are = "is" if placement.needed_replicas == 1 else "are"
+    return (
+        f"leaves {format_count(remaining, 'replica')}, but {placement.needed_replicas} {are} needed "
+        f"{placement.needed_when}"
+    )
+
+
+def placement_reasons(workload: InferenceWorkload, deployment: Deployment) -> list[Reason]:
+    """Placement and survived failures; empty if neither redundancy nor zones were requested."""
+    placement = replica_placement(workload, deployment)
+    if placement is None or (not workload.redundancy.domains_lost and workload.redundancy.zones == 1):
+        return []
+    survived = (
+        f"Losing {describe_covered_failures(placement.redundancy)} "
+        f"{describe_survivors(placement, placement.surviving_replicas)}"
+    )
+    if not workload.redundancy.domains_lost:
+        survived = "No redundancy was requested, so no failure is covered"
+    text = f"{describe_machines(placement)}. {survived}."
+    return [Reason("placement", text, "replicas_left", float(placement.surviving_replicas), "replicas")]
+
+
+def machine_failure_exceeds_redundancy(context: AnswerContext) -> Notice | None:
+    """Warn if losing one machine, or as many machines as failure domains covered, leaves too few replicas."""
+    if context.serving_workload is None or not context.serving_workload.redundancy.domains_lost:
+        return None
+    placement, redundancy = (
+        replica_placement(context.serving_workload, context.estimate.deployment),
+        context.serving_workload.redundancy,
+    )
+    machines = max(1, redundancy.machines_lost)
+    if placement is None or (remaining := placement.replicas_after_loss(machines)) >= placement.needed_replicas:
+        return None
+    lost = "one machine" if machines == 1 else f"{machines} machines"
+    text = (
+        f"A machine runs up to {format_count(placement.most_replicas_per_host, 'replica')}. Losing {lost} "
+        f"{describe_survivors(placement, remaining)}."
+    )
+    if redundancy.domain is FailureDomain.ACCELERATOR:
+        text += " Redundancy covers accelerators only: set failure_domain to machine to survive a machine failure."
+    else:
+        text += " Use more machines, or omit nodes and spare_replicas."
+    return Notice("machine_failure_exceeds_redundancy", text)
+
+
+def zone_failure_exceeds_redundancy(context: AnswerContext) -> Notice | None:
+    """Warn if fixed machines do not survive the zone failures that the redundancy covers."""
+    if context.serving_workload is None or not context.serving_workload.redundancy.zones_lost:
+        return None
+    placement = replica_placement(context.serving_workload, context.estimate.deployment)
+    if placement is None or placement.surviving_replicas >= placement.needed_replicas:
+        return None
+    text = (
+        f"{describe_machines(placement)}. Losing {describe_covered_failures(placement.redundancy)} "
+        f"{describe_survivors(placement, placement.surviving_replicas)}."
+    )
+    return Notice("zone_failure_exceeds_redundancy", f"{text} Omit nodes and spare_replicas to size enough of them.")
+
+
+def no_redundancy(context: AnswerContext) -> Notice | None:
+    """Warn if one failure stops the service: a single replica, or one machine that runs all replicas."""
+    workload = context.serving_workload
+    if workload is None or workload.redundancy.domains_lost or workload.is_personal:
+        return None
+    placement = replica_placement(workload, context.estimate.deployment)
+    if workload.load not in (Load.OPEN, Load.CLOSED) or placement is None or placement.hosts > 1:
+        return None
+    stops = "the service is down" if workload.requests is None else "the run stops"
+    failure = f"if this replica fails, {stops}"
+    if placement.placed_replicas > 1:
+        replicas = "both replicas" if placement.placed_replicas == 2 else f"all {placement.placed_replicas} replicas"
+        failure = f"{replicas} run on one machine, and if it fails, {stops}"
+    text = f"No redundancy: {failure}. Set redundancy to n+1 to price a deployment that survives a failure."
+    return Notice("no_redundancy", text)
+
+
+def zones_not_verified(context: AnswerContext) -> Notice | None:
+    """Warn that the catalog does not list the zones of a provider."""
+    workload, d = context.serving_workload, context.estimate.deployment
+    rented = d.provider is not None and d.pricing_model not in (None, PricingModel.OWNED)
+    if workload is None or workload.redundancy.zones == 1 or not rented:
+        return None
+    return Notice(
+        "zones_not_verified",
+        "The catalog lists regions but not their zones. "
+        f"Check that {provider_name(d.provider or '')} offers {d.instance_type or d.accelerator} in "
+        f"{workload.redundancy.zones} zones of {d.region}.",
+    )
+
+
+def with_support(
+    estimate: Estimate,
+    workload: InferenceWorkload | TrainingWorkload,
+    catalog: Catalog,
+    assumed: Assumptions,
+    *,
+    expected: bool,
+) -> Estimate:
+    """The estimate with its support level; if only rules predict support, also the rules and wider intervals."""
+    if not expected:
+        return replace(estimate, support=SupportLevel.DOCUMENTED.value)
+    reason = expected_reason(estimate, workload, catalog, assumed)
+    return replace(estimate, support=SupportLevel.EXPECTED.value, explanation=(*estimate.explanation, reason))
+
+
+def expected_reason(
+    estimate: Estimate, workload: InferenceWorkload | TrainingWorkload, catalog: Catalog, assumed: Assumptions
+) -> Reason:
+    """Reason that support follows from rules only, and by how much the intervals widen."""
+    d, task = estimate.deployment, workload.model.task
+    accelerator = catalog.accelerators[catalog.accelerator_index[d.accelerator]]
+    engine = d.framework or d.engine or ""
+    asked = _requested_work(workload, d.weight_format, task)
+    times = assumed.expected_support_widening
+    text = (
+        "The catalog has no document or published result that shows "
+        f"{product_name(engine)} running this on {accelerator.name}. Support is inferred from rules: "
+        f"{verdict(accelerator, engine, *asked, catalog.documents).rule} Intervals are {times:g} times as wide."
+    )
+    return Reason("support_expected", text, "expected_support_widening", times, "1")
+
+
+def _requested_work(
+    workload: InferenceWorkload | TrainingWorkload, weight_format: str | None, task: ModelTask
+) -> tuple[str, Work]:
+    if isinstance(workload, TrainingWorkload):
+        return training_work(workload.phase, workload.method.value, workload.precision, task)
+    return weight_format or "", Work(serving_backend(workload).phase, task=task)
+
 
 SMALLEST_SHOWN_SHARE = 0.01  # smaller shares are shown as "less than 1 %"
 

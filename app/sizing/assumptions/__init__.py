@@ -10,17 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from app.errors import Unanswerable
-from app.sizing.assumptions.answer import AnswerAssumptions
+from app.sizing.assumptions.answer import AnswerAssumptions, DecisionsAssumptions, DiagnosisAssumptions
 from app.sizing.assumptions.chosen import Assumed, assumption
-from app.sizing.assumptions.day import DayAssumptions
-from app.sizing.assumptions.decisions import DecisionsAssumptions
-from app.sizing.assumptions.diagnosis import DiagnosisAssumptions
-from app.sizing.assumptions.hardware import HardwareAssumptions
-from app.sizing.assumptions.hosts import HostAssumptions
-from app.sizing.assumptions.machines import MachineAssumptions
-from app.sizing.assumptions.model import ModelAssumptions
-from app.sizing.assumptions.packing import PackingAssumptions
-from app.sizing.assumptions.serving import ServingAssumptions
+from app.sizing.assumptions.hardware import HardwareAssumptions, HostAssumptions, MachineAssumptions, ModelAssumptions
+from app.sizing.assumptions.serving import DayAssumptions, PackingAssumptions, ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
 from app.sizing.assumptions.workload import WorkloadAssumptions
 

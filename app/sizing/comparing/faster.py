@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.product_names import format_name, product_name
 from app.sizing.question import Deployment
 from app.sizing.result import Estimate
-from app.sizing.words import format_number, join_words
+from app.sizing.words import format_name, format_number, join_words, product_name
 
 # Smaller relative differences are not mentioned.
 MIN_DIFFERENCE = 0.03

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from app.sizing.columns import GIB
 from app.sizing.comparing.outcomes import Outcome
-from app.sizing.result import CostSummary, DeviceMemory, Estimate, Performance
-from app.sizing.units import GIB
-from app.sizing.values.latencies import Percentiles
+from app.sizing.result import CostSummary, DeviceMemory, Estimate, Percentiles, Performance
 
 Value = float | None
 

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column
+from app.sizing.columns import HOURS_PER_MONTH, Column
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.decisions.acquisition import running_usd_per_hour
 from app.sizing.formula import formula
 from app.sizing.question import Question
-from app.sizing.result import Estimate
-from app.sizing.units import HOURS_PER_MONTH
-from app.sizing.values.hosted import HostedApi
-from app.sizing.values.ways import OPTION_OF_PRICING, AcquisitionOption
+from app.sizing.result import OPTION_OF_PRICING, AcquisitionOption, Estimate, HostedApi
 
 MONTHS_PER_YEAR = 12
 TERM_MONTHS = {AcquisitionOption.ONE_YEAR: 12, AcquisitionOption.THREE_YEARS: 36}

@@ -8,9 +8,8 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import Answer, Estimate, Level
+from app.sizing.result import Answer, Estimate, HostedApi, Level
 from app.sizing.snapshot import Catalog
-from app.sizing.values.hosted import HostedApi
 from app.sizing.workload import InferenceWorkload, Load
 
 

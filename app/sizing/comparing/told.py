@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.sizing.answer.money import format_usd
+from app.sizing.columns import SECONDS_PER_DAY
 from app.sizing.comparing.causes import Difference
 from app.sizing.comparing.months import HOSTED, Spending
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.comparing.phases import OtherHardware, phase_label
-from app.sizing.product_names import provider_name
-from app.sizing.units import SECONDS_PER_DAY
-from app.sizing.words import format_count, format_duration, format_number, percent
+from app.sizing.words import format_count, format_duration, format_number, percent, provider_name
 
 EQUAL_COST_TOLERANCE = 0.005  # cost ratios closer to 1 than this count as equal
 MIN_EXTRA_COST = 1.005  # smaller extra costs of a shared accelerator are not mentioned

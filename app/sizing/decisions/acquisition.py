@@ -1,33 +1,181 @@
-"""Other ways to acquire the machines of a deployment, their prices, and the month in which owning breaks even."""
+"""Other ways to acquire the machines of a deployment, the month in which owning breaks even, and the bill."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns, Mask, at
-from app.sizing.decisions.cost import Cost, deployment_cost
-from app.sizing.decisions.listed import listing_prices
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import HOURS_PER_MONTH, LEAST_PER_S, Codes, Column, Columns, Mask, at, one
+from app.sizing.decisions.cost import Cost, deployment_cost, estimate_ancillary_costs, network_price, node_gbit_per_s
 from app.sizing.decisions.machines import (
     Candidates,
     candidates_from_listings,
     in_named_regions,
+    listing_prices,
     listings_allowed,
     superseded_listings,
 )
-from app.sizing.decisions.ownership import horizon_hours
-from app.sizing.decisions.prices import no_older_than
+from app.sizing.decisions.ownership import (
+    floor_usd_per_hour,
+    horizon_hours,
+    memory_usd,
+    power_usd_per_hour,
+    upkeep_usd_per_hour,
+)
+from app.sizing.decisions.prices import age_days, no_older_than
 from app.sizing.decisions.rejections import is_at_most
-from app.sizing.decisions.sold import describe_sold_machines
 from app.sizing.formula import formula, suspend_recording
-from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.prices import FIRM, KINDS
-from app.sizing.question import Constraints, Question
+from app.sizing.hardware.listings import PRICING, purchase_terms
+from app.sizing.hardware.parts import FIRM, KINDS, Accelerator, PricingModel, System
+from app.sizing.question import Constraints, Economics, Question
+from app.sizing.result import OPTION_OF_PRICING, AcquisitionOption, Alternative, Part, Price
 from app.sizing.snapshot import Catalog
-from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S
-from app.sizing.values.ways import OPTION_OF_PRICING, AcquisitionOption, Alternative
 from app.sizing.workload import InferenceWorkload
+
+
+def itemize_costs(
+    found: Candidates,
+    nodes: Column,
+    linked_nodes: Column,
+    assumed: Assumptions,
+    economics: Economics,
+    *,
+    host_bytes: Column | float = 0.0,
+) -> tuple[tuple[Part, ...], ...]:
+    """Itemized bill of each of a few deployments, consistent with `cost.deployment_cost`.
+
+    `nodes` is the number of machines of each deployment.
+    """
+    host = np.broadcast_to(np.asarray(host_bytes, dtype=np.float64), nodes.shape)
+    with suspend_recording():
+        return tuple(
+            (*_bill_lines(found.take(row), nodes[row], linked_nodes[row], host[row], assumed, economics),)
+            for row in np.arange(len(nodes))[:, None]
+        )
+
+
+def _bill_lines(
+    found: Candidates,
+    nodes: Column,
+    linked_nodes: Column,
+    host_bytes: Column,
+    assumed: Assumptions,
+    economics: Economics,
+) -> Iterator[Part]:
+    """Bill lines of one deployment: purchases with a unit price, then hourly costs, the power of a machine and the
+    horizon.
+    """
+    machines, kilowatts = one(nodes), one(found.draw_w) / 1e3
+    if not np.isnan(found.purchase_usd[0]):
+        bought = (*_machine_parts(found, machines), *_ancillary_parts(found, nodes, linked_nodes, host_bytes, assumed))
+        yield from bought
+        spent = sum(part.quantity * (part.unit_usd or 0.0) for part in bought)
+        yield Part("upkeep_usd", spent, usd_per_hour=one(upkeep_usd_per_hour(np.ones(1), assumed)))
+        floor = one(floor_usd_per_hour(np.full(1, 1e3), ~found.node.workstation, assumed))
+        if floor > 0:
+            yield Part("floor_kw", machines * kilowatts, usd_per_hour=floor)
+        yield Part("power_kw", machines * kilowatts, usd_per_hour=one(power_usd_per_hour(np.full(1, 1e3), economics)))
+    elif not np.isnan(found.usd_per_hour[0]):
+        yield Part("machine", machines, usd_per_hour=one(found.usd_per_hour))
+    yield Part("machine_kw", kilowatts)
+    yield Part("horizon_hours", horizon_hours(economics))
+
+
+def _machine_parts(found: Candidates, machines: float) -> Iterator[Part]:
+    """Owned machines as one line, or itemized by part where the machine has no price of its own."""
+    parts = found.parts
+    if np.isnan(parts.accelerators_usd[0]):
+        yield Part("machine", machines, unit_usd=one(found.purchase_usd))
+        return
+    count = one(found.node.accelerators_per_node)
+    yield Part("accelerator", machines * count, unit_usd=one(parts.accelerators_usd) / count)
+    memory = memory_usd(parts.memory_bytes, parts.memory_usd_per_gib)
+    for what, usd in (("chassis", parts.chassis_usd), ("processors", parts.processors_usd), ("memory", memory)):
+        if usd[0] > 0:
+            yield Part(what, machines, unit_usd=one(usd))
+
+
+def _ancillary_parts(
+    found: Candidates, nodes: Column, linked_nodes: Column, host_bytes: Column, assumed: Assumptions
+) -> Iterator[Part]:
+    """Ancillary purchases for owned machines: network, racks and extra memory."""
+    ancillary = estimate_ancillary_costs(found, nodes, linked_nodes, host_bytes, assumed)
+    if ancillary.network_usd[0] > 0:
+        rate = one(nodes * node_gbit_per_s(found, assumed))
+        yield Part("network_gbit_per_s", rate, unit_usd=one(network_price(found, linked_nodes, assumed)))
+    if ancillary.racks_usd[0] > 0:
+        yield Part("rack_kw", one(nodes * found.rated_w) / 1e3, unit_usd=assumed.rack_usd_per_kw)
+    if ancillary.more_memory_usd[0] > 0:
+        price = one(found.parts.memory_usd_per_gib)
+        yield Part("more_memory_gib", one(ancillary.more_memory_usd) / price, unit_usd=price)
+
+
+@dataclass(frozen=True, slots=True)
+class SoldMachine:
+    """One machine as it is sold; without a price where the catalog has no listing of it."""
+
+    accelerator: Accelerator
+    system: System | None = None
+    provider: str | None = None
+    region: str | None = None
+    pricing_model: PricingModel | None = None
+    instance_type: str | None = None
+    price: Price | None = None  # list price or rent with its terms, age and discount
+
+
+def describe_sold_machines(
+    catalog: Catalog, found: Candidates, today: str = "", discounts: tuple[tuple[str, float], ...] = ()
+) -> tuple[SoldMachine, ...]:
+    """Every row of a table of machines as it is sold; price ages count to `today`."""
+    off = dict(discounts)
+    return tuple(
+        apply_discount(
+            _describe_listing(
+                catalog, catalog.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)
+            ),
+            off,
+        )
+        for accelerator, listing, usd_per_hour in zip(
+            found.node.accelerator.tolist(), found.listing.tolist(), found.usd_per_hour.tolist(), strict=True
+        )
+    )
+
+
+def apply_discount(at_sale: SoldMachine, discounts: Mapping[str, float]) -> SoldMachine:
+    """The machine with the buyer's discount on its price."""
+    off = discounts.get(at_sale.accelerator.slug, 0.0)
+    if not off or at_sale.price is None:
+        return at_sale
+    return replace(at_sale, price=replace(at_sale.price, discount=off))
+
+
+def _describe_listing(
+    catalog: Catalog, accelerator: Accelerator, listing: int, today: str, *, priced: bool
+) -> SoldMachine:
+    if listing < 0:
+        return SoldMachine(accelerator)
+    row = catalog.listings
+    system = catalog.systems[catalog.system_slugs[row.system[listing]]] if row.system[listing] >= 0 else None
+    offer = catalog.offers[row.offer[listing]] if row.offer[listing] >= 0 else None
+    pricing = PRICING[row.pricing[listing]]
+    terms = offer.terms if offer is not None else None if system is None else purchase_terms(system, accelerator)
+    age = age_days(row.observed_days[[listing]], today)[0]
+    return SoldMachine(
+        accelerator=accelerator,
+        system=system,
+        provider=catalog.providers[row.provider[listing]],
+        region=catalog.regions[row.region[listing]],
+        pricing_model=pricing,
+        instance_type=None if offer is None else offer.instance_type,
+        price=None
+        if terms is None or not priced
+        else Price(terms, pricing.value, None if math.isnan(age) else int(age)),
+    )
+
 
 ACQUISITION_OPTIONS = tuple(AcquisitionOption)
 ON_DEMAND, OWNED = (

@@ -9,25 +9,105 @@ from fnmatch import translate
 
 import numpy as np
 
+from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
-from app.sizing.decisions.chassis import Parts
-from app.sizing.decisions.listed import ListingPrices, discounted_parts, listing_prices
 from app.sizing.decisions.ownership import (
+    Parts,
+    derived_parts,
     draw_w,
+    machine_purchase_usd,
+    owned_usd_per_hour,
     rated_power_w,
 )
-from app.sizing.decisions.prices import firm_listings, reject_unoffered, run_pricing, service_pricing
-from app.sizing.decisions.rejections import Rejections, is_at_most
-from app.sizing.decisions.servers import usual_types
+from app.sizing.decisions.prices import UNINTERRUPTIBLE, firm_listings, reject_unoffered, run_pricing, service_pricing
+from app.sizing.decisions.rejections import NullRejections, Rejections, is_at_most
 from app.sizing.formula import suspend_recording
-from app.sizing.hardware.links import LINKS, machine_link
 from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import BY_THE_HOUR, Environment, PricingModel
+from app.sizing.hardware.parts import BY_THE_HOUR, LINKS, Environment, PriceKind, PricingModel, machine_link
 from app.sizing.hardware.tables import Machines
-from app.sizing.question import Constraints, Deployment, Economics
+from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import FilterStage
 from app.sizing.snapshot import Catalog
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class ListingPrices(Columns):
+    """Price and power of every listing for one buyer."""
+
+    usd_per_hour: Column  # rent, or the hourly cost of owning, USD/h
+    purchase_usd: Column  # purchase price of the machine, USD; NaN for rented machines
+    draw_w: Column  # mean power of the machine under load, W
+    rated_w: Column  # rated power of the machine, W
+    paid_share: Column  # share of the price that the buyer pays after the discount
+
+
+def listing_prices(catalog: Catalog, keep: Mask, assumed: Assumptions, economics: Economics) -> ListingPrices:
+    """Rent, or the hourly cost of owning over the horizon, of the listings to keep, and the power of their machines."""
+    listings, rows, paid = catalog.listings, np.flatnonzero(keep), paid_share(catalog, economics)
+    rated, draw, purchase = np.full((3, len(listings)), np.nan)
+    rated[rows] = rated_power_w(catalog.machines.take(listings.machine[rows]), catalog.columns, assumed)
+    draw[rows], hourly = draw_w(rated[rows], assumed), listings.usd_per_hour * paid
+    bought = np.flatnonzero(keep & listings.is_owned)
+    if not len(bought):
+        return ListingPrices(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
+    machines = catalog.machines.take(listings.machine[bought])
+    parts = discounted_parts(catalog, bought, assumed, paid[bought])
+    purchase[bought] = machine_purchase_usd(parts, listings.list_price_usd[bought] * paid[bought])
+    hourly[bought] = owned_usd_per_hour(purchase[bought], draw[bought], ~machines.workstation, assumed, economics)
+    return ListingPrices(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
+
+
+def paid_share(catalog: Catalog, economics: Economics) -> Column:
+    """Share of its price that the buyer pays for each listing: 1 minus the discount on its accelerator."""
+    share = np.ones(len(catalog.accelerators))
+    for slug, discount in economics.discounts:
+        share[catalog.accelerator_index[slug]] = 1 - discount
+    of_listings: Column = share[catalog.listings.accelerator]
+    return of_listings
+
+
+def discounted_parts(catalog: Catalog, rows: Codes, assumed: Assumptions, paid: Column) -> Parts:
+    """Parts of the machines of some listings, at the share of their price that the buyer pays.
+
+    All NaN for rented machines and those with a price of their own.
+    """
+    listings = catalog.listings
+    machines, derived = catalog.machines.take(listings.machine[rows]), listings.is_estimated[rows]
+    return derived_parts(machines, catalog.columns, listings.ram_bytes[rows], derived, assumed).at_paid_share(paid)
+
+
+def usual_types(
+    catalog: Catalog,
+    constraints: Constraints,
+    allowed: Mask,
+    named: Mask,
+    assumed: Assumptions,
+    rejections: Rejections,
+    *,
+    serves_many: bool,
+) -> Mask:
+    """The allowed types that suit the work: no development kits, and no consumer cards or Macs for a service of many
+    users.
+
+    These types count if the request names them or a segment, if nothing else is allowed, or if the power limit is
+    below that of any server.
+    """
+    most_w = constraints.max_power_w
+    if constraints.segments or (most_w is not None and most_w < assumed.least_server_power_w):
+        return allowed
+    unusual = catalog.columns.beneath_servers if serves_many else catalog.columns.edge
+    kept: Mask = allowed & (named | ~unusual)
+    if not kept.any():
+        return allowed
+    reason = "{name} is sold on development kits."
+    if serves_many:
+        reason = "{name} is not sold in servers or workstations, which services use by default."
+    text = f"{reason} To include it, name it in `accelerators` or its segment in `segments`."
+    rejections.reject(np.flatnonzero(allowed & ~kept), "not_for_servers", text, FilterStage.EXCLUDED)
+    return kept
+
 
 # Regions in price lists that name no real region.
 UNNAMED_REGIONS = ("unspecified", "global")
@@ -370,3 +450,78 @@ def unpriced_machine(catalog: Catalog, deployment: Deployment, assumed: Assumpti
         vcpus=nan,
         parts=Parts.empty_rows(1),
     )
+
+
+def find_machines(
+    question: Question, deployment: Deployment, catalog: Catalog, kinds: tuple[PriceKind, ...] = ()
+) -> Candidates:
+    """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none.
+
+    Raises `Conflict` if the named fields match no listing.
+    """
+    constraints = Constraints(
+        accelerators=(deployment.accelerator,),
+        pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
+        price_kinds=kinds,
+    )
+    unread, workload = NullRejections(catalog.accelerators), question.workload
+    zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
+    ends = isinstance(workload, TrainingWorkload) or workload.is_finite
+    reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
+    sought = (catalog, constraints, question.economics, question.assumptions, unread)
+    machines = find_candidates(*sought, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host)
+    if not len(machines) and deployment.pricing_model is None:
+        machines = find_candidates(
+            *sought, pricing=UNINTERRUPTIBLE, fixed=deployment, zones=zones, reads_host=reads_host
+        )
+    if len(machines):
+        return machines
+    named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
+    if named or deployment.pricing_model:
+        raise Conflict(
+            "No catalog listing sells this accelerator with the given system, provider, region, instance type and "
+            "pricing model. Omit them, or choose values from GET /catalog/offers."
+            + (" With several zones, rented machines must be in named regions." if zones > 1 else "")
+        )
+    return unpriced_machine(catalog, deployment, question.assumptions)
+
+
+def filter_by_size(machines: Candidates, question: Question, deployment: Deployment) -> Candidates:
+    """For a service, the machines whose accelerator count matches `total_accelerators` divided by `nodes`."""
+    training = isinstance(question.workload, TrainingWorkload)
+    if training or deployment.nodes is None or deployment.total_accelerators is None:
+        return machines
+    held = machines.node.accelerators_per_node * deployment.nodes
+    return machines.take(np.flatnonzero(held == deployment.total_accelerators))
+
+
+def unlisted_machine(catalog: Catalog, deployment: Deployment, question: Question) -> Candidates:
+    """An unpriced machine of the requested size; raises `Conflict` if no machine can have that size."""
+    named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
+    total, nodes = deployment.total_accelerators or 0, deployment.nodes or 1
+    if named or total % nodes:
+        reason = "the named machine has another size" if named else "each would hold a fraction of an accelerator"
+        raise Conflict(
+            f"{nodes} nodes cannot hold exactly {total} accelerators: {reason}. Omit `nodes` or `total_accelerators`."
+        )
+    return unpriced_machine(catalog, deployment, question.assumptions)
+
+
+def min_accelerators_per_machine(question: Question, deployment: Deployment) -> int:
+    """Accelerators that one machine must carry: those of a replica or a small training run, or the requested total per
+    machine.
+    """
+    if deployment.nodes is not None and deployment.total_accelerators is not None:
+        return deployment.total_accelerators // deployment.nodes
+    size = deployment.accelerators_per_replica or deployment.tensor_parallel
+    if isinstance(question.workload, TrainingWorkload):
+        size = deployment.total_accelerators or size or 1
+        return size if size <= question.assumptions.largest_host_accelerators else 1
+    if deployment.accelerators_per_replica is None and deployment.data_parallel is not None:
+        size = (size or 1) * deployment.data_parallel
+    return size or 1
+
+
+def max_accelerators_per_machine(machines: Candidates) -> float:
+    """Largest accelerator count of the given machines."""
+    return float(machines.node.accelerators_per_node.max(initial=0.0))

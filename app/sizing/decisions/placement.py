@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns
+from app.sizing.columns import LEAST_PER_S, Column, Columns
 from app.sizing.formula import formula, suspend_recording
-from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
 # Tolerance below which a rounding error does not add a replica.

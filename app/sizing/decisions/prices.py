@@ -10,8 +10,16 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, distinct_rows
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import Environment, PricingModel
-from app.sizing.hardware.prices import FIRM, KINDS, PRICE_KIND_TEXTS, Commitment, PriceKind, day_numbers
+from app.sizing.hardware.parts import (
+    FIRM,
+    KINDS,
+    PRICE_KIND_TEXTS,
+    Commitment,
+    Environment,
+    PriceKind,
+    PricingModel,
+    day_numbers,
+)
 from app.sizing.hardware.tables import Listings
 from app.sizing.question import Constraints
 from app.sizing.result import FilterStage

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Mask
+from app.sizing.columns import LEAST_PER_S, Codes, Column, Mask
 from app.sizing.formula import formula
 from app.sizing.question import Objective, Question
 from app.sizing.result import RunnerUp
 from app.sizing.snapshot import Catalog
-from app.sizing.units import LEAST_PER_S
 
 MIN_PRODUCT = 1e-300  # lower bound of the product, so that free plans do not all score 0
 

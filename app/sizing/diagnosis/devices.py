@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from app.sizing.columns import SECONDS_PER_DAY
 from app.sizing.diagnosis.case import Case, Evidence, Finding
-from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.words import format_number
 
 WAITING_CODES = (

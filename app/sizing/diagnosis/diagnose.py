@@ -9,18 +9,17 @@ from dataclasses import dataclass, replace
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumed, Assumptions
-from app.sizing.diagnosis import devices, interruptions, knee, layout, load, room, scaling, step, waiting
-from app.sizing.diagnosis.case import Finding, build_case, quantities_without_expectation
-from app.sizing.diagnosis.observed import Observations
+from app.sizing.diagnosis import devices, service, training
+from app.sizing.diagnosis.case import Finding, Observations, build_case, quantities_without_expectation
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.words import format_count, format_number
 from app.sizing.workload import InferenceWorkload
 
-SERVICE_CHECKS = (*load.CHECKS, *waiting.CHECKS, *room.CHECKS, *knee.CHECKS)
-TRAINING_CHECKS = (*step.CHECKS, *interruptions.CHECKS, *scaling.CHECKS)
-COMMON_CHECKS = (*layout.CHECKS, *devices.CHECKS)
+SERVICE_CHECKS = (*service.LOAD_CHECKS, *service.LATENCY_CHECKS, *service.CACHE_CHECKS, *service.CURVE_CHECKS)
+TRAINING_CHECKS = (*training.STEP_CHECKS, *training.INTERRUPTION_CHECKS, *training.SCALING_CHECKS)
+COMMON_CHECKS = (*training.LAYOUT_CHECKS, *devices.CHECKS)
 
 
 @dataclass(frozen=True, slots=True)

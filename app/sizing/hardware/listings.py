@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from app.sizing.columns import column
-from app.sizing.hardware.links import LINKS, machine_link
 from app.sizing.hardware.parts import (
     BOARDS,
+    KINDS,
+    LINKS,
     PROCESSORS,
     SOCKET,
     Accelerator,
@@ -25,8 +26,10 @@ from app.sizing.hardware.parts import (
     Segment,
     System,
     SystemKind,
+    Terms,
+    day_numbers,
+    machine_link,
 )
-from app.sizing.hardware.prices import KINDS, Terms, day_numbers
 from app.sizing.hardware.tables import Listings, Machines, flags, index_by_name
 
 PRICING = tuple(PricingModel)

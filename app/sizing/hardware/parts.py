@@ -1,13 +1,102 @@
-"""Hardware records: accelerators, the systems that carry them, and their offers."""
+"""Hardware records: accelerators and their slices, links between them, systems, offers and terms of a price."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
+from typing import Any
 
-from app.sizing.hardware.prices import Commitment, PriceKind, Terms
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import GBIT, Column
+from app.sizing.formula import formula
+
+
+class PriceKind(StrEnum):
+    """Basis of a price: who published or quoted it, or how it was estimated."""
+
+    PROVIDER = "provider"  # the owner of the machine, on its own page or price feed
+    RESELLER = "reseller"  # a company that sells other owners' machines in its own name
+    QUOTE = "quote"  # quoted by, or surveyed among, sellers of whole machines
+    LIST = "list"  # list price of the manufacturer for a product in production
+    BROKER = "broker"  # a marketplace, serverless platform, intermediary, or small host without a region
+    LAUNCH = "launch"  # price at launch, in a past year
+    PRESS = "press"  # estimate by journalists or analysts
+    ESTIMATE = "estimate"  # sum of the parts' prices plus an assumed host
+
+    @classmethod
+    def _missing_(cls, value: object) -> PriceKind | None:
+        """Kind for a deprecated spelling; None for any other value, which is an error."""
+        current = DEPRECATED_KINDS.get(value) if isinstance(value, str) else None
+        return None if current is None else cls(current)
+
+
+# Deprecated spellings by the current one: requests may still use them, and stored answers have them.
+DEPRECATED_KINDS: Mapping[str, str] = MappingProxyType({"reckoned": PriceKind.ESTIMATE.value})
+# Prices that a seller has published or quoted.
+FIRM = (PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.QUOTE, PriceKind.LIST)
+KINDS = tuple(PriceKind)
+# Price kinds as sentences write them.
+PRICE_KIND_TEXTS: Mapping[PriceKind, str] = MappingProxyType(
+    {
+        PriceKind.PROVIDER: "the provider's own price",
+        PriceKind.RESELLER: "a reseller's price",
+        PriceKind.QUOTE: "a quote for the whole machine",
+        PriceKind.LIST: "the manufacturer's list price",
+        PriceKind.BROKER: "a broker, serverless or small-host price",
+        PriceKind.LAUNCH: "a launch price",
+        PriceKind.PRESS: "a press estimate",
+        PriceKind.ESTIMATE: "an estimate from parts plus an assumed host",
+    }
+)
+
+
+def current_kind(kind: Any) -> Any:
+    """A price kind in its current spelling; other values, of any type, are returned unchanged.
+
+    Check:
+        >>> current_kind("reckoned"), current_kind("quote")
+        ('estimate', 'quote')
+    """
+    return DEPRECATED_KINDS.get(kind, kind) if isinstance(kind, str) else kind
+
+
+class Commitment(StrEnum):
+    """Term that a buyer commits to."""
+
+    NONE = "none"
+    ONE_YEAR = "1y"
+    THREE_YEARS = "3y"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Terms of a price: everything that is recorded about it except the amount."""
+
+    kind: PriceKind
+    source: str
+    observed: str  # date on which the price was seen: a day, month or year
+    confidence: str  # high, medium or low: confidence that the seller asks this price
+    min_quantity: int = 1  # machines, smallest order
+    max_quantity: int | None = None  # machines, largest order; None if unknown
+    commitment: Commitment = Commitment.NONE
+    upfront_usd: float | None = None  # USD per machine, paid at the start
+
+
+def day_numbers(texts: Sequence[str]) -> Column:
+    """ISO 8601 dates as day numbers, so that differences are days; NaN for an empty text.
+
+    A month or year counts from its first day.
+    Check:
+        >>> (day_numbers(["2026-11-20", "2026-01"]) - day_numbers(["2025-11-20", "2026"])).tolist()
+        [365.0, 0.0]
+    """
+    found = np.array(texts, dtype="datetime64[D]")
+    return np.where(np.isnat(found), np.nan, found.astype(np.float64))
 
 
 class PricingModel(StrEnum):
@@ -198,3 +287,135 @@ class Offer:
         seen = self.source, self.as_of, self.confidence
         bound = self.pricing_model.commitment, self.upfront_usd
         return Terms(self.price_kind, *seen, self.min_quantity, self.max_quantity, *bound)
+
+
+LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
+
+# One direction of a generation 4 x16 slot: 16 GT/s on 16 lanes (PCI Express Base Specification 4.0). Used for slots
+# without a rate in the catalog, and for optimizer states that are offloaded to the host.
+PCIE_BYTES_PER_S = 32e9
+
+
+def machine_link(accelerator: Accelerator, *, count: float, system: System | None = None) -> tuple[Link, float, float]:
+    """Link inside a machine: its kind, its bandwidth in bytes/s each way, and the number of accelerators that share it.
+
+    The record of the system takes precedence; without one, the accelerator's usual link applies.
+    """
+    if system is not None:
+        link, domain = system.link, system.scaleup_domain_size or 1.0
+    else:
+        whole = float(accelerator.scaleup_domain_size)
+        domain = whole if accelerator.link_spans_machines else min(count, whole)
+        alone = count <= 1 and not accelerator.link_spans_machines
+        link = Link.NONE if alone else accelerator.machine_link
+    if link is Link.NONE:
+        return link, 0.0, 1.0
+    if link is Link.PCIE:
+        return link, accelerator.slot_bytes_per_s, count
+    return link, accelerator.scaleup_bytes_per_s, domain
+
+
+def known_network_bytes_per_s(network_bytes_per_s: Column, assumed: Assumptions) -> Column:
+    """Network bandwidth between machines, bytes/s per accelerator; the assumed one if the catalog has none."""
+    unknown = np.isnan(network_bytes_per_s)
+    if not unknown.any():
+        return network_bytes_per_s
+    return np.where(unknown, assumed.unknown_network_gbit_per_s * GBIT, network_bytes_per_s)
+
+
+@formula(unit="s", source="Patarasuk and Yuan 2009; NCCL's bus-bandwidth convention")
+def all_reduce_s(message_bytes: Column, ranks: Column, bytes_per_s: Column) -> Column:
+    """Transfer time of a ring all-reduce, without latency: 2 (n - 1) / n of the message crosses each link.
+
+    Parameters:
+        message_bytes: size of the reduced message, bytes.
+        ranks: number of ranks in the ring.
+        bytes_per_s: bandwidth of the link each way, bytes/s.
+    Limits: ring all-reduce; switches that reduce in the network need half the time.
+    Check: 1 MB over eight ranks at 337.5 GB/s takes 5.19 us.
+        >>> round(all_reduce_s(1e6, 8.0, 337.5e9) * 1e6, 2)
+        5.19
+    """
+    return 2 * (ranks - 1) / ranks * message_bytes / bytes_per_s
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slice:
+    """Size of a slice in compute and memory parts of the card, and the memory parts at which it may start."""
+
+    compute: int
+    memory: int
+    starts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A slice that the driver of an accelerator offers, and its name."""
+
+    accelerator: str
+    name: str
+    slice: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Slicing:
+    """The slices of a card by the names that the driver gives them. The largest slice is the whole card.
+
+    Check: an H100 has seven parts of compute and eight of memory.
+        >>> card = Slicing({"1g.10gb": Slice(1, 1, tuple(range(7))), "7g.80gb": Slice(7, 8, (0,))})
+        >>> card.compute, card.memory, card.profile_name(Slice(7, 8, (0,)))
+        (7, 8, '7g.80gb')
+    """
+
+    names: Mapping[str, Slice]
+
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        """All slices, smallest first."""
+        return tuple(sorted(self.names.values()))
+
+    @property
+    def compute(self) -> int:
+        """Number of compute parts of the card."""
+        return max(s.compute for s in self.names.values())
+
+    @property
+    def memory(self) -> int:
+        """Number of memory parts of the card."""
+        return max(s.memory for s in self.names.values())
+
+    def profile_name(self, of: Slice) -> str:
+        """Name that the driver gives to a slice."""
+        return next(name for name, each in self.names.items() if each == of)
+
+
+def slicings_by_accelerator(profiles: Iterable[Profile]) -> Mapping[str, Slicing]:
+    """Slicing of every accelerator that has slices."""
+    names: dict[str, dict[str, Slice]] = {}
+    for each in sorted(profiles, key=lambda p: (p.accelerator, p.slice)):
+        names.setdefault(each.accelerator, {})[each.name] = each.slice
+    return {accelerator: Slicing(slices) for accelerator, slices in names.items()}
+
+
+@cache
+def fit_together(slices: tuple[Slice, ...], memory: int) -> bool:
+    """Whether slices fit on a card with `memory` memory parts without overlap.
+
+    Check: two of three sevenths leave no room for a third model; three of two do.
+        >>> fit_together((Slice(3, 4, (0, 4)), Slice(3, 4, (0, 4)), Slice(1, 1, tuple(range(7)))), 8)
+        False
+        >>> fit_together((*[Slice(2, 2, (0, 2, 4))] * 3, Slice(1, 1, tuple(range(7)))), 8)
+        True
+    """
+
+    def place_remaining(left: Sequence[Slice], taken: frozenset[int]) -> bool:
+        if not left:
+            return True
+        first, rest = left[0], left[1:]
+        for start in first.starts:
+            under = frozenset(range(start, start + first.memory))
+            if max(under) < memory and not under & taken and place_remaining(rest, taken | under):
+                return True
+        return False
+
+    return place_remaining(sorted(slices, reverse=True), frozenset())

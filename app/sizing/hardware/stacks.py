@@ -1,4 +1,4 @@
-"""Software stacks of a catalog: every engine, family and format that evidence or rules support, as columns."""
+"""Software stacks of a catalog: engines, formats and training frameworks that evidence or rules support."""
 
 from __future__ import annotations
 
@@ -7,15 +7,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Codes, Mask, column
+from app.sizing.columns import Codes, Columns, Mask, column
 from app.sizing.hardware.achieved import RATES, Achieved, format_class
 from app.sizing.hardware.engines import engine_named, engine_rank
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.support.builds import BUILDS, accepted_formats, covers_work
 from app.sizing.hardware.support.generations import generation_of
-from app.sizing.hardware.support.records import LEVELS, SAMPLES, SERVING, Level, Verdict, Work
-from app.sizing.hardware.support.verdicts import SupportEvidence, verdict
-from app.sizing.hardware.tables import MemoryRules, SchedulingColumns, Stacks, codes, flags
+from app.sizing.hardware.support.records import (
+    FINE_TUNING,
+    FULL,
+    LEVELS,
+    LORA,
+    PRETRAINING,
+    QLORA,
+    SAMPLES,
+    SERVING,
+    Level,
+    Verdict,
+    Work,
+)
+from app.sizing.hardware.support.rules import (
+    SupportEvidence,
+    find_refusal,
+    keeps_16_bit,
+    no_engine_text,
+    stored_as,
+    verdict,
+)
+from app.sizing.hardware.tables import MemoryRules, SchedulingColumns, Stacks, codes, flags, index_by_name
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS, ModelTask
 
@@ -188,3 +207,160 @@ def competing_mask(on: Mask, expected: Mask, named_only: Mask) -> Mask:
     sure = on[~expected & ~named_only].any(axis=0)
     found: Mask = on & ~named_only[:, None] & ~(expected[:, None] & sure)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Trainers(Columns):
+    """Family x framework, with separate rows for documented and for expected support."""
+
+    family: Codes
+    engine: Codes
+    on: Mask  # accelerators it runs on, a column each
+    expected: Mask  # support follows from rules only
+    named_only: Mask  # competes only if named
+
+
+def training_work(phase: str, method: str, precision: str, task: ModelTask) -> tuple[str, Work]:
+    """Weight format and work of training in a precision; the base of QLoRA is stored in NF4.
+
+    Check:
+        >>> training_work("fine_tuning", "qlora", "bf16", ModelTask.DECODER)[0]
+        'nf4'
+    """
+    own = stored_as(precision)
+    weights, trained_in = ("nf4", own) if method == QLORA else (own, "")
+    return weights, Work(phase, method, task, trained_in, keeps_16_bit(precision))
+
+
+def find_trainers(
+    accelerators: Sequence[Accelerator],
+    documents: SupportEvidence,
+    weight_format: str,
+    work: Work,
+    *,
+    engines: Sequence[str],
+    families: Sequence[str],
+) -> Trainers:
+    """Frameworks for a piece of training work by family, best support first."""
+    found: dict[tuple[str, bool, str], list[str]] = {}
+    for family, generations in group_by_family(accelerators).items():
+        for of_one in generations:
+            for engine in known_engines(of_one, documents):
+                said = verdict(of_one[0], engine, weight_format, work, documents)
+                if said.is_supported:
+                    key = family, said.level is Level.EXPECTED, engine
+                    found.setdefault(key, []).extend(a.slug for a in of_one)
+    rows = sorted(found, key=lambda key: (key[0], key[1], engine_rank(key[2]), key[2]))
+    columns, of_family, of_engine = (
+        index_by_name([a.slug for a in accelerators]),
+        index_by_name(families),
+        index_by_name(engines),
+    )
+    on = np.zeros((len(rows), len(accelerators)), dtype=bool)
+    for i, key in enumerate(rows):
+        on[i, [columns[slug] for slug in found[key]]] = True
+    return Trainers(
+        family=codes([of_family[family] for family, _, _ in rows]),
+        engine=codes([of_engine[engine] for _, _, engine in rows]),
+        on=on,
+        expected=flags([expected for _, expected, _ in rows]),
+        named_only=flags([engine_named(engine).judged_as is not None for _, _, engine in rows]),
+    )
+
+
+class Software:
+    """Support rules and evidence for the accelerators of one catalog."""
+
+    def __init__(
+        self,
+        accelerators: Sequence[Accelerator],
+        documents: SupportEvidence,
+        engines: Sequence[str],
+        families: Sequence[str],
+    ) -> None:
+        self.accelerators, self.documents, self.engines, self.families = accelerators, documents, engines, families
+        self._trainers: dict[tuple[str, Work], Trainers] = {}
+        self._refusals: dict[tuple[int, tuple[str, ...], frozenset[str], Work], str] = {}
+
+    def verdict(self, accelerator: int, engine: str, weight_format: str, work: Work) -> Verdict:
+        """Whether an engine supports a piece of work on an accelerator."""
+        return verdict(self.accelerators[accelerator], engine, weight_format, work, self.documents)
+
+    def trainers(self, weight_format: str, work: Work) -> Trainers:
+        """Frameworks that support a piece of training work."""
+        asked = weight_format, work
+        if asked not in self._trainers:
+            self._trainers[asked] = find_trainers(
+                self.accelerators, self.documents, weight_format, work, engines=self.engines, families=self.families
+            )
+        return self._trainers[asked]
+
+    def refusal_reason(self, accelerator: int, engines: tuple[str, ...], formats: frozenset[str], work: Work) -> str:
+        """Text of the rule that excludes a piece of work from an accelerator; empty if no rule does."""
+        asked = accelerator, engines, formats, work
+        if asked not in self._refusals:
+            a = self.accelerators[accelerator]
+            found = find_refusal(a, engines, formats, work, self.documents)
+            self._refusals[asked] = (
+                no_engine_text(a, work) if found is None else "" if found.is_supported else found.rule
+            )
+        return self._refusals[asked]
+
+
+# Format of the verdict for an engine that accepts no format for the work.
+USUAL = "bf16"
+METHODS = {PRETRAINING: (FULL,), FINE_TUNING: (FULL, LORA, QLORA)}
+
+
+@dataclass(frozen=True, slots=True)
+class PairQuery:
+    """A support query for an accelerator and an engine; None leaves a field open."""
+
+    accelerator: int
+    engine: str
+    weight_format: str | None = None
+    phase: str | None = None
+    method: str | None = None
+    task: ModelTask | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairVerdict:
+    """The verdict for one weight format and kind of work."""
+
+    weight_format: str
+    work: Work
+    verdict: Verdict
+
+
+def answer_pair(query: PairQuery, software: Software) -> list[PairVerdict]:
+    """Every requested verdict, in order."""
+    return [
+        PairVerdict(f, work, software.verdict(query.accelerator, query.engine, f, work))
+        for work in _requested_works(query)
+        for f, work in _requested_formats(query, work, software)
+    ]
+
+
+def _requested_works(query: PairQuery) -> Iterator[Work]:
+    for phase in (query.phase,) if query.phase else (SERVING, SAMPLES, PRETRAINING, FINE_TUNING):
+        if phase in METHODS:
+            for method in (query.method,) if query.method else METHODS[phase]:
+                yield Work(phase, method, query.task or ModelTask.DECODER)
+        elif not query.method:
+            for task in (query.task,) if query.task else SERVED[phase]:
+                yield Work(SERVING if task is ModelTask.DECODER else SAMPLES, task=task)
+
+
+def _requested_formats(query: PairQuery, work: Work, software: Software) -> Iterator[tuple[str, Work]]:
+    """Weight formats for a piece of work. Adapters on a quantized base train in the 16-bit format of the chip."""
+    accelerator = software.accelerators[query.accelerator]
+    if work.method == QLORA:
+        wide = "bf16" if "bf16" in generation_of(accelerator).multiplies else "fp16"
+        named = None if query.weight_format == "nf4" else query.weight_format
+        yield training_work(work.phase, QLORA, named or wide, work.task)
+        return
+    accepted = dict.fromkeys(accepted_formats(query.engine, work))
+    accepted |= dict.fromkeys(software.documents.formats(query.engine, accelerator.family, work.phase))
+    for f in (query.weight_format,) if query.weight_format else accepted or (USUAL,):
+        yield f, work

@@ -7,13 +7,12 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.columns import GIB, Codes, Column, Columns, Mask, column
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.engines import RULES, EngineMemory, engine_named
-from app.sizing.hardware.engines.scheduling import Policy, Preemption, Scheduler, Scheduling
+from app.sizing.hardware.engines.record import Policy, Preemption, Scheduler, Scheduling
 from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.units import GIB
 
 # Weight formats; the index is the code.
 FORMATS = tuple(sorted(WEIGHT_FORMATS))

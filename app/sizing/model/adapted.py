@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.model.adapters import lora_params
-from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.architecture import ModelArchitecture, lora_params
 from app.sizing.model.tensors import Part, Per, Tensor
 
 ADAPTER_ROLE = "adapters"

@@ -6,18 +6,307 @@ vocabulary, E routed experts, k experts per token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from app.sizing.model.activations import activation_bytes_per_layer, attention_activation_bytes, logits_bytes
-from app.sizing.model.adapters import Targets, lora_params
-from app.sizing.model.attention import AttentionGroup
-from app.sizing.model.encoder import EncoderPass, ImageInput, tower_flops
 from app.sizing.model.formats import NativeQuantization, WeightFormat, native_bits, stored_bits
 from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
 from app.sizing.model.tasks import ModelTask, classify_task
 from app.sizing.model.tensors import DEFAULT_BLOCK, BlockKind, Part, Per, Tensor
+
+Targets = str | Sequence[str]
+
+_Q_V_ROLES = ("q_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj")
+MIXER_PARTS = (Part.ATTENTION, Part.RECURRENT)
+
+
+def is_adapted(tensor: Tensor, targets: Targets) -> bool:
+    """Whether an adapter is attached to a matrix.
+
+    `all-linear` adapts every projection, MLP and expert matrix; `attention` adapts the matrices of attention (or of
+    the recurrent mixer); `q_v` adapts queries and values. A list names roles ("q_proj", "down_proj"). A fused matrix
+    is adapted as a whole.
+    """
+    if not tensor.quantized:
+        return not isinstance(targets, str) and tensor.role in targets and tensor.per is Per.TOKEN
+    if targets == "all-linear":
+        return True
+    if targets == "attention":
+        return tensor.part in MIXER_PARTS
+    return tensor.role in (_Q_V_ROLES if targets == "q_v" else targets)
+
+
+def lora_params(tensors: Iterable[Tensor], rank: int, targets: Targets) -> float:
+    """Trainable elements of the adapters: rank * (inputs + outputs), summed over the adapted matrices.
+
+    Source: Hu et al. 2021 (arXiv:2106.09685).
+    Limits: one rank for all matrices; each expert has its own adapter.
+    Check: Llama-3.1-8B, all seven matrices of a layer, as PEFT counts them.
+        >>> lora_params(LLAMA_8B.tensors, rank=16, targets="all-linear")
+        41943040.0
+    """
+    return float(rank * sum((t.inputs + t.outputs) * t.count for t in tensors if is_adapted(t, targets)))
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGroup:
+    """Layers with the same kind of attention.
+
+    `kv_elements` are cached per token and layer: K and V of all heads, or one MLA latent. `window_tokens` limits the
+    tokens that are cached and read (None: no limit). `read_tokens` limits the cached tokens that are read (sparse
+    attention). `prefill_macs` and `decode_macs` are multiply-adds per cached token and layer; MLA decodes in its
+    absorbed form, with more multiply-adds on less data. Sparse layers scan `index_elements` of every cached token
+    and spend `index_macs` on it. Layers that only attend to an encoder's output (`crosses`) cache nothing for a text
+    token.
+    """
+
+    layers: int
+    kv_elements: float
+    kv_heads: int
+    prefill_macs: float
+    decode_macs: float
+    window_tokens: float | None = None
+    read_tokens: float | None = None
+    index_elements: float = 0.0
+    index_macs: float = 0.0
+    crosses: bool = False
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether the layers cache one latent for all heads (MLA) and decode in the absorbed form.
+
+        Check:
+            >>> [g.is_latent for g in (registered("deepseek-ai/DeepSeek-R1").attention[0], LLAMA_8B.attention[0])]
+            [True, False]
+        """
+        return self.decode_macs > self.prefill_macs
+
+    def cached_elements(self, context_tokens: float) -> float:
+        """Elements that one layer caches at a context length, including the keys of an indexer.
+
+        Limits: a layer that only attends to an encoder caches nothing of the text.
+        Check: Llama-3.1-8B, keys and values of 8 heads of 128, of 10 tokens.
+            >>> LLAMA_8B.attention[0].cached_elements(10)
+            20480.0
+        """
+        return 0.0 if self.crosses else (self.kv_elements + self.index_elements) * self.cached_tokens(context_tokens)
+
+    def read_elements(self, context_tokens: float) -> float:
+        """Elements that one layer reads for one new token. Sparse layers scan the index of every cached token.
+
+        Check: DeepSeek-V3.2 at 131,072 tokens: 2,048 latents of 576 and the scan of all keys of 128.
+            >>> sparse = registered("deepseek-ai/DeepSeek-V3.2").attention[0]
+            >>> sparse.read_elements(131_072) == 2048 * 576 + 131_072 * 128
+            True
+        """
+        scanned = self.index_elements * self.cached_tokens(context_tokens)
+        return 0.0 if self.crosses else self.kv_elements * self.tokens_read(context_tokens) + scanned
+
+    def cached_tokens(self, context_tokens: float) -> float:
+        """Tokens in the cache at a context length, without the rounding of an engine to cache blocks.
+
+        Check: a window of 4,096.
+            >>> AttentionGroup(1, 2048.0, 8, 8192.0, 8192.0, window_tokens=4096.0).cached_tokens(10_000)
+            4096.0
+        """
+        return context_tokens if self.window_tokens is None else min(context_tokens, self.window_tokens)
+
+    def tokens_read(self, context_tokens: float) -> float:
+        """Cached tokens that one new token reads at a context length."""
+        kept = self.cached_tokens(context_tokens)
+        return kept if self.read_tokens is None else min(kept, self.read_tokens)
+
+    def mean_tokens_read(self, prompt_tokens: float) -> float:
+        """Mean of `tokens_read` over the tokens of a causal prompt: (s + 1) / 2 if there is no limit.
+
+        Tokens before the limit read 1, 2, ... tokens; all later tokens read the limit.
+
+        Limits: a prompt that is read from its first token; the caller subtracts a cached prefix.
+        Check: five tokens under a window of two read 1, 2, 2, 2, 2.
+            >>> AttentionGroup(1, 2048.0, 8, 8192.0, 8192.0, window_tokens=2.0).mean_tokens_read(5)
+            1.8
+        """
+        limit = min(
+            self.window_tokens if self.window_tokens is not None else prompt_tokens,
+            self.read_tokens if self.read_tokens is not None else prompt_tokens,
+        )
+        if prompt_tokens <= limit:
+            return (prompt_tokens + 1) / 2
+        return limit - limit * (limit - 1) / (2 * prompt_tokens)
+
+
+LOGIT_BYTES_IN_BACKWARD = 12.0  # the 16-bit logit, its float32 copy, the probability and the 16-bit gradient
+
+
+def activation_bytes_per_layer(
+    hidden_size: float, mlp_width: float, attention_bytes: float, *, gated: bool, fused: bool
+) -> float:
+    """Activation bytes that one token keeps for backward in one mean layer, if attention scores are never materialized.
+
+    With fused kernels: 8h + 4(n + m)d + 6f + 4n. In eager modules: 16h + 8f + 4(n + m)d + 4n + 8. An MLP without a
+    gate keeps only its two products (4f).
+
+    Parameters:
+        hidden_size: h, elements.
+        mlp_width: f, elements.
+        attention_bytes: bytes that attention keeps per token, from `attention_activation_bytes`.
+        gated: whether the MLP multiplies two products of its input.
+        fused: whether fused kernels are used.
+    Source: Korthikanti et al. 2022 (arXiv:2205.05198), re-derived for gated MLPs and FlashAttention.
+    Limits: no dropout; activations of a router are not included.
+    Check: Llama-3.1-8B, fused and eager.
+        >>> activation_bytes_per_layer(4096, 14336, 20608, gated=True, fused=True)
+        139392
+        >>> activation_bytes_per_layer(4096, 14336, 20608, gated=True, fused=False)
+        200840
+    """
+    products = 4 * mlp_width if not gated else 6 * mlp_width if fused else 8 * mlp_width
+    kept = 8 * hidden_size + attention_bytes + products
+    return kept if fused else 16 * hidden_size + attention_bytes + products + 8
+
+
+def attention_activation_bytes(groups: Sequence[AttentionGroup], *, heads: int, kv_heads: int, head_dim: int) -> float:
+    """Bytes that attention keeps per token in a mean layer: 4(n + m)d + 4n.
+
+    These are queries, keys, values, output and softmax statistics. MLA expands keys and values to every head in
+    training, so all four are as wide as the query heads.
+
+    Limits: a mean over the layers that attend; recurrent mixers keep less.
+    Check: Llama-3.1-8B, 4 * (32 + 8) * 128 + 4 * 32.
+        >>> attention_activation_bytes(LLAMA_8B.attention, heads=32, kv_heads=8, head_dim=128)
+        20608.0
+    """
+    spread = [g for g in groups if g.prefill_macs]
+    if not spread:
+        return float(4 * (heads + min(kv_heads, heads)) * head_dim + 4 * heads)
+    wide = sum(
+        g.layers * (g.prefill_macs + (g.kv_elements if g.decode_macs <= g.prefill_macs else g.prefill_macs))
+        for g in spread
+    )
+    return 2 * wide / sum(g.layers for g in spread) + 4 * heads
+
+
+def logits_bytes(tokens: float, vocab_size: int) -> float:
+    """Peak bytes of a loss that is neither fused nor split into chunks: 12 bytes per logit in backward (10 in forward).
+
+    The 12 bytes are the logit in 16 bit, its float32 copy, the probability and the gradient.
+
+    Limits: frameworks that fuse the loss need less; the training model uses a fitted value per framework.
+    Check: Llama-3.1-8B, 8192 tokens, in GiB.
+        >>> round(logits_bytes(8192, 128_256) / GIB, 2)
+        11.74
+    """
+    return LOGIT_BYTES_IN_BACKWARD * tokens * vocab_size
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderPass:
+    """An encoder that reads all its positions at once: patches of a vision tower, frames of speech, or a source text.
+
+    Its matrices are the tensors counted per source position. Attention costs `attention_macs` multiply-adds per pair
+    of positions and layer.
+    """
+
+    layers: int
+    hidden_size: int
+    attention_macs: float
+    mlp_width: float
+
+    def attention_flops(self, positions: float) -> float:
+        """Attention FLOPs of one pass, in which every position attends to every other.
+
+        Limits: towers with windowed layers compute less.
+        Check: CLIP ViT-L/14's 576 patches, 2 * 24 layers * 2 * 1024 * 576^2.
+            >>> EncoderPass(24, 1024, 2 * 1024.0, 4096.0).attention_flops(576) / 1e9
+            32.614907904
+        """
+        return 2 * self.layers * self.attention_macs * positions**2
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInput:
+    """How an image becomes patches for the vision tower and tokens for the language model.
+
+    With `tile_pixels`, the image is cut into tiles of that side, up to `max_tiles`. Each tile gives
+    `tokens_per_tile`. If there is more than one tile, one overview tile is added. Without `tile_pixels`, the image
+    is read at its own size: `merge` x `merge` patches become one token, up to `max_tokens`.
+    """
+
+    patch_pixels: int
+    merge: int = 1
+    tile_pixels: int | None = None
+    max_tiles: int = 1
+    tokens_per_tile: int | None = None
+    max_tokens: int | None = None
+    row_breaks: bool = False
+
+    def _tile_count(self, width: int, height: int) -> int:
+        side = self.tile_pixels or 1
+        across, down = -(-width // side), -(-height // side)
+        if across * down > self.max_tiles:
+            scale = math.sqrt(across * down / self.max_tiles)
+            across, down = max(1, int(across / scale)), max(1, int(down / scale))
+        tiles = across * down
+        return tiles + 1 if tiles > 1 else 1
+
+    @property
+    def tile_patches(self) -> int:
+        """Patches of one tile; 0 if an image is read as a whole."""
+        return (self.tile_pixels // self.patch_pixels) ** 2 if self.tile_pixels is not None else 0
+
+    def token_count(self, width: int, height: int) -> int:
+        """Tokens of the language model that an image becomes.
+
+        Source: the image processors of the transformers library, one rule per family.
+        Limits: processors round sides to multiples of their own; the result is accurate to one or two tokens per
+        side.
+        Check: Qwen2.5-VL (patch 14, merged 2 x 2), 36 * 36 for 1008 x 1008.
+            >>> ImageInput(14, 2).token_count(1008, 1008)
+            1296
+        """
+        if self.tile_pixels is not None:
+            own = self.tokens_per_tile if self.tokens_per_tile is not None else self.tile_patches // self.merge**2
+            return own * self._tile_count(width, height)
+        side = self.patch_pixels * self.merge
+        across, down = max(1, round(width / side)), max(1, round(height / side))
+        count = across * down + (down if self.row_breaks else 0)
+        return count if self.max_tokens is None else min(count, self.max_tokens)
+
+    def patch_count(self, width: int, height: int) -> int:
+        """Positions that the vision tower reads."""
+        if self.tile_pixels is not None:
+            return self.tile_patches * self._tile_count(width, height)
+        count = max(1, round(width / self.patch_pixels)) * max(1, round(height / self.patch_pixels))
+        return count if self.max_tokens is None else min(count, self.max_tokens * self.merge**2)
+
+
+def tower_flops(
+    tower: EncoderPass, images: ImageInput, patch_params: float, token_params: float, *, width: int, height: int
+) -> float:
+    """FLOPs of a vision tower and its projector for one image.
+
+    Matrices of the tower count per patch, matrices of the projector per token, and attention per tile.
+
+    Parameters:
+        tower: shape of the vision tower.
+        images: rule that gives patches and tokens of an image.
+        patch_params: elements multiplied per patch.
+        token_params: elements multiplied per image token.
+        width: width of the image, pixels.
+        height: height of the image, pixels.
+    Limits: the patches of a tile attend only to each other; pooling inside the tower is not modeled.
+    Check: CLIP ViT-L/14 at 336 (LLaVA 1.5): 576 patches through 2 * 302 M elements, attention and projector, in
+    TFLOP.
+        >>> round(registered("llava-hf/llava-1.5-7b-hf").image_flops(336, 336) / 1e12, 4)
+        0.4047
+    """
+    patches, tokens = images.patch_count(width, height), images.token_count(width, height)
+    tiles = max(1.0, patches / images.tile_patches) if images.tile_patches else 1.0
+    attention = tiles * tower.attention_flops(patches / tiles)
+    return 2 * patch_params * patches + attention + 2.0 * token_params * tokens
+
 
 SAMPLE_NOTE_PREFIX = "a sample is "  # prefix of the assumption about a sample's size
 
@@ -407,3 +696,116 @@ class ModelArchitecture:
     def logits_bytes(self, tokens: float) -> float:
         """Peak bytes of the loss over a micro-batch of tokens; see `activations`."""
         return logits_bytes(tokens, self.vocab_size)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWidths:
+    """Elements of one token in a mean layer. For experts, the elements of all copies of the token are summed."""
+
+    queries: float  # elements of queries and attention output
+    keys: float  # elements of keys and values
+    dense: float  # width of the MLP and of shared experts
+    routed: float  # width of routed experts
+    dispatched: float  # elements dispatched to routed experts
+    router: float  # router scores
+    selected_experts: float  # experts selected
+    norms: float  # norms before attention and MLP
+    norm_readers: float  # matrices that read the output of a norm
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterWidths:
+    """Elements of one token in a mean layer that adapted matrices read."""
+
+    inputs: float  # elements read by all adapted matrices
+    unshared: float  # the same with each input once and without the attention output, which is kept anyway
+    outputs: float  # elements of the attention output, if the output projection is adapted
+    mlp_inputs: float  # elements read by adapted matrices of MLPs and experts
+    matrices: float  # adapted matrices
+
+
+def attention_widths(
+    groups: Iterable[AttentionGroup], *, heads: int, kv_heads: int, head_dim: int
+) -> tuple[float, float]:
+    """(queries and output, keys and values) of one token in a mean layer that attends, in elements.
+
+    MLA expands keys and values to every head in training, so all four are as wide as the query heads.
+
+    Limits: recurrent mixers keep less.
+    Check: Llama-3.1-8B, 2 * 32 * 128 and 2 * 8 * 128.
+        >>> attention_widths(LLAMA_8B.attention, heads=32, kv_heads=8, head_dim=128)
+        (8192.0, 2048.0)
+    """
+    spread = [g for g in groups if g.prefill_macs]
+    if not spread:
+        return float(2 * heads * head_dim), float(2 * min(kv_heads, heads) * head_dim)
+    layers = sum(g.layers for g in spread)
+    keys = sum(g.layers * (g.kv_elements if g.decode_macs <= g.prefill_macs else g.prefill_macs) for g in spread)
+    return sum(g.layers * g.prefill_macs for g in spread) / layers, keys / layers
+
+
+def layer_widths(model: ModelArchitecture) -> LayerWidths:
+    """Widths of a mean layer. The width of an MLP is the input width of its last matrix.
+
+    Check: Llama-3.1-8B.
+        >>> widths = layer_widths(LLAMA_8B)
+        >>> widths.queries, widths.keys, widths.dense, widths.routed, widths.norms, widths.norm_readers
+        (8192.0, 2048.0, 14336.0, 0.0, 2.0, 5.0)
+    """
+    layers = max(1, model.num_layers)
+    down = [t for t in model.tensors if t.role.endswith("down_proj") and t.per is not Per.NEVER]
+    routed = [t for t in down if t.part is Part.ROUTED_EXPERTS]
+    share = (model.moe_layers if model.is_moe else 0) / layers
+    queries, keys = attention_widths(
+        model.attention, heads=model.num_heads, kv_heads=model.kv_heads, head_dim=model.head_dim
+    )
+    return LayerWidths(
+        queries=queries,
+        keys=keys,
+        dense=sum(_input_elements(t) for t in down if t.part is not Part.ROUTED_EXPERTS) / layers,
+        routed=sum(map(_input_elements, routed)) / layers,
+        dispatched=sum(t.outputs * t.used * len(t.layers) for t in routed) / layers,
+        router=model.num_experts * share,
+        selected_experts=model.experts_per_token * share,
+        norms=float(model.block.norms),
+        norm_readers=5.0 if model.is_gated else 4.0,
+    )
+
+
+def _input_elements(tensor: Tensor) -> float:
+    """Elements of one token that the copies of a tensor read in all layers."""
+    return float(tensor.inputs * tensor.used * len(tensor.layers))
+
+
+def adapter_widths(model: ModelArchitecture, targets: Targets) -> AdapterWidths:
+    """Elements that the adapters of a mean layer read.
+
+    Check: Llama-3.1-8B, all seven matrices: 5h + nd + f; two inputs of h and the MLP product are read only by
+    adapters.
+        >>> widths = adapter_widths(LLAMA_8B, "all-linear")
+        >>> widths.inputs == 5 * 4096 + 4096 + 14336, widths.unshared == 2 * 4096 + 14336, widths.matrices
+        (True, True, 7.0)
+    """
+    adapted = [t for t in model.tensors if t.per is Per.TOKEN and is_adapted(t, targets)]
+    layers = max(1, model.num_layers)
+    elements_by_input: dict[tuple[str, tuple[int, ...]], float] = {}
+    for t in adapted:
+        name = _input_name(t, parallel=model.block.norms == 1)
+        if name:
+            elements_by_input[name, t.layers] = max(elements_by_input.get((name, t.layers), 0.0), _input_elements(t))
+    return AdapterWidths(
+        inputs=sum(map(_input_elements, adapted)) / layers,
+        unshared=sum(elements_by_input.values()) / layers,
+        outputs=sum(_input_elements(t) for t in adapted if t.role.endswith("o_proj")) / layers,
+        mlp_inputs=sum(_input_elements(t) for t in adapted if t.part not in MIXER_PARTS) / layers,
+        matrices=sum(t.used * len(t.layers) for t in adapted) / layers,
+    )
+
+
+def _input_name(tensor: Tensor, *, parallel: bool) -> str:
+    """Name of the activation that a matrix reads; empty for the attention output, which is kept anyway."""
+    if tensor.role.endswith("o_proj"):
+        return ""
+    if tensor.role.endswith("down_proj"):
+        return f"{tensor.part}.product"
+    return "norm" if parallel else str(tensor.part)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.sizing.model.adapters import Targets
-from app.sizing.model.architecture import SAMPLE_NOTE_PREFIX, ModelArchitecture
+from app.sizing.model.architecture import SAMPLE_NOTE_PREFIX, ModelArchitecture, Targets
 from app.sizing.model.figures import FIGURES
 
 EXAMPLE_CONTEXTS = (1024, 8192, 32_768, 131_072)

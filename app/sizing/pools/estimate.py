@@ -10,23 +10,29 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from app.sizing.hardware.engines import ENGINES, engine_named
-from app.sizing.hardware.engines.scheduling import Policy, SchedulerSettings
-from app.sizing.pools.balance import balance_pools
-from app.sizing.pools.checks import check_pools
-from app.sizing.pools.ends import finite_rate_per_s, finite_run, first_wave, with_first_wave, with_volume
+from app.sizing.hardware.engines.record import Policy, SchedulerSettings
 from app.sizing.pools.joined import PoolEstimates, combine_estimates, failed_estimate
+from app.sizing.pools.loads import (
+    balance_pools,
+    finite_rate_per_s,
+    finite_run,
+    first_wave,
+    with_first_wave,
+    with_volume,
+)
 from app.sizing.pools.parts import (
+    check_pools,
     decode_reserve_s,
     decode_workload,
+    deployment_plan,
+    estimate_transfer,
     prefill_workload,
     ttft_at_limit_s,
     with_client_ttft,
 )
-from app.sizing.pools.transfer import deployment_plan, estimate_transfer
 from app.sizing.question import Deployment, Pools, Question
-from app.sizing.result import Estimate
+from app.sizing.result import Estimate, Transfer
 from app.sizing.snapshot import Catalog
-from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
 Judge = Callable[[Question, Deployment, Catalog], Estimate]

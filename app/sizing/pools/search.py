@@ -1,5 +1,7 @@
 """Finds the best split of a service: sizes plans of each pool with the service search, then pairs compatible plans.
 
+The general service search models decoding in the same replica; a prefill pool has none.
+
 The cost of a pair is the sum of its pools, so the best plans of each pool suffice to find the best pair. A pair is
 simulated only where formulas rank it above the best single-pool plan. It is reported only if the simulation confirms
 that.
@@ -12,26 +14,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.answer.serving import estimate_deployments
-from app.sizing.columns import Codes, Column, Mask, at
+from app.sizing.columns import LEAST_PER_S, Codes, Column, Mask, at
 from app.sizing.decisions.cost import Cost, within_limits
 from app.sizing.decisions.ranking import Measures, objective_score
-from app.sizing.decisions.rejections import NullRejections
-from app.sizing.formula import suspend_recording
+from app.sizing.decisions.rejections import NullRejections, Rejections
+from app.sizing.formula import formula, suspend_recording
 from app.sizing.pools.estimate import DISAGGREGATING_ENGINES, MIXED_SCHEDULER, max_concurrent_prompts
 from app.sizing.pools.joined import PoolEstimates, combine_estimates
 from app.sizing.pools.parts import (
     decode_reserve_s,
     decode_workload,
+    estimate_transfer,
     prefill_workload,
     reported_percentile,
     split_ttft_s,
     with_client_ttft,
 )
-from app.sizing.pools.reading import prefill_options
-from app.sizing.pools.transfer import estimate_transfer
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Estimate
-from app.sizing.serving.curves import waits_at
+from app.sizing.result import Estimate, Transfer
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     has_capacity,
@@ -39,14 +39,74 @@ from app.sizing.serving.finalists import (
     simulate_replicas,
     size_fleet,
 )
+from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Settings
 from app.sizing.serving.layouts import context_splits
-from app.sizing.serving.options import Options
+from app.sizing.serving.load_curves import waits_at
+from app.sizing.serving.options import Options, within_constraints
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import search_plans
+from app.sizing.serving.search import confidence_margins, required_replicas, search_plans, with_replica_count
 from app.sizing.snapshot import Catalog
-from app.sizing.units import LEAST_PER_S
-from app.sizing.values.pools import Transfer
-from app.sizing.workload import InferenceWorkload, Load
+from app.sizing.workload import InferenceWorkload, Load, Slo
+
+HALVINGS = 24
+
+
+@formula(unit="1", source="G/G/1 queue in heavy traffic (Kingman 1962; Kleinrock 1975)")
+def late_share(load: Column, wait_s: Column, service_s: Column, variation: float) -> Column:
+    """Share of requests that wait longer than `wait_s` for one server.
+
+    The wait is exponential given that the server is busy.
+
+    Parameters:
+        load: utilization of the server, from 0 to 1.
+        wait_s: wait that is compared, in seconds.
+        service_s: mean service time, in seconds.
+        variation: squared coefficients of variation of arrivals and service, added.
+    Limits: one server; exact for exponential service, for which `variation` is 2.
+    Check: at half load, waits of more than twice the mean service time.
+        >>> round(float(late_share(0.5, 2.0, 1.0, 2.0)), 3)
+        0.184
+    """
+    return load * np.exp(-2 * (1 - load) * np.maximum(wait_s, 0.0) / np.maximum(service_s * variation, 1e-12))
+
+
+def max_load(wait_s: Column, service_s: Column, variation: float, share: float) -> Column:
+    """Largest utilization at which at most `share` of requests wait longer than `wait_s`; 0 where no wait is
+    allowed.
+    """
+    low, high = np.zeros(len(wait_s)), np.ones(len(wait_s))
+    with suspend_recording():
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            within_share = late_share(middle, wait_s, service_s, variation) <= share
+            low, high = np.where(within_share, middle, low), np.where(within_share, high, middle)
+    return np.where(wait_s > 0, low, 0.0)
+
+
+def prefill_options(
+    question: Question, workload: InferenceWorkload, plans: Plans, catalog: Catalog, rejections: Rejections
+) -> Options:
+    """Options of a prefill pool, with enough replicas to keep its queue within the TTFT limit."""
+    slo, prompt = workload.slo, workload.input_tokens
+    unlimited = Slo(None, None, None, slo.percentile)
+    options = search_plans(question, replace(workload, slo=unlimited), plans, catalog, rejections)
+    if not len(options) or slo.ttft_s is None:
+        return options
+    margins = confidence_margins(question, workload, options.plans, catalog)
+    tokenise_s = options.plans.achieved_rates.tokenise_token_s * prompt.mean  # the server tokenizes prompts one by one
+    service_s = np.maximum(1 / np.maximum(options.capacity_per_s * margins.rate, LEAST_PER_S), tokenise_s)
+    long_s = service_s * max(1.0, workload.long_prompt(slo.percentile) / prompt.mean)
+    variation = workload.burstiness**2 + prompt.squared_variation
+    load = max_load(slo.ttft_s / margins.ttft - long_s, service_s, variation, 1 - slo.percentile / 100)
+    capacity = load / (service_s * margins.rate)
+    able = np.flatnonzero(capacity > LEAST_CAPACITY_PER_S)
+    options, capacity = options.take(able), capacity[able]
+    if not len(options):
+        return options
+    replicas = required_replicas(question, workload, options.plans, capacity, options.slo_batch, Settings())
+    again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity), replicas)
+    return again.take(within_constraints(question, again, rejections))
+
 
 DECODE_DEPLOYMENT = Deployment("", scheduler=MIXED_SCHEDULER)
 # Bounds of the search, not of hardware. On the catalog, six services with 8B and 70B models were tested. One simulated

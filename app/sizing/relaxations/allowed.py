@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.sizing.hardware.parts import SEGMENTS, PricingModel
-from app.sizing.hardware.prices import KINDS
+from app.sizing.hardware.parts import KINDS, SEGMENTS, PricingModel
 from app.sizing.model.formats import WEIGHT_FORMATS, FormatUse
 from app.sizing.question import Constraints, Question
 from app.sizing.relaxations.ways import restrict_to_types

@@ -12,9 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask, at, column_names, concat_tables
-from app.sizing.decisions.acquisition import ACQUISITION_OPTIONS, FIRM_CODES, OPTION_CODES, OWNED, equivalent_or_better
+from app.sizing.decisions.acquisition import (
+    ACQUISITION_OPTIONS,
+    FIRM_CODES,
+    OPTION_CODES,
+    OWNED,
+    describe_sold_machines,
+    equivalent_or_better,
+)
 from app.sizing.decisions.cost import deployment_cost, usd_total
-from app.sizing.decisions.listed import listing_prices
 from app.sizing.decisions.machines import (
     Candidates,
     apply_oversubscription,
@@ -22,6 +28,7 @@ from app.sizing.decisions.machines import (
     cheapest_per_machine,
     eligible_types,
     in_named_regions,
+    listing_prices,
     listings_allowed,
     machine_kinds,
     superseded_listings,
@@ -32,22 +39,20 @@ from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.prices import no_older_than, outdated_rents, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.decisions.sold import describe_sold_machines
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Objective, Question
+from app.sizing.result import AcquisitionOption, Cheaper, describe_risk
 from app.sizing.serving.finalists import simulate_candidates
 from app.sizing.serving.kinds import serving_backend
+from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import enumerate_plans, search_plans
-from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts
-from app.sizing.training.margins import meets_deadline_at_confidence
-from app.sizing.training.plans import TrainingMachines
+from app.sizing.training.plans import TrainingMachines, meets_deadline_at_confidence
 from app.sizing.training.run import deployed_machines, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import CostedRuns, run_measures
-from app.sizing.values.ways import AcquisitionOption, Cheaper, describe_risk
 from app.sizing.workload import InferenceWorkload, Load
 
 # What a buyer may accept in addition to the defaults, as text of an answer. The codes below index this tuple.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from app.sizing.columns import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.question import Question
 from app.sizing.relaxations.tried import min_confirmed_value
 from app.sizing.relaxations.ways import (
@@ -20,7 +21,6 @@ from app.sizing.relaxations.ways import (
 )
 from app.sizing.result import Change, FilterStage, Rejection
 from app.sizing.snapshot import Catalog
-from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.words import format_duration, format_number, round_up_to_digits
 from app.sizing.workload import InferenceWorkload, TrainingWorkload, with_class_limit
 

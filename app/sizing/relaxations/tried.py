@@ -10,8 +10,8 @@ import numpy as np
 
 from app.sizing.question import Objective, Question
 from app.sizing.relaxations.ways import FeasiblePlans, cheapest_plan, empty_plans, plans_from_options, restrict_to_types
-from app.sizing.serving.alone import best_single_service
-from app.sizing.serving.simulated import is_simulated
+from app.sizing.serving.choice import best_single_service
+from app.sizing.serving.load_curves import is_simulated
 from app.sizing.snapshot import Catalog
 from app.sizing.words import round_up_to_digits
 from app.sizing.workload import InferenceWorkload

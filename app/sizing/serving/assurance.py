@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import Codes, Column, concat_tables
-from app.sizing.decisions.cost import deployment_cost, usd_total
+from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, run_s, usd_total
 from app.sizing.decisions.placement import plan_fleet
-from app.sizing.decisions.volume import can_meet_deadline, run_s
 from app.sizing.formula import suspend_recording
 from app.sizing.question import CONFIDENCE_LEVELS, Question, Speculative
 from app.sizing.result import Assurance, Level
+from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.margins import Margins, margins_at
-from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import Options, PlanEvaluations
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import required_replicas

@@ -1,4 +1,4 @@
-"""Completes a partly fixed deployment.
+"""The best single service for one workload, and the open parts of a partly fixed deployment.
 
 If the size is open, the choice follows the search. Otherwise the most capable configuration of the fixed hardware is
 chosen.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Mask, distinct_rows
+from app.sizing.columns import LEAST_PER_S, Codes, Column, Mask, distinct_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
 from app.sizing.decisions.machines import Candidates, unpriced_machine
 from app.sizing.decisions.placement import plan_fleet
@@ -26,11 +26,18 @@ from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import RunnerUp
-from app.sizing.serving.asked import default_max_sequences, requested_settings
 from app.sizing.serving.finalists import SimulatedReplicas, select_finalists
+from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
-from app.sizing.serving.measured import Memory, Settings, Speed
-from app.sizing.serving.options import Options, measures, stable_key, throughput_per_s
+from app.sizing.serving.offload import plans_to_serve
+from app.sizing.serving.options import (
+    Options,
+    default_max_sequences,
+    measures,
+    requested_settings,
+    stable_key,
+    throughput_per_s,
+)
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
     build_options,
@@ -44,8 +51,18 @@ from app.sizing.serving.search import (
     with_replica_count,
 )
 from app.sizing.snapshot import Catalog
-from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Load
+
+
+def best_single_service(question: Question, workload: InferenceWorkload, catalog: Catalog) -> Options | None:
+    """The option that ranks first for this workload without other services; None if no option is feasible."""
+    single = replace(question, workload=workload, limit=1, trace=False, companions=())
+    unread = NullRejections(catalog.accelerators)
+    options = search_plans(single, workload, plans_to_serve(single, workload, catalog, unread), catalog, unread)
+    if not len(options):
+        return None
+    finalists, _ = select_finalists(single, workload, options, catalog, unread)
+    return finalists.chosen_options if len(finalists.rows) else None
 
 
 @dataclass(frozen=True, slots=True)

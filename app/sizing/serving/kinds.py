@@ -13,13 +13,22 @@ from app.sizing.columns import Column, Mask
 from app.sizing.formula import trace_label
 from app.sizing.hardware.achieved import Achieved, ideal_coefficients
 from app.sizing.question import Speculative
-from app.sizing.serving.batch import batch_cycle_s, batch_terms, request_sample_work
-from app.sizing.serving.cache import idle_session_prefixes, length_biased_output_tokens
-from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
-from app.sizing.serving.flow import SteadyState, steady_state
-from app.sizing.serving.load import StreamSpeed, UnloadedStream, stream_speed, unloaded_stream, with_stream_margins
-from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import (
+from app.sizing.serving.capacity import (
+    StreamOperatingPoint,
+    StreamSpeed,
+    UnloadedStream,
+    add_idle_sessions,
+    limit_sequences,
+    running_sequences,
+    speed_with_prefixes,
+    stream_operating_point,
+    stream_speed,
+    unloaded_stream,
+    with_stream_margins,
+)
+from app.sizing.serving.collectives import LinkSpeed, LinkUse, link_speed, link_use
+from app.sizing.serving.continuous_batching import SchedulingTerms, Stream, build_stream
+from app.sizing.serving.interfaces import (
     HardwareBound,
     LatencyLimit,
     Memory,
@@ -28,9 +37,8 @@ from app.sizing.serving.measured import (
     Speed,
     UnloadedLatency,
 )
-from app.sizing.serving.memory import ServingMemory, serving_memory
-from app.sizing.serving.operation import StreamOperatingPoint, running_sequences, stream_operating_point
-from app.sizing.serving.pace import SchedulingTerms, Stream, build_stream
+from app.sizing.serving.margins import Margins
+from app.sizing.serving.memory import ServingMemory, idle_session_prefixes, length_biased_output_tokens, serving_memory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
     PrefillTerms,
@@ -38,19 +46,21 @@ from app.sizing.serving.prefill import (
     prefill_terms,
     prefill_work,
 )
-from app.sizing.serving.prefixes import add_idle_sessions, limit_sequences, speed_with_prefixes
 from app.sizing.serving.single_pass import (
     BatchSpeed,
     UnloadedBatch,
+    batch_cycle_s,
     batch_memory,
+    batch_terms,
     batches_per_s,
     e2e_limit_s,
+    request_sample_work,
     single_pass_operating_point,
     single_pass_speed,
     unloaded_single_pass,
 )
-from app.sizing.serving.step import StepTerms, step_terms, step_work, with_speculative_decoding
-from app.sizing.serving.streaming import uses_server
+from app.sizing.serving.steady_state import SteadyState, steady_state
+from app.sizing.serving.step import StepTerms, step_terms, step_work, uses_server, with_speculative_decoding
 from app.sizing.workload import InferenceWorkload, Load
 
 M = TypeVar("M", bound=Memory)

@@ -11,8 +11,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.hardware.engines.record import ContextParallel
-from app.sizing.hardware.links import LINKS
-from app.sizing.hardware.parts import Link
+from app.sizing.hardware.parts import LINKS, Link
 from app.sizing.hardware.tables import Machines, Stacks
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Deployment

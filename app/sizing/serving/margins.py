@@ -10,8 +10,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.hardware.tables import Stacks
 from app.sizing.serving.plans import Plans
-from app.sizing.surroundings import EvidenceIndex, Shape
-from app.sizing.uncertainty import Neighborhood, Spreads
+from app.sizing.uncertainty import EvidenceIndex, Neighborhood, Shape, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
 

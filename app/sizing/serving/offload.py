@@ -8,14 +8,12 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.assumptions.hosts import HostAssumptions
-from app.sizing.columns import Codes, Column, Mask, distinct_rows, with_rows
+from app.sizing.assumptions.hardware import HostAssumptions
+from app.sizing.columns import GB, GIB, Codes, Column, Mask, distinct_rows, with_rows
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines import engine_named
-from app.sizing.product_names import product_name
 from app.sizing.question import Deployment, Question
-from app.sizing.serving.asked import requested_settings
 from app.sizing.serving.host_weights import (
     HostOffload,
     expert_share_on_host,
@@ -23,13 +21,14 @@ from app.sizing.serving.host_weights import (
     layer_share_on_host,
     remaining_on_accelerators,
 )
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import serving_backend
-from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import ServingMemory
+from app.sizing.serving.options import requested_settings
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import confidence_margins, enumerate_allowed_plans, replica_equivalence_key
 from app.sizing.snapshot import Catalog
-from app.sizing.units import GB, GIB
+from app.sizing.words import product_name
 from app.sizing.workload import InferenceWorkload
 
 # Parts that an engine can compute from host memory: none, routed experts before layers, layers only, experts only.

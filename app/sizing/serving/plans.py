@@ -1,8 +1,8 @@
-"""Candidate table of serving: each row is one machine type, one software stack and one layout."""
+"""Candidate table of serving: each row is one machine type, one allowed software stack and one layout."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,17 +10,21 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Indexed, Mask, lazy_rows
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
-from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.unsupported import SupportFilter
+from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.achieved import RATES, Achieved
+from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.stacks import competing_mask
+from app.sizing.hardware.support.records import LEVELS, Level, Work
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, SchedulingColumns, Stacks
-from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.model.attention import AttentionGroup
+from app.sizing.model.adapted import loaded_adapters
+from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, FormatUse
+from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Deployment
 from app.sizing.serving.host_weights import HostOffload
 from app.sizing.serving.layouts import candidate_layouts, legal_layouts
+from app.sizing.snapshot import Catalog
 
 KV_NAMES = tuple(KV_FORMATS)
 
@@ -406,3 +410,61 @@ def _expand_kv_formats(
     rows_by_format = [(np.flatnonzero(keeps[stack, KV_NAMES.index(name)]), KV_NAMES.index(name)) for name in requested]
     rows = np.concatenate([r for r, _ in rows_by_format])
     return rows, np.concatenate([np.full(len(r), code) for r, code in rows_by_format])
+
+
+# Stack selections that a catalog caches: most requests differ in the work, not in the stacks that they allow.
+MAX_CACHED_SELECTIONS = 32
+
+
+def requested_engines(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
+    """The fixed engine, the allowed engines, or an empty tuple."""
+    return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
+
+
+def filter_by_adapter_support(
+    model: ModelArchitecture, plans: Plans, catalog: Catalog, rejections: Rejections
+) -> Plans:
+    """Drop plans whose engine cannot serve adapters, if the model has adapters loaded separately; otherwise keep
+    all.
+    """
+    if loaded_adapters(model) is None:
+        return plans
+    serving = np.array([bool(engine_named(name).serves_adapters) for name in catalog.engines])
+    kept = plans.take(np.flatnonzero(serving[plans.engine]))
+    text = "No engine that runs this model on {name} is known to serve its adapters."
+    rejections.reject_if_none_left(plans.accelerator, kept.accelerator, "no_engine", text)
+    return kept
+
+
+def select_stacks(
+    catalog: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...], fixed: Deployment | None
+) -> Stacks:
+    """Software stacks that support the work and that the request allows, on the accelerators where they compete."""
+    key = work, formats, engines
+    selected = catalog.stacks_cache.get(key)
+    if selected is None:
+        if len(catalog.stacks_cache) >= MAX_CACHED_SELECTIONS:
+            catalog.stacks_cache.clear()
+        selected = catalog.stacks_cache[key] = _filter_stacks(catalog, work, formats, engines)
+    if fixed is not None and fixed.engine is not None:
+        return catalog.stacks_of_version(selected, fixed.engine_version)
+    return selected
+
+
+def _filter_stacks(catalog: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
+    """Filter the catalog's stacks by work, weight format and engine; without named engines, keep only those that
+    compete.
+    """
+    stacks, level = catalog.stacks, catalog.stacks.levels[:, TASKS.index(work.task)]
+    wanted = np.zeros(len(catalog.formats), bool)
+    wanted[[catalog.format_index[f] for f in formats if f in catalog.format_index]] = True
+    keep = (stacks.phase == catalog.phases.index(work.phase)) & wanted[stacks.weight_format]
+    keep &= level > LEVELS.index(Level.REFUSED)
+    if engines:
+        keep &= np.array([name in engines for name in catalog.engines])[stacks.engine]
+    selected = stacks.take(np.flatnonzero(keep))
+    selected = replace(selected, expected=level[keep] == LEVELS.index(Level.EXPECTED))
+    if not engines:
+        on = competing_mask(selected.on, selected.expected, selected.named_only[:, TASKS.index(work.task)])
+        selected = replace(selected, on=on).take(np.flatnonzero(on.any(axis=1)))
+    return selected

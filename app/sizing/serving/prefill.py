@@ -10,8 +10,16 @@ from app.sizing.columns import Column, Columns
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, transfer_and_latency_s
-from app.sizing.serving.exchange import ExpertExchange, build_expert_exchange, exchange_fixed_s, exchange_slope_s
+from app.sizing.serving.collectives import (
+    ExpertExchange,
+    LinkSpeed,
+    LinkUse,
+    build_expert_exchange,
+    exchange_fixed_s,
+    exchange_slope_s,
+    link_speed,
+    transfer_and_latency_s,
+)
 from app.sizing.serving.host_weights import (
     HostOffload,
     HostPrompt,
@@ -23,18 +31,19 @@ from app.sizing.serving.host_weights import (
     with_host_part_s,
 )
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.roofline import active_expert_share, smooth_maximum
 from app.sizing.serving.step import (
     DeviceRates,
+    active_expert_share,
     dense_bytes,
     dense_s,
     device_rates,
     experts_per_token_share,
     experts_s,
     routed_bytes,
+    smooth_maximum,
+    tokenise_s,
     weights_read_s,
 )
-from app.sizing.serving.streaming import tokenise_s
 from app.sizing.workload import Lengths
 
 MIDPOINT_PERCENTILES = tuple(2.5 + 5 * i for i in range(20))  # midpoints of twenty equally likely ranges of percentiles

@@ -13,29 +13,38 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Mask, distinct_rows, with_rows
-from app.sizing.decisions.cost import deployment_cost
+from app.sizing.columns import GIB, SECONDS_PER_HOUR, Codes, Column, Mask, distinct_rows, with_rows
+from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, min_run_s, replicas_for_volume
 from app.sizing.decisions.machines import Candidates, find_candidates
 from app.sizing.decisions.placement import plan_fleet, replicas_needed, replicas_per_node
 from app.sizing.decisions.ranking import best_by_score, objective_score
-from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.unsupported import SupportFilter
-from app.sizing.decisions.volume import can_meet_deadline, min_run_s, replicas_for_volume
+from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
 from app.sizing.result import FilterStage
-from app.sizing.serving.asked import requested_settings
-from app.sizing.serving.daily import daily_usd_per_hour
+from app.sizing.serving.interfaces import LatencyLimit, Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.margins import Margins, margins_at, plan_neighbourhoods, stack_neighbourhoods
-from app.sizing.serving.measured import LatencyLimit, Memory, Settings, Speed
-from app.sizing.serving.options import Options, PlanEvaluations, measures, startup_s, within_constraints
-from app.sizing.serving.plans import Plans, build_plans, requested_formats
-from app.sizing.serving.stacks import filter_by_adapter_support, requested_engines, select_stacks
+from app.sizing.serving.options import (
+    Options,
+    PlanEvaluations,
+    daily_usd_per_hour,
+    measures,
+    requested_settings,
+    startup_s,
+    within_constraints,
+)
+from app.sizing.serving.plans import (
+    Plans,
+    build_plans,
+    filter_by_adapter_support,
+    requested_engines,
+    requested_formats,
+    select_stacks,
+)
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
-from app.sizing.units import GIB, SECONDS_PER_HOUR
 from app.sizing.workload import InferenceWorkload, Load
 from app.work import stage
 

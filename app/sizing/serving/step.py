@@ -1,4 +1,4 @@
-"""Time of one decode step on one replica: a roofline of the work that the step performs, plus overheads.
+"""Time of one decode step on one replica: roofline of compute and memory reads, overheads, and the server in front.
 
 A decode step over B sequences takes
 
@@ -22,9 +22,20 @@ from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
-from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, transfer_and_latency_s
-from app.sizing.serving.context import ContextExchange, build_context_exchange, context_fixed_s, context_slope_s
-from app.sizing.serving.exchange import ExpertExchange, build_expert_exchange, exchange_fixed_s, exchange_slope_s
+from app.sizing.serving.collectives import (
+    ContextExchange,
+    ExpertExchange,
+    LinkSpeed,
+    LinkUse,
+    build_context_exchange,
+    build_expert_exchange,
+    context_fixed_s,
+    context_slope_s,
+    exchange_fixed_s,
+    exchange_slope_s,
+    link_speed,
+    transfer_and_latency_s,
+)
 from app.sizing.serving.host_weights import (
     HostOffload,
     HostStep,
@@ -36,8 +47,78 @@ from app.sizing.serving.host_weights import (
     with_host_part_s,
 )
 from app.sizing.serving.plans import Plans, layer_groups
-from app.sizing.serving.roofline import active_expert_share, smooth_maximum
-from app.sizing.serving.streaming import decode_step_s
+from app.sizing.workload import Load
+
+
+@formula(unit="1", source="independent draws with even routing")
+def active_expert_share(tokens: Column, expert_share: Column) -> Column:
+    """Share of the routed experts that a batch of tokens activates.
+
+    Parameters:
+        tokens: tokens in the batch.
+        expert_share: experts per token divided by all experts of a layer.
+    Limits: experts are routed evenly.
+    Check:
+        >>> round(one(active_expert_share(col(32), col(8 / 256))), 3)  # 1 - (1 - 1/32)^32
+        0.638
+    """
+    share = np.minimum(expert_share, 1 - 1e-12)
+    return -np.expm1(tokens * np.log1p(-share))
+
+
+@formula(unit="s", source="roofline model (Williams et al. 2009) with a fitted knee; neither bound saturates there")
+def smooth_maximum(compute_s: Column, memory_s: Column, exponent: Column) -> Column:
+    """Roofline with a rounded knee: (a^p + b^p)^(1/p) for compute time a and memory time b.
+
+    Parameters:
+        compute_s: compute time a, s.
+        memory_s: memory time b, s.
+        exponent: fitted sharpness p of the knee.
+    Limits: compute and reads overlap.
+    Check:
+        >>> round(one(smooth_maximum(col(3), col(4), col(2))), 6)
+        5.0
+    """
+    high = np.maximum(compute_s, memory_s)
+    ratio = np.minimum(compute_s, memory_s) / np.maximum(high, 1e-30)
+    return high * np.exp2(np.log2(1.0 + ratio**exponent) / exponent)
+
+
+def uses_server(load: Load) -> float:
+    """1 where requests arrive through a server; 0 where the engine's own process has them all beforehand."""
+    return float(load in (Load.OPEN, Load.CLOSED))
+
+
+@formula(unit="s/prompt", source="calibration: fitted to measurements")
+def tokenise_s(prompt_tokens: Column, served: Column | float, achieved: Achieved) -> Column:
+    """Time that a server works on a prompt before the engine sees it.
+
+    Parameters:
+        prompt_tokens: tokens of the prompt.
+        served: 1 where requests arrive through a server, else 0.
+        achieved: fitted coefficients; `tokenise_token_s` is the time per prompt token, s.
+    Limits: one process tokenizes prompts one after another.
+    Check:
+        >>> round(one(tokenise_s(col(2000), 1.0, row(tokenise_token_s=2e-6))), 6)
+        0.004
+    """
+    return served * prompt_tokens * achieved.tokenise_token_s
+
+
+@formula(unit="s", source="calibration: one server process streams tokens one after another")
+def decode_step_s(engine_step_s: Column, batch: Column, stream_token_s: Column) -> Column:
+    """Time of a decode step that is no faster than the server streams its tokens.
+
+    Parameters:
+        engine_step_s: decode step of the engine, s.
+        batch: sequences that decode.
+        stream_token_s: time of the server per streamed token, s.
+    Limits: one server process in front of each replica.
+    Check:
+        >>> one(decode_step_s(col(0.01), col(512), col(50e-6)))
+        0.0256
+    """
+    return np.maximum(engine_step_s, batch * stream_token_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,13 @@ from app.sizing.training.counts import Counts
 from app.sizing.training.layer import LayerBytes
 from app.sizing.training.loss import LossBytes, loss_bytes
 from app.sizing.training.offload import activations_on_host_bytes
-from app.sizing.training.pipeline import stage_layers
-from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import sequence_split, tokens_per_micro_batch, virtual_pipeline
+from app.sizing.training.plans import (
+    TrainingPlans,
+    sequence_split,
+    stage_layers,
+    tokens_per_micro_batch,
+    virtual_pipeline,
+)
 from app.sizing.training.samples import sample_activation_bytes, working_sample_bytes
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.footprint import Footprint
-from app.sizing.model.layer import AdapterWidths, adapter_widths, layer_widths
-from app.sizing.model.sample import SampleWork
+from app.sizing.model.architecture import AdapterWidths, ModelArchitecture, adapter_widths, layer_widths
+from app.sizing.model.sample import Footprint, SampleWork
 from app.sizing.model.tasks import ModelTask
 from app.sizing.training.recipes import BYTES_16_BIT, Recipe, recipe_of
 from app.sizing.workload import Method, TrainingWorkload

@@ -1,4 +1,4 @@
-"""Legal data-parallel degrees of a layout: those that divide the global batch and fill whole machines."""
+"""Legal data-parallel degrees of a layout, and lower bounds of its time and cost at any of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.sizing.columns import Codes, Column, Mask
+from app.sizing.decisions.cost import usd_total
+from app.sizing.decisions.ranking import Measures
+from app.sizing.formula import formula
 from app.sizing.training.counts import Counts
-from app.sizing.training.plans import TrainingPlans
+from app.sizing.training.plans import TrainingMachines, TrainingPlans
+from app.sizing.training.recipes import recipe_of
+from app.sizing.training.step import MicroBatchTime
+from app.sizing.workload import TrainingWorkload
 
 Entry = TypeVar("Entry", bound=np.generic)
 
@@ -186,3 +192,70 @@ def _rank_values(values: Codes) -> tuple[Codes, int]:
     places = np.zeros(int(values.max(initial=-1)) + 1, dtype=np.int64)
     places[values] = 1
     return (np.cumsum(places) - 1)[values], int(places.sum())
+
+
+# Layouts per accelerator type that are sized first: one of them is nearly as good as the best.
+LEADERS_PER_TYPE = 8
+
+
+@formula(unit="s", source="definition")
+def least_accelerator_s(counts: Counts, micro_batch_sequences: Column, ranks: Column, micro_batch_s: Column) -> Column:
+    """Lower bound of the accelerator-seconds of a run: every micro-batch passes all ranks of a replica once.
+
+    Parameters:
+        counts: the workload's tokens or samples, and its sequence length.
+        micro_batch_sequences: sequences or samples per micro-batch.
+        ranks: accelerators per model replica.
+        micro_batch_s: time of one micro-batch, seconds.
+    Limits: excludes the pipeline bubble, optimizer, gradient exchange, checkpoints and interruptions.
+    Check: 8,000 tokens in micro-batches of two sequences of 1,000, on four ranks for half a second each.
+        >>> counts = row(units=8000.0, units_per_sequence=1000.0)
+        >>> least_accelerator_s(counts, col(2), col(4), col(0.5)).tolist()
+        [8.0]
+    """
+    return counts.units / (counts.units_per_sequence * micro_batch_sequences) * ranks * micro_batch_s
+
+
+def lower_bound_measures(counts: Counts, plans: TrainingPlans, time: MicroBatchTime) -> Measures:
+    """Lower bounds of the measures that rank runs. The bound on duration is 0, because it depends on the degree."""
+    busy_s = least_accelerator_s(counts, plans.micro_batch_sequences, plans.ranks, time.compute_s + time.exposed_s)
+    surely_s = busy_s * plans.stack.margins.time_factor
+    of_machine_s = surely_s / plans.accelerators_per_node
+    return Measures(
+        usd=usd_total(plans.offered.usd_per_hour, of_machine_s),
+        latency_s=np.zeros(len(plans)),
+        throughput_per_accelerator=counts.units / surely_s,
+        joules_per_unit=plans.offered.draw_w * of_machine_s / counts.units,
+    )
+
+
+def lowest_bounds_per_type(accelerator: Codes, bound: Column) -> Codes:
+    """Rows of each accelerator type with the lowest bounds, at most `LEADERS_PER_TYPE` per type."""
+    order = np.lexsort((bound, accelerator))
+    of_type = accelerator[order]
+    return order[np.arange(len(order)) - np.searchsorted(of_type, of_type) < LEADERS_PER_TYPE]
+
+
+def cluster_memory_bytes(machines: TrainingMachines) -> Column:
+    """Accelerator memory that a run can combine, in bytes; infinite for machines that form clusters."""
+    node = machines.offered.node
+    near = np.where(machines.training_class, machines.scale_up_accelerators, node.accelerators_per_node)
+    endless = machines.training_class & ~np.isnan(node.network_bytes_per_s)
+    return np.where(endless, np.inf, node.memory_bytes * near)
+
+
+def machines_able_to_hold(workload: TrainingWorkload, machines: TrainingMachines) -> TrainingMachines:
+    """Return the machines that can hold the weights, and the largest machine of every other type.
+
+    The largest machine stays so that its rejection can state the shortfall.
+    """
+    memory, accelerator = cluster_memory_bytes(machines), machines.offered.node.accelerator
+    hopeless = memory < workload.model.total_params * recipe_of(workload).base_bytes_per_param
+    if not hopeless.any():
+        return machines
+    largest: Codes = np.full(int(accelerator.max()) + 1, -1)
+    order = np.argsort(memory, kind="stable")
+    largest[accelerator[order]] = order  # keeps the last of several machines of a type
+    keep = ~hopeless
+    keep[largest[largest >= 0]] = True
+    return machines.take(np.flatnonzero(keep))

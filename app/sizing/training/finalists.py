@@ -1,24 +1,220 @@
-"""The runs that an answer shows: one table with their neighbors, figures, cost and arithmetic."""
+"""The runs that an answer shows, their neighbors for comparison, and the size that each confidence needs.
+
+All comparison runs are evaluated together, as one table.
+
+For each level, this module finds the cheapest size that fits and meets the deadline at that confidence. The machine,
+the framework and the parallel split do not change. The size may change, and a device may keep less: more
+recomputation, more sharding or smaller micro-batches. Cost never falls as confidence rises. The number of
+accelerators may fall, if a few accelerators with recomputation cost more than many without it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
-from app.sizing.columns import Column, Mask
-from app.sizing.decisions.bill import itemize_costs
-from app.sizing.decisions.cost import Cost
+import numpy as np
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column, Columns, Mask, at
+from app.sizing.decisions.acquisition import itemize_costs
+from app.sizing.decisions.cost import Cost, usd_total
 from app.sizing.formula import Trace, record_trace, suspend_recording
-from app.sizing.question import Question
+from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.result import Part
-from app.sizing.training.alternatives import ComparisonRuns, compare_with_neighbors
-from app.sizing.training.assurance import RunAssurance, assess_assurance
 from app.sizing.training.counts import Counts
-from app.sizing.training.memory import estimate_training_memory
-from app.sizing.training.moments import MemoryParts
-from app.sizing.training.outcome import Outcome, run_outcome
-from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import virtual_pipeline
-from app.sizing.training.run import Run, fits_memory, run_at, run_cost
+from app.sizing.training.degrees import degree_for_accelerators, is_legal_degree, legal_degrees
+from app.sizing.training.layouts import (
+    ACTIVATION_CHECKPOINTING,
+    COMPILER_ZERO_STAGES,
+    FULL,
+    NONE,
+    SELECTIVE,
+    ZERO_STAGES,
+)
+from app.sizing.training.memory import MemoryParts, estimate_training_memory, fit_probability, memory_factor
+from app.sizing.training.plans import TrainingPlans, deadline_probability, virtual_pipeline
+from app.sizing.training.run import Outcome, Run, fits_memory, host_fits_memory, run_at, run_cost, run_outcome
+
+MAX_ALTERNATIVES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A layout that differs from the chosen one in a single choice: its relative duration and its memory."""
+
+    description: str  # description of the layout
+    fits: bool  # whether it fits, by the median prediction
+    slowdown: float  # its duration relative to the chosen layout's, minus 1
+    total_bytes: float  # memory per device, bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRuns:
+    """Runs to compare with each chosen run."""
+
+    alternatives: tuple[tuple[Alternative, ...], ...]  # neighboring layouts of each chosen run
+    one_machine_run: Run  # the chosen layout on one machine
+
+
+def neighboring_layouts(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, float]]:
+    """Yield (description, column to change, new value) of each layout that differs from a row in one choice."""
+    checkpointing = int(plans.activation_checkpointing[row])
+    if checkpointing > NONE:
+        less = "no" if checkpointing == SELECTIVE else ACTIVATION_CHECKPOINTING[checkpointing - 1]
+        yield f"{less} activation checkpointing", "activation_checkpointing", checkpointing - 1
+    for name in ("tensor_parallel", "pipeline_parallel", "context_parallel"):
+        degree = float(getattr(plans, name)[row])
+        if degree >= 2:
+            yield f"{name.replace('_', ' ')} {degree / 2:g}", name, degree / 2
+    if plans.zero_stage[row] >= 3:
+        yield "unsharded states (ZeRO-0)", "zero_stage", 0.0
+    twice = float(plans.micro_batch_sequences[row]) * 2
+    yield f"a micro-batch of {twice:g}", "micro_batch_sequences", twice
+
+
+def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> ComparisonRuns:
+    """Evaluate the neighboring layouts of each row, and each row's layout on one machine."""
+    neighbors = [(row, *choice) for row in range(len(plans)) for choice in neighboring_layouts(plans, row)]
+    chosen = np.arange(len(plans))
+    like = np.array([row for row, *_ in neighbors] + [*chosen])
+    table = plans.take(like)
+    for i, (_, _, name, value) in enumerate(neighbors):
+        getattr(table, name)[i] = value
+    near, able = degree_for_accelerators(counts, table, run.accelerators[like])
+    degree = np.concatenate([near[: len(neighbors)], one_machine_degree(plans, run)])
+    able &= is_legal_degree(counts, table, np.maximum(1.0, near))
+    keep = _first_feasible_neighbors([row for row, *_ in neighbors], able[: len(neighbors)])
+    rows = np.concatenate([keep, np.arange(len(neighbors), len(table))])
+    with suspend_recording():
+        other = run_at(counts, table.take(rows), degree[rows], assumed)
+    fitting = fits_memory(table.take(rows), other, assumed)
+    alternatives: list[list[Alternative]] = [[] for _ in chosen]
+    for i, place in enumerate(keep.tolist()):
+        row = neighbors[place][0]
+        slower = float(other.wall_s[i]) / float(run.wall_s[row]) - 1
+        total_bytes = float(other.memory.total_bytes[i])
+        alternatives[row].append(Alternative(neighbors[place][1], bool(fitting[i]), slower, total_bytes))
+    return ComparisonRuns(tuple(map(tuple, alternatives)), other.take(np.arange(len(keep), len(rows))))
+
+
+def _first_feasible_neighbors(rows: list[int], able: Mask) -> Codes:
+    """Return the positions of the first `MAX_ALTERNATIVES` feasible neighbors of each row."""
+    taken: dict[int, int] = {}
+    places = []
+    for place, row in enumerate(rows):
+        if able[place] and taken.get(row, 0) < MAX_ALTERNATIVES:
+            taken[row] = taken.get(row, 0) + 1
+            places.append(place)
+    return np.array(places, dtype=np.int64)
+
+
+def one_machine_degree(plans: TrainingPlans, run: Run) -> Column:
+    """Data-parallel degree that fills one machine with each layout, at most the degree of the run itself."""
+    count = np.maximum(plans.accelerators_per_node, plans.ranks)
+    return np.minimum(np.maximum(1.0, np.floor(count / plans.ranks)), run.data_parallel)
+
+
+@dataclass(frozen=True, slots=True)
+class RunAssurance(Columns):
+    """Probabilities of each run (one row per run) and its needs at each level (one column per level).
+
+    NaN means that no size is feasible at that level or that no price is known.
+    """
+
+    levels: tuple[float, ...]  # confidence levels
+    meets_deadline: Column  # probability that the run meets the deadline
+    fits: Column  # probability that the run fits in memory
+    wall_s: Column  # wall time at the requested confidence, seconds
+    accelerators: Column  # accelerators paid for, per level
+    usd_total: Column  # cost at the duration of the level, USD
+
+
+def assess_assurance(
+    counts: Counts,
+    plans: TrainingPlans,
+    run: Run,
+    deadline_s: float,
+    question: Question,
+) -> RunAssurance:
+    """Return the probabilities of each run, and the size and cost that each confidence level requires."""
+    margins, memory, assumed = plans.stack.margins, run.memory, question.assumptions
+    levels = tuple(sorted({*CONFIDENCE_LEVELS, margins.asked}))
+    accelerators, usd = _needs_per_level(counts, plans, run, levels, deadline_s, question)
+    host_fits = host_fits_memory(plans, memory, assumed)
+    return RunAssurance(
+        levels=levels,
+        meets_deadline=deadline_probability(margins, run.wall_s, deadline_s),
+        fits=np.where(host_fits, fit_probability(plans, memory), 0.0),
+        wall_s=run.wall_s * margins.time_factor,
+        accelerators=accelerators,
+        usd_total=usd,
+    )
+
+
+def _lower_memory_variants(counts: Counts, plans: TrainingPlans, row: int) -> Iterator[tuple[int, float, float]]:
+    """Yield (activation checkpointing, ZeRO stage, micro-batch) of a row's own layout and of layouts with less
+    memory.
+    """
+    own, stage = int(plans.activation_checkpointing[row]), at(plans.zero_stage, row)
+    modes = (own,) if counts.in_samples else range(own, FULL + 1)
+    offered = (
+        COMPILER_ZERO_STAGES if plans.interleaved_pipeline[row] else ZERO_STAGES
+    )  # the stages that a search offers
+    stages = offered if stage == 0 else (stage,)
+    yield from product(modes, stages, {at(plans.micro_batch_sequences, row), 1.0})
+
+
+def _candidate_sizes(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Codes, TrainingPlans, Column]:
+    """Return (row, layout, data-parallel degree) of every candidate replacement of each run, the run itself first."""
+    own = np.arange(len(plans))
+    variants = [(row, *choice) for row in own.tolist() for choice in _lower_memory_variants(counts, plans, row)]
+    source_row, modes, stages, sizes = (np.array(values) for values in zip(*variants, strict=True))
+    source_row = np.concatenate([own, source_row])
+    layouts = plans.take(source_row)
+    layouts.activation_checkpointing[len(own) :] = modes
+    layouts.zero_stage[len(own) :] = stages
+    layouts.micro_batch_sequences[len(own) :] = sizes
+    degrees = legal_degrees(counts, layouts)
+    number = degrees.degrees_per_row()
+    rows = np.repeat(np.arange(len(layouts)), number)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
+    rows, degree = np.concatenate([own, rows]), np.concatenate([run.data_parallel, degrees.degree_at(rows, place)])
+    return source_row[rows], layouts.take(rows), degree
+
+
+def _needs_per_level(
+    counts: Counts,
+    plans: TrainingPlans,
+    run: Run,
+    levels: tuple[float, ...],
+    deadline_s: float,
+    question: Question,
+) -> tuple[Column, Column]:
+    """Return (accelerators paid for, USD) per run and confidence level.
+
+    At the requested level and above, the run keeps its own size while that size is feasible. Otherwise the cheapest
+    feasible size counts.
+    """
+    rows, candidates, degree = _candidate_sizes(counts, plans, run)
+    assumed, economics = question.assumptions, question.economics
+    sizes, margins = run_at(counts, candidates, degree, assumed), candidates.stack.margins
+    paid, fitting = sizes.nodes * candidates.accelerators_per_node, fits_memory(candidates, sizes, assumed)
+    usd_per_hour = run_cost(candidates, sizes, assumed, economics).usd_per_hour
+    other = np.where(np.arange(len(rows)) < len(plans), 0.0, 1.0)
+    total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes
+    accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
+    for i, level in enumerate(levels):
+        wall = sizes.wall_s * margins.time.error_factor(level, margins.time_scale)
+        needed_bytes = total * memory_factor(candidates, sizes.memory, level)
+        feasible = np.flatnonzero(fitting & (needed_bytes <= capacity) & (wall <= deadline_s))
+        cost = usd_total(usd_per_hour, wall)
+        own_first = other[feasible] * (level >= margins.asked)
+        order = feasible[np.lexsort((paid[feasible], np.nan_to_num(cost[feasible]), own_first, rows[feasible]))]
+        run_row, first = np.unique(rows[order], return_index=True)
+        accelerators[run_row, i], usd[run_row, i] = paid[order[first]], cost[order[first]]
+    return accelerators, usd
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ autocast, compiled kernels and FP32 training were derived by hand from the same 
 
 Symbols: h hidden size, f MLP width, n attention heads, m KV heads, d head size, s sequence length, E experts, k
 experts per token. All values are bytes per token unless a docstring says otherwise.
+
+Plans look their row up in the table instead of evaluating the formulas again.
 """
 
 from __future__ import annotations
@@ -15,15 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.formula import formula, trace_label
+from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.hardware.recipes import Recipes, vocabulary_code
 from app.sizing.training.counts import Counts, Layer
-from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
+from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING, FULL, SELECTIVE
+from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, ParamBytes, Recipe, param_bytes, param_kinds
 
 TRACED = "traced steps of PyTorch 2.15"
 EAGER, COMPILED = vocabulary_code("kernels", "eager"), vocabulary_code("kernels", "compiled")
 NONE, OPERATORS, ATTENTION = (vocabulary_code("selective", name) for name in ("none", "operators", "attention"))
-EVERY_SECOND, FULL = vocabulary_code("selective", "every_second_layer"), vocabulary_code("selective", "full")
+EVERY_SECOND, EVERY_LAYER = vocabulary_code("selective", "every_second_layer"), vocabulary_code("selective", "full")
 ADAPTERS_32_BIT, ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = (
     vocabulary_code("adapter_precision", name) for name in ("fp32", "autocast", "16bit")
 )
@@ -397,7 +400,7 @@ def kept_hidden_bytes(
         residual_bytes: bytes of the layer's input, per token.
     Check: Llama-3.1-8B with fused norms: no recomputation, a list of operators, every second layer, full
         recomputation.
-        >>> kinds = row(recomputes=np.array([NONE, OPERATORS, EVERY_SECOND, FULL]))
+        >>> kinds = row(recomputes=np.array([NONE, OPERATORS, EVERY_SECOND, EVERY_LAYER]))
         >>> counts, norms, residual = PRETRAIN_COUNTS, col(32776), col(8192)
         >>> kept_hidden_bytes(counts, counts.layer, kinds, counts.recipe, norms, residual).tolist()
         [32776.0, 16384.0, 20484.0, 8192.0]
@@ -406,7 +409,7 @@ def kept_hidden_bytes(
     every_second = norm_bytes + counts.recomputed_share * (residual_bytes - norm_bytes)
     some = np.where(kinds.recomputes == OPERATORS, chosen, norm_bytes)
     some = np.where(kinds.recomputes == EVERY_SECOND, every_second, some)
-    return np.where(kinds.recomputes == FULL, residual_bytes, some)
+    return np.where(kinds.recomputes == EVERY_LAYER, residual_bytes, some)
 
 
 @formula(unit="B", source=f"{TRACED}; Korthikanti et al. 2022 (arXiv:2205.05198) for recomputed attention")
@@ -424,7 +427,7 @@ def kept_split_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Re
         matrix_bytes: activation bytes of attention, MLP and adapters, per token.
     Check: Llama-3.1-8B, fused attention: no recomputation, attention alone, a list of operators, every second
         layer, full.
-        >>> modes = np.array([NONE, ATTENTION, OPERATORS, EVERY_SECOND, FULL])
+        >>> modes = np.array([NONE, ATTENTION, OPERATORS, EVERY_SECOND, EVERY_LAYER])
         >>> counts, kinds = PRETRAIN_COUNTS, row(flash=modes >= 0, recomputes=modes)
         >>> kept_split_bytes(counts, counts.layer, kinds, counts.recipe, col(106624)).tolist()
         [106624.0, 106496.0, 47232.0, 53312.0, 0.0]
@@ -436,7 +439,7 @@ def kept_split_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Re
     some = np.where(kinds.recomputes == OPERATORS, chosen, matrix_bytes)
     some = np.where(kinds.recomputes == ATTENTION, matrix_bytes - np.where(kinds.flash, sums, 6 * pairs), some)
     some = np.where(kinds.recomputes == EVERY_SECOND, matrix_bytes * (1 - counts.recomputed_share), some)
-    return np.where(kinds.recomputes == FULL, 0.0, some)
+    return np.where(kinds.recomputes == EVERY_LAYER, 0.0, some)
 
 
 @formula(unit="B", source=TRACED)
@@ -452,13 +455,13 @@ def kept_routed_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: R
         recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
         expert_bytes: activation bytes of the experts without recomputation, per token.
     Check: 128 experts: no recomputation, a list of operators, full recomputation.
-        >>> kinds, layer = row(recomputes=np.array([NONE, OPERATORS, FULL])), row(router=128)
+        >>> kinds, layer = row(recomputes=np.array([NONE, OPERATORS, EVERY_LAYER])), row(router=128)
         >>> kept_routed_bytes(PRETRAIN_COUNTS, layer, kinds, PRETRAIN_COUNTS.recipe, col(37536)).tolist()
         [37536.0, 256.0, 0.0]
     """
     some = np.where(kinds.recomputes == OPERATORS, recipe.element_bytes * layer.router, expert_bytes)
     some = np.where(kinds.recomputes == EVERY_SECOND, expert_bytes * (1 - counts.recomputed_share), some)
-    return np.where(kinds.recomputes == FULL, 0.0, some)
+    return np.where(kinds.recomputes == EVERY_LAYER, 0.0, some)
 
 
 @formula(unit="B", source=TRACED)
@@ -470,12 +473,12 @@ def kept_sent_bytes(counts: Counts, kinds: LayerKinds, sent_bytes: Column) -> Co
         kinds: recipe properties that change a layer's bytes (`LayerKinds`).
         sent_bytes: activation bytes of dispatched tokens without recomputation, per token.
     Check: no recomputation, a list of operators, every second of 32 layers, full recomputation.
-        >>> kinds = row(recomputes=np.array([NONE, OPERATORS, EVERY_SECOND, FULL]))
+        >>> kinds = row(recomputes=np.array([NONE, OPERATORS, EVERY_SECOND, EVERY_LAYER]))
         >>> kept_sent_bytes(PRETRAIN_COUNTS, kinds, col(98304)).tolist()
         [98304.0, 0.0, 49152.0, 0.0]
     """
     some = np.where(kinds.recomputes == EVERY_SECOND, sent_bytes * (1 - counts.recomputed_share), sent_bytes)
-    return np.where((kinds.recomputes == OPERATORS) | (kinds.recomputes == FULL), 0.0, some)
+    return np.where((kinds.recomputes == OPERATORS) | (kinds.recomputes == EVERY_LAYER), 0.0, some)
 
 
 @formula(unit="B", source=TRACED)
@@ -490,7 +493,7 @@ def working_hidden_bytes(counts: Counts, kinds: LayerKinds, norm_bytes: Column, 
         work_bytes: hidden-size gradients during backward, bytes per token.
     Limits: with a list of saved operators, the hidden-size tensors that the list keeps are separate from the norms.
     Check: Llama-3.1-8B with fused norms, no recomputation and full recomputation.
-        >>> kinds = row(recomputes=np.array([NONE, FULL]))
+        >>> kinds = row(recomputes=np.array([NONE, EVERY_LAYER]))
         >>> working_hidden_bytes(PRETRAIN_COUNTS, kinds, col(32776), col(0)).tolist()
         [0.0, 32776.0]
     """
@@ -514,7 +517,7 @@ def working_split_bytes(
         kept_bytes: activation bytes that the layer keeps, per token.
         work_bytes: gradients during backward, bytes per token.
     Check: Llama-3.1-8B with fused kernels, no recomputation and full recomputation.
-        >>> kinds = row(recomputes=np.array([NONE, FULL]))
+        >>> kinds = row(recomputes=np.array([NONE, EVERY_LAYER]))
         >>> working_split_bytes(PRETRAIN_COUNTS, kinds, col(106624), col(106624, 0), col(57344)).tolist()
         [57344.0, 163968.0]
     """
@@ -552,3 +555,54 @@ def layer_bytes(counts: Counts, kinds: LayerKinds) -> LayerBytes:
             between = none + expert_work_bytes(layer.sent, run)
             working_sent = working_split_bytes(counts, kinds, sent, on_way, between)
     return LayerBytes(hidden, split, routed, on_way, working_hidden, working_split, working_routed, working_sent)
+
+
+CHECKPOINTING_MODE_COUNT = len(ACTIVATION_CHECKPOINTING)
+RECOMPUTES_NONE, RECOMPUTES_ALL = vocabulary_code("recomputation", "none"), vocabulary_code("recomputation", "full")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkBytes(Columns):
+    """Bytes that a framework keeps per token of a layer, and per parameter."""
+
+    layer: LayerBytes  # activation bytes per token of a mean layer
+    params: ParamBytes  # bytes per parameter
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkBytesTable:
+    """Bytes for every combination of framework, sharding of weights and activation checkpointing mode."""
+
+    rows: FrameworkBytes  # one row per combination
+
+    def row_indices(self, stack: Codes, zero_stage: Column, activation_checkpointing: Codes) -> Codes:
+        """Return the row of the table for each plan."""
+        rows: Codes = (2 * stack + (zero_stage >= 3)) * CHECKPOINTING_MODE_COUNT + activation_checkpointing
+        return rows
+
+
+def build_framework_bytes_table(counts: Counts, recipe: Recipes, *, flash: bool) -> FrameworkBytesTable:
+    """Build the table of every framework in every mode that a plan may choose."""
+    rows = np.arange(len(recipe) * 2 * CHECKPOINTING_MODE_COUNT)
+    sharded = (rows // CHECKPOINTING_MODE_COUNT) % 2 == 1
+    with suspend_recording():
+        return FrameworkBytesTable(
+            framework_bytes(
+                counts,
+                recipe.take(rows // (2 * CHECKPOINTING_MODE_COUNT)),
+                sharded,
+                rows % CHECKPOINTING_MODE_COUNT,
+                flash=flash,
+            )
+        )
+
+
+def framework_bytes(
+    counts: Counts, recipe: Recipes, sharded: Mask, checkpointing: Codes, *, flash: bool
+) -> FrameworkBytes:
+    """Return the bytes that each recipe keeps in the checkpointing mode of its row."""
+    params = param_kinds(counts.recipe, recipe, sharded)
+    some = np.where(checkpointing == SELECTIVE, recipe.selective, RECOMPUTES_NONE)
+    recomputes = np.where(checkpointing == FULL, RECOMPUTES_ALL, some)
+    kinds = layer_kinds(counts.recipe, recipe, recomputes, params.autocast, np.full(len(recipe), flash))
+    return FrameworkBytes(layer_bytes(counts, kinds), param_bytes(counts.recipe, params))

@@ -11,8 +11,8 @@ from app.sizing.columns import Column, Mask, column
 from app.sizing.hardware.engines import ENGINES, Framework, engine_named
 from app.sizing.hardware.engines.record import OFFLOADS
 from app.sizing.hardware.recipes import RECOMPUTATIONS, WHOLE, apply_settings, recipe_of_framework
-from app.sizing.product_names import product_name
 from app.sizing.question import Deployment
+from app.sizing.words import product_name
 from app.sizing.workload import Method, TrainingWorkload
 
 ACTIVATION_CHECKPOINTING = ("none", "selective", "full")

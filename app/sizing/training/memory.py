@@ -1,4 +1,11 @@
-"""Memory of one accelerator during training: its parts, and the moment of the step at which the sum is largest."""
+"""Memory of one accelerator during training: its parts, the peak moment of a step, and its uncertainty.
+
+Forward ends with all activations and the loss. Backward begins with the recomputation of a layer, and ends with all
+gradients. The optimizer's update holds all gradients and its temporary copies. The parts come from traced steps of
+PyTorch 2.15 on fake tensors in 311 setups.
+
+Gives the largest prediction that is accepted at a confidence, and the probability that a plan fits.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +16,368 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
-from app.sizing.training.activations import (
-    MicroBatchMemory,
-    in_flight_bytes,
-    loss_beyond_bytes,
-    micro_batch_memory,
-)
-from app.sizing.training.buckets import gathered_unit_params, gradient_bucket_bytes, live_bytes
+from app.sizing.hardware.achieved import TrainingMemoryFactors
+from app.sizing.hardware.recipes import Recipes
+from app.sizing.training.activations import MicroBatchMemory, in_flight_bytes, loss_beyond_bytes, micro_batch_memory
 from app.sizing.training.counts import Counts
-from app.sizing.training.gathered import (
-    cast_bytes,
-    end_params_per_rank,
-    gathered_bytes,
-    head_cast_bytes,
-    layer_params_per_rank,
-)
 from app.sizing.training.layer import TRACED
-from app.sizing.training.moments import MemoryParts, find_peak
+from app.sizing.training.layouts import FULL
+from app.sizing.training.loss import CHUNKED
 from app.sizing.training.offload import HostBytes, host_bytes_per_machine, offloaded_bytes
-from app.sizing.training.pipeline import micro_batches_in_flight
-from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankGroups, RankParams, held_params, rank_groups, rank_params
-from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
-from app.sizing.training.widths import ParamBytes
+from app.sizing.training.plans import (
+    RankGroups,
+    RankParams,
+    TrainingPlans,
+    held_params,
+    memory_neighbourhood,
+    micro_batches_in_flight,
+    rank_groups,
+    rank_params,
+)
+from app.sizing.training.recipes import (
+    BYTES_16_BIT,
+    BYTES_32_BIT,
+    ParamBytes,
+    Recipe,
+    gathered_unit_params,
+    gradient_bucket_bytes,
+    live_bytes,
+)
+
+
+@formula(unit="parameters", source="definition")
+def layer_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: Column) -> Column:
+    """Parameters of one layer on a model-parallel rank, with experts where any layer has them.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        expert_shards: ranks that share the routed experts of a layer.
+    Check: Llama-3.1-8B on one rank and on tensor parallel 8.
+        >>> layout = row(tensor_parallel=col(1, 8))
+        >>> layer_params_per_rank(PRETRAIN_COUNTS, layout, col(1, 1)).tolist()
+        [218112128.0, 27264016.0]
+    """
+    ends = counts.embedding_params + counts.head_params
+    dense = (counts.total_params - counts.routed_params - ends) / plans.tensor_parallel
+    routed = counts.routed_params / (expert_shards * np.maximum(1.0, counts.routing_layers))
+    params: Column = dense / np.maximum(1.0, counts.weight_layers) + routed
+    return params
+
+
+@formula(unit="parameters", source="definition")
+def end_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
+    """Embedding and head parameters on one rank; the larger of the two where a pipeline separates them.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+    Check: Llama-3.1-8B without a pipeline and with four stages.
+        >>> layout = row(pipeline_parallel=col(1, 4), tensor_parallel=col(1, 1))
+        >>> end_params_per_rank(PRETRAIN_COUNTS, layout).tolist()
+        [1050673152.0, 525336576.0]
+    """
+    both = counts.embedding_params + counts.head_params
+    larger = np.maximum(counts.embedding_params, counts.head_params)
+    return np.where(plans.pipeline_parallel > 1, larger, both) / plans.tensor_parallel
+
+
+@formula(
+    unit="B",
+    source="Zhao et al. 2023 (arXiv:2304.11277), section 4.3; traced steps of PyTorch 2.15 (`fully_shard`)",
+)
+def gathered_bytes(
+    gathers: Mask, end_params_per_rank: Column, gathered_unit_params: Column, units: Column, params: ParamBytes
+) -> Column:
+    """All-gathered weights with ZeRO-3: embedding and head stay through the loss, with the layers in use or prefetched.
+
+    Parameters:
+        gathers: whether weights are gathered from other ranks (ZeRO-3).
+        end_params_per_rank: embedding and head parameters on a rank.
+        gathered_unit_params: parameters that are gathered together.
+        units: units in use or prefetched.
+        params: bytes per parameter by use (`ParamBytes`).
+    Check: Llama-3.1-8B in BF16: embedding and head, and two layers; nothing below ZeRO-3.
+        >>> sharded, widths = np.array([True, False]), row(ends=2.0, gathered=2.0)
+        >>> gathered_bytes(sharded, col(1.05e9), col(0.218e9), col(2), widths).tolist()
+        [2972000000.0, 0.0]
+    """
+    gathered = end_params_per_rank * params.ends + units * gathered_unit_params * params.gathered
+    return np.where(gathers, gathered, 0.0)
+
+
+@formula(unit="B", source="PyTorch's documentation of autocast; traced steps of PyTorch 2.15")
+def cast_bytes(counts: Counts, plans: TrainingPlans, params: ParamBytes) -> Column:
+    """16-bit copies of FP32 layer weights that autocast keeps until backward.
+
+    Autocast keeps none with full recomputation or sharded weights.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        params: bytes per parameter by use (`ParamBytes`).
+    Check: 7e9 parameters in layers: no recomputation, full recomputation, ZeRO-3.
+        >>> modes, stages = np.array([FULL - 1, FULL, FULL - 1]), col(0, 0, 3)
+        >>> plans = row(activation_checkpointing=modes, zero_stage=stages, tensor_parallel=1, pipeline_parallel=1)
+        >>> cast_bytes(row(linear_params=7e9), plans, row(casts=2.0)).tolist()
+        [14000000000.0, 0.0, 0.0]
+    """
+    passing = (plans.activation_checkpointing == FULL) | (plans.zero_stage >= 3)
+    layers = counts.linear_params * params.casts / (plans.pipeline_parallel * plans.tensor_parallel)
+    return np.where(passing, 0.0, layers)
+
+
+@formula(unit="B", source="PyTorch's documentation of autocast; traced steps of PyTorch 2.15")
+def head_cast_bytes(
+    counts: Counts, plans: TrainingPlans, framework: Recipes, params: ParamBytes, recipe: Recipe
+) -> Column:
+    """16-bit copies of an FP32 head.
+
+    Autocast caches one copy of trained weights, because its cache holds leaves that need gradients. It makes a new
+    copy of frozen weights for each product, including each chunk of a chunked loss.
+
+    Parameters:
+        counts: model and run numbers (`Counts`).
+        plans: layouts without their data-parallel degree (`TrainingPlans`).
+        framework: framework recipes (`Recipes`).
+        params: bytes per parameter by use (`ParamBytes`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: a frozen head of 1000 parameters under a loss in eight chunks.
+        >>> counts, chunked = row(head_matmul_params=1000), row(loss=col(CHUNKED), loss_chunks=col(8))
+        >>> head_cast_bytes(counts, row(tensor_parallel=col(1)), chunked, row(head_casts=2), row(frozen=True)).tolist()
+        [16000.0]
+    """
+    copies = np.where(recipe.frozen & (framework.loss == CHUNKED), framework.loss_chunks, 1.0)
+    return copies * counts.head_matmul_params * params.head_casts / plans.tensor_parallel
+
+
+MOMENTS = ("loss", "backward", "gradients", "update")
+LOSS, BACKWARD, GRADIENTS, UPDATE = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryParts(Columns):
+    """Memory parts of one accelerator, bytes; none of them depends on a fitted factor."""
+
+    weights_bytes: Column  # weights, B
+    optimizer_bytes: Column  # optimizer states, B
+    host_bytes: Column  # states, weights and activations in host memory, B per machine
+    gradient_bytes: Column  # all gradients and their buckets, B
+    lasting_gradient_bytes: Column  # gradients that exist during forward, B
+    head_gradient_bytes: Column  # gradient of the head's weights where gradients do not persist, B
+    kept_bytes: Column  # activations of all micro-batches in flight, B
+    logits_bytes: Column  # logits and loss beyond the kept activations, B
+    last_norm_bytes: Column  # input and output of the final norm, B
+    working_bytes: Column  # additional memory of the first layer of backward, B
+    last_bytes: Column  # memory in addition to the gradients at the end of backward, B
+    loss_gathered_bytes: Column  # gathered weights and 16-bit copies at the loss, B
+    backward_gathered_bytes: Column  # gathered weights and 16-bit copies in backward, B
+    update_bytes: Column  # temporary memory of the optimizer's update, B
+    communicators: Column  # groups of ranks in which the accelerator communicates
+
+
+@dataclass(frozen=True, slots=True)
+class Moments(Columns):
+    """Gradients and activations together at each moment, bytes."""
+
+    loss_bytes: Column  # at the end of forward, B
+    backward_bytes: Column  # in the first layer of backward, B
+    gradients_bytes: Column  # at the end of backward, B
+    update_bytes: Column  # in the optimizer's update, B
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationParts(Columns):
+    """Parts of the activations at the peak, bytes."""
+
+    kept_bytes: Column  # activations kept for backward, B
+    working_bytes: Column  # memory of the layer or norm at work, B
+    logits_bytes: Column  # logits and loss, B
+    gathered_bytes: Column  # gathered weights and 16-bit copies, B
+    update_bytes: Column  # temporary memory of the optimizer's update, B
+
+
+@dataclass(frozen=True, slots=True)
+class Peak(Columns):
+    """Memory parts that depend on the peak moment, and the moment itself as an index into MOMENTS."""
+
+    gradient_bytes: Column  # gradients at the peak, B
+    activation_bytes: Column  # activations at the peak, B
+    overhead_bytes: Column  # context, collective buffers and fragmentation, B
+    moment: Codes  # index into MOMENTS
+
+
+@formula(unit="B", source="traced steps of PyTorch 2.15")
+def at_loss_bytes(parts: MemoryParts) -> Column:
+    """Gradients and activations at the end of forward.
+
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+    Check: 1 GB of persistent gradients, 10 GB of activations, 4 GB of loss.
+        >>> lasting = row(lasting_gradient_bytes=col(1e9), kept_bytes=col(10e9), logits_bytes=col(3e9))
+        >>> at_loss_bytes(row(**vars(lasting), last_norm_bytes=0.2e9, loss_gathered_bytes=0.8e9)).tolist()
+        [15000000000.0]
+    """
+    loss = parts.logits_bytes + parts.last_norm_bytes + parts.loss_gathered_bytes
+    return parts.lasting_gradient_bytes + parts.kept_bytes + loss
+
+
+@formula(unit="B", source="traced steps of PyTorch 2.15")
+def in_backward_bytes(parts: MemoryParts) -> Column:
+    """Gradients and activations in the first layer of backward: nothing is freed yet, and the layer is recomputed.
+
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+    Check: 1 GB of persistent gradients, 1 GB of the head's, 10 GB of activations, 2 GB of the layer.
+        >>> gradients = row(lasting_gradient_bytes=col(1e9), head_gradient_bytes=col(1e9))
+        >>> parts = row(**vars(gradients), kept_bytes=col(10e9), working_bytes=col(2e9), backward_gathered_bytes=0)
+        >>> in_backward_bytes(parts).tolist()
+        [14000000000.0]
+    """
+    gradients = parts.lasting_gradient_bytes + parts.head_gradient_bytes
+    return gradients + parts.kept_bytes + parts.working_bytes + parts.backward_gathered_bytes
+
+
+@formula(unit="B", source="traced steps of PyTorch 2.15")
+def at_gradients_bytes(parts: MemoryParts) -> Column:
+    """Gradients and remaining activations at the end of backward.
+
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+    Check: 16 GB of gradients, 1 GB of the first layer.
+        >>> at_gradients_bytes(row(gradient_bytes=col(16e9), last_bytes=col(1e9))).tolist()
+        [17000000000.0]
+    """
+    return parts.gradient_bytes + parts.last_bytes
+
+
+@formula(unit="B", source="traced steps of PyTorch 2.15")
+def in_update_bytes(parts: MemoryParts) -> Column:
+    """Gradients and temporary copies in the optimizer's update.
+
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+    Check: 16 GB of gradients, 4 GB of copies.
+        >>> in_update_bytes(row(gradient_bytes=col(16e9), update_bytes=col(4e9))).tolist()
+        [20000000000.0]
+    """
+    return parts.gradient_bytes + parts.update_bytes
+
+
+@formula(unit="B", source="definition")
+def peak_bytes(
+    at_loss_bytes: Column, in_backward_bytes: Column, at_gradients_bytes: Column, in_update_bytes: Column
+) -> Column:
+    """Gradients and activations at the highest of the four moments.
+
+    Parameters:
+        at_loss_bytes: at the end of forward, bytes.
+        in_backward_bytes: in the first layer of backward, bytes.
+        at_gradients_bytes: at the end of backward, bytes.
+        in_update_bytes: in the optimizer's update, bytes.
+    Check: 15, 14, 17 and 20 GB.
+        >>> peak_bytes(col(15e9), col(14e9), col(17e9), col(20e9)).tolist()
+        [20000000000.0]
+    """
+    forward = np.maximum(at_loss_bytes, in_backward_bytes)
+    return np.maximum(forward, np.maximum(at_gradients_bytes, in_update_bytes))
+
+
+@formula(unit="B", source="definition")
+def activations_at_peak_bytes(peak_bytes: Column, gradients_at_peak_bytes: Column) -> Column:
+    """Part of the peak that is not gradients.
+
+    Parameters:
+        peak_bytes: gradients and activations at the peak, bytes.
+        gradients_at_peak_bytes: gradients at the peak, bytes.
+    Check: a peak of 20 GB with 16 GB of gradients.
+        >>> activations_at_peak_bytes(col(20e9), col(16e9)).tolist()
+        [4000000000.0]
+    """
+    return peak_bytes - gradients_at_peak_bytes
+
+
+@formula(unit="B", source="AIConfigurator's memory tables: 342 to 392 MB per NCCL communicator")
+def collective_buffer_bytes(parts: MemoryParts, factors: TrainingMemoryFactors) -> Column:
+    """Buffers of collectives: one communicator per group of ranks.
+
+    AIConfigurator's tables have 0, 342 and 392 MB for one group of 1, 2, and 4 or 8 ranks.
+
+    Parameters:
+        parts: memory parts of one accelerator (`MemoryParts`).
+        factors: fitted memory factors (`TrainingMemoryFactors`).
+    Check: three groups of 392 MB.
+        >>> collective_buffer_bytes(row(communicators=col(3)), row(training_collective_bytes=392e6)).tolist()
+        [1176000000.0]
+    """
+    return parts.communicators * factors.training_collective_bytes
+
+
+@formula(unit="B", source="definition; the allocator's share is fitted to published peaks")
+def overhead_bytes(peak_bytes: Column, collective_buffer_bytes: Column, factors: TrainingMemoryFactors) -> Column:
+    """Runtime context, collective buffers and allocator fragmentation; the fragmentation is fitted to published peaks.
+
+    Parameters:
+        peak_bytes: gradients and activations at the peak, bytes.
+        collective_buffer_bytes: buffers of collectives, bytes.
+        factors: fitted memory factors (`TrainingMemoryFactors`).
+    Check: 1 GB of context, 0.4 GB of buffers and 5 % of 20 GB.
+        >>> fitted = row(training_context_bytes=1e9, training_fragmentation_fraction=0.05)
+        >>> overhead_bytes(col(20e9), col(0.4e9), fitted).tolist()
+        [2400000000.0]
+    """
+    slack = factors.training_fragmentation_fraction * peak_bytes
+    return factors.training_context_bytes + collective_buffer_bytes + slack
+
+
+def bytes_at_moments(parts: MemoryParts) -> Moments:
+    """Return gradients and activations at each of the four moments."""
+    return Moments(at_loss_bytes(parts), in_backward_bytes(parts), at_gradients_bytes(parts), in_update_bytes(parts))
+
+
+def gradient_bytes_at(parts: MemoryParts, moment: Codes) -> Column:
+    """Return the gradients that exist at the moment of each row, bytes."""
+    lasting = parts.lasting_gradient_bytes
+    begun = np.where(moment == BACKWARD, lasting + parts.head_gradient_bytes, lasting)
+    return np.where(moment >= GRADIENTS, parts.gradient_bytes, begun)
+
+
+def activation_parts_at(parts: MemoryParts, moment: Codes) -> ActivationParts:
+    """Return the parts of the activations at the moment of each row."""
+    forward = moment <= BACKWARD
+    working = np.where(moment == LOSS, parts.last_norm_bytes, np.where(forward, parts.working_bytes, parts.last_bytes))
+    gathered = np.where(moment == LOSS, parts.loss_gathered_bytes, parts.backward_gathered_bytes)
+    return ActivationParts(
+        kept_bytes=np.where(forward, parts.kept_bytes, 0.0),
+        working_bytes=np.where(moment == UPDATE, 0.0, working),
+        logits_bytes=np.where(moment == LOSS, parts.logits_bytes, 0.0),
+        gathered_bytes=np.where(forward, gathered, 0.0),
+        update_bytes=np.where(moment == UPDATE, parts.update_bytes, 0.0),
+    )
+
+
+def total_bytes_at_moments(parts: MemoryParts, factors: TrainingMemoryFactors) -> Moments:
+    """Return the whole memory of an accelerator at each of the four moments, context and fragmentation included."""
+    states, moments = parts.weights_bytes + parts.optimizer_bytes, bytes_at_moments(parts)
+    each = (moments.loss_bytes, moments.backward_bytes, moments.gradients_bytes, moments.update_bytes)
+    buffers = collective_buffer_bytes(parts, factors)
+    return Moments(*(states + m + overhead_bytes(m, buffers, factors) for m in each))
+
+
+def find_peak(parts: MemoryParts, factors: TrainingMemoryFactors) -> Peak:
+    """Return the highest of the four moments and its memory parts."""
+    moments = bytes_at_moments(parts)
+    every = (moments.loss_bytes, moments.backward_bytes, moments.gradients_bytes, moments.update_bytes)
+    highest = peak_bytes(*every)
+    late = np.where(highest == every[GRADIENTS], GRADIENTS, UPDATE)
+    moment = np.where(highest == every[LOSS], LOSS, np.where(highest == every[BACKWARD], BACKWARD, late))
+    gradients = gradient_bytes_at(parts, moment)
+    return Peak(
+        gradient_bytes=gradients,
+        activation_bytes=activations_at_peak_bytes(highest, gradients),
+        overhead_bytes=overhead_bytes(highest, collective_buffer_bytes(parts, factors), factors),
+        moment=moment,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,3 +792,39 @@ def estimate_training_memory(
     spread, micro = rank_groups(counts, plans, rank, data_parallel), micro_batch_memory(counts, plans, assumed)
     held = count_memory_parts(counts, plans, rank, spread, micro)
     return held, _memory_at_peak(plans, held, assumed)
+
+
+def memory_scale(plans: TrainingPlans, memory: TrainingMemory) -> Column:
+    """Return how much wider the uncertainty of each plan's memory is than that of memory counted to the byte."""
+    margins = plans.stack.margins
+    counted = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
+    return margins.memory.relative_spread(
+        memory_neighbourhood(counted, memory.total_bytes, margins.recipe_known, margins.widened)
+    )
+
+
+def memory_factor(plans: TrainingPlans, memory: TrainingMemory, confidence: float) -> Column:
+    """Return the factor on each plan's predicted memory that covers a confidence."""
+    return plans.stack.margins.memory.error_factor(confidence, memory_scale(plans, memory))
+
+
+def allowed_bytes(plans: TrainingPlans, memory: TrainingMemory) -> Column:
+    """Return the largest prediction that is accepted, bytes.
+
+    The usable memory already has a reserve. The uncertainty is therefore compared with the capacity of the whole
+    device, and does not add to the reserve.
+    """
+    factor = memory_factor(plans, memory, plans.stack.margins.asked)
+    return np.minimum(memory.usable_bytes, memory.capacity_bytes / factor)
+
+
+def fits_at_confidence(plans: TrainingPlans, memory: TrainingMemory) -> Mask:
+    """Return whether each plan fits in memory at the requested confidence."""
+    fits: Mask = memory.total_bytes <= allowed_bytes(plans, memory)
+    return fits
+
+
+def fit_probability(plans: TrainingPlans, memory: TrainingMemory) -> Column:
+    """Return the probability that each plan fits in memory."""
+    room = np.log(memory.capacity_bytes / memory.total_bytes)
+    return plans.stack.margins.memory.probability_within(room, memory_scale(plans, memory))

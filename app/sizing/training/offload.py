@@ -9,9 +9,8 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula
-from app.sizing.hardware.links import PCIE_BYTES_PER_S
-from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankGroups, RankParams, held_params
+from app.sizing.hardware.parts import PCIE_BYTES_PER_S
+from app.sizing.training.plans import RankGroups, RankParams, TrainingPlans, held_params
 from app.sizing.training.recipes import BYTES_32_BIT, Recipe
 
 

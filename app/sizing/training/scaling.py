@@ -8,14 +8,12 @@ from app.sizing.columns import Column, concat_tables
 from app.sizing.decisions.cost import usd_total
 from app.sizing.formula import suspend_recording
 from app.sizing.question import Question
+from app.sizing.result import ScalingCurve, ScalingPoint
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_for_accelerators, forms_cluster, is_legal_degree
-from app.sizing.training.outcome import days, units_per_s
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.preference import pipeline_handicap
-from app.sizing.training.run import Run, fits_memory, run_at, run_cost, run_fits_at_confidence
-from app.sizing.training.search import CostedRuns
-from app.sizing.values.runs import ScalingCurve, ScalingPoint
+from app.sizing.training.run import Run, days, fits_memory, run_at, run_cost, run_fits_at_confidence, units_per_s
+from app.sizing.training.search import CostedRuns, pipeline_handicap
 
 # Largest size of the curve's grid, in accelerators.
 LARGEST_CURVE_SIZE = 16384

@@ -15,8 +15,7 @@ from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import TrainingAchieved
 from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import FULL
-from app.sizing.training.plans import TrainingMachines, TrainingPlans
-from app.sizing.training.ranks import RankGroups, RankParams
+from app.sizing.training.plans import RankGroups, RankParams, TrainingMachines, TrainingPlans
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
 

@@ -12,15 +12,16 @@ import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
-from app.sizing.hardware.links import PCIE_BYTES_PER_S
+from app.sizing.hardware.parts import PCIE_BYTES_PER_S
 from app.sizing.training.activations import kept_bytes
 from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import FULL, NONE, SELECTIVE
 from app.sizing.training.offload import activation_copy_s, parameter_copy_s
-from app.sizing.training.plans import TrainingMachines, TrainingPlans
-from app.sizing.training.ranks import (
+from app.sizing.training.plans import (
     RankGroups,
     RankParams,
+    TrainingMachines,
+    TrainingPlans,
     rank_groups,
     rank_params,
     sequence_split,

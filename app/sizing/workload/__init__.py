@@ -2,17 +2,32 @@
 defaults.
 """
 
-from app.sizing.workload.arrivals import Arrivals, arrivals_from_users
-from app.sizing.workload.classes import TrafficClass, draw_population, group_populations
-from app.sizing.workload.day import HOURS, Shares, derive_peak_per_s, normalize_hours, smooth_day
-from app.sizing.workload.images import PromptImages
-from app.sizing.workload.inference import InferenceWorkload, PrefixHits, build_inference_workload
-from app.sizing.workload.lengths import MAX_P95_TO_MEAN, Lengths, z_score
-from app.sizing.workload.limits import Limits, Load, Slo
-from app.sizing.workload.mixed import build_mixed_workload, with_class_limit
+from app.sizing.workload.inference import (
+    HOURS,
+    REDUNDANCIES,
+    Arrivals,
+    FailureDomain,
+    InferenceWorkload,
+    Limits,
+    Load,
+    PrefixHits,
+    PromptImages,
+    Redundancy,
+    Shares,
+    Slo,
+    TrafficClass,
+    arrivals_from_users,
+    build_inference_workload,
+    build_mixed_workload,
+    derive_peak_per_s,
+    draw_population,
+    group_populations,
+    normalize_hours,
+    smooth_day,
+    with_class_limit,
+)
+from app.sizing.workload.lengths import MAX_P95_TO_MEAN, Lengths, adapted_matrices, resize_samples, z_score
 from app.sizing.workload.recorded import build_recorded_workload
-from app.sizing.workload.redundancy import REDUNDANCIES, FailureDomain, Redundancy
-from app.sizing.workload.sizes import adapted_matrices, resize_samples
 from app.sizing.workload.trace import Trace
 from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, build_training_workload
 

@@ -1,23 +1,512 @@
-"""Serving workload: how requests arrive, how long they are and which latency limits apply."""
+"""Serving workload: how requests arrive, how long they are, which limits apply, and what must survive a failure."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 
+from app.errors import Unanswerable
 from app.sizing.assumptions import Assumed, Assumptions
-from app.sizing.columns import Codes, Column
+from app.sizing.columns import SECONDS_PER_HOUR, Codes, Column, column
+from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.workload.arrivals import Arrivals
-from app.sizing.workload.classes import TrafficClass, draw_population, group_populations
-from app.sizing.workload.day import Shares, mean_share
-from app.sizing.workload.images import PromptImages, add_images
+from app.sizing.words import percent
 from app.sizing.workload.lengths import Lengths
-from app.sizing.workload.limits import Limits, Load, Slo, build_slo, limit_assumptions
-from app.sizing.workload.longest import MAX_SEQUENCE_TOKENS, LongestSequence, longest_context_tokens
-from app.sizing.workload.redundancy import Redundancy
 from app.sizing.workload.trace import Trace
+
+HOURS = 24
+MAX_POWER = 1e5  # upper bound of the exponent of the day curve
+BISECTIONS = 60  # steps of the search for the exponent
+MIN_HOUR_SHARE = 1e-9  # lower bound of an hour's share before the exponent, so that a flat day has no empty hour
+PEAK_TOLERANCE = 0.01  # relative difference accepted between a given peak and the peak that average and hours imply
+
+Shares = tuple[float, ...]
+
+
+def normalize_hours(factors: Sequence[float]) -> Shares:
+    """Hourly factors scaled so that the busiest hour is 1.
+
+    Check:
+        >>> normalize_hours([1.0, 4.0, 2.0])
+        (0.25, 1.0, 0.5)
+    """
+    busiest = max(factors)
+    return tuple(factor / busiest for factor in factors)
+
+
+def mean_share(shares: Shares) -> float:
+    """Mean load of a day over its peak load.
+
+    Check:
+        >>> mean_share((0.25, 1.0, 0.25))
+        0.5
+    """
+    return sum(shares) / len(shares)
+
+
+def smooth_day(peak_to_average: float, assumed: Assumptions) -> Shares:
+    """Hourly shares of a raised cosine around the busiest hour, to the power that gives the peak-to-average ratio.
+
+    The shape is an assumption.
+    Limits: one peak per day; a ratio of at most 24, where one hour has all the load.
+    Check:
+        >>> day = smooth_day(2.0, Assumptions())
+        >>> day.index(1.0), round(day[2], 6), round(1 / mean_share(day), 6)
+        (14, 0.0, 2.0)
+    """
+    hour = np.arange(HOURS) - float(int(assumed.smooth_day_peak_hour))
+    wave = np.maximum((1 + np.cos(2 * np.pi * hour / HOURS)) / 2, MIN_HOUR_SHARE)
+    low, high = 0.0, MAX_POWER
+    for _ in range(BISECTIONS):
+        power = (low + high) / 2
+        low, high = (power, high) if (wave**power).mean() * peak_to_average > 1 else (low, power)
+    return tuple((wave**high).tolist())
+
+
+def derive_peak_per_s(peak_per_s: float | None, average_per_s: float | None, shares: Shares) -> float:
+    """Requests per second in the busiest hour, from the peak rate or from the average rate and the hourly shares.
+
+    Raises Unanswerable if the hourly shares contradict the given peak and average.
+
+    Check:
+        >>> derive_peak_per_s(None, 5.0, (0.25, 1.0, 0.25))
+        10.0
+    """
+    if average_per_s is None:
+        return peak_per_s or 0.0
+    derived_peak = average_per_s / mean_share(shares)
+    if peak_per_s is not None and abs(derived_peak / peak_per_s - 1) > PEAK_TOLERANCE:
+        raise Unanswerable(
+            f"The peak and the hourly shares give an average of {mean_share(shares) * peak_per_s:.4g} requests/s, not "
+            f"{average_per_s:.4g} requests/s. Omit the average or the peak, or change the hourly shares."
+        )
+    return derived_peak if peak_per_s is None else peak_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class PromptImages:
+    """Images in each request: `width` and `height` in pixels, and the number of images."""
+
+    width: int
+    height: int
+    per_request: float = 1.0  # images per request
+
+
+def add_images(
+    model: ModelArchitecture, prompt: Lengths, images: PromptImages | None
+) -> tuple[ModelArchitecture, Lengths, float]:
+    """The model and prompt lengths with the images of a request, and the FLOPs of the image encoder per request.
+
+    Image tokens join the prompt. If layers cross-attend to the images instead, their keys and values are kept for the
+    whole sequence. Raises Unanswerable if the model accepts no images.
+    """
+    if images is None:
+        return model, prompt, 0.0
+    if model.images is None:
+        raise Unanswerable(f"{model.name} accepts no images. Use traffic.images only with vision-language models.")
+    width, height, count = images.width, images.height, images.per_request
+    tokens = count * model.images.token_count(width, height)
+    kept = count * model.images.patch_count(width, height) * model.cross_kv_bytes_per_source_token
+    one = count == 1
+    note = (
+        f"{count:g} image{'' if one else 's'} of {width} x {height} pixels add{'s' if one else ''} "
+        f"{tokens:,.0f} tokens to each prompt"
+    )
+    model = replace(
+        model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note)
+    )
+    return model, prompt.add_tokens(tokens), count * model.image_flops(width, height)
+
+
+class Load(StrEnum):
+    """How requests arrive."""
+
+    OPEN = "open"  # a rate that does not depend on the service
+    CLOSED = "closed"  # a fixed number of requests in flight
+    BATCH = "batch"  # a static batch that starts together
+    OFFLINE = "offline"  # all requests queued at the start
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """Limits in seconds that `percentile` % of requests must meet; None means no limit."""
+
+    ttft_s: float | None  # time to first token, s
+    tpot_s: float | None  # time per output token, s
+    e2e_s: float | None  # end-to-end latency, s
+    percentile: float  # share of requests that must meet the limits, %
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of the request. None means the default, or no limit if another limit is given."""
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    e2e_s: float | None = None
+    percentile: float | None = None
+
+    @property
+    def has_latency_limit(self) -> bool:
+        """True if the request sets a latency limit."""
+        return bool(self.ttft_s or self.tpot_s or self.e2e_s)
+
+
+@formula(unit="s", source="MLPerf Inference, latency limits of the server scenario")
+def usual_ttft_s(prompt_tokens: float, assumed: Assumptions) -> float:
+    """Default TTFT limit, longer for long prompts.
+
+    MLPerf allows Llama 2 70B 2 s, and Llama 3.1 405B 6 s at prompts of about 9,400 tokens.
+
+    Parameters:
+        prompt_tokens: mean prompt length, tokens.
+        assumed: assumptions; `default_ttft_ms` and `default_ttft_ms_per_prompt_token`.
+    Limits: based on the mean prompt; cached prompt tokens count as well.
+    Check: a chat prompt of 1,024 tokens and a report of 9,400 tokens.
+        >>> usual_ttft_s(1024, Assumptions()), round(usual_ttft_s(9400, Assumptions()), 2)
+        (2.0, 6.02)
+    """
+    return float(np.maximum(assumed.default_ttft_ms, assumed.default_ttft_ms_per_prompt_token * prompt_tokens)) / 1e3
+
+
+def usual_e2e_s(model: ModelArchitecture, assumed: Assumptions) -> float:
+    """Default end-to-end limit for an answer in one piece: a picture, a clip, a transcript or a faster result."""
+    work = model.sample
+    if work is None or work.passes <= 1:
+        return assumed.default_e2e_ms / 1e3
+    if work.decodes:
+        return work.passes * assumed.default_tpot_ms / 1e3
+    if model.law is not None and model.law.frames > 1:
+        return assumed.default_clip_e2e_ms / 1e3
+    return assumed.default_picture_e2e_ms / 1e3
+
+
+def build_slo(
+    requested: Limits,
+    model: ModelArchitecture,
+    load: Load,
+    prompt_tokens: float,
+    assumed: Assumptions,
+    *,
+    personal: bool,
+) -> Slo:
+    """The requested limits, or defaults for interactive work. Offline and batch work has no limits.
+
+    For personal use the defaults only require output at reading speed.
+    """
+    percentile = assumed.default_percentile if requested.percentile is None else requested.percentile
+    if requested.has_latency_limit:
+        return Slo(requested.ttft_s, requested.tpot_s, requested.e2e_s, percentile)
+    if load in (Load.BATCH, Load.OFFLINE):
+        return Slo(None, None, None, percentile)
+    if model.kind is not ModelKind.DECODER:
+        return Slo(None, None, usual_e2e_s(model, assumed), percentile)
+    ttft_s = usual_ttft_s(prompt_tokens, assumed)
+    if personal:
+        return Slo(max(ttft_s, assumed.personal_ttft_ms / 1e3), assumed.personal_tpot_ms / 1e3, None, percentile)
+    return Slo(ttft_s, assumed.default_tpot_ms / 1e3, None, percentile)
+
+
+def limit_assumptions(requested: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ...]:
+    """The limits as an answer lists them."""
+    first, token = ("personal_ttft_ms", "personal_tpot_ms") if personal else ("default_ttft_ms", "default_tpot_ms")
+    times = (
+        ("slo.ttft_ms", slo.ttft_s, "for the time to first token", f"{first}, more for long prompts", first),
+        ("slo.tpot_ms", slo.tpot_s, "for the time per output token", token, token),
+        ("slo.e2e_ms", slo.e2e_s, "for the whole request", "usual for this kind of work", "default_e2e_ms"),
+    )
+    assumptions = tuple(
+        Assumed(
+            name,
+            limit_s * 1e3,
+            "ms",
+            f"limit {of}",
+            source,
+            Assumptions.allowed_range(bounded),
+            asked=requested.has_latency_limit,
+        )
+        for name, limit_s, of, source, bounded in times
+        if limit_s is not None
+    )
+    if not assumptions:
+        return ()
+    share = Assumed(
+        "slo.percentile",
+        slo.percentile,
+        "%",
+        "share of requests that must meet the limits",
+        "default_percentile",
+        Assumptions.allowed_range("default_percentile"),
+        asked=requested.percentile is not None,
+    )
+    return (*assumptions, share)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """How requests arrive. `samples` is true if the rate counts samples."""
+
+    load: Load
+    peak_per_s: float = 0.0  # peak rate, requests/s or samples/s
+    in_flight: float = 0.0  # requests in flight
+    samples: bool = False
+    volume_requests: float | None = None  # requests or samples of offline work that ends
+    deadline_s: float | None = None  # time within which the volume must be finished
+    requests: float | None = None  # requests of a run that ends
+    hourly_shares: Shares = ()  # hourly load over that of the busiest hour; empty: not given
+    derived: tuple[Assumed, ...] = ()  # values derived from other inputs
+
+    def is_personal(self, assumed: Assumptions) -> bool:
+        """True if one person or very few people use the service."""
+        return self.load is Load.CLOSED and self.in_flight <= assumed.most_personal_in_flight
+
+
+@formula(unit="requests/s", source="definition")
+def busy_hour_requests_per_s(requests_per_hour: float, assumed: Assumptions) -> float:
+    """Request rate in the busiest minute, from the number of requests in an hour.
+
+    Parameters:
+        requests_per_hour: requests of all users in an hour.
+        assumed: assumptions; `busy_hour_factor` is the rate of the busiest minute over the hourly mean.
+    Check: 40 users with 12 requests per hour each.
+        >>> busy_hour_requests_per_s(40 * 12, Assumptions())
+        0.4
+    """
+    return requests_per_hour / SECONDS_PER_HOUR * assumed.busy_hour_factor
+
+
+def arrivals_from_users(count: float, requests_per_hour_each: float, assumed: Assumptions) -> Arrivals:
+    """Arrivals from a number of users, with the peak rate from the busy-hour rule."""
+    peak = busy_hour_requests_per_s(count * requests_per_hour_each, assumed)
+    low, high = Assumptions.allowed_range("busy_hour_factor")
+    derived_peak = Assumed(
+        "peak_requests_per_s",
+        peak,
+        "1/s",
+        "planned peak load: requests of all users times busy_hour_factor",
+        "users",
+        (peak * low / assumed.busy_hour_factor, peak * high / assumed.busy_hour_factor),
+    )
+    return Arrivals(Load.OPEN, peak_per_s=peak, derived=(derived_peak,))
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficClass:
+    """One class of requests that a service answers."""
+
+    name: str
+    peak_per_s: float
+    average_per_s: float
+    burstiness: float
+    input_tokens: Lengths
+    output_tokens: Lengths
+    slo: Slo
+    max_context_tokens: float
+    derived: tuple[Assumed, ...] = ()
+
+    def scale_load(self, times: float) -> TrafficClass:
+        """The same class with its load multiplied by `times`."""
+        return replace(self, peak_per_s=times * self.peak_per_s, average_per_s=times * self.average_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Requests with the same length distributions, whatever their class: a simulation cannot distinguish them."""
+
+    share: float
+    input_tokens: Lengths
+    output_tokens: Lengths
+
+    def contains_class(self, traffic_class: TrafficClass) -> bool:
+        """True if requests of the class belong to this population."""
+        return (self.input_tokens, self.output_tokens) == (traffic_class.input_tokens, traffic_class.output_tokens)
+
+
+def group_populations(classes: Sequence[TrafficClass]) -> tuple[Population, ...]:
+    """Populations of the classes. Their order does not depend on names, limits or the order of the classes."""
+    rates: dict[tuple[Lengths, Lengths], float] = {}
+    for each in sorted(classes, key=lambda c: (c.peak_per_s, c.name)):
+        lengths = each.input_tokens, each.output_tokens
+        rates[lengths] = rates.get(lengths, 0.0) + each.peak_per_s
+    total = sum(sorted(rates.values()))
+    groups = (Population(rate / total, *lengths) for lengths, rate in rates.items())
+    return tuple(sorted(groups, key=lambda p: (p.input_tokens.mean, p.output_tokens.mean, repr(p.input_tokens))))
+
+
+def draw_population(classes: Sequence[TrafficClass], chances: Column) -> Codes:
+    """Index of the population that each request belongs to, from one uniform random number per request."""
+    upto = np.cumsum([p.share for p in group_populations(classes)])[:-1]
+    return np.searchsorted(column(upto), chances, side="right").astype(np.int64)
+
+
+def mixed_burstiness(classes: Sequence[TrafficClass]) -> float:
+    """Coefficient of variation of the times between arrivals of all classes.
+
+    Squared coefficients add up by share, as for independent arrival streams (Whitt 1982, asymptotic method).
+    """
+    rates, squares = column([c.peak_per_s for c in classes]), column([c.burstiness for c in classes]) ** 2
+    return float(np.sqrt(np.average(squares, weights=rates)))
+
+
+def common_slo(classes: Sequence[TrafficClass]) -> Slo:
+    """The tightest limit of each kind and the highest percentile, for figures of the whole mixture."""
+
+    def smallest(values: Iterable[float | None]) -> float | None:
+        return min((value for value in values if value is not None), default=None)
+
+    return Slo(
+        smallest(c.slo.ttft_s for c in classes),
+        smallest(c.slo.tpot_s for c in classes),
+        smallest(c.slo.e2e_s for c in classes),
+        max(c.slo.percentile for c in classes),
+    )
+
+
+MAX_SEQUENCE_TOKENS = 1e8  # limit for a model that states no context window
+
+
+@dataclass(frozen=True, slots=True)
+class LongestSequence:
+    """Lengths that determine the longest sequence, and whether the request gives their spread."""
+
+    prompt: Lengths
+    output: Lengths
+    prompt_spread_given: bool
+    output_spread_given: bool
+
+    def planned_tokens(self, model: ModelArchitecture, arrivals: Arrivals, assumed: Assumptions) -> float:
+        """Tokens of a long prompt with a long answer, as an integer.
+
+        An assumed spread counts only for services with many users, and only up to the context window of the model.
+        """
+
+        def long_length(length: Lengths, *, spread_given: bool) -> float:
+            return max(length.quantile(assumed.context_percentile), length.mean) if spread_given else length.mean
+
+        generates = model.kind is ModelKind.DECODER
+        given_tokens = long_length(self.prompt, spread_given=self.prompt_spread_given) + generates * long_length(
+            self.output, spread_given=self.output_spread_given
+        )
+        if arrivals.load not in (Load.OPEN, Load.CLOSED) or arrivals.is_personal(assumed):
+            return round_up_tokens(given_tokens)
+        spread = long_length(self.prompt, spread_given=True) + generates * long_length(self.output, spread_given=True)
+        return round_up_tokens(max(given_tokens, min(spread, model.max_context_tokens or MAX_SEQUENCE_TOKENS)))
+
+
+def round_up_tokens(tokens: float) -> float:
+    """Round tokens up to an integer; rounding errors do not add a token."""
+    return float(math.ceil(round(tokens, 6)))
+
+
+def longest_context_tokens(
+    model: ModelArchitecture,
+    arrivals: Arrivals,
+    longest: LongestSequence,
+    requested: float | None,
+    assumed: Assumptions,
+) -> float:
+    """Maximum tokens of a sequence: as requested, or from the lengths.
+
+    Raises Unanswerable if model, load and lengths contradict one another.
+    """
+    generates = model.kind is ModelKind.DECODER
+    if generates and longest.output.mean < 1:
+        raise Unanswerable(
+            "A model that generates tokens needs output_tokens of at least 1. Only embedding models in the catalog "
+            "accept output_tokens 0."
+        )
+    if arrivals.samples and model.kind is not ModelKind.SAMPLES:
+        raise Unanswerable(
+            "samples_per_s applies only to models that process samples. Use peak_requests_per_s for this model."
+        )
+    if requested is not None and requested < longest.prompt.mean + (longest.output.mean if generates else 0):
+        raise Unanswerable(
+            "max_context_tokens is smaller than the sum of mean input and output tokens. Increase it or omit it."
+        )
+    tokens = longest.planned_tokens(model, arrivals, assumed) if requested is None else float(requested)
+    if model.max_context_tokens and tokens > model.max_context_tokens and model.sample is None:
+        origin = "requested" if requested is not None else "needed for long prompts and answers"
+        raise Unanswerable(
+            f"The context of {tokens:,.0f} tokens {origin} is too long: {model.name} takes at most "
+            f"{model.max_context_tokens:,} tokens."
+        )
+    return tokens
+
+
+REDUNDANCIES = ("none", "n+1", "n+2", "2n")
+
+
+class FailureDomain(StrEnum):
+    """What fails at once. Each domain contains those before it."""
+
+    ACCELERATOR = "accelerator"
+    MACHINE = "machine"
+    ZONE = "zone"
+
+
+@dataclass(frozen=True, slots=True)
+class Redundancy:
+    """Failure domains that can be lost while the rest still carries the peak. 2n doubles the capacity as well.
+
+    With several zones, any one of them can be lost too, whatever the domain. Without redundancy, zones only spread
+    the replicas.
+    """
+
+    spare: int = 0  # failure domains that can be lost
+    double: bool = False  # twice the capacity (2n)
+    zones: int = 1  # zones over which the replicas are spread
+    domain: FailureDomain = FailureDomain.MACHINE
+
+    @classmethod
+    def from_label(cls, label: str, *, zones: int = 1, domain: str | None = None) -> Redundancy:
+        """Build from a label: none, n+1, n+2 or 2n of accelerators, machines (the default) or zones.
+
+        Raises Unanswerable if no zone would be left.
+        """
+        spare = int(label.removeprefix("n+")) if label.startswith("n+") else 0
+        failure_domain = FailureDomain(domain or FailureDomain.MACHINE)
+        redundancy = cls(spare=spare, double=label == "2n", zones=zones, domain=failure_domain)
+        if redundancy.domains_lost and failure_domain is FailureDomain.ZONE and zones <= redundancy.domains_lost:
+            raise Unanswerable(
+                f"Redundancy {label} with failure_domain zone leaves no zone of {zones}. Set zones to at least "
+                f"{redundancy.domains_lost + 1}, or set failure_domain to machine."
+            )
+        return redundancy
+
+    @property
+    def label(self) -> str:
+        return "2n" if self.double else f"n+{self.spare}" if self.spare else "none"
+
+    @property
+    def domains_lost(self) -> int:
+        """Failure domains that can be lost at once."""
+        return 1 if self.double else self.spare
+
+    @property
+    def machines_lost(self) -> int:
+        """Machines that can be lost at once."""
+        return 0 if self.domain is FailureDomain.ACCELERATOR else self.domains_lost
+
+    @property
+    def zones_lost(self) -> int:
+        """Zones that can be lost at once: the requested number if zones are the domain, else one if there are
+        several.
+        """
+        if self.domain is FailureDomain.ZONE:
+            return self.domains_lost
+        return min(1, self.domains_lost) if self.zones > 1 else 0
+
+    def with_spare(self, spare: int) -> Redundancy:
+        """The same zones with another number of failure domains to lose; machines are the domain if there are too few
+        zones.
+        """
+        few = self.domain is FailureDomain.ZONE and self.zones <= spare
+        return replace(self, spare=spare, double=False, domain=FailureDomain.MACHINE if few else self.domain)
+
 
 MAX_TURN_GAP_S = 604_800.0  # one week
 
@@ -296,3 +785,87 @@ def traffic_assumptions(w: InferenceWorkload, explicit_names: frozenset[str]) ->
             Assumed(named, spare.domain.value, "text", lost, "assumed: usual failure", asked=named in explicit_names)
         )
     return tuple(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A model with its own traffic and limits, and the name that the request gives it."""
+
+    name: str
+    workload: InferenceWorkload
+
+
+MIN_CLASS_SHARE = 0.01  # minimum share of a class; a simulation has too few requests of a smaller one for percentiles
+SERVICE_WIDE_NAMES = ("max_context_tokens", "redundancy", "failure_domain")  # values that apply to the whole service
+
+
+def build_mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> InferenceWorkload:
+    """One service for several named workloads, sorted by name.
+
+    Raises Unanswerable if they cannot share a service.
+    """
+    parts = sorted(parts, key=lambda part: part[0])
+    first = parts[0][1]
+    if first.model.kind is not ModelKind.DECODER:
+        raise Unanswerable(
+            "traffic.classes supports only models that generate tokens. Send one request per class for other models."
+        )
+    classes = tuple(to_traffic_class(name, part) for name, part in parts)
+    total = sum(c.peak_per_s for c in classes)
+    for each in classes:
+        if each.peak_per_s < MIN_CLASS_SHARE * total:
+            raise Unanswerable(
+                f"Class {each.name!r} has less than {percent(MIN_CLASS_SHARE)} of the requests, too few to estimate "
+                "its "
+                "latencies. Omit it, or size it separately."
+            )
+    return replace(
+        first,
+        peak_per_s=total,
+        average_per_s=sum(c.average_per_s for c in classes),
+        burstiness=mixed_burstiness(classes),
+        input_tokens=Lengths.from_mixture([(p.share, p.input_tokens) for p in group_populations(classes)]),
+        output_tokens=Lengths.from_mixture([(p.share, p.output_tokens) for p in group_populations(classes)]),
+        slo=common_slo(classes),
+        max_context_tokens=max(c.max_context_tokens for c in classes),
+        derived=merge_derived(parts),
+        classes=classes,
+    )
+
+
+def to_traffic_class(name: str, part: InferenceWorkload) -> TrafficClass:
+    """The traffic class with the parts of a workload that differ between classes."""
+    return TrafficClass(
+        name=name,
+        peak_per_s=part.peak_per_s,
+        average_per_s=part.average_per_s,
+        burstiness=part.burstiness,
+        input_tokens=part.input_tokens,
+        output_tokens=part.output_tokens,
+        slo=part.slo,
+        max_context_tokens=part.max_context_tokens,
+        derived=part.derived,
+    )
+
+
+def merge_derived(parts: Sequence[tuple[str, InferenceWorkload]]) -> tuple[Assumed, ...]:
+    """Defaults of each class, prefixed with its name, and the service-wide values of the class with the longest
+    context.
+    """
+    longest = max((part for _, part in parts), key=lambda part: part.max_context_tokens)
+    chosen = (
+        replace(a, name=f"{name}: {a.name}")
+        for name, part in parts
+        for a in part.derived
+        if a.name not in SERVICE_WIDE_NAMES and not a.asked
+    )
+    return (*chosen, *(a for a in longest.derived if a.name in SERVICE_WIDE_NAMES))
+
+
+def with_class_limit(workload: InferenceWorkload, name: str, limit: str, seconds: float | None) -> InferenceWorkload:
+    """The same workload with another limit for one class."""
+    classes = tuple(
+        replace(c, slo=replace(c.slo, **{limit: seconds})) if c.name == name else c  # type: ignore[arg-type]
+        for c in workload.classes
+    )
+    return replace(workload, classes=classes, slo=common_slo(classes))

@@ -1,19 +1,23 @@
-"""Length distributions of prompts and answers, and lengths drawn from them."""
+"""Length distributions of prompts and answers, and the model details that a request sets."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, column
-from app.sizing.exact import exp_of, interpolate_linear, log_of, normal_grid
+from app.errors import Unanswerable
+from app.sizing.columns import Codes, Column, column, exp_of, interpolate_linear, log_of, normal_grid
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.sample import SampleShape
+from app.sizing.model.tensors import Per
 
 _NORMAL = NormalDist()
 Z_95 = 1.6448536269514722
@@ -139,3 +143,34 @@ class Lengths:
         least = 1.0 if self.mean > 0 else 0.0
         whole: Codes = np.maximum(lengths, least).astype(np.int64)
         return whole
+
+
+def resize_samples(model: ModelArchitecture, requested: Mapping[str, Any]) -> ModelArchitecture:
+    """The model for samples of the given size.
+
+    Raises Unanswerable for a size that the model does not depend on.
+    """
+    accepted = model.law.size_fields if model.law is not None else ()
+    for name in requested:
+        if name not in accepted:
+            hint = (
+                f"accepted fields are {', '.join(accepted)}"
+                if accepted
+                else "its work does not depend on the size of a sample"
+            )
+            raise Unanswerable(f"sample.{name} does not apply to {model.name}: {hint}.")
+    return model.with_sample_shape(SampleShape(**requested))
+
+
+def adapted_matrices(model: ModelArchitecture, target_modules: str | Sequence[str]) -> str | tuple[str, ...]:
+    """Matrices that adapters modify: the name of a preset, or names of matrices.
+
+    Raises Unanswerable if the model has no matrix of that name.
+    """
+    if isinstance(target_modules, str):
+        return target_modules
+    roles = sorted({t.role for t in model.tensors if t.per is Per.TOKEN and t.inputs > 1})
+    for name in target_modules:
+        if name not in roles:
+            raise Unanswerable(f"{model.name} has no matrix {name!r} to adapt. Available matrices: {', '.join(roles)}.")
+    return tuple(target_modules)

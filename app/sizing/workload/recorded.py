@@ -8,10 +8,15 @@ from typing import TypedDict, Unpack
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.workload.arrivals import Arrivals
-from app.sizing.workload.inference import InferenceWorkload, PrefixHits, build_inference_workload
-from app.sizing.workload.limits import Limits, Load
-from app.sizing.workload.redundancy import Redundancy
+from app.sizing.workload.inference import (
+    Arrivals,
+    InferenceWorkload,
+    Limits,
+    Load,
+    PrefixHits,
+    Redundancy,
+    build_inference_workload,
+)
 from app.sizing.workload.trace import Trace, find_busiest_window, trace_assumptions
 
 

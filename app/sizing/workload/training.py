@@ -9,10 +9,10 @@ from math import log2
 
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumed, Assumptions
+from app.sizing.columns import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
-from app.sizing.workload.sizes import adapted_matrices
+from app.sizing.workload.lengths import adapted_matrices
 
 DEFAULT_PRECISION, DEFAULT_OPTIMIZER = "bf16", "adamw"
 

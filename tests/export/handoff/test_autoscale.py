@@ -12,9 +12,7 @@ from jsonschema import Draft202012Validator
 from app.export.handoff.engines import LAUNCHES
 from app.export.handoff.targets import build_handoff
 from app.observed.exposition import canonical_name
-from app.observed.sglang import SGLANG
-from app.observed.tgi import TGI
-from app.observed.vllm import VLLM
+from app.observed.service import SGLANG, TGI, VLLM
 from tests.export.handoff.stored import DAY, served
 from tests.export.handoff.test_clouds import DSTACK, SKY
 from tests.export.handoff.test_cluster import KUBERNETES, SPANNING

@@ -15,8 +15,7 @@ import yaml
 
 from app.errors import Unanswerable
 from app.export.handoff.engines import BY_ENGINE, LAUNCHES, UnknownFlag, command_flags
-from app.export.handoff.files import File, Handoff
-from app.export.handoff.option import Option
+from app.export.handoff.option import File, Handoff, Option
 from app.export.handoff.serving import ReplicaLaunch, plan_launches
 from app.export.handoff.targets import CannotStart, build_handoff
 from tests.export.handoff.stored import pooled, served

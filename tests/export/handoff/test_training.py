@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.export.handoff.files import Handoff
-from app.export.handoff.option import Option
+from app.export.handoff.option import Handoff, Option
 from app.export.handoff.targets import CannotStart, build_handoff
 from app.sizing.hardware import benchmarks
 from tests.export.handoff.stored import TRAINED, trained

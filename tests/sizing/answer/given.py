@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.sizing.hardware.parts import Accelerator, PricingModel
-from app.sizing.hardware.prices import PriceKind, Terms
+from app.sizing.hardware.parts import Accelerator, PriceKind, PricingModel, Terms
 from app.sizing.question import Deployment
-from app.sizing.result import CostSummary, Estimate, Interval, Performance, Price, Ranked
-from app.sizing.values.latencies import Percentiles
+from app.sizing.result import CostSummary, Estimate, Interval, Percentiles, Performance, Price, Ranked
 from tests.sizing.small import BIG
 
 DEPLOYMENT = Deployment(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.sizing.answer.overkill import CheapestOption, describe_low_use, explain_idle_hardware, overkill_warning
-from app.sizing.hardware.prices import KINDS
+from app.sizing.hardware.parts import KINDS
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import FilterStage, Rejection

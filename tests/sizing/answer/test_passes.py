@@ -10,12 +10,11 @@ import pytest
 
 from app.sizing.answer.passes import PassAnswerWriter, host_reasons
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import GIB
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Performance
-from app.sizing.serving.batch import batch_terms, request_sample_work
-from app.sizing.serving.host import HostWork
-from app.sizing.units import GIB
+from app.sizing.serving.single_pass import HostWork, batch_terms, request_sample_work
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, col, registered, row
 from tests.sizing.serving.given import on_big

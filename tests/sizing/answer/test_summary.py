@@ -1,4 +1,6 @@
-"""The sentences a buyer reads first."""
+"""The assumptions that an answer lists in addition to the values of its request. The comparison of each
+recommendation with the best one. One deployment in two or three sentences. The sentences a buyer reads first.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,307 @@ import numpy as np
 import pytest
 
 from app.sizing.answer.summary import (
+    add_comparisons,
+    collect_assumptions,
+    compare_with_best,
+    describe_deployment,
     describe_hardware,
     describe_load,
+    describe_maximum,
     describe_question,
+    describe_workload,
+    duration_s,
+    find_near_ties,
     impossible_estimate,
+    limiting_resource,
+    ratio_or_none,
+    spent_usd,
     write_summary,
 )
-from app.sizing.hardware.parts import PricingModel
-from app.sizing.question import Deployment, Objective, Question
-from app.sizing.result import Rejection
+from app.sizing.assumptions import Assumed, Assumptions
+from app.sizing.columns import GIB
+from app.sizing.hardware.parts import Commitment, PriceKind, PricingModel
+from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.result import (
+    Assurance,
+    DeviceMemory,
+    Estimate,
+    Level,
+    MaximumThatFits,
+    Percentiles,
+    Ranked,
+    Reason,
+    Rejection,
+    RunnerUp,
+)
 from app.sizing.workload import Load, Method, Trace
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
-from tests.sizing.answer.given import COST, RUN, ranked
-from tests.sizing.small import BIG, CARD
+from tests.sizing.answer.given import COST, RUN, SPEED, estimated, ranked
+from tests.sizing.small import BIG, CARD, RARE
+
+
+def assumed_values(question: Question, deployment: Deployment | None = None) -> dict[str, Assumed]:
+    return {a.name: a for a in collect_assumptions(question, deployment)}
+
+
+def test_the_answer_states_requested_and_default_choices() -> None:
+    usual = assumed_values(Question(CHAT))
+    assert usual.keys() == {"pricing_models", "price_kinds", "weight_formats", "kv_formats"}
+    assert "spot" not in str(usual["pricing_models"].value)
+    assert not any(a.asked for a in usual.values())
+    limits = Constraints(weight_formats=("fp8",), kv_formats=("bf16",), pricing_models=(PricingModel.SPOT,))
+    asked = assumed_values(Question(CHAT, limits))
+    del asked["price_kinds"]
+    assert [(a.value, a.asked) for a in asked.values()] == [("spot", True), ("fp8", True), ("bf16", True)]
+
+
+def test_a_run_is_paid_on_demand_and_has_no_cache() -> None:
+    firm = "provider, reseller, quote, list"
+    found = {n: a.value for n, a in assumed_values(Question(PRETRAIN)).items()}
+    assert found == {"pricing_models": "on_demand", "price_kinds": firm}
+
+
+def test_what_one_binds_oneself_to_and_whose_prices_count_is_asked() -> None:
+    limits = Constraints(commitment=Commitment.ONE_YEAR, price_kinds=(PriceKind.BROKER,))
+    found = assumed_values(Question(PRETRAIN, limits))
+    assert {n: (a.value, a.asked) for n, a in found.items()} == {
+        "pricing_models": ("on_demand, reserved_1y, committed_1y", True),
+        "price_kinds": ("broker", True),
+    }
+
+
+def test_what_a_deployment_says_is_no_assumption() -> None:
+    question = Question(CHAT, assumptions=Assumptions().with_recording())
+    fixed = Deployment("x", weight_format="fp8", kv_format="fp8")
+    assert assumed_values(question, fixed).keys() == {"pricing_models"}
+    assert assumed_values(question, Deployment("x")).keys() == {"pricing_models", "weight_formats", "kv_formats"}
+
+
+def test_the_answer_states_read_and_guessed_model_values() -> None:
+    guessed = replace(LLAMA_8B, assumed=("hidden size",))
+    noted = Assumptions().with_recording()
+    assert noted.pue > 1
+    for workload in (replace(CHAT, model=guessed), replace(PRETRAIN, model=guessed)):
+        found = collect_assumptions(Question(workload, assumptions=noted))
+        assert (found[0].name, found[0].value) == ("model_shape", "hidden size")
+        assert (found[-1].name, found[-1].bounds) == ("pue", Assumptions.allowed_range("pue"))
+
+
+LEAD = "Compared with the best option, {name}"
+
+
+def cost(usd_per_hour: float | None) -> Any:
+    return replace(COST, usd_per_hour=usd_per_hour)
+
+
+def speed(e2e_s: float) -> Any:
+    return replace(SPEED, e2e=Percentiles(e2e_s, e2e_s, 2 * e2e_s, 3 * e2e_s))
+
+
+@pytest.mark.parametrize(
+    ("usd_per_hour", "e2e_s", "words", "money"),
+    [
+        (60.0, 3.0, "costs 50 % more and takes 1.5 times as long per request", 1.5),
+        (30.0, 1.0, "costs 25 % less and takes 50 % less time per request", 0.75),
+        (40.1, 2.05, "costs the same and is equally fast", 1.0025),
+        (40.4, 2.2, "costs 1 % more and takes 1.1 times as long per request", 1.01),
+        (None, 4.0, "takes 2 times as long per request", 0.0),
+    ],
+)
+def test_a_comparison_with_the_best_states_both_ratios(
+    usd_per_hour: float | None, e2e_s: float, words: str, money: float
+) -> None:
+    other = ranked(2, CARD, cost=cost(usd_per_hour), performance=speed(e2e_s), total_accelerators=24)
+    found = compare_with_best(other, ranked(), lead=LEAD)
+    assert found.text.startswith(f"Compared with the best option, Acme Card {words}. It uses 24 accelerators with ")
+    assert found.value == pytest.approx(money)
+
+
+def test_where_neither_money_nor_time_is_known_the_price_is_said_to_be_missing() -> None:
+    found = compare_with_best(ranked(2, CARD, cost=None, performance=None), ranked(), lead=LEAD)
+    assert "Acme Card has no known price. " in found.text
+
+
+@pytest.mark.parametrize(
+    ("bottleneck", "words"),
+    [
+        ("compute", "1,000 TFLOP/s of 16-bit compute"),
+        ("memory_capacity", "80 GiB of memory"),
+        ("interconnect", "450 GB/s of link bandwidth"),
+        ("memory_bandwidth", "3.2 TB/s of memory bandwidth"),
+        (None, "3.2 TB/s of memory bandwidth"),
+        ("host", ""),
+    ],
+)
+def test_the_limiting_resource_is_shown_in_its_own_unit(bottleneck: str | None, words: str) -> None:
+    assert limiting_resource(bottleneck, BIG) == words
+
+
+def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> None:
+    other = ranked(2, CARD, bottleneck="memory_capacity", total_accelerators=24)
+    assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(
+        ". It uses 24 accelerators with 24 GiB of memory each; the best option uses 8 with 80 GiB each."
+    )
+
+
+def test_where_hosts_limit_only_accelerators_are_counted() -> None:
+    other = ranked(2, CARD, bottleneck="host", total_accelerators=24)
+    assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(
+        ". It uses 24 accelerators; the best option uses 8."
+    )
+
+
+def test_the_best_says_why_it_leads_and_the_others_what_they_lack() -> None:
+    places = (ranked(), ranked(2, CARD, cost=cost(50.0)), ranked(3, RARE, cost=cost(80.0)))
+    first, second, third = (r.estimate.explanation for r in add_comparisons(places, Question(CHAT), 7))
+    assert [r.code for r in first] == ["choice", "comparison"]
+    assert first[0].text == (
+        "Of the 7 accelerator types that meet the limits, this one has the lowest cost: "
+        "8 × Acme Big from sky (us-1, on demand), 40.00 USD/h, 0.25 USD per million tokens."
+    )
+    assert first[1].text.startswith("Next best: Acme Card. It costs 25 % more")
+    assert [(r.code, r.value) for r in second] == [("comparison", 1.25)]
+    assert [(r.code, r.value) for r in third] == [("comparison", 2.0)]
+
+
+def test_the_only_type_and_an_empty_ranking() -> None:
+    (only,) = add_comparisons((ranked(),), Question(CHAT), 1)
+    assert [r.text for r in only.estimate.explanation] == ["This is the only accelerator type that meets the limits."]
+    assert add_comparisons((), Question(CHAT), 0) == ()
+
+
+def test_a_run_is_compared_by_its_money_and_days_a_service_by_its_hour_and_request() -> None:
+    run = estimated(cost=replace(COST, usd_total=4800.0), performance=RUN)
+    assert (spent_usd(run), duration_s(run)) == (4800.0, 5 * 86400.0)
+    assert (spent_usd(estimated()), duration_s(estimated())) == (40.0, 2.0)
+    assert (spent_usd(estimated(cost=None)), duration_s(estimated(performance=None))) == (None, None)
+
+    def sure(accelerators: int, usd: float) -> Ranked:
+        place = ranked(cost=replace(COST, usd_total=4800.0), performance=RUN, total_accelerators=accelerators)
+        level = Level(0.8, accelerators, usd_total=usd)
+        return replace(place, estimate=replace(place.estimate, assurance=Assurance(0.8, 1.0, None, 0.9, (level,))))
+
+    assert (
+        "costs 50 % more" in compare_with_best(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text
+    )  # by what they are ranked by
+    assert (ratio_or_none(3.0, 2.0), ratio_or_none(None, 2.0), ratio_or_none(3.0, 0.0)) == (1.5, None, None)
+
+
+def near(worse: float | None, stored: str | None = "fp8", **place: Any) -> Ranked:
+    """A place with another engine so much worse on its accelerator."""
+    rival = None if worse is None else RunnerUp("sglang", stored, worse)
+    return replace(ranked(), runner_up=rival, **place)
+
+
+SECOND = replace(ranked(2, CARD), score=1 / 1.02)
+
+
+@pytest.mark.parametrize(
+    ("places", "named", "difference"),
+    [
+        ((near(0.02),), "SGLang in FP8 (2 % more expensive)", 0.02),
+        ((near(0.05, None),), "SGLang (5 % more expensive)", 0.05),
+        ((near(0.004), ranked(2)), "SGLang in FP8", 0.004),
+        ((near(0.051), SECOND), "Acme Card (2 % more expensive)", 0.02),
+        ((near(0.03), SECOND), "SGLang in FP8 (3 % more expensive) and Acme Card (2 % more expensive)", 0.02),
+    ],
+)
+def test_what_comes_near_to_a_plan_is_named(places: tuple[Ranked, ...], named: str, difference: float) -> None:
+    (reason,) = find_near_ties(places, Objective.COST, 0.05)
+    assert reason.code == "near_tie"
+    assert reason.value == pytest.approx(difference)
+    costs = "cost" if " and " in named else "costs"
+    choice = "choose by availability" if "Acme Card" in named else "use whichever you know"
+    assert reason.text == f"{named} {costs} about the same; {choice}."
+
+
+def test_nothing_is_named_where_nothing_comes_near() -> None:
+    for places in ((near(None),), (near(0.06), ranked(2))):
+        assert find_near_ties(places, Objective.COST, 0.05) == ()
+
+
+def test_each_recommendation_names_its_own_near_tie_the_first_also_the_next_type() -> None:
+    places = (near(0.01), replace(SECOND, runner_up=RunnerUp("vllm", "int8", 0.0)))
+    question = Question(CHAT, objective=Objective.ENERGY)
+    first, second = (
+        [r.text for r in place.estimate.explanation if r.code == "near_tie"]
+        for place in add_comparisons(places, question, 2)
+    )
+    assert first == [
+        "SGLang in FP8 (1 % worse) and Acme Card (2 % worse) use about as much energy; choose by availability."
+    ]
+    assert second == ["vLLM in INT8 uses about as much energy; use whichever you know."]
+
+
+MEMORY = DeviceMemory(8 * GIB, 8 * GIB, GIB, GIB, 0.0, 0.0, 24 * GIB, 22 * GIB)
+SERVED = replace(
+    SPEED,
+    requests_per_s_capacity=9.0,
+    ttft=Percentiles(0.2, 0.2, 0.4, 0.5),
+    tpot=Percentiles(0.03, 0.03, 0.04, 0.05),
+    e2e=None,
+)
+SURE = Assurance(0.8, 1.0, 0.84, None, ())
+
+
+def of(found: Estimate, question: Question) -> str:
+    return describe_deployment(question, Ranked(1, 1.0, found, BIG))
+
+
+def service(**changes: Any) -> Estimate:
+    return replace(estimated(performance=SERVED), **{"memory": MEMORY, "assurance": SURE, **changes})
+
+
+def test_a_service_says_what_it_carries_how_quickly_how_surely_and_for_how_much() -> None:
+    assert of(service(), Question(CHAT)) == (
+        f"{describe_workload(CHAT)} on 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, "
+        "BF16, "
+        "vLLM. It fits and serves up to 9 requests/s within the limits. At peak, TTFT is 200 ms (p95 400 ms) and TPOT "
+        "is 30 ms (p95 40 ms). It is 84 % likely to meet every limit. "
+        "It costs 40.00 USD/h, 0.25 USD per million tokens."
+    )
+
+
+def test_more_than_it_carries_is_said_in_requests() -> None:
+    text = of(service(assurance=replace(SURE, meets_slo=0.0)), Question(replace(CHAT, peak_per_s=12.0)))
+    assert "It fits but serves only 9 of the requested 12 requests/s within the limits. It costs" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"load": Load.OFFLINE}, "It fits and serves 9 requests/s. It is 84 % likely"),
+        ({"load": Load.CLOSED, "in_flight": 4.0}, "It fits and serves 9 requests/s. With this load, TTFT is 200 ms"),
+    ],
+)
+def test_what_is_in_flight_is_done_as_quickly_as_it_can(changes: dict[str, Any], words: str) -> None:
+    assert words in of(service(), Question(replace(CHAT, **changes)))
+
+
+def test_what_does_not_fit_says_by_how_much_and_what_was_never_made_says_so() -> None:
+    short = Reason("out_of_memory", "It does not fit: 30 of 22 GiB.", "needed_gib", 30.0, "GiB")
+    text = of(service(fits=False, explanation=(short,), cost=None), Question(CHAT))
+    assert text.endswith("It does not fit: 30 of 22 GiB.")
+    never = impossible_estimate(Deployment("acme-big", engine="mlx"), LLAMA_8B, BIG, None)
+    assert of(never, Question(CHAT)) == f"{describe_workload(CHAT)}. {never.explanation[0].text}"
+
+
+@pytest.mark.parametrize(
+    ("days", "words"), [(5.0, "and takes 5 days, within"), (20.0, "but takes 20 days, longer than")]
+)
+def test_a_run_is_held_against_its_deadline(days: float, words: str) -> None:
+    found = estimated(
+        cost=replace(COST, usd_total=4800.0), performance=replace(RUN, days=days), framework="fsdp", engine=None
+    )
+    text = of(replace(found, memory=MEMORY), Question(PRETRAIN))
+    assert f": FSDP on 2 GPUs. It fits {words} the deadline of 14 days. It costs 4,800 USD" in text
+
+
+def test_the_largest_value_that_fits_is_named() -> None:
+    largest = MaximumThatFits("sequence_length", 8192.0, 8320.0)
+    assert describe_maximum(service(maximum=largest)) == ", with the longest sequences that fit (8,192 tokens),"
+    assert describe_maximum(service()) == ""
+
 
 TRACE = Trace(np.arange(2.0), np.full(2, 900), np.full(2, 90), np.zeros(2, np.int64))
 

@@ -1,34 +1,113 @@
-"""The estimate of a run: layout, links, memory and time in words that the tables bear out."""
+"""The recipe that determines the memory of a run, as the answer states it. The estimate of a run: layout, links,
+memory and time in words that the tables bear out. Sentences about the memory of training.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from app.sizing.answer.certainty import build_certainty, training_setting
+from app.errors import AppError
+from app.sizing.answer.confidence import build_certainty, training_setting
 from app.sizing.answer.training import (
+    PEAK_MOMENT_TEXTS,
     alternative_text,
     build_misfit_estimate,
     doubled_accelerators_change,
     interconnect_text,
     larger_batch_change,
     largest_bottleneck,
+    memory_reason,
     non_default_choice,
     parallelism_text,
+    recipe_reason,
+    resolve_recipe,
     storage_reason,
 )
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import GIB
 from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, RecipeSettings
 from app.sizing.question import Deployment, Question
 from app.sizing.result import DeviceMemory
-from app.sizing.training.alternatives import Alternative
-from app.sizing.units import GIB
+from app.sizing.snapshot import Catalog
+from app.sizing.training.finalists import Alternative
+from app.sizing.training.memory import MOMENTS
+from app.sizing.workload import Method
 from tests.examples import PRETRAIN, col, row
 from tests.sizing.answer.given import DEPLOYMENT, RUN
 from tests.sizing.small import BIG, SMALL
+from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, asked, one
+
+
+def test_what_is_said_of_adapters_goes_with_adapters(catalog: Catalog) -> None:
+    for method, adapted in ((Method.FULL, 0), (Method.LORA, 2), (Method.QLORA, 3)):
+        workload = replace(WORKLOAD, method=method)
+        found = resolve_recipe(workload, one(catalog, framework="fsdp", zero_stage=0), 0)
+        assert found is not None
+        stated = (found.adapter_precision, found.adapter_dropout, found.kbit_widening)
+        assert sum(value is not None for value in stated) == adapted
+
+
+def test_recomputation_is_the_layouts_own(catalog: Catalog) -> None:
+    for layout, said, text in (("none", None, "none"), ("selective", "attention", "attention"), ("full", None, "full")):
+        plans = one(
+            catalog, activation_checkpointing=layout, zero_stage=1, recipe=RecipeSettings(recomputation=said), **SINGLE
+        )
+        found = resolve_recipe(WORKLOAD, plans, 0)
+        assert found is not None and found.recomputation == text
+
+
+def test_one_sentence_names_whose_recipe_it_is() -> None:
+    (said,) = recipe_reason(RecipeSettings(name="torchtune 0.6", loss="chunked", kernels="eager"))
+    assert said.text.startswith("Memory follows the recipe of torchtune 0.6: eager kernels;")
+    assert recipe_reason(None) == ()
+
+
+def said(data: st.DataObject) -> RecipeSettings:
+    """A recipe of which any part is said."""
+    words: dict[str, Any] = {
+        name: data.draw(st.sampled_from([None, *words])) for name, words in VOCABULARIES.items() if name != "selective"
+    }
+    flags: dict[str, Any] = {name: data.draw(st.sampled_from([None, True, False])) for name in ADAPTER_FIELDS[1:]}
+    return RecipeSettings(**words, **flags)
+
+
+@given(data=st.data())
+def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(catalog: Catalog, data: st.DataObject) -> None:
+    workload = replace(WORKLOAD, method=data.draw(st.sampled_from(list(Method))))
+    recipe = said(data)
+    framework = data.draw(st.sampled_from(["fsdp", "deepspeed", "megatron", "torchtune", "trl", "transformers"]))
+    deployment = Deployment(
+        H100,
+        accelerators_per_replica=8,
+        framework=framework,
+        recipe=recipe,
+        activation_checkpointing=recipe.recomputation_layout,
+        optimizer_offload=recipe.offloads_optimizer,
+    )
+    try:
+        found = estimate_deployment(Question(workload), deployment, catalog)
+    except AppError:
+        return
+    recipe_shown = found.deployment.recipe
+    if recipe_shown is None or recipe_shown.name is None:  # what does not run there is echoed as it was asked
+        return
+    wanted = {name: word for name, word in asdict(recipe).items() if word is not None}
+    adapts = workload.method is not Method.FULL
+    for name, word in wanted.items():
+        if (adapts or name not in ADAPTER_FIELDS) and (workload.method is Method.QLORA or name != "kbit_widening"):
+            assert getattr(recipe_shown, name) == word
+    assert recipe_shown.name in {r.name for r in RECIPES}
+    again = estimate_deployment(Question(workload), found.deployment, catalog)
+    assert again.deployment == found.deployment
+    assert again.memory == found.memory
+
 
 STEP = {"compute_s": 6.0, "exposed_communication_s": 2.0, "pipeline_bubble_s": 1.0, "optimizer_s": 0.5, "input_s": 0.5}
 
@@ -202,3 +281,64 @@ def test_a_derived_batch_is_explained() -> None:
         "the run costs 194,400,000 USD and takes 30 days on 16,384 accelerators; with the default of 2.1"
     )
     assert larger_batch_change(PRETRAIN, first, None) == ()
+
+
+@pytest.mark.parametrize(
+    ("columns", "how"),
+    [
+        ({"zero_stage": col(0)}, ", without ZeRO sharding or activation checkpointing"),
+        ({}, ", with optimizer states sharded (distributed optimizer)"),
+        ({"zero_stage": col(3)}, ", with weights, gradients and optimizer states sharded (ZeRO-3)"),
+        (
+            {"zero_stage": col(0), "activation_checkpointing": np.array([2])},
+            ", with full activation checkpointing",
+        ),
+        (
+            {"zero_stage": col(0), "optimizer_offload": np.array([True])},
+            ", with optimizer states offloaded to 0 GiB of host memory",
+        ),
+    ],
+)
+def test_memory_is_shown_with_the_settings_that_determine_it(columns: dict[str, Any], how: str) -> None:
+    found = memory_reason(PRETRAIN, plans(**columns), run(), 0)
+    assert found.text == (
+        f"Each accelerator uses 60.0 GiB of 72.0 GiB usable memory{how}. Memory peaks at the loss, when the forward "
+        "pass ends."
+    )
+    assert found.value == pytest.approx(60.0)
+
+
+def test_unlisted_host_memory_is_to_be_requested_from_the_seller() -> None:
+    offloaded = plans(zero_stage=col(0), optimizer_offload=np.array([True]), offered=row(ram_bytes=col(np.nan)))
+    text = memory_reason(PRETRAIN, offloaded, run(), 0).text
+    assert "0 GiB of host memory (not listed: ask the seller)" in text
+
+
+def test_on_one_accelerator_nothing_is_sharded_whatever_the_stage() -> None:
+    text = memory_reason(PRETRAIN, plans(zero_stage=col(3)), run(data_parallel=col(1)), 0).text
+    assert "without ZeRO sharding or activation checkpointing" in text
+    text = memory_reason(PRETRAIN, plans(context_parallel=col(2)), run(data_parallel=col(1)), 0).text
+    assert "with optimizer states sharded" in text
+
+
+def test_a_quantised_base_and_a_peak_in_the_update_are_shown() -> None:
+    late = row(total_bytes=col(1), usable_bytes=col(1), host_bytes=col(0), moment=np.array([3]))
+    text = memory_reason(replace(PRETRAIN, method=Method.QLORA), plans(), run(memory=late), 0).text
+    assert text.endswith(" and 4-bit base weights. Memory peaks in the optimizer step.")
+
+
+def test_every_moment_has_its_words() -> None:
+    assert len(PEAK_MOMENT_TEXTS) == len(MOMENTS)
+
+
+@pytest.mark.parametrize("kept", ["none", "full"])
+def test_the_highest_moment_is_the_total_and_its_parts_are_the_activations(catalog: Catalog, kept: str) -> None:
+    found = asked(catalog, framework="fsdp", accelerators_per_replica=8, zero_stage=3, activation_checkpointing=kept)
+    assert found.memory is not None
+    moments, parts = found.memory.moments_bytes, found.memory.activation_parts_bytes
+    assert moments is not None and parts is not None
+    assert tuple(moments) == MOMENTS
+    assert max(moments.values()) == pytest.approx(found.memory.total_bytes)
+    assert sum(parts.values()) == pytest.approx(found.memory.activation_bytes)
+    sentence = next(r.text for r in found.explanation if r.code == "memory")
+    assert sentence.endswith(f"Memory peaks {PEAK_MOMENT_TEXTS[MOMENTS.index(max(moments, key=moments.__getitem__))]}.")

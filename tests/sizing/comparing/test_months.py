@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import HOURS_PER_MONTH
 from app.sizing.comparing.months import HOSTED, Spending, committed_usd, rent_usd, resale_usd, spending_by_month
 from app.sizing.comparing.outcomes import Option, evaluate_option
 from app.sizing.question import Constraints, Economics, Question
-from app.sizing.units import HOURS_PER_MONTH
-from app.sizing.values.hosted import HostedPrice
-from app.sizing.values.ways import AcquisitionOption
+from app.sizing.result import AcquisitionOption, HostedPrice
 from tests.sizing.comparing.given import HEAVY, nothing, run
 from tests.sizing.small import SMALL, snapshot
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.chassis import Parts
+from app.sizing.decisions.acquisition import describe_sold_machines
 from app.sizing.decisions.machines import Candidates, find_candidates
+from app.sizing.decisions.ownership import Parts
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.sold import describe_sold_machines
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics

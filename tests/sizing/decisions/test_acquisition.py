@@ -1,7 +1,10 @@
-"""The same machines had otherwise: what each way costs, and when owning breaks even, worked by hand."""
+"""The same machines had otherwise: what each way costs, and when owning breaks even, worked by hand. The bill adds
+up to the cost, whatever is rented, bought or put together. Where a machine is had: the listing behind each row.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,18 +13,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.acquisition import DeployedMachines, break_even_month, find_alternatives, running_usd_per_hour
+from app.sizing.columns import GIB, HOURS_PER_MONTH
+from app.sizing.decisions.acquisition import (
+    DeployedMachines,
+    SoldMachine,
+    break_even_month,
+    describe_sold_machines,
+    find_alternatives,
+    itemize_costs,
+    running_usd_per_hour,
+)
 from app.sizing.decisions.cost import deployment_cost
-from app.sizing.decisions.machines import find_candidates
+from app.sizing.decisions.machines import find_candidates, unpriced_machine
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.hardware.parts import Environment, PricingModel
-from app.sizing.hardware.prices import PriceKind
-from app.sizing.question import Constraints, Economics, Question
+from app.sizing.hardware.parts import KINDS, Environment, PriceKind, PricingModel
+from app.sizing.question import Constraints, Deployment, Economics, Question
+from app.sizing.result import AcquisitionOption, Alternative, Part
 from app.sizing.snapshot import Catalog
-from app.sizing.units import HOURS_PER_MONTH
-from app.sizing.values.ways import AcquisitionOption, Alternative
 from tests.examples import CHAT, col
-from tests.sizing.small import OFFERS, SMALL, offer, snapshot
+from tests.sizing.decisions.offered import asked
+from tests.sizing.small import CARD, OFFERS, RARE, SMALL, offer, snapshot
 
 ASSUMED = Assumptions()
 
@@ -108,3 +119,117 @@ def test_at_break_even_both_have_cost_the_same(purchase: float, running: float, 
 def test_running_is_what_is_left_without_the_purchase() -> None:
     assert running_usd_per_hour(col(10.0), col(26_280.0), 26_280.0).tolist() == [9.0]
     assert break_even_month(col(1e5), col(5.0), col(5.0)).tolist() == [np.inf]
+
+
+MACHINES = len(asked(price_kinds=KINDS)[0])
+
+
+def spent(lines: Sequence[Part]) -> float:
+    return sum(part.quantity * part.unit_usd for part in lines if part.unit_usd is not None)
+
+
+def hourly(lines: Sequence[Part]) -> float:
+    return sum(part.quantity * part.usd_per_hour for part in lines if part.usd_per_hour is not None)
+
+
+def named(lines: Sequence[Part], what: str) -> Part:
+    (found,) = (part for part in lines if part.what == what)
+    return found
+
+
+@given(
+    st.lists(st.integers(1, 3000), min_size=MACHINES, max_size=MACHINES),
+    st.integers(1, 100),
+    st.floats(0, 2000),
+    st.builds(
+        Economics,
+        horizon_months=st.floats(1, 240),
+        electricity_usd_per_kwh=st.floats(0, 2),
+        pue=st.floats(1, 3),
+        discounts=st.sampled_from([(), (("acme-big", 0.3), ("acme-card", 0.1))]),
+    ),
+)
+def test_every_cost_adds_up_from_its_bill(
+    machines: list[int], linked: int, host_gib: float, economics: Economics
+) -> None:
+    found, nodes = asked(economics=economics, price_kinds=KINDS)[0], col(*machines)
+    joined, host = np.full(MACHINES, float(linked)), host_gib * GIB
+    cost = deployment_cost(found, nodes, joined, Assumptions(), economics, host_bytes=host)
+    for row, lines in enumerate(itemize_costs(found, nodes, joined, Assumptions(), economics, host_bytes=host)):
+        hours = named(lines, "horizon_hours").quantity
+        assert spent(lines) / hours + hourly(lines) == pytest.approx(cost.usd_per_hour[row])
+        assert hours * cost.usd_per_hour[row] == pytest.approx(cost.tco_usd[row])
+        assert machines[row] * named(lines, "machine_kw").quantity * 1e3 == pytest.approx(cost.power_w[row])
+        if np.isnan(cost.purchase_usd[row]):
+            assert not [part for part in lines if part.unit_usd is not None]
+        else:
+            assert spent(lines) == pytest.approx(cost.purchase_usd[row])
+
+
+def test_a_quoted_machine_is_one_line_and_another_says_what_is_in_it() -> None:
+    one = np.ones(MACHINES)
+    lines = {
+        tuple(part.what for part in bill if part.unit_usd is not None)
+        for bill in itemize_costs(asked(price_kinds=KINDS)[0], one, one, Assumptions(), Economics())
+    }
+    assert lines == {
+        (),
+        ("machine", "rack_kw"),
+        ("accelerator", "chassis", "processors", "memory", "rack_kw"),
+        ("accelerator", "chassis", "processors", "memory"),  # under a desk
+    }
+
+
+def test_a_rented_machine_names_its_offer() -> None:
+    found = describe_sold_machines(SMALL, asked(providers=("cloudy",))[0])[0]
+    assert (found.provider, found.region, found.instance_type) == ("cloudy", "eu-2", "card-1")
+    assert found.pricing_model is PricingModel.ON_DEMAND
+    assert found.system is not None
+    assert (found.system.slug, found.accelerator) == ("card-1", CARD)
+    assert found.price is not None
+    assert (found.price.pricing_model, found.price.terms.source) == ("on_demand", "a price page")
+    assert found.price.terms.kind is PriceKind.PROVIDER
+
+
+def test_an_owned_machine_is_bought_whole_or_in_parts() -> None:
+    server = describe_sold_machines(SMALL, asked(providers=("maker",))[0])[0]
+    assert (server.system and server.system.slug, server.instance_type) == ("big-server", None)
+    assert server.price is not None
+    assert (server.price.pricing_model, server.price.terms.source) == ("owned", "a maker's page")
+    assert server.price.terms.kind is PriceKind.LIST
+    desk = describe_sold_machines(SMALL, asked(accelerators=("bolt-desk",))[0])[0]
+    assert desk.price is not None
+    assert (desk.price.terms.kind, desk.price.terms.source) == (PriceKind.ESTIMATE, "Bolt's price list")
+    assert (desk.provider, desk.region) == ("generic", "on_prem")
+
+
+@pytest.mark.parametrize(("today", "age"), [("2026-02-01", 31), ("2025-12-01", 0), ("", None)])
+def test_the_age_of_a_price_is_counted_to_a_day(today: str, age: int | None) -> None:
+    (found,) = describe_sold_machines(SMALL, asked(providers=("cloudy",))[0], today)
+    assert found.price is not None
+    assert found.price.age_days == age
+
+
+def test_the_first_system_of_the_catalogue_is_one_too() -> None:
+    found = describe_sold_machines(SMALL, asked(providers=("sky",), accelerators=("acme-big",))[0])[0]
+    assert found.system is not None
+    assert found.system.slug == SMALL.system_slugs[0] == "big-8"
+
+
+def test_an_unlisted_part_has_a_name_and_nothing_else() -> None:
+    assert describe_sold_machines(SMALL, unpriced_machine(SMALL, Deployment(RARE.slug), Assumptions())) == (
+        SoldMachine(RARE),
+    )
+
+
+def test_an_offer_of_no_known_system_has_none() -> None:
+    bare = snapshot(systems=(), offers=[replace(offer("card-1", 1.0), system=None)])
+    found = asked(of=bare, providers=("sky",))[0]
+    assert describe_sold_machines(bare, found)[0].system is None
+    assert np.isnan(found.ram_bytes[0])
+
+
+def test_a_price_that_cannot_be_derived_is_none() -> None:
+    found = asked(providers=("sky",))[0]
+    unknown = replace(found, usd_per_hour=np.full(len(found), np.nan))
+    assert [s.price for s in describe_sold_machines(SMALL, unknown)] == [None, None]

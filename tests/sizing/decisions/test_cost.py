@@ -1,27 +1,221 @@
-"""What a deployment costs, and which limits it keeps, worked by hand."""
+"""How long a volume takes, and how many replicas are done in time, worked by hand. What traffic costs at hosts
+that are paid by the token, worked by hand. Purchases in addition to owned machines, computed by hand. What a
+deployment costs, and which limits it keeps, worked by hand.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes
+from app.sizing.columns import GIB, HOURS_PER_MONTH, Codes
 from app.sizing.decisions.cost import (
+    HOSTS_SHOWN,
     Cost,
+    allows_hosted_api,
+    break_even_rate_per_s,
+    can_meet_deadline,
+    cold_start_s,
     deployment_cost,
+    estimate_ancillary_costs,
+    hosted_costs,
+    hosted_usd_per_million,
+    hosted_usd_per_month,
     kwh_per_million,
+    min_run_s,
+    replicas_for_volume,
+    run_s,
     usd_per_million,
     usd_total,
     within_limits,
 )
+from app.sizing.decisions.machines import Candidates
+from app.sizing.decisions.ownership import Parts
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.parts import Environment
 from app.sizing.question import Constraints, Economics
-from tests.examples import col
-from tests.sizing.decisions.offered import RENTED_AND_OWNED
+from app.sizing.result import HostedPrice
+from app.sizing.workload import InferenceWorkload, Load
+from tests.examples import CHAT, col
+from tests.sizing.decisions.offered import RENTED_AND_OWNED, machines
 from tests.sizing.small import SMALL
+
+OFFLINE = replace(CHAT, load=Load.OFFLINE)
+VOLUME = replace(OFFLINE, volume_requests=1e6, deadline_s=36_000.0)
+
+
+def replicas(workload: InferenceWorkload, capacity: float, *, batch: float = 20.0, start: float = 100.0) -> float:
+    """Replicas that a workload takes where four of them share a machine."""
+    return float(replicas_for_volume(workload, col(capacity), col(batch), col(start), col(4.0))[0])
+
+
+@pytest.mark.parametrize(("nodes", "seconds"), [(1.0, 16.0), (2.0, 8.0)])
+def test_a_cold_start_reads_the_weights_on_every_machine_and_starts_the_engine(nodes: float, seconds: float) -> None:
+    assumed = replace(Assumptions(), model_load_gb_per_s=2.0, engine_start_s=45.0)
+    assert cold_start_s(col(32e9), col(nodes), assumed).tolist() == pytest.approx([seconds + 45.0])
+
+
+def test_a_run_is_its_start_and_an_even_share_of_no_less_than_a_batch() -> None:
+    assert run_s(1e6, col(4.0), col(25.0), col(256.0), col(60.0)).tolist() == [60 + 1e6 / 4 / 25]
+    assert run_s(100.0, col(4.0), col(25.0), col(256.0), col(60.0)).tolist() == [60 + 256 / 25]
+    assert np.isfinite(run_s(100.0, col(4.0), col(0.0), col(1.0), col(60.0))).all()
+
+
+def test_machines_are_filled_and_the_fewest_in_time() -> None:
+    """A million at 3 a second in 35,900 s are 9.3 replicas: three machines of four."""
+    assert replicas(VOLUME, 3.0) == 12
+    assert replicas(replace(VOLUME, deadline_s=1e9), 3.0) == 4
+    assert replicas(replace(VOLUME, deadline_s=None), 3.0) == 4  # as long as it takes
+    assert replicas(OFFLINE, 3.0) == 4
+    assert replicas(replace(VOLUME, deadline_s=99.0), 3.0) == 4  # no number is enough
+    assert replicas(replace(VOLUME, volume_requests=36_000 * 12.0 - 1200), 3.0) == 4  # four, to the second
+
+
+def test_no_number_of_replicas_goes_below_the_start_and_a_batch() -> None:
+    hour = replace(VOLUME, deadline_s=3600.0)
+    capacity, batch, start = col(1.0, 1.0, 2.0), col(100.0, 7100.0, 7100.0), col(100.0, 100.0, 100.0)
+    assert min_run_s(capacity, batch, start).tolist() == [200.0, 7200.0, 3650.0]
+    assert can_meet_deadline(hour, capacity, batch, start).tolist() == [True, False, False]
+    assert can_meet_deadline(OFFLINE, capacity, batch, start).all()
+
+
+@given(
+    st.floats(1, 1e7),
+    st.floats(200, 1e6),
+    st.floats(0.01, 100),
+    st.floats(1, 300),
+    st.floats(1, 500),
+    st.integers(1, 8),
+    st.floats(0.1, 100),
+)
+def test_no_other_number_of_replicas_in_time_costs_less(
+    volume: float, deadline: float, capacity: float, batch: float, start: float, each: int, usd: float
+) -> None:
+    """Compared with every number up to twice the chosen one; machines are paid from start to the end of the volume."""
+    asked = replace(OFFLINE, volume_requests=volume, deadline_s=deadline)
+    if not can_meet_deadline(asked, col(capacity), col(batch), col(start))[0]:
+        return
+    (chosen,) = replicas_for_volume(asked, col(capacity), col(batch), col(start), col(float(each))).tolist()
+    tried = np.arange(1.0, min(2 * chosen + each, 1e5) + 1)
+    lasts = run_s(volume, tried, np.full(len(tried), capacity), col(batch), col(start))
+    total = usd * np.ceil(tried / each) * lasts
+    if chosen > len(tried):
+        return
+    assert lasts[int(chosen) - 1] <= deadline * (1 + 1e-6)
+    assert total[int(chosen) - 1] <= total[lasts <= deadline].min(initial=np.inf) * (1 + 1e-9)
+
+
+def price(provider: str = "host", **usd: float | None) -> HostedPrice:
+    asked = {"usd_per_million_input": 0.5, "usd_per_million_output": 2.0, "usd_per_million_cached_input": None}
+    return HostedPrice("a-model", provider, source="a table", observed="2026-01-01", **{**asked, **usd})  # type: ignore[arg-type]
+
+
+def test_a_service_costs_its_mean_load_by_the_month() -> None:
+    """2 requests/s of 1,024 in and 256 out: 1,280 tokens at 0.8 USD per million, in 2,628,000 seconds."""
+    (found,) = hosted_costs(CHAT, [price()], 2 * 1280.0)
+    assert found.usd_per_million_tokens == pytest.approx((1024 * 0.5 + 256 * 2.0) / 1280)
+    assert found.usd_per_month == pytest.approx(0.8e-6 * 2560 * 2_628_000)
+    assert found.usd_total is None
+
+
+def test_work_that_ends_costs_what_all_of_it_does() -> None:
+    work = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6)
+    (found,) = hosted_costs(work, [price()], None)
+    assert found.usd_total == pytest.approx(1e6 * 1280 * 0.8e-6)
+    assert found.usd_per_month is None
+
+
+def test_cached_input_has_its_own_price_where_the_host_has_one() -> None:
+    cached = replace(CHAT, cached_prefix_fraction=0.5)
+    (without,), (with_one,) = (
+        hosted_costs(cached, [price(usd_per_million_cached_input=usd)], None) for usd in (None, 0.1)
+    )
+    assert without.usd_per_million_tokens == pytest.approx(0.8)
+    assert with_one.usd_per_million_tokens == pytest.approx(0.8 - 0.5 * 1024 * 0.4 / 1280)
+
+
+def test_a_few_hosts_are_shown_in_order_of_cost() -> None:
+    prices = [price(f"host-{i}", usd_per_million_input=float(9 - i)) for i in range(6)]
+    found = hosted_costs(CHAT, prices, None)
+    assert [c.price.provider for c in found] == ["host-5", "host-4", "host-3"]
+    assert len(found) == HOSTS_SHOWN
+
+
+@pytest.mark.parametrize(
+    ("limits", "open_to"),
+    [
+        (Constraints(), True),
+        (Constraints(environments=(Environment.CLOUD,)), True),
+        (Constraints(environments=(Environment.ON_PREM,)), False),
+        (Constraints(regions=("eu-*",)), False),
+        (Constraints(providers=("aws",)), False),
+    ],
+)
+def test_no_host_is_named_where_it_would_have_to_stand_somewhere(limits: Constraints, open_to: bool) -> None:
+    assert allows_hosted_api(limits) is open_to
+
+
+@given(st.floats(0.01, 1e4), st.floats(0.001, 50.0), st.floats(2.0, 1e5))
+def test_where_machines_begin_to_pay_both_cost_the_same(usd_per_hour: float, usd: float, tokens: float) -> None:
+    rate = break_even_rate_per_s(usd_per_hour, usd, tokens)
+    assert hosted_usd_per_month(usd, rate * tokens) == pytest.approx(usd_per_hour * HOURS_PER_MONTH)
+
+
+@given(st.floats(0.01, 10.0), st.floats(0.01, 40.0), st.floats(1.0, 1e5), st.floats(0.0, 1e4), st.floats(0.0, 1.0))
+def test_a_million_lies_between_the_prices_it_is_made_of(
+    prompt: float, output: float, tokens_in: float, tokens_out: float, cached: float
+) -> None:
+    found = hosted_usd_per_million(prompt, prompt / 10, output, tokens_in, tokens_out, cached)
+    assert min(prompt / 10, output) * (1 - 1e-9) <= found <= max(prompt, output) * (1 + 1e-9)
+
+
+# Machines of eight with 400 Gbit/s each: rented, bought, and bought in parts with an unknown network.
+FOUND = machines(
+    purchase_usd=col(np.nan, 300_000, 200_000),
+    network_bytes_per_s=col(50e9, 50e9, np.nan),
+    parts=Parts(*(col(np.nan, np.nan, v) for v in (160_000, 14_000, 7_680, 640 * GIB, 27))),
+)
+
+
+@pytest.mark.parametrize(
+    ("linked", "per_gbit"), [(1, 0), (2, 4.7), (64, 4.7), (65, 4.7 * 2.27), (2048, 4.7 * 2.27), (2049, 4.7 * 3.53)]
+)
+def test_a_network_costs_by_the_tiers_that_join_its_machines(linked: float, per_gbit: float) -> None:
+    found = estimate_ancillary_costs(FOUND, col(*[linked] * 3), col(*[linked] * 3), 0.0, Assumptions())
+    cards = 3.75 if linked > 1 else 0.0  # the usual 100 Gbit/s for each accelerator, and cards for them
+    assert found.network_usd.tolist() == pytest.approx([0, linked * 3200 * per_gbit, linked * 800 * (per_gbit + cards)])
+
+
+def test_racks_are_of_servers_and_memory_of_machines_put_together() -> None:
+    desks = replace(FOUND, node=replace(FOUND.node, workstation=np.array([False, False, True])))
+    found = estimate_ancillary_costs(
+        desks, col(2, 2, 2), col(1, 1, 1), col(800 * GIB, 800 * GIB, 800 * GIB), Assumptions()
+    )
+    assert found.racks_usd.tolist() == [0, 2 * 10 * 200, 0]
+    assert found.more_memory_usd.tolist() == pytest.approx([0, 0, 2 * (1000 - 640) * 27])  # 800 GiB are 80 % of 1000
+    assert found.network_usd.tolist() == [0, 0, 0]
+
+
+def total(found: Candidates, nodes: float, linked: float, host_gib: float) -> np.ndarray:
+    n = len(found)
+    bought = estimate_ancillary_costs(
+        found, np.full(n, nodes), np.full(n, linked), np.full(n, host_gib * GIB), Assumptions()
+    )
+    return bought.network_usd + bought.racks_usd + bought.more_memory_usd
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000), st.floats(0, 4000), st.integers(0, 3), st.floats(0, 1000))
+def test_more_machines_and_more_memory_never_cost_less(
+    nodes: int, more: int, host_gib: float, times: int, gib: float
+) -> None:
+    linked, wider = 1 + nodes % 7, 1 + nodes % 7 + times * 40
+    assert (total(FOUND, nodes + more, wider, host_gib + gib) >= total(FOUND, nodes, linked, host_gib)).all()
 
 
 def test_cost_and_energy_per_million() -> None:

@@ -1,4 +1,7 @@
-"""Machines on sale, each at its cheapest allowed price, out of a catalogue that fits on a page."""
+"""Machines of a deployment that somebody names. What listings come to: as asked or per hour of owning, at the
+share of the price that is paid. Machines on sale, each at its cheapest allowed price, out of a catalogue that
+fits on a page. What a service of many is put on: parts of servers, unless others are named.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,92 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.machines import Candidates, apply_oversubscription, drop_dominated, unpriced_machine
-from app.sizing.decisions.sold import describe_sold_machines
-from app.sizing.hardware.links import LINKS
-from app.sizing.hardware.parts import Environment, Link, PricingModel
-from app.sizing.hardware.prices import FIRM, Commitment, PriceKind
-from app.sizing.question import Deployment, Economics
-from app.sizing.units import GIB
+from app.sizing.columns import GIB
+from app.sizing.decisions.acquisition import describe_sold_machines
+from app.sizing.decisions.machines import (
+    Candidates,
+    apply_oversubscription,
+    drop_dominated,
+    filter_by_size,
+    find_machines,
+    listing_prices,
+    max_accelerators_per_machine,
+    min_accelerators_per_machine,
+    paid_share,
+    unlisted_machine,
+    unpriced_machine,
+    usual_types,
+)
+from app.sizing.decisions.ownership import purchase_usd_per_hour, upkeep_usd_per_hour
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.hardware.parts import FIRM, LINKS, Commitment, Environment, Link, PriceKind, PricingModel, Segment
+from app.sizing.question import Constraints, Deployment, Economics, Question
 from tests.examples import col
 from tests.sizing.decisions.offered import asked, machines, names
+from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, CARD, DESK, OFFERS, RARE, SMALL, SYSTEMS, offer, snapshot
+
+QUESTION = Question(STEADY)
+
+
+def test_a_named_offer_is_used_and_an_unlisted_one_is_a_conflict() -> None:
+    found = find_machines(QUESTION, Deployment(BIG.slug, provider="sky", region="us-1"), SMALL)
+    assert max_accelerators_per_machine(found) == 8
+    with pytest.raises(Conflict, match="No catalog listing"):
+        find_machines(QUESTION, Deployment(BIG.slug, provider="cloudy"), SMALL)
+
+
+def test_an_unlisted_part_runs_in_a_machine_without_a_price() -> None:
+    assert len(find_machines(QUESTION, Deployment(RARE.slug), SMALL)) == 1
+
+
+def test_a_machine_is_to_carry_a_replica_or_what_the_machines_given_carry() -> None:
+    assert min_accelerators_per_machine(QUESTION, Deployment(BIG.slug, nodes=2, total_accelerators=16)) == 8
+    assert min_accelerators_per_machine(QUESTION, Deployment(BIG.slug, tensor_parallel=4)) == 4
+    assert min_accelerators_per_machine(QUESTION, Deployment(BIG.slug, accelerators_per_replica=64)) == 64  # racks do
+    assert min_accelerators_per_machine(QUESTION, Deployment(BIG.slug, data_parallel=16, tensor_parallel=2)) == 32
+
+
+def test_machines_and_accelerators_given_together_say_how_large_a_machine_is() -> None:
+    given = Deployment(BIG.slug, nodes=4, total_accelerators=32)
+    every = find_machines(QUESTION, given, SMALL)
+    assert set(filter_by_size(every, QUESTION, given).node.accelerators_per_node.tolist()) == {8}
+    other = Deployment(BIG.slug, nodes=4, total_accelerators=12)
+    assert not len(filter_by_size(every, QUESTION, other))
+    assert unlisted_machine(SMALL, other, QUESTION).node.accelerators_per_node.tolist() == [3]
+
+
+def test_what_no_machine_comes_to_is_a_conflict() -> None:
+    with pytest.raises(Conflict, match="a fraction of an accelerator"):
+        unlisted_machine(SMALL, Deployment(BIG.slug, nodes=3, total_accelerators=32), QUESTION)
+    with pytest.raises(Conflict, match="has another size"):
+        unlisted_machine(SMALL, Deployment(BIG.slug, provider="sky", nodes=4, total_accelerators=12), QUESTION)
+
+
+EVERY = np.ones(len(SMALL.listings), bool)
+THIRD_OFF = Economics(discounts=(("acme-big", 0.3),))
+
+
+def test_a_discount_is_of_its_type_alone() -> None:
+    share, big = paid_share(SMALL, THIRD_OFF), SMALL.accelerator_index["acme-big"]
+    assert set(share[SMALL.listings.accelerator == big]) == {0.7}
+    assert set(share[SMALL.listings.accelerator != big]) == {1.0}
+    assert set(paid_share(SMALL, Economics())) == {1.0}
+
+
+def test_rent_falls_by_it_and_owning_by_what_hangs_on_the_price() -> None:
+    plain, less = (listing_prices(SMALL, EVERY, Assumptions(), e) for e in (Economics(), THIRD_OFF))
+    big, owned = SMALL.listings.accelerator == SMALL.accelerator_index["acme-big"], SMALL.listings.is_owned
+    assert less.usd_per_hour[big & ~owned] == pytest.approx(0.7 * plain.usd_per_hour[big & ~owned])
+    assert less.purchase_usd[big & owned] == pytest.approx(0.7 * plain.purchase_usd[big & owned])
+    saved = col(*(0.3 * plain.purchase_usd[big & owned]))
+    by_hand = purchase_usd_per_hour(saved, 26_280.0) + upkeep_usd_per_hour(saved, Assumptions())
+    assert plain.usd_per_hour[big & owned] - less.usd_per_hour[big & owned] == pytest.approx(by_hand)
+    assert less.usd_per_hour[~big] == pytest.approx(plain.usd_per_hour[~big], nan_ok=True)
+    assert (less.draw_w[big] == plain.draw_w[big]).all(), "power keeps its price"
+
 
 RENTED = {"acme-big sky 40", "acme-card sky 0.8"}
 # List prices of vendors, and prices derived from parts.
@@ -278,3 +356,64 @@ def test_the_faster_network_of_an_owned_machine_is_paid_for() -> None:
     assert kept(**networks) == [0]
     assert kept(**networks, purchase_usd=col(300_000, 300_000)) == [0, 1]
     assert kept(**networks, purchase_usd=col(np.nan, 300_000)) == [0]
+
+
+TOY = replace(DESK, slug="toy", name="Toy", segment=Segment.CONSUMER)
+
+
+KIT = replace(DESK, slug="kit", name="Kit", segment=Segment.EDGE)
+OF = snapshot(accelerators=[BIG, CARD, DESK, TOY, KIT])
+
+
+def servers_kept(
+    part: str = "toy",
+    *,
+    serves_many: bool = True,
+    only: tuple[str, ...] = (),
+    named: tuple[str, ...] = (),
+    **limits: Any,
+) -> tuple[bool, Rejections]:
+    """Whether a part counts, and the rejections."""
+    types = [a.slug for a in OF.accelerators]
+    allowed = np.array([not only or slug in only for slug in types])
+    rejections = Rejections(OF.accelerators)
+    outright = np.array([slug in named for slug in types])
+    found = usual_types(
+        OF, Constraints(**limits), allowed, outright, Assumptions(), rejections, serves_many=serves_many
+    )
+    return bool(found[OF.accelerator_index[part]]), rejections
+
+
+def test_a_consumer_part_serves_only_on_request() -> None:
+    counts, rejections = servers_kept()
+    assert not counts
+    assert {(r.accelerator, r.code) for r in rejections.closest_first()} == {
+        ("toy", "not_for_servers"),
+        ("kit", "not_for_servers"),
+    }
+
+
+def test_one_person_has_a_desktop_and_no_development_kit() -> None:
+    assert servers_kept("toy", serves_many=False)[0]
+    assert not servers_kept("kit", serves_many=False)[0]
+    assert servers_kept("kit", serves_many=False, max_power_w=60.0)[0]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"segments": ("consumer",)},
+        {"named": ("toy",)},
+        {"only": ("toy",)},
+        {"max_power_w": 60.0},
+    ],
+    ids=["segment", "named", "nothing else", "no server draws so little"],
+)
+def test_it_counts_where_it_is_asked_for(asked: dict[str, Any]) -> None:
+    counts, rejections = servers_kept(**asked)
+    assert counts
+    assert "toy" not in {r.accelerator for r in rejections.closest_first()}
+
+
+def test_a_limit_of_power_that_servers_keep_changes_nothing() -> None:
+    assert not servers_kept(max_power_w=5000.0)[0]

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.decisions.prices import age_days, commitment_models, run_pricing, service_pricing
-from app.sizing.hardware.parts import Environment, PricingModel
-from app.sizing.hardware.prices import FIRM, Commitment, PriceKind, day_numbers
+from app.sizing.hardware.parts import FIRM, Commitment, Environment, PriceKind, PricingModel, day_numbers
 from app.sizing.question import Constraints
 from tests.sizing.decisions.offered import asked, names
 from tests.sizing.small import OFFERS, SYSTEMS, offer, snapshot

@@ -1,11 +1,14 @@
-"""Why accelerator types are rejected: one reason each, that of the nearest plan."""
+"""Why accelerator types are rejected: one reason each, that of the nearest plan. Types without software for the
+work are rejected with a rule, phase and method.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from app.sizing.decisions.rejections import Rejections, is_at_most
+from app.sizing.decisions.rejections import NullRejections, Rejections, SupportFilter, is_at_most
+from app.sizing.hardware.support.records import Work
 from app.sizing.result import FilterStage, Rejection
 from tests.examples import col
 from tests.sizing.small import SMALL
@@ -133,3 +136,28 @@ def test_a_figure_as_an_answer_shows_it_is_a_limit_that_is_kept() -> None:
     assert is_at_most(col(12.99592, 12.9961), 12.9959).tolist() == [True, False]
     assert is_at_most(col(1_000_000, 1_000_001), 1e6).tolist() == [True, False]  # nothing that is counted slips through
     assert is_at_most(col(1e12), float("inf")).tolist() == [True]
+
+
+NO_FRAMEWORK = SupportFilter(SMALL, (), frozenset({"nf4"}), Work("fine_tuning", "qlora", precision="bf16"))
+TENSORRT_LLM = SupportFilter(SMALL, ("tensorrt-llm",), frozenset({"fp8"}), Work("inference"))
+
+
+def test_types_without_software_fall_out_with_what_is_missing() -> None:
+    everything, none = np.arange(len(SMALL.accelerators)), np.zeros(0, dtype=np.int64)
+    rejections = Rejections(SMALL.accelerators)
+    NO_FRAMEWORK.reject_unsupported(rejections, everything, everything[1:])
+    (found,) = rejections.by_accelerator.values()
+    assert found.code == "no_framework"
+    assert "QLoRA fine-tuning" in found.text
+    named = Rejections(SMALL.accelerators)
+    TENSORRT_LLM.reject_unsupported(named, everything, none)
+    assert {r.code for r in named.by_accelerator.values()} == {"no_engine"}
+    assert all(r.text.startswith("TensorRT-LLM does not serve") for r in named.by_accelerator.values())
+    desk = named.by_accelerator[SMALL.accelerator_index["bolt-desk"]]
+    assert desk.rule == "TensorRT-LLM has no known build for ROCm or Vulkan."
+
+
+def test_unused_reasons_are_not_looked_up() -> None:
+    unread = NullRejections(SMALL.accelerators)
+    TENSORRT_LLM.reject_unsupported(unread, np.arange(2), np.zeros(0, dtype=np.int64))
+    assert not unread.by_accelerator

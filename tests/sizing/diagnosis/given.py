@@ -6,9 +6,16 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from app.sizing.diagnosis.case import Case, Finding, build_case
+from app.sizing.diagnosis.case import (
+    Case,
+    DevicesObservation,
+    Finding,
+    Observations,
+    ServiceObservation,
+    TrainingObservation,
+    build_case,
+)
 from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
-from app.sizing.diagnosis.observed import DevicesObservation, Observations, ServiceObservation, TrainingObservation
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate

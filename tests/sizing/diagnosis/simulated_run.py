@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.diagnosis.observed import DevicesObservation, Observations, ScalePoint, TrainingObservation
+from app.sizing.columns import SECONDS_PER_DAY
+from app.sizing.diagnosis.case import DevicesObservation, Observations, ScalePoint, TrainingObservation
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
-from app.sizing.units import SECONDS_PER_DAY
 
 STEPS, RANKS = 60, 16  # that are looked at
 HIDDEN = 0.8  # of computing, under which communication can hide

@@ -14,11 +14,11 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from app.sizing.diagnosis.observed import DevicesObservation, LoadObservation, Observations, ServiceObservation
+from app.sizing.diagnosis.case import DevicesObservation, LoadObservation, Observations, ServiceObservation
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
-from app.sizing.serving import simulated
+from app.sizing.serving import load_curves
 from app.sizing.serving.simulation import Replica
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
@@ -78,13 +78,13 @@ class Books:
 def machine_of(question: Question, deployment: Deployment, catalog: Catalog) -> tuple[Estimate, Replica]:
     """What the core expects of a deployment, and the steps of one of its replicas."""
     seen: list[Replica] = []
-    usual = simulated.replica_at
+    usual = load_curves.replica_at
 
     def noted(*args: Any) -> Replica:
         seen.append(usual(*args))
         return seen[-1]
 
-    with patch.object(simulated, "replica_at", noted):
+    with patch.object(load_curves, "replica_at", noted):
         found = estimate_deployment(question, estimate_deployment(question, deployment, catalog).deployment, catalog)
     assert seen[-1].stages == 1 and seen[-1].ranks == 1 and not len(seen[-1].window_tokens)
     return found, seen[-1]

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.diagnosis.case import Case, build_case, scale_lengths, speed_loss_share
-from app.sizing.diagnosis.observed import Observations
+from app.sizing.diagnosis.case import Case, Observations, build_case, scale_lengths, speed_loss_share
 from app.sizing.question import Deployment, Question
 from app.sizing.workload import Lengths
 from tests.examples import PRETRAIN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.diagnosis.observed import DevicesObservation
+from app.sizing.diagnosis.case import DevicesObservation
 from tests.sizing.diagnosis.given import SERVES, codes, expected, first, serving, training
 
 

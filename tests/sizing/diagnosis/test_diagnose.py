@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.diagnosis.case import Finding
+from app.sizing.diagnosis.case import Finding, Observations, TrainingObservation
 from app.sizing.diagnosis.diagnose import diagnose, rank_findings, summarize_findings
-from app.sizing.diagnosis.observed import Observations, TrainingObservation
 from app.sizing.question import Deployment, Pools, Question
 from tests.examples import PRETRAIN
 from tests.sizing.comparing.given import HEAVY

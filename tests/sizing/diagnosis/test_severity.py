@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.sizing.diagnosis.case import DevicesObservation
 from app.sizing.diagnosis.diagnose import Diagnosis
-from app.sizing.diagnosis.observed import DevicesObservation
 from app.sizing.snapshot import Catalog
 from tests.sizing.diagnosis.given import serving, training
 from tests.sizing.diagnosis.planted import RUNS, Planted, of_run, of_service, run, sent, service, written

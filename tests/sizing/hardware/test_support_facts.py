@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from app.sizing.hardware.engines import ENGINES
-from app.sizing.hardware.support.forbidden import FORBIDDEN
 from app.sizing.hardware.support.records import PHASES, Verdict, Work
-from app.sizing.hardware.support.verdicts import SupportEvidence, verdict
+from app.sizing.hardware.support.rules import FORBIDDEN, SupportEvidence, verdict
 from app.sizing.model.tasks import ModelTask
 from tests.catalogued import accelerators, catalogued, support
 

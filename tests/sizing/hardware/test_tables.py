@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.columns import lazy_rows
+from app.sizing.columns import GIB, lazy_rows
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.tables import (
     AcceleratorColumns,
@@ -17,7 +17,6 @@ from app.sizing.hardware.tables import (
     scheduler_at,
     step_sizes,
 )
-from app.sizing.units import GIB
 from tests.sizing.small import BIG, CARD, DESK, RARE, SMALL
 
 COLUMNS = AcceleratorColumns.from_accelerators((BIG, CARD, DESK, RARE))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from app.catalog.seed import model_entries
+from app.sizing.columns import GIB
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.units import GIB
 
 ENTRIES = {e["hf_id"]: e for e in model_entries()}
 

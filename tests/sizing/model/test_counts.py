@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.catalog.architectures import entry_architecture
+from app.catalog.models import entry_architecture
 from app.catalog.seed import model_entries
 from app.errors import UnreadableConfiguration
+from app.sizing.columns import GIB
 from app.sizing.model.architecture import ModelKind
 from app.sizing.model.counting.read import read_architecture
-from app.sizing.model.counting.size import assumed_architecture
+from app.sizing.model.counting.registered import assumed_architecture
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.units import GIB
 from tests.examples import LLAMA_8B, LLAMA_8B_CONFIG
 
 ENTRIES = {e["hf_id"]: e for e in model_entries()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.catalog.seed import model_entries
+from app.sizing.columns import GIB
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.units import GIB
 from tests.examples import LLAMA_8B, LLAMA_70B
 
 ENTRIES = {e["hf_id"]: e for e in model_entries()}

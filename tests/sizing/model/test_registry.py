@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.catalog.architectures import entry_architecture
+from app.catalog.models import entry_architecture
 from app.catalog.seed import model_entries
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import is_known_type, read_architecture

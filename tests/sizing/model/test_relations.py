@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.model.attention import AttentionGroup
-from app.sizing.model.encoder import ImageInput
+from app.sizing.model.architecture import AttentionGroup, ImageInput
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.model.sample import SampleShape
 from tests.examples import registered

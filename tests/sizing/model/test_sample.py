@@ -1,4 +1,6 @@
-"""Work of a sample by its size: positions, passes, and what runs once."""
+"""What a training step does with one sample grows with it, all but the kernels. Work of a sample by its size:
+positions, passes, and what runs once.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,38 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.model.footprint import Footprint
 from app.sizing.model.sample import (
     FLOPS_PER_ACTIVATION,
     JOINT_BLOCK,
     PLAIN_BLOCK,
+    Footprint,
     Network,
     SampleLaw,
     SampleShape,
     SampleWork,
     estimated_footprint,
 )
+
+
+def test_everything_but_the_kernels_grows_with_a_sample() -> None:
+    one = Footprint(
+        flops=2.0,
+        kept_bytes=3.0,
+        matrix_bytes=4.0,
+        elementwise_bytes=5.0,
+        operations=6.0,
+        kept_wide_bytes=7.0,
+        grouped_bytes=8.0,
+        tiled_flops=9.0,
+        grouped_taps=10.0,
+        working_bytes=11.0,
+        score_pairs=12.0,
+    )
+    double = one.scaled_by(2.0)
+    assert {k: getattr(double, k) / getattr(one, k) for k in one.__slots__} == {
+        k: 1 if k == "operations" else 2 for k in one.__slots__
+    }
+
 
 PICTURE = SampleLaw(
     "image", width=160, height=80, cell_pixels=16, fixed_positions=1.0, flops_per_position=1e6, flops_per_pair=10.0

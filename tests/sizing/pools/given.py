@@ -9,9 +9,8 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.question import Deployment, Pools, Question
-from app.sizing.result import Estimate, Performance
+from app.sizing.result import Estimate, Performance, PoolSplit
 from app.sizing.snapshot import Catalog
-from app.sizing.values.pools import PoolSplit
 from app.sizing.workload import InferenceWorkload
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, SMALL, offer, snapshot, system

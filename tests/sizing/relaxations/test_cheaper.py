@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.hardware.parts import SEGMENTS, PricingModel, Segment
-from app.sizing.hardware.prices import Commitment, PriceKind
+from app.sizing.hardware.parts import SEGMENTS, Commitment, PriceKind, PricingModel, Segment
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.relaxations.cheaper import (
@@ -22,8 +21,8 @@ from app.sizing.relaxations.cheaper import (
     acceptance_codes,
     open_acceptance_codes,
 )
+from app.sizing.result import Cheaper
 from app.sizing.snapshot import Catalog
-from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN
 from tests.sizing.small import ACCELERATORS, BIG, OFFERS, SMALL, offer, snapshot

@@ -16,7 +16,7 @@ from app.sizing.hardware.parts import Environment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Constraints, Deployment, Economics
-from app.sizing.serving.communication import LinkUse, link_use
+from app.sizing.serving.collectives import LinkUse, link_use
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans

@@ -1,4 +1,4 @@
-"""The choices for the open settings of a deployment."""
+"""The best service by itself is the one that ranks first. The choices for the open settings of a deployment."""
 
 from __future__ import annotations
 
@@ -10,14 +10,32 @@ import pytest
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.serving.asked import requested_settings
-from app.sizing.serving.choice import exceeds_accelerators, is_complete
-from app.sizing.serving.measured import Settings
+from app.sizing.serving.choice import best_single_service, exceeds_accelerators, is_complete
+from app.sizing.serving.interfaces import Settings
+from app.sizing.serving.options import requested_settings
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import Load, Redundancy, Slo
-from tests.examples import CHAT, LLAMA_70B, col, row
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, col, row
 from tests.sizing.serving.given import STEADY, planned
 from tests.sizing.small import SMALL
+
+SMALL_CHAT = replace(CHAT, model=LLAMA_8B, peak_per_s=40.0, average_per_s=20.0)
+
+
+def test_it_is_what_a_recommendation_ranks_first() -> None:
+    question = Question(SMALL_CHAT)
+    best = best_single_service(question, SMALL_CHAT, SMALL)
+    assert best is not None
+    assert len(best) == 1
+    first = recommend_hardware(question, SMALL).recommendations[0].estimate
+    assert SMALL.accelerators[int(best.accelerator[0])].slug == first.deployment.accelerator
+    assert first.cost is not None
+    assert float(best.cost.usd_per_hour[0]) == first.cost.usd_per_hour
+
+
+def test_nothing_is_found_where_nothing_does() -> None:
+    assert best_single_service(Question(SMALL_CHAT, Constraints(max_usd_per_hour=0.01)), SMALL_CHAT, SMALL) is None
+
 
 BUSY = replace(CHAT, model=LLAMA_70B, peak_per_s=1e4)
 

@@ -12,12 +12,12 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelKind
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import DraftMethod, Speculative
-from app.sizing.serving.communication import link_speed
+from app.sizing.serving.capacity import StreamSpeed
+from app.sizing.serving.collectives import link_speed
+from app.sizing.serving.continuous_batching import idle_first_token_s
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE, SINGLE_FORWARD, meets_unloaded_limits, serving_backend
-from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import Settings
-from app.sizing.serving.pace import idle_first_token_s
 from app.sizing.serving.prefill import prefill_terms
 from app.sizing.serving.step import step_terms
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo

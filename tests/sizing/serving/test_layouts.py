@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.hardware.parts import Link
-from app.sizing.hardware.prices import KINDS
+from app.sizing.hardware.parts import KINDS, Link
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import read_architecture

@@ -12,8 +12,7 @@ from app.sizing.columns import Indexed
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints
 from app.sizing.serving.margins import Margins, margins_at, plan_neighbourhoods, spread_names
-from app.sizing.surroundings import EvidenceIndex
-from app.sizing.uncertainty import NORMAL, Neighborhood, Spread, Spreads, sample_spreads
+from app.sizing.uncertainty import NORMAL, EvidenceIndex, Neighborhood, Spread, Spreads, sample_spreads
 from app.sizing.workload import InferenceWorkload, Load
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, STEADY, planned, varied

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import GIB
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.estimate import estimate_deployment
-from app.sizing.hardware.parts import SystemKind
-from app.sizing.hardware.prices import PriceKind
+from app.sizing.hardware.parts import PriceKind, SystemKind
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import WEIGHT_FORMATS
@@ -31,7 +31,6 @@ from app.sizing.serving.offload import (
     replica_within_constraints,
 )
 from app.sizing.snapshot import Catalog
-from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, LLAMA_70B, registered
 from tests.sizing.serving.given import planned

@@ -1,4 +1,4 @@
-"""Candidates: which layouts, formats and caches are judged on which machine."""
+"""Candidates: which layouts, formats and caches are judged on which machine. Which stacks a question allows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.hardware.prices import KINDS
-from app.sizing.hardware.support.records import EngineSupport
+from app.sizing.hardware.parts import KINDS
+from app.sizing.hardware.support.records import EngineSupport, Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.formats import KV_FORMATS
-from app.sizing.question import Constraints
-from app.sizing.serving.plans import Plans, default_weight_formats
+from app.sizing.model.tasks import ModelTask
+from app.sizing.question import Constraints, Deployment
+from app.sizing.serving.plans import Plans, default_weight_formats, requested_engines, select_stacks
 from app.sizing.snapshot import Catalog
 from tests.sizing.serving.given import CONFIG, DENSE, MIXTURE, on_big, planned, rented
 from tests.sizing.small import ACCELERATORS, BIG, CARD, DESK, RARE, SMALL, SUPPORT, snapshot
@@ -158,3 +159,40 @@ def test_formats_judged_where_none_is_named() -> None:
     judged = default_weight_formats(narrow, personal=False)
     assert {"int4-awq", "bf16"} <= judged
     assert "fp8" not in judged
+
+
+BF16 = frozenset({"bf16"})
+
+
+def engines_on_big(work: Work, *named: str, catalog: Catalog = SMALL) -> set[str]:
+    found = select_stacks(catalog, work, BF16, named, None)
+    rows = found.on[:, catalog.accelerator_index[BIG.slug]]
+    return {catalog.engines[code] for code in found.engine[rows].tolist()}
+
+
+def test_where_something_is_documented_only_that_competes_and_who_is_named_counts() -> None:
+    assert engines_on_big(Work("inference")) == {"vllm"}
+    assert engines_on_big(Work("inference"), "sglang", "lmdeploy") == {"sglang", "lmdeploy"}
+    assert select_stacks(SMALL, Work("inference"), BF16, ("sglang",), None).expected.all()
+
+
+def test_where_nothing_is_documented_what_follows_from_rules_competes() -> None:
+    catalog = snapshot(support=[row for row in SUPPORT if row.phase == "inference"])
+    pictures = engines_on_big(Work("sample_inference", task=ModelTask.DIFFUSION), catalog=catalog)
+    assert "diffusers" in pictures
+    assert not pictures & {"vllm", "pytorch", "comfyui"}  # the last two only where they are named
+    assert engines_on_big(Work("sample_inference", task=ModelTask.DIFFUSION), "pytorch") == {"pytorch"}
+
+
+def test_what_is_built_by_hand_competes_only_for_what_people_build_it() -> None:
+    catalog = snapshot(support=[row for row in SUPPORT if row.phase == "inference"])
+    images, texts = (Work("sample_inference", task=t) for t in (ModelTask.VISION, ModelTask.EMBEDDING))
+    assert "tensorrt" in engines_on_big(images, catalog=catalog)
+    assert "tensorrt" not in engines_on_big(texts, catalog=catalog)
+    assert engines_on_big(texts, "tensorrt", catalog=catalog) == {"tensorrt"}
+
+
+def test_a_fixed_engine_comes_before_those_allowed() -> None:
+    assert requested_engines(Constraints(engines=("sglang",)), Deployment("x", engine="vllm")) == ("vllm",)
+    assert requested_engines(Constraints(engines=("sglang",)), Deployment("x")) == ("sglang",)
+    assert requested_engines(Constraints(), None) == ()

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.hardware.links import all_reduce_s
+from app.sizing.hardware.parts import all_reduce_s
 from app.sizing.question import Deployment
-from app.sizing.serving.communication import LinkUse
-from app.sizing.serving.exchange import ExpertExchange
+from app.sizing.serving.collectives import ExpertExchange, LinkUse
 from app.sizing.serving.prefill import (
     PrefillTerms,
     PrefillWork,

@@ -11,8 +11,8 @@ import pytest
 from app.sizing.decisions.cost import within_limits
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import serving_backend
-from app.sizing.serving.measured import Settings
 from app.sizing.serving.options import Options, stable_key
 from app.sizing.serving.search import evaluate_plans, replica_equivalence_key, search_plans
 from app.sizing.workload import InferenceWorkload, Load, Redundancy, Slo

@@ -13,11 +13,11 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.support.records import Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.choice import fixed_deployment_plans
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE, SINGLE_FORWARD
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import Settings
+from app.sizing.serving.plans import requested_engines, select_stacks
 from app.sizing.serving.search import complete_settings, replica_equivalence_key, required_replicas, search_plans
-from app.sizing.serving.stacks import requested_engines, select_stacks
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 from tests.examples import col, row
 from tests.sizing.serving.given import DENSE, on_big, planned, varied

@@ -1,4 +1,4 @@
-"""Time of one decode step, worked by hand."""
+"""Computing against reading. Time of one decode step, worked by hand. What a server in front of an engine adds."""
 
 from __future__ import annotations
 
@@ -10,19 +10,38 @@ import pytest
 
 from app.sizing.model.formats import KV_FORMATS
 from app.sizing.question import DraftMethod, Speculative
-from app.sizing.serving.communication import LinkUse
-from app.sizing.serving.context import ContextExchange
-from app.sizing.serving.exchange import ExpertExchange
+from app.sizing.serving.collectives import ContextExchange, ExpertExchange, LinkUse
 from app.sizing.serving.step import (
     DeviceRates,
     StepTerms,
     StepWork,
+    active_expert_share,
+    decode_step_s,
+    smooth_maximum,
     step_s,
     step_terms,
+    tokenise_s,
+    uses_server,
     with_speculative_decoding,
 )
+from app.sizing.workload import Load
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big, step_of
+
+
+def test_touched_experts_follow_the_batch() -> None:
+    assert active_expert_share(col(32), col(8 / 256))[0] == pytest.approx(1 - (1 - 1 / 32) ** 32)
+    assert active_expert_share(col(5), col(0.0))[0] == 0
+    assert active_expert_share(col(1), col(1.0))[0] == pytest.approx(1)
+
+
+def test_smooth_maximum_is_at_least_either_bound() -> None:
+    assert smooth_maximum(col(3, 1), col(4, 1), col(2, 1))[0] == pytest.approx(5)
+    assert smooth_maximum(col(3, 1), col(4, 1), col(2, 1))[1] == pytest.approx(2)
+    assert smooth_maximum(col(0), col(7), col(2.4))[0] == pytest.approx(7)
+    assert smooth_maximum(col(4), col(3), col(2))[0] == pytest.approx(5)
+    assert smooth_maximum(col(0), col(0), col(2))[0] == 0
+
 
 # 32 layers, 8 of experts, on 4 x 3 devices over two machines; and the same on one device.
 WORK = StepWork(
@@ -147,3 +166,15 @@ def test_a_layer_and_the_head_draft_a_token() -> None:
     layer, head = DENSE.prompt_matmul_params / 4, DENSE.head_matmul_params
     assert (found.drafted_tokens, found.accepted_tokens_per_step) == (2, 1.75)
     assert found.draft_share == pytest.approx((layer + head) / DENSE.matmul_params)
+
+
+def test_a_step_takes_at_least_what_handing_out_its_tokens_does() -> None:
+    assert decode_step_s(col(0.01, 0.01), col(100, 500), col(40e-6, 40e-6)).tolist() == [0.01, 0.02]
+
+
+def test_a_prompt_is_tokenised_token_by_token() -> None:
+    assert tokenise_s(col(1000), 1.0, achieved(1))[0] == pytest.approx(1000 * 2e-6)
+
+
+def test_only_what_arrives_is_served() -> None:
+    assert [uses_server(load) for load in (Load.OPEN, Load.CLOSED, Load.BATCH, Load.OFFLINE)] == [1, 1, 0, 0]

@@ -17,8 +17,7 @@ from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
-from app.sizing.training.memory import TrainingMemory, estimate_training_memory
-from app.sizing.training.moments import MemoryParts
+from app.sizing.training.memory import MemoryParts, TrainingMemory, estimate_training_memory
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.search import training_layouts
 from app.sizing.training.work import TrainingWork, training_work

@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import Conflict
 from app.sizing.question import Deployment
-from app.sizing.training.maximum import find_maximum, round_down_to_step, with_quantity
+from app.sizing.training.given import find_maximum, round_down_to_step, with_quantity
 from app.sizing.training.scaling import curve_sizes
 from tests.examples import PRETRAIN, col, row
 from tests.sizing.serving.given import DENSE

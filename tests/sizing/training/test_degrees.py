@@ -1,27 +1,41 @@
-"""Data-parallel degrees: they divide the batch, fill machines, and stay where there are links."""
+"""Data-parallel degrees: they divide the batch, fill machines, and stay where there are links. What layouts do at
+the least, against what their runs come to. Machines that a model is never laid out on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from app.sizing.columns import column
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.decisions.ranking import objective_score
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.question import Economics, Objective
+from app.sizing.training.counts import counts_of
 from app.sizing.training.degrees import (
+    LEADERS_PER_TYPE,
     MAX_DIVISORS,
     batch_divisors,
+    cluster_memory_bytes,
     degree_for_accelerators,
     fills_machines,
     forms_cluster,
     has_interconnect,
     is_divisor,
     is_legal_degree,
+    least_accelerator_s,
     legal_degrees,
+    lower_bound_measures,
+    lowest_bounds_per_type,
+    machines_able_to_hold,
     search_degrees,
 )
+from app.sizing.training.run import build_run_parts, run_at, run_cost
+from app.sizing.training.search import CostedRuns, run_measures
 from tests.examples import LLAMA_70B, PRETRAIN, col, registered, row
 from tests.sizing.small import SMALL
 from tests.sizing.training.counted import COUNTS
@@ -130,3 +144,83 @@ def test_degrees_of_a_table_are_those_that_every_rule_allows(model: ModelArchite
         ]
         rows = np.full(number[i], i)
         assert found.degree_at(rows, np.arange(number[i])).tolist() == able
+
+
+ASSUMED = Assumptions()
+
+
+def test_every_micro_batch_passes_all_ranks() -> None:
+    # a million tokens in micro-batches of 4 sequences of 1,000: 250 of them, on 8 ranks for 2 s each
+    counts: Any = row(units=1e6, units_per_sequence=1000.0)
+    assert least_accelerator_s(counts, col(4), col(8), col(2)).tolist() == [4000.0]
+
+
+@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize("degree", [1.0, 4.0, 64.0])
+def test_no_run_does_better_than_the_least(objective: Objective, degree: float) -> None:
+    workload = replace(PRETRAIN, global_batch=1024, units=1e10)
+    counts = counts_of(workload)
+    plans = plans_of(SMALL, workload, accelerator="acme-big")
+    parts = build_run_parts(counts, plans, ASSUMED)
+    run = run_at(counts, plans, np.full(len(plans), degree), ASSUMED, parts)
+    judged = CostedRuns(np.arange(len(plans)), plans, run, run_cost(plans, run, ASSUMED, Economics()))
+    least = objective_score(objective, lower_bound_measures(counts, plans, parts.time))
+    found = objective_score(objective, run_measures(counts, judged))
+    assert (least <= found * (1 + 1e-12)).all()
+    known = objective not in (Objective.LATENCY, Objective.BALANCED)
+    assert (least > 0.05 * found).any() == known
+
+
+def test_the_least_of_each_type_come_first() -> None:
+    accelerator = np.repeat([4, 2], [LEADERS_PER_TYPE + 3, 2])
+    bound = np.arange(float(len(accelerator)))[::-1]
+    found = lowest_bounds_per_type(accelerator, bound)
+    assert sorted(found[accelerator[found] == 4].tolist()) == list(range(3, LEADERS_PER_TYPE + 3))
+    assert sorted(found[accelerator[found] == 2].tolist()) == [LEADERS_PER_TYPE + 3, LEADERS_PER_TYPE + 4]
+    assert len(lowest_bounds_per_type(accelerator[:0], bound[:0])) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Node(Columns):
+    accelerator: Codes
+    accelerators_per_node: Column
+    memory_bytes: Column
+    network_bytes_per_s: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Offered(Columns):
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Some(Columns):
+    offered: Offered
+    training_class: Mask
+    scale_up_accelerators: Column
+
+
+# Cards of 24 GB alone and in fours without a network; eights of 80 GB with and without a network; a rack of 72.
+SOME = Some(
+    Offered(
+        Node(
+            np.array([0, 0, 1, 1, 2]),
+            col(1, 4, 8, 8, 4),
+            col(24e9, 24e9, 80e9, 80e9, 180e9),
+            col(np.nan, 50e9, 50e9, np.nan, np.nan),
+        )
+    ),
+    np.array([False, False, True, True, True]),
+    col(1, 4, 8, 8, 72),
+)
+
+
+def test_memory_that_may_be_joined() -> None:
+    assert cluster_memory_bytes(SOME).tolist() == pytest.approx([24e9, 96e9, np.inf, 640e9, 72 * 180e9])  # type: ignore[arg-type]
+
+
+def test_of_a_type_that_is_too_small_the_largest_machine_stays_to_tell_by_how_much() -> None:
+    """70.6e9 parameters are 141 GB in 16 bit; an eighth as many fit even one card of 24 GB."""
+    left = machines_able_to_hold(replace(PRETRAIN, model=LLAMA_70B), SOME)  # type: ignore[arg-type]
+    assert left.offered.node.accelerators_per_node.tolist() == [4, 8, 8, 4]
+    assert machines_able_to_hold(PRETRAIN, SOME) is SOME  # type: ignore[arg-type, comparison-overlap]

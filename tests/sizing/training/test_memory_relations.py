@@ -15,10 +15,9 @@ from app.sizing.hardware.recipes import VOCABULARIES, Recipes, TrainingRecipe
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.training.activations import micro_batch_memory
 from app.sizing.training.counts import counts_of
-from app.sizing.training.keeping import framework_bytes
-from app.sizing.training.memory import count_memory_parts
-from app.sizing.training.moments import MemoryParts, bytes_at_moments
-from app.sizing.training.ranks import rank_groups, rank_params
+from app.sizing.training.layer import framework_bytes
+from app.sizing.training.memory import MemoryParts, bytes_at_moments, count_memory_parts
+from app.sizing.training.plans import rank_groups, rank_params
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B, OPT_13B, PRETRAIN, col, registered, row
 from tests.sizing.serving.given import DENSE, MIXTURE

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.model.footprint import Footprint
-from app.sizing.model.sample import SampleWork
+from app.sizing.model.sample import Footprint, SampleWork
 from app.sizing.training.counts import (
     adapter_flops_per_token,
     adapter_params,

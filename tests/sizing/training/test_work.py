@@ -11,7 +11,7 @@ from app.catalog.snapshot import CatalogStore
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.layouts import FULL
-from app.sizing.training.ranks import rank_params
+from app.sizing.training.plans import rank_params
 from app.sizing.training.work import (
     eager_bytes_per_token_layer,
     elementwise_bytes_per_token,

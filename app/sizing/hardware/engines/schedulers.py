@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from app.sizing.hardware.engines.scheduling import Policy, Preemption, Scheduling, StepSize
+from app.sizing.hardware.engines.record import Policy, Preemption, Scheduling, StepSize
 
 _READ = "2026-11-22"
 

@@ -10,10 +10,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from app.sizing.hardware.engines import engine_named, release_of
-from app.sizing.hardware.recipes.columns import Recipes, in_16_bit, vocabulary_code, word_at
+from app.sizing.hardware.recipes.columns import (
+    ADAPTER_FIELDS,
+    WHOLE,
+    Recipes,
+    RecipeSettings,
+    apply_settings,
+    in_16_bit,
+    vocabulary_code,
+    word_at,
+)
 from app.sizing.hardware.recipes.frameworks import RECIPES, USUAL
 from app.sizing.hardware.recipes.record import LOSSES, RECOMPUTATIONS, VOCABULARIES, TrainingRecipe
-from app.sizing.hardware.recipes.said import ADAPTER_FIELDS, WHOLE, RecipeSettings, apply_settings
 from app.sizing.hardware.support.records import FULL, LORA, QLORA
 
 __all__ = [

@@ -1,12 +1,213 @@
-"""Reads a `config.json`: spellings of each key, keys of nested parts, and values of the wrong type."""
+"""Reads a `config.json`: spellings of keys, nested parts, defaults of absent keys, quantization, wrong types.
+
+The library saves files without the values that equal the class defaults of a nested part. Counting such a file
+therefore requires the defaults. The tables list shape keys only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from app.errors import UnreadableConfiguration
-from app.sizing.model.counting.defaults import DEFAULTS
+from app.sizing.model.formats import MXFP4_BITS, NF4_BITS, NF4_DOUBLE_QUANTIZED_BITS, NVFP4_BITS, NativeQuantization
+from app.sizing.model.sample import Network
+
+# Short names in the table below and the keys that they mean; all other keys are written in full.
+_SHORT_NAMES = {
+    "kv_heads": "num_key_value_heads",
+    "mlp": "intermediate_size",
+    "vocab": "vocab_size",
+    "context": "max_position_embeddings",
+    "tied": "tie_word_embeddings",
+    "experts": "num_experts",
+    "expert_mlp": "moe_intermediate_size",
+    "window": "sliding_window",
+}
+
+
+def _shape_defaults(hidden_size: int, layers: int, heads: int, **others: Any) -> Mapping[str, Any]:
+    first = {"hidden_size": hidden_size, "num_hidden_layers": layers, "num_attention_heads": heads}
+    return {**first, **{_SHORT_NAMES.get(name, name): value for name, value in others.items()}}
+
+
+_TYPE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "llama": _shape_defaults(4096, 32, 32, mlp=11008, vocab=32000, context=2048, tied=False),
+    "mistral": _shape_defaults(4096, 32, 32, kv_heads=8, mlp=14336, vocab=32000, context=131072, tied=False),
+    "ministral3": _shape_defaults(
+        4096, 34, 32, kv_heads=8, head_dim=128, mlp=14336, vocab=131072, context=262144, tied=False
+    ),
+    "mixtral": _shape_defaults(
+        4096, 32, 32, kv_heads=8, mlp=14336, vocab=32000, context=131072, tied=False, experts_per_token=2, experts=8
+    ),
+    "qwen2": _shape_defaults(4096, 32, 32, kv_heads=32, mlp=22016, vocab=151936, context=32768, tied=False),
+    "qwen3": _shape_defaults(
+        4096, 32, 32, kv_heads=32, head_dim=128, mlp=22016, vocab=151936, context=32768, tied=False
+    ),
+    "qwen3_moe": _shape_defaults(
+        2048,
+        24,
+        32,
+        kv_heads=4,
+        mlp=6144,
+        vocab=151936,
+        context=32768,
+        tied=False,
+        experts_per_token=8,
+        experts=128,
+        expert_mlp=768,
+    ),
+    "gemma": _shape_defaults(3072, 28, 16, kv_heads=16, head_dim=256, mlp=24576, vocab=256000, context=8192, tied=True),
+    "gemma2": _shape_defaults(
+        2304, 26, 8, kv_heads=4, head_dim=256, mlp=9216, vocab=256000, context=8192, tied=True, window=4096
+    ),
+    "gemma3_text": _shape_defaults(
+        2304, 26, 8, kv_heads=4, head_dim=256, mlp=9216, vocab=262208, context=131072, tied=True, window=4096
+    ),
+    "gemma4_text": _shape_defaults(
+        2304, 30, 8, kv_heads=4, head_dim=256, mlp=9216, vocab=262144, context=131072, tied=True, window=512
+    ),
+    "phi3": _shape_defaults(3072, 32, 32, mlp=8192, vocab=32064, context=4096, tied=False),
+    "internlm3": _shape_defaults(
+        4096, 48, 32, kv_heads=2, head_dim=128, mlp=10240, vocab=128512, context=32768, tied=False
+    ),
+    "llama4_text": _shape_defaults(
+        5120,
+        48,
+        40,
+        kv_heads=8,
+        head_dim=128,
+        mlp=8192,
+        vocab=202048,
+        context=131072,
+        tied=False,
+        experts_per_token=1,
+        experts=16,
+    ),
+    "mllama_text_model": _shape_defaults(4096, 40, 32, kv_heads=8, mlp=14336, vocab=128256, context=131072, tied=False),
+    "qwen2_vl_text": _shape_defaults(8192, 80, 64, kv_heads=8, mlp=29568, vocab=152064, context=32768),
+    "qwen2_5_vl_text": _shape_defaults(8192, 80, 64, kv_heads=8, mlp=29568, vocab=152064, context=32768),
+    "qwen3_vl_text": _shape_defaults(4096, 32, 32, kv_heads=32, head_dim=128, mlp=22016, vocab=151936, context=128000),
+    "qwen3_vl_moe_text": _shape_defaults(
+        2048,
+        24,
+        16,
+        kv_heads=16,
+        head_dim=128,
+        mlp=5632,
+        vocab=151936,
+        context=128000,
+        tied=True,
+        experts_per_token=4,
+        experts=60,
+        expert_mlp=1408,
+    ),
+    "qwen3_5_text": _shape_defaults(
+        4096, 32, 16, kv_heads=4, head_dim=256, mlp=12288, vocab=248320, context=32768, tied=False
+    ),
+    "qwen3_5_moe_text": _shape_defaults(
+        2048,
+        40,
+        16,
+        kv_heads=2,
+        head_dim=256,
+        vocab=248320,
+        context=32768,
+        tied=False,
+        experts_per_token=8,
+        experts=256,
+        expert_mlp=512,
+        shared_expert_intermediate_size=512,
+    ),
+    "deepseek_v3": _shape_defaults(
+        7168,
+        61,
+        128,
+        kv_heads=128,
+        head_dim=64,
+        mlp=18432,
+        vocab=129280,
+        context=4096,
+        tied=False,
+        experts_per_token=8,
+        expert_mlp=2048,
+    ),
+    "mistral4": _shape_defaults(
+        4096,
+        36,
+        32,
+        kv_heads=32,
+        head_dim=128,
+        mlp=12288,
+        vocab=131072,
+        context=1048576,
+        tied=False,
+        experts_per_token=4,
+        expert_mlp=2048,
+    ),
+    "glm4": _shape_defaults(
+        4096, 40, 32, kv_heads=2, head_dim=128, mlp=13696, vocab=151552, context=131072, tied=False, attention_bias=True
+    ),
+    "granite": _shape_defaults(4096, 32, 32, mlp=11008, vocab=32000, context=2048, tied=False),
+    "cohere2": _shape_defaults(
+        8192, 40, 64, kv_heads=64, head_dim=128, mlp=22528, vocab=256000, context=8192, tied=True, window=4096
+    ),
+    "smollm3": _shape_defaults(2048, 36, 16, kv_heads=4, mlp=11008, vocab=128256, context=32768, tied=True),
+    "muse_glimmer_text": _shape_defaults(
+        6656, 52, 32, kv_heads=2, head_dim=128, mlp=19968, vocab=202048, context=131072, tied=False, window=2048
+    ),
+    "clip_text_model": _shape_defaults(512, 12, 8, mlp=2048, vocab=49408, context=77),
+    "siglip_text_model": _shape_defaults(768, 12, 12, mlp=3072, vocab=32000, context=64),
+    "clip_vision_model": _shape_defaults(768, 12, 12, mlp=3072, image_size=224, patch_size=32, projection_dim=512),
+    "siglip_vision_model": _shape_defaults(768, 12, 12, mlp=3072, image_size=224, patch_size=16, vision_use_head=True),
+    "siglip2_vision_model": _shape_defaults(768, 12, 12, mlp=3072, patch_size=16, vision_use_head=True),
+    "pixtral": _shape_defaults(1024, 24, 16, head_dim=64, mlp=4096, image_size=1024, patch_size=16),
+    "llama4_vision_model": _shape_defaults(
+        768, 34, 16, mlp=5632, image_size=448, patch_size=14, vision_output_dim=7680
+    ),
+    "mllama_vision_model": _shape_defaults(
+        1280, 32, 16, mlp=5120, image_size=448, patch_size=14, vision_output_dim=7680
+    ),
+    "qwen2_vl_vision": _shape_defaults(
+        3584, 32, 16, patch_size=14, embed_dim=1280, mlp_ratio=4, temporal_patch_size=2, spatial_merge_size=2
+    ),
+    "qwen2_5_vl_vision": _shape_defaults(
+        3584, 32, 16, mlp=3420, patch_size=14, temporal_patch_size=2, spatial_merge_size=2, out_hidden_size=3584
+    ),
+    "qwen3_vl_vision": _shape_defaults(
+        1152,
+        27,
+        16,
+        mlp=4304,
+        patch_size=16,
+        temporal_patch_size=2,
+        spatial_merge_size=2,
+        num_position_embeddings=2304,
+        out_hidden_size=3584,
+    ),
+    "internvl_vision": _shape_defaults(1024, 24, 16, mlp=4096, image_size=448, patch_size=14),
+    "idefics3_vision": _shape_defaults(1152, 12, 16, mlp=3072, image_size=224, patch_size=32),
+    "gemma4_vision": _shape_defaults(768, 16, 12, kv_heads=12, head_dim=64, mlp=3072, context=131072, patch_size=16),
+    "muse_glimmer_vision": _shape_defaults(1536, 50, 16, mlp=8960, patch_size=14),
+}
+
+# Vision parts that are named by the type of the wrapping model.
+_ALIASES = {
+    "qwen3_vl_moe": "qwen3_vl_vision",
+    "qwen3_vl": "qwen3_vl_vision",
+    "qwen3_5": "qwen3_vl_vision",
+    "qwen3_5_moe": "qwen3_vl_vision",
+    "qwen2_vl": "qwen2_vl_vision",
+    "qwen2_5_vl": "qwen2_5_vl_vision",
+    "idefics3": "idefics3_vision",
+    "smolvlm_vision": "idefics3_vision",
+}
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    **_TYPE_DEFAULTS,
+    **{name: _TYPE_DEFAULTS[other] for name, other in _ALIASES.items()},
+}
+
 
 Config = Mapping[str, Any]
 
@@ -185,3 +386,165 @@ def find_text_part(config: Config) -> tuple[Config, bool]:
                 flat = {**{k: v for k, v in inner.items() if k != "model_type"}, **flat}
         return flat, False
     return config, False
+
+
+# Roles that quantized repositories can leave in 16 bit, in addition to norms, routers, embeddings and the head.
+_ATTENTION = r"^attention\."
+_DENSE = r"^mlp\."
+_SHARED = r"^shared_experts\."
+
+
+def _bounded_integer(value: Any, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 4096 else default
+
+
+def _unquantized_roles(patterns: Any) -> tuple[str, ...]:
+    """Roles that a list of module names excludes from quantization."""
+    text = " ".join(str(p) for p in patterns) if isinstance(patterns, list) else ""
+    roles = []
+    if "self_attn" in text or "attention" in text:
+        roles.append(_ATTENTION)
+    if "shared_expert" in text:
+        roles.append(_SHARED)
+    if "mlp\\.(gate" in text or "mlp.gate_proj" in text or ".mlp.down_proj" in text:
+        roles.append(_DENSE)
+    return tuple(roles)
+
+
+def native_quantization(config: Config) -> NativeQuantization | None:
+    """The quantization of the checkpoint, or None if it is published in 16 bit.
+
+    Known methods are fp8 (per tensor or in blocks), mxfp4, compressed-tensors, awq, gptq, modelopt and bitsandbytes.
+    For another method, the stated number of bits is used.
+    """
+    stated: Any = config.get("quantization_config")
+    if not isinstance(stated, Mapping):
+        return None
+    method = str(stated.get("quant_method", stated.get("quant_algo", ""))).lower()
+    group, bits = (
+        _bounded_integer(stated.get("group_size"), 128),
+        _bounded_integer(stated.get("bits", stated.get("num_bits")), 4),
+    )
+    unquantized_roles = _unquantized_roles(
+        stated.get("modules_to_not_convert")
+        or stated.get("ignore")
+        or stated.get("ignored_layers")
+        or stated.get("exclude_modules")
+    )
+    if method in {"fp8", "fbgemm_fp8"}:
+        block = stated.get("weight_block_size")
+        side = _bounded_integer(block[0], 0) if isinstance(block, list) and block else 0
+        experts_in_4 = str(config.get("expert_dtype", "")) == "fp4"
+        return NativeQuantization(
+            "fp8",
+            8.0,
+            block=side,
+            unquantized_roles=unquantized_roles,
+            experts_bits=MXFP4_BITS if experts_in_4 else None,
+        )
+    if method == "mxfp4":
+        return NativeQuantization("mxfp4", MXFP4_BITS, unquantized_roles=(*unquantized_roles, _ATTENTION, _DENSE))
+    if method == "awq":
+        return NativeQuantization("int4-awq", bits + 16 / group + bits / group, unquantized_roles=unquantized_roles)
+    if method == "gptq":
+        name = "int4-gptq" if bits <= 4 else "int8"
+        return NativeQuantization(name, bits + 16 / group + bits / group, unquantized_roles=unquantized_roles)
+    if method == "bitsandbytes":
+        four = bool(stated.get("load_in_4bit") or stated.get("_load_in_4bit"))
+        double = bool(stated.get("bnb_4bit_use_double_quant"))
+        return (
+            NativeQuantization("nf4", NF4_DOUBLE_QUANTIZED_BITS if double else NF4_BITS)
+            if four
+            else NativeQuantization("int8", 8.0)
+        )
+    if method == "compressed-tensors":
+        return _read_compressed_tensors(stated, unquantized_roles)
+    if "modelopt" in method or method == "nvfp4":
+        return _read_modelopt(stated, unquantized_roles)
+    if not method:
+        return None
+    return NativeQuantization(
+        "int8" if bits >= 8 else "int4-gptq", bits + 16 / group, unquantized_roles=unquantized_roles
+    )
+
+
+def _read_compressed_tensors(stated: Mapping[str, Any], unquantized_roles: tuple[str, ...]) -> NativeQuantization:
+    """Quantization of compressed-tensors: the weights of the first group state width, type and scales."""
+    weights: Any = stated
+    groups = stated.get("config_groups")
+    if isinstance(groups, Mapping) and groups:
+        first = next(iter(groups.values()))
+        weights = first.get("weights") or {} if isinstance(first, Mapping) else {}
+    bits = _bounded_integer(weights.get("num_bits"), 8)
+    group = _bounded_integer(weights.get("group_size"), 0)
+    floating = weights.get("type") == "float"
+    if bits == 4 and floating:
+        mx = "mx" in str(stated.get("format", "")) or group == 32
+        return NativeQuantization(
+            "mxfp4" if mx else "nvfp4", MXFP4_BITS if mx else NVFP4_BITS, unquantized_roles=unquantized_roles
+        )
+    if bits == 8:
+        return NativeQuantization("fp8" if floating else "int8", 8.0, unquantized_roles=unquantized_roles)
+    return NativeQuantization("int4-awq", bits + (16 / group if group else 0.0), unquantized_roles=unquantized_roles)
+
+
+def _read_modelopt(stated: Mapping[str, Any], unquantized_roles: tuple[str, ...]) -> NativeQuantization:
+    inner = stated.get("quantization")
+    algorithm = str(
+        stated.get("quant_algo") or (inner.get("quant_algo") if isinstance(inner, Mapping) else "") or ""
+    ).upper()
+    return (
+        NativeQuantization("nvfp4", NVFP4_BITS, unquantized_roles=unquantized_roles)
+        if "FP4" in algorithm
+        else NativeQuantization("fp8", 8.0, unquantized_roles=unquantized_roles)
+    )
+
+
+LATENT_PIXELS = 8  # side, in pixels, of the square that an image encoder turns into one latent position
+CELL_PIXELS = 16  # side, in pixels, of the square behind one position: a factor 8 of the encoder, 2 of the patch
+FRAMES_PER_POSITION = 4  # frames of a clip that the encoder turns into one latent frame
+TEXT_ENCODER_TOKENS = 77  # prompt tokens of CLIP
+IMAGE_SIDE = 1024  # pixels
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultSettings:
+    """Usual denoising steps, guidance, text tokens and sample size of a family.
+
+    With guidance above 1, the network is evaluated twice per step.
+
+    Source: the example calls of each model card and the defaults of the diffusers pipelines, 2026-11.
+    """
+
+    steps: int
+    guidance: float
+    text_tokens: int = 512
+    width: int = IMAGE_SIDE
+    height: int = IMAGE_SIDE
+    frames: int = 1
+
+
+FLUX_DISTILLED, FLUX_FAST = DefaultSettings(28, 1.0), DefaultSettings(4, 1.0, text_tokens=256)
+SD3 = DefaultSettings(28, 2.0, text_tokens=333)
+DENOISERS: Mapping[str, DefaultSettings] = {
+    "unet2d_condition": DefaultSettings(30, 2.0, text_tokens=TEXT_ENCODER_TOKENS),
+    "flux2": DefaultSettings(28, 1.0),
+    "qwen_image": DefaultSettings(50, 2.0),
+    "z_image": DefaultSettings(8, 1.0),
+    "wan": DefaultSettings(50, 2.0, width=832, height=480, frames=81),
+    "hunyuan_video": DefaultSettings(50, 1.0, width=1280, height=720, frames=129),
+}
+DEFAULT_DENOISER = DefaultSettings(30, 1.0)
+
+IMAGE_NETWORKS: Mapping[str, Network] = {
+    "efficientnet": Network.DEPTHWISE,
+    "efficientnetv2": Network.DEPTHWISE,
+    "mobilenet_v2": Network.DEPTHWISE,
+    "mobilenet_v3": Network.DEPTHWISE,
+    "convnext": Network.CONVOLUTION,
+    "densenet": Network.CONVOLUTION,
+    "vgg": Network.CONVOLUTION,
+    "yolov8": Network.CONVOLUTION,
+    "yolo11": Network.CONVOLUTION,
+    "swin": Network.WINDOWED,
+}

@@ -1,20 +1,621 @@
-"""Decoders: the tensors of every block and the cache per token, from a configuration."""
+"""Decoders from a configuration: attention, feed-forward part and recurrent mixers of every block, cache per token.
+
+States hold the tail of the convolution in 16 bit and the recurrence in 32 bit. FLOPs beyond the matrices are those
+of the sequential form. Sources: Gu & Dao 2023 (arXiv:2312.00752), Dao & Gu 2024 (arXiv:2405.21060), Yang et al. 2024
+(arXiv:2412.06464), Kimi Linear (arXiv:2510.26692).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.model.attention import AttentionGroup
-from app.sizing.model.counting import attention
+from app.errors import UnreadableConfiguration
+from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
 from app.sizing.model.counting.configuration import Config, Reader
 from app.sizing.model.counting.encoders import class_count
 from app.sizing.model.counting.families import FAMILIES, Family
-from app.sizing.model.counting.feed_forward import ExpertRouting, add_experts, add_mlp, dense_mlp_width
-from app.sizing.model.counting.mixers import MIXERS
 from app.sizing.model.counting.schedule import Layer, group_layers, read_layers, window_tokens
 from app.sizing.model.tensors import ONCE, BlockKind, Inventory, Part, Per
+
+Layers = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Shape of one kind of attention layer. `key_size` also applies to queries."""
+
+    queries: int
+    kv_heads: int
+    key_size: int
+    value_size: int
+
+    @property
+    def cached_elements(self) -> float:
+        """Elements of the keys and values of one token and layer."""
+        return float(self.kv_heads * (self.key_size + self.value_size))
+
+    @property
+    def attention_macs(self) -> float:
+        """Multiply-adds of one query with one cached token, over all heads: the score and the weighted value."""
+        return float(self.queries * (self.key_size + self.value_size))
+
+
+def read_head_dim(reader: Reader, spec: Family, *, hidden_size: int, heads: int) -> int:
+    """Size of an ordinary head: the stated size, the default of the family, or the hidden size divided by the heads."""
+    return reader.size("head_dim", spec.head_dim or max(1, hidden_size // heads))
+
+
+def read_heads(reader: Reader, spec: Family, family: str, *, hidden_size: int, kv_heads: int = 0) -> Heads:
+    """Heads of the model's ordinary attention layers.
+
+    Raises UnreadableConfiguration if the query heads cannot share the key/value heads evenly.
+    """
+    n = reader.size("num_attention_heads")
+    if family == "gpt_bigcode" or (family == "falcon" and not reader.flag("new_decoder_architecture")):
+        m = 1 if reader.flag("multi_query", default=True) else n
+    elif family == "chatglm" and not reader.flag("multi_query_attention"):
+        m = n
+    else:
+        m = kv_heads or reader.size("num_key_value_heads", n)
+    if n % m:
+        raise UnreadableConfiguration(
+            f"{n} attention heads cannot share {m} key/value heads evenly. 'num_attention_heads' must be a multiple of "
+            "'num_key_value_heads'.",
+            key="num_key_value_heads",
+        )
+    d = read_head_dim(reader, spec, hidden_size=hidden_size, heads=n)
+    return Heads(n, m, d, d)
+
+
+def _qk_norm_kind(reader: Reader, spec: Family) -> str:
+    key, _, kind = spec.qk_norm.partition(":")
+    if not kind:
+        return key
+    if not reader.flag(key):
+        return ""
+    return {"per_layer": "full", "per_head": "head"}.get(str(reader.find_value("qk_norm_type")), kind)
+
+
+def add_grouped_attention(
+    inventory: Inventory,
+    reader: Reader,
+    spec: Family,
+    *,
+    hidden_size: int,
+    heads: Heads,
+    layers: Layers,
+    window: float | None = None,
+    sinks: bool = False,
+    keys_are_values: bool = False,
+    reuses_cache: bool = False,
+    gate: bool | None = None,
+) -> tuple[AttentionGroup, ...]:
+    """Add grouped attention, in which query heads share keys and values (MHA, GQA, MQA).
+
+    Source: Ainslie et al. 2023 (arXiv:2305.13245).
+    Limits: keys and values have one size per layer.
+    Check: Llama-3.1-8B, elements of a layer's four matrices, and elements that a layer caches per token.
+        >>> LLAMA_8B.parts["attention"] // 32, LLAMA_8B.attention[0].kv_elements
+        (41943040, 2048.0)
+    """
+    h, n, m, d, dv = hidden_size, heads.queries, heads.kv_heads, heads.key_size, heads.value_size
+    bias, gate = reader.flag(spec.qkv_bias), spec.query_gate if gate is None else gate
+    queries = n * d * (2 if gate else 1)
+    if spec.fused_qkv:
+        inventory.add_linear("qkv_proj", Part.ATTENTION, h, queries + m * (d + dv), layers, bias=bias)
+    else:
+        inventory.add_linear("q_proj", Part.ATTENTION, h, queries, layers, bias=bias)
+        if not reuses_cache:
+            inventory.add_linear("k_proj", Part.ATTENTION, h, m * d, layers, bias=bias)
+            if not keys_are_values:
+                inventory.add_linear("v_proj", Part.ATTENTION, h, m * dv, layers, bias=bias)
+    inventory.add_linear("o_proj", Part.ATTENTION, n * dv, h, layers, bias=reader.flag(spec.out_bias))
+    norm = _qk_norm_kind(reader, spec)
+    if norm:
+        wide, vectors = norm == "full", 2 if norm == "head_with_bias" else 1
+        inventory.add_vector("q_norm", Part.NORMS, n * d if wide else vectors * d, layers)
+        inventory.add_vector("k_norm", Part.NORMS, 0 if reuses_cache else m * d if wide else vectors * d, layers)
+    inventory.add_vector("sinks", Part.ATTENTION, n if sinks else 0, layers)
+    cached = 0.0 if reuses_cache else heads.cached_elements
+    group = AttentionGroup(len(layers), cached, m, heads.attention_macs, heads.attention_macs, window_tokens=window)
+    return (group,) if layers else ()
+
+
+@dataclass(frozen=True, slots=True)
+class LatentSizes:
+    """Sizes of multi-head latent attention. `compressed_queries` is 0 if queries are projected directly."""
+
+    heads: int
+    rank: int  # rank of the compressed keys and values
+    rotated: int  # elements of a key that carry the position
+    plain: int  # elements of a key that do not carry the position
+    value_size: int
+    compressed_queries: int
+    index_heads: int
+    index_size: int
+
+    @property
+    def key_size(self) -> int:
+        return self.plain + self.rotated
+
+
+def read_latent_sizes(reader: Reader) -> LatentSizes:
+    """Sizes of latent attention that the configuration states."""
+    index_heads = reader.integer("index_n_heads", 0)
+    plain = reader.size("qk_nope_head_dim")
+    return LatentSizes(
+        heads=reader.size("num_attention_heads"),
+        rank=reader.size("kv_lora_rank"),
+        rotated=reader.integer("qk_rope_head_dim"),
+        plain=plain,
+        value_size=reader.size("v_head_dim", plain),
+        compressed_queries=reader.integer("q_lora_rank", 0),
+        index_heads=index_heads,
+        index_size=reader.size("index_head_dim") if index_heads else 0,
+    )
+
+
+def add_latent_attention(
+    inventory: Inventory,
+    reader: Reader,
+    *,
+    hidden_size: int,
+    layers: Layers,
+    output_gate: bool = False,
+    indexed: Layers = (),
+) -> tuple[AttentionGroup, ...]:
+    """Add multi-head latent attention (MLA), which caches one compressed vector per token for all heads.
+
+    `indexed` layers have a small attention that selects the tokens to read; the other layers of a sparse model reuse
+    the nearest selection.
+
+    Source: DeepSeek-V2 (arXiv:2405.04434); DeepSeek-V3.2 for the indexer.
+    Limits: prefill expands the latent to every head; decode absorbs the expansion into the query.
+    Check: DeepSeek-V3 caches 512 + 64 elements per token and layer.
+        >>> registered("deepseek-ai/DeepSeek-V3").attention[0].kv_elements
+        576.0
+    """
+    h, sizes = hidden_size, read_latent_sizes(reader)
+    n, rank = sizes.heads, sizes.rank
+    part, bias = Part.ATTENTION, reader.flag("attention_bias")
+    if sizes.compressed_queries:
+        inventory.add_linear("q_a_proj", part, h, sizes.compressed_queries, layers, bias=bias)
+        inventory.add_linear("q_b_proj", part, sizes.compressed_queries, n * sizes.key_size, layers)
+        inventory.add_vector("q_a_layernorm", Part.NORMS, sizes.compressed_queries, layers)
+    else:
+        inventory.add_linear("q_proj", part, h, n * sizes.key_size, layers)
+    inventory.add_linear("kv_a_proj_with_mqa", part, h, rank + sizes.rotated, layers, bias=bias)
+    inventory.add_vector("kv_a_layernorm", Part.NORMS, rank, layers)
+    inventory.add_linear("kv_b_proj", part, rank, n * (sizes.plain + sizes.value_size), layers)
+    inventory.add_linear("o_proj", part, n * sizes.value_size, h, layers, bias=bias)
+    if output_gate:
+        inventory.add_linear("g_proj", part, h, n * sizes.value_size, layers)
+    if sizes.index_heads:
+        _add_indexer(inventory, sizes, h, indexed)
+    return _latent_groups(reader, sizes, layers, indexed)
+
+
+def _add_indexer(inventory: Inventory, sizes: LatentSizes, h: int, layers: Layers) -> None:
+    """Add the small attention that selects the tokens to read."""
+    part, size = Part.ATTENTION, sizes.index_size
+    inventory.add_linear("indexer.wq_b", part, sizes.compressed_queries or h, sizes.index_heads * size, layers)
+    inventory.add_linear("indexer.wk", part, h, size, layers)
+    inventory.add_linear("indexer.weights_proj", part, h, sizes.index_heads, layers)
+    inventory.add_vector("indexer.k_norm", Part.NORMS, 2 * size, layers)
+
+
+def _latent_groups(reader: Reader, sizes: LatentSizes, layers: Layers, indexed: Layers) -> tuple[AttentionGroup, ...]:
+    """Attention groups: first the layers that own an indexer, then the others."""
+    n, rank = sizes.heads, sizes.rank
+    read = float(reader.size("index_topk")) if sizes.index_heads else None
+
+    def build_group(some: Layers, index_size: int) -> AttentionGroup:
+        return AttentionGroup(
+            layers=len(some),
+            kv_elements=float(rank + sizes.rotated),
+            kv_heads=1,
+            prefill_macs=float(n * sizes.key_size + n * sizes.value_size),
+            decode_macs=float(n * (rank + sizes.rotated) + n * rank),
+            read_tokens=read,
+            index_elements=float(index_size),
+            index_macs=float(sizes.index_heads * index_size),
+        )
+
+    others = tuple(i for i in layers if i not in set(indexed)) if sizes.index_heads else layers
+    owners = tuple(i for i in layers if i in set(indexed))
+    return tuple(build_group(some, size) for some, size in ((owners, sizes.index_size), (others, 0)) if some)
+
+
+def layers_with_indexer(reader: Reader, layers: Layers) -> Layers:
+    """Layers that own an indexer: all layers of a sparse model, unless `indexer_types` marks some as shared."""
+    if not reader.integer("index_n_heads", 0):
+        return ()
+    types = reader.find_value("indexer_types")
+    if not isinstance(types, list):
+        return layers
+    return tuple(i for i in layers if i < len(types) and types[i] != "shared")
+
+
+def add_sparse_attention(
+    inventory: Inventory, reader: Reader, spec: Family, *, hidden_size: int, heads: Heads, layers: Layers
+) -> tuple[AttentionGroup, ...]:
+    """Add MiniMax-M3 attention: grouped attention that reads the blocks selected by a small index."""
+    sparse = reader.nested_part("sparse_attention_config")
+    size, index_heads = sparse.size("sparse_index_dim", 128), sparse.size("sparse_num_index_heads", 4)
+    inventory.add_linear("indexer.q_proj", Part.ATTENTION, hidden_size, index_heads * size, layers)
+    inventory.add_linear("indexer.k_proj", Part.ATTENTION, hidden_size, size, layers)
+    inventory.add_vector("indexer.norms", Part.NORMS, 2 * size, layers)
+    (plain,) = add_grouped_attention(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
+    read = float(sparse.size("sparse_block_size", 128) * sparse.size("sparse_topk_blocks", 16))
+    return (
+        AttentionGroup(
+            len(layers),
+            plain.kv_elements,
+            plain.kv_heads,
+            plain.prefill_macs,
+            plain.decode_macs,
+            read_tokens=read,
+            index_elements=float(size),
+            index_macs=float(index_heads * size),
+        ),
+    )
+
+
+def add_compressed_attention(
+    inventory: Inventory, reader: Reader, *, hidden_size: int, layers: Layers, ratio: int
+) -> tuple[AttentionGroup, ...]:
+    """Add DeepSeek-V4 attention: one key/value head for all queries over a short window, and one entry per `ratio`
+    older tokens.
+
+    With a ratio of 4, an indexer selects the entries; with 128, all entries are read; with 0, only the window is
+    read.
+    """
+    h, n, d = hidden_size, reader.size("num_attention_heads"), reader.size("head_dim")
+    q, groups, rank = reader.size("q_lora_rank"), reader.size("o_groups"), reader.size("o_lora_rank")
+    part = Part.ATTENTION
+    inventory.add_linear("q_a_proj", part, h, q, layers)
+    inventory.add_linear("q_b_proj", part, q, n * d, layers)
+    inventory.add_linear("kv_proj", part, h, d, layers)
+    inventory.add_linear("o_a_proj", part, n * d // groups, groups * rank, layers)
+    inventory.add_linear("o_b_proj", part, groups * rank, h, layers)
+    inventory.add_vector("q_a_norm", Part.NORMS, q, layers)
+    inventory.add_vector("kv_norm", Part.NORMS, d, layers)
+    inventory.add_vector("sinks", part, n, layers)
+    window = window_tokens(reader, "deepseek_v4")
+    macs = 2.0 * n * d
+    groups_found = [AttentionGroup(len(layers), float(d), 1, macs, macs, window_tokens=window)]
+    if not ratio:
+        return tuple(groups_found)
+    indexed = ratio < 64
+    width = (2 if indexed else 1) * d
+    inventory.add_linear("compressor.kv_proj", part, h, width, layers)
+    inventory.add_linear("compressor.gate_proj", part, h, width, layers)
+    inventory.add_vector("compressor.position_bias", part, ratio * width, layers)
+    inventory.add_vector("compressor.kv_norm", Part.NORMS, d, layers)
+    size, index_heads = reader.size("index_head_dim"), reader.size("index_n_heads")
+    if indexed:
+        inventory.add_linear("indexer.kv_proj", part, h, 2 * size, layers)
+        inventory.add_linear("indexer.gate_proj", part, h, 2 * size, layers)
+        inventory.add_linear("indexer.q_b_proj", part, q, index_heads * size, layers)
+        inventory.add_linear("indexer.weights_proj", part, h, index_heads, layers)
+        inventory.add_vector("indexer.position_bias", part, ratio * 2 * size, layers)
+        inventory.add_vector("indexer.kv_norm", Part.NORMS, size, layers)
+    groups_found.append(
+        AttentionGroup(
+            len(layers),
+            d / ratio,
+            1,
+            macs / ratio,
+            macs / ratio,
+            read_tokens=float(reader.size("index_topk") * ratio) if indexed else None,
+            index_elements=size / ratio if indexed else 0.0,
+            index_macs=float(index_heads * size) / ratio if indexed else 0.0,
+        )
+    )
+    return tuple(groups_found)
+
+
+_SHARED_BIAS = ("nemotron_h", "ernie4_5_moe")  # families whose shared experts have the biases of a dense MLP
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertRouting:
+    """Expert routing of a model: routing layers, experts, experts per token, and MLP width active per token."""
+
+    layers: int = 0
+    count: int = 0
+    per_token: int = 0
+    active_width: float = 0.0
+
+
+def add_mlp(
+    inventory: Inventory,
+    part: Part,
+    hidden_size: int,
+    mlp_width: int,
+    layers: Layers,
+    *,
+    gated: bool,
+    bias: bool = False,
+    fused: bool = False,
+    prefix: str = "",
+) -> None:
+    """Add a dense MLP: 3hf elements if gated, 2hf otherwise.
+
+    Source: Shazeer 2020 (arXiv:2002.05202) for the gated form.
+    Check: Llama-3.1-8B, 3 * 4096 * 14336 per layer.
+        >>> LLAMA_8B.parts["mlp"] // 32
+        176160768
+    """
+    if gated and fused:
+        inventory.add_linear(f"{prefix}gate_up_proj", part, hidden_size, 2 * mlp_width, layers, bias=bias)
+    else:
+        if gated:
+            inventory.add_linear(f"{prefix}gate_proj", part, hidden_size, mlp_width, layers, bias=bias)
+        inventory.add_linear(f"{prefix}up_proj", part, hidden_size, mlp_width, layers, bias=bias)
+    inventory.add_linear(f"{prefix}down_proj", part, mlp_width, hidden_size, layers, bias=bias)
+
+
+def dense_mlp_width(reader: Reader, family: str, hidden_size: int) -> int:
+    """Width of the dense MLP; some families have their own keys and rules."""
+    if family == "llama4_text":
+        return reader.size("intermediate_size_mlp", reader.size("intermediate_size"))
+    if family == "minimax_m3":
+        return reader.size("dense_intermediate_size")
+    if family == "mpt":
+        return hidden_size * reader.size("expansion_ratio", 4)
+    if family == "qwen":
+        return reader.size("intermediate_size") // 2
+    if family == "lfm2":
+        mlp_width = reader.size("intermediate_size")
+        if reader.flag("block_auto_adjust_ff_dim", default=True):
+            mlp_width = int(int(2 * mlp_width / 3) * reader.number("block_ffn_dim_multiplier", 1.0))
+            multiple = reader.size("block_multiple_of", 256)
+            mlp_width = multiple * -(-mlp_width // multiple)
+        return mlp_width
+    value = reader.find_value("intermediate_size")
+    if family in ("granitemoehybrid", "granitemoeshared") and reader.find_value("shared_intermediate_size") is not None:
+        return reader.size("shared_intermediate_size")
+    return 4 * hidden_size if value is None else reader.size("intermediate_size")
+
+
+def _single_value(value: Any) -> Any:
+    """The single value of a list of equal values, because Hunyuan lists one value per layer."""
+    return value[0] if isinstance(value, list) and value and len(set(map(str, value))) == 1 else value
+
+
+def add_experts(
+    inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, layers: Layers
+) -> ExpertRouting:
+    """Add the routed experts, their router and the shared experts of all routing layers.
+
+    E - k experts are inactive per token. Raises UnreadableConfiguration if k exceeds E.
+    """
+    count, k = reader.size("num_experts"), reader.size("experts_per_token")
+    if k > count:
+        raise UnreadableConfiguration(
+            f"The configuration routes each token to {k} experts but has only {count}.", key="num_experts_per_tok"
+        )
+    mlp_width = (
+        dense_mlp_width(reader, family, hidden_size) if family == "grok-1" else reader.integer("intermediate_size", 0)
+    )
+    expert_width = reader.size("moe_intermediate_size", mlp_width)
+    matrices_in = reader.integer("moe_latent_size", 0) or reader.integer("routed_expert_hidden_size", 0) or hidden_size
+    part = Part.ROUTED_EXPERTS
+    bias = spec.expert_bias
+    if spec.gated:
+        inventory.add_linear(
+            "experts.gate_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias
+        )
+    inventory.add_linear("experts.up_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias)
+    inventory.add_linear("experts.down_proj", part, expert_width, matrices_in, layers, copies=count, used=k, bias=bias)
+    if matrices_in != hidden_size:
+        inventory.add_linear("latent_in", Part.SHARED_EXPERTS, hidden_size, matrices_in, layers)
+        inventory.add_linear("latent_out", Part.SHARED_EXPERTS, matrices_in, hidden_size, layers)
+        inventory.add_vector(
+            "latent_norm", Part.NORMS, matrices_in if reader.flag("latent_moe_use_norm") else 0, layers
+        )
+    inventory.add_linear("router", Part.ROUTER, hidden_size, count, layers, bias=spec.router_bias, quantized=False)
+    inventory.add_vector("router.correction_bias", Part.ROUTER, count if family == "ernie4_5_moe" else 0, layers)
+    if family == "gemma4_text":
+        inventory.add_vector("router.scales", Part.ROUTER, hidden_size + count, layers)
+    shared = _shared_width(reader, family, expert_width, mlp_width)
+    add_mlp(
+        inventory,
+        Part.SHARED_EXPERTS,
+        hidden_size,
+        shared,
+        layers,
+        gated=spec.gated,
+        bias=family in _SHARED_BIAS and reader.flag(spec.mlp_bias),
+        prefix="shared_expert.",
+    )
+    if shared and spec.shared_gate:
+        inventory.add_linear("shared_expert_gate", Part.ROUTER, hidden_size, 1, layers, quantized=False)
+    if family == "arctic":
+        add_mlp(inventory, Part.MLP, hidden_size, hidden_size, layers, gated=True, prefix="residual.")
+        inventory.add_vector("residual_norm", Part.NORMS, hidden_size, layers)
+    return ExpertRouting(len(layers), count, k, float(k * expert_width + shared))
+
+
+def _shared_width(reader: Reader, family: str, expert_width: int, mlp_width: int) -> int:
+    for key in ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size"):
+        value = reader.integer(key, 0)
+        if value:
+            return value
+    if family == "llama4_text":
+        return mlp_width
+    number = _single_value(reader.find_value("num_shared_experts"))
+    return int(number) * expert_width if isinstance(number, int) else 0
+
+
+PART = Part.RECURRENT
+
+
+def _add_state(inventory: Inventory, layers: Layers, *, state_bytes: float, flops: float) -> None:
+    inventory.state_bytes += state_bytes * len(layers)
+    inventory.recurrent_flops += flops * len(layers)
+
+
+def add_mamba1(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
+    """Add a selective state space model with a state per channel: 2 width kernel + 4 width state bytes."""
+    jamba = reader.find_value("mamba_d_state") is not None or reader.model_type == "jamba"
+    width = reader.integer("intermediate_size", 0) if not jamba else 0
+    width = width or hidden_size * reader.size("mamba_expand" if jamba else "expand", 2)
+    state = reader.size("mamba_d_state" if jamba else "state_size", 16)
+    kernel = reader.size("mamba_d_conv" if jamba else "conv_kernel", 4)
+    rank = reader.find_value("mamba_dt_rank" if jamba else "time_step_rank")
+    rank = rank if isinstance(rank, int) else -(-hidden_size // 16)
+    bias = reader.flag("mamba_proj_bias" if jamba else "use_bias")
+    inventory.add_linear("in_proj", PART, hidden_size, 2 * width, layers, bias=bias)
+    inventory.add_linear("x_proj", PART, width, rank + 2 * state, layers)
+    inventory.add_linear("dt_proj", PART, rank, width, layers, bias=True)
+    inventory.add_linear("out_proj", PART, width, hidden_size, layers, bias=bias)
+    inventory.add_vector("conv1d", PART, width * kernel, layers)
+    inventory.add_vector(
+        "conv1d.bias", PART, width * reader.flag("mamba_conv_bias" if jamba else "use_conv_bias", default=True), layers
+    )
+    inventory.add_vector("A_log", PART, width * state, layers)
+    inventory.add_vector("D", PART, width, layers)
+    inventory.add_vector("dt_b_c_norms", Part.NORMS, (rank + 2 * state) if jamba else 0, layers)
+    _add_state(
+        inventory,
+        layers,
+        state_bytes=2 * width * kernel + 4 * width * state,
+        flops=2 * width * kernel + 9 * width * state,
+    )
+
+
+def add_mamba2(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
+    """Add a state space model with a scalar decay per head: 2 (width + 2 groups state) kernel + 4 width state bytes.
+
+    Source: Dao & Gu 2024 (arXiv:2405.21060).
+    Check: Mamba-2 130M, 24 layers of 24 heads of 64, a state of 128, a kernel of 4.
+        >>> registered("state-spaces/mamba2-130m").state_bytes_per_sequence / 24
+        800768.0
+    """
+    heads = reader.find_value("mamba_num_heads") or reader.find_value("mamba_n_heads")
+    if reader.model_type == "mamba2":
+        size = reader.size("head_dim", 64)
+        heads = reader.size("num_heads", hidden_size * reader.size("expand", 2) // size)
+        state, kernel, groups = (
+            reader.size("state_size", 128),
+            reader.size("conv_kernel", 4),
+            reader.size("n_groups", 8),
+        )
+        conv_bias, bias = reader.flag("use_conv_bias", default=True), reader.flag("use_bias")
+    elif reader.find_value("mamba_n_heads") is not None:
+        size = reader.find_value("mamba_d_head")
+        size = size if isinstance(size, int) else hidden_size * reader.size("mamba_expand", 2) // int(heads)
+        state, kernel, groups = (
+            reader.size("mamba_d_state", 256),
+            reader.size("mamba_d_conv", 4),
+            reader.size("mamba_n_groups", 1),
+        )
+        conv_bias, bias = reader.flag("mamba_conv_bias", default=True), reader.flag("mamba_proj_bias")
+    else:
+        heads, size = reader.size("mamba_num_heads"), reader.size("mamba_head_dim")
+        state, kernel, groups = reader.size("ssm_state_size"), reader.size("conv_kernel", 4), reader.size("n_groups")
+        conv_bias, bias = reader.flag("use_conv_bias", default=True), reader.flag("use_bias")
+    heads = int(heads)
+    width = heads * size
+    conv = width + 2 * groups * state
+    inventory.add_linear("in_proj", PART, hidden_size, width + conv + heads, layers, bias=bias)
+    inventory.add_linear("out_proj", PART, width, hidden_size, layers, bias=bias)
+    inventory.add_vector("conv1d", PART, conv * kernel + conv * conv_bias, layers)
+    inventory.add_vector("A_log_D_dt_bias", PART, 3 * heads, layers)
+    inventory.add_vector("gated_norm", Part.NORMS, width, layers)
+    _add_state(
+        inventory,
+        layers,
+        state_bytes=2 * conv * kernel + 4 * width * state,
+        flops=2 * conv * kernel + 6 * width * state,
+    )
+
+
+def add_gated_delta(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
+    """Add a gated delta rule with one state matrix per value head. The narrow gates stay in 16 bit."""
+    key_heads, key_size = reader.size("linear_num_key_heads"), reader.size("linear_key_head_dim")
+    value_heads, value_size = reader.size("linear_num_value_heads"), reader.size("linear_value_head_dim")
+    kernel, key_width, value_width = (
+        reader.size("linear_conv_kernel_dim", 4),
+        key_heads * key_size,
+        value_heads * value_size,
+    )
+    conv = 2 * key_width + value_width
+    inventory.add_linear("in_proj_qkvz", PART, hidden_size, 2 * key_width + 2 * value_width, layers)
+    inventory.add_linear("in_proj_ba", PART, hidden_size, 2 * value_heads, layers, quantized=False)
+    inventory.add_linear("out_proj", PART, value_width, hidden_size, layers)
+    inventory.add_vector("conv1d", PART, conv * kernel, layers)
+    inventory.add_vector("A_log_dt_bias", PART, 2 * value_heads, layers)
+    inventory.add_vector("gated_norm", Part.NORMS, value_size, layers)
+    _add_state(
+        inventory,
+        layers,
+        state_bytes=2 * conv * kernel + 4 * value_heads * key_size * value_size,
+        flops=2 * conv * kernel + 8 * value_heads * key_size * value_size,
+    )
+
+
+def add_kimi_delta(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
+    """Add a delta rule with one decay per channel. The output gate has low or full rank."""
+    linear = reader.nested_part("linear_attn_config")
+    heads, size, kernel = linear.size("num_heads"), linear.size("head_dim"), linear.size("short_conv_kernel_size", 4)
+    width = heads * size
+    for role in ("q_proj", "k_proj", "v_proj"):
+        inventory.add_linear(role, PART, hidden_size, width, layers)
+    inventory.add_linear("o_proj", PART, width, hidden_size, layers)
+    inventory.add_linear("b_proj", PART, hidden_size, heads, layers, quantized=False)
+    inventory.add_linear("f_a_proj", PART, hidden_size, size, layers)
+    inventory.add_linear("f_b_proj", PART, size, width, layers)
+    if linear.flag("use_full_rank_gate"):
+        inventory.add_linear("g_proj", PART, hidden_size, width, layers)
+    else:
+        inventory.add_linear("g_a_proj", PART, hidden_size, size, layers)
+        inventory.add_linear("g_b_proj", PART, size, width, layers)
+    inventory.add_vector("conv1d", PART, 3 * width * kernel, layers)
+    inventory.add_vector("A_log_dt_bias", PART, heads + width, layers)
+    inventory.add_vector("gated_norm", Part.NORMS, size, layers)
+    _add_state(
+        inventory,
+        layers,
+        state_bytes=2 * 3 * width * kernel + 4 * heads * size * size,
+        flops=2 * 3 * width * kernel + 8 * heads * size * size,
+    )
+
+
+def add_lightning_attention(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
+    """Add linear attention with a fixed decay per head, a norm and an output gate."""
+    heads = reader.size("num_attention_heads")
+    size = reader.size("head_dim", hidden_size // heads)
+    inventory.add_linear("qkv_proj", PART, hidden_size, 3 * heads * size, layers)
+    inventory.add_linear("out_proj", PART, heads * size, hidden_size, layers)
+    inventory.add_linear("output_gate", PART, hidden_size, heads * size, layers)
+    inventory.add_vector("norm", Part.NORMS, heads * size, layers)
+    _add_state(inventory, layers, state_bytes=4 * heads * size * size, flops=4 * heads * size * size)
+
+
+def add_short_convolution(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
+    """Add a gated convolution over a few tokens."""
+    kernel, bias = reader.size("conv_L_cache", 3), reader.flag("conv_bias")
+    inventory.add_linear("in_proj", PART, hidden_size, 3 * hidden_size, layers, bias=bias)
+    inventory.add_linear("out_proj", PART, hidden_size, hidden_size, layers, bias=bias)
+    inventory.add_vector("conv", PART, hidden_size * kernel + hidden_size * bias, layers)
+    _add_state(inventory, layers, state_bytes=2 * hidden_size * kernel, flops=2 * hidden_size * kernel)
+
+
+MIXERS: Mapping[str, Callable[[Inventory, Reader, int, Layers], None]] = {
+    "mamba1": add_mamba1,
+    "mamba2": add_mamba2,
+    "gated_delta": add_gated_delta,
+    "kimi_delta": add_kimi_delta,
+    "lightning": add_lightning_attention,
+    "conv": add_short_convolution,
+}
+
 
 # Families that are recurrent in every layer: no heads, no cache.
 _NO_ATTENTION = ("mamba", "falcon_mamba", "mamba2")
@@ -90,7 +691,7 @@ def _head_dim(reader: Reader, spec: Family, family: str, hidden_size: int, heads
         return hidden_size
     if reader.integer("kv_lora_rank", 0):
         return reader.size("qk_nope_head_dim") + reader.integer("qk_rope_head_dim", 0)
-    return attention.read_head_dim(reader, spec, hidden_size=hidden_size, heads=heads)
+    return read_head_dim(reader, spec, hidden_size=hidden_size, heads=heads)
 
 
 def _describe_defaults(reader: Reader, family: str) -> tuple[str, ...]:
@@ -136,20 +737,16 @@ def _add_attention(
     """Add one kind of attention, selected by the family and the layer."""
     if family == "deepseek_v4":
         ratio = int(mixer.removeprefix("compressed_")) if mixer != "window" else 0
-        return attention.add_compressed_attention(
-            inventory, reader, hidden_size=hidden_size, layers=layers, ratio=ratio
-        )
+        return add_compressed_attention(inventory, reader, hidden_size=hidden_size, layers=layers, ratio=ratio)
     if reader.integer("kv_lora_rank", 0):
-        indexed = attention.layers_with_indexer(reader, layers)
+        indexed = layers_with_indexer(reader, layers)
         gate = reader.flag("mla_use_output_gate")
-        return attention.add_latent_attention(
+        return add_latent_attention(
             inventory, reader, hidden_size=hidden_size, layers=layers, output_gate=gate, indexed=indexed
         )
-    heads = attention.read_heads(reader, spec, family, hidden_size=hidden_size, kv_heads=kv_heads)
+    heads = read_heads(reader, spec, family, hidden_size=hidden_size, kv_heads=kv_heads)
     if mixer == "sparse":
-        return attention.add_sparse_attention(
-            inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers
-        )
+        return add_sparse_attention(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
     if mixer == "cross":
         return _add_cross_attention(inventory, reader, spec, hidden_size, heads, layers)
     windowed = mixer.endswith("window")
@@ -161,26 +758,26 @@ def _add_attention(
         heads, own = _mimo_heads(reader, heads, windowed=windowed)
     else:
         own["sinks"] = spec.sinks
-    return attention.add_grouped_attention(
+    return add_grouped_attention(
         inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers, window=window, **own
     )
 
 
-def _gemma4_heads(reader: Reader, heads: attention.Heads, mixer: str) -> tuple[attention.Heads, dict[str, Any]]:
+def _gemma4_heads(reader: Reader, heads: Heads, mixer: str) -> tuple[Heads, dict[str, Any]]:
     """Heads of Gemma 4. Full layers have their own head size, can use keys as values, and can reuse earlier caches."""
     windowed = mixer.endswith("window")
     alternative = not windowed and reader.flag("attention_k_eq_v")
     if not windowed:
         size = reader.size("global_head_dim", heads.key_size)
         shared = reader.size("num_global_key_value_heads", heads.kv_heads) if alternative else heads.kv_heads
-        heads = attention.Heads(heads.queries, shared, size, size)
+        heads = Heads(heads.queries, shared, size, size)
     return heads, {"keys_are_values": alternative, "reuses_cache": mixer.startswith("reused")}
 
 
-def _mimo_heads(reader: Reader, heads: attention.Heads, *, windowed: bool) -> tuple[attention.Heads, dict[str, Any]]:
+def _mimo_heads(reader: Reader, heads: Heads, *, windowed: bool) -> tuple[Heads, dict[str, Any]]:
     """Heads of MiMo. Windowed layers have their own heads, and sinks if the file says so."""
     prefix = "swa_" if windowed else ""
-    own = attention.Heads(
+    own = Heads(
         reader.size(f"{prefix}num_attention_heads", heads.queries),
         reader.size(f"{prefix}num_key_value_heads", heads.kv_heads),
         reader.size(f"{prefix}head_dim", heads.key_size),
@@ -194,13 +791,11 @@ def _add_cross_attention(
     reader: Reader,
     spec: Family,
     hidden_size: int,
-    heads: attention.Heads,
+    heads: Heads,
     layers: tuple[int, ...],
 ) -> tuple[AttentionGroup, ...]:
     """Add layers that attend only to the image: they cache image tokens once and no text (Llama 3.2 Vision)."""
-    (group,) = attention.add_grouped_attention(
-        inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers
-    )
+    (group,) = add_grouped_attention(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
     inventory.add_vector("q_norm", Part.NORMS, heads.key_size, layers)
     inventory.add_vector("k_norm", Part.NORMS, heads.key_size, layers)
     inventory.add_vector("gates", Part.OTHER, 2, layers)

@@ -12,26 +12,25 @@ from dataclasses import replace
 
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.model.counting import convolutional, denoisers, encoders, images, pairs, speech, stages
-from app.sizing.model.counting.configuration import Config, find_text_part
+from app.sizing.model.counting import convolutions, denoisers, encoders, towers
+from app.sizing.model.counting.configuration import Config, find_text_part, native_quantization
 from app.sizing.model.counting.decoder import read_decoder
 from app.sizing.model.counting.families import FAMILIES, TEXT_OF
-from app.sizing.model.counting.quantisation import native_quantization
 from app.sizing.model.counting.towers import read_tower
 from app.sizing.model.tensors import Part, Per
 
 READERS: Mapping[str, Callable[[Config, str], ModelArchitecture]] = {
-    **dict.fromkeys(encoders.FAMILIES, encoders.read_encoder),
-    **dict.fromkeys(pairs.FAMILIES, pairs.read_bart),
-    **dict.fromkeys(("t5", "mt5", "umt5"), pairs.read_t5),
-    "vit": images.read_vit,
-    "dinov2": images.read_dinov2,
-    "clip": images.read_clip,
-    "siglip": images.read_siglip,
-    "resnet": convolutional.read_resnet,
-    "efficientnet": convolutional.read_efficientnet,
-    "stages": stages.read_stages,
-    **dict.fromkeys(("wav2vec2", "hubert"), speech.read_wav2vec2),
+    **dict.fromkeys(encoders.ENCODER_FAMILIES, encoders.read_encoder),
+    **dict.fromkeys(encoders.PAIR_FAMILIES, encoders.read_bart),
+    **dict.fromkeys(("t5", "mt5", "umt5"), encoders.read_t5),
+    "vit": towers.read_vit,
+    "dinov2": towers.read_dinov2,
+    "clip": towers.read_clip,
+    "siglip": towers.read_siglip,
+    "resnet": convolutions.read_resnet,
+    "efficientnet": convolutions.read_efficientnet,
+    "stages": convolutions.read_stages,
+    **dict.fromkeys(("wav2vec2", "hubert"), encoders.read_wav2vec2),
     "flux": denoisers.read_flux,
     "sd3": denoisers.read_sd3,
 }

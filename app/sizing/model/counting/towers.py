@@ -1,18 +1,324 @@
-"""Vision towers and their projectors to the language model: tensors, work per patch, tokens per image."""
+"""Vision towers and their projectors to the language model: tensors, work per patch, tokens per image.
+
+Source: the image processors of the transformers library; the maximum tiles and tokens are their defaults.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from app.errors import UnreadableConfiguration
-from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.counting import projectors
+from app.sizing.model.architecture import EncoderPass, ImageInput, ModelArchitecture
 from app.sizing.model.counting.configuration import Config, Reader
-from app.sizing.model.counting.image_inputs import read_image_input
-from app.sizing.model.counting.tower import PART, Tower, add_attention_pool
-from app.sizing.model.encoder import EncoderPass
-from app.sizing.model.tensors import Inventory
+from app.sizing.model.counting.denoisers import (
+    add_blocks,
+    add_patch_embedding,
+    block_macs,
+    build_image_law,
+    build_sample_model,
+)
+from app.sizing.model.counting.encoders import class_count
+from app.sizing.model.tensors import ONCE, Inventory, Part, Per
+
+PART = Part.ENCODER_TOWER
+
+
+@dataclass(slots=True)
+class Tower:
+    """Shape and counted tensors of a vision tower. `text_width` is the hidden size of the language model that reads its
+    output.
+    """
+
+    inventory: Inventory
+    reader: Reader
+    config: Config
+    width: int
+    mlp_width: int
+    layers: int
+    heads: int
+    patch_pixels: int
+    text_width: int
+
+    @property
+    def outer_reader(self) -> Reader:
+        """Reader of the whole file."""
+        return Reader(self.config)
+
+    @property
+    def patch_positions(self) -> int:
+        """Patches of an image of the tower's own size."""
+        size = self.reader.find_value("image_size")
+        side = size[0] if isinstance(size, list) and size else self.reader.size("image_size")
+        return (int(side) // self.patch_pixels) ** 2
+
+    def add_projector_matrix(self, role: str, inputs: int, outputs: int, *, bias: bool = True, copies: int = 1) -> None:
+        """Add a matrix of the projector, multiplied once per image token."""
+        self.inventory.add_linear(
+            role, PART, inputs, outputs, ONCE, bias=bias, quantized=False, per=Per.IMAGE_TOKEN, copies=copies
+        )
+
+    def add_vector(self, role: str, size: int) -> None:
+        """Add learnable elements that nothing multiplies."""
+        self.inventory.add_vector(role, PART, size)
+
+    def add_patch_embedding(self, *, bias: bool, frames: int = 1, channels: int = 3) -> None:
+        """Add the convolution that turns a patch into a vector."""
+        size = channels * frames * self.patch_pixels**2
+        self.inventory.add_linear(
+            "patch_embedding", PART, size, self.width, ONCE, bias=bias, quantized=False, per=Per.NEVER
+        )
+
+    def add_blocks(
+        self,
+        *,
+        attention_bias: bool = True,
+        out_bias: bool = True,
+        mlp_bias: bool = True,
+        gated: bool = False,
+        norms: int = 4,
+        extra: int = 0,
+        layers: int | None = None,
+        heads_width: int | None = None,
+    ) -> None:
+        """Add transformer blocks. `norms` counts normalization vectors per block, and `extra` other elements per block.
+
+        Check: CLIP ViT-L/14 multiplies 24 * (4 * 1024^2 + 2 * 1024 * 4096) elements per patch.
+            >>> registered("llava-hf/llava-1.5-7b-hf").source_matmul_params
+            301989888.0
+        """
+        every = tuple(range(self.layers if layers is None else layers))
+        h, f, inner = self.width, self.mlp_width, heads_width or self.width
+        into = self.inventory
+
+        def add_matrix(role: str, inputs: int, outputs: int, bias: bool) -> None:
+            into.add_linear(role, PART, inputs, outputs, every, bias=bias, quantized=False, per=Per.SOURCE)
+
+        for role in ("q", "k", "v"):
+            add_matrix(f"tower.{role}_proj", h, inner, attention_bias)
+        add_matrix("tower.o_proj", inner, h, out_bias)
+        for role in ("up", "gate")[: 2 if gated else 1]:
+            add_matrix(f"tower.{role}_proj", h, f, mlp_bias)
+        add_matrix("tower.down_proj", f, h, mlp_bias)
+        into.add_vector("tower.norms", PART, norms * h + extra, every)
+
+
+def add_attention_pool(inventory: Inventory, hidden_size: int, mlp_width: int) -> None:
+    """Add SigLIP's pooling head, in which one learned query attends to all patches."""
+    h, f = hidden_size, mlp_width
+    inventory.add_vector("pool", PART, h + 4 * (h * h + h) + 2 * h + 2 * h * f + f + h)
+
+
+MAX_IMAGE_TOKENS = 16_384  # maximum tokens of an image that is read at its own size
+
+
+def _image_side(tower: Tower) -> int:
+    """Side of the image that the file states, pixels; 0 if it states none."""
+    size = tower.reader.find_value("image_size")
+    return int(size[0]) if isinstance(size, list) and size else int(size) if isinstance(size, int) else 0
+
+
+def _whole_image_input(tower: Tower) -> ImageInput:
+    return ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower))
+
+
+def _gemma3_input(tower: Tower) -> ImageInput:
+    own = tower.outer_reader.integer("mm_tokens_per_image", 256)
+    return ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower) or 896, tokens_per_tile=own)
+
+
+def _gemma4_input(tower: Tower) -> ImageInput:
+    merge = tower.reader.size("pooling_kernel_size", 3)
+    return ImageInput(
+        tower.patch_pixels, merge, max_tokens=tower.outer_reader.integer("vision_soft_tokens_per_image", 280)
+    )
+
+
+def _internvl_input(tower: Tower) -> ImageInput:
+    own = tower.outer_reader.integer("image_seq_length", 256)
+    return ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower) or 448, max_tiles=12, tokens_per_tile=own)
+
+
+def _idefics3_input(tower: Tower) -> ImageInput:
+    return ImageInput(
+        tower.patch_pixels, tower.outer_reader.size("scale_factor", 2), tile_pixels=_image_side(tower), max_tiles=16
+    )
+
+
+def _mistral3_input(tower: Tower) -> ImageInput:
+    most = (_image_side(tower) // (2 * tower.patch_pixels)) ** 2 or None
+    return ImageInput(
+        tower.patch_pixels, tower.outer_reader.size("spatial_merge_size", 2), row_breaks=True, max_tokens=most
+    )
+
+
+def _native_size_input(tower: Tower) -> ImageInput:
+    """Image input of models that read an image at its own size (Qwen-VL, Kimi, Muse)."""
+    merge = tower.reader.find_value("merge_size") or tower.reader.find_value("spatial_merge_size")
+    return ImageInput(tower.patch_pixels, merge if isinstance(merge, int) else 2, max_tokens=MAX_IMAGE_TOKENS)
+
+
+_INPUT_BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
+    "gemma3": _gemma3_input,
+    "gemma4": _gemma4_input,
+    "llama4": lambda tower: ImageInput(tower.patch_pixels, 2, tile_pixels=_image_side(tower), max_tiles=16),
+    "mllama": lambda tower: ImageInput(
+        tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=4, tokens_per_tile=0
+    ),
+    "internvl": _internvl_input,
+    "internvl_chat": _internvl_input,
+    "idefics3": _idefics3_input,
+    "smolvlm": _idefics3_input,
+    "phi3_v": lambda tower: ImageInput(tower.patch_pixels, 2, tile_pixels=336, max_tiles=16),
+    "llava_next": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=4),
+    "llava_onevision": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=9),
+    "llava": _whole_image_input,
+    "paligemma": _whole_image_input,
+    "mistral3": _mistral3_input,
+}
+
+
+def read_image_input(kind: str, tower: Tower) -> ImageInput:
+    """Rule for the patches and tokens of an image, by the type of the wrapping model."""
+    return _INPUT_BY_TYPE.get(kind, _native_size_input)(tower)
+
+
+def read_vit(config: Config, name: str) -> ModelArchitecture:
+    """ViT with a class token and a classifier.
+
+    Source: Dosovitskiy et al. 2020 (arXiv:2010.11929).
+    Check: ViT-B/16 with 1,000 classes.
+        >>> registered("google/vit-base-patch16-224").total_params
+        86567656
+    """
+    reader = Reader(config, "vit")
+    h, f, layers = reader.size("hidden_size"), reader.size("intermediate_size"), reader.size("num_hidden_layers")
+    patch, side, channels = reader.size("patch_size"), reader.size("image_size"), reader.size("num_channels", 3)
+    inventory = Inventory()
+    first = add_patch_embedding(inventory, h, patch, channels, bias=True)
+    inventory.add_vector("class_and_positions", Part.EMBEDDING, h + ((side // patch) ** 2 + 1) * h)
+    add_blocks(inventory, h, f, layers)
+    inventory.add_vector("final_norm", Part.NORMS, 2 * h)
+    classes = class_count(reader)
+    if reader.architecture_class.endswith("Model"):
+        inventory.add_linear("pooler", Part.HEAD, h, h, ONCE, bias=True, quantized=False, per=Per.NEVER)
+    else:
+        inventory.add_linear("classifier", Part.HEAD, h, classes, ONCE, bias=True, quantized=False, per=Per.NEVER)
+    law = build_image_law(
+        side,
+        patch,
+        extra_positions=1,
+        macs_per_position=block_macs(h, f, layers) + first,
+        hidden_size=h,
+        layers=layers,
+        fixed_macs=float(h * classes),
+    )
+    heads = reader.size("num_attention_heads")
+    return build_sample_model(name, "vit", inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
+
+
+def read_dinov2(config: Config, name: str) -> ModelArchitecture:
+    """DINOv2: a ViT with two layer scales per block and, in the giant model, a gated MLP."""
+    reader = Reader(config, "dinov2")
+    h, layers = reader.size("hidden_size"), reader.size("num_hidden_layers")
+    patch, side, channels = reader.size("patch_size"), reader.size("image_size"), reader.size("num_channels", 3)
+    swiglu = reader.flag("use_swiglu_ffn")
+    f = h * reader.size("mlp_ratio", 4)
+    f = (int(f * 2 / 3) + 7) // 8 * 8 if swiglu else f
+    inventory = Inventory()
+    first = add_patch_embedding(inventory, h, patch, channels, bias=True)
+    inventory.add_vector("class_mask_and_positions", Part.EMBEDDING, 2 * h + ((side // patch) ** 2 + 1) * h)
+    add_blocks(inventory, h, f, layers, gated=swiglu, extra=2 * h)
+    inventory.add_vector("final_norm", Part.NORMS, 2 * h)
+    macs = block_macs(h, f, layers, gated=swiglu) + first
+    law = build_image_law(side, patch, extra_positions=1, macs_per_position=macs, hidden_size=h, layers=layers)
+    heads = reader.size("num_attention_heads")
+    return build_sample_model(name, "dinov2", inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
+
+
+def read_clip(config: Config, name: str) -> ModelArchitecture:
+    """CLIP: a tower for images, a tower for texts, and a projection from each. A sample is an image."""
+    return _read_two_towers(config, name, "clip")
+
+
+def read_siglip(config: Config, name: str) -> ModelArchitecture:
+    """SigLIP: like CLIP, but with biases, a pooling head and no image projection."""
+    return _read_two_towers(config, name, "siglip")
+
+
+def _read_two_towers(config: Config, name: str, family: str) -> ModelArchitecture:
+    clip, outer = family == "clip", Reader(config, family)
+    text = outer.nested_part("text_config", f"{family}_text_model")
+    vision = outer.nested_part("vision_config", f"{family}_vision_model")
+    h, f, layers = vision.size("hidden_size"), vision.size("intermediate_size"), vision.size("num_hidden_layers")
+    patch, side = vision.size("patch_size"), vision.size("image_size")
+    inventory = Inventory()
+    first = add_patch_embedding(
+        inventory, h, patch, vision.size("num_channels", 3), bias=not clip, part=Part.ENCODER_TOWER
+    )
+    positions = (side // patch) ** 2
+    inventory.add_vector("positions", Part.ENCODER_TOWER, positions * h + (2 * h if clip else 0))
+    inventory.add_vector("outer_norms", Part.ENCODER_TOWER, 4 * h if clip else 2 * h)
+    add_blocks(inventory, h, f, layers, part=Part.ENCODER_TOWER)
+    if not clip:
+        add_attention_pool(inventory, h, f)
+    w, wide, deep = text.size("hidden_size"), text.size("intermediate_size"), text.size("num_hidden_layers")
+    inventory.add_table("embed_tokens", text.size("vocab_size"), w)
+    inventory.add_table("embed_positions", text.size("max_position_embeddings", 77 if clip else 64), w)
+    add_blocks(inventory, w, wide, deep)
+    inventory.add_vector("final_norm", Part.NORMS, 2 * w)
+    width = outer.size("projection_dim", 512) if clip else text.size("projection_size", w)
+    if clip:
+        inventory.add_linear("visual_projection", Part.ENCODER_TOWER, h, width, ONCE, quantized=False, per=Per.NEVER)
+    inventory.add_linear("text_projection", Part.HEAD, w, width, ONCE, bias=not clip, quantized=False, per=Per.NEVER)
+    inventory.add_vector("logit_scale", Part.OTHER, 1 if clip else 2)
+    pooled = 0.0 if clip else 2.0 * h * h  # keys and values of the pooling head
+    macs = block_macs(h, f, layers) + first + pooled
+    law = build_image_law(
+        side, patch, extra_positions=1 if clip else 0, macs_per_position=macs, hidden_size=h, layers=layers
+    )
+    heads = vision.size("num_attention_heads")
+    return build_sample_model(name, family, inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
+
+
+def add_llava_projector(tower: Tower) -> None:
+    """Add two matrices with an activation between them."""
+    tower.add_projector_matrix("projector.1", tower.width, tower.text_width)
+    tower.add_projector_matrix("projector.2", tower.text_width, tower.text_width)
+
+
+def add_llava_next_projector(tower: Tower) -> None:
+    """Add LLaVA's projector and a learned vector that ends each row of patches."""
+    add_llava_projector(tower)
+    tower.add_vector("image_newline", tower.text_width)
+
+
+def add_gemma3_projector(tower: Tower) -> None:
+    """Add a norm and one matrix."""
+    tower.add_vector("projector.norm", tower.width)
+    tower.add_projector_matrix("projector", tower.width, tower.text_width, bias=False)
+
+
+def add_paligemma_projector(tower: Tower) -> None:
+    """Add one matrix with a bias."""
+    tower.add_projector_matrix("projector", tower.width, tower.text_width)
+
+
+def add_mistral3_projector(tower: Tower) -> None:
+    """Add a matrix that merges patches, then two matrices."""
+    merge = tower.outer_reader.size("spatial_merge_size", 2)
+    bias = tower.outer_reader.flag("multimodal_projector_bias")
+    tower.add_vector("projector.norm", tower.width)
+    tower.add_projector_matrix("patch_merger", tower.width * merge**2, tower.width, bias=False)
+    tower.add_projector_matrix("projector.1", tower.width, tower.text_width, bias=bias)
+    tower.add_projector_matrix("projector.2", tower.text_width, tower.text_width, bias=bias)
+
+
+def add_patch_merger(tower: Tower, merge: int, out: int, *, copies: int = 1) -> None:
+    """Add two matrices that `merge` x `merge` concatenated patches pass."""
+    wide = tower.width * merge**2
+    tower.add_projector_matrix("merger.1", wide, wide, copies=copies)
+    tower.add_projector_matrix("merger.2", wide, out, copies=copies)
 
 
 def _add_clip_tower(tower: Tower) -> None:
@@ -76,14 +382,14 @@ def _add_qwen2_vl_tower(tower: Tower) -> None:
     tower.add_patch_embedding(bias=False, frames=tower.reader.size("temporal_patch_size", 2))
     tower.add_blocks()
     tower.add_vector("merger.norm", 2 * tower.width)
-    projectors.add_patch_merger(tower, tower.reader.size("spatial_merge_size", 2), tower.text_width)
+    add_patch_merger(tower, tower.reader.size("spatial_merge_size", 2), tower.text_width)
 
 
 def _add_qwen2_5_vl_tower(tower: Tower) -> None:
     tower.add_patch_embedding(bias=False, frames=tower.reader.size("temporal_patch_size", 2))
     tower.add_blocks(gated=True, norms=2)
     tower.add_vector("merger.norm", tower.width)
-    projectors.add_patch_merger(
+    add_patch_merger(
         tower, tower.reader.size("spatial_merge_size", 2), tower.reader.size("out_hidden_size", tower.text_width)
     )
 
@@ -96,7 +402,7 @@ def _add_qwen3_vl_tower(tower: Tower) -> None:
     tower.add_vector("positions", tower.reader.size("num_position_embeddings", 2304) * tower.width)
     tower.add_blocks()
     tower.add_vector("merger.norms", 2 * tower.width + copies * 2 * tower.width * merge**2)
-    projectors.add_patch_merger(tower, merge, out, copies=1 + copies)
+    add_patch_merger(tower, merge, out, copies=1 + copies)
 
 
 def _add_internvl_tower(tower: Tower) -> None:
@@ -196,12 +502,12 @@ def _add_phi3_v_tower(tower: Tower) -> None:
 Build = Callable[[Tower], None]
 # By the wrapping model's type: the tower (None: selected by its own type) and its projector.
 _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
-    "llava": (None, projectors.add_llava_projector),
-    "llava_next": (None, projectors.add_llava_next_projector),
-    "llava_onevision": (None, projectors.add_llava_next_projector),
-    "gemma3": (None, projectors.add_gemma3_projector),
-    "paligemma": (None, projectors.add_paligemma_projector),
-    "mistral3": (_add_pixtral_tower, projectors.add_mistral3_projector),
+    "llava": (None, add_llava_projector),
+    "llava_next": (None, add_llava_next_projector),
+    "llava_onevision": (None, add_llava_next_projector),
+    "gemma3": (None, add_gemma3_projector),
+    "paligemma": (None, add_paligemma_projector),
+    "mistral3": (_add_pixtral_tower, add_mistral3_projector),
     "llama4": (_add_llama4_tower, None),
     "mllama": (_add_mllama_tower, None),
     "qwen2_vl": (_add_qwen2_vl_tower, None),

@@ -1,4 +1,4 @@
-"""Compiled event loop of a scheduler simulation.
+"""Compiled event loop of a scheduler simulation: admission of requests, steps and their times.
 
 It uses plain loops over arrays with basic arithmetic and square roots only. Every processor rounds these alike, so the
 same requests give the same times everywhere.
@@ -16,7 +16,6 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
-from app.sizing.serving.simulation.admission import chunk_tokens, issue_request, plan_step, waiting_requests
 from app.sizing.serving.simulation.record import (
     GAP_BINS_PER_DOUBLING,
     MIXED,
@@ -29,7 +28,9 @@ from app.sizing.serving.simulation.record import (
     SimulationResult,
 )
 from app.sizing.serving.simulation.state import (
+    ABOVE_WINDOWS,
     ADMITTED,
+    ALLOCATED,
     BUSY_S,
     CACHE_S,
     CONTEXTS,
@@ -38,6 +39,7 @@ from app.sizing.serving.simulation.state import (
     DECODING,
     FINISHED,
     HITS,
+    INGESTED,
     ISSUED,
     LAST_STEP,
     LAST_TOKEN,
@@ -62,13 +64,222 @@ from app.sizing.serving.simulation.state import (
     start_decoding,
     stop_decoding,
 )
-from app.sizing.serving.simulation.steps import (
-    decode_step_s,
-    held_bytes,
-    linear_s,
-    prompt_attention_total_s,
-    window_totals,
-)
+
+
+@jit_compiled
+def linear_s(r: Replica, tokens: float) -> float:
+    """Time of a step's linear layers for `tokens` tokens, s."""
+    if tokens <= r.linear_exact:
+        place = int(tokens)
+        part = tokens - place
+    else:
+        beyond = (tokens - r.linear_exact) / r.linear_stride
+        place = r.linear_exact + int(beyond)
+        part = beyond - int(beyond)
+    if place >= len(r.linear_s) - 1:
+        last = len(r.linear_s) - 1
+        place, part = last - 1, part + (place - last + 1)
+    return float(r.linear_s[place] + part * (r.linear_s[place + 1] - r.linear_s[place]))
+
+
+@jit_compiled
+def prompt_attention_total_s(r: Replica, tokens: float) -> float:
+    """Attention time of the first `tokens` tokens of a prompt, s."""
+    if tokens <= 0:
+        return 0.0
+    doubling, least = 0, 1.0
+    while tokens >= 2 * least and 8 * (doubling + 1) < len(r.prompt_attention_s) - 1:
+        least *= 2
+        doubling += 1
+    within = min((tokens - least) / least * 8, 8.0) if tokens > least else 0.0
+    place = min(8 * doubling + int(within), len(r.prompt_attention_s) - 2)
+    part = within + 8 * doubling - place
+    each = r.prompt_attention_s[place] + part * (r.prompt_attention_s[place + 1] - r.prompt_attention_s[place])
+    return float(tokens * each)
+
+
+@jit_compiled
+def window_totals(r: Replica, s: State, ahead: int) -> tuple[float, float, float]:
+    """Attention time of sliding windows `ahead` steps from now, the cache they hold, and its growth per step."""
+    attention, held, growth, busy = 0.0, 0.0, 0.0, s.number[DECODING]
+    for j in range(len(r.window_tokens)):
+        width = r.window_tokens[j]
+        inside, below = width * busy, 0
+        if s.number[ABOVE_WINDOWS] == 0:
+            inside = 0
+            for i in range(busy):
+                context = s.slot_base[s.heap[i]] + s.number[DECODED] + ahead
+                inside += min(context, width)
+                below += context < width
+        attention += r.window_attention_s[j] * inside
+        held += r.window_cache_bytes[j] * inside
+        growth += r.window_cache_bytes[j] * below
+    return attention, held, growth
+
+
+@jit_compiled
+def sequence_cache_bytes(r: Replica, tokens: int) -> float:
+    """KV cache of a sequence of `tokens` tokens, bytes."""
+    held = r.cache_fixed_bytes + r.cache_token_bytes * tokens
+    for j in range(len(r.window_tokens)):
+        held += r.window_cache_bytes[j] * min(tokens, r.window_tokens[j])
+    return float(held)
+
+
+@jit_compiled
+def held_bytes(r: Replica, s: State) -> float:
+    """KV cache that all sequences hold, those in prefill included, bytes."""
+    held = s.clock[RESERVED] + r.cache_fixed_bytes * s.number[DECODING] + r.cache_token_bytes * s.clock[CONTEXTS]
+    return float(held + window_totals(r, s, 0)[1])
+
+
+@jit_compiled
+def reserved_output_bytes(r: Replica, s: State) -> float:
+    """Cache reserved for the remaining output of decoding sequences, bytes."""
+    return float(r.output_reserve_share * r.cache_token_bytes * s.clock[LEFT])
+
+
+@jit_compiled
+def decode_step_s(r: Replica, s: State, ahead: int) -> float:
+    """Time of a decode-only step, `ahead` steps from now, s."""
+    busy = s.number[DECODING]
+    attention = r.attention_token_s * (s.clock[CONTEXTS] + ahead * busy) + window_totals(r, s, ahead)[0]
+    return float(r.decode_s[busy] + attention / max(min(busy, r.stages), 1))
+
+
+@jit_compiled
+def issue_request(r: Replica, q: Requests, s: State, at_s: float) -> None:
+    """Send the next request: it is tokenized after those before it, then ingested."""
+    i = s.number[ISSUED]
+    if i >= len(q.input_tokens):
+        return
+    s.arrival_s[i] = at_s
+    s.clock[INGESTED] = max(s.clock[INGESTED], at_s) + r.tokenise_token_s * q.input_tokens[i]
+    s.ready_s[i] = s.clock[INGESTED] + r.ingest_s
+    s.number[ISSUED] = i + 1
+
+
+@jit_compiled
+def poll_requests(r: Replica, s: State) -> None:
+    """Make requests visible to the scheduler that were ready when it planned the step."""
+    idle = s.number[DECODING] == 0 and s.number[PREFILLING] == 0
+    if s.number[DECODING] > 0 and s.number[SINCE_LOOK] % r.receive_interval_steps != 0:
+        return
+    by = s.clock[NOW] if idle or r.planning_lag_steps == 0 else s.clock[LAST_STEP]
+    while s.number[VISIBLE] < s.number[ISSUED] and s.ready_s[s.number[VISIBLE]] <= by:
+        s.number[VISIBLE] += 1
+
+
+@jit_compiled
+def cached_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int:
+    """Prompt tokens found in the prefix cache: the shared part, and the session's own part unless it was evicted."""
+    prefix = q.prefix_tokens[i]
+    if prefix <= q.shared_tokens:
+        return int(prefix)
+    left_s, low, high = s.arrival_s[i] - q.reuse_gap_s, 0, s.number[ADMITTED]
+    while low < high:
+        middle = (low + high) // 2
+        if s.arrival_s[middle] <= left_s:
+            low = middle + 1
+        else:
+            high = middle
+    since = s.clock[ALLOCATED] - (s.allocated_at[low - 1] if low > 0 else 0.0)
+    in_cache = since * r.cache_token_bytes <= r.cache_bytes - held
+    return int(prefix) if in_cache else int(min(prefix, q.shared_tokens))
+
+
+@jit_compiled
+def admit_prompt(r: Replica, q: Requests, s: State, held: float) -> float:
+    """Start the next prompt if there is room for it; return the bytes it takes, or a negative number if it must
+    wait.
+    """
+    back, busy = s.number[RETURNED] > 0, s.number[DECODING] + s.number[PREFILLING]
+    if (not back and s.number[ADMITTED] >= s.number[VISIBLE]) or busy >= r.max_sequences:
+        return -1.0
+    i = s.returned[s.number[RETURNED] - 1] if back else s.number[ADMITTED]
+    prompt, left = q.input_tokens[i] + s.made[i], q.output_tokens[i] - s.made[i]
+    taken = sequence_cache_bytes(r, prompt) + r.output_reserve_share * r.cache_token_bytes * left
+    if held + taken > r.cache_bytes and busy > 0:
+        return -1.0
+    s.target[i], s.done[i] = prompt, 0
+    if back:
+        s.number[RETURNED] -= 1
+        s.done[i] = prompt - 1 if r.preemption == SWAPPED else 0
+    else:
+        s.done[i] = min(cached_tokens(r, q, s, i, held), prompt - 1)
+        s.number[ADMITTED] += 1
+        s.began_s[i] = s.clock[NOW]
+        s.number[HITS] += s.done[i]
+        s.allocated_at[i] = s.clock[ALLOCATED]
+        s.clock[ALLOCATED] += prompt - s.done[i] + left
+    s.room[i] = taken
+    s.clock[RESERVED] += taken
+    s.prefilling[s.number[PREFILLING]] = i
+    s.number[PREFILLING] += 1
+    return float(taken)
+
+
+@jit_compiled
+def waits_for_batch(r: Replica, q: Requests, s: State, budget: int) -> bool:
+    """Whether prompts are delayed until more of them fill a step."""
+    if r.batch_wait_steps == 0 or s.number[DECODING] == 0 or s.number[PREFILLING] > 0:
+        return False
+    tokens, i = 0, s.number[ADMITTED]
+    while i < s.number[VISIBLE] and tokens < budget:
+        tokens += q.input_tokens[i]
+        i += 1
+    if tokens == 0 or tokens >= r.batch_wait_share * budget or s.number[WAITED] >= r.batch_wait_steps:
+        s.number[WAITED] = 0
+        return False
+    return True
+
+
+@jit_compiled
+def chunk_tokens(r: Replica, tokens: int) -> int:
+    """Tokens of one prompt that a step computes; with several ranks, one of them computes it."""
+    return int(min(tokens, max(r.max_batched_tokens // r.ranks, 1))) if r.ranks > 1 and r.chunked else int(tokens)
+
+
+@jit_compiled
+def plan_step(r: Replica, q: Requests, s: State) -> int:
+    """Admit prompts up to the token budget of a step; return the prompt tokens that the step computes."""
+    poll_requests(r, s)
+    budget = max(r.max_batched_tokens - (s.number[DECODING] if r.policy == MIXED else 0), 1)
+    if waits_for_batch(r, q, s, budget):
+        return 0
+    tokens = 0
+    for j in range(s.number[PREFILLING]):
+        tokens += chunk_tokens(r, s.target[s.prefilling[j]] - s.done[s.prefilling[j]])
+    if tokens >= budget:
+        return budget
+    if s.number[RETURNED] == 0 and s.number[ADMITTED] >= s.number[VISIBLE]:
+        return int(tokens)
+    held = held_bytes(r, s) + reserved_output_bytes(r, s)
+    while tokens < budget:
+        if not r.chunked and tokens > 0 and tokens + next_prompt_tokens(q, s) > budget:
+            break
+        taken = admit_prompt(r, q, s, held)
+        if taken < 0:
+            break
+        held += taken
+        i = s.prefilling[s.number[PREFILLING] - 1]
+        tokens += chunk_tokens(r, s.target[i] - s.done[i])
+    return int(min(tokens, budget)) if r.chunked else int(tokens)
+
+
+@jit_compiled
+def next_prompt_tokens(q: Requests, s: State) -> int:
+    """Prompt tokens of the next request to admit; 0 if there is none."""
+    if s.number[RETURNED] > 0:
+        i = s.returned[s.number[RETURNED] - 1]
+        return int(q.input_tokens[i] + s.made[i])
+    return int(q.input_tokens[s.number[ADMITTED]]) if s.number[ADMITTED] < s.number[VISIBLE] else 0
+
+
+@jit_compiled
+def waiting_requests(s: State) -> int:
+    """Visible requests that are not admitted, preempted ones included."""
+    return int(s.number[VISIBLE] - s.number[ADMITTED] + s.number[RETURNED])
 
 
 @jit_compiled

@@ -12,11 +12,11 @@ import numpy as np
 from app.sizing.columns import Column, Columns, concat_tables
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.hardware.engines.scheduling import Policy, Preemption, Scheduler
+from app.sizing.hardware.engines.record import Policy, Preemption, Scheduler
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
-from app.sizing.serving.cache import cache_bytes
-from app.sizing.serving.communication import LinkUse
+from app.sizing.serving.collectives import LinkUse
+from app.sizing.serving.memory import cache_bytes
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
     PrefillTerms,

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from app.sizing.columns import GIB
 from app.sizing.hardware.engines import ENGINES, engine_named
-from app.sizing.hardware.engines.scheduling import Policy, Preemption, Scheduling
-from app.sizing.units import GIB
+from app.sizing.hardware.engines.record import Policy, Preemption, Scheduling
 
 RULES = {
     f"{engine.name} {'.'.join(map(str, first))}": rule

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.sizing.columns import GIB
 from app.sizing.model.architecture import ModelKind
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tensors import Part, Per
-from app.sizing.units import GIB
 from tests.examples import LLAMA_8B_CONFIG
 from tests.sizing.model.counting.bases import BASES, ENTRIES, counted
 

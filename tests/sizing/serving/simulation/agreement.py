@@ -10,19 +10,18 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import suspend_recording
-from app.sizing.hardware.engines.scheduling import Policy, Preemption
+from app.sizing.hardware.engines.record import Policy, Preemption
 from app.sizing.hardware.tables import POLICIES, PREEMPTIONS, scheduler_at
 from app.sizing.question import Question
-from app.sizing.serving.communication import link_use
+from app.sizing.serving.capacity import StreamOperatingPoint, StreamSpeed
+from app.sizing.serving.collectives import link_use
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE
-from app.sizing.serving.load import StreamSpeed
-from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.operation import StreamOperatingPoint
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import enumerate_allowed_plans
 from app.sizing.serving.simulation import Replica, SimulationResult, simulate_replica
-from app.sizing.serving.simulation.draws import OUTPUTS, PROMPTS, DrawnRequests, draw_uniforms, unit_gaps
+from app.sizing.serving.simulation.record import OUTPUTS, PROMPTS, DrawnRequests, draw_uniforms, unit_gaps
 from app.sizing.serving.simulation.tables import build_replica, replica_work
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo

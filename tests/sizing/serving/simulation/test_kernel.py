@@ -1,4 +1,6 @@
-"""The simulated scheduler against queues whose theory is exact, and against steps counted by hand."""
+"""Prefix cache hits, and requests that wait for memory. The simulated scheduler against queues whose theory is
+exact, and against steps counted by hand. Times between the points of a replica's tables.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.serving.simulation import PREFILL_FIRST, SimulationResult
+from app.sizing.serving.simulation.kernel import linear_s, prompt_attention_total_s
 from app.sizing.serving.simulation.record import NEVER, SWAPPED
 from tests.sizing.serving.simulation.given import one_at_a_time, poisson, replica, requests, simulated, ttft_s
+
+
+def hits(cache_bytes: float, gap_s: float, shared: int = 0) -> float:
+    q = requests(
+        100,
+        10,
+        count=400,
+        arrival_s=np.cumsum(np.full(400, 0.1)),
+        prefix_tokens=np.full(400, 80),
+        shared_tokens=shared,
+        reuse_gap_s=gap_s,
+    )
+    return simulated(replica(cache_bytes=cache_bytes), q).hit_tokens
+
+
+def test_a_prefix_is_found_until_others_have_taken_its_room() -> None:
+    # each request allocates 30 tokens in addition to its prefix or 110 without it; ten arrive in a second
+    assert hits(1e9, 1.0) == pytest.approx(80)
+    assert hits(500.0, 10.0) < 4  # of the first few
+    assert hits(500.0, 10.0, shared=50) == pytest.approx(50, abs=2)
+    assert hits(20_000.0, 1.0) >= hits(20_000.0, 60.0)
+
+
+def test_no_more_sequences_run_than_are_allowed() -> None:
+    found = simulated(replica(max_sequences=4), requests(100, 50, count=200, in_flight=16))
+    assert found.running <= 4
+    assert found.waiting == pytest.approx(12, rel=0.2)
+
+
+def test_a_prompt_larger_than_the_cache_runs_alone() -> None:
+    found = simulated(replica(cache_bytes=50.0), requests(100, 5, count=3, in_flight=3))
+    assert found.running <= 1
+
 
 MANY = 1_000_000
 
@@ -139,3 +175,16 @@ def test_every_request_is_answered_in_order_whatever_the_room(
     assert (found.first_token_s > found.arrival_s).all()
     assert found.running <= 20 + 1e-9
     assert int(found.gaps.tokens.sum()) <= int(q.output_tokens.sum())
+
+
+@pytest.mark.parametrize(("tokens", "seconds"), [(0.0, 0.0), (2.5, 25.0), (4.0, 40.0), (7.0, 70.0), (40.0, 400.0)])
+def test_linear_layers_are_read_between_the_points_and_beyond_them(tokens: float, seconds: float) -> None:
+    r = replica(linear_s=np.array([0.0, 10, 20, 30, 40, 80, 120]), linear_exact=4, linear_stride=4)
+    assert linear_s(r, tokens) == pytest.approx(seconds)
+
+
+def test_attention_of_a_prompt_is_read_between_eighths_of_doublings() -> None:
+    tokens = np.append(np.outer(2.0 ** np.arange(5), 1 + np.arange(8) / 8).ravel(), 32.0)
+    r = replica(prompt_attention_s=tokens)  # as many seconds a token as tokens
+    for asked in (1.0, 3.3, 8.0, 20.0, 32.0):
+        assert prompt_attention_total_s(r, asked) == pytest.approx(asked**2)

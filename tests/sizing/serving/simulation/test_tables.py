@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.hardware.engines.scheduling import Policy, Preemption, Scheduling
+from app.sizing.columns import GIB
+from app.sizing.hardware.engines.record import Policy, Preemption, Scheduling
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import DraftMethod, Speculative
-from app.sizing.serving.cache import cache_bytes
-from app.sizing.serving.communication import link_use
-from app.sizing.serving.pace import idle_first_token_s
+from app.sizing.serving.collectives import link_use
+from app.sizing.serving.continuous_batching import idle_first_token_s
+from app.sizing.serving.memory import cache_bytes
 from app.sizing.serving.prefill import prefill_terms, prefill_work
 from app.sizing.serving.simulation import Replica
+from app.sizing.serving.simulation.kernel import prompt_attention_total_s, sequence_cache_bytes
 from app.sizing.serving.simulation.record import NEVER, PREFILL_FIRST
-from app.sizing.serving.simulation.steps import prompt_attention_total_s, sequence_cache_bytes
 from app.sizing.serving.simulation.tables import build_replica, piecewise_linear, replica_work
 from app.sizing.serving.step import step_s, step_terms, step_work, with_speculative_decoding
-from app.sizing.units import GIB
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big
 from tests.sizing.serving.simulation.given import requests, simulated, ttft_s

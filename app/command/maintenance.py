@@ -1,0 +1,137 @@
+"""The commands prune (deletes old answers past retention) and doctor (checks everything that the service needs)."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine
+
+from app.catalog.recommendations import AnswerTotals, Pruner, RetentionPolicy
+from app.command.asking import Exit, load_settings, open_client
+from app.command.prepare import describe_cause
+from app.config import Settings
+from app.db import DatabaseError, make_engine
+from app.migrating import alembic_config
+
+
+def prune(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show how many answers would be deleted, and delete nothing.")
+    ] = False,
+) -> None:
+    """Delete stored answers that are unfiled and too old or too large in total. A running service does this by
+    itself.
+    """
+    configured = load_settings()
+    engine = make_engine(configured.database_url)
+    pruner = Pruner(engine, RetentionPolicy(configured.keep_days, configured.keep_bytes))
+    now = datetime.now(UTC)
+    try:
+        surplus = pruner.count_surplus(now=now) if dry_run else pruner.prune_all(now=now, pause_s=0)
+        unfiled = pruner.count_unfiled()
+    except DatabaseError as error:
+        typer.echo(f"Pruning stopped: {describe_cause(error)}.", err=True)
+        raise typer.Exit(Exit.FAILED) from error
+    finally:
+        engine.dispose()
+    remaining = AnswerTotals(unfiled.answers - surplus.answers, unfiled.bytes - surplus.bytes) if dry_run else unfiled
+    typer.echo(
+        f"{'Would delete' if dry_run else 'Deleted'} {format_amount(surplus)}; unfiled answers that remain: "
+        f"{format_amount(remaining)}."
+    )
+
+
+def format_amount(some: AnswerTotals) -> str:
+    """Number of answers with their size."""
+    return f"{some.answers:,} {'answer' if some.answers == 1 else 'answers'} ({some.bytes / 1e6:,.1f} MB)"
+
+
+OLD_DAYS = 180  # age from which prices count as out of date
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Result of one check; `fix` is None if nothing is wrong."""
+
+    item: str
+    state: str
+    fix: str | None = None  # suggested fix
+
+
+def doctor(
+    url: Annotated[
+        str | None,
+        typer.Option("--url", envvar="HEADROOM_URL", help="URL of a service to check. Default: check this machine."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, envvar="PORT", help="Port that the service would use.")] = 8000,
+) -> None:
+    """Check Python, settings, database, catalog and port, and suggest fixes. Exits with 1 if something needs fixing."""
+    findings = list(check_service(url) if url else check_machine(load_settings(), port))
+    for each in findings:
+        typer.echo(f"{'ok ' if each.fix is None else 'FIX'} {each.item}: {each.state}")
+        if each.fix is not None:
+            typer.echo(f"    {each.fix}")
+    if any(each.fix for each in findings):
+        raise typer.Exit(Exit.FAILED)
+
+
+def check_machine(configured: Settings, port: int) -> Iterator[Finding]:
+    """Check Python, settings, database, catalog and port on this machine."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("Python", version, None if sys.version_info >= (3, 11) else "Install Python 3.11 or later.")
+    yield Finding("settings", "valid")
+    engine = make_engine(configured.database_url)
+    try:
+        yield check_schema(engine, configured)
+    except DatabaseError as error:
+        yield Finding(
+            "database",
+            f"does not answer: {str(error).splitlines()[0]}",
+            "Start the database, or correct HEADROOM_DATABASE_URL.",
+        )
+        return
+    finally:
+        engine.dispose()
+    yield from check_service(None)
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        taken = probe.connect_ex((configured.host if configured.host != "0.0.0.0" else "127.0.0.1", port)) == 0
+    yield Finding(
+        f"port {port}", "in use" if taken else "free", "Use another port: headroom serve --port ..." if taken else None
+    )
+
+
+def check_schema(engine: Engine, configured: Settings) -> Finding:
+    """Check that the database schema is the one this release needs."""
+    with engine.connect() as connection:
+        now = MigrationContext.configure(connection).get_current_revision()
+    newest = ScriptDirectory.from_config(alembic_config()).get_current_head()
+    name = configured.database_url.partition(":")[0].partition("+")[0]
+    return Finding("database", f"{name}, revision {now or 'none'}", None if now == newest else "Run headroom prepare.")
+
+
+def check_service(url: str | None) -> Iterator[Finding]:
+    """Check that a service answers, and the age of its newest price."""
+    try:
+        with open_client(url) as client:
+            ready = client.ready()
+            newest = max((str(price) for price in [ready.get("prices_as_of")] if price), default=None)
+    except typer.Exit:
+        yield Finding("service", "not ready", "Run headroom prepare, or check the URL.")
+        return
+    yield Finding("service", "answers")
+    if newest is not None:
+        age = (datetime.now(UTC).date() - datetime.fromisoformat(newest).date()).days
+        yield Finding(
+            "prices",
+            f"as of {newest}, {age} days old",
+            "Load newer prices (docs/operating.md)." if age > OLD_DAYS else None,
+        )

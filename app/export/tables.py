@@ -1,0 +1,345 @@
+"""Tables: answers as rows, and bills as text, CSV (safe to open in a spreadsheet), Markdown and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from app.export.lines import FILING_FIELDS, Bill, Line, format_decimal
+
+Json = Mapping[str, Any]
+
+
+def describe_hardware(deployment: Json) -> str:
+    """Accelerators of a deployment with their count.
+
+    Check:
+        >>> describe_hardware({"accelerator": "nvidia-l4", "total_accelerators": 2})
+        '2 x nvidia-l4'
+    """
+    pools = deployment.get("pools")
+    if pools:
+        return " + ".join(f"{describe_hardware(pool)} ({name})" for name, pool in pools.items())
+    return f"{deployment.get('total_accelerators')} x {deployment['accelerator']}"
+
+
+def describe_seller(deployment: Json) -> str | None:
+    """Provider and pricing model of a deployment; None if it has no offer."""
+    offer = deployment.get("offer")
+    if not offer:
+        pools = deployment.get("pools") or {}
+        return " + ".join(dict.fromkeys(s for pool in pools.values() if (s := describe_seller(pool)))) or None
+    return " ".join(str(offer[name]) for name in ("provider", "pricing_model") if offer.get(name))
+
+
+def describe_layout(deployment: Json) -> str | None:
+    """Layout of a deployment: its replicas, or the parallel degrees of a run."""
+    if deployment.get("pools"):
+        return "two pools"
+    degrees = {"dp": "data_parallel", "tp": "tensor_parallel", "pp": "pipeline_parallel", "ep": "expert_parallel"}
+    parts = [f"{short}{deployment[name]}" for short, name in degrees.items() if (deployment.get(name) or 1) > 1]
+    replicas = deployment.get("replicas")
+    spare = f"+{deployment['spare_replicas']}" if deployment.get("spare_replicas") else ""
+    return " ".join([*([f"{replicas}{spare} replicas"] if replicas else []), *parts]) or None
+
+
+def describe_software(deployment: Json) -> str | None:
+    """Engine or framework, with the weight format or the precision of the run."""
+    pool = deployment["pools"]["decode"] if deployment.get("pools") else deployment
+    parts = (pool.get(name) for name in ("engine", "framework", "weight_format", "precision"))
+    return " ".join(str(part) for part in parts if part) or None
+
+
+def deployment_row(answer: Json) -> dict[str, Any]:
+    """Row of one estimated deployment."""
+    deployment, cost, speed = answer["deployment"], answer.get("cost") or {}, answer.get("performance") or {}
+    price = "usd_total" if cost.get("usd_total") is not None else "usd_per_hour"
+    row: dict[str, Any] = {
+        "hardware": describe_hardware(deployment),
+        "from": describe_seller(deployment),
+        "layout": describe_layout(deployment),
+        "runs": describe_software(deployment),
+        price: cost.get(price),
+    }
+    for name in ("ttft_ms", "tpot_ms", "e2e_ms"):
+        if speed.get(name):
+            row[f"{name[:-3]}_p95_ms"] = speed[name].get("p95")
+    for name in ("requests_per_s_capacity", "output_tokens_per_s", "tokens_per_s", "samples_per_s", "days", "mfu"):
+        if speed.get(name) is not None:
+            row[name] = speed[name]
+    row["power_kw"] = cost.get("power_kw")
+    return row
+
+
+def ranking_rows(answer: Json) -> list[dict[str, Any]]:
+    """Rows of the recommendations, all with the same columns."""
+    rows = [{"rank": each["rank"], **deployment_row(each)} for each in answer["recommendations"]]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return [{name: row.get(name) for name in names} for row in rows]
+
+
+def comparison_rows(answer: Json) -> list[dict[str, Any]]:
+    """Rows of a comparison: one figure per row, one option per column."""
+    names = [each["name"] for each in answer["options"]]
+    return [
+        {"": line["quantity"], **dict(zip(names, line["values"], strict=True)), "unit": line["unit"]}
+        for line in answer["table"]
+    ]
+
+
+def count_rows(answer: Json) -> list[dict[str, Any]]:
+    """Rows of the plain counts of a model.
+
+    Check:
+        >>> count_rows({"parameters": 8, "parts": {}, "mixture": False})
+        [{'': 'parameters', 'value': 8}]
+    """
+    plain = {k: v for k, v in answer.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
+    return [{"": name, "value": value} for name, value in plain.items()]
+
+
+def reason_lines(each: Json) -> Iterator[str]:
+    """Explanations of one option, as list items."""
+    for reason in each.get("explanation", ()):
+        yield f"- {reason['text']}"
+
+
+def rejection_lines(answer: Json, most: int) -> Iterator[str]:
+    """Rejected accelerators with the reason, as list items.
+
+    Parameters:
+        most: maximum number of items.
+    """
+    for each in answer.get("rejected", ())[:most]:
+        yield f"- {each['accelerator']}: {each['text']}"
+
+
+def select_columns(items: list[dict[str, Any]], columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Rows reduced to the given columns."""
+    return [{name: item.get(name) for name in columns} for item in items]
+
+
+COLUMNS = (
+    "line_no",
+    "option",
+    "kind",
+    "sku",
+    "supplier",
+    "supplier_part_id",
+    "manufacturer",
+    "manufacturer_part_number",
+    "short_description",
+    "description",
+    "quantity",
+    "unit",
+    "unit_price",
+    "currency",
+    "line_total",
+    "paid",
+    "term_months",
+    "price_kind",
+    "price_source",
+    "price_observed",
+    "price_age_days",
+    "price_confidence",
+    "unspsc",
+    "unspsc_version",
+    "cpv",
+    "hs_code",
+    "quote_reference",
+    "snapshot",
+    *FILING_FIELDS,
+    "notes",
+)
+NUMBERS = frozenset(("line_no", "option", "quantity", "unit_price", "line_total", "term_months", "price_age_days"))
+# Characters that start a formula in spreadsheets, with or without spaces before them.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+Cell = str | int | Decimal | None
+
+
+def line_cells(bill: Bill, line: Line) -> dict[str, Cell]:
+    """Cells of a line by column."""
+    price = line.price
+    return {
+        "line_no": line.number,
+        "option": bill.rank,
+        "kind": line.kind,
+        "sku": line.sku,
+        "supplier": line.supplier,
+        "supplier_part_id": line.supplier_part_id,
+        "manufacturer": line.manufacturer,
+        "manufacturer_part_number": line.part_number,
+        "short_description": line.short_description,
+        "description": line.description,
+        "quantity": line.quantity,
+        "unit": line.unit.value,
+        "unit_price": line.unit_price,
+        "currency": bill.settlement.currency,
+        "line_total": line.total,
+        "paid": line.payment_timing,
+        "term_months": line.term_months,
+        **({} if price is None else {"price_kind": price.kind, "price_source": price.source}),
+        **({} if price is None else {"price_observed": price.observed, "price_confidence": price.confidence}),
+        "price_age_days": None if price is None else price.age_days,
+        **line.codes,
+        "quote_reference": bill.reference,
+        "snapshot": bill.snapshot,
+        **bill.filing_values,
+        "notes": line.notes,
+    }
+
+
+def guard_formula(text: str) -> str:
+    """Text that spreadsheets do not execute as a formula.
+
+    Check:
+        >>> guard_formula("=1+1"), guard_formula("H100")
+        ("'=1+1", 'H100')
+    """
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULA_STARTS) else text
+
+
+def csv_bytes(bill: Bill) -> bytes:
+    """CSV with a header row and one row per line; it has no totals."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for line in bill.lines:
+        cells = line_cells(bill, line)
+        writer.writerow([_cell_text(cells.get(column)) for column in COLUMNS])
+    return out.getvalue().encode("utf-8")
+
+
+def _cell_text(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    return guard_formula(cell) if isinstance(cell, str) else format_decimal(Decimal(cell))
+
+
+Row = Mapping[str, Any]
+# Columns of a ranking that a narrow table keeps, the most decisive first.
+COLUMN_PRIORITY = (
+    "hardware",
+    "rank",
+    "usd_per_hour",
+    "usd_total",
+    "ttft_p95_ms",
+    "days",
+    "from",
+    "tpot_p95_ms",
+    "runs",
+)
+
+
+class OutputFormat(StrEnum):
+    """Output format of an answer."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+def select_format(*, as_json: bool, as_csv: bool, as_markdown: bool) -> OutputFormat:
+    """Output format that the command-line flags select."""
+    return (
+        OutputFormat.JSON
+        if as_json
+        else OutputFormat.CSV
+        if as_csv
+        else OutputFormat.MARKDOWN
+        if as_markdown
+        else OutputFormat.TABLE
+    )
+
+
+def render_rows(rows: Sequence[Row], form: OutputFormat) -> str:
+    """Rows of the same keys in an output format; tables align numbers to the right."""
+    if form is OutputFormat.JSON:
+        return json_text(list(rows))
+    names = list(rows[0]) if rows else []
+    if form is OutputFormat.CSV:
+        return render_csv(names, rows)
+    cells = [[table_cell(name, row.get(name)) for name in names] for row in rows]
+    right = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in names]
+    widths = [max(len(name), *(len(line[at]) for line in cells)) for at, name in enumerate(names)]
+    edge = "| " if form is OutputFormat.MARKDOWN else ""
+    between = " | " if form is OutputFormat.MARKDOWN else "  "
+
+    def render_line(values: Sequence[str]) -> str:
+        parts = [v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right, strict=True)]
+        return f"{edge}{between.join(parts)}{edge[::-1]}".rstrip()
+
+    rule = [f"{'-' * (w - 1)}:" if r else "-" * w for w, r in zip(widths, right, strict=True)]
+    head = [render_line(names), render_line(rule)] if form is OutputFormat.MARKDOWN else [render_line(names)]
+    return "\n".join([*head, *(render_line(each) for each in cells)])
+
+
+def fit_columns(rows: Sequence[Row], width: int) -> list[Row]:
+    """Rows reduced to the most decisive columns that fit a width, in their original order, without empty columns.
+
+    Check:
+        >>> fit_columns([{"hardware": "1 x nvidia-l4", "layout": "1 replicas", "usd_per_hour": 0.8}], 30)
+        [{'hardware': '1 x nvidia-l4', 'usd_per_hour': 0.8}]
+    """
+    remaining, chosen = width, set[str]()
+    for name in sorted(
+        rows[0], key=lambda name: COLUMN_PRIORITY.index(name) if name in COLUMN_PRIORITY else len(COLUMN_PRIORITY)
+    ):
+        cells = [format_value(row.get(name)) for row in rows]
+        needed = max(map(len, (name, *cells))) + 2
+        if any(cells) and (needed <= remaining or name in COLUMN_PRIORITY[:2]):
+            remaining -= needed
+            chosen.add(name)
+    return [{name: value for name, value in row.items() if name in chosen} for row in rows]
+
+
+def render_csv(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """CSV (RFC 4180) that is safe to open in a spreadsheet."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([csv_cell(row.get(name)) for name in names] for row in rows)
+    return out.getvalue().rstrip("\n")
+
+
+def csv_cell(value: Any) -> str:
+    """A CSV cell: numbers as they are, text guarded against formulas."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    return guard_formula(format_value(value))
+
+
+def table_cell(name: str, value: Any) -> str:
+    """A table cell; years have no thousands separator."""
+    return str(value) if name.endswith("_year") and value is not None else format_value(value)
+
+
+def format_value(value: Any) -> str:
+    """A value as text.
+
+    Floats have four significant digits, or no decimals from 1,000 up; lists are separated by commas.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return ", ".join(format_value(each) for each in value)
+    return str(value)
+
+
+def json_text(value: Any) -> str:
+    """Indented JSON."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

@@ -1,0 +1,695 @@
+"""Load curves of one replica from light load to overload: simulated, cached, and interpolated between loads.
+
+A load is a request rate, or a number of requests in flight. Waits never decrease with load, and they are interpolated
+linearly in log space; every limit is read from the same lines.
+
+A limit on cost does not change a scheduler, and /estimate evaluates deployments that /recommend proposed: both reuse
+the curves in this cache.
+
+Request rates are shares of the replica's saturation rate; numbers in flight are powers of two and the sequence limit.
+Lengths and arrivals are drawn once and only their rate changes, so that two loads differ in nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Codes, Column, Columns, Mask, at
+from app.sizing.formula import formula, suspend_recording, trace_label
+from app.sizing.hardware.engines.record import Policy, Scheduler, SchedulerSettings
+from app.sizing.hardware.tables import scheduler_at
+from app.sizing.question import Deployment
+from app.sizing.serving.capacity import StreamSpeed
+from app.sizing.serving.collectives import link_use
+from app.sizing.serving.interfaces import QUANTILES
+from app.sizing.serving.margins import Margins
+from app.sizing.serving.memory import ServingMemory
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Requests, simulate_replica
+from app.sizing.serving.simulation.record import CLASSES, OUTPUTS, PROMPTS, DrawnRequests, draw_uniforms, unit_gaps
+from app.sizing.serving.simulation.tables import build_replica, replica_work
+from app.sizing.serving.step import uses_server
+from app.sizing.workload import InferenceWorkload, Load, Slo, Trace, TrafficClass, draw_population, group_populations
+from app.work import stage
+
+WAITS = ("ttft", "tpot", "e2e", "queue", "gap")
+LATENCIES = WAITS[:3]
+STATISTICS = ("mean", "p50", "p95", "p99")
+AT_LIMIT = "at_limit"  # the percentile at which limits hold
+STATISTIC_COLUMNS = (*STATISTICS, AT_LIMIT)
+MIN_WAIT_S = 1e-9
+
+Waits = NDArray[np.float64]
+
+
+@formula(unit="s", source="simulation at two loads, linear in log space between them")
+def between_loads_s(lighter_s: Column, heavier_s: Column, fraction: Column) -> Column:
+    """Wait at a load between two simulated loads, interpolated in log space.
+
+    Parameters:
+        lighter_s: wait at the lighter load, s.
+        heavier_s: wait at the heavier load, s.
+        fraction: position of the load between the two, 0 at the lighter one.
+    Limits: loads that are close together.
+    Check:
+        >>> one(between_loads_s(col(0.1), col(0.4), col(0.5)))
+        0.2
+    """
+    return lighter_s ** (1 - fraction) * heavier_s**fraction
+
+
+@formula(unit="requests/s", source="simulation: minimum of the largest load within the limits and the stability limit")
+def expected_capacity_per_s(load_within_limits_per_s: Column, stable_below_per_s: Column) -> Column:
+    """Predicted request rate of a replica within the latency limits (median prediction).
+
+    Parameters:
+        load_within_limits_per_s: largest simulated rate within the limits, requests/s.
+        stable_below_per_s: rate from which the queue never empties, requests/s.
+    Check:
+        >>> one(expected_capacity_per_s(col(2.0), col(2.5)))
+        2.0
+    """
+    return np.minimum(load_within_limits_per_s, stable_below_per_s)
+
+
+@formula(unit="requests/s", source="simulation, with waits and rates worsened by the margins of the confidence")
+def capacity_at_confidence_per_s(
+    confident_load_per_s: Column, stable_below_per_s: Column, rate_margin: Column
+) -> Column:
+    """Request rate of a replica within the latency limits at the requested confidence.
+
+    Parameters:
+        confident_load_per_s: largest simulated rate within the limits after latency margins, requests/s.
+        stable_below_per_s: rate from which the queue never empties, requests/s.
+        rate_margin: factor by which the rate may be lower than predicted.
+    Check:
+        >>> one(capacity_at_confidence_per_s(col(2.0), col(2.5), col(1.25)))
+        1.6
+    """
+    return np.minimum(confident_load_per_s, stable_below_per_s) / rate_margin
+
+
+@dataclass(frozen=True, slots=True)
+class Interpolation:
+    """Position of a load among the simulated loads: the two neighbors and the distance from the lighter one."""
+
+    lighter: int  # index of the lighter neighbor
+    heavier: int  # index of the heavier neighbor
+    fraction: float  # distance from the lighter one in log space, 0 to 1; above 1: extrapolated
+
+    @property
+    def clamped_fraction(self) -> float:
+        """The fraction, at most 1: no extrapolation beyond the heavier load."""
+        return min(self.fraction, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Simulated behavior of one replica at several loads, lightest first."""
+
+    closed: bool  # whether loads are requests in flight; else requests/s
+    policy: str  # policy of the scheduler
+    loads: Column  # requests in flight or requests/s
+    waits_s: Waits  # per load: WAITS by STATISTIC_COLUMNS, s
+    answered_per_s: Column  # answered requests/s
+    running: Column  # mean sequences running
+    cache_share: Column  # mean share of the KV pool in use
+    preempted: Column  # preemptions per request
+    goodput_share: Column  # share of requests that meet every limit
+    stable_below: float  # rate from which the queue never empties, requests/s
+    requests: Column  # simulated requests
+    by_class: tuple[ClassCurve, ...] = ()  # curves of the traffic classes that share the service
+
+    def interpolation_at(self, load: float) -> Interpolation:
+        """Position of a load: clamped at the lightest load; above the heaviest, waits of a closed loop are
+        extrapolated.
+        """
+        last = len(self.loads) - 1
+        low = max(min(int(self.loads.searchsorted(load, side="right")) - 1, last - 1), 0)
+        high = min(low + 1, last)
+        if high == low or load <= self.loads[low]:
+            return Interpolation(low, high, 0.0)
+        part = float(np.log(load / self.loads[low]) / np.log(self.loads[high] / self.loads[low]))
+        return Interpolation(low, high, part if self.closed else min(part, 1.0))
+
+    def statistic_s(self, wait: str, statistic: str) -> Column:
+        """One statistic of a wait at every load, s."""
+        values: Column = self.waits_s[:, WAITS.index(wait), STATISTIC_COLUMNS.index(statistic)]
+        return values
+
+    def bracketing_waits(self, wait: str, statistic: str, load: float) -> tuple[float, float, float]:
+        """Wait at the lighter load, wait at the heavier load, and the fraction between them.
+
+        The waits are infinite where the queue never empties.
+        """
+        if not self.closed and load >= self.stable_below:
+            return np.inf, np.inf, 0.0
+        return self.simulated_bracketing_waits(wait, statistic, load)
+
+    def simulated_bracketing_waits(self, wait: str, statistic: str, load: float) -> tuple[float, float, float]:
+        """The same for the simulated requests, also where the queue never empties.
+
+        A wait of zero at the lighter load is not extrapolated.
+        """
+        at, values = self.interpolation_at(load), self.statistic_s(wait, statistic)
+        lighter = float(values[at.lighter])
+        return lighter, float(values[at.heavier]), at.fraction if lighter > 0 else at.clamped_fraction
+
+    def wait_s(self, wait: str, statistic: str, load: float) -> float:
+        """Wait at a load, s; infinite where the queue never empties."""
+        lighter, heavier, part = self.bracketing_waits(wait, statistic, load)
+        return lighter if part == 0 else float(lighter ** (1 - part) * heavier**part)
+
+    def simulated_wait_s(self, wait: str, statistic: str, load: float) -> float:
+        """Wait of the simulated requests at a load, s; finite even where the queue never empties."""
+        lighter, heavier, part = self.simulated_bracketing_waits(wait, statistic, load)
+        return lighter if part == 0 else float(lighter ** (1 - part) * heavier**part)
+
+    def interpolate_value(self, values: Column, load: float) -> float:
+        """Value at a load of a quantity that is no wait, interpolated linearly."""
+        at = self.interpolation_at(load)
+        return float(values[at.lighter] + at.clamped_fraction * (values[at.heavier] - values[at.lighter]))
+
+    def interpolate_proportional(self, values: Column, load: float) -> float:
+        """Value at a load of a quantity that grows with the load from zero, as by Little's law."""
+        return self.interpolate_value(values / self.loads, load) * min(load, float(self.loads[-1]))
+
+    def answered_rate_per_s(self, load: float) -> float:
+        """Answered requests per second at a load."""
+        if not self.closed:
+            return min(load, self.stable_below)
+        return self.interpolate_value(self.answered_per_s, load)
+
+    def waits_and_limits(self, slo: Slo, margins: Margins, row: int) -> Iterator[tuple[Column, float]]:
+        """Pairs of a wait at every load, after the margins of a row, and its limit.
+
+        Only waits with a limit count; each traffic class has its own limits.
+        """
+        if self.by_class:
+            for part in self.by_class:
+                yield from part.curve.waits_and_limits(part.traffic_class.slo, margins, row)
+            return
+        first, token, whole = (self.statistic_s(name, AT_LIMIT) for name in LATENCIES)
+        slower_first, slower_token = float(margins.ttft[row]), float(margins.tpot[row])
+        for wait_s, limit_s in (
+            (first * slower_first, slo.ttft_s),
+            (token * slower_token, slo.tpot_s),
+            (first * slower_first + (whole - first) * slower_token, slo.e2e_s),
+        ):
+            if limit_s is not None:
+                yield np.maximum.accumulate(np.maximum(wait_s, MIN_WAIT_S)), limit_s
+
+    def load_within_limits(self, slo: Slo, margins: Margins, row: int) -> float:
+        """Largest load that meets every limit after the margins of a row; 0 if none does."""
+        return min(
+            (self.load_at_limit(*limit) for limit in self.waits_and_limits(slo, margins, row)),
+            default=float(self.loads[-1]),
+        )
+
+    def worst_wait_at_lightest(self, slo: Slo, margins: Margins, row: int) -> tuple[float, float]:
+        """At the lightest load, the wait that exceeds its limit by the largest factor, s, and that limit, s."""
+        pairs = [(float(wait_s[0]), limit_s) for wait_s, limit_s in self.waits_and_limits(slo, margins, row)]
+        return max(pairs, key=lambda pair: pair[0] / pair[1], default=(1.0, np.inf))
+
+    def load_at_limit(self, wait_s: Column, limit_s: float) -> float:
+        """Largest load at which a wait meets its limit."""
+        over = np.flatnonzero(wait_s > limit_s)
+        if not len(over):
+            return float(self.loads[-1])
+        after = int(over[0])
+        if after == 0:
+            return 0.0
+        part = np.log(limit_s / wait_s[after - 1]) / np.log(wait_s[after] / wait_s[after - 1])
+        low, high = self.loads[after - 1], self.loads[after]
+        return float(low * (high / low) ** part)
+
+    def knee_load(self) -> float:
+        """Load above which the p95 of TTFT grows faster than throughput."""
+        slow = np.diff(np.log(np.maximum(self.statistic_s("ttft", "p95"), MIN_WAIT_S)))
+        more = np.diff(np.log(np.maximum(self.answered_per_s, MIN_WAIT_S)))
+        steeper = np.flatnonzero(slow > more)
+        return float(self.loads[int(steeper[0]) if len(steeper) else -1])
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCurve:
+    """Load curve of one traffic class; the loads are those of all classes together."""
+
+    traffic_class: TrafficClass
+    curve: Curve
+
+
+def waits_at(curves: Sequence[Curve], loads: Column) -> dict[str, Column]:
+    """Latencies of replicas at their loads, by field name of the operating point, s."""
+    latencies: dict[str, Column] = {}
+    for wait in LATENCIES:
+        for statistic in STATISTICS:
+            ends = [c.bracketing_waits(wait, statistic, load) for c, load in zip(curves, loads.tolist(), strict=True)]
+            lighter, heavier, part = np.array(ends).T
+            with trace_label(f"{wait} {statistic}"):
+                latencies[f"{wait}_{statistic}_s"] = between_loads_s(lighter, heavier, part)
+    return latencies
+
+
+def loads_within_limits(curves: Sequence[Curve], slo: Slo, margins: Margins) -> Column:
+    """Largest load of every curve within the limits after margins."""
+    return np.array([c.load_within_limits(slo, margins, row) for row, c in enumerate(curves)])
+
+
+def stability_limits(curves: Sequence[Curve]) -> Column:
+    """Rate of every curve from which the queue never empties, requests/s."""
+    return np.array([c.stable_below for c in curves])
+
+
+def in_flight_within(curves: Sequence[Curve], slo: Slo, margins: Margins, sequences: Column) -> Column:
+    """Requests in flight that every replica serves within the limits, at most the sequences that can run."""
+    in_flight: Column = np.floor(np.minimum(loads_within_limits(curves, slo, margins), sequences) + MIN_WAIT_S)
+    return in_flight
+
+
+MAX_CACHED_CURVES = 1000  # most cached curves, a few KB each
+# Workload fields left out of the key: the replica covers the model except its context limit; traces are not cached.
+EXCLUDED_FIELDS = ("model", "trace")
+
+
+class CurveCache:
+    """Cache of the most recently used load curves, at most `most` of them; thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._curves: OrderedDict[bytes, Curve] = OrderedDict()
+
+    def get_or_simulate(self, key: bytes, simulate: Callable[[], Curve]) -> Curve:
+        """Curve of this key; simulated if it is not cached."""
+        with self._lock:
+            cached = self._curves.get(key)
+            if cached is not None:
+                self._curves.move_to_end(key)
+                return cached
+        curve = simulate()
+        with self._lock:
+            self._curves[key] = curve
+            while len(self._curves) > self._most:
+                self._curves.popitem(last=False)
+        return curve
+
+    def clear(self) -> None:
+        """Remove all curves."""
+        with self._lock:
+            self._curves.clear()
+
+
+CURVE_CACHE = CurveCache(MAX_CACHED_CURVES)
+
+
+def workload_key(workload: InferenceWorkload) -> bytes:
+    """Key part of a workload without a trace: everything that determines its requests and their limits."""
+    values = [getattr(workload, f.name) for f in fields(workload) if f.name not in EXCLUDED_FIELDS]
+    return repr((workload.model.max_context_tokens, *values)).encode()
+
+
+def curve_key(workload: bytes, replica: Replica, *bounds: float) -> bytes:
+    """Cache key of a curve.
+
+    Parameters:
+        workload: key part of the workload.
+        replica: the simulated replica.
+        bounds: what bounds the loads, and the number of simulated requests.
+    """
+    digest = sha256(workload)
+    for value in (*replica, *bounds):
+        column = np.asarray(value)
+        digest.update(f"{column.dtype.str}{column.shape}".encode())
+        digest.update(column.tobytes())
+    return digest.digest()
+
+
+def deployed_scheduler(
+    plans: Plans, memory: ServingMemory, row: int, overrides: SchedulerSettings | None = None
+) -> Scheduler:
+    """Scheduler of the plan in row `row`.
+
+    Parameters:
+        memory: holds the token budget and sequence limit, also where the request sets them.
+        overrides: settings of the request; omitted settings keep the engine's own.
+    """
+    own = scheduler_at(
+        plans.scheduling_rules, row, tokens=at(memory.max_batched_tokens, row), sequences=at(memory.max_sequences, row)
+    )
+    return own.with_settings(overrides)
+
+
+SEED = 1
+# Simulated request rates as shares of the saturation rate.
+RATE_SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
+SATURATING_FACTOR = 3.0  # rate offered to measure saturation, as a multiple of the closed-form saturation rate
+MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
+SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
+WARMUP_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
+WARMUP_ROUNDS = 4  # unmeasured rounds of a closed loop, until requests that started together are out of step
+MEASURED_ROUNDS = 2  # least measured rounds of a closed loop
+MAX_TIMES_SEQUENCES, MAX_TIMES_REQUESTED = (
+    2,
+    4,
+)  # most requests in flight: multiples of the sequence limit and of the workload's
+MAX_TIMES_COUNT = 4  # most requests simulated of a run that ends, as a multiple of `count`; the rest is extrapolated
+MAX_EXACT_REPLICAS = 16  # most replicas for which the exact split of a run that ends is simulated
+MIN_RATE_PER_S = 1e-9
+POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.value}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWindow:
+    """Requests that a replica receives at a load, of which the first `warm` are not measured."""
+
+    requests: Requests  # requests in order of arrival
+    warm: int  # first requests, not measured
+    wanted: int  # requests until measurement ends
+
+
+def is_simulated(workload: InferenceWorkload) -> bool:
+    """Whether the scheduler is simulated: for token streams in an open or closed loop."""
+    return not workload.single_pass and workload.load in (Load.OPEN, Load.CLOSED)
+
+
+def simulate_curves(
+    workload: InferenceWorkload,
+    plans: Plans,
+    memory: ServingMemory,
+    speed: StreamSpeed,
+    assumed: Assumptions,
+    requested: Deployment | None = None,
+    most_requests: int | None = None,
+) -> tuple[Curve, ...]:
+    """Load curve of every plan.
+
+    Parameters:
+        speed: closed-form speed; its saturation rate bounds the simulated rates.
+        requested: deployment settings fixed by the request.
+        most_requests: cap on the simulated requests per load.
+    """
+    count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
+    with suspend_recording():
+        replicas = [replica_at(workload, plans, memory, row, assumed, requested) for row in range(len(plans))]
+        if workload.load is Load.CLOSED:
+            most = (memory.sequences * plans.data_parallel).tolist()
+            in_flight = partial(simulate_in_flight, workload, count=count)
+            return tuple(cached_curves(workload, in_flight, replicas, [int(m) for m in most], count))
+        saturation, drawn = speed.saturation_per_s.tolist(), cache(partial(draw_requests, workload, count))
+
+        def at_rates(replica: Replica, saturation_per_s: float) -> Curve:
+            simulate = simulate_rates if workload.trace is None else simulate_trace
+            return simulate(workload, replica, saturation_per_s, drawn())
+
+        return tuple(cached_curves(workload, at_rates, replicas, saturation, count))
+
+
+def cached_curves(
+    workload: InferenceWorkload,
+    simulate: Callable[[Replica, Any], Curve],
+    replicas: Sequence[Replica],
+    limits: Sequence[float],
+    count: int,
+) -> Iterator[Curve]:
+    """Curve of every replica, from the cache where possible; replicas under a trace are always simulated."""
+    key = workload_key(workload)
+    for replica, limit in zip(replicas, limits, strict=True):
+        run_simulation = partial(simulate, replica, limit)
+        with stage("simulate"):
+            if workload.trace is not None:
+                curve = run_simulation()
+            else:
+                curve = CURVE_CACHE.get_or_simulate(curve_key(key, replica, limit, count), run_simulation)
+        yield curve
+
+
+def replica_at(
+    workload: InferenceWorkload,
+    plans: Plans,
+    memory: ServingMemory,
+    row: int,
+    assumed: Assumptions,
+    requested: Deployment | None,
+) -> Replica:
+    """Replica of a plan row, built with the functions that time its steps everywhere else."""
+    plan = plans.take(np.array([row]))
+    if not plan.offloads_weights.any():
+        plan = replace(plan, on_host=None)  # other plans of a search may offload to the host; this one does not
+    work = replica_work(workload.model, plan, link_use(plan, assumed), encoder_flops=workload.encoder_flops_per_request)
+    replica = build_replica(
+        work,
+        plan.achieved_rates,
+        deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler),
+        pool_bytes=at(memory.kv_pool_bytes, row),
+        overlaps=bool(plans.small_engine[row]),
+        speculative=None if requested is None else requested.speculative,
+        served=uses_server(workload.load),
+    )
+    return replica._replace(ingest_s=0.0, tokenise_token_s=0.0) if workload.comes_read else replica
+
+
+def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
+    """`count` random requests of a workload, the same for every replica and load."""
+    prompts, answers = workload.draw_lengths(
+        *(draw_uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES))
+    )
+    return DrawnRequests(
+        unit_gaps(SEED, count, workload.burstiness),
+        prompts,
+        np.maximum(answers, 1),
+        np.floor(prompts * workload.cached_prefix_fraction).astype(np.int64),
+        int(workload.input_tokens.mean * workload.shared_prefix_fraction),
+        workload.turn_gap_s,
+    )
+
+
+def simulate_rates(
+    workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests
+) -> Curve:
+    """Curve of a replica at request rates up to slightly above saturation."""
+    count, most = len(sent.input_tokens), saturation_rate_per_s(replica, saturation_per_s, sent)
+    warm, rates = int(WARMUP_SHARE * count), most * np.array(RATE_SHARES)
+    stretches = (RequestWindow(sent.at_rate(rate), warm, count) for rate in rates.tolist())
+    return build_curve(
+        workload,
+        replica,
+        rates,
+        [simulate_load(workload, replica, s) for s in stretches],
+        stable_below=most,
+        closed=False,
+    )
+
+
+def saturation_rate_per_s(replica: Replica, saturation_per_s: float, sent: DrawnRequests) -> float:
+    """Answered requests per second when far more arrive than the replica can serve."""
+    sequence_bytes = replica.cache_fixed_bytes + replica.cache_token_bytes * float(
+        (sent.input_tokens + sent.output_tokens).mean()
+    )
+    fitting = replica.cache_bytes / sequence_bytes if sequence_bytes > 0 else np.inf
+    count = int(
+        min(len(sent.input_tokens), SATURATION_ROUNDS * max(min(replica.max_sequences, fitting), MIN_SEQUENCES))
+    )
+    requests = sent.first_requests(count).at_rate(SATURATING_FACTOR * saturation_per_s)
+    result = simulate_replica(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARMUP_SHARE) * count))
+    return max(result.finished / max(result.lasts_s, MIN_RATE_PER_S), MIN_RATE_PER_S)
+
+
+def simulate_trace(
+    workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests
+) -> Curve:
+    """Curve of a replica that receives every n-th request of a trace.
+
+    The trace is sped up or slowed down slightly to reach each rate; rates are those of its busiest interval.
+    """
+    trace, most = workload.trace, saturation_rate_per_s(replica, saturation_per_s, sent)
+    assert trace is not None
+    rates, nodes = most * np.array(RATE_SHARES), []
+    for rate in rates.tolist():
+        every = max(1, round(workload.peak_per_s / rate))
+        requests = sample_trace(workload, trace.scale_rate(rate * every / workload.peak_per_s), every)
+        nodes.append(simulate_load(workload, replica, RequestWindow(requests, 0, len(requests.arrival_s))))
+    return build_curve(workload, replica, rates, nodes, stable_below=most, closed=False)
+
+
+def sample_trace(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
+    """Requests that one of `every` replicas receives from a trace."""
+    outputs = np.maximum(trace.output_tokens[::every], 1)
+    at_s = trace.at_s[::every] - trace.at_s[0]
+    shared = int(workload.input_tokens.mean * workload.shared_prefix_fraction)
+    lengths = (trace.input_tokens[::every], outputs, trace.prefix_tokens[::every])
+    return Requests(at_s, 0, *lengths, shared, workload.turn_gap_s)
+
+
+def numbers_in_flight(workload: InferenceWorkload, sequences: int) -> list[int]:
+    """Numbers in flight to simulate: powers of two and the sequence limit.
+
+    They end at the workload's number in flight or where most requests only wait. For a run that ends, each number that
+    few replicas receive is included.
+    """
+    if workload.requests is not None:
+        parts = np.ceil(workload.in_flight / np.arange(1, MAX_EXACT_REPLICAS + 1)).astype(int).tolist()
+        return sorted({*parts, *(2**i for i in range(int(np.log2(min(parts))) + 1))})
+    most = min(MAX_TIMES_REQUESTED * int(np.ceil(workload.in_flight)), MAX_TIMES_SEQUENCES * sequences)
+    powers = 2 ** np.arange(int(np.ceil(np.log2(max(most, 1)))) + 1)
+    return sorted({*powers.tolist(), *([sequences] if sequences < powers[-1] else [])})
+
+
+def simulate_in_flight(workload: InferenceWorkload, replica: Replica, sequences: int, count: int) -> Curve:
+    """Curve of a replica with a constant number of requests in flight, or with its part of a run that ends."""
+    numbers = numbers_in_flight(workload, sequences)
+    parts = [window_bounds(workload, held, count) for held in numbers]
+    sent = draw_requests(workload, max(wanted + held for held, (_, wanted) in zip(numbers, parts, strict=True)))
+    nodes = []
+    for held, (warm, wanted) in zip(numbers, parts, strict=True):
+        requests = sent.first_requests(wanted + (held if warm else 0)).in_flight(held)
+        nodes.append(simulate_load(workload, replica, RequestWindow(requests, warm, wanted)))
+    return build_curve(workload, replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
+
+
+def window_bounds(workload: InferenceWorkload, held: int, count: int) -> tuple[int, int]:
+    """Answered requests before measurement starts, and until it ends, with `held` requests in flight."""
+    if workload.requests is not None:
+        part = np.ceil(workload.requests * held / max(workload.in_flight, 1.0))
+        return 0, int(np.clip(part, held, max(MAX_TIMES_COUNT * count, MEASURED_ROUNDS * held)))
+    warm = max(int(WARMUP_SHARE * count), WARMUP_ROUNDS * held)
+    return warm, warm + max(count - int(WARMUP_SHARE * count), MEASURED_ROUNDS * held)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """Simulation result of a replica at one load."""
+
+    waits_s: Waits  # WAITS by STATISTIC_COLUMNS, s
+    answered_per_s: float  # answered requests/s
+    running: float  # mean sequences running
+    cache_share: float  # mean share of the KV pool in use
+    preempted: float  # preemptions per request
+    goodput_share: float  # share of requests that meet every limit
+    requests: int  # simulated requests
+    by_class: tuple[Waits, ...] = ()  # waits of each traffic class, s
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWaits(Columns):
+    """Waits of every measured request."""
+
+    first_s: Column  # TTFT, s
+    streamed_s: Column  # time from the first token to the last, s
+    later_tokens: Codes  # tokens after the first
+
+    @property
+    def e2e_s(self) -> Column:
+        """End-to-end latency, s."""
+        return self.first_s + self.streamed_s
+
+    @property
+    def mean_token_s(self) -> Column:
+        """Mean time per later token of each request, s; 0 for requests of one token."""
+        later = self.later_tokens
+        return np.divide(self.streamed_s, later, out=np.zeros(len(later)), where=later > 0)
+
+    def meets_limits(self, slo: Slo) -> Mask:
+        """Which requests meet every limit."""
+        limits = ((self.first_s, slo.ttft_s), (self.mean_token_s, slo.tpot_s), (self.e2e_s, slo.e2e_s))
+        checks = [wait <= limit for wait, limit in limits if limit is not None]
+        meets_all: Mask = np.logical_and.reduce(checks or [self.first_s >= 0])
+        return meets_all
+
+    def summarize_waits(self, percentiles: Sequence[float]) -> Waits:
+        """Means and percentiles of TTFT, TPOT and end-to-end latency, s."""
+        token, several = self.mean_token_s, self.later_tokens > 0
+        waits = (self.first_s, token if several.all() else token[several], self.e2e_s)
+        return np.stack([summarize_wait(wait_s, percentiles) for wait_s in waits])
+
+
+def class_parts(workload: InferenceWorkload, window: RequestWindow) -> list[tuple[float, Slo, Codes]]:
+    """Share, limits and measured requests of every traffic class; one entry if the workload has no classes."""
+    every = np.arange(window.wanted - window.warm)
+    if not workload.classes:
+        return [(1.0, workload.slo, every)]
+    which = draw_population(workload.classes, draw_uniforms(SEED, CLASSES, window.wanted))[window.warm :]
+    kinds = group_populations(workload.classes)
+    parts = []
+    for each in workload.classes:
+        (index,) = (i for i, kind in enumerate(kinds) if kind.contains_class(each))
+        parts.append((each.peak_per_s / workload.peak_per_s, each.slo, every[which == index]))
+    return parts
+
+
+def simulate_load(workload: InferenceWorkload, replica: Replica, window: RequestWindow) -> LoadPoint:
+    """Simulate a replica with the requests it receives at one load."""
+    result = simulate_replica(replica, window.requests, warm=window.warm, wanted=window.wanted)
+    later = window.requests.output_tokens[window.warm : window.wanted] - 1
+    first = result.first_token_s - result.arrival_s
+    # Pipeline stages emit the first token late, so a short answer may finish before it.
+    waited = RequestWaits(first, np.maximum(result.finish_s - result.first_token_s, 0.0), later)
+    parts = class_parts(workload, window)
+    shares = (*QUANTILES, workload.slo.percentile)
+    return LoadPoint(
+        waits_s=np.stack(
+            [
+                *waited.summarize_waits(shares),
+                summarize_wait(np.maximum(result.began_s - result.arrival_s, 0.0), shares),
+                np.array([waited.streamed_s.sum() / max(later.sum(), 1), *map(result.gaps.quantile_s, shares)]),
+            ]
+        ),
+        answered_per_s=result.finished / max(result.lasts_s, MIN_RATE_PER_S),
+        running=result.running,
+        cache_share=result.cache_share,
+        preempted=result.preempted,
+        goodput_share=sum(share * float(waited.take(rows).meets_limits(slo).mean()) for share, slo, rows in parts),
+        requests=window.wanted,
+        by_class=tuple(waited.take(rows).summarize_waits((*QUANTILES, slo.percentile)) for _, slo, rows in parts)
+        if workload.classes
+        else (),
+    )
+
+
+def summarize_wait(wait_s: Column, percentiles: Sequence[float]) -> Column:
+    """Mean and percentiles of a wait, s; a percentile is the smallest wait that at least that share does not exceed."""
+    if not len(wait_s):
+        return np.zeros(1 + len(percentiles))
+    ranks = [max(int(np.ceil(q / 100 * len(wait_s))) - 1, 0) for q in percentiles]
+    return np.append(wait_s.mean(), np.partition(wait_s, sorted({*ranks}))[ranks])
+
+
+def build_curve(
+    workload: InferenceWorkload,
+    replica: Replica,
+    loads: Column,
+    nodes: Sequence[LoadPoint],
+    *,
+    stable_below: float,
+    closed: bool,
+) -> Curve:
+    """Curve of the simulated loads; waits are made monotonic, so that chance does not improve them at a higher load."""
+
+    def per_load(name: str) -> Column:
+        return np.array([getattr(node, name) for node in nodes], float)
+
+    whole = Curve(
+        closed=closed,
+        policy=POLICY_NAMES[replica.policy],
+        loads=loads,
+        waits_s=np.maximum.accumulate(np.stack([node.waits_s for node in nodes])),
+        answered_per_s=np.maximum.accumulate(per_load("answered_per_s")),
+        running=per_load("running"),
+        cache_share=per_load("cache_share"),
+        preempted=per_load("preempted"),
+        goodput_share=np.minimum.accumulate(per_load("goodput_share")),
+        stable_below=stable_below,
+        requests=per_load("requests"),
+    )
+    waits = [np.maximum.accumulate(np.stack(rows)) for rows in zip(*(node.by_class for node in nodes), strict=True)]
+    class_curves = (replace(whole, waits_s=waits_s) for waits_s in waits)
+    return replace(whole, by_class=tuple(map(ClassCurve, workload.classes, class_curves)))

@@ -1,0 +1,351 @@
+"""A replica's curve: read between loads in logarithms, crossed by limits, and never better at a higher load. Kept
+curves: what they come of tells them apart, so that an answer is the same whether anything was asked before. The
+scheduler of a replica as it is deployed. Curves of real plans: one grid of loads, the same requests at each,
+theory where it is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Column
+from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.engines.record import Policy, Scheduler, SchedulerSettings
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.recommend import recommend_hardware
+from app.sizing.serving.interfaces import Settings
+from app.sizing.serving.load_curves import (
+    AT_LIMIT,
+    CURVE_CACHE,
+    RATE_SHARES,
+    STATISTIC_COLUMNS,
+    WAITS,
+    Curve,
+    CurveCache,
+    capacity_at_confidence_per_s,
+    curve_key,
+    deployed_scheduler,
+    draw_requests,
+    in_flight_within,
+    is_simulated,
+    loads_within_limits,
+    numbers_in_flight,
+    simulate_curves,
+    summarize_wait,
+    waits_at,
+    window_bounds,
+    workload_key,
+)
+from app.sizing.serving.margins import Margins
+from app.sizing.serving.memory import serving_memory
+from app.sizing.serving.search import measure_plans
+from app.sizing.serving.simulation import Replica
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, Trace
+from tests.examples import col
+from tests.sizing.serving.given import DENSE, on_big, planned, varied
+from tests.sizing.small import BIG, SMALL
+
+NONE = Margins.without_margin(1)
+
+
+def curve(ttft_s: tuple[float, ...] = (0.1, 0.2, 0.8), tpot_s: float = 0.02, **changes: Any) -> Curve:
+    """Loads of 1, 2 and 4; a request has 101 tokens, and every statistic of a wait is the same."""
+    first, token = np.array(ttft_s), np.full(len(ttft_s), tpot_s)
+    waits = dict.fromkeys(WAITS, token) | {"ttft": first, "e2e": first + 100 * token}
+    table = np.stack([np.stack([waits[name]] * len(STATISTIC_COLUMNS), axis=1) for name in WAITS], axis=1)
+    usual: dict[str, Any] = {
+        "closed": False,
+        "policy": "mixed",
+        "loads": col(1, 2, 4)[: len(ttft_s)],
+        "waits_s": table,
+        "answered_per_s": col(1, 2, 3.9)[: len(ttft_s)],
+        "running": col(2, 4, 10)[: len(ttft_s)],
+        "cache_share": col(0.1, 0.2, 0.5)[: len(ttft_s)],
+        "preempted": col(0, 0, 0.4)[: len(ttft_s)],
+        "goodput_share": col(1, 0.9, 0.1)[: len(ttft_s)],
+        "stable_below": 3.9,
+        "requests": np.full(len(ttft_s), 10_000.0),
+    }
+    return Curve(**usual | changes)
+
+
+def limit(ttft_s: float | None = None, tpot_s: float | None = None, e2e_s: float | None = None) -> Slo:
+    return Slo(ttft_s, tpot_s, e2e_s, 95.0)
+
+
+def test_between_two_loads_waits_are_straight_in_logarithms() -> None:
+    assert curve().wait_s("ttft", "p95", 2.0) == pytest.approx(0.2)
+    assert curve().wait_s("ttft", "p95", np.sqrt(8)) == pytest.approx(0.4)  # half way from 2 to 4, and from 0.2 to 0.8
+    assert curve().wait_s("ttft", "p95", 0.01) == pytest.approx(0.1)  # no load is lighter than the lightest
+    assert curve().wait_s("ttft", "p95", 3.9) == np.inf
+    assert curve().simulated_wait_s("ttft", "p95", 4.0) == pytest.approx(0.8)
+
+
+def test_a_closed_loop_waits_on_beyond_its_last_load() -> None:
+    closed = curve(closed=True, stable_below=np.inf)
+    assert closed.wait_s("ttft", "p50", 8.0) == pytest.approx(0.8 * 4)
+    assert closed.answered_rate_per_s(100.0) == pytest.approx(3.9)
+
+
+def test_a_limit_is_crossed_where_its_wait_is_read() -> None:
+    found = loads_within_limits([curve()], limit(0.4), NONE)[0]
+    assert found == pytest.approx(np.sqrt(8))
+    assert curve().wait_s("ttft", AT_LIMIT, found) == pytest.approx(0.4)
+    assert loads_within_limits([curve()], limit(0.05), NONE)[0] == 0  # not even alone
+    assert loads_within_limits([curve()], limit(9.0), NONE)[0] == 4
+    assert loads_within_limits([curve()], limit(), NONE)[0] == 4
+    assert loads_within_limits([curve()], limit(9.0, 0.01), NONE)[0] == 0
+    assert loads_within_limits([curve()], limit(None, None, 2.2), NONE)[0] == pytest.approx(2.0)
+
+
+def test_margins_make_waits_longer_and_rates_smaller() -> None:
+    margins = Margins(col(1.5), col(2.0), col(2.0), col(0))
+    assert loads_within_limits([curve()], limit(0.8), margins)[0] == pytest.approx(np.sqrt(8))
+    assert loads_within_limits([curve()], limit(None, None, 2 * 2.2), margins)[0] == pytest.approx(2.0)
+    assert capacity_at_confidence_per_s(col(4), col(3.9), margins.rate)[0] == pytest.approx(2.6)
+
+
+def test_more_may_be_in_flight_than_meets_a_limit_never() -> None:
+    closed = curve(closed=True, stable_below=np.inf)
+    assert in_flight_within([closed], limit(0.4), NONE, col(100)).tolist() == [2]
+    assert in_flight_within([closed], limit(9.0), NONE, col(3)).tolist() == [3]
+    assert in_flight_within([closed], limit(0.05), NONE, col(3)).tolist() == [0]
+
+
+def test_the_limit_missed_by_the_most_is_named() -> None:
+    assert curve().worst_wait_at_lightest(limit(0.08, 0.005), NONE, 0) == pytest.approx((0.02, 0.005))
+
+
+def test_figures_that_grow_with_the_load_start_from_nothing() -> None:
+    one = curve()
+    assert one.interpolate_proportional(one.running, 0.5) == pytest.approx(1.0)
+    assert one.interpolate_proportional(one.running, 2.0) == pytest.approx(4.0)
+    assert one.interpolate_value(one.preempted, np.sqrt(8)) == pytest.approx(0.2)
+    assert one.answered_rate_per_s(2.5) == 2.5
+
+
+def test_the_knee_is_where_p95_outgrows_throughput() -> None:
+    """From 1 to 2 the wait doubles as the rate does; from 2 to 4 it is fourfold."""
+    assert curve().knee_load() == 2.0
+    assert curve((0.1, 0.11, 0.12)).knee_load() == 4.0
+
+
+def test_a_deployments_columns_are_read_row_by_row() -> None:
+    found = waits_at([curve(), curve((0.2, 0.4, 1.6))], col(2, 1))
+    assert found["ttft_p95_s"].tolist() == pytest.approx([0.2, 0.2])
+    assert found["e2e_mean_s"].tolist() == pytest.approx([2.2, 2.2])
+    assert len(found) == 12
+
+
+def test_a_single_load_is_all_there_is() -> None:
+    alone = curve((0.1,))
+    assert alone.wait_s("ttft", "p50", 0.5) == pytest.approx(0.1)
+    assert alone.knee_load() == 1.0
+
+
+def test_waits_of_zero_are_not_extrapolated() -> None:
+    closed = curve((0.0, 0.0, 0.8), closed=True, stable_below=np.inf)
+    assert closed.wait_s("ttft", "p50", 1.5) == 0
+    assert closed.wait_s("ttft", "p50", 16.0) == pytest.approx(0.8)
+
+
+def deployed(
+    engine: str, asked: SchedulerSettings | None = None, *, offline: bool = False, sequences: Column | None = None
+) -> Scheduler:
+    fixed = Deployment(BIG.slug, system="big-8", provider="sky", tensor_parallel=1, engine=engine, weight_format="bf16")
+    plans = planned(fixed=fixed).take(np.array([0]))
+    settings = Settings(max_sequences=sequences)
+    memory = serving_memory(
+        DENSE, plans, Assumptions(), final_tokens=1000, longest_tokens=1000, offline=offline, settings=settings
+    )
+    return deployed_scheduler(plans, memory, 0, asked)
+
+
+def test_an_engine_schedules_as_its_record_says_on_such_a_device() -> None:
+    for engine in ("vllm", "tensorrt-llm"):
+        for offline in (False, True):
+            own = engine_named(engine).scheduling.for_device(BIG.memory_bytes or 0.0, BIG.family, offline=offline)
+            assert deployed(engine, offline=offline) == own
+
+
+def test_what_is_set_is_set() -> None:
+    assert deployed("vllm", sequences=np.array([12.0])).max_sequences == 12
+    asked = SchedulerSettings(batch_wait_steps=20, batch_wait_share=0.9)
+    found = deployed("tensorrt-llm", asked)
+    assert (found.batch_wait_steps, found.batch_wait_share, found.chunked) == (20, 0.9, False)
+    assert deployed("vllm", found.to_settings).to_settings == found.to_settings
+
+
+FEW = replace(Assumptions(), simulated_requests=2000.0)
+SPREAD: dict[str, Any] = {"input_tokens": Lengths(800.0, 1600.0), "output_tokens": Lengths(200.0, 400.0)}
+
+
+def found(workload: InferenceWorkload, asked: Deployment | None = None) -> Curve:
+    plans = on_big()
+    memory, speed = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
+    return simulate_curves(workload, plans, memory, speed, FEW, asked)[0]
+
+
+def test_rates_are_shares_of_what_a_replica_can_do_and_no_wait_falls_with_the_load() -> None:
+    curve = found(varied(**SPREAD))
+    assert curve.loads / curve.stable_below == pytest.approx(RATE_SHARES)
+    for wait in WAITS:
+        assert (np.diff(curve.statistic_s(wait, "p95")) >= 0).all(), wait
+        assert (curve.statistic_s(wait, "p95") >= curve.statistic_s(wait, "p50")).all(), wait
+    assert (np.diff(curve.goodput_share) <= 0).all()
+    assert curve.running[-1] > curve.running[0]
+
+
+def test_the_same_question_is_simulated_to_the_same_bytes() -> None:
+    one = found(varied(**SPREAD))
+    CURVE_CACHE.clear()
+    other = found(varied(**SPREAD))
+    assert one.waits_s.tobytes() == other.waits_s.tobytes()
+    assert one.loads.tobytes() == other.loads.tobytes()
+
+
+def test_littles_law_holds_at_every_stable_rate() -> None:
+    curve = found(varied(**SPREAD))
+    inside = curve.loads * (curve.statistic_s("e2e", "mean") - curve.statistic_s("queue", "mean"))
+    assert curve.running[:3] == pytest.approx(inside[:3], rel=0.05)
+
+
+def test_a_run_that_ends_waits_behind_its_burst_and_a_steady_loop_does_not() -> None:
+    steady = varied(load=Load.CLOSED, in_flight=32.0, peak_per_s=0.0, **SPREAD)
+    burst = found(replace(steady, requests=32.0))
+    assert burst.wait_s("ttft", "p50", 32.0) > 2 * found(steady).wait_s("ttft", "p50", 32.0)
+
+
+def test_numbers_in_flight_are_powers_of_two_and_what_runs_at_once() -> None:
+    closed = varied(load=Load.CLOSED, in_flight=3.0)
+    assert numbers_in_flight(closed, 100) == [1, 2, 4, 8, 16]
+    assert numbers_in_flight(closed, 6) == [1, 2, 4, 6, 8, 16]
+    assert numbers_in_flight(varied(load=Load.CLOSED, in_flight=5000.0), 100) == [1, 2, 4, 8, 16, 32, 64, 100, 128, 256]
+
+
+def test_of_a_run_that_ends_every_part_that_few_replicas_get_is_simulated_as_it_is() -> None:
+    run = varied(load=Load.CLOSED, in_flight=1000.0, requests=3000.0)
+    numbers = numbers_in_flight(run, 100)
+    assert {1000, 500, 334, 250, 63, 1, 2, 32} <= set(numbers)
+    assert found(replace(run, in_flight=96.0, requests=96.0)).requests[-1] == 96
+
+
+def test_a_run_that_ends_is_measured_whole_and_shared_by_what_is_in_flight() -> None:
+    run = varied(load=Load.CLOSED, in_flight=32.0, requests=960.0)
+    assert window_bounds(run, 32, 10_000) == (0, 960)
+    assert window_bounds(run, 16, 10_000) == (0, 480)
+    warm, wanted = window_bounds(replace(run, requests=None), 32, 10_000)
+    assert (warm, wanted) == (2000, 10_000)
+    assert window_bounds(replace(run, requests=None), 1000, 10_000) == (4000, 12_000)
+
+
+def test_a_trace_goes_to_one_in_so_many_replicas() -> None:
+    """Twenty a second for a minute; a replica that can do far less gets every some-th."""
+    at_s = np.arange(1200) / 20
+    lengths = np.full(1200, 800), np.full(1200, 100)
+    trace = Trace(at_s, *lengths, np.zeros(1200, np.int64))
+    recorded = varied(peak_per_s=20.0, trace=trace, burstiness=1.0)
+    curve = found(recorded)
+    assert curve.loads / curve.stable_below == pytest.approx(RATE_SHARES)
+    assert (np.diff(curve.statistic_s("ttft", "p95")) >= 0).all()
+
+
+def test_what_a_caller_sets_of_the_scheduler_is_simulated() -> None:
+    first = Deployment("acme-big", scheduler=SchedulerSettings(policy=Policy.PREFILL_FIRST))
+    curve = found(varied(**SPREAD), first)
+    assert curve.policy == "prefill_first"
+    assert found(varied(**SPREAD)).policy == "mixed"
+
+
+def test_streams_that_somebody_waits_for_are_simulated() -> None:
+    assert is_simulated(varied())
+    assert is_simulated(varied(load=Load.CLOSED))
+    assert not is_simulated(varied(load=Load.OFFLINE))
+    assert not is_simulated(varied(load=Load.BATCH))
+
+
+def test_percentiles_are_what_so_many_do_not_exceed() -> None:
+    assert summarize_wait(col(*range(1, 101)), (50.0, 95.0, 99.0)).tolist() == [50.5, 50, 95, 99]
+    assert summarize_wait(col(), (50.0,)).tolist() == [0, 0]
+
+
+def test_the_first_requests_keep_their_order() -> None:
+    sent = draw_requests(varied(**SPREAD), 100)
+    assert sent.first_requests(10).input_tokens.tolist() == sent.input_tokens[:10].tolist()
+
+
+ASKED: dict[str, Any] = {"peak_per_s": 40.0, "average_per_s": 20.0, "slo": Slo(1.0, 0.05, None, 95.0)}
+WORKLOAD = varied(**ASKED)
+OTHERS: list[dict[str, Any]] = [
+    {"peak_per_s": 41.0},
+    {"burstiness": 2.0},
+    {"input_tokens": Lengths(801.0)},
+    {"output_tokens": Lengths(WORKLOAD.output_tokens.mean, 2 * WORKLOAD.output_tokens.mean)},
+    {"cached_prefix_fraction": 0.5},
+    {"shared_prefix_fraction": 0.1},
+    {"turn_gap_s": 3.0},
+    {"slo": Slo(1.0, 0.04, None, 95.0)},
+    {"slo": Slo(1.0, 0.05, None, 99.0)},
+    {"comes_read": True},
+    {"load": Load.CLOSED, "in_flight": 64.0},
+    {"model": replace(WORKLOAD.model, max_context_tokens=4096)},
+]
+
+
+@pytest.mark.parametrize("changes", OTHERS, ids="-".join)
+def test_workloads_with_other_requests_or_limits_have_other_keys(changes: dict[str, Any]) -> None:
+    assert workload_key(varied(**ASKED)) == workload_key(WORKLOAD)
+    assert workload_key(replace(WORKLOAD, **changes)) != workload_key(WORKLOAD)
+
+
+def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:
+    grid = np.arange(3.0)
+    columns = ("Seconds", "Counts")
+    fields: dict[str, Any] = {n: grid if str(of) in columns else 1 for n, of in Replica.__annotations__.items()}
+    replica = Replica(**fields)
+    keys = {curve_key(b"", replica, 1, 2), curve_key(b"", replica, 2, 1), curve_key(b"x", replica, 1, 2)}
+    for name, value in fields.items():
+        keys |= {
+            curve_key(b"", Replica(**{**fields, name: other}), 1, 2) for other in (value + 1, np.append(value, 1.0))
+        }
+    assert len(keys) == 3 + 2 * len(fields)
+    assert curve_key(b"", Replica(**fields), 1, 2) in keys
+
+
+def test_the_curve_asked_for_longest_ago_is_forgotten_first() -> None:
+    kept, made = CurveCache(2), []
+
+    def asked(name: bytes) -> Curve:
+        def simulate() -> Curve:
+            made.append(name)
+            return curve()
+
+        return kept.get_or_simulate(name, simulate)
+
+    first = asked(b"a")
+    assert asked(b"a") is first
+    for name in (b"b", b"a", b"c", b"a", b"b"):
+        asked(name)
+    assert made == [b"a", b"b", b"c", b"b"]
+    kept.clear()
+    asked(b"a")
+    assert made[-1] == b"a"
+
+
+def test_an_answer_is_the_same_whatever_was_asked_before() -> None:
+    questions = [
+        Question(replace(WORKLOAD, **changes), limits, assumptions=FEW)
+        for changes in ({}, *OTHERS[1::3])
+        for limits in (Constraints(), Constraints(max_accelerators=12))
+    ]
+    warm = [recommend_hardware(question, SMALL) for question in (*questions, *questions)]
+    for question, *found in zip(questions, warm, warm[len(questions) :], strict=False):
+        CURVE_CACHE.clear()
+        fresh = recommend_hardware(question, SMALL)
+        assert [a.recommendations for a in found] == [fresh.recommendations] * 2
+        assert [a.assumptions for a in found] == [fresh.assumptions] * 2
