@@ -215,7 +215,7 @@ class WorkloadAssumptions:
         low=1,
         high=1000,
         unit="1",
-        reason="longest training sequence as a multiple of the model's context",
+        reason="longest training sequence in multiples of the context",
         source="assumed",
         as_of="2026-11",
     )
