@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from app.sizing.answer.money import finite_or_none, format_usd
 from app.sizing.columns import at
-from app.sizing.question import Question
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.result import ClassLatencies, Estimate, SeparateService, SharedFleet, total_usd_per_hour
 from app.sizing.serving.choice import best_single_service
-from app.sizing.snapshot import Catalog
 from app.sizing.words import format_count
 from app.sizing.workload import InferenceWorkload, TrafficClass
 
 TOGETHER, APART = "together", "apart"
 
 
-def shared_fleet(question: Question, catalog: Catalog, found: Estimate) -> SharedFleet | None:
+def shared_fleet(search: Search[Workload], found: Estimate) -> SharedFleet | None:
     """All classes on one deployment compared with the best service for each.
 
     None where the workload has no classes or the deployment does not run.
     """
-    workload, p = question.workload, found.performance
+    workload, p = search.question.workload, found.performance
     if not isinstance(workload, InferenceWorkload) or not workload.classes or p is None:
         return None
-    separate = tuple(separate_service(question, catalog, workload, each) for each in workload.classes)
+    separate = tuple(separate_service(search.of(workload), each) for each in workload.classes)
     ours, theirs = None if found.cost is None else found.cost.usd_per_hour, total_usd_per_hour(separate)
     cheaper = None if ours is None else TOGETHER if theirs is None or ours <= theirs else APART
     saved = None if ours is None or theirs is None else abs(ours - theirs)
@@ -37,16 +36,14 @@ def shared_fleet(question: Question, catalog: Catalog, found: Estimate) -> Share
     )
 
 
-def separate_service(
-    question: Question, catalog: Catalog, workload: InferenceWorkload, traffic_class: TrafficClass
-) -> SeparateService:
+def separate_service(search: Search[InferenceWorkload], traffic_class: TrafficClass) -> SeparateService:
     """Best service for one class alone, under the same constraints."""
-    best = best_single_service(question, workload.single_class_workload(traffic_class), catalog)
+    best = best_single_service(search.of(search.workload.single_class_workload(traffic_class)))
     if best is None:
         return SeparateService(traffic_class.name, None, None, None)
     return SeparateService(
         traffic_class.name,
-        catalog.accelerators[int(best.accelerator[0])].slug,
+        search.catalog.accelerators[int(best.accelerator[0])].slug,
         int(at(best.fleet.replicas, 0)),
         finite_or_none(at(best.cost.usd_per_hour, 0)),
     )

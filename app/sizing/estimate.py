@@ -31,6 +31,7 @@ from app.sizing.decisions.machines import (
     unlisted_machine,
 )
 from app.sizing.decisions.rejections import NullRejections, Rejections
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.hardware.parts import KINDS
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.packing import add_packing, add_separate_companions
@@ -73,7 +74,8 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
     """
     workload = effective_workload(question.workload, deployment)
     question = replace(question, workload=workload, assumptions=question.assumptions.with_recording())
-    found = judge_deployment(question, deployment, catalog)
+    search = Search.start(question, catalog)
+    found = judge_deployment(search, deployment)
     accelerator = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]]
     ranked = (
         Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator, names=catalog.names_in(found.deployment)),
@@ -85,7 +87,7 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
         verification=choose_verification(question, ranked),
         assumptions=collect_assumptions(question, deployment),
         hosted_api=compare_hosted_api(question, catalog, found),
-        shared=shared_fleet(question, catalog, found),
+        shared=shared_fleet(search, found),
     )
 
 
@@ -97,35 +99,32 @@ def effective_workload(
     return workload.without_hits if off and isinstance(workload, InferenceWorkload) else workload
 
 
-def judge_deployment(question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
+def judge_deployment(search: Search[Workload], deployment: Deployment) -> Estimate:
     """Judge the deployment on machines with a firm current price, or on any machine where it does not fit those."""
+    question = search.question
     if deployment.pools is not None:
-        without_companions = replace(question, companions=())
-        split = estimate_pools(without_companions, deployment, deployment.pools, catalog, judge_deployment)
-        return add_separate_companions(question, split, catalog)
+        without_companions = replace(search, question=replace(question, companions=()))
+        split = estimate_pools(without_companions, deployment, deployment.pools, judge_deployment)
+        return add_separate_companions(search, split)
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
-    firm, size = find_machines(question, deployment, catalog), min_accelerators_per_machine(question, deployment)
-    firm = filter_by_size(firm, question, deployment)
-    found = (
-        judge_on_machines(firm, question, deployment, catalog) if max_accelerators_per_machine(firm) >= size else None
-    )
+    size = min_accelerators_per_machine(question, deployment)
+    firm = filter_by_size(find_machines(search, deployment), question, deployment)
+    found = judge_on_machines(search, firm, deployment) if max_accelerators_per_machine(firm) >= size else None
     if found is not None and found.fits:
         return found
-    every = filter_by_size(find_machines(question, deployment, catalog, KINDS), question, deployment)
-    every = every if len(every) else unlisted_machine(catalog, deployment, question)
+    every = filter_by_size(find_machines(search, deployment, KINDS), question, deployment)
+    every = every if len(every) else unlisted_machine(search, deployment)
     if found is not None and np.array_equal(every.listing, firm.listing):
         return found
-    other = judge_on_machines(
-        every if max_accelerators_per_machine(every) >= size else firm, question, deployment, catalog
-    )
+    other = judge_on_machines(search, every if max_accelerators_per_machine(every) >= size else firm, deployment)
     return other if found is None or other.fits else found
 
 
-def judge_on_machines(machines: Candidates, question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
+def judge_on_machines(search: Search[Workload], machines: Candidates, deployment: Deployment) -> Estimate:
     """Judge the deployment on one of these machines."""
-    if isinstance(question.workload, TrainingWorkload):
-        return estimate_training(question, question.workload, deployment, machines, catalog)
-    return estimate_inference(question, question.workload, deployment, machines, catalog)
+    if isinstance(search.workload, TrainingWorkload):
+        return estimate_training(search.of(search.workload), deployment, machines)
+    return estimate_inference(search.of(search.workload), deployment, machines)
 
 
 def infeasible_estimate(
@@ -176,45 +175,41 @@ def check_ranks(d: Deployment) -> None:
         )
 
 
-def estimate_inference(
-    question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, catalog: Catalog
-) -> Estimate:
+def estimate_inference(search: Search[InferenceWorkload], deployment: Deployment, machines: Candidates) -> Estimate:
     """Choose the open fields among the plans of this accelerator, then judge the complete deployment."""
-    check_experts(deployment, workload)
-    check_context(deployment, workload)
-    constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
-    rejections = Rejections(catalog.accelerators)
+    check_experts(deployment, search.workload)
+    check_context(deployment, search.workload)
+    constraints = replace(search.question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
+    rejections = Rejections(search.catalog.accelerators)
     plans = fixed_deployment_plans(
-        workload.model,
-        catalog,
+        search.workload.model,
+        search.catalog,
         machines,
         constraints,
         rejections,
         deployment,
-        question.assumptions,
-        phase=serving_backend(workload).phase,
-        personal=workload.is_personal,
+        search.question.assumptions,
+        phase=serving_backend(search.workload).phase,
+        personal=search.workload.is_personal,
     )
     if not len(plans):
-        return infeasible_estimate(deployment, workload.model, catalog, rejections)
+        return infeasible_estimate(deployment, search.workload.model, search.catalog, rejections)
     holds = hardware_holds_replicas(deployment, plans)
     if not holds.any():
         raise Conflict(
             "The replicas and spares do not fit into the given nodes or total_accelerators. Increase these, reduce "
             "the replicas, or omit them."
         )
-    plans = with_host_weights(question, workload, plans.take(holds), catalog, deployment)
-    check_speculation(deployment, workload)
-    choice = choose_plan(question, workload, plans, deployment, catalog)
+    plans = with_host_weights(search, plans.take(holds), deployment)
+    check_speculation(deployment, search.workload)
+    choice = choose_plan(search, plans, deployment)
     settings = choice.settings
-    runs = choice.simulated or simulate_replicas(question, workload, choice.plan, settings, catalog, deployment)
+    runs = choice.simulated or simulate_replicas(search, choice.plan, settings, deployment)
     if runs is not None:
-        requested = requested_settings(deployment, choice.plan, workload.redundancy)
-        settings = with_carrying_replicas(question, workload, choice.plan, settings, requested, runs)
-    (found,) = estimate_deployments(
-        question, workload, choice.plan, catalog, settings, deployment, simulated_replicas=runs
-    )
-    found = add_packing(question, workload, found, choice.plan, catalog)
+        requested = requested_settings(deployment, choice.plan, search.workload.redundancy)
+        settings = with_carrying_replicas(search.question, search.workload, choice.plan, settings, requested, runs)
+    (found,) = estimate_deployments(search, choice.plan, settings, deployment, simulated_replicas=runs)
+    found = add_packing(search, found, choice.plan)
     scheduler = found.deployment.scheduler
     echoed = replace(
         found.deployment,
@@ -223,7 +218,7 @@ def estimate_inference(
         scheduler=scheduler and scheduler.with_settings(deployment.scheduler),
         expert_parallel=deployment.expert_parallel or found.deployment.expert_parallel,
     )
-    reasons = choice_reasons(question, deployment, choice, echoed)
+    reasons = choice_reasons(search.question, deployment, choice, echoed)
     return replace(found, deployment=echoed, explanation=(*found.explanation, *reasons))
 
 
@@ -247,50 +242,51 @@ def choice_reasons(
     return reasons
 
 
-def estimate_training(
-    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, catalog: Catalog
-) -> Estimate:
+def estimate_training(search: Search[TrainingWorkload], deployment: Deployment, machines: Candidates) -> Estimate:
     """Judge the requested layout, or the best on the requested accelerators, at the maximum where one is requested."""
+    workload = search.workload
     check_layout(workload, deployment)
-    assumed, rejections = question.assumptions, Rejections(catalog.accelerators)
+    assumed, rejections = search.question.assumptions, Rejections(search.catalog.accelerators)
     machines = apply_oversubscription(machines, assumed)
     maximum: MaximumThatFits | None = None
-    if question.maximize is not None:
-        sought = (question.maximize, question.constraints, assumed)
-        workload, deployment, maximum = maximize_quantity(*sought, workload, deployment, machines, catalog)
+    if search.question.maximize is not None:
+        sought = (search.question.maximize, search.question.constraints, assumed)
+        workload, deployment, maximum = maximize_quantity(*sought, workload, deployment, machines, search.catalog)
     counts = counts_of(workload)
-    layouts = training_layouts(workload, catalog, machines, question.constraints, rejections, assumed, fixed=deployment)
+    layouts = training_layouts(
+        workload, search.catalog, machines, search.question.constraints, rejections, assumed, fixed=deployment
+    )
     if not len(layouts):
-        return infeasible_estimate(deployment, workload.model, catalog, rejections)
-    runs = best_requested_run(workload, counts, layouts, deployment, question)
+        return infeasible_estimate(deployment, workload.model, search.catalog, rejections)
+    runs = best_requested_run(workload, counts, layouts, deployment, search.question)
     if runs is None:
         raise layout_conflict(deployment)
     best = runs.take(np.zeros(1, dtype=np.int64))
-    judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, question)
-    (found,) = build_training_estimates(workload, judged, catalog, question)
+    judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, search.question)
+    (found,) = build_training_estimates(search.of(workload), judged)
     if deployment.framework is None:
-        runner_up = runner_up_framework(workload, counts, runs, question, catalog)
-        reasons = () if runner_up is None else near_tie_reason([describe_runner_up(runner_up)], question.objective)
+        runner_up = runner_up_framework(search.of(workload), counts, runs)
+        reasons = (
+            () if runner_up is None else near_tie_reason([describe_runner_up(runner_up)], search.question.objective)
+        )
         found = replace(found, explanation=(*found.explanation, *reasons))
     found = replace(found, deployment=replace(found.deployment, framework_version=deployment.framework_version))
-    return replace(found, scaling=scaling_curve(counts, layouts, best, question), maximum=maximum)
+    return replace(found, scaling=scaling_curve(counts, layouts, best, search.question), maximum=maximum)
 
 
-def runner_up_framework(
-    workload: TrainingWorkload, counts: Counts, runs: CostedRuns, question: Question, catalog: Catalog
-) -> RunnerUp | None:
+def runner_up_framework(search: Search[TrainingWorkload], counts: Counts, runs: CostedRuns) -> RunnerUp | None:
     """The best framework that was not chosen, where it is feasible and almost as good."""
-    plans, compared = runs.plans, comparison_score(counts, runs, question)
-    able = run_fits_at_confidence(plans, runs.run, question.assumptions)
-    able &= meets_deadline_at_confidence(plans.stack.margins, runs.run.wall_s, workload.deadline_s)
+    plans, compared = runs.plans, comparison_score(counts, runs, search.question)
+    able = run_fits_at_confidence(plans, runs.run, search.question.assumptions)
+    able &= meets_deadline_at_confidence(plans.stack.margins, runs.run.wall_s, search.workload.deadline_s)
     others = np.flatnonzero(able & (plans.framework != plans.framework[0]))
     if not able[0] or not len(others):
         return None
     best = others[np.argmin(compared[others])]
     worse = max(0.0, float(compared[best] / compared[0] - 1))
-    if worse > question.assumptions.near_tie_share:
+    if worse > search.question.assumptions.near_tie_share:
         return None
-    return RunnerUp(catalog.engines[plans.framework[best]], None, worse)
+    return RunnerUp(search.catalog.engines[plans.framework[best]], None, worse)
 
 
 def layout_conflict(d: Deployment) -> Conflict:

@@ -21,6 +21,7 @@ from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.parts import Slice, Slicing, fit_together
 from app.sizing.hardware.tables import Machines
@@ -46,15 +47,15 @@ from app.sizing.workload import InferenceWorkload, Load
 from app.sizing.workload.inference import Companion
 
 
-def companions_usd_per_hour(question: Question, catalog: Catalog) -> float | None:
+def companions_usd_per_hour(search: Search[Workload]) -> float | None:
     """Cost of all companions, each on the cheapest machines of its own, USD/h; None where one is infeasible."""
-    each = [service_usd_per_hour(question, c.workload, catalog) for c in question.companions]
+    each = [service_usd_per_hour(search.of(c.workload)) for c in search.question.companions]
     return None if None in each else sum(usd for usd in each if usd is not None)
 
 
-def service_usd_per_hour(question: Question, workload: InferenceWorkload, catalog: Catalog) -> float | None:
+def service_usd_per_hour(search: Search[InferenceWorkload]) -> float | None:
     """Cost of the cheapest machines that carry a load within its limits, USD/h; None where it is infeasible."""
-    best = best_single_service(replace(question, objective=Objective.COST), workload, catalog)
+    best = best_single_service(replace(search, question=replace(search.question, objective=Objective.COST)))
     return None if best is None else at(best.cost.usd_per_hour, 0)
 
 
@@ -280,17 +281,17 @@ def candidate_time_shares(question: Question, *, whole: bool) -> list[float]:
     return ([1.0] if whole else []) + [s for s in some if s <= question.assumptions.packed_time_share]
 
 
-def find_shares(question: Question, catalog: Catalog, member: Member) -> list[Share]:
+def find_shares(search: Search[Workload], member: Member) -> list[Share]:
     """Pareto-optimal ways to run a model in shares, by cards, memory and time, according to the closed formulas."""
     if not len(member.plans):
         return []
-    memory_taken, shares = memory_shares(question, member), list[Share]()
+    memory_taken, shares = memory_shares(search.question, member), list[Share]()
     whole = member.placed_replicas is None
     candidates = (
-        candidate_time_shares(question, whole=whole) if leaves_time_to_others(member.workload) else [1.0] * whole
+        candidate_time_shares(search.question, whole=whole) if leaves_time_to_others(member.workload) else [1.0] * whole
     )
     for time_share in candidates:
-        at_share = size_at_time_share(question, catalog, member, memory_taken, time_share)
+        at_share = size_at_time_share(search, member, memory_taken, time_share)
         if not at_share:
             break  # a smaller share of time is infeasible too
         shares += at_share
@@ -324,30 +325,29 @@ class FeasibleMemberPlans:
 
 
 def size_member_plans(
-    question: Question, catalog: Catalog, member: Member, plans: Plans, requested: Settings, workload: InferenceWorkload
+    search: Search[InferenceWorkload], member: Member, plans: Plans, requested: Settings
 ) -> FeasibleMemberPlans:
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
-    margins = confidence_margins(question, workload, plans, catalog)
+    margins = confidence_margins(search, plans)
     drafting = None if member.deployment is None else member.deployment.speculative
-    refused = NullRejections(catalog.accelerators)
-    rows, memory, speed = feasible_plans(question, workload, plans, margins, refused, requested, drafting)
+    rows, memory, speed = feasible_plans(search.unrecorded(), plans, margins, requested, drafting)
     serving = np.flatnonzero(speed.has_capacity)
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
     plans, requested = plans.take(rows), requested.take(rows)
-    replicas = required_replicas(question, workload, plans, speed.capacity_per_s, speed.slo_batch, Settings())
+    replicas = required_replicas(
+        search.question, search.workload, plans, speed.capacity_per_s, speed.slo_batch, Settings()
+    )
     settings, cards = (
         complete_settings(memory, speed, replicas, requested),
-        required_cards(member, plans, workload, replicas),
+        required_cards(member, plans, search.workload, replicas),
     )
-    return FeasibleMemberPlans(member, workload, rows, plans, settings, cards)
+    return FeasibleMemberPlans(member, search.workload, rows, plans, settings, cards)
 
 
-def size_at_time_share(
-    question: Question, catalog: Catalog, member: Member, taken: Column, time_share: float
-) -> list[Share]:
+def size_at_time_share(search: Search[Workload], member: Member, taken: Column, time_share: float) -> list[Share]:
     """At one share of time: for each number of cards the least memory, and on a whole card also the most."""
     workload = slow_down_workload(member.workload, time_share)
-    found = size_member_plans(question, catalog, member, member.plans, member.settings, workload)
+    found = size_member_plans(search.of(workload), member, member.plans, member.settings)
     memory = taken[found.rows]
     least: dict[int, int] = {}
     for row in np.argsort(memory, kind="stable").tolist():
@@ -370,18 +370,18 @@ def required_cards(member: Member, plans: Plans, workload: InferenceWorkload, re
     return np.where(needed <= settled, settled, np.inf)
 
 
-def with_simulated_cards(question: Question, catalog: Catalog, member: Member, share: Share) -> Share | None:
+def with_simulated_cards(search: Search[Workload], member: Member, share: Share) -> Share | None:
     """The share with the cards that it needs in a simulation; None where the limits cannot be met."""
     plan, settings, share = share.plan, share.settings, replace(share, simulated=True)
     if plan is None or settings is None:
         return share
-    runs = simulate_replicas(question, share.workload, plan, settings, catalog, member.deployment)
+    runs = simulate_replicas(search.of(share.workload), plan, settings, member.deployment)
     if runs is None:
         return share
     capacity, batch = runs.capacity_at_confidence(share.workload)
     if not has_capacity(capacity, batch)[0]:
         return None
-    replicas = required_replicas(question, share.workload, plan, capacity, batch, Settings())
+    replicas = required_replicas(search.question, share.workload, plan, capacity, batch, Settings())
     cards = at(required_cards(member, plan, share.workload, replicas), 0)
     if not np.isfinite(cards):
         return None
@@ -444,15 +444,15 @@ def slice_plans(plans: Plans, slicing: Slicing, assumed: Assumptions) -> tuple[P
     return sliced, slice_of_row
 
 
-def find_slice_shares(question: Question, catalog: Catalog, member: Member, slicing: Slicing) -> list[Share]:
+def find_slice_shares(search: Search[Workload], member: Member, slicing: Slicing) -> list[Share]:
     """For each slice, the plan that needs the fewest cards, by the closed formulas."""
     single = np.flatnonzero(
         (member.whole_card_plans.accelerators_per_replica == 1) & ~member.whole_card_plans.offloads_weights
     )
     if not len(single):
         return []
-    plans, slice_of_row = slice_plans(member.whole_card_plans.take(single), slicing, question.assumptions)
-    found = size_member_plans(question, catalog, member, plans, Settings(), member.workload)
+    plans, slice_of_row = slice_plans(member.whole_card_plans.take(single), slicing, search.question.assumptions)
+    found = size_member_plans(search.of(member.workload), member, plans, Settings())
     best: dict[Slice, tuple[int, int]] = {}
     for row, count in enumerate(found.cards.tolist()):
         slice_of = slice_of_row[found.rows[row]]
@@ -472,26 +472,24 @@ def find_slice_shares(question: Question, catalog: Catalog, member: Member, slic
     ]
 
 
-def add_packing(
-    question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans, catalog: Catalog
-) -> Estimate:
+def add_packing(search: Search[InferenceWorkload], found: Estimate, plan: Plans) -> Estimate:
     """An estimate with its companions packed onto its cards; unchanged without companions or where it does not fit.
 
     `plan` is the plan of the estimate.
     """
-    if not question.companions or not found.fits or found.cost is None:
+    if not search.question.companions or not found.fits or found.cost is None:
         return found
     with suspend_recording():
-        companion_usd = companions_usd_per_hour(question, catalog)
-        return replace(found, packing=pack_models(question, workload, found, plan, catalog, companion_usd))
+        companion_usd = companions_usd_per_hour(search)
+        return replace(found, packing=pack_models(search, found, plan, companion_usd))
 
 
-def add_separate_companions(question: Question, found: Estimate, catalog: Catalog) -> Estimate:
+def add_separate_companions(search: Search[Workload], found: Estimate) -> Estimate:
     """A deployment in prefill and decode pools, with its companions on separate machines; pools share no cards."""
-    if not question.companions or not found.fits or found.cost is None:
+    if not search.question.companions or not found.fits or found.cost is None:
         return found
     with suspend_recording():
-        separate_usd = separate_total_usd(found, companions_usd_per_hour(question, catalog))
+        separate_usd = separate_total_usd(found, companions_usd_per_hour(search))
     text = "Prefill and decode pools share their cards with no other model; the companions need separate machines."
     cheaper = None if separate_usd is None else "apart"
     return replace(found, packing=Packing(None, None, None, (), (), separate_usd, cheaper, text))
@@ -511,30 +509,28 @@ def cheapest_total_usd(found: Estimate) -> float:
 
 
 def pack_models(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     found: Estimate,
     plan: Plans,
-    catalog: Catalog,
     companion_usd: float | None,
 ) -> Packing:
     """All models on cards of the deployment's type and machines, compared with separate deployments."""
-    members = [requested_member(question, workload, found, plan)]
-    members += [companion_member(question, c, plan, catalog) for c in question.companions]
-    slicing = catalog.slicings.get(found.deployment.accelerator)
-    name = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]].name
-    shares = [candidate_shares(question, catalog, m, slicing) for m in members]
-    shares[0] = [*shares[0], share_as_estimated(found, workload)]
+    members = [requested_member(search.question, search.workload, found, plan)]
+    members += [companion_member(search, c, plan) for c in search.question.companions]
+    slicing = search.catalog.slicings.get(found.deployment.accelerator)
+    name = search.catalog.accelerators[search.catalog.accelerator_index[found.deployment.accelerator]].name
+    shares = [candidate_shares(search, m, slicing) for m in members]
+    shares[0] = [*shares[0], share_as_estimated(found, search.workload)]
     separate_usd = separate_total_usd(found, companion_usd)
     missing = [m.name for m, ways in zip(members, shares, strict=True) if not ways]
-    chosen = None if missing else arrange_simulated(question, catalog, members, shares, slicing)
+    chosen = None if missing else arrange_simulated(search, members, shares, slicing)
     if chosen is None:
         return infeasible_packing(name, missing, separate_usd)
     arrangement, ways = chosen
     nodes = max(found.deployment.nodes or 1, math.ceil(arrangement.count / at(plan.accelerators_per_node, 0) - 1e-9))
-    cost = machines_cost(question, plan, nodes)
-    paid, limits = nodes * plan.accelerators_per_node, question.constraints
-    if not within_limits(plan.accelerator, paid, cost, limits, NullRejections(catalog.accelerators))[0]:
+    cost = machines_cost(search.question, plan, nodes)
+    paid, limits = nodes * plan.accelerators_per_node, search.question.constraints
+    if not within_limits(plan.accelerator, paid, cost, limits, NullRejections(search.catalog.accelerators))[0]:
         return packing_over_limits(name, arrangement.count, len(members), separate_usd)
     usd = known_usd_per_hour(cost)
     return Packing(
@@ -543,7 +539,7 @@ def pack_models(
         usd_per_hour=usd,
         on=list_placements(arrangement, members, ways, slicing),
         models=tuple(
-            describe_member(member, share, found, catalog) for member, share in zip(members, ways, strict=True)
+            describe_member(member, share, found, search.catalog) for member, share in zip(members, ways, strict=True)
         ),
         apart_usd_per_hour=separate_usd,
         cheaper=cheaper_choice(usd, separate_usd),
@@ -551,12 +547,12 @@ def pack_models(
     )
 
 
-def candidate_shares(question: Question, catalog: Catalog, member: Member, slicing: Slicing | None) -> list[Share]:
+def candidate_shares(search: Search[Workload], member: Member, slicing: Slicing | None) -> list[Share]:
     """Candidate shares of a model on these cards: slices first, which isolate models from each other, then time
     shares.
     """
-    sliced = [] if slicing is None else find_slice_shares(question, catalog, member, slicing)
-    return [*sliced, *find_shares(question, catalog, member)]
+    sliced = [] if slicing is None else find_slice_shares(search, member, slicing)
+    return [*sliced, *find_shares(search, member)]
 
 
 def requested_member(question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans) -> Member:
@@ -573,26 +569,26 @@ def requested_member(question: Question, workload: InferenceWorkload, found: Est
     return Member(workload.model.name, workload, plans, settings, plan, d, placed)
 
 
-def companion_member(question: Question, companion: Companion, plan: Plans, catalog: Catalog) -> Member:
+def companion_member(search: Search[Workload], companion: Companion, plan: Plans) -> Member:
     """A companion on single cards of this type: for each weight format the fastest stack, at every share of memory."""
     workload = companion.workload
-    unread, constraints = NullRejections(catalog.accelerators), question.constraints
+    unread, constraints = NullRejections(search.catalog.accelerators), search.question.constraints
     anything = replace(constraints, accelerators=(), weight_formats=(), kv_formats=(), engines=())
     kind = serving_backend(workload)
     plans = enumerate_plans(
         workload.model,
-        catalog,
+        search.catalog,
         plan.offered,
         anything,
         unread,
-        question.assumptions,
+        search.question.assumptions,
         phase=kind.phase,
         personal=workload.is_personal,
     )
     shareable = (plans.memory_rules.rule < STATIC_RULE) | plans.small_engine | workload.single_pass
     plans = plans.take(np.flatnonzero((plans.accelerators_per_replica == 1) & shareable))
-    whole = fastest_stacks(question, workload, plans)
-    return Member(companion.name, workload, *expand_memory_shares(question, workload, whole, Settings()), whole)
+    whole = fastest_stacks(search.question, workload, plans)
+    return Member(companion.name, workload, *expand_memory_shares(search.question, workload, whole, Settings()), whole)
 
 
 def fastest_stacks(question: Question, workload: InferenceWorkload, plans: Plans) -> Plans:
@@ -632,14 +628,14 @@ def share_as_estimated(found: Estimate, workload: InferenceWorkload) -> Share:
 
 
 def arrange_simulated(
-    question: Question, catalog: Catalog, members: Sequence[Member], shares: list[list[Share]], slicing: Slicing | None
+    search: Search[Workload], members: Sequence[Member], shares: list[list[Share]], slicing: Slicing | None
 ) -> tuple[Arrangement, list[Share]] | None:
     """The arrangement with the fewest cards in which every share meets its limits in a simulation.
 
     Chosen shares are simulated; a share that needs more cards than the closed formulas gave is updated, and the search
     repeats.
     """
-    assumed = question.assumptions
+    assumed = search.question.assumptions
     parts = 0 if slicing is None else slicing.memory
     room = Room(assumed.packed_memory_share, assumed.packed_time_share, parts)
     while True:
@@ -651,7 +647,7 @@ def arrange_simulated(
         if not fresh:
             return arrangement, [ways[j] for ways, j in zip(shares, arrangement.option_indices, strict=True)]
         for i, j in fresh:
-            share = with_simulated_cards(question, catalog, members[i], shares[i][j])
+            share = with_simulated_cards(search, members[i], shares[i][j])
             shares[i] = [*shares[i][:j], *([] if share is None else [share]), *shares[i][j + 1 :]]
 
 
@@ -735,12 +731,10 @@ def ranks_by_total_cost(question: Question) -> bool:
 
 
 def pack_finalists(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     estimates: Sequence[Estimate],
     plans: Plans,
     scores: Column,
-    catalog: Catalog,
 ) -> tuple[tuple[Estimate, ...], Codes, Column]:
     """Estimates with companions packed onto their cards, the order of the total cost, and the ranking values.
 
@@ -748,17 +742,17 @@ def pack_finalists(
     finalist is packed and the order stays.
     """
     order = np.arange(len(estimates))
-    if not question.companions:
+    if not search.question.companions:
         return tuple(estimates), order, scores
     with suspend_recording():
-        companion_usd = companions_usd_per_hour(question, catalog)
-        count = int(question.assumptions.packed_types) if ranks_by_total_cost(question) else 1
+        companion_usd = companions_usd_per_hour(search)
+        count = int(search.question.assumptions.packed_types) if ranks_by_total_cost(search.question) else 1
         packed = [
-            replace(e, packing=pack_models(question, workload, e, plans.take(order[i : i + 1]), catalog, companion_usd))
+            replace(e, packing=pack_models(search, e, plans.take(order[i : i + 1]), companion_usd))
             for i, e in enumerate(estimates[:count])
         ]
     every = (*packed, *estimates[count:])
-    if not ranks_by_total_cost(question):
+    if not ranks_by_total_cost(search.question):
         return every, order, scores
     separate_usd = [separate_total_usd(found, companion_usd) for found in estimates[count:]]
     totals = np.array([*map(cheapest_total_usd, packed), *(np.inf if usd is None else usd for usd in separate_usd)])

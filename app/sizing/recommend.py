@@ -28,6 +28,7 @@ from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, at
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.changes import split_changes
 from app.sizing.pools.search import better_split
@@ -70,7 +71,8 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected."""
     question = replace(question, assumptions=question.assumptions.with_recording())
     rejections = Rejections(catalog.accelerators)
-    result = find_finalists(question, catalog, rejections)
+    search = Search.start(question, catalog, rejections)
+    result = find_finalists(search)
     rejected = rejections.closest_first()
     ranked = rank_estimates(result, catalog)
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
@@ -81,7 +83,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         sensitivity = find_relaxations(question, catalog, rejected)
     ranked = add_comparisons(ranked, question, result.feasible_accelerators)
     ranked = explain_idle_hardware(question, ranked, result.cheapest, rejected)
-    ranked = add_class_comparison(question, catalog, ranked)
+    ranked = add_class_comparison(search, ranked)
     notices = find_warnings(question, ranked, result.cheapest)
     settled = choose_verification(question, ranked)
     return Answer(
@@ -100,12 +102,12 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     )
 
 
-def add_class_comparison(question: Question, catalog: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+def add_class_comparison(search: Search[Workload], ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """Add to the first recommendation the comparison with a separate service per traffic class."""
     if not ranked:
         return ()
     first, *others = ranked
-    estimate = replace(first.estimate, shared=shared_fleet(question, catalog, first.estimate))
+    estimate = replace(first.estimate, shared=shared_fleet(search, first.estimate))
     return replace(first, estimate=estimate), *others
 
 
@@ -127,79 +129,74 @@ def rank_estimates(result: SearchResult, catalog: Catalog) -> tuple[Ranked, ...]
     )
 
 
-def find_finalists(question: Question, catalog: Catalog, rejections: Rejections) -> SearchResult:
+def find_finalists(search: Search[Workload]) -> SearchResult:
     """Find the finalists for either kind of workload."""
-    if isinstance(question.workload, TrainingWorkload):
-        return find_training(question, question.workload, catalog, rejections)
-    return find_inference(question, question.workload, catalog, rejections)
+    if isinstance(search.question.workload, TrainingWorkload):
+        return find_training(search.of(search.question.workload))
+    return find_inference(search.of(search.question.workload))
 
 
-def find_inference(
-    question: Question, workload: InferenceWorkload, catalog: Catalog, rejections: Rejections
-) -> SearchResult:
+def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
-    plans = plans_to_serve(question, workload, catalog, rejections)
-    options = search_plans(question, workload, plans, catalog, rejections)
+    plans = plans_to_serve(search)
+    options = search_plans(search, plans)
     nothing, any_type = SearchResult((), (), (), len(plans), 0), np.zeros(0, np.int64)
     if not len(options):
-        return add_pooled_option(question, workload, plans, catalog, nothing, any_type)
-    closed_form = objective_score(question.objective, measures(workload, options))
-    finalists, types = select_finalists(with_enough_finalists(question), workload, options, catalog, rejections)
+        return add_pooled_option(search, plans, nothing, any_type)
+    closed_form = objective_score(search.question.objective, measures(search.workload, options))
+    finalists, types = select_finalists(replace(search, question=with_enough_finalists(search.question)), options)
     options, chosen = finalists.options, finalists.chosen_options
     if not len(finalists.rows):
-        return add_pooled_option(question, workload, plans, catalog, nothing, any_type)
-    estimates = estimate_deployments(
-        question, workload, chosen.plans, catalog, chosen.settings, simulated_replicas=finalists.runs
-    )
-    on = chosen.plans, finalists.scores, catalog
-    estimates, order, scores = pack_finalists(question, workload, estimates, *on)
-    finalists = finalists.take(order, scores).keep_best(question.limit)
+        return add_pooled_option(search, plans, nothing, any_type)
+    estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
+    estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
+    finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
-    as_known = objective_score(question.objective, measures(workload, options))
+    as_known = objective_score(search.question.objective, measures(search.workload, options))
     result = SearchResult(
-        estimates[: question.limit],
+        estimates[: search.question.limit],
         tuple(finalists.scores.tolist()),
-        find_runners_up(question, catalog, options.accelerator, engines, as_known, shown, formats),
+        find_runners_up(search, options.accelerator, engines, as_known, shown, formats),
         len(plans),
         types,
-        cheapest=cheapest_option(options, catalog),
+        cheapest=cheapest_option(options, search.catalog),
     )
-    if not question.ranking_only:
+    if not search.question.ranking_only:
         first = int(shown[0])
         result = replace(
             result,
-            sensitivity=volume_changes(question, workload, options)
-            if workload.is_finite
+            sensitivity=volume_changes(search.question, search.workload, options)
+            if search.workload.is_finite
             else find_sensitivity(
-                question, workload, options, first, estimates[0], catalog, first_replica(finalists.runs)
+                search.question,
+                search.workload,
+                options,
+                first,
+                estimates[0],
+                search.catalog,
+                first_replica(finalists.runs),
             ),
-            cheaper_if=find_cheaper_services(question, workload, options, first, catalog),
+            cheaper_if=find_cheaper_services(search.question, search.workload, options, first, search.catalog),
         )
-    return add_pooled_option(
-        question, workload, plans, catalog, result, options.accelerator[shown], float(closed_form.min())
-    )
+    return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
 
 
 def add_pooled_option(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     plans: Plans,
-    catalog: Catalog,
     result: SearchResult,
     types: Codes,
     expected_at: float = np.inf,
 ) -> SearchResult:
     """The search result, preceded by separate prefill and decode pools of these types where they are better."""
     ranked_at = min(result.scores, default=np.inf)
-    split = better_split(
-        question, workload, plans, catalog, types, simulated_score=ranked_at, expected_score=expected_at
-    )
+    split = better_split(search, plans, types, simulated_score=ranked_at, expected_score=expected_at)
     if split is None:
         return result
     pooled, pair = split
     own, before = estimate_usd_per_hour(pooled), estimate_usd_per_hour(result.estimates[0]) if result.estimates else 0.0
-    changes = () if question.ranking_only else split_changes(question, workload, pooled, pair, catalog)
+    changes = () if search.question.ranking_only else split_changes(search, pooled, pair)
     return replace(
         result,
         sensitivity=(
@@ -209,11 +206,11 @@ def add_pooled_option(
         cheaper_if=tuple(
             replace(c, saves_share=1 - (1 - c.saves_share) * before / own)
             for c in result.cheaper_if
-            if (1 - c.saves_share) * before < own * (1 - question.assumptions.near_tie_share)
+            if (1 - c.saves_share) * before < own * (1 - search.question.assumptions.near_tie_share)
         ),
-        estimates=(pooled, *(replace(e, day=None, packing=None) for e in result.estimates))[: question.limit],
-        scores=(pair.score, *result.scores)[: question.limit],
-        runners_up=(None, *result.runners_up)[: question.limit],
+        estimates=(pooled, *(replace(e, day=None, packing=None) for e in result.estimates))[: search.question.limit],
+        scores=(pair.score, *result.scores)[: search.question.limit],
+        runners_up=(None, *result.runners_up)[: search.question.limit],
         feasible_accelerators=max(1, result.feasible_accelerators),
     )
 
@@ -230,37 +227,39 @@ def cheapest_option(options: Options, catalog: Catalog) -> CheapestOption:
     return CheapestOption(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))
 
 
-def find_training(
-    question: Question, workload: TrainingWorkload, catalog: Catalog, rejections: Rejections
-) -> SearchResult:
+def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     """Judge every layout at the smallest size that fits and meets the deadline."""
-    counts = counts_of(workload)
-    layouts = search_layouts(question, workload, catalog, rejections)
-    runs = smallest_runs(workload, counts, layouts, question, rejections)
+    counts = counts_of(search.workload)
+    layouts = search_layouts(search)
+    runs = smallest_runs(search.workload, counts, layouts, search.question, search.rejections)
     if not len(runs):
         return SearchResult((), (), (), len(layouts), 0)
-    best, compared = best_runs(counts, runs, question)
-    shown = best[: question.limit]
+    best, compared = best_runs(counts, runs, search.question)
+    shown = best[: search.question.limit]
     chosen = runs.take(shown)
-    judged = assess_finalists(counts, chosen.plans, chosen.run, workload.deadline_s, question)
-    estimates = build_training_estimates(workload, judged, catalog, question)
+    judged = assess_finalists(counts, chosen.plans, chosen.run, search.workload.deadline_s, search.question)
+    estimates = build_training_estimates(search, judged)
     result = SearchResult(
         estimates,
-        tuple(objective_score(question.objective, run_measures(counts, chosen)).tolist()),
-        find_runners_up(question, catalog, runs.plans.accelerator, runs.plans.framework, compared, shown),
+        tuple(objective_score(search.question.objective, run_measures(counts, chosen)).tolist()),
+        find_runners_up(search, runs.plans.accelerator, runs.plans.framework, compared, shown),
         len(layouts),
         len(best),
     )
-    if question.ranking_only:
+    if search.question.ranking_only:
         return result
-    curve = scaling_curve(counts, layouts, chosen, question)
-    larger = None if workload.batch_requested else best_run_with_larger_batch(workload, layouts, chosen, question)
+    curve = scaling_curve(counts, layouts, chosen, search.question)
+    larger = (
+        None
+        if search.workload.batch_requested
+        else best_run_with_larger_batch(search.workload, layouts, chosen, search.question)
+    )
     return replace(
         result,
         sensitivity=(
             *doubled_accelerators_change(estimates[0], curve),
-            *larger_batch_change(workload, estimates[0], larger),
+            *larger_batch_change(search.workload, estimates[0], larger),
         ),
         scaling=curve,
-        cheaper_if=find_cheaper_runs(question, counts, workload.deadline_s, chosen, catalog),
+        cheaper_if=find_cheaper_runs(search.question, counts, search.workload.deadline_s, chosen, search.catalog),
     )

@@ -6,6 +6,7 @@ import math
 
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.question import Question
 from app.sizing.recommend import find_finalists
 from app.sizing.serving.load_curves import is_simulated
@@ -24,7 +25,10 @@ def best_score(question: Question, catalog: Catalog) -> float:
     """
     unread, workload = NullRejections(catalog.accelerators), question.workload
     if not isinstance(workload, InferenceWorkload) or not is_simulated(workload):
-        return next(iter(find_finalists(question, catalog, unread).scores), math.inf)
-    options = search_plans(question, workload, plans_to_serve(question, workload, catalog, unread), catalog, unread)
+        return next(iter(find_finalists(Search.start(question, catalog, unread)).scores), math.inf)
+    options = search_plans(
+        Search.start(question, catalog, unread).of(workload),
+        plans_to_serve(Search.start(question, catalog, unread).of(workload)),
+    )
     scores = objective_score(question.objective, measures(workload, options))
     return float(scores.min()) if len(scores) else math.inf

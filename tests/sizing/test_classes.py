@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.serving.load_curves import Curve
@@ -46,7 +46,7 @@ def together(*parts: InferenceWorkload) -> InferenceWorkload:
 def usd_per_hour(workload: InferenceWorkload) -> float:
     """What the best on the small catalogue costs; infinite where there is none."""
     question = Question(workload, Constraints(confidence=0.5), limit=1, assumptions=FEW)
-    return next(iter(find_finalists(question, SMALL, NullRejections(SMALL.accelerators)).scores), math.inf)
+    return next(iter(find_finalists(Search.start(question, SMALL)).scores), math.inf)
 
 
 def carried(curve: Curve, workload: InferenceWorkload) -> float:
@@ -194,7 +194,7 @@ def test_an_answer_holds_one_service_against_one_for_each() -> None:
 
 def find_alone(workload: InferenceWorkload) -> float:
     question = Question(workload, limit=2, assumptions=FEW, objective=Objective.COST)
-    return find_finalists(question, SMALL, NullRejections(SMALL.accelerators)).scores[0]
+    return find_finalists(Search.start(question, SMALL)).scores[0]
 
 
 def test_plain_traffic_has_no_classes() -> None:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.rejections import NullRejections, Rejections
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import FIRM, PriceKind
 from app.sizing.hardware.support.records import LEVELS, EngineSupport, Level
 from app.sizing.model.tasks import TASKS
@@ -104,7 +105,7 @@ def parts(draw: Any, catalog: Catalog, formats: tuple[str, ...]) -> Constraints:
 
 def best(question: Question, catalog: Catalog, *, documented: bool = False) -> float:
     """The figure that the winner is ranked by; infinite where there is none, or none whose software is documented."""
-    found = find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators))
+    found = find_finalists(Search.start(replace(question, limit=1), catalog))
     wanted = found.estimates and (not documented or found.estimates[0].support == "documented")
     return found.scores[0] if wanted else float("inf")
 
@@ -172,7 +173,7 @@ def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(c
     is simulated, and the other engine comes near in closed form.
     """
     for workload in (replace(CHAT, load=Load.OFFLINE, peak_per_s=0.0, average_per_s=0.0), PRETRAIN):
-        found = find_finalists(Question(workload, limit=12), catalog, NullRejections(catalog.accelerators))
+        found = find_finalists(Search.start(Question(workload, limit=12), catalog))
         assert any(found.runners_up)
         for estimate, score, rival in zip(found.estimates, found.scores, found.runners_up, strict=True):
             if rival is not None:
@@ -187,13 +188,13 @@ def test_runs_that_are_not_sized_could_not_have_won_or_tied(
     catalog: Catalog, workload: TrainingWorkload, objective: Objective, most: int | None
 ) -> None:
     question = Question(workload, Constraints(max_accelerators=most), objective=objective, limit=50)
-    found = find_finalists(question, catalog, Rejections(catalog.accelerators))
+    found = find_finalists(Search.start(question, catalog, Rejections(catalog.accelerators)))
     with patch.object(
         search,
         "_select_promising",
         lambda *of: (np.arange(len(of[2].feasible_rows)), np.zeros(len(of[2].feasible_rows))),
     ):
-        assert find_finalists(question, catalog, Rejections(catalog.accelerators)) == found
+        assert find_finalists(Search.start(question, catalog, Rejections(catalog.accelerators))) == found
 
 
 @pytest.mark.slow
@@ -207,6 +208,6 @@ def test_what_only_rules_say_wins_nowhere_where_something_is_documented(
     usual = default_weight_formats(workload.model, personal=workload.is_personal)
     wanted = np.isin(stacks.weight_format, [catalog.format_index[f] for f in usual])
     sure = stacks.on[wanted & ~named_only & (level == LEVELS.index(Level.DOCUMENTED))].any(axis=0)
-    for found in find_finalists(question, catalog, NullRejections(catalog.accelerators)).estimates:
+    for found in find_finalists(Search.start(question, catalog)).estimates:
         documented = bool(sure[catalog.accelerator_index[found.deployment.accelerator]])
         assert found.support == ("documented" if documented else "expected")

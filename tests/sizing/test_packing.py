@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from app.sizing import packing
 from app.sizing.columns import Column, Columns, column, lazy_rows, materialize_as, one
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import Slicing, fit_together
 from app.sizing.packing import (
@@ -50,13 +51,15 @@ from tests.sizing.small import SMALL
 def test_apart_is_the_cheapest_recommendation() -> None:
     best = recommend_hardware(Question(CHAT), SMALL).recommendations[0].estimate
     assert best.cost is not None
-    assert service_usd_per_hour(Question(CHAT), CHAT, SMALL) == best.cost.usd_per_hour
+    assert service_usd_per_hour(Search.start(Question(CHAT), SMALL).of(CHAT)) == best.cost.usd_per_hour
 
 
 def test_what_nothing_carries_has_no_price() -> None:
     at_once = replace(CHAT, slo=Slo(1e-6, 1e-6, None, 95))
-    assert service_usd_per_hour(Question(CHAT), at_once, SMALL) is None
-    assert service_usd_per_hour(Question(CHAT, Constraints(max_usd_per_hour=1e-6)), CHAT, SMALL) is None
+    assert service_usd_per_hour(Search.start(Question(CHAT), SMALL).of(at_once)) is None
+    assert (
+        service_usd_per_hour(Search.start(Question(CHAT, Constraints(max_usd_per_hour=1e-6)), SMALL).of(CHAT)) is None
+    )
 
 
 ROOM = Room(0.95, 0.95)
@@ -227,7 +230,7 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
         memory = evaluate_plans(question, of_time, share.plan, share.settings).memory
         assert one(memory.needed_bytes) <= one(memory.usable_bytes)
         assert one(memory.usable_bytes) <= share.option.memory_share * one(memory.capacity_bytes) * (1 + 1e-9)
-        runs = simulate_replicas(question, of_time, share.plan, share.settings, SMALL)
+        runs = simulate_replicas(Search.start(question, SMALL).of(of_time), share.plan, share.settings)
         assert runs is not None
         each = of_time.peak_per_s / share.replicas
         assert each <= one(runs.capacity_at_confidence(of_time)[0]) * of_time.target_utilization * (1 + 1e-9)

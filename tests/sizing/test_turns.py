@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
@@ -97,7 +97,7 @@ def digits(value: Any) -> Any:
 def test_what_is_recommended_is_as_sure_as_asked(catalog: Catalog, workload: InferenceWorkload, ttft_s: float) -> None:
     """Also if all prompts are computed in full because their requests do not wait for hits: these take longer."""
     asked = Question(replace(workload, slo=replace(workload.slo, ttft_s=ttft_s)), limit=3)
-    for estimate_ in find_finalists(asked, catalog, NullRejections(catalog.accelerators)).estimates:
+    for estimate_ in find_finalists(Search.start(asked, catalog)).estimates:
         sure = estimate_.assurance
         assert sure is not None
         assert sure.meets_slo is None or sure.meets_slo >= asked.constraints.confidence - 1e-6
@@ -118,7 +118,7 @@ def test_prompts_computed_whole_are_held_to_their_limits() -> None:
         turn_gap_s=60.0,
     )
     question = Question(sixty_four, limit=50)
-    for estimate_ in find_finalists(question, CROWDED, NullRejections(CROWDED.accelerators)).estimates:
+    for estimate_ in find_finalists(Search.start(question, CROWDED)).estimates:
         assert estimate_.assurance is not None
         assert (estimate_.assurance.meets_slo or 0.0) >= question.constraints.confidence
 

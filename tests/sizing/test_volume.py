@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
@@ -47,13 +47,13 @@ TYPES = st.sampled_from([(), BOARDS])
 
 def score(question: Question, catalog: Catalog) -> float:
     """What the best is ranked by, USD of the whole volume; infinite where nothing is done in time."""
-    found = find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators))
+    found = find_finalists(Search.start(replace(question, limit=1), catalog))
     return next(iter(found.scores), math.inf)
 
 
 def best(question: Question, catalog: Catalog) -> Estimate:
     """The first recommendation of a question that has one."""
-    found = find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators)).estimates
+    found = find_finalists(Search.start(replace(question, limit=1), catalog)).estimates
     assume(found)
     return found[0]
 
@@ -98,7 +98,7 @@ def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
 ) -> None:
     question = Question(workload, Constraints(confidence=confidence, accelerators=types))
     units = 1.0 if workload.model.sample is not None else workload.tokens_per_request
-    scores = find_finalists(question, catalog, NullRejections(catalog.accelerators)).scores
+    scores = find_finalists(Search.start(question, catalog)).scores
     for ranked, usd_ranked in zip(recommend_hardware(question, catalog).recommendations, scores, strict=True):
         e, d, sure = ranked.estimate, ranked.estimate.deployment, ranked.estimate.assurance
         seconds, usd = taken(e)

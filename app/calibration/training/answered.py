@@ -10,6 +10,7 @@ from typing import Any
 from app.calibration.case import NotCompared, collect_cases
 from app.calibration.training.cases import TrainingCases
 from app.errors import AppError
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import judge_deployment
 from app.sizing.question import Question
 
@@ -34,7 +35,7 @@ def answer_run(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[Answe
     """The answer for one published run; raises NotCompared if the row states too little or contradicts itself."""
     asked = builder.read_question(row)
     try:
-        found = judge_deployment(Question(asked.workload), asked.deployment, builder.catalog)
+        found = judge_deployment(Search.start(Question(asked.workload), builder.catalog), asked.deployment)
     except AppError as error:
         raise NotCompared(f"declined: {error.code}") from None
     memory, sure = found.memory, found.assurance

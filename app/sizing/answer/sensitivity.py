@@ -17,6 +17,7 @@ from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.decisions.placement import replicas_needed
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import SimulatedReplicas, select_finalists, with_expected_performance
@@ -240,7 +241,7 @@ def describe_cheaper_option(
     if not len(cheaper):
         return ""
     case_question = replace(question, workload=workload, limit=1, trace=False, companions=())
-    finalists, _ = select_finalists(case_question, workload, cheaper, catalog, NullRejections(catalog.accelerators))
+    finalists, _ = select_finalists(Search.start(case_question, catalog).of(workload), cheaper)
     best = finalists.chosen_options
     if not len(best) or not one(best.daily_usd_per_hour) < most:
         return ""

@@ -27,6 +27,7 @@ from app.sizing.decisions.acquisition import (
     itemize_costs,
 )
 from app.sizing.decisions.cost import usd_per_million
+from app.sizing.decisions.search import Search
 from app.sizing.evidence import Familiarity, Setting
 from app.sizing.formula import record_trace
 from app.sizing.question import Deployment, Question, Speculative
@@ -440,29 +441,32 @@ def machine_demand(judged: PlanEvaluations[Any, Any, Any]) -> DeployedMachines:
 
 
 def build_serving_context(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     judged: PlanEvaluations[Any, Any, Any],
-    catalog: Catalog,
     neighbourhood: Neighborhood,
     speculative: Speculative | None,
     simulated_replicas: SimulatedReplicas | None,
 ) -> ServingContext:
     """Context shared by the estimates of a table of judged deployments."""
     plans, measured = judged.plans, (judged.memory, judged.speed, judged.operation)
-    best = serving_backend(workload).hardware_bound(workload, plans, *measured, question.assumptions, speculative)
+    best = serving_backend(search.workload).hardware_bound(
+        search.workload, plans, *measured, search.question.assumptions, speculative
+    )
     bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
-    billed = itemize_costs(*bought, question.assumptions, question.economics, host_bytes=host)
+    billed = itemize_costs(*bought, search.question.assumptions, search.question.economics, host_bytes=host)
     return ServingContext(
-        catalog, neighbourhood, best, answer_writer(workload).step_seconds(workload, judged), billed, simulated_replicas
+        search.catalog,
+        neighbourhood,
+        best,
+        answer_writer(search.workload).step_seconds(search.workload, judged),
+        billed,
+        simulated_replicas,
     )
 
 
 def estimate_deployments(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     plans: Plans,
-    catalog: Catalog,
     settings: Settings,
     requested: Deployment | None = None,
     *,
@@ -476,42 +480,58 @@ def estimate_deployments(
         simulated_replicas: results of the scheduler simulation of each plan, if it ran.
     """
     speculative = requested.speculative if requested else None
-    note_host_assumptions(plans, question.assumptions)
-    neighbourhood = plan_neighbourhoods(workload, plans, catalog.stack_evidence, question.assumptions)
-    by = build_margin_levels(question, workload, neighbourhood, catalog.spreads)
-    with record_trace(wanted=question.trace) as trace:
-        memory, speed = measure_at_margins(question, workload, plans, settings, by, speculative=speculative)
+    note_host_assumptions(plans, search.question.assumptions)
+    neighbourhood = plan_neighbourhoods(
+        search.workload, plans, search.catalog.stack_evidence, search.question.assumptions
+    )
+    by = build_margin_levels(search.question, search.workload, neighbourhood, search.catalog.spreads)
+    with record_trace(wanted=search.question.trace) as trace:
+        memory, speed = measure_at_margins(
+            search.question, search.workload, plans, settings, by, speculative=speculative
+        )
         expected = memory.take(by.median_rows), speed.take(by.median_rows)
         judged = evaluate_measured_plans(
-            question, workload, plans, settings, expected[0], apply_service_limits(workload, *expected)
+            search.question,
+            search.workload,
+            plans,
+            settings,
+            expected[0],
+            apply_service_limits(search.workload, *expected),
         )
-        prefixes = answer_writer(workload).prefix_caches(workload, judged, question.assumptions)
+        prefixes = answer_writer(search.workload).prefix_caches(search.workload, judged, search.question.assumptions)
         if simulated_replicas is not None:
-            judged = with_simulated_performance(workload, judged, simulated_replicas)
+            judged = with_simulated_performance(search.workload, judged, simulated_replicas)
         guaranteed_capacity, guaranteed_batch = replica_capacity_at_confidence(
-            workload, speed, by, question.constraints.confidence, simulated_replicas
+            search.workload, speed, by, search.question.constraints.confidence, simulated_replicas
         )
-        required_replicas(question, workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
-        served = served_per_s(workload, judged.options) * units_per_request(workload)
+        required_replicas(search.question, search.workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
+        served = served_per_s(search.workload, judged.options) * units_per_request(search.workload)
         usd_per_million(judged.cost.usd_per_hour, served)
-        ends = estimate_volume_outcome(question, workload, judged, neighbourhood, catalog.spreads)
-    assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
-    context = build_serving_context(question, workload, judged, catalog, neighbourhood, speculative, simulated_replicas)
-    at_sale = describe_sold_machines(catalog, judged.plans.offered, question.today, question.economics.discounts)
+        ends = estimate_volume_outcome(search.question, search.workload, judged, neighbourhood, search.catalog.spreads)
+    assurances = assurance_from_simulation(
+        search.question, search.workload, judged, by, memory, speed, simulated_replicas
+    )
+    context = build_serving_context(search, judged, neighbourhood, speculative, simulated_replicas)
+    at_sale = describe_sold_machines(
+        search.catalog, judged.plans.offered, search.question.today, search.question.economics.discounts
+    )
     estimates = [
-        build_serving_estimate(question, workload, judged, row, at_sale[row], context) for row in range(len(plans))
+        build_serving_estimate(search.question, search.workload, judged, row, at_sale[row], context)
+        for row in range(len(plans))
     ]
     if ends is not None:
-        estimates = [with_volume_outcome(question, workload, each, ends, row) for row, each in enumerate(estimates)]
-    estimates = with_days(question, workload, estimates, judged, guaranteed_capacity)
-    others = find_alternatives(question, catalog, machine_demand(judged))
-    support_context = (workload, catalog, question.assumptions)
+        estimates = [
+            with_volume_outcome(search.question, search.workload, each, ends, row) for row, each in enumerate(estimates)
+        ]
+    estimates = with_days(search.question, search.workload, estimates, judged, guaranteed_capacity)
+    others = find_alternatives(search, machine_demand(judged))
+    support_context = (search.workload, search.catalog, search.question.assumptions)
     with_expected = zip(estimates, plans.support_is_expected.tolist(), strict=True)
     estimates = [with_support(each, *support_context, expected=expected) for each, expected in with_expected]
     return tuple(
         replace(
             each,
-            trace=trace.row_steps(row) if question.trace and judged.memory.fits[row] else (),
+            trace=trace.row_steps(row) if search.question.trace and judged.memory.fits[row] else (),
             assurance=assurances[row],
             prefixes=prefixes[row],
             # A plan with weights in host memory is bound to that host: it has no alternatives.

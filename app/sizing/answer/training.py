@@ -24,14 +24,14 @@ from app.sizing.answer.warnings import with_support
 from app.sizing.columns import GIB, SECONDS_PER_DAY, Columns, Mask, at, column_names
 from app.sizing.decisions.acquisition import SoldMachine, describe_sold_machines, find_alternatives
 from app.sizing.decisions.cost import usd_total
+from app.sizing.decisions.search import Search
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import LINKS, Link
 from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, RecipeSettings, word_at
 from app.sizing.hardware.recipes.columns import SETTABLE_FIELDS, WHOLE
 from app.sizing.hardware.recipes.record import LOSSES
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment
 from app.sizing.result import Change, ClusterNeeds, DeviceMemory, Estimate, Performance, Reason, ScalingCurve
-from app.sizing.snapshot import Catalog
 from app.sizing.training.finalists import Alternative, Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.memory import activation_parts_at, total_bytes_at_moments
@@ -374,28 +374,29 @@ def storage_reason(performance: Performance) -> Reason:
     )
 
 
-def build_training_estimates(
-    workload: TrainingWorkload, finalists: Finalists, catalog: Catalog, question: Question
-) -> tuple[Estimate, ...]:
+def build_training_estimates(search: Search[TrainingWorkload], finalists: Finalists) -> tuple[Estimate, ...]:
     """Estimates of all finalists."""
-    offers = describe_sold_machines(catalog, finalists.plans.offered, question.today, question.economics.discounts)
-    assumed = question.assumptions
-    frameworks = [catalog.engines[code] for code in finalists.plans.framework.tolist()]
+    offers = describe_sold_machines(
+        search.catalog, finalists.plans.offered, search.question.today, search.question.economics.discounts
+    )
+    assumed = search.question.assumptions
+    frameworks = [search.catalog.engines[code] for code in finalists.plans.framework.tolist()]
     accelerators = finalists.run.accelerators.tolist()
     settings = [
-        training_setting(workload, offer.accelerator, framework, count)
+        training_setting(search.workload, offer.accelerator, framework, count)
         for offer, framework, count in zip(offers, frameworks, accelerators, strict=True)
     ]
-    certainties = [build_certainty(setting, catalog, assumed, training=True) for setting in settings]
+    certainties = [build_certainty(setting, search.catalog, assumed, training=True) for setting in settings]
     estimates = [
-        build_training_estimate(workload, finalists, row, offer, certainties[row], framework=frameworks[row])
+        build_training_estimate(search.workload, finalists, row, offer, certainties[row], framework=frameworks[row])
         for row, offer in enumerate(offers)
     ]
     expected = finalists.plans.stack.expected.tolist()
     supported = [
-        with_support(each, workload, catalog, assumed, expected=e) for each, e in zip(estimates, expected, strict=True)
+        with_support(each, search.workload, search.catalog, assumed, expected=e)
+        for each, e in zip(estimates, expected, strict=True)
     ]
-    others = find_alternatives(question, catalog, deployed_machines(finalists.plans, finalists.run, finalists.cost))
+    others = find_alternatives(search, deployed_machines(finalists.plans, finalists.run, finalists.cost))
     return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(supported, others, strict=True))
 
 

@@ -258,7 +258,7 @@ class DecisionsAssumptions:
         low=0.1,
         high=1.5,
         unit="1",
-        reason="power of host, network and fans as a share of accelerator power",
+        reason="host, network and fan power as a share of accelerator power",
         source="median of 25 eight-way servers",
         as_of="2026-11",
     )

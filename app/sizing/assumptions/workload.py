@@ -233,7 +233,7 @@ class WorkloadAssumptions:
         low=0,
         high=1,
         unit="1",
-        reason="exponent by which the global batch grows with the parameter count",
+        reason="exponent of the parameter count in the default global batch",
         source="Llama 3 405B: 16 million tokens (arXiv:2407.21783)",
         as_of="2024-07",
     )

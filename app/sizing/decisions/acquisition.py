@@ -28,6 +28,7 @@ from app.sizing.decisions.ownership import (
 )
 from app.sizing.decisions.prices import age_days, no_older_than
 from app.sizing.decisions.rejections import is_at_most
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.listings import PRICING, purchase_terms
 from app.sizing.hardware.parts import FIRM, KINDS, Accelerator, PricingModel, System
@@ -236,29 +237,29 @@ class DeployedMachines(Columns):
     host_bytes: Column  # host memory used on each machine, bytes
 
 
-def find_alternatives(
-    question: Question, catalog: Catalog, deployments: DeployedMachines
-) -> tuple[tuple[Alternative, ...], ...]:
+def find_alternatives(search: Search[Workload], deployments: DeployedMachines) -> tuple[tuple[Alternative, ...], ...]:
     """For each deployment, the cheapest equivalent listing of every other acquisition option.
 
     Listings with a firm price are preferred: a price without a seller is used only where the option has no firm one.
     """
-    assumed, economics, offered = question.assumptions, question.economics, deployments.machines
+    assumed, economics, offered = search.question.assumptions, search.question.economics, deployments.machines
     with suspend_recording():
-        on_sale = _listings_on_sale(question, catalog, offered)
-        prices = listing_prices(catalog, on_sale, assumed, economics)
-        rows = _sort_firm_then_cheap(catalog, np.flatnonzero(on_sale), prices.usd_per_hour)
-        of, way, row = _first_listing_per_option(catalog, deployments, rows)
-        found = candidates_from_listings(catalog, prices, row, catalog.listings.vcpus, assumed)
+        on_sale = _listings_on_sale(search, offered)
+        prices = listing_prices(search.catalog, on_sale, assumed, economics)
+        rows = _sort_firm_then_cheap(search.catalog, np.flatnonzero(on_sale), prices.usd_per_hour)
+        of, way, row = _first_listing_per_option(search.catalog, deployments, rows)
+        found = candidates_from_listings(search.catalog, prices, row, search.catalog.listings.vcpus, assumed)
         nodes, linked, host = deployments.nodes[of], deployments.linked_nodes[of], deployments.host_bytes[of]
         others = deployment_cost(found, nodes, linked, assumed, economics, host_bytes=host)
-        kept = _within_budget(question.constraints, others) & _cheaper_than_on_demand(
-            catalog, deployments, others, of, way
+        kept = _within_budget(search.question.constraints, others) & _cheaper_than_on_demand(
+            search.catalog, deployments, others, of, way
         )
         found, others, of, way = found.take(kept), others.take(kept), of[kept], way[kept]
-        months = _break_even_months(question, deployments.cost, others, of, way)
+        months = _break_even_months(search.question, deployments.cost, others, of, way)
     by_deployment: list[list[Alternative]] = [[] for _ in range(len(offered))]
-    for i, at_sale in enumerate(describe_sold_machines(catalog, found, question.today, question.economics.discounts)):
+    for i, at_sale in enumerate(
+        describe_sold_machines(search.catalog, found, search.question.today, search.question.economics.discounts)
+    ):
         assert at_sale.price is not None and at_sale.provider is not None and at_sale.region is not None
         by_deployment[of[i]].append(
             Alternative(
@@ -276,14 +277,16 @@ def find_alternatives(
     return tuple(map(tuple, by_deployment))
 
 
-def _listings_on_sale(question: Question, catalog: Catalog, offered: Candidates) -> Mask:
+def _listings_on_sale(search: Search[Workload], offered: Candidates) -> Mask:
     """Listings of the given accelerators that the request's filters allow, with any kind of price."""
-    limits, workload, listings = question.constraints, question.workload, catalog.listings
+    limits, workload, listings = search.question.constraints, search.question.workload, search.catalog.listings
     keep: Mask = np.isin(listings.accelerator, offered.node.accelerator)
-    keep &= listings_allowed(catalog, limits, None) & no_older_than(listings, limits.max_price_age_days, question.today)
-    keep &= ~superseded_listings(catalog, keep)
+    keep &= listings_allowed(search.catalog, limits, None) & no_older_than(
+        listings, limits.max_price_age_days, search.question.today
+    )
+    keep &= ~superseded_listings(search.catalog, keep)
     if isinstance(workload, InferenceWorkload) and workload.redundancy.zones > 1:
-        keep &= in_named_regions(catalog)
+        keep &= in_named_regions(search.catalog)
     keep &= OPTION_CODES[listings.pricing] != NOT_AN_OPTION
     return keep
 

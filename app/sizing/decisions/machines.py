@@ -22,6 +22,7 @@ from app.sizing.decisions.ownership import (
 )
 from app.sizing.decisions.prices import UNINTERRUPTIBLE, firm_listings, reject_unoffered, run_pricing, service_pricing
 from app.sizing.decisions.rejections import NullRejections, Rejections, is_at_most
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import BY_THE_HOUR, LINKS, Environment, PriceKind, PricingModel, machine_link
@@ -452,9 +453,7 @@ def unpriced_machine(catalog: Catalog, deployment: Deployment, assumed: Assumpti
     )
 
 
-def find_machines(
-    question: Question, deployment: Deployment, catalog: Catalog, kinds: tuple[PriceKind, ...] = ()
-) -> Candidates:
+def find_machines(search: Search[Workload], deployment: Deployment, kinds: tuple[PriceKind, ...] = ()) -> Candidates:
     """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none.
 
     Raises `Conflict` if the named fields match no listing.
@@ -464,11 +463,11 @@ def find_machines(
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
         price_kinds=kinds,
     )
-    unread, workload = NullRejections(catalog.accelerators), question.workload
+    unread, workload = NullRejections(search.catalog.accelerators), search.question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
     ends = isinstance(workload, TrainingWorkload) or workload.is_finite
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
-    sought = (catalog, constraints, question.economics, question.assumptions, unread)
+    sought = (search.catalog, constraints, search.question.economics, search.question.assumptions, unread)
     machines = find_candidates(*sought, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host)
     if not len(machines) and deployment.pricing_model is None:
         machines = find_candidates(
@@ -483,7 +482,7 @@ def find_machines(
             "pricing model. Omit them, or choose values from GET /catalog/offers."
             + (" With several zones, rented machines must be in named regions." if zones > 1 else "")
         )
-    return unpriced_machine(catalog, deployment, question.assumptions)
+    return unpriced_machine(search.catalog, deployment, search.question.assumptions)
 
 
 def filter_by_size(machines: Candidates, question: Question, deployment: Deployment) -> Candidates:
@@ -495,7 +494,7 @@ def filter_by_size(machines: Candidates, question: Question, deployment: Deploym
     return machines.take(np.flatnonzero(held == deployment.total_accelerators))
 
 
-def unlisted_machine(catalog: Catalog, deployment: Deployment, question: Question) -> Candidates:
+def unlisted_machine(search: Search[Workload], deployment: Deployment) -> Candidates:
     """An unpriced machine of the requested size; raises `Conflict` if no machine can have that size."""
     named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
     total, nodes = deployment.total_accelerators or 0, deployment.nodes or 1
@@ -504,7 +503,7 @@ def unlisted_machine(catalog: Catalog, deployment: Deployment, question: Questio
         raise Conflict(
             f"{nodes} nodes cannot hold exactly {total} accelerators: {reason}. Omit `nodes` or `total_accelerators`."
         )
-    return unpriced_machine(catalog, deployment, question.assumptions)
+    return unpriced_machine(search.catalog, deployment, search.question.assumptions)
 
 
 def min_accelerators_per_machine(question: Question, deployment: Deployment) -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import LEAST_PER_S, Codes, Column, Mask
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula
-from app.sizing.question import Objective, Question
+from app.sizing.question import Objective
 from app.sizing.result import RunnerUp
-from app.sizing.snapshot import Catalog
 
 MIN_PRODUCT = 1e-300  # lower bound of the product, so that free plans do not all score 0
 
@@ -102,8 +102,7 @@ def best_of_other_engines(accelerator: Codes, engine: Codes, score: Column, chos
 
 
 def find_runners_up(
-    question: Question,
-    catalog: Catalog,
+    search: Search[Workload],
     accelerator: Codes,
     engine: Codes,
     score: Column,
@@ -112,11 +111,11 @@ def find_runners_up(
 ) -> tuple[RunnerUp | None, ...]:
     """For each shown row, the runner-up with another engine on the same accelerator type, if its score is close."""
     others = best_of_other_engines(accelerator, engine, score, shown)
-    near = (others >= 0) & (score[others] <= score[shown] * (1 + question.assumptions.near_tie_share))
+    near = (others >= 0) & (score[others] <= score[shown] * (1 + search.question.assumptions.near_tie_share))
     return tuple(
         RunnerUp(
-            catalog.engines[engine[other]],
-            None if stored is None else catalog.formats[stored[other]],
+            search.catalog.engines[engine[other]],
+            None if stored is None else search.catalog.formats[stored[other]],
             float(score[other] / score[row] - 1),
         )
         if tied

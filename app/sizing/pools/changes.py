@@ -18,32 +18,32 @@ from app.sizing.answer.sensitivity import (
 )
 from app.sizing.columns import one
 from app.sizing.decisions.cost import kwh_per_million
+from app.sizing.decisions.search import Search
 from app.sizing.pools.search import PoolPairs, SimulatedPair, SimulatedPool
 from app.sizing.question import Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import with_expected_performance
 from app.sizing.serving.options import served_per_s, units_per_request
-from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
 NAMES = ("prefill", "decode")
 
 
-def split_changes(
-    question: Question, workload: InferenceWorkload, answer: Estimate, pair: SimulatedPair, catalog: Catalog
-) -> Iterator[Change]:
+def split_changes(search: Search[InferenceWorkload], answer: Estimate, pair: SimulatedPair) -> Iterator[Change]:
     """Effects of more load, other redundancy or more headroom on a split; `answer` is the estimate that the user
     sees.
     """
     now, before = current_state(answer), (pair.reads, pair.writes)
     if now is None:
         return
-    every = zip(list_cases(workload), list_cases(pair.reads.workload), list_cases(pair.writes.workload), strict=True)
+    every = zip(
+        list_cases(search.workload), list_cases(pair.reads.workload), list_cases(pair.writes.workload), strict=True
+    )
     for case, *of_pools in every:
-        reads, writes = (pool_in_case(question, *each) for each in zip(of_pools, before, strict=True))
-        then = scale_state(now, combined_state(workload, before), combined_state(case.workload, (reads, writes)))
-        kept = single_pair(reads, writes).within_constraints(question, catalog)
-        text = describe_effect(question.objective, workload, now, then, within_limits=bool(kept[0]))
+        reads, writes = (pool_in_case(search.question, *each) for each in zip(of_pools, before, strict=True))
+        then = scale_state(now, combined_state(search.workload, before), combined_state(case.workload, (reads, writes)))
+        kept = single_pair(reads, writes).within_constraints(search)
+        text = describe_effect(search.question.objective, search.workload, now, then, within_limits=bool(kept[0]))
         yield Change(case.label, f"{text}{describe_replicas(before, (reads, writes))}")
 
 

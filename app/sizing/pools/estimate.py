@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.engines.record import Policy, SchedulerSettings
 from app.sizing.pools.joined import PoolEstimates, combine_estimates, failed_estimate
@@ -30,32 +31,30 @@ from app.sizing.pools.parts import (
     ttft_at_limit_s,
     with_client_ttft,
 )
-from app.sizing.question import Deployment, Pools, Question
+from app.sizing.question import Deployment, Pools
 from app.sizing.result import Estimate, Transfer
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 
-Judge = Callable[[Question, Deployment, Catalog], Estimate]
+Judge = Callable[[Search[Workload], Deployment], Estimate]
 DISAGGREGATING_ENGINES = tuple(name for name, engine in ENGINES.items() if engine.splits_pools)
 MIXED_SCHEDULER = SchedulerSettings(
     policy=Policy.MIXED
 )  # for the decode pool: transferred prompts need no prefill step
 
 
-def estimate_pools(
-    question: Question, deployment: Deployment, pools: Pools, catalog: Catalog, judge: Judge
-) -> Estimate:
+def estimate_pools(search: Search[Workload], deployment: Deployment, pools: Pools, judge: Judge) -> Estimate:
     """Estimate of both pools and the transfer between them; `judge` estimates one deployment.
 
     Raises Conflict for pools that contradict one another or the rest of the deployment.
     """
-    workload = check_pools(question, deployment, pools, DISAGGREGATING_ENGINES)
+    workload = check_pools(search.question, deployment, pools, DISAGGREGATING_ENGINES)
 
     def estimate_pool(part: InferenceWorkload, pool: Deployment) -> Estimate:
-        allowed = replace(question.constraints, engines=DISAGGREGATING_ENGINES)
-        return judge(replace(question, workload=part, constraints=allowed), pool, catalog)
+        allowed = replace(search.question.constraints, engines=DISAGGREGATING_ENGINES)
+        return judge(search.ask(replace(search.question, workload=part, constraints=allowed)), pool)
 
-    later = question.assumptions.split_first_token_factor
+    later = search.question.assumptions.split_first_token_factor
 
     def estimate_prefill(part: InferenceWorkload, reserved_s: float, pool: Deployment) -> Estimate:
         return with_client_ttft(estimate_pool(prefill_workload(part, reserved_s, later), pool), later)
@@ -64,13 +63,13 @@ def estimate_pools(
         inherit_deployment(deployment, pools),
         replace(workload, requests=None),
     )  # most of a finite run is steady
-    first = choose_pools(steady, requested, estimate_pool, estimate_prefill, catalog)
+    first = choose_pools(steady, requested, estimate_pool, estimate_prefill, search.catalog)
     if not (first.prefill.fits and first.decode.fits):
         return failed_estimate(deployment, first)
     layouts = Pools(
         keep_open_counts(first.prefill, requested.prefill), keep_open_counts(first.decode, requested.decode)
     )
-    transfer = pool_transfer(question, workload, first, catalog)
+    transfer = pool_transfer(search.of(workload), first)
     reading, writing, rate_per_s = workload, workload, None
     if workload.load is Load.CLOSED:
         reading, writing, rate_per_s = balance_pools(steady, first.prefill, first.decode, transfer.seconds)
@@ -78,17 +77,20 @@ def estimate_pools(
     before_s = ttft_at_limit_s(prefill.performance, workload.slo.percentile) + transfer.seconds
     decode = estimate_pool(decode_workload(writing, before_s), layouts.decode)
     found = PoolEstimates(prefill, decode)
-    again = pool_transfer(question, workload, found, catalog)
+    again = pool_transfer(search.of(workload), found)
     if again.link != transfer.link:
         complete = Pools(prefill.deployment, decode.deployment)
-        return estimate_pools(question, replace(deployment, pools=complete), complete, catalog, judge)
+        return estimate_pools(search, replace(deployment, pools=complete), complete, judge)
     if workload.load in (Load.BATCH, Load.OFFLINE) and prefill.performance and decode.performance:
         rate_per_s = finite_rate_per_s(workload, prefill.performance, decode.performance, again)
     if workload.requests is not None and rate_per_s is not None:
         burst = estimate_prefill(first_wave(workload), decode_reserve_s(workload) + transfer.seconds, layouts.prefill)
         found, rate_per_s = apply_finite_run(workload, found, burst, again, rate_per_s)
     return with_volume(
-        question, workload, combine_estimates(workload, deployment, found, again, rate_per_s, catalog), found.in_order
+        search.question,
+        workload,
+        combine_estimates(workload, deployment, found, again, rate_per_s, search.catalog),
+        found.in_order,
     )
 
 
@@ -168,10 +170,10 @@ def keep_open_counts(found: Estimate, requested: Deployment) -> Deployment:
     return found.deployment if requested.fixes_hardware else replace(found.deployment, **open_counts)
 
 
-def pool_transfer(question: Question, workload: InferenceWorkload, found: PoolEstimates, catalog: Catalog) -> Transfer:
+def pool_transfer(search: Search[InferenceWorkload], found: PoolEstimates) -> Transfer:
     """KV cache transfer between both pools with their current deployments."""
     prefill, decode = found.prefill.deployment, found.decode.deployment
-    plans = deployment_plan(question, workload, prefill, catalog), deployment_plan(question, workload, decode, catalog)
+    plans = deployment_plan(search, prefill), deployment_plan(search, decode)
     replicas = float(prefill.replicas or 1), float(decode.replicas or 1)
     total = float((prefill.total_accelerators or 0) + (decode.total_accelerators or 0))
-    return estimate_transfer(workload, *plans, replicas, total, question.assumptions)
+    return estimate_transfer(search.workload, *plans, replicas, total, search.question.assumptions)

@@ -12,6 +12,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, one
 from app.sizing.decisions.machines import find_machines
 from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.formula import formula
 from app.sizing.hardware.parts import KINDS, known_network_bytes_per_s
 from app.sizing.question import Constraints, Deployment, Pools, Question
@@ -21,7 +22,6 @@ from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.memory import cache_bytes
 from app.sizing.serving.plans import Plans
-from app.sizing.snapshot import Catalog
 from app.sizing.words import product_name
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, TrainingWorkload
 from app.sizing.workload.inference import MAX_SEQUENCE_TOKENS
@@ -314,16 +314,16 @@ def estimate_transfer(
     )
 
 
-def deployment_plan(question: Question, workload: InferenceWorkload, deployment: Deployment, catalog: Catalog) -> Plans:
+def deployment_plan(search: Search[InferenceWorkload], deployment: Deployment) -> Plans:
     """The single plan of a complete deployment."""
     return fixed_deployment_plans(
-        workload.model,
-        catalog,
-        find_machines(question, deployment, catalog, KINDS),
+        search.workload.model,
+        search.catalog,
+        find_machines(search, deployment, KINDS),
         Constraints(accelerators=(deployment.accelerator,)),
-        NullRejections(catalog.accelerators),
+        NullRejections(search.catalog.accelerators),
         deployment,
-        question.assumptions,
+        search.question.assumptions,
         phase=AUTOREGRESSIVE.phase,
         personal=False,
     ).take(np.zeros(1, np.int64))

@@ -17,7 +17,8 @@ from app.sizing.answer.serving import estimate_deployments
 from app.sizing.columns import LEAST_PER_S, Codes, Column, Mask, at
 from app.sizing.decisions.cost import Cost, within_limits
 from app.sizing.decisions.ranking import Measures, objective_score
-from app.sizing.decisions.rejections import NullRejections, Rejections
+from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.pools.estimate import DISAGGREGATING_ENGINES, MIXED_SCHEDULER, max_concurrent_prompts
 from app.sizing.pools.joined import PoolEstimates, combine_estimates
@@ -83,29 +84,29 @@ def max_load(wait_s: Column, service_s: Column, variation: float, share: float) 
     return np.where(wait_s > 0, low, 0.0)
 
 
-def prefill_options(
-    question: Question, workload: InferenceWorkload, plans: Plans, catalog: Catalog, rejections: Rejections
-) -> Options:
+def prefill_options(search: Search[InferenceWorkload], plans: Plans) -> Options:
     """Options of a prefill pool, with enough replicas to keep its queue within the TTFT limit."""
-    slo, prompt = workload.slo, workload.input_tokens
+    slo, prompt = search.workload.slo, search.workload.input_tokens
     unlimited = Slo(None, None, None, slo.percentile)
-    options = search_plans(question, replace(workload, slo=unlimited), plans, catalog, rejections)
+    options = search_plans(search.of(replace(search.workload, slo=unlimited)), plans)
     if not len(options) or slo.ttft_s is None:
         return options
-    margins = confidence_margins(question, workload, options.plans, catalog)
+    margins = confidence_margins(search, options.plans)
     tokenise_s = options.plans.achieved_rates.tokenise_token_s * prompt.mean  # the server tokenizes prompts one by one
     service_s = np.maximum(1 / np.maximum(options.capacity_per_s * margins.rate, LEAST_PER_S), tokenise_s)
-    long_s = service_s * max(1.0, workload.long_prompt(slo.percentile) / prompt.mean)
-    variation = workload.burstiness**2 + prompt.squared_variation
+    long_s = service_s * max(1.0, search.workload.long_prompt(slo.percentile) / prompt.mean)
+    variation = search.workload.burstiness**2 + prompt.squared_variation
     load = max_load(slo.ttft_s / margins.ttft - long_s, service_s, variation, 1 - slo.percentile / 100)
     capacity = load / (service_s * margins.rate)
     able = np.flatnonzero(capacity > LEAST_CAPACITY_PER_S)
     options, capacity = options.take(able), capacity[able]
     if not len(options):
         return options
-    replicas = required_replicas(question, workload, options.plans, capacity, options.slo_batch, Settings())
-    again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity), replicas)
-    return again.take(within_constraints(question, again, rejections))
+    replicas = required_replicas(
+        search.question, search.workload, options.plans, capacity, options.slo_batch, Settings()
+    )
+    again = with_replica_count(search.question, search.workload, replace(options, capacity_per_s=capacity), replicas)
+    return again.take(within_constraints(search.question, again, search.rejections))
 
 
 DECODE_DEPLOYMENT = Deployment("", scheduler=MIXED_SCHEDULER)
@@ -145,14 +146,14 @@ class PoolPairs:
             (reads.cost.power_w + writes.cost.power_w) / np.maximum(served, LEAST_PER_S),
         )
 
-    def within_constraints(self, question: Question, catalog: Catalog) -> Mask:
+    def within_constraints(self, search: Search[Workload]) -> Mask:
         """Mask of pairs within the limits on accelerators, cost and power."""
         reads, writes = self.reads, self.writes
         names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
         cost = Cost(*(getattr(reads.cost, name) + getattr(writes.cost, name) for name in names))
         total = reads.fleet.accelerators + writes.fleet.accelerators
         return within_limits(
-            writes.accelerator, total, cost, question.constraints, NullRejections(catalog.accelerators)
+            writes.accelerator, total, cost, search.question.constraints, NullRejections(search.catalog.accelerators)
         )
 
 
@@ -171,11 +172,11 @@ class SimulatedPool:
         wait_s = at(waits[f"ttft_{reported_percentile(percentile)}_s"], 0)
         return wait_s if np.isfinite(wait_s) else 0.0
 
-    def build_estimate(self, question: Question, catalog: Catalog, asked: Deployment | None = None) -> Estimate:
+    def build_estimate(self, search: Search[Workload], asked: Deployment | None = None) -> Estimate:
         """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
         (estimate,) = estimate_deployments(
-            question, self.workload, plans, catalog, settings, asked, simulated_replicas=self.simulated
+            search.of(self.workload), plans, settings, asked, simulated_replicas=self.simulated
         )
         scheduler = estimate.deployment.scheduler
         if asked is not None and scheduler is not None:
@@ -217,30 +218,28 @@ def disaggregating_plans(plans: Plans, catalog: Catalog, types: Codes) -> Plans:
     return plans.take(rows)
 
 
-def rank_pairs(
-    question: Question, workload: InferenceWorkload, plans: Plans, catalog: Catalog, types: Codes
-) -> PoolPairs | None:
+def rank_pairs(search: Search[InferenceWorkload], plans: Plans, types: Codes) -> PoolPairs | None:
     """Pairs of pools, best first by formulas; None where no two pools can serve."""
-    able = disaggregating_plans(plans, catalog, types[:MAX_POOL_TYPES])
+    able = disaggregating_plans(plans, search.catalog, types[:MAX_POOL_TYPES])
     if not len(able):
         return None
     whole = able.take(able.context_parallel == 1)
-    split = able if context_splits(workload.model).latent else whole  # only MLA latents may be transferred split
-    prompts = prefill_workload(workload, decode_reserve_s(workload), question.assumptions.split_first_token_factor)
-    reads = prefill_options(question, prompts, whole, catalog, NullRejections(catalog.accelerators))
-    writes = search_plans(
-        question, decode_workload(workload, 0.0), split, catalog, NullRejections(catalog.accelerators)
+    split = able if context_splits(search.workload.model).latent else whole  # only MLA latents may be transferred split
+    prompts = prefill_workload(
+        search.workload, decode_reserve_s(search.workload), search.question.assumptions.split_first_token_factor
     )
+    reads = prefill_options(search.unrecorded().of(prompts), whole)
+    writes = search_plans(search.unrecorded().of(decode_workload(search.workload, 0.0)), split)
     if not len(reads) or not len(writes):
         return None
-    reads, writes = leading_plans(reads, catalog), leading_plans(writes, catalog)
-    first, second = np.nonzero(compatible_pairs(reads.plans, writes.plans, catalog))
+    reads, writes = leading_plans(reads, search.catalog), leading_plans(writes, search.catalog)
+    first, second = np.nonzero(compatible_pairs(reads.plans, writes.plans, search.catalog))
     if not len(first):
         return None
     pairs = PoolPairs(reads.take(first), writes.take(second), (first, second))
     score = np.where(
-        pairs.within_constraints(question, catalog),
-        objective_score(question.objective, pairs.ranking_measures(question, workload)),
+        pairs.within_constraints(search),
+        objective_score(search.question.objective, pairs.ranking_measures(search.question, search.workload)),
         np.inf,
     )
     order = np.argsort(score, kind="stable")
@@ -248,10 +247,8 @@ def rank_pairs(
 
 
 def better_split(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     plans: Plans,
-    catalog: Catalog,
     types: Codes,
     *,
     simulated_score: float = np.inf,
@@ -264,21 +261,21 @@ def better_split(
         simulated_score: simulated score of the best single-pool plan.
         expected_score: score of that plan by formulas.
     """
-    pairs = rank_pairs(question, workload, plans, catalog, types) if may_split(question, workload) else None
+    pairs = rank_pairs(search, plans, types) if may_split(search.question, search.workload) else None
     if pairs is None:
         return None
-    score = objective_score(question.objective, pairs.ranking_measures(question, workload))
+    score = objective_score(search.question.objective, pairs.ranking_measures(search.question, search.workload))
     open_pairs = score < expected_score  # compares formulas with formulas: a simulation shifts both in the same way
     types_of = pairs.reads.accelerator * (int(plans.accelerator.max()) + 1) + pairs.writes.accelerator
     best, to_beat = (
         None,
-        simulated_score * (1 - question.assumptions.near_tie_share),
+        simulated_score * (1 - search.question.assumptions.near_tie_share),
     )  # of near ties one pool is simpler
     for _ in range(MAX_SIMULATED_PAIRS):
-        row = next_row(question, workload, pairs, open_pairs)
+        row = next_row(search.question, search.workload, pairs, open_pairs)
         if row is None:
             break
-        simulated, fails = simulate_pair(question, workload, pairs.take(row), catalog)
+        simulated, fails = simulate_pair(search, pairs.take(row))
         if simulated is None:
             failed_rows = pairs.plan_rows[fails]
             open_pairs &= failed_rows != failed_rows[row[0]]
@@ -286,7 +283,7 @@ def better_split(
         if simulated.score < to_beat:
             best, to_beat = simulated, simulated.score
         open_pairs &= (types_of != types_of[row[0]]) & (score <= MAX_CLOSE_RATIO * score[row[0]])
-    return None if best is None else (pair_estimate(question, workload, best, catalog), best)
+    return None if best is None else (pair_estimate(search, best), best)
 
 
 def next_row(question: Question, workload: InferenceWorkload, pairs: PoolPairs, open_pairs: Mask) -> Codes | None:
@@ -304,42 +301,42 @@ def transfer_carries_load(workload: InferenceWorkload, transfer: Transfer) -> bo
     return transfer.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s
 
 
-def simulate_pair(
-    question: Question, workload: InferenceWorkload, pair: PoolPairs, catalog: Catalog
-) -> tuple[SimulatedPair | None, int]:
+def simulate_pair(search: Search[InferenceWorkload], pair: PoolPairs) -> tuple[SimulatedPair | None, int]:
     """Simulated pair, sized by the simulation; or None and the index of the pool that cannot serve."""
-    transfer = pair_transfer(workload, pair, question)
-    most = np.array([float(max_concurrent_prompts(deployment_of_plan(pair.reads.plans, catalog), catalog))])
+    transfer = pair_transfer(search.workload, pair, search.question)
+    most = np.array(
+        [float(max_concurrent_prompts(deployment_of_plan(pair.reads.plans, search.catalog), search.catalog))]
+    )
     reads = replace(pair.reads, settings=replace(pair.reads.settings, max_sequences=most))
-    later = question.assumptions.split_first_token_factor
-    prompts = prefill_workload(workload, decode_reserve_s(workload) + transfer.seconds, later)
-    first = simulate_pool(question, prompts, reads, catalog)
+    later = search.question.assumptions.split_first_token_factor
+    prompts = prefill_workload(search.workload, decode_reserve_s(search.workload) + transfer.seconds, later)
+    first = simulate_pool(search.of(prompts), reads)
     if first is None:
         return None, 0
-    before_s = later * first.first_token_s(workload.slo.percentile) + transfer.seconds
-    second = simulate_pool(question, decode_workload(workload, before_s), pair.writes, catalog, DECODE_DEPLOYMENT)
+    before_s = later * first.first_token_s(search.workload.slo.percentile) + transfer.seconds
+    second = simulate_pool(search.of(decode_workload(search.workload, before_s)), pair.writes, DECODE_DEPLOYMENT)
     if second is None:
         return None, 1
     both = PoolPairs(first.options, second.options, pair.plan_rows)
-    sized_transfer = pair_transfer(workload, both, question)
+    sized_transfer = pair_transfer(search.workload, both, search.question)
     if (
-        not both.within_constraints(question, catalog)[0]
+        not both.within_constraints(search)[0]
         or sized_transfer.link != transfer.link
-        or not transfer_carries_load(workload, sized_transfer)
+        or not transfer_carries_load(search.workload, sized_transfer)
     ):
         return None, 1
-    score = objective_score(question.objective, both.ranking_measures(question, workload, sized_transfer.seconds))
+    score = objective_score(
+        search.question.objective, both.ranking_measures(search.question, search.workload, sized_transfer.seconds)
+    )
     return SimulatedPair(first, second, sized_transfer, at(score, 0)), 1
 
 
-def pair_estimate(question: Question, workload: InferenceWorkload, pair: SimulatedPair, catalog: Catalog) -> Estimate:
+def pair_estimate(search: Search[InferenceWorkload], pair: SimulatedPair) -> Estimate:
     """Combined estimate of a simulated pair."""
-    reads = with_client_ttft(
-        pair.reads.build_estimate(question, catalog), question.assumptions.split_first_token_factor
-    )
-    both = PoolEstimates(reads, pair.writes.build_estimate(question, catalog, DECODE_DEPLOYMENT))
+    reads = with_client_ttft(pair.reads.build_estimate(search), search.question.assumptions.split_first_token_factor)
+    both = PoolEstimates(reads, pair.writes.build_estimate(search, DECODE_DEPLOYMENT))
     return combine_estimates(
-        workload, Deployment(both.decode.deployment.accelerator), both, pair.transfer, None, catalog
+        search.workload, Deployment(both.decode.deployment.accelerator), both, pair.transfer, None, search.catalog
     )
 
 
@@ -357,13 +354,13 @@ def deployment_of_plan(plan: Plans, catalog: Catalog) -> Deployment:
 
 
 def simulate_pool(
-    question: Question, workload: InferenceWorkload, options: Options, catalog: Catalog, asked: Deployment | None = None
+    search: Search[InferenceWorkload], options: Options, asked: Deployment | None = None
 ) -> SimulatedPool | None:
     """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
-    runs = simulate_replicas(question, workload, options.plans, options.settings, catalog, asked)
-    if runs is None or not has_capacity(*runs.capacity_at_confidence(workload)).all():
+    runs = simulate_replicas(search, options.plans, options.settings, asked)
+    if runs is None or not has_capacity(*runs.capacity_at_confidence(search.workload)).all():
         return None
-    return SimulatedPool(workload, size_fleet(question, workload, options, runs), runs)
+    return SimulatedPool(search.workload, size_fleet(search.question, search.workload, options, runs), runs)
 
 
 def machine_locations(plans: Plans, catalog: Catalog) -> Codes:

@@ -39,6 +39,7 @@ from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.prices import no_older_than, outdated_rents, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Objective, Question
@@ -292,7 +293,7 @@ def _search_machines(
     )
     families = plans.stacks.table.family
     worth = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
-    options = search_plans(question, workload, plans.take(worth), catalog, unread)
+    options = search_plans(Search.start(question, catalog, unread).of(workload), plans.take(worth))
     options = _keep_simulated(question, workload, options, catalog, accepting[options.plans.offered.listing], unread)
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
@@ -315,7 +316,7 @@ def _keep_simulated(
         return options
     first = cheapest_per_machine(accepted, measures(workload, options).usd, np.arange(len(options)))
     _, _, found = simulate_candidates(
-        question, workload, options.take(first), catalog, unread, most_requests=MAX_SIMULATED_REQUESTS
+        Search.start(question, catalog, unread).of(workload), options.take(first), most_requests=MAX_SIMULATED_REQUESTS
     )
     return found
 

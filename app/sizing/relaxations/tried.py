@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from app.sizing.decisions.search import Search
 from app.sizing.question import Objective, Question
 from app.sizing.relaxations.ways import FeasiblePlans, cheapest_plan, empty_plans, plans_from_options, restrict_to_types
 from app.sizing.serving.choice import best_single_service
@@ -27,7 +28,7 @@ def decide_for_type(question: Question, catalog: Catalog, slug: str) -> Feasible
         question, constraints=restrict_to_types(question.constraints, (slug,)), objective=Objective.COST
     )
     assert isinstance(requested.workload, InferenceWorkload)
-    best = best_single_service(requested, requested.workload, catalog)
+    best = best_single_service(Search.start(requested, catalog).of(requested.workload))
     return empty_plans() if best is None else plans_from_options(requested.workload, best)
 
 

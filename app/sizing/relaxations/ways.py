@@ -15,7 +15,8 @@ import numpy as np
 from app.sizing.answer.money import format_usd
 from app.sizing.columns import Codes, Column, Columns, Mask, one
 from app.sizing.decisions.cost import usd_total
-from app.sizing.decisions.rejections import NullRejections, is_at_most
+from app.sizing.decisions.rejections import is_at_most
+from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
@@ -137,9 +138,8 @@ def restrict_to_types(limits: Constraints, types: tuple[str, ...]) -> Constraint
 
 def _feasible_services(question: Question, workload: InferenceWorkload, catalog: Catalog) -> FeasiblePlans:
     """Every serving plan that meets the latency limits."""
-    unread = NullRejections(catalog.accelerators)
-    plans = plans_to_serve(question, workload, catalog, unread)
-    return plans_from_options(workload, search_plans(question, workload, plans, catalog, unread))
+    search = Search.start(question, catalog).of(workload)
+    return plans_from_options(workload, search_plans(search, plans_to_serve(search)))
 
 
 def plans_from_options(workload: InferenceWorkload, options: Options) -> FeasiblePlans:
@@ -153,7 +153,7 @@ def plans_from_options(workload: InferenceWorkload, options: Options) -> Feasibl
 
 def _feasible_runs(question: Question, workload: TrainingWorkload, catalog: Catalog) -> FeasiblePlans:
     """Every training layout at the smallest size that meets the deadline."""
-    layouts = search_layouts(question, workload, catalog, NullRejections(catalog.accelerators))
+    layouts = search_layouts(Search.start(question, catalog).of(workload))
     runs = all_smallest_runs(workload, counts_of(workload), layouts, question)
     cost, plans = runs.cost, runs.plans
     total = usd_total(cost.usd_per_hour, runs.run.wall_s * plans.stack.margins.time_factor)

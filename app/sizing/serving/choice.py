@@ -23,6 +23,7 @@ from app.sizing.decisions.ranking import (
     ranking_key,
 )
 from app.sizing.decisions.rejections import NullRejections, Rejections
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import RunnerUp
@@ -54,14 +55,14 @@ from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 
 
-def best_single_service(question: Question, workload: InferenceWorkload, catalog: Catalog) -> Options | None:
+def best_single_service(search: Search[InferenceWorkload]) -> Options | None:
     """The option that ranks first for this workload without other services; None if no option is feasible."""
-    single = replace(question, workload=workload, limit=1, trace=False, companions=())
-    unread = NullRejections(catalog.accelerators)
-    options = search_plans(single, workload, plans_to_serve(single, workload, catalog, unread), catalog, unread)
+    question = replace(search.question, workload=search.workload, limit=1, trace=False, companions=())
+    single = replace(search, question=question).unrecorded()
+    options = search_plans(single, plans_to_serve(single))
     if not len(options):
         return None
-    finalists, _ = select_finalists(single, workload, options, catalog, unread)
+    finalists, _ = select_finalists(single, options)
     return finalists.chosen_options if len(finalists.rows) else None
 
 
@@ -103,21 +104,17 @@ def fixed_deployment_plans(
     return plans_on(unpriced_machine(catalog, deployment, assumed), NullRejections(catalog.accelerators))
 
 
-def choose_plan(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, catalog: Catalog
-) -> ChosenPlan:
+def choose_plan(search: Search[InferenceWorkload], plans: Plans, deployment: Deployment) -> ChosenPlan:
     """The plan that the search ranks first if the size is open; otherwise, or if the search finds none, the most
     capable.
 
     A complete deployment is returned unchanged.
     """
-    requested = requested_settings(deployment, plans, workload.redundancy)
-    if len(plans) == 1 and is_complete(workload, requested):
+    requested = requested_settings(deployment, plans, search.workload.redundancy)
+    if len(plans) == 1 and is_complete(search.workload, requested):
         return ChosenPlan(plans, requested)
-    recommended = (
-        None if deployment.fixes_hardware else search_best_plan(question, workload, plans, deployment, catalog)
-    )
-    return most_capable_plan(question, workload, plans, deployment, catalog) if recommended is None else recommended
+    recommended = None if deployment.fixes_hardware else search_best_plan(search, plans, deployment)
+    return most_capable_plan(search, plans, deployment) if recommended is None else recommended
 
 
 def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
@@ -126,27 +123,24 @@ def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
     return tokens and not any(v is None for v in (asked.max_sequences, asked.memory_fraction, asked.replicas))
 
 
-def search_best_plan(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, catalog: Catalog
-) -> ChosenPlan | None:
+def search_best_plan(search: Search[InferenceWorkload], plans: Plans, deployment: Deployment) -> ChosenPlan | None:
     """The recommended plan among these; None if the search finds none."""
-    no_rejections = NullRejections(catalog.accelerators)
-    options, runs = search_plans(question, workload, plans, catalog, no_rejections, deployment), None
+    search = search.unrecorded()
+    options, runs = search_plans(search, plans, deployment), None
     if deployment.replicas is not None:
-        options = with_fixed_replicas(question, workload, options, deployment)
+        options = with_fixed_replicas(search.question, search.workload, options, deployment)
     if not len(options):
         return None
     row = best_per_accelerator(
-        options.accelerator, question.objective, measures(workload, options), stable_key(options)
+        options.accelerator, search.question.objective, measures(search.workload, options), stable_key(options)
     )[:1]
     if deployment.replicas is None:
-        finalists, _ = select_finalists(
-            replace(question, limit=1), workload, options, catalog, no_rejections, deployment
-        )
+        first_only = replace(search, question=replace(search.question, limit=1))
+        finalists, _ = select_finalists(first_only, options, deployment)
         if len(finalists.rows):
             options, row, runs = finalists.options, finalists.rows, finalists.runs
     near = runner_up_engine(
-        question, catalog, options.plans, objective_score(question.objective, measures(workload, options)), row
+        search, options.plans, objective_score(search.question.objective, measures(search.workload, options)), row
     )
     return ChosenPlan(options.plans.take(row), options.settings.take(row), near, runs)
 
@@ -161,32 +155,32 @@ def with_fixed_replicas(
     return with_replica_count(question, workload, enough, asked.replicas, asked.spare_replicas)
 
 
-def runner_up_engine(question: Question, catalog: Catalog, plans: Plans, score: Column, row: Codes) -> RunnerUp | None:
+def runner_up_engine(search: Search[Workload], plans: Plans, score: Column, row: Codes) -> RunnerUp | None:
     """Runner-up: another engine whose best plan has a similar score."""
-    return find_runners_up(question, catalog, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
+    return find_runners_up(search, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
 
 
-def most_capable_plan(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, catalog: Catalog
-) -> ChosenPlan:
+def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deployment: Deployment) -> ChosenPlan:
     """The plan with the highest throughput within the limits at the requested confidence.
 
     Ties go to the cheapest plan, then to the lowest latency without load, then to the smallest. The request rate is
     not used. Where no plan meets the limits, the plans with the smallest shortfall compete.
     """
     count = plans.accelerators_per_node.astype(np.int64)
-    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, catalog) * (count.max() + 1) + count)
-    kinds, settings, rows = least_short_plans(question, workload, plans.take(first), deployment, catalog)
-    idle = workload if workload.load is not Load.OPEN else replace(workload, peak_per_s=LEAST_PER_S)
-    evaluated = evaluate_plans(question, idle, kinds, settings, speculative=deployment.speculative).options
-    score = 1.0 / np.maximum(throughput_per_s(workload, evaluated), LEAST_PER_S)
+    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog) * (count.max() + 1) + count)
+    kinds, settings, rows = least_short_plans(search, plans.take(first), deployment)
+    idle = (
+        search.workload if search.workload.load is not Load.OPEN else replace(search.workload, peak_per_s=LEAST_PER_S)
+    )
+    evaluated = evaluate_plans(search.question, idle, kinds, settings, speculative=deployment.speculative).options
+    score = 1.0 / np.maximum(throughput_per_s(search.workload, evaluated), LEAST_PER_S)
     row_of, most = np.full(len(first), -1), np.flatnonzero(best_by_score(kinds.accelerator, score))
     row_of[rows[most]] = most
     tied = np.flatnonzero(row_of[group_of_plan] >= 0)
     plans, of_kind = plans.take(tied), row_of[group_of_plan][tied]
     options = build_options(
-        question,
-        workload,
+        search.question,
+        search.workload,
         plans,
         settings.take(of_kind),
         slo_batch=evaluated.slo_batch[of_kind],
@@ -196,12 +190,12 @@ def most_capable_plan(
     )
     usd = np.nan_to_num(options.cost.usd_per_hour, nan=np.inf)
     best = np.lexsort((stable_key(options), ranking_key(options.e2e_p50_s), ranking_key(usd)))[:1]
-    rival = runner_up_engine(question, catalog, kinds, score, of_kind[best])
+    rival = runner_up_engine(search, kinds, score, of_kind[best])
     return ChosenPlan(plans.take(best), settings.take(of_kind[best]), rival)
 
 
 def least_short_plans(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, catalog: Catalog
+    search: Search[InferenceWorkload], plans: Plans, deployment: Deployment
 ) -> tuple[Plans, Settings, Codes]:
     """Plans with the smallest shortfall, their settings and their row indices.
 
@@ -209,29 +203,29 @@ def least_short_plans(
     where nothing meets it, the median prediction does.
     """
     kind, assumed, requested = (
-        serving_backend(workload),
-        question.assumptions,
-        requested_settings(deployment, plans, workload.redundancy),
+        serving_backend(search.workload),
+        search.question.assumptions,
+        requested_settings(deployment, plans, search.workload.redundancy),
     )
-    margins = confidence_margins(question, workload, plans, catalog)
+    margins = confidence_margins(search, plans)
 
     def measure_remaining() -> tuple[Memory, Speed, Mask]:
-        memory = kind.estimate_memory(workload, plans, assumed, requested, margins)
-        alone = kind.unloaded_latency(workload, plans, memory, assumed, deployment.speculative, margins)
-        speed = kind.estimate_speed(workload, memory, alone, assumed)
-        return memory, speed, meets_unloaded_limits(workload, memory, speed)
+        memory = kind.estimate_memory(search.workload, plans, assumed, requested, margins)
+        alone = kind.unloaded_latency(search.workload, plans, memory, assumed, deployment.speculative, margins)
+        speed = kind.estimate_speed(search.workload, memory, alone, assumed)
+        return memory, speed, meets_unloaded_limits(search.workload, memory, speed)
 
     memory, speed, held = measure_remaining()
-    slow = np.where(held, 0.0, np.maximum(1.0, slowdown_ratio(workload, speed, requested)))
+    slow = np.where(held, 0.0, np.maximum(1.0, slowdown_ratio(search.workload, speed, requested)))
     rows: Codes = np.arange(len(plans))
-    for short in (memory.memory_shortfall, exceeds_accelerators(workload, deployment, plans, requested), slow):
+    for short in (memory.memory_shortfall, exceeds_accelerators(search.workload, deployment, plans, requested), slow):
         rows = rows[short[rows] <= short[rows].min() * (1 + 1e-9)]
     plans, requested, margins, held = plans.take(rows), requested.take(rows), margins.take(rows), held[rows]
     memory, speed = memory.take(rows), speed.take(rows)
     if not held.all():
         margins = margins.restrict_to(held)
         memory, speed, held = measure_remaining()
-    return plans, complete_open_settings(question, workload, plans, requested, memory, speed, held), rows
+    return plans, complete_open_settings(search.question, search.workload, plans, requested, memory, speed, held), rows
 
 
 def exceeds_accelerators(workload: InferenceWorkload, deployment: Deployment, plans: Plans, asked: Settings) -> Column:

@@ -11,7 +11,7 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask, concat_tables, with_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
 from app.sizing.decisions.ranking import best_per_accelerator, objective_score
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording, trace_label
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Assurance, FilterStage
@@ -39,7 +39,6 @@ from app.sizing.serving.search import (
     required_replicas,
     with_replica_count,
 )
-from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 
 MAX_REPLACEMENTS = 12  # maximum number of replacement layouts for failed or far more expensive types
@@ -172,11 +171,9 @@ class SimulatedReplicas:
 
 
 def simulate_replicas(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     plans: Plans,
     settings: Settings,
-    catalog: Catalog,
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
@@ -185,14 +182,16 @@ def simulate_replicas(
 
     `asked` is the deployment that the request fixes.
     """
-    if not is_simulated(workload):
+    if not is_simulated(search.workload):
         return None
     with suspend_recording():
         drafting = None if asked is None else asked.speculative
-        memory, speed = measure_plans(question, workload, plans, settings, speculative=drafting)
-        curves = simulate_curves(workload, plans, memory, speed, question.assumptions, asked, most_requests)
+        memory, speed = measure_plans(search.question, search.workload, plans, settings, speculative=drafting)
+        curves = simulate_curves(
+            search.workload, plans, memory, speed, search.question.assumptions, asked, most_requests
+        )
         together = memory.sequences * plans.data_parallel
-        return SimulatedReplicas(curves, together, confidence_margins(question, workload, plans, catalog))
+        return SimulatedReplicas(curves, together, confidence_margins(search, plans))
 
 
 def has_capacity(capacity_per_s: Column, held: Column) -> Mask:
@@ -249,81 +248,72 @@ class Finalists:
 
 
 def select_finalists(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     options: Options,
-    catalog: Catalog,
-    rejections: Rejections,
     requested: Deployment | None = None,
 ) -> tuple[Finalists, int]:
     """Best option of each accelerator type, up to the requested number, and how many types can serve.
 
     `asked` is the deployment that the request fixes.
     """
-    ranking = measures(workload, options)
-    best = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
-    if not is_simulated(workload):
-        shown = best[: question.limit]
-        return Finalists(options, shown, objective_score(question.objective, ranking)[shown], None), len(best)
+    ranking = measures(search.workload, options)
+    best = best_per_accelerator(options.accelerator, search.question.objective, ranking, stable_key(options))
+    if not is_simulated(search.workload):
+        shown = best[: search.question.limit]
+        return Finalists(options, shown, objective_score(search.question.objective, ranking)[shown], None), len(best)
     # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
     # so they cannot show that another layout is better.
     trial = SimulationQueue(
-        options, objective_score(question.objective, ranking), best, try_extra_layouts=workload.load is Load.OPEN
+        options,
+        objective_score(search.question.objective, ranking),
+        best,
+        try_extra_layouts=search.workload.load is Load.OPEN,
     )
     tables: list[Options] = []
     simulations: list[SimulatedReplicas] = []
     kept_rows: list[Codes] = []
-    wanted = max(question.limit, MIN_SIMULATED_TYPES)
+    wanted = max(search.question.limit, MIN_SIMULATED_TYPES)
     while len(rows := trial.next_rows(max(wanted - len(trial.best_scores), int(trial.may_beat())))):
-        passes, runs, again = simulate_candidates(
-            question, workload, options.take(rows), catalog, rejections, requested
-        )
+        passes, runs, again = simulate_candidates(search, options.take(rows), requested)
         scores = np.full(len(rows), np.inf)
         if passes.any():
-            within = within_constraints(question, again, rejections)
+            within = within_constraints(search.question, again, search.rejections)
             tables.append(again.take(within))
             simulations.append(runs.take(np.flatnonzero(within)))
             kept_rows.append(rows[passes][within])
             passes[passes] = within
-            scores[passes] = objective_score(question.objective, measures(workload, tables[-1]))
+            scores[passes] = objective_score(search.question.objective, measures(search.workload, tables[-1]))
         trial.record_scores(rows, scores)
-    ranked = merge_results(question, workload, options, tables, simulations, kept_rows)
-    return ranked.keep_best(question.limit), trial.type_count
+    ranked = merge_results(search.question, search.workload, options, tables, simulations, kept_rows)
+    return ranked.keep_best(search.question.limit), trial.type_count
 
 
 def simulate_candidates(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     options: Options,
-    catalog: Catalog,
-    rejections: Rejections,
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
 ) -> tuple[Mask, SimulatedReplicas, Options]:
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
-    runs = simulate_replicas(
-        question, workload, options.plans, options.settings, catalog, asked, most_requests=most_requests
-    )
+    runs = simulate_replicas(search, options.plans, options.settings, asked, most_requests=most_requests)
     assert runs is not None
-    passes = meets_limits(question, workload, options, runs, rejections)
+    passes = meets_limits(search, options, runs)
     runs, options = runs.take(np.flatnonzero(passes)), options.take(passes)
-    return passes, runs, size_fleet(question, workload, options, runs) if len(options) else options
+    return passes, runs, size_fleet(search.question, search.workload, options, runs) if len(options) else options
 
 
-def meets_limits(
-    question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas, rejections: Rejections
-) -> Mask:
+def meets_limits(search: Search[InferenceWorkload], options: Options, runs: SimulatedReplicas) -> Mask:
     """Mask of plans that meet the limits at any load; the others are rejected."""
-    able = has_capacity(*runs.capacity_at_confidence(workload))
+    able = has_capacity(*runs.capacity_at_confidence(search.workload))
     if able.all():
         return able
-    slo, expected = workload.slo, runs.expected_capacity(workload)[0] > LEAST_CAPACITY_PER_S
+    slo, expected = search.workload.slo, runs.expected_capacity(search.workload)[0] > LEAST_CAPACITY_PER_S
     misses = [c.worst_wait_at_lightest(slo, runs.margins, row) for row, c in enumerate(runs.curves)]
     waits, limits = np.array(misses).T
     reject_plans(
-        rejections,
-        question.constraints.confidence,
+        search.rejections,
+        search.question.constraints.confidence,
         options.accelerator[~able],
         expected[~able],
         code="too_slow",

@@ -10,7 +10,7 @@ from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.assumptions.hardware import HostAssumptions
 from app.sizing.columns import GB, GIB, Codes, Column, Mask, distinct_rows, with_rows
-from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines import engine_named
 from app.sizing.question import Deployment, Question
@@ -38,18 +38,14 @@ EXPERTS_FIRST, LAYERS, EXPERTS = 1, 2, 3
 ROUNDING = 1e-9
 
 
-def plans_to_serve(question: Question, workload: InferenceWorkload, catalog: Catalog, rejections: Rejections) -> Plans:
+def plans_to_serve(search: Search[InferenceWorkload]) -> Plans:
     """All plans that the search evaluates, including those with weights in host memory."""
-    return with_host_weights(
-        question, workload, enumerate_allowed_plans(question, workload, catalog, rejections), catalog
-    )
+    return with_host_weights(search, enumerate_allowed_plans(search))
 
 
 def with_host_weights(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     plans: Plans,
-    catalog: Catalog,
     fixed: Deployment | None = None,
 ) -> Plans:
     """The plans, with part of the weights in host memory where needed or requested.
@@ -61,18 +57,20 @@ def with_host_weights(
     Raises Conflict if the requested share is impossible.
     """
     share = None if fixed is None else fixed.weights_on_host
-    if share == 0 or workload.single_pass or not len(plans):
+    if share == 0 or search.workload.single_pass or not len(plans):
         if share:
             raise Conflict("weights_on_host is supported only for models that generate tokens. Omit it or set it to 0.")
         return plans
-    place = offload_targets(plans, catalog)
+    place = offload_targets(plans, search.catalog)
     able = (place > 0) & can_offload(plans)
     if share is not None:
-        return with_requested_share(plans, place, able, share, catalog, question.assumptions.without_recording)
+        return with_requested_share(
+            plans, place, able, share, search.catalog, search.question.assumptions.without_recording
+        )
     named = fixed is not None and fixed.engine is not None
-    if not (workload.is_personal or named) or not able.any():
+    if not (search.workload.is_personal or named) or not able.any():
         return plans
-    return with_least_share(question, workload, plans, place, able, catalog, fixed)
+    return with_least_share(search, plans, place, able, fixed)
 
 
 def note_host_assumptions(plans: Plans, assumed: Assumptions) -> None:
@@ -122,35 +120,31 @@ def with_requested_share(
 
 
 def with_least_share(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     plans: Plans,
     place: Codes,
     able: Mask,
-    catalog: Catalog,
     fixed: Deployment | None,
 ) -> Plans:
     """Plans with the least share in host memory that makes them fit, on accelerators where nothing else fits.
 
     Something else fits if a plan without offloading fits and stays within the limits.
     """
-    kind, assumed = serving_backend(workload), question.assumptions.without_recording
-    first, index = distinct_rows(replica_equivalence_key(plans, catalog))
+    kind, assumed = serving_backend(search.workload), search.question.assumptions.without_recording
+    first, index = distinct_rows(replica_equivalence_key(plans, search.catalog))
     unique = plans.take(first)
-    settings = Settings() if fixed is None else requested_settings(fixed, unique, workload.redundancy)
+    settings = Settings() if fixed is None else requested_settings(fixed, unique, search.workload.redundancy)
     with suspend_recording():
-        memory = kind.estimate_memory(
-            workload, unique, assumed, settings, confidence_margins(question, workload, unique, catalog)
-        )
+        memory = kind.estimate_memory(search.workload, unique, assumed, settings, confidence_margins(search, unique))
     fits = memory.fits[index]
-    fits_without = np.zeros(len(catalog.accelerators), dtype=bool)
-    fits_without[plans.accelerator[fits & replica_within_constraints(question, plans)]] = True
+    fits_without = np.zeros(len(search.catalog.accelerators), dtype=bool)
+    fits_without[plans.accelerator[fits & replica_within_constraints(search.question, plans)]] = True
     rows = np.flatnonzero(able & ~fits & ~fits_without[plans.accelerator])
-    wanted = max(1.0, workload.in_flight) if workload.is_personal else 1.0
+    wanted = max(1.0, search.workload.in_flight) if search.workload.is_personal else 1.0
     with suspend_recording():
         lacking, place = plans.take(rows), place[rows]
-        share = least_host_weight_share(workload, lacking, memory.take(index[rows]), place, wanted, assumed)
-        on = build_host_offload(lacking, place, share, catalog, assumed)
+        share = least_host_weight_share(search.workload, lacking, memory.take(index[rows]), place, wanted, assumed)
+        on = build_host_offload(lacking, place, share, search.catalog, assumed)
     if fixed is None:
         roomy = np.flatnonzero(on.weights_bytes <= on.room_bytes)
         rows, on = rows[roomy], on.take(roomy)

@@ -19,6 +19,7 @@ from app.sizing.decisions.machines import Candidates, find_candidates
 from app.sizing.decisions.placement import plan_fleet, replicas_needed, replicas_per_node
 from app.sizing.decisions.ranking import best_by_score, objective_score
 from app.sizing.decisions.rejections import Rejections, SupportFilter
+from app.sizing.decisions.search import Search
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
@@ -73,20 +74,32 @@ def enumerate_plans(
     return filter_by_adapter_support(model, build_plans(*on, fixed=fixed), catalog, rejections)
 
 
-def enumerate_allowed_plans(
-    question: Question, workload: InferenceWorkload, catalog: Catalog, rejections: Rejections
-) -> Plans:
+def enumerate_allowed_plans(search: Search[InferenceWorkload]) -> Plans:
     """All plans that a request allows, on the machines whose prices it accepts."""
-    constraints, assumed, zones = question.constraints, question.assumptions, workload.redundancy.zones
-    sought, host = (catalog, constraints, question.economics, assumed, rejections), workload.single_pass
-    many, ends, today = workload.serves_many, workload.is_finite, question.today
-    gives_back = bool(workload.hourly_shares)
+    constraints, assumed, zones = (
+        search.question.constraints,
+        search.question.assumptions,
+        search.workload.redundancy.zones,
+    )
+    sought, host = (
+        (search.catalog, constraints, search.question.economics, assumed, search.rejections),
+        search.workload.single_pass,
+    )
+    many, ends, today = search.workload.serves_many, search.workload.is_finite, search.question.today
+    gives_back = bool(search.workload.hourly_shares)
     machines = find_candidates(
         *sought, ends=ends, zones=zones, serves_many=many, reads_host=host, gives_back=gives_back, today=today
     )
-    phase, personal = serving_backend(workload).phase, workload.is_personal
+    phase, personal = serving_backend(search.workload).phase, search.workload.is_personal
     return enumerate_plans(
-        workload.model, catalog, machines, constraints, rejections, assumed, phase=phase, personal=personal
+        search.workload.model,
+        search.catalog,
+        machines,
+        constraints,
+        search.rejections,
+        assumed,
+        phase=phase,
+        personal=personal,
     )
 
 
@@ -227,11 +240,8 @@ def with_replica_count(
 
 @stage("search")
 def search_plans(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     plans: Plans,
-    catalog: Catalog,
-    rejections: Rejections,
     fixed: Deployment | None = None,
 ) -> Options:
     """Search the plans that fit, meet the SLO and stay within the limits at the requested confidence.
@@ -239,12 +249,12 @@ def search_plans(
     The other types are rejected with their shortfall. `fixed` holds the engine settings and spares that the request
     fixes.
     """
-    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, catalog))
+    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog))
     distinct_plans = plans.take(first)
-    margins = confidence_margins(question, workload, distinct_plans, catalog)
-    asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, workload.redundancy)
+    margins = confidence_margins(search, distinct_plans)
+    asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, search.workload.redundancy)
     drafting = None if fixed is None else fixed.speculative
-    able, memory, speed = feasible_plans(question, workload, distinct_plans, margins, rejections, asked, drafting)
+    able, memory, speed = feasible_plans(search, distinct_plans, margins, asked, drafting)
     row_of, serving = np.full(len(first), -1), np.flatnonzero(speed.has_capacity)
     row_of[able[serving]] = serving
     rows = row_of[group_of_plan]
@@ -253,50 +263,58 @@ def search_plans(
     plans, settings = plans.take(kept), complete_settings(memory, speed, None, asked.take(able)).take(rows)
     batch, capacity, unknown = speed.slo_batch[rows], speed.capacity_per_s[rows], np.full(len(rows), np.inf)
     options = build_options(
-        question,
-        workload,
+        search.question,
+        search.workload,
         plans,
-        replace(settings, replicas=required_replicas(question, workload, plans, capacity, batch, Settings())),
+        replace(
+            settings, replicas=required_replicas(search.question, search.workload, plans, capacity, batch, Settings())
+        ),
         slo_batch=batch,
         capacity_per_s=capacity,
         rate_per_s=unknown,
         e2e_p50_s=unknown,
     )
-    in_time = reject_late_plans(question, workload, options, rejections)
+    in_time = reject_late_plans(search, options)
     options, rows = options.take(in_time), rows[in_time]
-    within = within_constraints(question, options, rejections)
+    within = within_constraints(search.question, options, search.rejections)
     options, rows = options.take(within), rows[within]
     if not len(options):
         return options
     decisive = np.ones(len(options), bool)
-    if workload.load is Load.OPEN and question.objective not in (Objective.LATENCY, Objective.BALANCED):
-        score = objective_score(question.objective, measures(workload, options))
-        decisive = best_by_score(options.accelerator, score, types=question.limit if workload.single_pass else None)
-    return with_operating_points(workload, options, rows, decisive, memory, speed)
+    if search.workload.load is Load.OPEN and search.question.objective not in (Objective.LATENCY, Objective.BALANCED):
+        score = objective_score(search.question.objective, measures(search.workload, options))
+        decisive = best_by_score(
+            options.accelerator, score, types=search.question.limit if search.workload.single_pass else None
+        )
+    return with_operating_points(search.workload, options, rows, decisive, memory, speed)
 
 
-def confidence_margins(question: Question, workload: InferenceWorkload, plans: Plans, catalog: Catalog) -> Margins:
+def confidence_margins(search: Search[InferenceWorkload], plans: Plans) -> Margins:
     """Margins of every plan at the requested confidence, taken from the evidence for its stack."""
-    around = stack_neighbourhoods(workload, plans.stacks.table, catalog.stack_evidence, question.assumptions)
-    standing, spreads = NORMAL.inv_cdf(question.constraints.confidence), catalog.spreads
-    margins = margins_at(standing, workload, around, spreads, question.assumptions).take(plans.stacks.rows)
+    around = stack_neighbourhoods(
+        search.workload, plans.stacks.table, search.catalog.stack_evidence, search.question.assumptions
+    )
+    standing, spreads = NORMAL.inv_cdf(search.question.constraints.confidence), search.catalog.spreads
+    margins = margins_at(standing, search.workload, around, spreads, search.question.assumptions).take(
+        plans.stacks.rows
+    )
     if plans.on_host is None:
         return margins
     away = np.flatnonzero(plans.offloads_weights)
     offload_margins_around = plan_neighbourhoods(
-        workload, plans.take(away), catalog.stack_evidence, question.assumptions
+        search.workload, plans.take(away), search.catalog.stack_evidence, search.question.assumptions
     )
     return with_rows(
-        margins, away, margins_at(standing, workload, offload_margins_around, spreads, question.assumptions)
+        margins,
+        away,
+        margins_at(standing, search.workload, offload_margins_around, spreads, search.question.assumptions),
     )
 
 
 def feasible_plans(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     plans: Plans,
     margins: Margins,
-    rejections: Rejections,
     asked: Settings,
     drafting: Speculative | None,
 ) -> tuple[Codes, Memory, Speed]:
@@ -304,12 +322,16 @@ def feasible_plans(
 
     All margins apply. Not every returned row has capacity under load.
     """
-    kind, assumed, confidence = serving_backend(workload), question.assumptions, question.constraints.confidence
-    memory = kind.estimate_memory(workload, plans, assumed, asked, margins)
+    kind, assumed, confidence = (
+        serving_backend(search.workload),
+        search.question.assumptions,
+        search.question.constraints.confidence,
+    )
+    memory = kind.estimate_memory(search.workload, plans, assumed, asked, margins)
     fits = memory.fits
-    rejected_rows = rejections.rows_of_eliminated_types(plans.accelerator, fits, np.ones(len(plans), bool))
+    rejected_rows = search.rejections.rows_of_eliminated_types(plans.accelerator, fits, np.ones(len(plans), bool))
     reject_plans(
-        rejections,
+        search.rejections,
         confidence,
         plans.accelerator[rejected_rows],
         (memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes)[rejected_rows],
@@ -323,16 +345,16 @@ def feasible_plans(
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
-    alone = kind.unloaded_latency(workload, plans, memory, assumed, drafting, margins.take(rows))
+    alone = kind.unloaded_latency(search.workload, plans, memory, assumed, drafting, margins.take(rows))
     limits = kind.latency_limits(alone)
     quick: Mask = np.logical_and.reduce([limit.met for limit in limits])
     rows, memory = rows[quick], memory.take(quick)
     speed = zero_capacity_beyond_limits(
-        workload, memory, kind.estimate_speed(workload, memory, alone.take(quick), assumed)
+        search.workload, memory, kind.estimate_speed(search.workload, memory, alone.take(quick), assumed)
     )
     still = ~quick
     still[quick] = speed.has_capacity
-    reject_slow_plans(rejections, confidence, plans, limits, still)
+    reject_slow_plans(search.rejections, confidence, plans, limits, still)
     return rows, memory, speed
 
 
@@ -368,21 +390,20 @@ def reject_slow_plans(
         left = met
 
 
-def reject_late_plans(
-    question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections
-) -> Mask:
+def reject_late_plans(search: Search[InferenceWorkload], options: Options) -> Mask:
     """Mask of plans that can meet the deadline with some number of replicas; types without one are rejected."""
     capacity, batch, start = options.capacity_per_s, options.slo_batch, options.cold_start_s
-    in_time = can_meet_deadline(workload, capacity, batch, start)
-    if workload.deadline_s is not None:
-        rejections.reject_with_shortfall(
+    in_time = can_meet_deadline(search.workload, capacity, batch, start)
+    if search.workload.deadline_s is not None:
+        confidence = search.question.constraints.confidence
+        search.rejections.reject_with_shortfall(
             options.accelerator,
             in_time,
             code="too_slow",
-            text=f"At {question.constraints.confidence * 100:g} % confidence, {{name}} needs {{needed}} hours to start "
+            text=f"At {confidence * 100:g} % confidence, {{name}} needs {{needed}} hours to start "
             "and process one batch, with any number of accelerators. The deadline is {available} hours.",
             needed=min_run_s(capacity, batch, start) / SECONDS_PER_HOUR,
-            available=np.full(len(options), workload.deadline_s / SECONDS_PER_HOUR),
+            available=np.full(len(options), search.workload.deadline_s / SECONDS_PER_HOUR),
             unit="hours",
             count=options.plans.accelerators_per_replica,
             reached=FilterStage.SPEED,

@@ -31,6 +31,7 @@ from app.sizing.decisions.cost import Cost, usd_total, within_limits
 from app.sizing.decisions.machines import Candidates, apply_oversubscription, drop_dominated, find_candidates
 from app.sizing.decisions.ranking import Measures, best_per_accelerator, objective_score, ranking_key
 from app.sizing.decisions.rejections import NullRejections, Rejections, SupportFilter
+from app.sizing.decisions.search import Search
 from app.sizing.formula import formula
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
@@ -546,15 +547,13 @@ def _reject_too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejec
 NO_LINK_BYTES_PER_S = 1e15
 
 
-def search_layouts(
-    question: Question, workload: TrainingWorkload, catalog: Catalog, rejections: Rejections
-) -> TrainingPlans:
+def search_layouts(search: Search[TrainingWorkload]) -> TrainingPlans:
     """Return the layouts that a question allows, on affordable machines that no other machine dominates."""
-    constraints, assumed = question.constraints, question.assumptions
-    candidate_query = (catalog, constraints, question.economics, assumed, rejections)
-    machines = find_candidates(*candidate_query, ends=True, today=question.today)
+    constraints, assumed = search.question.constraints, search.question.assumptions
+    candidate_query = (search.catalog, constraints, search.question.economics, assumed, search.rejections)
+    machines = find_candidates(*candidate_query, ends=True, today=search.question.today)
     machines = apply_oversubscription(drop_dominated(machines), assumed)
-    return training_layouts(workload, catalog, machines, constraints, rejections, assumed)
+    return training_layouts(search.workload, search.catalog, machines, constraints, search.rejections, assumed)
 
 
 def training_layouts(

@@ -26,6 +26,7 @@ from app.sizing.decisions.acquisition import (
 from app.sizing.decisions.cost import deployment_cost
 from app.sizing.decisions.machines import find_candidates, unpriced_machine
 from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import KINDS, Environment, PriceKind, PricingModel
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import AcquisitionOption, Alternative, Part
@@ -47,7 +48,9 @@ def had(
     assert len(found) == 1
     cost = deployment_cost(found, col(nodes), col(0.0), ASSUMED, Economics())
     none = col(0.0)
-    (ways,) = find_alternatives(question, of, DeployedMachines(found, cost, col(nodes), none, np.array([False]), none))
+    (ways,) = find_alternatives(
+        Search.start(question, of), DeployedMachines(found, cost, col(nodes), none, np.array([False]), none)
+    )
     assert len({a.way for a in ways}) == len(ways)
     return {a.way: a for a in ways}
 

@@ -31,6 +31,7 @@ from app.sizing.decisions.machines import (
 )
 from app.sizing.decisions.ownership import purchase_usd_per_hour, upkeep_usd_per_hour
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import FIRM, LINKS, Commitment, Environment, Link, PriceKind, PricingModel, Segment
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from tests.examples import col
@@ -42,14 +43,14 @@ QUESTION = Question(STEADY)
 
 
 def test_a_named_offer_is_used_and_an_unlisted_one_is_a_conflict() -> None:
-    found = find_machines(QUESTION, Deployment(BIG.slug, provider="sky", region="us-1"), SMALL)
+    found = find_machines(Search.start(QUESTION, SMALL), Deployment(BIG.slug, provider="sky", region="us-1"))
     assert max_accelerators_per_machine(found) == 8
     with pytest.raises(Conflict, match="No catalog listing"):
-        find_machines(QUESTION, Deployment(BIG.slug, provider="cloudy"), SMALL)
+        find_machines(Search.start(QUESTION, SMALL), Deployment(BIG.slug, provider="cloudy"))
 
 
 def test_an_unlisted_part_runs_in_a_machine_without_a_price() -> None:
-    assert len(find_machines(QUESTION, Deployment(RARE.slug), SMALL)) == 1
+    assert len(find_machines(Search.start(QUESTION, SMALL), Deployment(RARE.slug))) == 1
 
 
 def test_a_machine_is_to_carry_a_replica_or_what_the_machines_given_carry() -> None:
@@ -61,18 +62,20 @@ def test_a_machine_is_to_carry_a_replica_or_what_the_machines_given_carry() -> N
 
 def test_machines_and_accelerators_given_together_say_how_large_a_machine_is() -> None:
     given = Deployment(BIG.slug, nodes=4, total_accelerators=32)
-    every = find_machines(QUESTION, given, SMALL)
+    every = find_machines(Search.start(QUESTION, SMALL), given)
     assert set(filter_by_size(every, QUESTION, given).node.accelerators_per_node.tolist()) == {8}
     other = Deployment(BIG.slug, nodes=4, total_accelerators=12)
     assert not len(filter_by_size(every, QUESTION, other))
-    assert unlisted_machine(SMALL, other, QUESTION).node.accelerators_per_node.tolist() == [3]
+    assert unlisted_machine(Search.start(QUESTION, SMALL), other).node.accelerators_per_node.tolist() == [3]
 
 
 def test_what_no_machine_comes_to_is_a_conflict() -> None:
     with pytest.raises(Conflict, match="a fraction of an accelerator"):
-        unlisted_machine(SMALL, Deployment(BIG.slug, nodes=3, total_accelerators=32), QUESTION)
+        unlisted_machine(Search.start(QUESTION, SMALL), Deployment(BIG.slug, nodes=3, total_accelerators=32))
     with pytest.raises(Conflict, match="has another size"):
-        unlisted_machine(SMALL, Deployment(BIG.slug, provider="sky", nodes=4, total_accelerators=12), QUESTION)
+        unlisted_machine(
+            Search.start(QUESTION, SMALL), Deployment(BIG.slug, provider="sky", nodes=4, total_accelerators=12)
+        )
 
 
 EVERY = np.ones(len(SMALL.listings), bool)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.answer.sensitivity import State
-from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.pools.changes import combined_state, scale_state, split_changes
 from app.sizing.pools.search import SimulatedPair, better_split
 from app.sizing.question import Objective, Question
@@ -29,15 +29,16 @@ BUSY = at_rate(
 
 def best_of(workload: InferenceWorkload, objective: Objective = Objective.COST) -> tuple[Estimate, SimulatedPair]:
     question = Question(workload, objective=objective)
-    plans = enumerate_allowed_plans(question, workload, SMALL, NullRejections(SMALL.accelerators))
-    found = better_split(question, workload, plans, SMALL, np.zeros(0, np.int64))
+    plans = enumerate_allowed_plans(Search.start(question, SMALL).of(workload))
+    found = better_split(Search.start(question, SMALL).of(workload), plans, np.zeros(0, np.int64))
     assert found is not None
     return found
 
 
 def changes(workload: InferenceWorkload, objective: Objective = Objective.COST) -> list[Change]:
     question = Question(workload, objective=objective)
-    return list(split_changes(question, workload, *best_of(workload, objective), SMALL))
+    answer, pair = best_of(workload, objective)
+    return list(split_changes(Search.start(question, SMALL).of(workload), answer, pair))
 
 
 def replicas(pair: SimulatedPair) -> list[float]:
@@ -46,7 +47,7 @@ def replicas(pair: SimulatedPair) -> list[float]:
 
 def test_twice_the_load_is_shown_in_replicas_and_money_of_both_pools() -> None:
     whole, pair = best_of(BUSY)
-    found = list(split_changes(Question(BUSY), BUSY, whole, pair, SMALL))
+    found = list(split_changes(Search.start(Question(BUSY), SMALL).of(BUSY), whole, pair))
     assert [change.change for change in found] == [
         "twice the peak load",
         "redundancy n+1",

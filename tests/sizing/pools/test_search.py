@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from app.sizing.columns import at
-from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.pools.parts import decode_reserve_s, decode_workload, prefill_workload
@@ -50,9 +50,9 @@ def test_the_largest_load_is_where_just_as_many_are_late_as_may_be() -> None:
 def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
     workload = replace(prefill_workload(at_rate(400.0), 0.0, 1.0), slo=Slo(0.3, None, None, 95))
     question = Question(workload)
-    plans = enumerate_allowed_plans(question, workload, SMALL, NullRejections(SMALL.accelerators))
-    options = prefill_options(question, workload, plans, SMALL, NullRejections(SMALL.accelerators))
-    runs = simulate_replicas(question, workload, options.plans, options.settings, SMALL)
+    plans = enumerate_allowed_plans(Search.start(question, SMALL).of(workload))
+    options = prefill_options(Search.start(question, SMALL).of(workload), plans)
+    runs = simulate_replicas(Search.start(question, SMALL).of(workload), options.plans, options.settings)
     assert runs is not None
     simulated, _ = runs.capacity_at_confidence(workload)
     assert options.capacity_per_s == pytest.approx(simulated, rel=0.25)
@@ -88,7 +88,7 @@ def cheapest(options: Options, part: InferenceWorkload, **how: Any) -> dict[tupl
     found: dict[tuple[int, int, int], float] = {}
     for row in range(len(options)):
         one = options.take(np.array([row]))
-        sized = simulate_pool(Question(part), part, one, MARKET, **how)
+        sized = simulate_pool(Search.start(Question(part), MARKET).of(part), one, **how)
         if sized is not None:
             key = int(one.plans.engine[0]), int(one.plans.kv[0]), int(machine_locations(one.plans, MARKET)[0])
             found[key] = min(found.get(key, np.inf), at(sized.options.cost.usd_per_hour, 0))
@@ -98,10 +98,10 @@ def cheapest(options: Options, part: InferenceWorkload, **how: Any) -> dict[tupl
 @pytest.mark.parametrize("workload", ROUNDS, ids=lambda w: f"{w.peak_per_s:g}-{w.input_tokens.mean:g}")
 def test_the_split_found_is_within_three_per_cent_of_the_best_of_all(workload: InferenceWorkload) -> None:
     question = Question(workload)
-    plans = enumerate_allowed_plans(question, workload, MARKET, NullRejections(MARKET.accelerators))
-    found = better_split(question, workload, plans, MARKET, ANY)
+    plans = enumerate_allowed_plans(Search.start(question, MARKET).of(workload))
+    found = better_split(Search.start(question, MARKET).of(workload), plans, ANY)
     asked = prefill_workload(workload, decode_reserve_s(workload), 2.0), decode_workload(workload, 0.0)
-    reads, writes = (search_plans(question, part, plans, MARKET, NullRejections(MARKET.accelerators)) for part in asked)
+    reads, writes = (search_plans(Search.start(question, MARKET).of(part), plans) for part in asked)
     assert len(reads) and len(writes)
     least_read, least_written = cheapest(reads, asked[0]), cheapest(writes, asked[1], asked=DECODE_DEPLOYMENT)
     every = [usd + least_written[key] for key, usd in least_read.items() if key in least_written]
@@ -137,7 +137,7 @@ def test_two_pools_come_first_only_where_they_are_better() -> None:
 
 def test_pools_need_a_known_network() -> None:
     for catalog, many in ((MARKET, True), (SMALL, False)):
-        plans = enumerate_allowed_plans(Question(ROUNDS[0]), ROUNDS[0], catalog, NullRejections(catalog.accelerators))
+        plans = enumerate_allowed_plans(Search.start(Question(ROUNDS[0]), catalog).of(ROUNDS[0]))
         card = catalog.accelerator_index[CARD.slug]
         assert (card in disaggregating_plans(plans, catalog, ANY).accelerator) == many
 
@@ -147,8 +147,8 @@ def test_the_way_between_pools_is_no_fuller_than_a_service_is_planned_to_be(byte
     catalog = snapshot(systems=(*SYSTEMS[:2], replace(WIRED, network_bytes_per_s=bytes_per_s)))
     splits = 0
     for workload in ROUNDS:
-        plans = enumerate_allowed_plans(Question(workload), workload, catalog, NullRejections(catalog.accelerators))
-        found = better_split(Question(workload), workload, plans, catalog, ANY)
+        plans = enumerate_allowed_plans(Search.start(Question(workload), catalog).of(workload))
+        found = better_split(Search.start(Question(workload), catalog).of(workload), plans, ANY)
         if found is not None:
             splits += 1
             assert found[1].transfer.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s
@@ -160,15 +160,15 @@ def test_limits_of_number_hold_for_both_pools_together() -> None:
     workload = ROUNDS[1]
     for most in (1, 8, 16, 64):
         question = Question(workload, Constraints(max_accelerators=most))
-        plans = enumerate_allowed_plans(question, workload, MARKET, NullRejections(MARKET.accelerators))
-        found = better_split(question, workload, plans, MARKET, ANY)
+        plans = enumerate_allowed_plans(Search.start(question, MARKET).of(workload))
+        found = better_split(Search.start(question, MARKET).of(workload), plans, ANY)
         assert found is None or (found[0].deployment.total_accelerators or 0) <= most
 
 
 def test_a_pair_runs_one_engine_and_keeps_one_kind_of_cache() -> None:
     question = Question(ROUNDS[0])
-    plans = enumerate_allowed_plans(question, ROUNDS[0], MARKET, NullRejections(MARKET.accelerators))
-    pairs = rank_pairs(question, ROUNDS[0], plans, MARKET, ANY)
+    plans = enumerate_allowed_plans(Search.start(question, MARKET).of(ROUNDS[0]))
+    pairs = rank_pairs(Search.start(question, MARKET).of(ROUNDS[0]), plans, ANY)
     assert pairs is not None
     assert (pairs.reads.plans.engine == pairs.writes.plans.engine).all()
     assert (pairs.reads.plans.kv == pairs.writes.plans.kv).all()
@@ -188,5 +188,5 @@ def test_a_pair_runs_one_engine_and_keeps_one_kind_of_cache() -> None:
 def test_pools_are_looked_for_where_answers_are_written_at_a_rate(changes: dict[str, Any]) -> None:
     workload = replace(STEADY, **changes)
     question = Question(workload)
-    plans = enumerate_allowed_plans(question, workload, MARKET, NullRejections(MARKET.accelerators))
-    assert better_split(question, workload, plans, MARKET, ANY) is None
+    plans = enumerate_allowed_plans(Search.start(question, MARKET).of(workload))
+    assert better_split(Search.start(question, MARKET).of(workload), plans, ANY) is None

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.decisions.rejections import NullRejections, Rejections
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.relaxations.changes import NOT_FEASIBLE, find_relaxations
@@ -63,19 +64,19 @@ SIZES = {
 
 
 def feasible(question: Question, catalog: Catalog = SMALL) -> bool:
-    return bool(find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators)).estimates)
+    return bool(find_finalists(Search.start(replace(question, limit=1), catalog)).estimates)
 
 
 def does_in_one(question: Question, catalog: Catalog = SMALL) -> bool:
     """Whether replicas that prefill and decode are enough: effects are stated for these, two pools may take less."""
-    found = find_finalists(replace(question, limit=2), catalog, NullRejections(catalog.accelerators)).estimates
+    found = find_finalists(Search.start(replace(question, limit=2), catalog)).estimates
     return any(estimate.deployment.pools is None for estimate in found)
 
 
 def suggested(question: Question, catalog: Catalog = SMALL) -> tuple[Change, ...]:
     """What would have to give; nothing of a question that has an answer."""
     rejections = Rejections(catalog.accelerators)
-    if find_finalists(question, catalog, rejections).estimates:
+    if find_finalists(Search.start(question, catalog, rejections)).estimates:
         return ()
     return find_relaxations(question, catalog, rejections.closest_first())
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import SEGMENTS, Commitment, PriceKind, PricingModel, Segment
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
@@ -98,12 +98,12 @@ def of_all(question: Question, catalog: Catalog) -> float:
     bound = replace(question.constraints, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS)
     limits = replace(bound, price_kinds=ALL_KINDS, segments=SEGMENTS)
     asked = replace(question, limit=1, objective=Objective.COST, constraints=limits)
-    return next(iter(find_finalists(asked, catalog, NullRejections(catalog.accelerators)).scores), math.inf)
+    return next(iter(find_finalists(Search.start(asked, catalog)).scores), math.inf)
 
 
 def saves_and_is_there(question: Question, catalog: Catalog) -> None:
     """Every figure is between the lowest cost with all conditions accepted and the cost of the recommendation."""
-    found = find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators))
+    found = find_finalists(Search.start(replace(question, limit=1), catalog))
     if not found.scores:
         assert found.cheaper_if == ()
         return

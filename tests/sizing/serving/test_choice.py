@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
@@ -24,7 +25,7 @@ SMALL_CHAT = replace(CHAT, model=LLAMA_8B, peak_per_s=40.0, average_per_s=20.0)
 
 def test_it_is_what_a_recommendation_ranks_first() -> None:
     question = Question(SMALL_CHAT)
-    best = best_single_service(question, SMALL_CHAT, SMALL)
+    best = best_single_service(Search.start(question, SMALL).of(SMALL_CHAT))
     assert best is not None
     assert len(best) == 1
     first = recommend_hardware(question, SMALL).recommendations[0].estimate
@@ -34,7 +35,12 @@ def test_it_is_what_a_recommendation_ranks_first() -> None:
 
 
 def test_nothing_is_found_where_nothing_does() -> None:
-    assert best_single_service(Question(SMALL_CHAT, Constraints(max_usd_per_hour=0.01)), SMALL_CHAT, SMALL) is None
+    assert (
+        best_single_service(
+            Search.start(Question(SMALL_CHAT, Constraints(max_usd_per_hour=0.01)), SMALL).of(SMALL_CHAT)
+        )
+        is None
+    )
 
 
 BUSY = replace(CHAT, model=LLAMA_70B, peak_per_s=1e4)

@@ -15,6 +15,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
@@ -56,13 +57,16 @@ def asked(workload: InferenceWorkload, **limits: Any) -> Question:
 def options_of(question: Question, workload: InferenceWorkload) -> Options:
     rejections = Rejections(SMALL.accelerators)
     return search_plans(
-        question, workload, planned(workload.model, constraints=question.constraints), SMALL, rejections
+        Search.start(question, SMALL, rejections).of(workload),
+        planned(workload.model, constraints=question.constraints),
     )
 
 
 def found(workload: InferenceWorkload = BUSY, **limits: Any) -> Any:
     question = asked(workload, **limits)
-    return select_finalists(question, workload, options_of(question, workload), SMALL, Rejections(SMALL.accelerators))
+    return select_finalists(
+        Search.start(question, SMALL, Rejections(SMALL.accelerators)).of(workload), options_of(question, workload)
+    )
 
 
 def run(**changes: Any) -> SimulatedReplicas:
@@ -116,7 +120,9 @@ def test_what_meets_no_limit_however_light_the_load_is_turned_down() -> None:
     question = asked(replace(BUSY, slo=Slo(0.011, None, None, 95.0)))
     rejections = Rejections(SMALL.accelerators)
     workload: Any = question.workload
-    finalists, _ = select_finalists(question, workload, options_of(asked(BUSY), BUSY), SMALL, rejections)
+    finalists, _ = select_finalists(
+        Search.start(question, SMALL, rejections).of(workload), options_of(asked(BUSY), BUSY)
+    )
     assert not len(finalists.rows)
     assert {r.code for r in rejections.by_accelerator.values()} == {"too_slow"}
     assert all("even at the lightest load" in r.text for r in rejections.by_accelerator.values())
@@ -126,9 +132,9 @@ def test_how_many_are_shown_does_not_change_the_first() -> None:
     options = options_of(asked(BUSY), BUSY)
     firsts = {
         int(
-            select_finalists(replace(asked(BUSY), limit=n), BUSY, options, SMALL, Rejections(SMALL.accelerators))[
-                0
-            ].rows[0]
+            select_finalists(
+                Search.start(replace(asked(BUSY), limit=n), SMALL, Rejections(SMALL.accelerators)).of(BUSY), options
+            )[0].rows[0]
         )
         for n in (1, 2, 5)
     }
@@ -141,7 +147,7 @@ def test_work_that_is_not_simulated_keeps_its_order() -> None:
     assert finalists.runs is None
     assert len(finalists.rows) == min(types, 5)
     question, chosen = asked(offline), finalists.chosen_options
-    assert simulate_replicas(question, offline, chosen.plans, chosen.settings, SMALL) is None
+    assert simulate_replicas(Search.start(question, SMALL).of(offline), chosen.plans, chosen.settings) is None
     assert first_replica(None) is None
 
 

@@ -14,6 +14,7 @@ from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import PriceKind, SystemKind
 from app.sizing.hardware.support.records import EngineSupport
@@ -202,7 +203,9 @@ def test_a_host_with_too_little_memory_is_reported() -> None:
 def ranked(work: InferenceWorkload, catalog: Catalog = AT_HOME, **limits: Any) -> list[Estimate]:
     """What an open question finds."""
     constraints = Constraints(confidence=0.5, price_kinds=ALL_KINDS, **limits)
-    return list(find_finalists(Question(work, constraints), catalog, Rejections(catalog.accelerators)).estimates)
+    return list(
+        find_finalists(Search.start(Question(work, constraints), catalog, Rejections(catalog.accelerators))).estimates
+    )
 
 
 def test_it_competes_only_for_a_handful_and_where_nothing_else_fits() -> None:
@@ -222,7 +225,9 @@ def test_it_competes_only_for_a_handful_and_where_nothing_else_fits() -> None:
 def test_a_plan_that_the_host_makes_too_slow_is_reported() -> None:
     rejections = Rejections(AT_HOME.accelerators)
     hasty = personal(slo=Slo(None, 0.1, None, 95))
-    found = find_finalists(Question(hasty, Constraints(confidence=0.5, price_kinds=ALL_KINDS)), AT_HOME, rejections)
+    found = find_finalists(
+        Search.start(Question(hasty, Constraints(confidence=0.5, price_kinds=ALL_KINDS)), AT_HOME, rejections)
+    )
     assert not [e for e in found.estimates if e.deployment.accelerator == "bolt-desk"]
     (miss,) = [r for r in rejections.closest_first() if r.accelerator == "bolt-desk"]
     assert miss.code == "too_slow_per_token"

@@ -10,6 +10,7 @@ import pytest
 
 from app.sizing.decisions.cost import within_limits
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import serving_backend
@@ -34,7 +35,7 @@ def found(workload: InferenceWorkload, of: Any = SEVERAL, **limits: Any) -> tupl
     question = Question(workload, constraints)
     plans = planned(workload.model, of=of, constraints=constraints)
     rejections = Rejections(of.accelerators)
-    kept = search_plans(question, workload, plans, of, rejections)
+    kept = search_plans(Search.start(question, of, rejections).of(workload), plans)
     rows = []
     for i in range(len(plans)):
         alone = evaluate_plans(question, workload, plans.take(np.array([i])), Settings())

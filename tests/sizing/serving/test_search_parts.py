@@ -10,6 +10,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.hardware.support.records import Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.choice import fixed_deployment_plans
@@ -102,7 +103,7 @@ def test_the_operating_point_is_found_where_it_may_decide(objective: Objective, 
     plans = planned(constraints=constraints)
     workload = varied(load=load)
     question = Question(workload, constraints, objective=objective)
-    found = search_plans(question, workload, plans, SMALL, Rejections(SMALL.accelerators))
+    found = search_plans(Search.start(question, SMALL, Rejections(SMALL.accelerators)).of(workload), plans)
     assert bool(np.isfinite(found.rate_per_s).all()) is all_operated
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines.record import Policy, Preemption
 from app.sizing.hardware.tables import POLICIES, PREEMPTIONS, scheduler_at
@@ -82,7 +83,7 @@ class Compared:
 def plans_for(catalog: Catalog, name: str) -> Plans:
     """Every plan of a model."""
     asked = varied(model=registered(name))
-    return enumerate_allowed_plans(Question(asked), asked, catalog, Rejections(catalog.accelerators))
+    return enumerate_allowed_plans(Search.start(Question(asked), catalog, Rejections(catalog.accelerators)).of(asked))
 
 
 def lengths(rng: np.random.Generator, means: tuple[int, ...]) -> Lengths:
