@@ -177,8 +177,8 @@ def test_the_engine_of_this_service(engine: Path) -> None:
     roofline = (engine / "app" / "sizing" / "serving" / "step.py").rename(moved / "step.py")
     assert CodeBase(engine).digest_from(ENGINE_ROOTS) == before
     text = roofline.read_text()
-    assert "1e-12" in text
-    roofline.write_text(text.replace("1e-12", "1e-11", 1))
+    assert "1.0 + ratio" in text
+    roofline.write_text(text.replace("1.0 + ratio", "1.1 + ratio", 1))
     assert CodeBase(engine).digest_from(ENGINE_ROOTS) != before
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from app.errors import NotFound, Unanswerable
 from app.sizing.columns import HOURS_PER_DAY, HOURS_PER_MONTH
-from app.sizing.hardware.parts import current_kind
+from app.sizing.decisions.prices import age_days
+from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
 from app.sizing.words import format_count, format_number, provider_name
 
 CENT = Decimal("0.01")
@@ -298,7 +299,6 @@ def _line_to_quote(
 
 
 UNNAMED_REGIONS = ("unspecified", "global")
-TERMS_MONTHS = {"1y": 12, "3y": 36}
 CENT_UNITS = (Unit.EACH, Unit.MONTH)
 DISCOUNTED_PARTS = ("machine", "accelerator", "chassis", "processors", "memory")  # parts that a discount applies to
 
@@ -379,21 +379,7 @@ def _with_age(price: PriceSource | None, as_of: date) -> PriceSource | None:
     if price is None:
         return None
     observed = price.observed or as_of.isoformat()
-    return replace(price, observed=observed, age_days=age_days(observed, as_of))
-
-
-def age_days(observed: str, as_of: date) -> int | None:
-    """Days since a price was observed; None if the date is invalid. A month or a year counts from its first day.
-
-    Check:
-        >>> age_days("2026-10", date(2026, 11, 20))
-        50
-    """
-    year, month, day = (*observed.split("-"), "1", "1")[:3]
-    try:
-        return max(0, (as_of - date(int(year), int(month), int(day))).days)
-    except ValueError:
-        return None
+    return replace(price, observed=observed, age_days=int(age_days(day_numbers([observed]), as_of.isoformat())[0]))
 
 
 def _convert_price(line: Line, settlement: Settlement) -> Decimal | None:
@@ -497,7 +483,7 @@ def _monthly_line(lot: Document, part: Document, months: Decimal, derived: Docum
 def _rental_line(lot: Document, part: Document, hours: float) -> Line:
     """Line of machines rented by the hour, or by the month of a commitment."""
     price = lot.get("price", {})
-    months = TERMS_MONTHS.get(price.get("commitment", ""))
+    months = Commitment(price.get("commitment") or Commitment.NONE).months or None
     machines = Decimal(repr(part["quantity"]))
     way = lot["pricing_model"].replace("_", " ")
     upfront = price.get("upfront_usd")

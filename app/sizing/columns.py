@@ -27,6 +27,10 @@ GIGA = 1e9
 MEGA = 1e6
 
 SECONDS_PER_HOUR = 3600.0
+SECONDS_PER_MINUTE = 60.0
+TINY = 1e-12  # floor of a divisor that may be zero
+LEAST_S = 1e-30  # floor of a time that is a divisor
+ROUNDING = 1e-9  # share by which equal figures may differ in their last digits
 LEAST_PER_S = 1e-12  # floor of a rate that is a divisor; prices and needs at this rate exceed every limit
 LEAST_WORK_PER_S = 1e-6  # slowest rate of work with a price per million, units/s
 HOURS_PER_DAY = 24.0

@@ -12,9 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import HOURS_PER_DAY, LEAST_PER_S, Codes, Column, Mask, column, one
-from app.sizing.decisions.placement import (
+from app.sizing.columns import (
+    HOURS_PER_DAY,
+    LEAST_PER_S,
     ROUNDING,
+    SECONDS_PER_MINUTE,
+    Codes,
+    Column,
+    Mask,
+    column,
+    one,
+)
+from app.sizing.decisions.placement import (
     Fleet,
     max_items_in_groups,
     plan_fleet,
@@ -183,7 +192,6 @@ def label_failures(name: str, failures: tuple[Failure, ...]) -> tuple[Failure, .
 
 MINUTES = 60
 MINUTES_PER_DAY = HOURS * MINUTES
-SECONDS_PER_MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True)

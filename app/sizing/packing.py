@@ -16,7 +16,7 @@ import numpy as np
 
 from app.sizing.answer.money import format_usd
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Indexed, at, materialize_as
+from app.sizing.columns import ROUNDING, Codes, Column, Indexed, at, materialize_as
 from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import plan_fleet
@@ -61,7 +61,6 @@ def service_usd_per_hour(search: Search[InferenceWorkload]) -> float | None:
 
 # Branches that the search visits before it returns the best arrangement found so far.
 MAX_BRANCHES = 4_000
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +276,7 @@ def memory_shares(question: Question, member: Member) -> Column:
 def candidate_time_shares(question: Question, *, whole: bool) -> list[float]:
     """Candidate shares of a card's time, largest first."""
     step = question.assumptions.packing_step_share
-    some = [round(step * k, 9) for k in range(int(1 / step + 1e-9), 0, -1)]
+    some = [round(step * k, 9) for k in range(int(1 / step + ROUNDING), 0, -1)]
     return ([1.0] if whole else []) + [s for s in some if s <= question.assumptions.packed_time_share]
 
 
@@ -527,7 +526,9 @@ def pack_models(
     if chosen is None:
         return infeasible_packing(name, missing, separate_usd)
     arrangement, ways = chosen
-    nodes = max(found.deployment.nodes or 1, math.ceil(arrangement.count / at(plan.accelerators_per_node, 0) - 1e-9))
+    nodes = max(
+        found.deployment.nodes or 1, math.ceil(arrangement.count / at(plan.accelerators_per_node, 0) - ROUNDING)
+    )
     cost = machines_cost(search.question, plan, nodes)
     paid, limits = nodes * plan.accelerators_per_node, search.question.constraints
     if not within_limits(plan.accelerator, paid, cost, limits, NullRejections(search.catalog.accelerators))[0]:
@@ -608,9 +609,9 @@ def expand_memory_shares(
     """Every plan at each share of memory below the default of its engine, and at that default."""
     own = serving_backend(workload).estimate_memory(workload, plans, question.assumptions, Settings()).memory_fraction
     step = question.assumptions.packing_step_share
-    some = np.array([round(step * k, 9) for k in range(1, int(1 / step + 1e-9))])
+    some = np.array([round(step * k, 9) for k in range(1, int(1 / step + ROUNDING))])
     rows, fractions = np.arange(len(plans)), np.zeros(0)
-    pairs = [(row, f) for row in rows.tolist() for f in [*some[some < own[row] - 1e-9].tolist(), float(own[row])]]
+    pairs = [(row, f) for row in rows.tolist() for f in [*some[some < own[row] - ROUNDING].tolist(), float(own[row])]]
     rows = np.array([row for row, _ in pairs], dtype=np.int64)
     fractions = np.array([f for _, f in pairs])
     tokens = settings.max_batched_tokens
@@ -691,7 +692,7 @@ def cheaper_choice(packed_usd: float | None, separate_usd: float | None) -> str 
     """Which costs less, "together" or "apart"; None where neither has a price."""
     if packed_usd is None or separate_usd is None:
         return None if packed_usd is None and separate_usd is None else "apart" if packed_usd is None else "together"
-    return "together" if packed_usd <= separate_usd * (1 + 1e-9) else "apart"
+    return "together" if packed_usd <= separate_usd * (1 + ROUNDING) else "apart"
 
 
 def infeasible_packing(accelerator: str, missing: Sequence[str], separate_usd: float | None) -> Packing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from app.sizing.columns import HOURS_PER_DAY
+from app.sizing.columns import HOURS_PER_DAY, TINY
 
 PRODUCTS = {
     "accelerate": "Accelerate",
@@ -246,4 +246,4 @@ def round_up_to_digits(value: float) -> float:
     if value <= 0:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(value)) - DIGITS + 1)
-    return float(f"{math.ceil(value / step * (1 - 1e-12)) * step:.12g}")
+    return float(f"{math.ceil(value / step * (1 - TINY)) * step:.12g}")

@@ -18,7 +18,6 @@ from app.export.lines import (
     Settlement,
     Unit,
     UnknownRank,
-    age_days,
     build_bill,
     lines_to_quote,
     round_half_up,
@@ -215,8 +214,3 @@ def test_totals_are_the_sums_of_the_lines_shown(
     assert bill.subtotal == sum(round_half_up(amount, CENT) for amount in shown)
     assert bill.once + bill.over_term == bill.subtotal
     assert bill.total == bill.subtotal + round_half_up(bill.subtotal * percent / 100, CENT)
-
-
-@pytest.mark.parametrize(("observed", "days"), [("2026-11-20", 3), ("2026", 326), ("spring", None), ("2027-01-01", 0)])
-def test_ages_are_counted_to_the_day_of_the_answer(observed: str, days: int | None) -> None:
-    assert age_days(observed, date(2026, 11, 23)) == days

@@ -17,7 +17,7 @@ from app.sizing.answer.streams import TokenAnswerWriter, simulation_reasons, wit
 from app.sizing.answer.volume import estimate_volume_outcome, with_volume_outcome
 from app.sizing.answer.warnings import placement_reasons, with_support
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GIB, HOURS_PER_DAY, Column, at
+from app.sizing.columns import GIB, HOURS_PER_DAY, TINY, Column, at
 from app.sizing.day import Service, StartProfile, simulate_day
 from app.sizing.decisions.acquisition import (
     DeployedMachines,
@@ -247,7 +247,7 @@ def cost_intervals(workload: InferenceWorkload, cost: CostSummary, performance: 
 
 def step_share(shares: Mapping[str, float], spent_on: str) -> float:
     """Share of a step's time that one bottleneck takes."""
-    return shares.get(spent_on, 0.0) / max(sum(shares.values()), 1e-12)
+    return shares.get(spent_on, 0.0) / max(sum(shares.values()), TINY)
 
 
 def bottleneck_reason(bottleneck: str, shares: Mapping[str, float], *, weights_on_host: bool = False) -> Reason:

@@ -14,7 +14,7 @@ from app.sizing.answer.confidence import Certainty, clip_interval
 from app.sizing.answer.money import finite_or_none
 from app.sizing.answer.parts_words import host_memory_fields, share_on_host
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GIB, SECONDS_PER_DAY, Column, at
+from app.sizing.columns import GIB, ROUNDING, SECONDS_PER_DAY, Column, at
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines.record import SchedulerSettings
 from app.sizing.result import (
@@ -233,7 +233,7 @@ def scheduler_delay_reasons(
     terms = judged.speed.step.take(only)
     batch /= at(terms.data_parallel, 0)
     handed = batch * at(terms.stream_token_s, 0)
-    if handed > 0 and handed >= at(step_s(terms, np.array([batch])), 0) * (1 - 1e-9):
+    if handed > 0 and handed >= at(step_s(terms, np.array([batch])), 0) * (1 - ROUNDING):
         text = (
             f"Streaming {format_quantity(batch, 'token')} per step to clients takes the server process "
             f"{format_number(handed * 1e3)} ms, longer than the accelerator's step."

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from app.sizing.answer.money import confident_usd, describe_price, mean_usd_per_hour
 from app.sizing.assumptions import Assumed
-from app.sizing.columns import GIB, GIGA, SECONDS_PER_DAY, TERA
+from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
 from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.parts import FIRM, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
@@ -299,7 +299,7 @@ def describe_service(workload: InferenceWorkload, speed: Performance) -> str:
     capacity = speed.requests_per_s_capacity or speed.samples_per_s or 0.0
     if workload.load is Load.OFFLINE:
         return f"and serves {format_number(capacity)} {unit}/s"
-    if workload.load is Load.OPEN and capacity < workload.peak_per_s * (1 - 1e-9):
+    if workload.load is Load.OPEN and capacity < workload.peak_per_s * (1 - ROUNDING):
         carried, requested = format_distinct_numbers(capacity, workload.peak_per_s)
         return f"but serves only {carried} of the requested {requested} {unit}/s within the limits"
     waits = describe_latencies(speed)

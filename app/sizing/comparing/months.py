@@ -12,11 +12,15 @@ from app.sizing.columns import HOURS_PER_MONTH, Column
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.decisions.acquisition import running_usd_per_hour
 from app.sizing.formula import formula
+from app.sizing.hardware.parts import Commitment
 from app.sizing.question import Question
 from app.sizing.result import OPTION_OF_PRICING, AcquisitionOption, Estimate, HostedApi
 
 MONTHS_PER_YEAR = 12
-TERM_MONTHS = {AcquisitionOption.ONE_YEAR: 12, AcquisitionOption.THREE_YEARS: 36}
+TERM_MONTHS = {
+    AcquisitionOption.ONE_YEAR: Commitment.ONE_YEAR.months,
+    AcquisitionOption.THREE_YEARS: Commitment.THREE_YEARS.months,
+}
 HOSTED = "hosted_api"
 MIN_DECLINE = 1e-9  # monthly declines below this count as none
 

@@ -14,6 +14,7 @@ from app.sizing.columns import (
     HOURS_PER_YEAR,
     LEAST_PER_S,
     LEAST_WORK_PER_S,
+    ROUNDING,
     SECONDS_PER_HOUR,
     Codes,
     Column,
@@ -22,7 +23,6 @@ from app.sizing.columns import (
 )
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.ownership import horizon_hours, machine_parts_usd, more_memory_usd, owned_usd_per_hour
-from app.sizing.decisions.placement import ROUNDING
 from app.sizing.decisions.rejections import Rejections, is_at_most
 from app.sizing.formula import formula, is_recording, suspend_recording
 from app.sizing.hardware.parts import Environment, known_network_bytes_per_s

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import LEAST_PER_S, Column, Columns
+from app.sizing.columns import LEAST_PER_S, ROUNDING, Column, Columns
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
 # Tolerance below which a rounding error does not add a replica.
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,11 @@ class Commitment(StrEnum):
     ONE_YEAR = "1y"
     THREE_YEARS = "3y"
 
+    @property
+    def months(self) -> int:
+        """Length of the term in months; 0 without one."""
+        return {"1y": 12, "3y": 36}.get(self.value, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:

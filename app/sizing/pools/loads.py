@@ -10,7 +10,7 @@ import numpy as np
 
 from app.sizing.answer.streams import arrival_process
 from app.sizing.answer.volume import VolumeOutcome, with_volume_outcome
-from app.sizing.columns import SECONDS_PER_DAY, Column, one
+from app.sizing.columns import ROUNDING, SECONDS_PER_DAY, TINY, Column, one
 from app.sizing.decisions.cost import run_s, usd_total
 from app.sizing.formula import formula
 from app.sizing.question import Question
@@ -173,7 +173,7 @@ def mix_waits(first: Percentiles, later: Percentiles, share: float) -> Percentil
     weights = np.repeat([share, 1 - share], QUANTILE_COUNT)
     order = np.argsort(waits, kind="stable")
     reached = np.cumsum(weights[order]) / weights.sum()
-    percentiles = [float(waits[order][np.searchsorted(reached, q - 1e-9)]) for q in (0.5, 0.95, 0.99)]
+    percentiles = [float(waits[order][np.searchsorted(reached, q - ROUNDING)]) for q in (0.5, 0.95, 0.99)]
     return Percentiles(share * (first.mean_s or 0.0) + (1 - share) * (later.mean_s or 0.0), *percentiles)
 
 
@@ -224,7 +224,7 @@ def slowdown_at_confidence(p: Performance | None) -> float:
     if p is None or p.days is None or p.surely_days is None:
         return 1.0
     start = (p.cold_start_s or 0.0) / SECONDS_PER_DAY
-    return (p.surely_days - start) / max(p.days - start, 1e-12)
+    return (p.surely_days - start) / max(p.days - start, TINY)
 
 
 MIN_WAIT_S = 1e-9  # minimum wait, so that its logarithm exists

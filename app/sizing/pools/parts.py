@@ -9,7 +9,7 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, one
+from app.sizing.columns import TINY, Column, one
 from app.sizing.decisions.machines import find_machines
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
@@ -308,7 +308,7 @@ def estimate_transfer(
         request_bytes=request_bytes,
         seconds=seconds,
         link=SCALE_UP if in_domain else NETWORK,
-        bytes_per_s=request_bytes / max(seconds, 1e-12),
+        bytes_per_s=request_bytes / max(seconds, TINY),
         requests_per_s_capacity=capacity,
         utilization=None,
     )

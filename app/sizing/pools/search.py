@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.answer.serving import estimate_deployments
-from app.sizing.columns import LEAST_PER_S, Codes, Column, Mask, at
+from app.sizing.columns import LEAST_PER_S, TINY, Codes, Column, Mask, at
 from app.sizing.decisions.cost import Cost, within_limits
 from app.sizing.decisions.ranking import Measures, objective_score
 from app.sizing.decisions.rejections import NullRejections
@@ -68,7 +68,7 @@ def late_share(load: Column, wait_s: Column, service_s: Column, variation: float
         >>> round(float(late_share(0.5, 2.0, 1.0, 2.0)), 3)
         0.184
     """
-    return load * np.exp(-2 * (1 - load) * np.maximum(wait_s, 0.0) / np.maximum(service_s * variation, 1e-12))
+    return load * np.exp(-2 * (1 - load) * np.maximum(wait_s, 0.0) / np.maximum(service_s * variation, TINY))
 
 
 def max_load(wait_s: Column, service_s: Column, variation: float, share: float) -> Column:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, Mask, at, choose_rows
+from app.sizing.columns import TINY, Column, Columns, Mask, at, choose_rows
 from app.sizing.decisions.placement import replicas_for_requests
 from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.result import PrefixCache
@@ -111,7 +111,7 @@ def queue_tail_s(queue_wait_s: Column, queued_share: Column, percentile: float) 
         13.863
     """
     tail = np.log(np.maximum(queued_share / (1 - percentile / 100), 1.0))
-    return np.where(tail > 0, queue_wait_s / np.maximum(queued_share, 1e-12) * tail, 0.0)
+    return np.where(tail > 0, queue_wait_s / np.maximum(queued_share, TINY) * tail, 0.0)
 
 
 @formula(unit="s", source="variances of independent parts add")
@@ -527,7 +527,7 @@ def utilization(replica_rate_per_s: Column, expected_capacity_per_s: Column) -> 
         >>> one(utilization(col(2.5), col(5.0)))
         0.5
     """
-    return replica_rate_per_s / np.maximum(expected_capacity_per_s, 1e-12)
+    return replica_rate_per_s / np.maximum(expected_capacity_per_s, TINY)
 
 
 @formula(unit="sequences", source="normal approximation of a Poisson count")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import LEAST_PER_S, Codes, Column, Mask, distinct_rows
+from app.sizing.columns import LEAST_PER_S, ROUNDING, Codes, Column, Mask, distinct_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
 from app.sizing.decisions.machines import Candidates, unpriced_machine
 from app.sizing.decisions.placement import plan_fleet
@@ -219,7 +219,7 @@ def least_short_plans(
     slow = np.where(held, 0.0, np.maximum(1.0, slowdown_ratio(search.workload, speed, requested)))
     rows: Codes = np.arange(len(plans))
     for short in (memory.memory_shortfall, exceeds_accelerators(search.workload, deployment, plans, requested), slow):
-        rows = rows[short[rows] <= short[rows].min() * (1 + 1e-9)]
+        rows = rows[short[rows] <= short[rows].min() * (1 + ROUNDING)]
     plans, requested, margins, held = plans.take(rows), requested.take(rows), margins.take(rows), held[rows]
     memory, speed = memory.take(rows), speed.take(rows)
     if not held.all():

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns, Mask
+from app.sizing.columns import LEAST_S, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.engines.record import Policy
 from app.sizing.hardware.tables import POLICIES, SchedulingColumns
@@ -231,7 +231,7 @@ def equivalent_tokens(
         48.0
     """
     decodes = np.where(prefill_first, 0.0, batch)
-    return decodes + prompts_in_step * prefill.prompt_linear_s / np.maximum(step.linear_slope_s, 1e-30)
+    return decodes + prompts_in_step * prefill.prompt_linear_s / np.maximum(step.linear_slope_s, LEAST_S)
 
 
 @formula(unit="s", source="sum of linear layers, attention and communication")
@@ -291,7 +291,7 @@ def busy_stages(
         >>> round(one(busy_stages(col(0.02), col(1), col(1), col(0.02), col(2.0), row(pipeline_parallel=4))), 2)
         2.73
     """
-    load = arriving_prompts * prompts_extra_s / np.maximum(prompts_in_step * streamed_step_s, 1e-30)
+    load = arriving_prompts * prompts_extra_s / np.maximum(prompts_in_step * streamed_step_s, LEAST_S)
     queued = (variation + np.sqrt(variation**2 + 4 * variation * load)) / 2
     return np.clip(np.maximum(prompts_in_step, queued), 1.0, np.maximum(step.pipeline_parallel, 1.0))
 

@@ -12,6 +12,7 @@ from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.engines import RULES
 from app.sizing.hardware.tables import step_sizes
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counts import LOGIT_BYTES
 from app.sizing.serving.host_weights import HostMemory, HostOffload, host_sequences, remaining_on_accelerators
 from app.sizing.serving.interfaces import Memory, Settings
 from app.sizing.serving.plans import Plans, layer_groups
@@ -176,7 +177,6 @@ def idle_session_prefixes(workload: InferenceWorkload, plans: Plans) -> Prefixes
     return Prefixes(own_bytes, shared_bytes, workload.turn_gap_s)
 
 
-LOGIT_BYTES = 4  # samplers compute in FP32
 MXFP4_ROW_BLOCK = 256  # rows of MXFP4 experts are padded to a multiple of this many elements
 STATIC_RULE, FREE_RULE = tuple(RULES).index("static"), tuple(RULES).index("free")
 

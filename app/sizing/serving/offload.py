@@ -9,7 +9,7 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.assumptions.hardware import HostAssumptions
-from app.sizing.columns import GB, GIB, Codes, Column, Mask, distinct_rows, with_rows
+from app.sizing.columns import GB, GIB, ROUNDING, Codes, Column, Mask, distinct_rows, with_rows
 from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines import engine_named
@@ -35,7 +35,6 @@ from app.sizing.workload import InferenceWorkload
 OFFLOAD_TARGETS: tuple[tuple[str, ...], ...] = ((), ("experts", "layers"), ("layers",), ("experts",))
 EXPERTS_FIRST, LAYERS, EXPERTS = 1, 2, 3
 # Tolerance for a share that a client sends back with the digits of a JSON number.
-ROUNDING = 1e-9
 
 
 def plans_to_serve(search: Search[InferenceWorkload]) -> Plans:

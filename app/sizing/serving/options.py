@@ -9,7 +9,7 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.columns import TINY, Codes, Column, Columns, Mask
 from app.sizing.day import (
     Autoscaler,
     StartProfile,
@@ -322,7 +322,7 @@ def measures(workload: InferenceWorkload, options: Options) -> Measures:
     A service is ranked by its mean cost over a day. Work with a volume is ranked by total cost and duration. Offline
     work without a volume is ranked by cost per unit.
     """
-    served = np.maximum(served_per_s(workload, options) * units_per_request(workload), 1e-12)
+    served = np.maximum(served_per_s(workload, options) * units_per_request(workload), TINY)
     usd = options.daily_usd_per_hour
     latency, work = options.e2e_p50_s, throughput_per_s(workload, options) / options.fleet.accelerators
     if workload.volume_requests is not None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GIB, MEGA, Column, Columns, Mask
+from app.sizing.columns import GIB, MEGA, TINY, Column, Columns, Mask
 from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelKind
@@ -733,7 +733,7 @@ def waiting_share(percentile: float, rate_per_s: Column, saturation_per_s: Colum
         >>> float(waiting_share(95.0, 50.0, 100.0))
         0.475
     """
-    return percentile / 100 * np.minimum(rate_per_s / np.maximum(saturation_per_s, 1e-12), 1.0)
+    return percentile / 100 * np.minimum(rate_per_s / np.maximum(saturation_per_s, TINY), 1.0)
 
 
 @formula(unit="s", source="sum of host time, wait and batch time")
@@ -768,7 +768,7 @@ def single_pass_operating_point(
         with suspend_recording():
             batch = bisect_largest(ones * 0.0, most, ArrivalsFillBatch(terms, rate))
         overloaded = rate > speed.saturation_per_s
-        used = rate / np.maximum(speed.capacity_per_s, 1e-12)
+        used = rate / np.maximum(speed.capacity_per_s, TINY)
     else:
         in_flight = np.maximum(np.ceil(workload.in_flight / replicas) if workload.in_flight else most, 1.0)
         batch = np.minimum(in_flight, most)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns, Mask
+from app.sizing.columns import TINY, Column, Columns, Mask
 from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.serving.continuous_batching import DecodeCadence, SchedulingTerms, Stream, decode_cadence
 from app.sizing.serving.interfaces import bisect_largest
@@ -211,7 +211,7 @@ def shared_server_wait_s(
         >>> round(one(shared_server_wait_s(col(0.8), col(0.8), col(1), col(1), col(1.0))), 3)  # M/M/1: 0.8 / 0.2
         4.0
     """
-    idle = np.maximum(1 - load, 1e-12)
+    idle = np.maximum(1 - load, TINY)
     power = np.sqrt(2 * (np.maximum(prompts_at_once, 1.0) + 1)) - 1
     return np.where(load >= 1, np.inf, variation * prompt_service_s * np.minimum(busy_share, 1.0) ** power / idle)
 
@@ -267,7 +267,7 @@ def loop_rate_per_s(batch: Column, first_token_s: Column, decoding_s: Column, to
         >>> round(one(loop_rate_per_s(col(32), col(0.32), col(5.1), col(0.0))), 3)
         5.904
     """
-    return np.minimum(batch / (first_token_s + decoding_s), 1 / np.maximum(tokenise_s, 1e-12))
+    return np.minimum(batch / (first_token_s + decoding_s), 1 / np.maximum(tokenise_s, TINY))
 
 
 @formula(unit="s", source="Little's law (Little 1961)")
@@ -515,7 +515,7 @@ def open_slot_wait_s(
         0.4
     """
     load = rate_per_s / saturation_per_s
-    wait = output_variation / saturation_per_s * slots_full_share / np.maximum(1 - load, 1e-12)
+    wait = output_variation / saturation_per_s * slots_full_share / np.maximum(1 - load, TINY)
     return np.where(load >= 1, np.inf, wait)
 
 

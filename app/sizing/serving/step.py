@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns
+from app.sizing.columns import LEAST_S, TINY, Column, Columns
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
@@ -62,7 +62,7 @@ def active_expert_share(tokens: Column, expert_share: Column) -> Column:
         >>> round(one(active_expert_share(col(32), col(8 / 256))), 3)  # 1 - (1 - 1/32)^32
         0.638
     """
-    share = np.minimum(expert_share, 1 - 1e-12)
+    share = np.minimum(expert_share, 1 - TINY)
     return -np.expm1(tokens * np.log1p(-share))
 
 
@@ -80,7 +80,7 @@ def smooth_maximum(compute_s: Column, memory_s: Column, exponent: Column) -> Col
         5.0
     """
     high = np.maximum(compute_s, memory_s)
-    ratio = np.minimum(compute_s, memory_s) / np.maximum(high, 1e-30)
+    ratio = np.minimum(compute_s, memory_s) / np.maximum(high, LEAST_S)
     return high * np.exp2(np.log2(1.0 + ratio**exponent) / exponent)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GIB, SECONDS_PER_DAY, SECONDS_PER_HOUR, Column, Columns, Mask
+from app.sizing.columns import GIB, SECONDS_PER_DAY, SECONDS_PER_HOUR, TINY, Column, Columns, Mask
 from app.sizing.decisions.acquisition import DeployedMachines
 from app.sizing.decisions.cost import Cost, deployment_cost, usd_total
 from app.sizing.formula import formula, suspend_recording
@@ -216,7 +216,7 @@ def checkpoint_interval_s(
         >>> round(checkpoint_interval_s(col(10.0), col(7.8 / 86400), col(5.0), asked, Assumptions())[0])
         471
     """
-    best = np.sqrt(2 * checkpoint_stall_s / np.maximum(interruptions_per_s, 1e-12))
+    best = np.sqrt(2 * checkpoint_stall_s / np.maximum(interruptions_per_s, TINY))
     usual = np.clip(best, assumed.shortest_checkpoint_interval_s, assumed.longest_checkpoint_interval_s)
     chosen = np.maximum(usual, checkpoint_write_s)
     return np.where(counts.asked_checkpoint_interval_s > 0, counts.asked_checkpoint_interval_s, chosen)

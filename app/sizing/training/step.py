@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, Mask
+from app.sizing.columns import TINY, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved
 from app.sizing.training.traffic import Traffic, collective_s
@@ -84,7 +84,7 @@ def exposed_s(computation_s: Column, transfer_s: Column, overlap_share: Column, 
         >>> round(exposed_s(col(1.0), col(1.0), col(1.0), Assumptions())[0], 4)
         np.float64(0.1892)
     """
-    longer = np.maximum(np.maximum(computation_s, transfer_s), 1e-12)
+    longer = np.maximum(np.maximum(computation_s, transfer_s), TINY)
     hidden = (computation_s / longer) ** assumed.overlap_exponent + (transfer_s / longer) ** assumed.overlap_exponent
     beyond = longer * hidden ** (1 / assumed.overlap_exponent) - computation_s
     return (1 - overlap_share) * transfer_s + overlap_share * beyond
