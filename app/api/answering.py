@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import date
 from itertools import accumulate
 from typing import Any
@@ -17,6 +17,7 @@ from app.api.doubts import input_warnings
 from app.api.questions import build_estimate_question, build_recommend_question
 from app.api.schemas.conversion import answer_json, estimate_json, notice_json
 from app.api.schemas.filing import estimate_supply, supply_json
+from app.api.schemas.repricing import MachinesToday
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore, StoredAnswer
@@ -371,14 +372,6 @@ def with_input_warnings(document: Document, request: RecommendRequest | Estimate
 StoredDocument = Mapping[str, Any]
 LISTING = ("provider", "region", "instance_type")
 MACHINES = ("system", "nodes")
-
-
-@dataclass(frozen=True, slots=True)
-class MachinesToday:
-    """Today's bill for the machines of a stored answer; `bill` is None if they have no price, and `text` says why."""
-
-    bill: Bill | None
-    text: str
 
 
 def machines_today(

@@ -13,6 +13,7 @@ import orjson
 
 from app.api.knobs import Parameter, tunable_parameters
 from app.api.questions import apply_merge_patch, build_recommend_question
+from app.api.schemas.flips import Breakpoint, StableRange, TopOption
 from app.api.schemas.requests import RecommendRequest
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError
@@ -28,38 +29,6 @@ NO_OPTION = "nothing"
 # Sets of weight formats that are tried for a service.
 FORMATS = (("bf16", "fp16"), ("fp8",), ("int4-awq", "int4-gptq", "nvfp4", "mxfp4"))
 MAX_PROBES = 80
-
-
-@dataclass(frozen=True, slots=True)
-class TopOption:
-    """First-ranked option: accelerator type (or a pair of pools, or nothing), its name and its price as text."""
-
-    type: str
-    name: str
-    price: str
-
-
-@dataclass(frozen=True, slots=True)
-class Breakpoint:
-    """A change of the request that makes another type rank first. `value` is None if no number changes."""
-
-    parameter: str
-    text: str
-    first: str
-    request: Part
-    now: float | None = None
-    value: float | None = None
-    unit: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StableRange:
-    """A range of one parameter within which the same type stays first."""
-
-    parameter: str
-    text: str
-    low: float
-    high: float
 
 
 @dataclass(slots=True)

@@ -5,9 +5,9 @@ trade-off.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from app.api.schemas.flips import Pattern, Saving
 from app.api.schemas.requests import RecommendRequest
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Question
@@ -21,26 +21,6 @@ RESTARTS = {
     True: "spare replicas and request retries, because replicas can be reclaimed at any time",
     False: "a restart policy with checkpoints, and spare days before the deadline",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A change of the request that lowers cost, and its trade-off."""
-
-    name: str
-    text: str
-    owes: str
-    patch: Part
-
-
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """The result of a pattern: first-ranked type, its cost in USD, and the share of the cost that it saves."""
-
-    pattern: Pattern
-    first: str
-    usd: float
-    saves_share: float
 
 
 def first_cost_usd(answer: Answer) -> float | None:

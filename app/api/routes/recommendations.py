@@ -26,7 +26,7 @@ from app.api.deps import Answers, LongSlot, RawBody, RawPastedBody, ShortSlot, S
 from app.api.flips import RequestProbe, find_breakpoints
 from app.api.openapi import body_schema, problem_responses
 from app.api.pasted import read_observation
-from app.api.patterns import Saving, first_cost_usd, open_patterns, rank_savings
+from app.api.patterns import first_cost_usd, open_patterns, rank_savings
 from app.api.questions import (
     RequestedOption,
     build_estimate_question,
@@ -38,7 +38,7 @@ from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.api.schemas.compare import CompareRequest, CompareResponse, comparison_json
 from app.api.schemas.conversion import estimate_json
 from app.api.schemas.diagnose import PASTED_FIELDS, DiagnoseRequest, DiagnoseResponse, diagnosis_json
-from app.api.schemas.flips import SensitivityShown, sensitivity_json
+from app.api.schemas.flips import Saving, SensitivityShown, sensitivity_json
 from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.recommendations import AnswerStore

@@ -2,14 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
 
-from app.api.flips import Breakpoint, StableRange, TopOption
-from app.api.patterns import Saving
 from app.api.schemas.base import ResponseModel, rounded_fields
 from app.sizing.words import percent
+
+
+@dataclass(frozen=True, slots=True)
+class TopOption:
+    """First-ranked option: accelerator type (or a pair of pools, or nothing), its name and its price as text."""
+
+    type: str
+    name: str
+    price: str
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """A change of the request that makes another type rank first. `value` is None if no number changes."""
+
+    parameter: str
+    text: str
+    first: str
+    request: dict[str, Any]
+    now: float | None = None
+    value: float | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StableRange:
+    """A range of one parameter within which the same type stays first."""
+
+    parameter: str
+    text: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A change of the request that lowers cost, and its trade-off."""
+
+    name: str
+    text: str
+    owes: str
+    patch: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """The result of a pattern: first-ranked type, its cost in USD, and the share of the cost that it saves."""
+
+    pattern: Pattern
+    first: str
+    usd: float
+    saves_share: float
 
 
 class FlipShown(ResponseModel):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.answering import MachinesToday
 from app.api.schemas.answers import CatalogShown
 from app.api.schemas.base import Component, ResponseModel, with_examples
 from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown, line_json
@@ -31,6 +31,14 @@ MACHINES = {
 }
 TODAY = {"id": "rec_ba9876543210ba9876543210ba98", "changed": False, "why": ["40 x NVIDIA H200 SXM 141GB is first ..."]}
 CATALOG = {"snapshot": "614f6a1a7f1b2af2", "prices_as_of": "2026-08-22"}
+
+
+@dataclass(frozen=True, slots=True)
+class MachinesToday:
+    """Today's bill for the machines of a stored answer; `bill` is None if they have no price, and `text` says why."""
+
+    bill: Bill | None
+    text: str
 
 
 class RepriceQuery(BaseModel):
