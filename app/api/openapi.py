@@ -210,7 +210,6 @@ def _describe_parameters(operation: Schema, definitions: dict[str, Schema]) -> N
         parameter["schema"] = extract_named_schemas(schema, definitions)
 
 
-REF_PREFIX = "#/components/schemas/"
 EXAMPLES = "#/components/examples/"
 STORED = "/recommendations/{id}"
 NOT_FOUND_ERRORS: dict[str, AppError] = {
@@ -303,7 +302,7 @@ def add_examples(document: Schema) -> None:
         for method, operation in item.items():
             for status, answer in operation["responses"].items():
                 for kind, media in answer.get("content", {}).items():
-                    name = media.get("schema", {}).get("$ref", "").removeprefix(REF_PREFIX)
+                    name = media.get("schema", {}).get("$ref", "").removeprefix(SCHEMA_REF)
                     if name == "Problem":
                         media["examples"] = {
                             "refused": {"$ref": EXAMPLES + problem_example_name(int(status), path, method)}
@@ -315,7 +314,6 @@ def add_examples(document: Schema) -> None:
                         media["example"] = TEXTS[kind]
 
 
-REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (
     RecommendRequest,
     EstimateRequest,
@@ -405,13 +403,13 @@ class Problem(ResponseModel):
 
 def body_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Returns the declared request body of a route that reads its body raw."""
-    reference = {"$ref": REF.format(model=model.__name__)}
+    reference = {"$ref": SCHEMA_REF + model.__name__}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Returns the declared problem responses of a route."""
-    content = {"application/problem+json": {"schema": {"$ref": REF.format(model="Problem")}}}
+    content = {"application/problem+json": {"schema": {"$ref": SCHEMA_REF + "Problem"}}}
     texts = {
         400: "The body is not well-formed JSON, or this service did not issue the cursor.",
         404: "A named resource does not exist.",
@@ -465,7 +463,7 @@ def install(app: FastAPI) -> None:
                 license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
             )
             _, extra = models_json_schema(
-                [*((m, "validation") for m in BODIES), (Problem, "serialization")], ref_template=REF
+                [*((m, "validation") for m in BODIES), (Problem, "serialization")], ref_template=SCHEMA_REF + "{model}"
             )
             schemas = made.setdefault("components", {}).setdefault("schemas", {})
             for name, schema in extra.get("$defs", {}).items():
