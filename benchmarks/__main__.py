@@ -36,22 +36,25 @@ class Checkout:
         self.environment = {**os.environ, "PYTHONPATH": str(tree), "HEADROOM_DATABASE_URL": url}
         prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, cwd=tree, env=self.environment)
+        reading, writing = os.pipe()
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "one_by_one.py")],
+            [sys.executable, str(HERE / "one_by_one.py"), str(writing)],
             cwd=tree,
             env=self.environment,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(writing,),
             text=True,
         )
+        os.close(writing)
+        self._results = os.fdopen(reading)
 
     def time_request(self, endpoint: str, body: dict[str, Any]) -> dict[str, float]:
         """Milliseconds of one request, and of the idle endpoint after it."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"endpoint": endpoint, "body": body}) + "\n")
         self._process.stdin.flush()
-        found: dict[str, float] = json.loads(self._process.stdout.readline())
+        found: dict[str, float] = json.loads(self._results.readline())
         return found
 
     def peak_mib(self) -> float:
@@ -62,6 +65,7 @@ class Checkout:
     def close(self) -> None:
         self._process.terminate()
         self._process.wait()
+        self._results.close()
 
 
 def vary_request(body: dict[str, Any], i: int) -> dict[str, Any]:
