@@ -19,6 +19,7 @@ from app.compiled import ROOT, CodeBase
 from artefacts.blocks import asked_text, shown_answers, written_by_hand
 
 DATA = ROOT / "app" / "catalog" / "data"
+FACTS = ROOT / "app" / "sizing" / "data"
 STAMP = ROOT / "artefacts" / "stamp.json"
 MEASURED = ("measurements_inference.csv", "measurements_training.csv", "measurements_kv_cache.csv")
 FITTED = ("factors.csv", "spreads.csv", "predictions.csv", "accuracy.json")
@@ -60,8 +61,13 @@ def rows_digest(found: Iterable[Mapping[str, object]]) -> str:
     return content_digest("\n".join(sorted(json.dumps(row, sort_keys=True) for row in found)))
 
 
+def facts_digests() -> Digests:
+    """The data files that are part of the engine rather than of a catalog version."""
+    return file_digests(*sorted(FACTS.iterdir()))
+
+
 def fit_data() -> Digests:
-    """The data of the fit: the measurements, and the parts of the catalog that they reference.
+    """The data of the fit: the facts, the measurements, and the parts of the catalog that they reference.
 
     Accelerators, offers and models without measurements change no factor.
     """
@@ -72,6 +78,7 @@ def fit_data() -> Digests:
     families = {row["family"] for row in devices}
     listed = [json.loads(line) for line in (DATA / "models.jsonl").read_text().splitlines()]
     return {
+        **facts_digests(),
         **file_digests(*(DATA / name for name in (*MEASURED, "coefficients.csv"))),
         "accelerators that were measured": rows_digest(devices),
         "their systems": rows_digest(
@@ -127,6 +134,7 @@ def answer_inputs() -> Digests:
     return {
         "code of the service": sources().digest_from(modules),
         "worked requests": rows_digest([file_digests(*bodies)]),
+        **facts_digests(),
         **fit_outputs(),
     }
 

@@ -17,8 +17,9 @@ CODE = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py") if 
 PAGES = sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "changelog.d").glob("*.md")))
 SHOWN = sorted(
     path
-    for suffix in ("js", "html", "css", "toml", "json")
-    for path in (ROOT / "app" / "api").rglob(f"*.{suffix}")
+    for room in ("api", "sizing")
+    for suffix in ("js", "html", "css", "toml", "json", "csv")
+    for path in (ROOT / "app" / room).rglob(f"*.{suffix}")
     if "swagger" not in path.name
 )
 WORDS = (

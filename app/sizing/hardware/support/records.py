@@ -75,6 +75,7 @@ class Generation:
     slugs: tuple[str, ...] = ()
     source: str = ""
     as_of: str = ""
+    note: str = ""
 
 
 def conversion_formats(*formats: str, least: float = 0.0) -> dict[str, float]:
