@@ -6,26 +6,33 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from app.sizing.facts import build_rows
 from app.sizing.hardware.engines.fronts import FRONTS
-from app.sizing.hardware.support.local import LOCAL_BUILDS
-from app.sizing.hardware.support.records import Build, Work
-from app.sizing.hardware.support.samples import SAMPLE_BUILDS
-from app.sizing.hardware.support.serving import SERVING_BUILDS
-from app.sizing.hardware.support.training import TRAINING_BUILDS
-from app.sizing.model.tasks import ModelTask
+from app.sizing.hardware.support.records import Build, FrontTraining, Work
+from app.sizing.model.formats import WEIGHT_FORMATS
 
-_LANGUAGE, _IMAGES = (ModelTask.DECODER,), (ModelTask.DIFFUSION,)
-# Fronts that train other kinds of model than the engine underneath; source: their own pages of August 2026.
-_TRAINS = {
-    "kohya": _IMAGES,
-    "nemo-automodel": (*_LANGUAGE, ModelTask.EMBEDDING, ModelTask.RERANKER, *_IMAGES),
-    "nemo-rl": _LANGUAGE,
-    "openrlhf": _LANGUAGE,
-    "simpletuner": _IMAGES,
-    "xtuner": _LANGUAGE,
-}
+ANY = "*"  # ends a format that stands for all formats that begin so, such as gguf-*
 
-OWN_BUILDS: tuple[Build, ...] = (*SERVING_BUILDS, *LOCAL_BUILDS, *SAMPLE_BUILDS, *TRAINING_BUILDS)
+
+def expand_formats(names: Mapping[str, float]) -> Mapping[str, float]:
+    """The formats that a build converts, each by its own name.
+
+    Check:
+        >>> len(expand_formats({"gguf-q4_*": 0.0, "fp8": 8.0}))
+        4
+    """
+    expanded: dict[str, float] = {}
+    for name, least in names.items():
+        begin = name.removesuffix(ANY)
+        expanded |= {f: least for f in WEIGHT_FORMATS if f.startswith(begin)} if name.endswith(ANY) else {name: least}
+    return MappingProxyType(expanded)
+
+
+OWN_BUILDS: tuple[Build, ...] = tuple(
+    replace(build, unpacks=expand_formats(build.unpacks)) for build in build_rows(Build, "builds.csv")
+)
+# Fronts that train other kinds of model than the engine underneath.
+_TRAINS = {front.engine: front.trains for front in build_rows(FrontTraining, "front_training.csv")}
 _NAMED = frozenset(b.engine for b in OWN_BUILDS)
 FRONT_BUILDS: tuple[Build, ...] = tuple(
     replace(build, engine=front.name, trains=_TRAINS.get(front.name, build.trains) if build.trains else ())

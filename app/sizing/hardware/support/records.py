@@ -78,16 +78,6 @@ class Generation:
     note: str = ""
 
 
-def conversion_formats(*formats: str, least: float = 0.0) -> dict[str, float]:
-    """Formats that a build converts to 16 bits, with the lowest compute capability; 0: wherever the build runs.
-
-    Check:
-        >>> conversion_formats("fp8", least=8.0)
-        {'fp8': 8.0}
-    """
-    return dict.fromkeys(formats, least)
-
-
 @dataclass(frozen=True, slots=True)
 class Build:
     """An engine or framework on one or several runtimes.
@@ -110,7 +100,17 @@ class Build:
     kv: tuple[str, ...] = ()
     least: float = 0.0
     on: tuple[str, ...] = ()
-    since: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontTraining:
+    """Kinds of model that a front trains, where they differ from those of the engine underneath."""
+
+    engine: str
+    trains: tuple[ModelTask, ...]
+    source: str
+    as_of: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.support.builds import BUILDS, covers_work, supports_work
 from app.sizing.hardware.support.generations import CAPABILITY, GENERATIONS, RUNTIMES, generation_of
-from app.sizing.hardware.support.local import GGUF
 from app.sizing.hardware.support.records import (
     FINE_TUNING,
     FULL,
@@ -46,7 +45,7 @@ FORBIDDEN: tuple[Forbidden, ...] = (
         "vllm-project/vllm pull request 39612 (2026-04); gpustack/runner pull request 225 (2026-07)",
         _AS_OF,
         engines=("vllm",),
-        formats=GGUF,
+        formats=tuple(f for f in WEIGHT_FORMATS if f.startswith("gguf-")),
     ),
     Forbidden(
         "The optimizer of Megatron-LM keeps a 32-bit copy of the trained weights: use precision bf16, not bf16-true.",
