@@ -11,25 +11,24 @@ from app.sizing.hardware.engines.fronts import FRONTS
 from app.sizing.hardware.support.records import Build, FrontTraining, Work
 from app.sizing.model.formats import WEIGHT_FORMATS
 
-ANY = "*"  # ends a format that stands for all formats that begin so, such as gguf-*
+ANY = "*"  # ends a name that stands for all formats that begin so, such as gguf-*
 
 
-def expand_formats(names: Mapping[str, float]) -> Mapping[str, float]:
-    """The formats that a build converts, each by its own name.
+def matching_formats(name: str) -> tuple[str, ...]:
+    """The formats that a name in a data file stands for.
 
     Check:
-        >>> len(expand_formats({"gguf-q4_*": 0.0, "fp8": 8.0}))
-        4
+        >>> matching_formats("gguf-q4_*"), matching_formats("fp8")
+        (('gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0'), ('fp8',))
     """
-    expanded: dict[str, float] = {}
-    for name, least in names.items():
-        begin = name.removesuffix(ANY)
-        expanded |= {f: least for f in WEIGHT_FORMATS if f.startswith(begin)} if name.endswith(ANY) else {name: least}
-    return MappingProxyType(expanded)
+    if not name.endswith(ANY):
+        return (name,)
+    return tuple(f for f in WEIGHT_FORMATS if f.startswith(name.removesuffix(ANY)))
 
 
 OWN_BUILDS: tuple[Build, ...] = tuple(
-    replace(build, unpacks=expand_formats(build.unpacks)) for build in build_rows(Build, "builds.csv")
+    replace(b, unpacks=MappingProxyType({f: least for n, least in b.unpacks.items() for f in matching_formats(n)}))
+    for b in build_rows(Build, "builds.csv")
 )
 # Fronts that train other kinds of model than the engine underneath.
 _TRAINS = {front.engine: front.trains for front in build_rows(FrontTraining, "front_training.csv")}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
+from app.sizing.facts import build_tables
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.support.builds import BUILDS, covers_work, supports_work
+from app.sizing.hardware.support.builds import BUILDS, covers_work, matching_formats, supports_work
 from app.sizing.hardware.support.generations import CAPABILITY, GENERATIONS, RUNTIMES, generation_of
 from app.sizing.hardware.support.records import (
     FINE_TUNING,
@@ -16,7 +17,6 @@ from app.sizing.hardware.support.records import (
     PRETRAINING,
     QLORA,
     SAMPLES,
-    SERVING,
     Build,
     EngineSupport,
     Forbidden,
@@ -29,31 +29,9 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import ModelTask
 from app.sizing.words import product_name
 
-_AS_OF = "2026-11-22"
-
-FORBIDDEN: tuple[Forbidden, ...] = (
-    Forbidden(
-        "{name} runs only compiled networks of fixed shape; no engine is known to generate text on it.",
-        "AWS Neuron SDK docs: model architecture fit, Inf1",
-        _AS_OF,
-        generations=("Inferentia 1",),
-        tasks=(ModelTask.DECODER,),
-        phases=(SERVING,),
-    ),
-    Forbidden(
-        "vLLM reads GGUF files only through a plugin (since 0.24) and not for every model; use llama.cpp for GGUF.",
-        "vllm-project/vllm pull request 39612 (2026-04); gpustack/runner pull request 225 (2026-07)",
-        _AS_OF,
-        engines=("vllm",),
-        formats=tuple(f for f in WEIGHT_FORMATS if f.startswith("gguf-")),
-    ),
-    Forbidden(
-        "The optimizer of Megatron-LM keeps a 32-bit copy of the trained weights: use precision bf16, not bf16-true.",
-        "Megatron-LM, core/optimizer/optimizer_config.py at 2026-08-22: main_params_dtype",
-        _AS_OF,
-        engines=("megatron", "mindspeed", "nemo", "primus"),
-        in_16_bit=True,
-    ),
+FORBIDDEN: tuple[Forbidden, ...] = tuple(
+    replace(f, formats=tuple(own for name in f.formats for own in matching_formats(name)))
+    for f in build_tables(Forbidden, "forbidden.toml", "forbidden")
 )
 
 

@@ -7,7 +7,7 @@ from app.sizing.hardware.support.builds import (
     OWN_BUILDS,
     accepted_formats,
     covers_work,
-    expand_formats,
+    matching_formats,
     supports_work,
 )
 from app.sizing.hardware.support.generations import GENERATIONS, RUNTIMES
@@ -27,7 +27,7 @@ def test_formats_of_builds_are_known_and_a_star_stands_for_all_that_begin_so() -
     known = {*WEIGHT_FORMATS, *UNITS}
     assert {f for b in OWN_BUILDS for f in (*b.multiplies, *b.unpacks)} <= known
     assert {f for b in OWN_BUILDS for f in b.kv} <= {*KV_FORMATS, "fp32"}
-    assert {*expand_formats({"gguf-*": 7.0})} == {f for f in known if f.startswith("gguf-")}
+    assert {*matching_formats("gguf-*")} == {f for f in known if f.startswith("gguf-")}
 
 
 def test_a_build_that_trains_adapters_of_a_quantized_model_holds_4_bits() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from app.sizing.hardware.support.builds import BUILDS, accepted_formats, covers_work
 from app.sizing.hardware.support.generations import GENERATIONS
-from app.sizing.hardware.support.records import EngineSupport, Level, Verdict, Work
+from app.sizing.hardware.support.records import PHASES, EngineSupport, Level, Verdict, Work
 from app.sizing.hardware.support.rules import (
+    FORBIDDEN,
     UNITS,
     PublishedResult,
     SupportEvidence,
@@ -133,6 +134,13 @@ def test_evidence_documents_and_rules_expect() -> None:
 def test_only_what_the_chip_multiplies_is_native(accelerator: str, weight_format: str, native: bool) -> None:
     found = asked(accelerator, "vllm", weight_format)
     assert (found.is_supported, found.native) == (True, native)
+
+
+def test_what_is_forbidden_names_known_engines_generations_formats_and_phases() -> None:
+    assert {e for f in FORBIDDEN for e in f.engines} <= {*BUILDS}
+    assert {g for f in FORBIDDEN for g in f.generations} <= {g.name for g in GENERATIONS}
+    assert {name for f in FORBIDDEN for name in f.formats} <= {*WEIGHT_FORMATS, *UNITS}
+    assert {p for f in FORBIDDEN for p in f.phases} <= {*PHASES}
 
 
 def test_a_rule_that_forbids_holds_against_evidence_and_results() -> None:
