@@ -106,10 +106,6 @@ VOCABULARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-# PyTorch's DistributedDataParallel keeps every bucket in addition to the gradients (gradient_as_bucket_view is off).
-EVERY_BUCKET_BYTES = 1e15
-
-
 @dataclass(frozen=True, slots=True)
 class TrainingRecipe:
     """Default behavior of a framework from one of its versions on.
@@ -143,6 +139,7 @@ class TrainingRecipe:
     source: str = ""
     as_of: str = ""
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+    note: str = ""
 
     @property
     def name(self) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from app.sizing.facts import InvalidFact
 from app.sizing.hardware.engines import ALIASES, ENGINES
 from app.sizing.hardware.recipes import RECIPES, VOCABULARIES, TrainingRecipe, recipe_of_framework, recipes_today
-from app.sizing.hardware.recipes.frameworks import PLACES
+from app.sizing.hardware.recipes.frameworks import PLACES, read_recipes
 from app.sizing.hardware.support.builds import BUILDS
 
-FIELDS = {name for name in TrainingRecipe.__slots__ if name not in ("framework", "since", "version", "sources")}
+FIELDS = {name for name in TrainingRecipe.__slots__ if name not in ("framework", "since", "version", "sources", "note")}
 
 
 def test_no_two_recipes_are_for_the_same() -> None:
@@ -52,3 +55,44 @@ def test_recipes_of_today_have_a_row_a_framework_by_method() -> None:
 
 def test_an_undescribed_framework_is_pytorchs_own_loop() -> None:
     assert recipe_of_framework("something-new").weights == "sharded"
+
+
+TWO = """
+[[recipe]]
+framework = "trl"
+version = "0.24"
+since = [0, 20]
+methods = ["lora"]
+source = "TRL v0.24"
+as_of = "2025-10-15"
+loss = "held"
+packing = "padded"
+[recipe.sources]
+loss = "trainer/sft_config.py"
+
+[[recipe]]
+framework = "trl"
+source = "TRL v1.9.0"
+as_of = "2026-07-24"
+"""
+
+
+def test_a_recipe_that_is_like_another_takes_over_what_it_does_not_state(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(TWO + 'like = "trl 0.24"\nloss = "fused"\n')
+    _, recipe = read_recipes(tmp_path / "two.toml")
+    assert (recipe.version, recipe.since, recipe.methods, recipe.source) == ("", None, (), "TRL v1.9.0")
+    assert (recipe.loss, recipe.packing, recipe.sources) == ("fused", "padded", {"loss": "trainer/sft_config.py"})
+
+
+@pytest.mark.parametrize(
+    ("added", "message"),
+    [
+        ('like = "trl 1.9"', "no earlier recipe is named 'trl 1.9'"),
+        ('loss = "chunky"', "loss: 'chunky' is not one of shifted, held"),
+        ('lost = "held"', "unknown key 'lost'"),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_an_error_that_says_where(tmp_path: Path, added: str, message: str) -> None:
+    (tmp_path / "two.toml").write_text(f"{TWO}{added}\n")
+    with pytest.raises(InvalidFact, match=rf"^two\.toml, recipe 2[:,] {message}"):
+        read_recipes(tmp_path / "two.toml")
