@@ -14,6 +14,8 @@ def test_a_recipe_says_known_words_where_it_was_read_and_when() -> None:
         assert recipe.optimizer in OPTIMIZERS
         assert recipe.source and recipe.as_of
     assert len({recipe.name for recipe in SAMPLE_RECIPES}) == len(SAMPLE_RECIPES)
+    usual = [recipe.task for recipe in SAMPLE_RECIPES if recipe.is_usual]
+    assert sorted(usual) == [ModelTask.DIFFUSION, ModelTask.SPEECH, ModelTask.VISION]
 
 
 def test_an_undescribed_framework_trains_as_is_usual_of_its_kind() -> None:
