@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.calibration.case import Stack
+from app.sizing.facts import build_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,43 +32,7 @@ class ExcludedResults:
         return " ".join(filter(None, (self.source, self.engine, self.vendor, self.model)))
 
 
-EXCLUDED_RESULTS = (
-    ExcludedResults(
-        "early SYCL back end: 1 to 3 tokens/s, although the memory bandwidth allows 100",
-        "argonne-llm-inference-bench",
-        "llama.cpp",
-        vendor="intel",
-    ),
-    ExcludedResults(
-        "an unpublished setting ran fewer sequences than were in flight",
-        "inferencex-aiconfigurator",
-        "vllm",
-        model="openai/gpt-oss-120b",
-        in_flight=512.0,
-    ),
-    ExcludedResults(
-        "an unpublished setting ran 128 of 1,024 requests in flight, as throughput times TPOT shows",
-        "sglang-cookbook",
-        "sglang",
-        model="deepseek-ai/DeepSeek-V3.2-Exp",
-        in_flight=1024.0,
-    ),
-    ExcludedResults(
-        "load far above capacity, and most requests stopped early",
-        "vllm-recipes",
-        model="moonshotai/Kimi-K2-Thinking",
-    ),
-    ExcludedResults(
-        "early kernels of 4-bit experts: 110 ms per token, although the memory bandwidth allows 10 ms",
-        "zhilight-docs",
-    ),
-    ExcludedResults(
-        "each sequence adds 4 ms to a step: attention is five times slower than in other results of these machines",
-        "sglang-cookbook",
-        "sglang",
-        model="moonshotai/Kimi-K2.5",
-    ),
-)
+EXCLUDED_RESULTS = build_tables(ExcludedResults, Path(__file__).with_name("excluded.toml"), "excluded")
 
 
 def find_exclusion_reason(source: str, stack: Stack, model: str, in_flight: float) -> str | None:
