@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 
 Row = Mapping[str, str]
+# Tables that the sizing core has, because its sentences name what they list.
+CORE_FILES = ("providers.csv",)
 
 
 def read_data_file(name: str) -> str:
     """Returns the text of one data file of the package."""
-    return resources.files("app.catalog").joinpath("data", name).read_text(encoding="utf-8")
+    package = "app.sizing" if name in CORE_FILES else "app.catalog"
+    return resources.files(package).joinpath("data", name).read_text(encoding="utf-8")
 
 
 def read_rows(name: str) -> Iterator[Row]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.sizing.facts import read_rows
 from app.sizing.words import (
     API_HOSTS,
     PRODUCTS,
@@ -36,8 +37,12 @@ def rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_providers_are_those_of_the_catalog() -> None:
-    assert {row["provider"]: row["name"] for row in rows("providers.csv")} == PROVIDERS
+def test_every_provider_and_product_has_one_name() -> None:
+    for names in (PRODUCTS, PROVIDERS, API_HOSTS):
+        assert all(slug and name for slug, name in names.items())
+    assert [len(read_rows(f"{table}.csv")) for table in ("products", "providers", "api_hosts")] == [
+        len(names) for names in (PRODUCTS, PROVIDERS, API_HOSTS)
+    ]
 
 
 def test_every_engine_has_a_name() -> None:
