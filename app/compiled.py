@@ -505,6 +505,7 @@ DEFAULT_CACHE_FOLDER = Path("~/.cache/headroom")
 # The engine is everything that these functions reach: the code that turns a request into an answer.
 ENGINE_ROOTS = ("app.api.answering:find_or_compute_answer", "app.api.answering:with_input_warnings")
 DATA_SUFFIXES = (".csv", ".json", ".toml")
+NAMES_FILE = "catalog/data/names.toml"  # part of no catalog version
 
 _engine_version: list[str] = []
 
@@ -565,7 +566,10 @@ def _cached_engine_version(folder: Path) -> str:
     text, data = sha256(), sha256()
     for file in sorted(package.rglob("*.py")):
         text.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes())
-    for file in sorted(f for f in (package / "sizing").rglob("*") if f.suffix in DATA_SUFFIXES):
+    for file in (
+        *sorted(f for f in (package / "sizing").rglob("*") if f.suffix in DATA_SUFFIXES),
+        package / NAMES_FILE,
+    ):
         data.update(file.read_bytes())
     kept = folder / f"engine-{sha256(text.digest() + data.digest()).hexdigest()[:32]}"
     try:

@@ -63,7 +63,7 @@ def rows_digest(found: Iterable[Mapping[str, object]]) -> str:
 
 def facts_digests() -> Digests:
     """The data files that are part of the engine rather than of a catalog version."""
-    return file_digests(*sorted(FACTS.iterdir()))
+    return file_digests(*sorted(FACTS.iterdir()), DATA / "names.toml")
 
 
 def fit_data() -> Digests:
@@ -95,11 +95,7 @@ def fit_data() -> Digests:
 
 
 def fit_inputs() -> Digests:
-    return {
-        "code of the fit": sources().digest_from(["app.calibration.calibrate"]),
-        **file_digests(*sorted((ROOT / "app" / "calibration").rglob("*.toml"))),
-        **fit_data(),
-    }
+    return {"code of the fit": sources().digest_from(["app.calibration.calibrate"]), **fit_data()}
 
 
 def fit_outputs() -> Digests:

@@ -19,20 +19,7 @@ from app import telemetry
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub, store_fetched_model
 from app.catalog.lists import fetched_models
 from app.catalog.models import Models, load_models
-from app.catalog.names import (
-    COUNTRIES,
-    EXTRA_WORDS,
-    MODIFIERS,
-    NOISE_WORDS,
-    PROVIDERS,
-    RESPELLINGS,
-    TITLES,
-    VENDOR_WORDS,
-    VENDORS,
-    countries_named,
-    fold_name,
-    most_similar,
-)
+from app.catalog.names import NAME_TABLES, NOISE_WORDS, countries_named, fold_name, most_similar
 from app.catalog.purchasing import Purchasing, load_purchasing
 from app.catalog.queries import load_snapshot, newest_version, region_countries
 from app.db import DatabaseError, read_consistently
@@ -102,8 +89,8 @@ def apply_respellings(text: str) -> str:
 
     Check: "v5litepod-8" is the slice "v5e-8".
     """
-    for typed, stands_for in RESPELLINGS:
-        text = text.replace(typed, stands_for)
+    for each in NAME_TABLES.respellings:
+        text = text.replace(each.typed, each.means)
     return text
 
 
@@ -139,8 +126,8 @@ class CatalogIndex:
         self.systems = {machine_key(s.name): s.slug for s in sold} | {machine_key(s.slug): s.slug for s in sold}
 
         self.catalog = catalog
-        self.providers = _index_by_key(catalog.providers, PROVIDERS)
-        self.vendors = _index_by_key(catalog.vendors, VENDORS)
+        self.providers = _index_by_key(catalog.providers, NAME_TABLES.providers)
+        self.vendors = _index_by_key(catalog.vendors, NAME_TABLES.vendors)
         self.regions = tuple(catalog.regions)
         self._region_keys = {region: compact_name(region) for region in self.regions}
         self._countries = MappingProxyType(dict(countries or {}))
@@ -222,7 +209,7 @@ class CatalogIndex:
     def country_of(self, region: str) -> str | None:
         """Returns the ISO code of a region's country; None if no price list states it."""
         code = self._countries.get(region)
-        return code if code in COUNTRIES else None
+        return code if code in NAME_TABLES.countries else None
 
     def find_regions(self, name: str) -> tuple[str, ...]:
         """Returns the regions that match a name, a pattern, a country or an area."""
@@ -252,7 +239,7 @@ def _unique_titles(accelerators: Sequence[Accelerator]) -> dict[frozenset[str], 
     """Maps sets of words to the one accelerator that they name, even if other accelerators contain them too."""
     by_words = [(frozenset(_significant_words(a.name)), a.slug) for a in accelerators]
     counts = Counter(words for words, _ in by_words)
-    named = {frozenset(_significant_words(title)): slug for title, slug in TITLES.items()}
+    named = {frozenset(_significant_words(title)): slug for title, slug in NAME_TABLES.titles.items()}
     slugs = {slug for _, slug in by_words}
     return {words: slug for words, slug in by_words if counts[words] == 1} | {
         words: slug for words, slug in named.items() if slug in slugs
@@ -262,11 +249,11 @@ def _unique_titles(accelerators: Sequence[Accelerator]) -> dict[frozenset[str], 
 def _make_accelerator_words(a: Accelerator, machine_memory: Iterable[str]) -> AcceleratorWords:
     """Returns the words by which an accelerator can be named."""
     vendor = a.vendor.lower()
-    words = {*split_atoms(a.slug), *_significant_words(a.name), *VENDOR_WORDS.get(vendor, vendor).split()}
+    words = {*split_atoms(a.slug), *_significant_words(a.name), *NAME_TABLES.vendor_words.get(vendor, vendor).split()}
     own = frozenset(words)
-    for prefix, extra in EXTRA_WORDS:
-        if a.slug.startswith(prefix):
-            words.update(extra.split())
+    for extra in NAME_TABLES.extra_words:
+        if a.slug.startswith(extra.prefix):
+            words.update(extra.words.split())
     if a.form_factor in ("SXM", "PCIe", "OAM", "NVL"):
         words.add(a.form_factor.lower())
     memory = frozenset(machine_memory) if a.kind in PROCESSORS else frozenset()
@@ -275,13 +262,15 @@ def _make_accelerator_words(a: Accelerator, machine_memory: Iterable[str]) -> Ac
         words |= {f"{round(a.memory_bytes / unit)}gb" for unit in (GB, GIB)}
     sizes = {word.removesuffix("gb") for word in own if re.fullmatch(r"\d+gb", word)}
     return AcceleratorWords(
-        a.slug, frozenset(words | sizes), (MODIFIERS.get(vendor, frozenset()) & own) - {"", *_vendor_words(vendor)}
+        a.slug,
+        frozenset(words | sizes),
+        (own & {*NAME_TABLES.modifiers.get(vendor, "").split()}) - {"", *_vendor_words(vendor)},
     )
 
 
 def _vendor_words(vendor: str) -> frozenset[str]:
     """Returns a vendor's generic words, which do not distinguish its accelerators."""
-    return frozenset(VENDOR_WORDS.get(vendor, "").split())
+    return frozenset(NAME_TABLES.vendor_words.get(vendor, "").split())
 
 
 def _searchable_forms(a: Accelerator) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog import snapshot as catalog_store
-from app.catalog.names import AREAS, COUNTRIES, EXTRA_WORDS, PROVIDERS, TITLES, VENDORS, countries_named
+from app.catalog.names import NAME_TABLES, countries_named
 from app.catalog.queries import load_snapshot
 from app.catalog.seed import model_entries
 from app.catalog.snapshot import CatalogIndex, CatalogStore, EmptyCatalog, closest_names, compact_name, normalize_name
@@ -128,16 +128,14 @@ def test_regions_are_taken_by_name_pattern_country_and_area(catalog_index: Catal
 
 
 def test_every_curated_word_is_of_something_in_the_catalogue(catalog_index: CatalogIndex) -> None:
-    for beginning, words in EXTRA_WORDS:
-        assert words
-        assert any(slug.startswith(beginning) for slug in catalog_index.slugs) or beginning == "intel-gaudi-hl205", (
-            beginning
-        )
-    assert {*TITLES.values()} <= catalog_index.slugs
-    assert {*PROVIDERS.values()} <= {*catalog_index.providers.values()}
-    assert {*VENDORS.values()} <= {*catalog_index.vendors.values()}
-    for codes in AREAS.values():
-        assert {*codes.split()} <= {*COUNTRIES}
+    for each in NAME_TABLES.extra_words:
+        assert each.words
+        assert any(slug.startswith(each.prefix) for slug in catalog_index.slugs) or each.prefix == "intel-gaudi-hl205"
+    assert {*NAME_TABLES.titles.values()} <= catalog_index.slugs
+    assert {*NAME_TABLES.providers.values()} <= {*catalog_index.providers.values()}
+    assert {*NAME_TABLES.vendors.values()} <= {*catalog_index.vendors.values()}
+    for codes in NAME_TABLES.areas.values():
+        assert {*codes.split()} <= {*NAME_TABLES.countries}
     assert countries_named("atlantis") == frozenset()
 
 
