@@ -153,6 +153,8 @@ def _parts_of(kind: Any, *, is_list: bool) -> tuple[Any, Any, tuple[Any, ...]]:
 
 def _convert(value: Any, kind: Any, where: str) -> Any:
     """A value of a data file as the type of its field."""
+    if value is None and get_origin(kind) is UnionType:
+        return None
     kind, origin, inner = _parts_of(kind, is_list=isinstance(value, list))
     if origin is tuple and isinstance(value, list):
         kinds = (inner[0],) * len(value) if inner[1:] == (...,) else inner

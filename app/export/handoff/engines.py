@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, yaml_text
-from app.sizing.hardware import benchmarks, pool_servers
-from app.sizing.hardware.benchmarks import Server, fill_template
+from app.sizing.hardware import pool_servers
+from app.sizing.hardware.benchmarks import SERVERS, Server, fill_template
 from app.sizing.hardware.pool_servers import PoolServers
 from app.sizing.words import product_name
 
@@ -67,7 +67,7 @@ def pool_flags(servers: PoolServers) -> dict[str, tuple[str, ...]]:
 LAUNCHES = (
     Launch(
         "vllm",
-        benchmarks.VLLM.server or Server(""),
+        SERVERS["vllm"],
         source_version=(0, 33, 0),
         source="vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23",
         flags={
@@ -103,7 +103,7 @@ LAUNCHES = (
     ),
     Launch(
         "sglang",
-        benchmarks.SGLANG.server or Server(""),
+        SERVERS["sglang"],
         source_version=(0, 5, 23),
         source="sglang/srt/arg_groups/fields of 0.5.23, read 2026-11-23",
         flags={
@@ -143,7 +143,7 @@ LAUNCHES = (
     ),
     Launch(
         "tensorrt-llm",
-        benchmarks.TENSORRT_LLM.server or Server(""),
+        SERVERS["tensorrt-llm"],
         source_version=(1, 2, 1),
         source="tensorrt_llm/commands/serve.py and examples/disaggregated, read 2026-11-23",
         flags={
@@ -168,7 +168,7 @@ LAUNCHES = (
     ),
     Launch(
         "llama.cpp",
-        benchmarks.LLAMA_SERVER,
+        SERVERS["llama.cpp"],
         source_version=(),
         source="tools/server/README.md at 25d5b0c, read 2026-11-23",
         flags={
@@ -193,7 +193,7 @@ LAUNCHES = (
     ),
     Launch(
         "tgi",
-        benchmarks.TGI.server or Server(""),
+        SERVERS["tgi"],
         source_version=(3, 3, 7),
         source="launcher/src/main.rs, tgi-entrypoint.sh and README.md at db931fcf, read 2026-11-23",
         flags={
@@ -216,7 +216,7 @@ LAUNCHES = (
     ),
     Launch(
         "text-embeddings-inference",
-        benchmarks.TEXT_EMBEDDINGS_INFERENCE.server or Server(""),
+        SERVERS["text-embeddings-inference"],
         source_version=(1, 9, 3),
         source="router/src/main.rs, cuda-all-entrypoint.sh and README.md at 0d124dc, read 2026-11-23",
         flags={"--model-id": ANY_VERSION, "--port": ANY_VERSION},
@@ -232,7 +232,7 @@ LAUNCHES = (
     ),
     Launch(
         "mlx",
-        benchmarks.MLX_SERVER,
+        SERVERS["mlx"],
         source_version=(0, 32, 0),
         source="mlx_lm/server.py of 0.32.0, read 2026-11-23",
         flags={

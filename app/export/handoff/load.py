@@ -6,8 +6,7 @@ import math
 import re
 
 from app.export.handoff.option import SHELL, File, Option, build_script
-from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import LLAMA_SERVER, Places, fill_template, openai_load
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Places, fill_template
 
 EMBEDDINGS_BACKEND = (
     "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
@@ -20,15 +19,15 @@ def benchmark_file(option: Option) -> File:
     Compare its report with the performance in the answer.
     """
     group = option.groups[0]
-    server = group.server or LLAMA_SERVER
+    server = group.server or SERVERS["llama.cpp"]
     url = f"http://localhost:{server.port}"
     places = {**_with_deviations(group.places), "url": url}
     commands = {
-        "own": group.load if group.server else openai_load(url=f" --base-url {url}"),
+        "own": group.load if group.server else BENCHMARKS["server-at-url"].load,
         **(
             {}
             if EMBEDDINGS_BACKEND in group.load
-            else {"aiperf": benchmarks.AIPERF.load, "guidellm": benchmarks.GUIDELLM.load}
+            else {"aiperf": BENCHMARKS["aiperf"].load, "guidellm": BENCHMARKS["guidellm"].load}
         ),
     }
     cases = (

@@ -9,7 +9,7 @@ from app.errors import Unanswerable
 from app.export.handoff import clouds, cluster, serving, training
 from app.export.handoff.engines import BY_ENGINE, UnknownFlag
 from app.export.handoff.option import Handoff, Option
-from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import BENCHMARKS
 from app.sizing.words import product_name
 
 FileBuilder = Callable[[Option, str | None, str], Handoff]
@@ -44,7 +44,7 @@ def _training_target(builder: FileBuilder, starts: Callable[[Option], bool]) -> 
 def _supports_torchrun(option: Option) -> bool:
     """Whether PyTorch FSDP trains the whole model on tokens, in any framework based on it; adapters are excluded."""
     whole = option.groups[0].places.get("adapter") is None
-    return training.is_measured_by(option, benchmarks.TORCHTITAN) or (whole and training.is_based_on(option, "fsdp"))
+    return training.is_measured_by(option, BENCHMARKS["torchtitan"]) or (whole and training.is_based_on(option, "fsdp"))
 
 
 TARGETS: Mapping[str, Target] = {
@@ -57,10 +57,10 @@ TARGETS: Mapping[str, Target] = {
     "torchrun": _training_target(training.torchrun_files, _supports_torchrun),
     "deepspeed": _training_target(training.deepspeed_files, lambda option: training.is_based_on(option, "deepspeed")),
     "megatron": _training_target(
-        training.megatron_files, lambda option: training.is_measured_by(option, benchmarks.MEGATRON)
+        training.megatron_files, lambda option: training.is_measured_by(option, BENCHMARKS["megatron"])
     ),
     "accelerate": _training_target(
-        training.accelerate_files, lambda option: training.is_measured_by(option, benchmarks.TRL)
+        training.accelerate_files, lambda option: training.is_measured_by(option, BENCHMARKS["trl"])
     ),
     "slurm": _training_target(training.slurm_files, lambda _: True),
 }

@@ -22,8 +22,7 @@ from app.export.handoff.option import (
     dns_label,
     yaml_text,
 )
-from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import Benchmark, Places, fill_template
+from app.sizing.hardware.benchmarks import BENCHMARKS, FRAGMENTS, Benchmark, Places, fill_template
 from app.sizing.hardware.engines import engine_named
 from app.sizing.words import format_count, product_name
 
@@ -43,7 +42,7 @@ def is_measured_by(option: Option, benchmark: Benchmark) -> bool:
 def is_based_on(option: Option, framework: str) -> bool:
     """Whether the framework of the run is this one or is based on it, and has no launcher of its own."""
     engine = engine_named(option.software)
-    return framework in (engine.name, engine.judged_as) and is_measured_by(option, benchmarks.TRL)
+    return framework in (engine.name, engine.judged_as) and is_measured_by(option, BENCHMARKS["trl"])
 
 
 def command_places(option: Option, *, whole: bool) -> Places:
@@ -89,20 +88,20 @@ def torchrun_files(option: Option, _version: str | None, target: str) -> Handoff
         f"{_checkpointing_mode(option)}.",
         _data_note(option, "the dataset of that configuration"),
     )
-    return Handoff(target, option.rank, launch_files(option, benchmarks.TORCHTITAN.load), notes)
+    return Handoff(target, option.rank, launch_files(option, BENCHMARKS["torchtitan"].load), notes)
 
 
 def megatron_files(option: Option, _version: str | None, target: str) -> Handoff:
     """Megatron-LM's pretrain_gpt.py."""
     notes = (_data_note(option, "$DATA_FLAGS (--data-path, --tokenizer-model) with $OPTIMIZER_FLAGS (--lr)"),)
-    return Handoff(target, option.rank, launch_files(option, benchmarks.MEGATRON.load), notes)
+    return Handoff(target, option.rank, launch_files(option, BENCHMARKS["megatron"].load), notes)
 
 
 def deepspeed_files(option: Option, _version: str | None, target: str) -> Handoff:
     """DeepSpeed configuration, and a launcher for the user's training script."""
     group = option.groups[0]
     flags = "--deepspeed --deepspeed_config " + DEEPSPEED
-    command = f"torchrun {benchmarks.EVERYWHERE} $TRAIN_SCRIPT {flags}"
+    command = f"torchrun {FRAGMENTS['torchrun_ranks']} $TRAIN_SCRIPT {flags}"
     needed = ': "${TRAIN_SCRIPT:?set it to your training script, which must read the DeepSpeed configuration}"'
     config = File(DEEPSPEED, JSON, json.dumps(deepspeed_config(option), indent=2) + "\n")
     notes = (
@@ -150,7 +149,7 @@ def accelerate_files(option: Option, _version: str | None, target: str) -> Hando
     )
     if sharded and is_based_on(option, "deepspeed"):
         files += (File(DEEPSPEED, JSON, json.dumps(deepspeed_config(option), indent=2) + "\n"),)
-    command = benchmarks.TRL.load.replace("{sharding}", ACCELERATE)
+    command = BENCHMARKS["trl"].load.replace("{sharding}", ACCELERATE)
     return Handoff(target, option.rank, (*files, *launch_files(option, command)), (_data_note(option, "$DATASET"),))
 
 
@@ -219,11 +218,11 @@ def inner_handoff(option: Option, version: str | None) -> Handoff:
 
     They use the launcher of the framework, or the benchmark command with the steps of the whole run.
     """
-    if is_measured_by(option, benchmarks.MEGATRON):
+    if is_measured_by(option, BENCHMARKS["megatron"]):
         return megatron_files(option, version, "megatron")
-    if is_measured_by(option, benchmarks.TORCHTITAN):
+    if is_measured_by(option, BENCHMARKS["torchtitan"]):
         return torchrun_files(option, version, "torchrun")
-    if is_measured_by(option, benchmarks.TRL):
+    if is_measured_by(option, BENCHMARKS["trl"]):
         return accelerate_files(option, version, "accelerate")
     group = option.groups[0]
     note = f"Set the variables in train.sh: they name the other inputs of {product_name(option.software)}."

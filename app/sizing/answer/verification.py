@@ -13,8 +13,7 @@ from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, llama_cpp_layers
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
-from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import READY, STOP, Benchmark, Places, Server, fill_template
+from app.sizing.hardware.benchmarks import BENCHMARKS, READY, STOP, Benchmark, Places, Server, fill_template
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, PoolServers
 from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
@@ -122,8 +121,8 @@ def checkpoint_to_load(model: ModelArchitecture, stored: str, benchmark: Benchma
 def single_forward_benchmark(model: ModelArchitecture) -> Benchmark:
     """Benchmark of a single-forward workload, by the type of model."""
     if model.sample is None:
-        return benchmarks.EMBEDDINGS
-    return benchmarks.PICTURES if model.sample.passes > 1 and not model.sample.decodes else benchmarks.PASSES
+        return BENCHMARKS["embeddings"]
+    return BENCHMARKS["pictures"] if model.sample.passes > 1 and not model.sample.decodes else BENCHMARKS["passes"]
 
 
 def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
@@ -175,7 +174,7 @@ def spread_places(d: Deployment, machines: int, used: Benchmark) -> Places:
     the settings among their ranks.
     """
     data = d.data_parallel or 1
-    config = RANKS_CONFIG_FILE if data > 1 and used is benchmarks.TENSORRT_LLM else None
+    config = RANKS_CONFIG_FILE if data > 1 and used is BENCHMARKS["tensorrt-llm"] else None
     return {
         "all_sequences": d.max_batch and d.max_batch * data,
         "all_batched": d.max_batched_tokens and d.max_batched_tokens * data,
@@ -230,8 +229,8 @@ def training_benchmark(workload: TrainingWorkload, d: Deployment) -> Benchmark:
     """Benchmark of the framework for language models; by the type of model for work in samples."""
     sample, own = workload.model.sample, engine_named(d.framework or "").trial
     if sample is not None:
-        return benchmarks.DENOISING if sample.passes > 1 and not sample.decodes else benchmarks.IMAGES
-    return own if own.adapts or workload.method is Method.FULL else benchmarks.NEMO
+        return BENCHMARKS["denoising"] if sample.passes > 1 and not sample.decodes else BENCHMARKS["images"]
+    return own if own.adapts or workload.method is Method.FULL else BENCHMARKS["nemo"]
 
 
 def _shards_weights(d: Deployment) -> bool:

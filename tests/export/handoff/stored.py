@@ -6,18 +6,17 @@ from dataclasses import asdict
 from typing import Any
 
 from app.export.handoff.option import Option, load_option
-from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import Benchmark
+from app.sizing.hardware.benchmarks import BENCHMARKS, Benchmark
 from tests.export.stored import ACCELERATOR, MACHINE
 
 USED = {
-    "vllm": benchmarks.VLLM,
-    "sglang": benchmarks.SGLANG,
-    "tensorrt-llm": benchmarks.TENSORRT_LLM,
-    "llama.cpp": benchmarks.LLAMA_CPP,
-    "tgi": benchmarks.TGI,
-    "text-embeddings-inference": benchmarks.TEXT_EMBEDDINGS_INFERENCE,
-    "mlx": benchmarks.MLX,
+    "vllm": BENCHMARKS["vllm"],
+    "sglang": BENCHMARKS["sglang"],
+    "tensorrt-llm": BENCHMARKS["tensorrt-llm"],
+    "llama.cpp": BENCHMARKS["llama.cpp"],
+    "tgi": BENCHMARKS["tgi"],
+    "text-embeddings-inference": BENCHMARKS["text-embeddings-inference"],
+    "mlx": BENCHMARKS["mlx"],
 }
 LOAD = {
     "rate": 4.0,

@@ -14,14 +14,14 @@ import yaml
 
 from app.export.handoff.option import Handoff, Option
 from app.export.handoff.targets import CannotStart, build_handoff
-from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import BENCHMARKS
 from tests.export.handoff.stored import TRAINED, trained
 
-MEGATRON = trained("megatron", benchmarks.MEGATRON, tensor=2, with_tensor="", pipeline=4, contexts=2)
-TORCHTITAN = trained("torchtitan", benchmarks.TORCHTITAN, tensor=2, shards=8)
-FSDP = trained("fsdp", benchmarks.TRL)
-ZERO = trained("deepspeed", benchmarks.TRL, sharding="zero3")
-UNSLOTH = trained("unsloth", benchmarks.UNSLOTH, machines=None, accelerators=1, adapter="lora", rank=16)
+MEGATRON = trained("megatron", BENCHMARKS["megatron"], tensor=2, with_tensor="", pipeline=4, contexts=2)
+TORCHTITAN = trained("torchtitan", BENCHMARKS["torchtitan"], tensor=2, shards=8)
+FSDP = trained("fsdp", BENCHMARKS["trl"])
+ZERO = trained("deepspeed", BENCHMARKS["trl"], sharding="zero3")
+UNSLOTH = trained("unsloth", BENCHMARKS["unsloth"], machines=None, accelerators=1, adapter="lora", rank=16)
 # Of torchtitan/config/configs.py and Megatron-LM's training/arguments.py of August 2026.
 TITAN_DEGREES = ("tensor", "pipeline", "context", "data_parallel_shard", "data_parallel_replicate")
 

@@ -35,7 +35,7 @@ from app.sizing.answer.verification import (
     uniform_spread,
 )
 from app.sizing.assumptions import Assumptions
-from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import BENCHMARKS
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.model.formats import NativeQuantization
 from app.sizing.question import Deployment, DraftMethod, Pools, Question, Speculative
@@ -125,10 +125,10 @@ def test_machines_of_a_replica(size: int, total: int, nodes: int, machines: int)
 
 def test_weights_in_another_format_are_a_file_of_the_users_own() -> None:
     hub = replace(LLAMA_8B, name="meta-llama/Llama-3.1-8B")
-    vllm = benchmarks.VLLM
+    vllm = BENCHMARKS["vllm"]
     assert checkpoint_to_load(hub, "bf16", vllm) == "meta-llama/Llama-3.1-8B"
     assert checkpoint_to_load(hub, "fp8", vllm) == "meta-llama/Llama-3.1-8B"  # made while it loads
-    assert checkpoint_to_load(hub, "fp8", benchmarks.TENSORRT_LLM) == "./Llama-3.1-8B-fp8"
+    assert checkpoint_to_load(hub, "fp8", BENCHMARKS["tensorrt-llm"]) == "./Llama-3.1-8B-fp8"
     assert checkpoint_to_load(hub, "int4-awq", vllm) == "./Llama-3.1-8B-int4-awq"
     published = replace(hub, native=NativeQuantization("fp8", 8.0, 128))
     assert checkpoint_to_load(published, "fp8", vllm) == "meta-llama/Llama-3.1-8B"
@@ -230,18 +230,18 @@ def test_adapters_are_trained_as_such() -> None:
     adapters = replace(PRETRAIN, method=Method.QLORA, phase="fine_tuning", lora_rank=16)
     line = command(adapters, TRAINED, **{**LAYOUT, "framework": "unsloth"})
     assert "--load_in_4bit --r 16" in line
-    assert training_benchmark(adapters, replace(DEPLOYMENT, framework="megatron")) is benchmarks.NEMO
-    assert training_benchmark(PRETRAIN, replace(DEPLOYMENT, framework="megatron")) is benchmarks.MEGATRON
+    assert training_benchmark(adapters, replace(DEPLOYMENT, framework="megatron")) is BENCHMARKS["nemo"]
+    assert training_benchmark(PRETRAIN, replace(DEPLOYMENT, framework="megatron")) is BENCHMARKS["megatron"]
 
 
 def test_single_passes_are_measured_by_what_the_model_is() -> None:
     def used(name: str, engine: str) -> Any:
         return serving_benchmark(replace(CHAT, model=registered(name)), replace(DEPLOYMENT, engine=engine))
 
-    assert used("BAAI/bge-large-en-v1.5", "pytorch") is benchmarks.EMBEDDINGS
-    assert used("stabilityai/stable-diffusion-xl-base-1.0", "pytorch") is benchmarks.PICTURES
-    assert used("microsoft/resnet-50", "pytorch") is benchmarks.PASSES
-    assert used("microsoft/resnet-50", "tensorrt") is benchmarks.TENSORRT
+    assert used("BAAI/bge-large-en-v1.5", "pytorch") is BENCHMARKS["embeddings"]
+    assert used("stabilityai/stable-diffusion-xl-base-1.0", "pytorch") is BENCHMARKS["pictures"]
+    assert used("microsoft/resnet-50", "pytorch") is BENCHMARKS["passes"]
+    assert used("microsoft/resnet-50", "tensorrt") is BENCHMARKS["tensorrt"]
 
 
 def test_nothing_is_run_of_what_does_not_run() -> None:
@@ -347,13 +347,13 @@ def test_pools_are_two_kinds_under_the_load_of_the_whole() -> None:
     assert (prefill.places["tensor"], decode.places["tensor"]) == (4, 2)
     assert prefill.software == decode.software == "sglang"
     assert prefill.places["rate"] == decode.places["rate"] == pytest.approx(12.0)
-    assert prefill.benchmark is benchmarks.SGLANG
+    assert prefill.benchmark is BENCHMARKS["sglang"]
 
 
 def test_a_run_knows_all_its_steps() -> None:
     (start,) = launch_specs(Question(PRETRAIN), estimated(performance=TRAINED, **LAYOUT))
     tokens = PRETRAIN.global_batch * PRETRAIN.units_per_sequence
-    assert start.benchmark is benchmarks.MEGATRON
+    assert start.benchmark is BENCHMARKS["megatron"]
     assert start.places["all_steps"] == pytest.approx(PRETRAIN.units / tokens, rel=1e-3)
     assert start.role == "train"
 

@@ -7,12 +7,11 @@ from dataclasses import fields
 
 import pytest
 
-from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import Benchmark, Server, openai_load, place_names, quote_value, url_of
+from app.sizing.facts import InvalidFact
+from app.sizing.hardware.benchmarks import BENCHMARKS, Benchmark, Server, place_names, quote_value, read_benchmark
 from app.sizing.hardware.engines import ENGINES, engine_named
 
 NAMES = ("model", "stem", "tokenizer")
-ALL = {name: value for name, value in vars(benchmarks).items() if isinstance(value, Benchmark)}
 
 
 def test_what_has_no_value_is_left_out_with_its_flag() -> None:
@@ -43,22 +42,41 @@ def test_a_server_is_waited_for_and_stopped() -> None:
     assert Benchmark("load", Server("serve", port=1, path="up")).command == (
         "serve & until curl -sfo /dev/null localhost:1/up; do sleep 5; done; load; kill $!"
     )
-    assert url_of(8080) == " --base-url http://localhost:8080"
 
 
 def test_answers_ignore_end_tokens_if_the_server_has_a_flag() -> None:
-    assert "--ignore-eos" in openai_load()
-    assert "--ignore-eos" not in openai_load(stops=True)
-    assert "--model measured " in openai_load(model="measured")
+    assert "--ignore-eos" in BENCHMARKS["vllm"].load
+    for name in ("tgi", "ollama", "mistral.rs"):
+        assert "--ignore-eos" not in BENCHMARKS[name].load
 
 
-@pytest.mark.parametrize("name", ALL)
+def test_a_load_reaches_the_port_of_its_server() -> None:
+    for benchmark in BENCHMARKS.values():
+        if "http://localhost:" in benchmark.load:
+            assert benchmark.server and f"http://localhost:{benchmark.server.port}" in benchmark.load
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"load": "serve <flags>"}, "benchmark new: no fragment 'flags'"),
+        ({"load": "serve", "server": "none"}, "benchmark new: no server 'none'"),
+        ({"load": "serve", "read": "soon"}, "benchmark new: 'read' must be a date"),
+        ({"laod": "serve"}, "benchmark new: unknown key 'laod'"),
+    ],
+)
+def test_a_command_that_names_nothing_known_is_refused(table: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidFact, match=said):
+        read_benchmark("new", table)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
 def test_every_command_is_one_line_that_a_shell_can_split(name: str) -> None:
-    command = ALL[name].command
+    command = BENCHMARKS[name].command
     values = {place: "it's $(x) {y} [z]" if place in NAMES else 7 for place in place_names(command)}
-    whole = ALL[name].fill_places(values)
+    whole = BENCHMARKS[name].fill_places(values)
     needed = place_names(command.split("[")[0] + "".join(outside(command)))
-    least = ALL[name].fill_places({place: value for place, value in values.items() if place in needed})
+    least = BENCHMARKS[name].fill_places({place: value for place, value in values.items() if place in needed})
     for filled in (whole, least):
         assert "\n" not in filled
         assert shlex.split(filled)[0]
@@ -72,7 +90,7 @@ def outside(command: str) -> list[str]:
 
 def test_every_engine_and_framework_has_one() -> None:
     assert {field.name for field in fields(engine_named("vllm"))} >= {"benchmark", "one_pass", "trial"}
-    own = {e.name for e in ENGINES.values() if e.benchmark is not benchmarks.RUNNING}
+    own = {e.name for e in ENGINES.values() if e.benchmark is not BENCHMARKS["running-server"]}
     assert own >= {"vllm", "sglang", "tensorrt-llm", "llama.cpp", "mlx", "lmdeploy", "tgi", "openvino", "neuronx"}
-    assert engine_named("never heard of").benchmark is benchmarks.RUNNING
-    assert engine_named("never heard of").trial is benchmarks.TRL
+    assert engine_named("never heard of").benchmark is BENCHMARKS["running-server"]
+    assert engine_named("never heard of").trial is BENCHMARKS["trl"]

@@ -5,7 +5,7 @@ Sources: their own pages of August 2026 (what they import, or which process they
 
 from __future__ import annotations
 
-from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import BENCHMARKS
 from app.sizing.hardware.engines.serving import SERVING
 from app.sizing.hardware.engines.training import TRAINING
 from app.sizing.model.tasks import ModelTask
@@ -19,30 +19,30 @@ _NVIDIA = "NVIDIA AI Enterprise"
 
 FRONTS = (
     # Serving.
-    _VLLM.derive_engine("aphrodite", "aphrodite-engine", benchmark=benchmarks.RUNNING),
-    _VLLM.derive_engine("llm-d", benchmark=benchmarks.RUNNING),
-    _VLLM.derive_engine("ray-serve", "ray-llm", "ray-serve-llm", benchmark=benchmarks.RUNNING),
-    _OF["tensorrt-llm"].derive_engine("nim", "nvidia-nim", benchmark=benchmarks.RUNNING, licence=_NVIDIA),
-    _OF["tensorrt-llm"].derive_engine("tensorrt-edge-llm", benchmark=benchmarks.RUNNING),
-    _OF["tgi"].derive_engine("lorax", benchmark=benchmarks.RUNNING),
-    _OF["exllamav3"].derive_engine("tabbyapi", benchmark=benchmarks.RUNNING),
-    _LLAMA_CPP.derive_engine("lm-studio", "lmstudio", benchmark=benchmarks.RUNNING),
-    _LLAMA_CPP.derive_engine("llamafile", benchmark=benchmarks.RUNNING),
-    _LLAMA_CPP.derive_engine("koboldcpp", "kobold", benchmark=benchmarks.RUNNING),
+    _VLLM.derive_engine("aphrodite", "aphrodite-engine", benchmark=BENCHMARKS["running-server"]),
+    _VLLM.derive_engine("llm-d", benchmark=BENCHMARKS["running-server"]),
+    _VLLM.derive_engine("ray-serve", "ray-llm", "ray-serve-llm", benchmark=BENCHMARKS["running-server"]),
+    _OF["tensorrt-llm"].derive_engine("nim", "nvidia-nim", benchmark=BENCHMARKS["running-server"], licence=_NVIDIA),
+    _OF["tensorrt-llm"].derive_engine("tensorrt-edge-llm", benchmark=BENCHMARKS["running-server"]),
+    _OF["tgi"].derive_engine("lorax", benchmark=BENCHMARKS["running-server"]),
+    _OF["exllamav3"].derive_engine("tabbyapi", benchmark=BENCHMARKS["running-server"]),
+    _LLAMA_CPP.derive_engine("lm-studio", "lmstudio", benchmark=BENCHMARKS["running-server"]),
+    _LLAMA_CPP.derive_engine("llamafile", benchmark=BENCHMARKS["running-server"]),
+    _LLAMA_CPP.derive_engine("koboldcpp", "kobold", benchmark=BENCHMARKS["running-server"]),
     _LLAMA_CPP.derive_engine("ik-llama.cpp", "ik-llama"),
-    _LLAMA_CPP.derive_engine("localai", "local-ai", benchmark=benchmarks.RUNNING),
-    _LLAMA_CPP.derive_engine("ramalama", benchmark=benchmarks.RUNNING),
+    _LLAMA_CPP.derive_engine("localai", "local-ai", benchmark=BENCHMARKS["running-server"]),
+    _LLAMA_CPP.derive_engine("ramalama", benchmark=BENCHMARKS["running-server"]),
     _PYTORCH.derive_engine("diffusers", "huggingface-diffusers", competes=(ModelTask.DIFFUSION,)),
     _PYTORCH.derive_engine("comfyui", "comfy"),
     _PYTORCH.derive_engine("sentence-transformers", "sbert"),
-    _PYTORCH.derive_engine("infinity", "infinity-emb", "michaelfeil-infinity", one_pass=benchmarks.INFINITY),
+    _PYTORCH.derive_engine("infinity", "infinity-emb", "michaelfeil-infinity", one_pass=BENCHMARKS["infinity"]),
     # Training with PyTorch's sharding, adapters with PEFT.
     _FSDP.derive_engine(
         "accelerate", "hf-trainer", "huggingface-accelerate", "transformers-trainer", adapts_as=_ADAPTERS
     ),
     _FSDP.derive_engine("trl", adapts_as=_ADAPTERS),
-    _FSDP.derive_engine("torchtune", "torch-tune", adapts_as=_ADAPTERS, trial=benchmarks.TORCHTUNE),
-    _FSDP.derive_engine("llama-factory", "llamafactory", adapts_as=_ADAPTERS, trial=benchmarks.LLAMA_FACTORY),
+    _FSDP.derive_engine("torchtune", "torch-tune", adapts_as=_ADAPTERS, trial=BENCHMARKS["torchtune"]),
+    _FSDP.derive_engine("llama-factory", "llamafactory", adapts_as=_ADAPTERS, trial=BENCHMARKS["llama-factory"]),
     _FSDP.derive_engine("ms-swift", "swift", adapts_as=_ADAPTERS),
     _FSDP.derive_engine("litgpt", "lit-gpt", adapts_as=_ADAPTERS),
     _FSDP.derive_engine("lightning", "pytorch-lightning", adapts_as=_ADAPTERS),

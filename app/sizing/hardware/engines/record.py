@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from app.sizing.columns import GIB
-from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import Benchmark
+from app.sizing.hardware.benchmarks import BENCHMARKS, Benchmark
 from app.sizing.model.tasks import TASKS, ModelTask
 
 
@@ -278,9 +277,9 @@ class Engine:
     context_parallel: ContextParallel | None = None  # None: no decode context parallelism
     fp8_checkpoints_cache_fp8: bool = False  # its FP8 checkpoints use an FP8 KV cache
     framework: Framework = Framework()  # layouts in training
-    benchmark: Benchmark = benchmarks.RUNNING  # for streamed tokens
+    benchmark: Benchmark = BENCHMARKS["running-server"]  # for streamed tokens
     one_pass: Benchmark | None = None  # for embeddings and samples; None: by kind of model
-    trial: Benchmark = benchmarks.TRL  # for training
+    trial: Benchmark = BENCHMARKS["trl"]  # for training
     competes: tuple[ModelTask, ...] = TASKS  # kinds of model for which it competes without being named
     judged_as: str | None = None  # engine underneath
     adapts_as: str | None = None  # engine that trains adapters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import BENCHMARKS
 from app.sizing.hardware.engines import schedulers
 from app.sizing.hardware.engines.record import (
     USUAL_MEMORY,
@@ -47,7 +47,7 @@ SERVING = (
             "verify_with_parallel_config; v1/kv_cache_interface.py: none of sliding windows",
             read="2026-11-23",
         ),
-        benchmark=benchmarks.VLLM,
+        benchmark=BENCHMARKS["vllm"],
         competes=(ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER),  # Whisper only if named
     ),
     Engine(
@@ -67,7 +67,7 @@ SERVING = (
             source="sgl-project/sglang@111cb864:docs/docs/advanced_features/dcp.mdx",
             read="2026-11-23",
         ),
-        benchmark=benchmarks.SGLANG,
+        benchmark=BENCHMARKS["sglang"],
     ),
     Engine(
         "tensorrt-llm",
@@ -83,7 +83,7 @@ SERVING = (
             1, 2, "tensorrt_llm/llmapi/llm_args.py: enable_attention_dp, moe_expert_parallel_size", "2026-11-23"
         ),
         fp8_checkpoints_cache_fp8=True,
-        benchmark=benchmarks.TENSORRT_LLM,
+        benchmark=BENCHMARKS["tensorrt-llm"],
     ),
     Engine(
         "llama.cpp",
@@ -94,16 +94,16 @@ SERVING = (
         splits_layers=True,
         scheduling=schedulers.LLAMA_CPP,
         on_host=("experts", "layers"),  # -ot and --n-cpu-moe, -ngl
-        benchmark=benchmarks.LLAMA_CPP,
+        benchmark=BENCHMARKS["llama.cpp"],
     ),
-    Engine("jetstream", runtime="compiled", benchmark=benchmarks.JETSTREAM),
+    Engine("jetstream", runtime="compiled", benchmark=BENCHMARKS["jetstream"]),
     Engine("mindie", runtime="compiled"),
     Engine(
         "openvino",
         aliases=("openvino-genai", "openvino-model-server", "optimum-intel", "ovms"),
         runtime="compiled",
         scheduling=schedulers.OPENVINO,
-        benchmark=benchmarks.OPENVINO,
+        benchmark=BENCHMARKS["openvino"],
     ),
     Engine(
         "lmdeploy",
@@ -111,7 +111,7 @@ SERVING = (
         memory=EngineMemory(0.8, "free", 3.8, graphs_inside=True),
         serves_adapters="InternLM/lmdeploy@1263d5cd8:docs/en/llm/api_server_lora.md, 2026-11-23",
         scheduling=schedulers.LMDEPLOY,
-        benchmark=benchmarks.LMDEPLOY,
+        benchmark=BENCHMARKS["lmdeploy"],
     ),
     Engine(
         "tgi",
@@ -119,7 +119,7 @@ SERVING = (
         serves_adapters="huggingface/text-generation-inference@db931fcf:docs/source/conceptual/lora.md, 2026-11-23",
         scheduling=schedulers.TGI,
         scheduling_since=schedulers.TGI_SINCE,
-        benchmark=benchmarks.TGI,
+        benchmark=BENCHMARKS["tgi"],
     ),
     Engine(
         "pytorch",
@@ -138,7 +138,7 @@ SERVING = (
         scheduling=schedulers.OLLAMA,
         scheduling_since=schedulers.OLLAMA_SINCE,
         on_host=("layers",),  # num_gpu
-        benchmark=benchmarks.OLLAMA,
+        benchmark=BENCHMARKS["ollama"],
     ),
     Engine("ktransformers", runtime="ggml", on_host=("experts",), competes=()),
     Engine("mlc-llm", aliases=("mlc", "mlc-engine", "mlc-ai"), runtime="ggml", small=True, scheduling=schedulers.MLC),
@@ -161,7 +161,7 @@ SERVING = (
     Engine(
         "tensorrt",
         runtime="compiled",
-        one_pass=benchmarks.TENSORRT,
+        one_pass=BENCHMARKS["tensorrt"],
         competes=(ModelTask.VISION,),
     ),
     Engine("efficient-transformers", runtime="compiled"),
@@ -177,7 +177,7 @@ SERVING = (
         aliases=("tei", "huggingface-tei"),
         runtime="eager",
         packs=True,
-        one_pass=benchmarks.TEXT_EMBEDDINGS_INFERENCE,
+        one_pass=BENCHMARKS["text-embeddings-inference"],
     ),
     Engine(
         "onnxruntime",
@@ -211,7 +211,7 @@ SERVING = (
         memory=EngineMemory(0.9, "free", 1.0, graphs_inside=False),  # documentation of `serve`: 90 % of the free memory
         small=True,
         scheduling=schedulers.MISTRAL_RS,
-        benchmark=benchmarks.MISTRAL_RS,
+        benchmark=BENCHMARKS["mistral.rs"],
         competes=(ModelTask.DECODER, ModelTask.EMBEDDING),
     ),
     # Serving and training.
@@ -221,8 +221,8 @@ SERVING = (
         runtime="ggml",
         small=True,
         scheduling=schedulers.MLX,
-        benchmark=benchmarks.MLX,
-        trial=benchmarks.MLX_TRAINING,
+        benchmark=BENCHMARKS["mlx"],
+        trial=BENCHMARKS["mlx-training"],
     ),
     Engine(
         "neuronx",
@@ -238,8 +238,8 @@ SERVING = (
         runtime="compiled",
         pads_heads=True,
         framework=Framework(splits=True, shards=False),
-        benchmark=benchmarks.NEURON,
-        trial=benchmarks.NEURON_TRAINING,
+        benchmark=BENCHMARKS["neuron"],
+        trial=BENCHMARKS["neuron-training"],
     ),
     Engine(
         "optimum-habana",
@@ -247,14 +247,14 @@ SERVING = (
         runtime="compiled",
         pads_heads=True,
         scheduling=schedulers.STATIC,
-        benchmark=benchmarks.OPTIMUM_HABANA,
-        trial=benchmarks.OPTIMUM_HABANA_TRAINING,
+        benchmark=BENCHMARKS["optimum-habana"],
+        trial=BENCHMARKS["optimum-habana-training"],
     ),
     Engine(
         "transformers",
         aliases=("hf-transformers", "huggingface-transformers", "huggingface"),
         runtime="eager",
         scheduling=schedulers.STATIC,
-        benchmark=benchmarks.TRANSFORMERS,
+        benchmark=BENCHMARKS["transformers"],
     ),
 )

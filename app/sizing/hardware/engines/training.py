@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware import benchmarks
+from app.sizing.hardware.benchmarks import BENCHMARKS
 from app.sizing.hardware.engines.record import OFFLOADS, Engine, Framework
 
 TRAINING = (
@@ -31,21 +31,21 @@ TRAINING = (
     Engine(
         "optimum-neuron",
         runtime="eager",
-        trial=benchmarks.NEURON_TRAINING,
-        benchmark=benchmarks.NEURON,
+        trial=BENCHMARKS["neuron-training"],
+        benchmark=BENCHMARKS["neuron"],
     ),
     Engine(
         "unsloth",
         published_as=("unsloth", "litgpt thunder unsloth"),
         # use_gradient_checkpointing="unsloth"
         framework=Framework(single_accelerator=True, offloads=("activations",)),
-        trial=benchmarks.UNSLOTH,
+        trial=BENCHMARKS["unsloth"],
     ),
     Engine(
         "axolotl",
         # activation_offloading, FSDP's and DeepSpeed's own
         framework=Framework(offloads=OFFLOADS),
-        trial=benchmarks.AXOLOTL,
+        trial=BENCHMARKS["axolotl"],
     ),
     Engine(
         "megatron",
@@ -54,13 +54,13 @@ TRAINING = (
         today=((0, 4), "2023-06"),
         # --optimizer-cpu-offload, --cpu-offloading-num-layers, --fine-grained-activation-offloading
         framework=Framework(splits=True, shards=False, offloads=("optimizer", "activations")),
-        trial=benchmarks.MEGATRON,
+        trial=BENCHMARKS["megatron"],
     ),
     Engine(
         "nemo",
         aliases=("megatron-bridge", "nemo-framework", "nvidia-nemo"),
         framework=Framework(splits=True, shards=False, offloads=("optimizer", "activations")),
-        trial=benchmarks.NEMO,
+        trial=BENCHMARKS["nemo"],
     ),
     Engine(
         "maxtext",
@@ -70,7 +70,7 @@ TRAINING = (
             splits=True,
             offloads=("parameters", "activations"),
         ),
-        trial=benchmarks.MAXTEXT,
+        trial=BENCHMARKS["maxtext"],
     ),
     Engine(
         "torchtitan",
@@ -78,6 +78,6 @@ TRAINING = (
         published_as=("torchtitan", "nemo automodel"),
         # training.enable_cpu_offload: parameters, gradients and states
         framework=Framework(splits=True, offloads=("parameters",)),
-        trial=benchmarks.TORCHTITAN,
+        trial=BENCHMARKS["torchtitan"],
     ),
 )
