@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, yaml_text
-from app.sizing.hardware import pool_servers
 from app.sizing.hardware.benchmarks import SERVERS, Server, fill_template
-from app.sizing.hardware.pool_servers import PoolServers
+from app.sizing.hardware.pool_servers import POOL_SERVERS, PoolServers
 from app.sizing.words import product_name
 
 Version = tuple[int, ...]
@@ -96,7 +95,7 @@ LAUNCHES = (
             "--max-lora-rank": (0, 4),
         },
         images={"NVIDIA": "vllm/vllm-openai:v{version}", "AMD": "vllm/vllm-openai-rocm:v{version}"},
-        pools=pool_flags(pool_servers.VLLM),
+        pools=pool_flags(POOL_SERVERS["vllm"]),
         # vllm/envs.py of 0.33.0: without this address, decode replicas look for the KV cache on their own machine.
         pool_line='export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"',
         requests_counter="vllm:request_success_total",
@@ -137,7 +136,7 @@ LAUNCHES = (
         },
         images={"NVIDIA": "lmsysorg/sglang:v{version}"},
         network_flags=("--host", "0.0.0.0"),
-        pools=pool_flags(pool_servers.SGLANG),
+        pools=pool_flags(POOL_SERVERS["sglang"]),
         requests_counter="sglang:num_requests_total",
         metrics_flags=("--enable-metrics",),
     ),
@@ -162,8 +161,8 @@ LAUNCHES = (
         },
         images={"NVIDIA": "nvcr.io/nvidia/tensorrt-llm/release:{version}"},
         network_flags=("--host", "0.0.0.0"),
-        pools=pool_flags(pool_servers.TENSORRT_LLM),
-        pool_config=pool_servers.TENSORRT_LLM.config,
+        pools=pool_flags(POOL_SERVERS["tensorrt-llm"]),
+        pool_config=POOL_SERVERS["tensorrt-llm"].config,
         starts_per_machine=False,
     ),
     Launch(

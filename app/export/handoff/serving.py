@@ -32,7 +32,7 @@ from app.export.handoff.option import (
     replica_range,
     yaml_text,
 )
-from app.sizing.hardware.pool_servers import BOOTSTRAP_PORT
+from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
 
 OWN_ROUTER = (
@@ -162,12 +162,12 @@ def router_files(groups: tuple[ReplicaLaunch, ...]) -> tuple[File, ...]:
     launch, header = groups[0].launch, groups[0].option.header_lines
     counts = {part.group.role: part.group.replicas for part in groups}
     if launch.engine == "sglang":
-        port = launch.server.port
+        port, bootstrap_port = launch.server.port, POOL_SERVERS["sglang"].bootstrap_port
         lines = (
             f': "${{PREFILL_HOSTS:?set it to the addresses of the {counts["prefill"]} prefill replicas}}"',
             f': "${{DECODE_HOSTS:?set it to the addresses of the {counts["decode"]} decode replicas}}"',
             "set --",
-            f'for host in $PREFILL_HOSTS; do set -- "$@" --prefill "http://$host:{port}" {BOOTSTRAP_PORT}; done',
+            f'for host in $PREFILL_HOSTS; do set -- "$@" --prefill "http://$host:{port}" {bootstrap_port}; done',
             f'for host in $DECODE_HOSTS; do set -- "$@" --decode "http://$host:{port}"; done',
             'exec python -m sglang_router.launch_router --pd-disaggregation "$@" --host 0.0.0.0 --port ' + str(port),
         )

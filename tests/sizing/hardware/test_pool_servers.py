@@ -20,3 +20,9 @@ def test_a_router_finds_both_pools_and_a_shell_reads_every_flag(servers: PoolSer
     assert "$PREFILL_HOST" in servers.router and "$DECODE_HOST" in servers.router
     for flags in servers.flags.values():
         assert all(flag.startswith("--") for flag in shlex.split(flags)[:1])
+
+
+def test_the_router_reaches_prefill_servers_at_the_port_of_their_flags() -> None:
+    sglang = POOL_SERVERS["sglang"]
+    assert f"--disaggregation-bootstrap-port {sglang.bootstrap_port}" in sglang.flags[PREFILL]
+    assert f"$PREFILL_HOST:30000 {sglang.bootstrap_port} " in sglang.router
