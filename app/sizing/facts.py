@@ -17,7 +17,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 Record = TypeVar("Record", bound=Hashable)
 SOURCE_KEYS, DATE_KEYS = ("source", "sources"), ("read", "as_of")
@@ -171,7 +171,7 @@ def _convert(value: Any, kind: Any, where: str) -> Any:
         if value in list(kind):
             return kind(value)
         raise InvalidFact(f"{where}: {value!r} is not one of {', '.join(kind)}.")
-    if kind is float and type(value) is int:
+    if (kind is float and type(value) is int) or (origin is Literal and value in inner):
         return value
     raise InvalidFact(f"{where}: {value!r} is not of type {kind}.")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.catalog.names import engine_slug, fold_name
-from app.sizing.hardware.engines import ALIASES, ENGINES, engine_named, engine_rank
-from app.sizing.hardware.engines.fronts import FRONTS
+from app.sizing.hardware.engines import ALIASES, ENGINES, FRONTS, engine_named, engine_rank
+from app.sizing.hardware.engines.record import OFFLOADS
 
 
 def test_engines_divide_a_device_by_their_own_rules() -> None:
@@ -39,6 +39,10 @@ def test_an_engine_without_a_record_is_as_most_are() -> None:
     assert usual.memory == engine_named("vllm").memory
     assert usual.framework.shards and not usual.framework.splits
     assert engine_rank(usual.name) > max(map(engine_rank, ENGINES))
+
+
+def test_frameworks_offload_known_parts() -> None:
+    assert {part for engine in ENGINES.values() for part in engine.framework.offloads} == {*OFFLOADS}
 
 
 def test_names_are_given_once() -> None:

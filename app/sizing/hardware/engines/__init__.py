@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from app.sizing.hardware.engines.fronts import FRONTS
+from app.sizing.hardware.engines.read import read_engines
 from app.sizing.hardware.engines.record import RULES, Engine, EngineMemory, Framework, WideExperts, release_of
-from app.sizing.hardware.engines.serving import SERVING
-from app.sizing.hardware.engines.training import TRAINING
 
 __all__ = [
     "ALIASES",
     "ENGINES",
+    "FRONTS",
     "RULES",
     "Engine",
     "EngineMemory",
@@ -29,7 +28,8 @@ __all__ = [
     "release_of",
 ]
 
-_RECORDS = (*SERVING, *TRAINING, *FRONTS)
+_RECORDS = read_engines()
+FRONTS = tuple(engine for engine in _RECORDS if engine.judged_as is not None)
 _PLACES = {engine.name: i for i, engine in enumerate(_RECORDS)}
 ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in _RECORDS})
 ALIASES: Mapping[str, str] = MappingProxyType({alias: e.name for e in _RECORDS for alias in e.aliases})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from app.sizing.columns import GIB
 from app.sizing.hardware.benchmarks import BENCHMARKS, Benchmark
@@ -187,7 +187,7 @@ class EngineMemory:
     """
 
     fraction: float
-    fraction_of: str
+    fraction_of: Literal["device", "static", "free"]
     logits_copies: float
     graphs_inside: bool
 
@@ -257,7 +257,7 @@ class Engine:
     name: str
     aliases: tuple[str, ...] = ()  # other spellings in requests and benchmarks, normalized
     published_as: tuple[str, ...] = ()  # names in published training results
-    runtime: str = "captured"
+    runtime: Literal["captured", "eager", "compiled", "ggml"] = "captured"
     today: tuple[Release, str] | None = None
     memory: EngineMemory = USUAL_MEMORY
     memory_since: tuple[tuple[Release, EngineMemory], ...] = ()  # by first release, oldest first
@@ -267,7 +267,9 @@ class Engine:
     small: bool = False  # small runtime; larger batches soon stop paying off
     ggml: bool = False  # uses ggml kernels
     splits_layers: bool = False  # splits by layers, not within layers
-    on_host: tuple[str, ...] = ()  # what it can compute from host memory, in the order of offloading
+    on_host: tuple[
+        Literal["experts", "layers"], ...
+    ] = ()  # what it can compute from host memory, in the order of offloading
     pads_heads: bool = False  # pads attention heads to a multiple of the tensor-parallel degree
     splits_pools: str = ""  # source for disaggregated prefill and decode: file and date read
     serves_adapters: str = ""  # source for one LoRA adapter per request: file and date read

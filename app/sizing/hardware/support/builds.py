@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from app.sizing.facts import build_rows
-from app.sizing.hardware.engines.fronts import FRONTS
+from app.sizing.hardware.engines import FRONTS
 from app.sizing.hardware.support.records import Build, FrontTraining, Work
 from app.sizing.model.formats import WEIGHT_FORMATS
 
