@@ -108,7 +108,9 @@ def spread_scale(spread: Spread, sources: Column, distance: Column, unfamiliar: 
 
 @formula(unit="1", source="Gneiting and Raftery 2007 (doi:10.1198/016214506000001437), eq. 43")
 def interval_score(result: Column, low: Column, high: Column) -> Column:
-    """Interval score of an 80 % interval: its width plus ten times the distance of a result outside it; less is better.
+    """Interval score (Winkler score) of an 80 % interval: its width plus a penalty for results outside.
+
+    The penalty is ten (2 / 0.2) times the distance of the result from the interval. Less is better.
 
     Parameters:
         result: observed value.

@@ -84,7 +84,9 @@ def occupancy_s(prefill_s: Column, pipeline_parallel: Column) -> Column:
 
 @formula(unit="sequences", source="normal approximation of a Poisson count")
 def mean_batch(slo_batch: Column, z: float) -> Column:
-    """Mean occupancy whose z-quantile is the batch that meets the limits: B + z sqrt(B), solved for B.
+    """Mean number of running sequences whose z-quantile is the batch within the limits: B + z sqrt(B), solved for B.
+
+    It follows from the limits. The batch at a request rate follows from Little's law, see `batch_rate_per_s`.
 
     Parameters:
         slo_batch: largest batch that meets the limits, sequences.
@@ -205,7 +207,7 @@ def ttft_percentile_s(
 def capacity_per_s(
     batch_rate_per_s: Column, occupancy_s: Column, queue_rate_per_s: Column, assumed: Assumptions
 ) -> Column:
-    """Request rate within the limits: the smallest of three bounds.
+    """Requests per second that one replica serves within the latency limits: the smallest of three bounds.
 
     Parameters:
         batch_rate_per_s: rate at which the batch meets the limits, requests/s.
@@ -490,7 +492,7 @@ class StreamOperatingPoint(OperatingPoint):
 
 @formula(unit="requests/s", source="peak load, evenly balanced")
 def replica_rate_per_s(peak_per_s: float, replicas: Column) -> Column:
-    """Request rate of one replica.
+    """Request rate that one replica receives: its even share of the peak, not what it can serve.
 
     Parameters:
         peak_per_s: peak request rate of the workload, requests/s.
@@ -519,6 +521,8 @@ def running_sequences(batch: Column) -> Column:
 @formula(unit="1", source="definition")
 def utilization(replica_rate_per_s: Column, expected_capacity_per_s: Column) -> Column:
     """Share of its capacity within the limits that a replica's load takes.
+
+    It is not the load of a queue: `server_load` is, and reaches 1 at the stability limit, not at a latency limit.
 
     Parameters:
         replica_rate_per_s: request rate of one replica, requests/s.
@@ -706,7 +710,7 @@ def idle_sessions(replica_rate_per_s: Column, turn_gap_s: float) -> Column:
 
 @formula(unit="B", source="sum of prefixes; a prefix that all sessions share is stored once")
 def prefix_bytes(idle_sessions: Column, own_bytes: Column, shared_bytes: Column) -> Column:
-    """KV cache of one device that the prefixes of idle sessions fill.
+    """KV cache of one device that the prefixes of idle sessions fill (prefix caching).
 
     While no session is idle, the prefix that all requests share belongs to the running sequences.
 
@@ -739,7 +743,7 @@ def running_bytes(running: Column, held_bytes_per_sequence: Column) -> Column:
 
 @formula(unit="requests/s", source="minimum of the bounds")
 def capacity_with_hits_per_s(capacity_per_s: Column, prefix_rate_per_s: Column) -> Column:
-    """Request rate within the limits at which the prefix-cache hits last.
+    """Request rate within the limits at which the hits of prefix caching last.
 
     Parameters:
         capacity_per_s: request rate within the latency limits, requests/s.

@@ -1,8 +1,9 @@
 """Mean step times of a replica whose prompts and decodes share steps, by the scheduling policy of its engine.
 
 While B sequences decode, B / later of them finish in every step, and as many new prompts take their place; a request
-meets the prompts of the B - 1 others. With continuous batching a mixing scheduler computes these prompts together with
-the decodes of the next step; a prefill-first scheduler gives them steps of their own. In both cases
+meets the prompts of the B - 1 others. With continuous batching (iteration-level scheduling, Yu et al. 2022, Orca) a
+mixing scheduler computes these prompts together with the decodes of the next step; a prefill-first scheduler gives them
+steps of their own. In both cases
 
     prompts_in_step(B) = 1 + (B - 1) / later * steps between polls    prompts of such a step, within its token budget
     tpot(B)            = step(B) + (B - 1) / later * prompt(B)        a prompt adds its own time to the step
@@ -362,6 +363,8 @@ def dp_straggler_factor(
 @formula(unit="s/token", source="Agrawal et al. 2024 (arXiv:2403.02310), on generation stalls of continuous batching")
 def mean_tpot_s(streamed_step_s: Column, arriving_prompts_per_step: Column, prompt_stall_s: Column) -> Column:
     """Mean time per output token: a decode step plus the prompts that replace finished sequences.
+
+    Sequences join and leave at every step (continuous batching, also: iteration-level scheduling).
 
     Parameters:
         streamed_step_s: decode step, s.

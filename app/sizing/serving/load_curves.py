@@ -72,6 +72,8 @@ def between_loads_s(lighter_s: Column, heavier_s: Column, fraction: Column) -> C
 def expected_capacity_per_s(load_within_limits_per_s: Column, stable_below_per_s: Column) -> Column:
     """Predicted request rate of a replica within the latency limits (median prediction).
 
+    The load at a limit is interpolated between simulated loads, linearly in logarithms (`Curve.load_at_limit`).
+
     Parameters:
         load_within_limits_per_s: largest simulated rate within the limits, requests/s.
         stable_below_per_s: rate from which the queue never empties, requests/s.
@@ -222,7 +224,10 @@ class Curve:
         return max(pairs, key=lambda pair: pair[0] / pair[1], default=(1.0, np.inf))
 
     def load_at_limit(self, wait_s: Column, limit_s: float) -> float:
-        """Largest load at which a wait meets its limit."""
+        """Largest load at which a wait meets its limit: between two simulated loads, linear in logarithms.
+
+        It is 0 if the lightest load exceeds the limit, and the heaviest load if none exceeds it.
+        """
         over = np.flatnonzero(wait_s > limit_s)
         if not len(over):
             return float(self.loads[-1])

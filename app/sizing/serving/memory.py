@@ -41,8 +41,8 @@ def cache_bytes_of_layers(
 ) -> Column:
     """Cache of one sequence on one device in the layer groups counted so far.
 
-    Tensor-parallel ranks share the heads, pipeline stages the layers, and context-parallel ranks the tokens of a
-    head.
+    With GQA, groups of query heads share a KV head, so `kv_heads` is small. Tensor-parallel ranks share the heads,
+    pipeline stages the layers, and context-parallel ranks the tokens of a head.
 
     Parameters:
         earlier_layers_bytes: bytes from the layer groups counted before, B.

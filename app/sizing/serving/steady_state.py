@@ -7,7 +7,8 @@ to the share of the cycle that decoding takes:
     decoding = later * step + (C - 1) * prompt * decoding / (cycle without the own prompt)
 
 Prompts queue as in the machine repairman model: one server and C clients, each absent while its tokens are decoded.
-In an open loop, prompts queue as in M/G/1 where a step holds one prompt, and less where it holds several.
+In an open loop, prompts queue as in M/G/1 where a step holds one prompt, and less where it holds several: prompts wait
+behind each other (head-of-line blocking).
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ def shared_server_wait_s(
     saturation.
 
     Parameters:
-        load: share of the server's time that is demanded.
+        load: offered load (rho) of the server, `server_load`.
         busy_share: share of its prompt slots that are busy: the load, or less where a lighter load is served faster.
         prompt_service_s: server time per prompt, s.
         prompts_at_once: prompts that the server takes at a time.
@@ -272,7 +273,7 @@ def loop_rate_per_s(batch: Column, first_token_s: Column, decoding_s: Column, to
 
 @formula(unit="s", source="Little's law (Little 1961)")
 def slot_wait_s(in_flight: Column, max_sequences: Column, rate_per_s: Column) -> Column:
-    """Mean wait for a free sequence slot in a closed loop.
+    """Mean wait of a request for an open slot in the batch, with a fixed number of requests in flight (closed loop).
 
     Parameters:
         in_flight: requests in flight.
@@ -303,7 +304,7 @@ def mean_ttft_s(queue_free_ttft_s: Column, queue_wait_s: Column, slot_wait_s: Co
 
 @formula(unit="sequences", source="Little's law")
 def decoding_batch(batch: Column, first_token_s: Column, decoding_s: Column) -> Column:
-    """Sequences of a closed loop that decode, at least one.
+    """Sequences of a closed loop that decode, at least one: the share of a cycle that follows the first token.
 
     Parameters:
         batch: sequences of the loop.
@@ -318,7 +319,7 @@ def decoding_batch(batch: Column, first_token_s: Column, decoding_s: Column) -> 
 
 @formula(unit="1", source="definition")
 def server_load(rate_per_s: Column, prompt_service_s: Column) -> Column:
-    """Share of a server's time that is demanded.
+    """Offered load (rho) of the prompt server: request rate times prompt time; the queue grows without bound from 1.
 
     Parameters:
         rate_per_s: request rate, requests/s.
@@ -332,7 +333,7 @@ def server_load(rate_per_s: Column, prompt_service_s: Column) -> Column:
 
 @formula(unit="1", source="Little's law without queueing")
 def loop_server_load(batch: Column, queue_free_ttft_s: Column, decoding_s: Column, prompt_service_s: Column) -> Column:
-    """Share of a server's time that a closed loop's prompts would demand without a queue.
+    """Offered load (rho) of the prompt server in a closed loop, as if its prompts never queued.
 
     Parameters:
         batch: sequences of the loop.
@@ -444,6 +445,9 @@ def sequences_seen(batch: Column, max_sequences: Column) -> Column:
 def batch_rate_per_s(batch: Column, later_tokens: Column, mean_tpot_s: Column) -> Column:
     """Request rate at which `batch` sequences run on average.
 
+    Little's law: batch = rate * time from the first to the last token. `open_loop` solves it for the batch at a given
+    rate.
+
     Parameters:
         batch: mean sequences running.
         later_tokens: tokens of a request after its first.
@@ -502,7 +506,8 @@ def slots_full_share(batch: Column, max_sequences: Column) -> Column:
 def open_slot_wait_s(
     slots_full_share: Column, rate_per_s: Column, saturation_per_s: Column, output_variation: Column
 ) -> Column:
-    """Mean wait for a free sequence slot in an open loop, as in M/G/c; infinite at saturation.
+    """Mean wait of a request for an open slot in the batch at a request rate (open loop), as in M/G/c; infinite at
+    saturation.
 
     Parameters:
         slots_full_share: share of requests that find all slots busy.

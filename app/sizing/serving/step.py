@@ -70,6 +70,8 @@ def active_expert_share(tokens: Column, expert_share: Column) -> Column:
 def smooth_maximum(compute_s: Column, memory_s: Column, exponent: Column) -> Column:
     """Roofline with a rounded knee: (a^p + b^p)^(1/p) for compute time a and memory time b.
 
+    Compute decides where the arithmetic intensity (FLOPs per byte read) exceeds the device's ratio of the two rates.
+
     Parameters:
         compute_s: compute time a, s.
         memory_s: memory time b, s.
@@ -234,6 +236,9 @@ def cache_read_of_layers(
     context_parallel: Column,
 ) -> Column:
     """KV cache that one device reads per step and sequence in the layer groups counted so far.
+
+    With GQA, few KV heads serve all query heads, so a token reads less. `AttentionGroup.read_elements` counts the
+    elements over the context.
 
     Parameters:
         earlier_layers_read: bytes from the layer groups counted before, B.
@@ -413,6 +418,9 @@ def experts_s(routed_bytes: Column, rates: DeviceRates, achieved: Achieved) -> C
 def attention_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) -> Column:
     """Time of one sequence's attention over its cache: reading it or multiplying it, whichever takes longer.
 
+    It grows with the context, because `cache_read_bytes` is proportional to the tokens read
+    (`AttentionGroup.read_elements`), up to a window.
+
     Parameters:
         work: decode-step work of one device.
         rates: data-sheet rates of the device.
@@ -551,6 +559,8 @@ def weights_read_s(dense_s: Column, experts_s: Column, active_expert_share: Colu
 @formula(unit="s", source="roofline model (Williams et al. 2009) with a rounded knee")
 def linear_s(multiply_s: Column, weights_read_s: Column, exponent: Column) -> Column:
     """Time of the linear layers of one step: compute against weight reads.
+
+    A larger batch raises the arithmetic intensity: it reads the same weights for more tokens.
 
     Parameters:
         multiply_s: time to multiply the step's tokens, s.

@@ -105,6 +105,7 @@ def shard_copy_s(shards_on_host: Mask, shard_params: Column, trained_shard_param
     """Time to copy a shard's weights and gradients over PCIe for one micro-batch.
 
     The weights move in for the forward pass and again for the backward pass; the gradients move out in 32 bit.
+
     Parameters:
         shards_on_host: whether parameters are in host memory.
         shard_params: parameters of the shard.
