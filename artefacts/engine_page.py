@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from itertools import groupby
 
-import app.calibration
+from app import calibration
 from artefacts import nomenclature
 from artefacts.formulas import ROOMS, ROOT, FormulaDoc, all_formulas, core_modules, tests_of
 
@@ -18,9 +20,9 @@ HEAD = """# The engine, formula by formula
 `make artefacts` writes this page from the docstrings and the code of `app/sizing`. Each formula is listed under its
 file, with the unit of its value, the arithmetic read from its source code (intermediate names are expanded), its
 parameters, source, validity limits, a worked example, and the tests that use it. A trace (`"trace": true` in a request)
-shows each formula under the same name. [nomenclature.md](nomenclature.md) explains the symbols. [walk.md](walk.md)
-follows ten formulas to their test and their trace line. [accuracy.md](accuracy.md) compares predictions with published
-results."""
+shows each formula under the same name, with numbers in place of the constants. [nomenclature.md](nomenclature.md)
+explains the symbols: search it for a word of the meaning. [walk.md](walk.md) follows ten formulas to their test and
+their trace line. [accuracy.md](accuracy.md) compares predictions with published results."""
 
 
 def fill_paragraph(text: str, indent: str = "") -> str:
@@ -42,7 +44,7 @@ def fill_docstring(docstring: str) -> str:
 def formula_text(doc: FormulaDoc) -> str:
     """Name and expression of a formula, broken at spaces."""
     return textwrap.fill(
-        f"{doc.name} = {doc.formula.text}",
+        f"{doc.name} = {doc.text}",
         WIDTH - 4,
         initial_indent="    ",
         subsequent_indent="        ",
@@ -69,15 +71,44 @@ def check_text(check: str) -> str:
     return "\n\n".join(filter(None, (prose, "\n".join(f"    {line}" for line in lines[start:]))))
 
 
+def constant_values(doc: FormulaDoc) -> str:
+    """The values of the constants in a formula, as a trace shows them."""
+    pairs = (f"`{name}` = {int(v) if float(v).is_integer() else v}" for name, v in doc.constants.items())
+    return fill_paragraph(f"Constants: {', '.join(pairs)}.") if doc.constants else ""
+
+
+def formula_heading(doc: FormulaDoc) -> str:
+    """Name and unit of a formula, with its file where another formula has the same name."""
+    shared = sum(other.name == doc.name for other in all_formulas()) > 1
+    file = doc.path.removeprefix("app/sizing/").removesuffix(".py")
+    return f"{doc.name} ({file}) [{doc.formula.unit}]" if shared else f"{doc.name} [{doc.formula.unit}]"
+
+
+def heading_anchor(heading: str) -> str:
+    """What a link to a heading ends in."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def formula_index() -> str:
+    """Links to all formulas, by package and file."""
+    rows = ["## Contents", "| package | file | formulas |\n| --- | --- | --- |"]
+    for path, docs in groupby(all_formulas(), key=lambda doc: doc.path):
+        package, _, file = path.removeprefix("app/sizing/").rpartition("/")
+        links = ", ".join(f"[{doc.name}](#{heading_anchor(formula_heading(doc))})" for doc in docs)
+        rows[-1] += f"\n| {package or 'sizing'} | {file} | {links} |"
+    return "\n\n".join(rows)
+
+
 def formula_section(doc: FormulaDoc) -> str:
     """The section of one formula."""
     source = f"Source: {doc.source}." + (f" Limits: {doc.limits}." if doc.limits else "")
     tests = ", ".join(f"`{t}`" for t in tests_of(doc)[:3] or [RECOMPUTED])
     where = fill_paragraph(f"`{doc.path}:{doc.name}`; tests: {tests}")
     parts = [
-        f"### {doc.name} [{doc.formula.unit}]",
+        f"### {formula_heading(doc)}",
         fill_paragraph(doc.summary),
         formula_text(doc),
+        constant_values(doc),
         parameter_list(doc),
     ]
     parts += [fill_paragraph(source), check_text(doc.check) if doc.check else "", where]
@@ -87,6 +118,7 @@ def formula_section(doc: FormulaDoc) -> str:
 def page_parts() -> Iterator[str]:
     """The parts of the page, in order."""
     yield HEAD
+    yield formula_index()
     by_module: dict[str, list[FormulaDoc]] = {}
     for doc in all_formulas():
         by_module.setdefault(doc.module, []).append(doc)
@@ -100,7 +132,8 @@ def page_parts() -> Iterator[str]:
         elif module.split(".")[2] in ROOMS and words and not hasattr(sys.modules[module], "__path__"):
             first = words.partition("\n\n")[0]
             yield fill_paragraph(f"`{path}.py`: {' '.join(first.split())}")
-    yield f"# `app/calibration/`\n\n{fill_docstring(inspect.getdoc(app.calibration) or '')}"
+    fit = calibration.__name__.replace(".", "/")
+    yield f"# `{fit}/`\n\n{fill_docstring(inspect.getdoc(calibration) or '')}"
 
 
 def page() -> str:

@@ -8,26 +8,60 @@ import inspect
 import pkgutil
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import app.sizing
-from app.sizing.formula import FORMULAS, Formula
+from app.sizing.formula import FORMULAS, Formula, _ExpressionReader
 
 ROOT = Path(__file__).resolve().parents[1]
 # Reading order of the packages of `app/sizing` and of the files in them; files that are not listed follow by name.
 ROOMS = ("model", "hardware", "decisions", "serving", "training", "answer")
 READ_FIRST = (
-    *("tensors", "formats", "architecture", "parts", "links", "engines", "support", "achieved"),
+    *("tensors", "formats", "architecture", "parts", "engines", "support", "achieved"),
     *("machines", "ownership", "cost", "placement", "ranking", "rejections"),
-    *("plans", "recipes", "ranks", "counts", "work", "traffic", "activations", "memory"),
-    *("communication", "step", "prefill", "load", "single_pass", "run", "scaling", "maximum", "search"),
+    *("plans", "recipes", "counts", "work", "traffic", "layer", "activations", "loss", "offload", "memory"),
+    *(
+        "host_weights",
+        "collectives",
+        "step",
+        "prefill",
+        "continuous_batching",
+        "steady_state",
+        "capacity",
+        "load_curves",
+    ),
+    *("single_pass", "run", "scaling", "search"),
 )
 SECTION = re.compile(r"^(Parameters|Limits|Check):", re.MULTILINE)
 PARAMETER = re.compile(r"^(\w+): ")
+
+
+class NamedConstantReader(_ExpressionReader):
+    """Reads the expression of a formula, with the names of constants instead of their values."""
+
+    def __init__(self, function: Callable[..., Any], constants: dict[str, float]) -> None:
+        super().__init__(function)
+        self.constants = constants
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802  (a name of `ast.NodeTransformer`)
+        value = self.function.__globals__.get(node.id)
+        if node.id in self.local or node.id in self.arguments or not isinstance(value, int | float):
+            return super().visit_Name(node)
+        if self.constants.setdefault(node.id, value) != value:
+            raise TypeError(f"{self.function.__qualname__}: two constants are called {node.id}")
+        return node
+
+    def inline_formula(self, other: Formula[..., Any], node: ast.Call) -> ast.expr:
+        reader = NamedConstantReader(other.function, self.constants)
+        names = list(inspect.signature(other.function).parameters)
+        given: dict[str, ast.expr] = dict(zip(names, (self.visit(a) for a in node.args), strict=False))
+        given |= {k.arg: self.visit(k.value) for k in node.keywords if k.arg is not None}
+        reader.local, reader.arguments = given, set()
+        return reader.build_expression()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +69,8 @@ class FormulaDoc:
     """A formula with the sections of its docstring."""
 
     formula: Formula[Any, Any]
+    text: str  # its arithmetic, with the names of constants
+    constants: Mapping[str, float]  # their values
     summary: str
     parameters: Mapping[str, str]  # meaning of each parameter, with its unit after the last comma
     limits: str
@@ -74,7 +110,16 @@ def read_docstring(formula: Formula[Any, Any]) -> FormulaDoc:
     sections = {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
     limits = " ".join(sections.get("Limits", "").split()).rstrip(".")
     check = textwrap.dedent(sections.get("Check", "").lstrip(" ")).strip()
-    return FormulaDoc(formula, " ".join(parts[0].split()), parameters_in(sections.get("Parameters", "")), limits, check)
+    constants: dict[str, float] = {}
+    return FormulaDoc(
+        formula=formula,
+        text=NamedConstantReader(formula.function, constants).read_formula()[0],
+        constants=constants,
+        summary=" ".join(parts[0].split()),
+        parameters=parameters_in(sections.get("Parameters", "")),
+        limits=limits,
+        check=check,
+    )
 
 
 def parameters_in(section: str) -> dict[str, str]:

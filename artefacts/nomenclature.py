@@ -16,7 +16,7 @@ HEAD = """# Symbols of the formulas
 `make artefacts` writes this page. A symbol's name ends in its unit where it has one. Units are base units throughout;
 shares are from 0 to 1, and "1" stands for counts, shares and other plain numbers. "Origin" is the formula that computes
 the symbol, the table or record that has it as a column, the assumption or fitted coefficient that it is, or the formula
-that takes it as a parameter."""
+that takes it as a parameter. To find a formula, search this page for a word of its meaning."""
 # Unit that the end of a name states; the longest match counts.
 UNITS = {
     "_bytes": "B",
@@ -66,6 +66,15 @@ UNITS = {
     "_params": "parameters",
     "_elements": "elements",
 }
+# Unit of counted things that a name alone states.
+COUNTED = {
+    "batch": "sequences",
+    "hosts": "hosts",
+    "in_flight": "requests",
+    "later_requests": "requests",
+    "replicas": "replicas",
+    "volume_requests": "requests",
+}
 # Unit that the end of a meaning states, after the last comma or before a semicolon.
 SPELLED = {
     **dict.fromkeys(("bytes", "B"), "B"),
@@ -108,10 +117,16 @@ def assumptions_and_coefficients() -> dict[str, tuple[str, str, str]]:
 
 
 def unit_of(name: str, meaning: str = "", kind: str = "") -> str:
-    """The unit of a symbol: of its name's ending, else of its meaning's, else of its type."""
+    """The unit of a symbol: of its name's ending, else of its meaning's, else of its type.
+
+    A rate is per second by its name; its meaning says what of.
+    """
+    if name in COUNTED:
+        return COUNTED[name]
     ends = [end for end in UNITS if f"_{name}".endswith(end)]
-    if ends:
-        return UNITS[max(ends, key=len)]
+    of_name = UNITS[max(ends, key=len)] if ends else ""
+    if of_name not in ("", "1/s"):
+        return of_name
     if kind in TYPES:
         return TYPES[kind]
     if meaning.startswith("whether "):
@@ -120,6 +135,8 @@ def unit_of(name: str, meaning: str = "", kind: str = "") -> str:
         stated = clause.rpartition(", ")[2].strip()
         if stated in SPELLED and stated != meaning:
             return SPELLED[stated] or stated
+    if of_name:
+        return of_name
     return "1" if not kind or any(number in kind for number in NUMBERS) else ""
 
 

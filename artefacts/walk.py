@@ -18,9 +18,9 @@ HEAD = """# From a formula to its test and its trace line
 a formula leads to its file, its test and its trace line:
 
 1. **File.** A formula is in the package of its topic, in the file of its noun: the time of a training step is in
-   `app/sizing/training/step.py`. Serving and training use the same file names. The formula is the function of that name
-   with the decorator `@formula`, which states unit and source. Its docstring lists parameters, limits and a worked
-   example.
+   `app/sizing/training/step.py`. Serving and training use the same file names. The contents of
+   [engine.md](engine.md#contents) list the formulas of every file. The formula is the function of that name with the
+   decorator `@formula`, which states unit and source. Its docstring lists parameters, limits and a worked example.
 2. **Test.** `tests/` mirrors `app/`: `app/sizing/training/step.py` is tested in `tests/sizing/training/test_step.py`,
    or in another file of the same package. `tests/sizing/test_checks.py` runs the worked example of every docstring.
 3. **Trace line.** The line has the name of the formula. Add `"trace": true` to the request, send it, and search for the

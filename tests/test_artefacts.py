@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from artefacts import engine_page, nomenclature
 from artefacts.parts import PARTS, Part, changed_digests
 
 ROOT = Path(__file__).parents[1]
@@ -29,6 +30,27 @@ def test_the_walk_leads_to_files_and_tests_that_are_there() -> None:
         assert not function or f"def {function}(" in where, test
         assert line == name
         assert (ROOT / request).exists()
+
+
+def test_every_heading_of_the_engine_page_has_an_anchor_of_its_own() -> None:
+    headings = re.findall(r"^#+ (.*)$", engine_page.page(), re.MULTILINE)
+    anchors = [engine_page.heading_anchor(heading) for heading in headings]
+    assert sorted(anchors) == sorted(set(anchors))
+
+
+def test_the_engine_page_names_constants_and_says_their_values() -> None:
+    section = engine_page.page().partition("### held_logits_bytes [B]")[2].partition("\n### ")[0]
+    assert "loss == FUSED" in section
+    assert "(BYTES_32_BIT - BYTES_16_BIT)" in section.replace("\n        ", " ")
+    assert "`BYTES_32_BIT` = 4" in section
+
+
+def test_units_of_rates_say_what_they_count() -> None:
+    units = {symbol.name: symbol.unit for symbol in nomenclature.all_symbols()}
+    assert units["rate_per_s"] == units["load_within_limits_per_s"] == "requests/s"
+    assert [units[name] for name in ("batch", "hosts", "in_flight", "replicas")] == [
+        *("sequences", "hosts", "requests", "replicas"),
+    ]
 
 
 def walk() -> str:
