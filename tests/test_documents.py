@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ PARTS: dict[str, tuple[str, Any]] = {
     "observed training": ("/diagnose", lambda part: {"workload": TUNING, "deployment": H100, "observed": part}),
 }
 BLOCKS = {path.relative_to(ROOT).as_posix(): fenced_blocks(path.read_text()) for path in document_paths()}
+TOP = "app|artefacts|benchmarks|calibration|changelog.d|deploy|docs|headroom_client|migrations|requirements|tests"
+NAMING_FILES = [*written_by_hand(), ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
 RUN = [name for name, page in BLOCKS.items() if any(block.is_runnable for block in page)]
 REQUESTS = [
     pytest.param(page, i, id=f"{name}-{i}")
@@ -66,6 +69,12 @@ REQUESTS = [
     for i, block in enumerate(page)
     if block.language == JSON and block.info != ANSWER
 ]
+
+
+@cache
+def tracked_files() -> list[str]:
+    """Every file of the rooms that documents name, from the root."""
+    return [path.relative_to(ROOT).as_posix() for room in TOP.split("|") for path in (ROOT / room).rglob("*.*")]
 
 
 def contained(part: Any, whole: Any, where: str = "") -> None:
@@ -184,10 +193,45 @@ def test_every_page_is_in_the_index() -> None:
     assert {path.name for path in document_paths()} - {"README.md"} <= linked
 
 
-def test_every_file_that_is_named_exists() -> None:
-    for path in written_by_hand():
-        for name in re.findall(r"`((?:app|tests|docs|migrations|benchmarks|artefacts)/[\w./-]+)`", path.read_text()):
-            assert (ROOT / name).exists(), f"{path.name}: {name}"
+def code_spans(text: str) -> list[str]:
+    """The texts in backquotes, outside fenced code."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("path", NAMING_FILES, ids=lambda path: path.name)
+def test_every_file_that_is_named_exists(path: Path) -> None:
+    """Paths from the root, and the end of the path of a module or a data file."""
+    text = path.read_text()
+    own = set(re.findall(r"This is `([\w.]+)`:", text))
+    for span in code_spans(text):
+        if re.fullmatch(rf"(?:{TOP})/[\w./-]*", span):
+            assert (ROOT / span).exists(), span
+        elif re.fullmatch(r"[\w./-]+\.(?:py|csv|jsonl|toml)", span) and span not in own:
+            assert any(f"/{file}".endswith(f"/{span}") for file in tracked_files()), span
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "docs/maintaining.md"])
+def test_every_package_of_the_tree_exists(name: str) -> None:
+    """A line starts with packages or modules of the last name that is indented less."""
+    tree = next(block.text for block in fenced_blocks((ROOT / name).read_text()) if block.language == OUTPUT)
+    above = {0: ROOT}
+    for line in tree.splitlines():
+        indent = len(line) - len(line.lstrip())
+        listed = re.findall(r"[\w.]+", line.strip().partition("  ")[0])
+        for each in listed:
+            assert any((above[indent] / file).exists() for file in (each, f"{each}.py")), line
+        above[indent + 2] = above[indent] / listed[0]
+
+
+def test_every_function_of_the_table_is_in_the_file_that_it_names() -> None:
+    table = (ROOT / "docs" / "README.md").read_text().split("### Where is ...?")[1].split("\n## ")[0]
+    rows = [code_spans(row) for row in table.splitlines() if row.startswith("| ") and "`" in row]
+    assert len(rows) > 20
+    for row in rows:
+        files = [span for span in row if "/" in span]
+        text = "".join((ROOT / file).read_text() for file in files)
+        for name in set(row) - set(files):
+            assert re.search(rf"^ *(?:def|class) {name.rpartition('.')[2]}\b", text, re.MULTILINE), f"{name}: {files}"
 
 
 def test_every_command_that_is_named_exists() -> None:

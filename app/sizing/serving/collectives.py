@@ -1,6 +1,7 @@
-"""Collectives and transfers: all-reduce, all-gather, the all-to-all of experts, and decode with context parallelism.
+"""Collectives and transfers of serving: all-reduces, the all-to-all of experts, and context parallelism.
 
-It applies where attention is data parallel and the routed experts are spread over all ranks.
+The all-to-all applies where attention is data parallel and the routed experts are spread over all ranks. Context
+parallelism gathers the queries with an all-gather and combines the outputs with a reduce-scatter.
 """
 
 from __future__ import annotations
