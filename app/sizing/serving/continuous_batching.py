@@ -362,9 +362,10 @@ def dp_straggler_factor(
 
 @formula(unit="s/token", source="Agrawal et al. 2024 (arXiv:2403.02310), on generation stalls of continuous batching")
 def mean_tpot_s(streamed_step_s: Column, arriving_prompts_per_step: Column, prompt_stall_s: Column) -> Column:
-    """Mean time per output token: a decode step plus the prompts that replace finished sequences.
+    """Mean time per output token with iteration-level scheduling: a decode step plus the prompts that replace finished
+    sequences.
 
-    Sequences join and leave at every step (continuous batching, also: iteration-level scheduling).
+    Sequences join and leave the batch at every step (continuous batching).
 
     Parameters:
         streamed_step_s: decode step, s.

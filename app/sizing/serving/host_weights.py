@@ -1,10 +1,10 @@
 """Weights in host memory (CPU offload): the placement, and the time that the host takes for its part of a step or
 prompt.
 
-During decode, engines that support it compute these weights in place on the host's processors, alternating with the
-accelerators: part of the layers with their cache, or the routed experts only. No weights move over the PCIe slot. The
-host reads only the experts that a batch activates. Only for prompts do engines move the weights over the slot, if that
-is faster.
+During decode, engines that support it compute with these weights in place, on the host's processors, alternating with
+the accelerators: part of the layers with their cache, or the routed experts only. No weights move over the PCIe slot.
+The host reads only the experts that a batch activates. Only for prompts do engines move the weights over the slot, if
+that is faster.
 """
 
 from __future__ import annotations
@@ -223,9 +223,10 @@ def host_work_s(amount: Column, per_s: Column) -> Column:
 def host_pass_s(
     host: HostStep, step_tokens: Column, active_expert_share: Column, micro_batch: Column, batch: Column
 ) -> Column:
-    """Time of the host's part of one pass over a batch: reading or multiplying, whichever takes longer, then its cache.
+    """Time of the host's part of one pass over a batch (CPU offload): reading or multiplying, whichever takes longer,
+    then its cache.
 
-    The host computes its weights in place (CPU offload), so no weights move over the PCIe slot.
+    The host computes with its weights in place, so no weights move over the PCIe slot.
 
     Parameters:
         host: host times for its part of a step.

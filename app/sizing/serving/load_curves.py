@@ -70,7 +70,7 @@ def between_loads_s(lighter_s: Column, heavier_s: Column, fraction: Column) -> C
 
 @formula(unit="requests/s", source="simulation: minimum of the largest load within the limits and the stability limit")
 def expected_capacity_per_s(load_within_limits_per_s: Column, stable_below_per_s: Column) -> Column:
-    """Predicted request rate of a replica within the latency limits (median prediction).
+    """Predicted request rate of a replica within the latency limits, from its load curve (median prediction).
 
     The load at a limit is interpolated between simulated loads, linearly in logarithms (`Curve.load_at_limit`).
 

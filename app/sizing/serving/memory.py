@@ -39,7 +39,7 @@ def cache_bytes_of_layers(
     context_parallel: Column,
     pipeline_parallel: Column,
 ) -> Column:
-    """Cache of one sequence on one device in the layer groups counted so far.
+    """KV cache (MHA, GQA, MLA) of one sequence on one device in the layer groups counted so far.
 
     With GQA, groups of query heads share a KV head, so `kv_heads` is small. Tensor-parallel ranks share the heads,
     pipeline stages the layers, and context-parallel ranks the tokens of a head.

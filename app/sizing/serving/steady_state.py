@@ -443,7 +443,7 @@ def sequences_seen(batch: Column, max_sequences: Column) -> Column:
 
 @formula(unit="requests/s", source="Little's law")
 def batch_rate_per_s(batch: Column, later_tokens: Column, mean_tpot_s: Column) -> Column:
-    """Request rate at which `batch` sequences run on average.
+    """Request rate at which `batch` sequences run on average, by Little's law.
 
     Little's law: batch = rate * time from the first to the last token. `open_loop` solves it for the batch at a given
     rate.

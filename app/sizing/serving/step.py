@@ -416,7 +416,7 @@ def experts_s(routed_bytes: Column, rates: DeviceRates, achieved: Achieved) -> C
 
 @formula(unit="s/sequence", source="roofline model (Williams et al. 2009)")
 def attention_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) -> Column:
-    """Time of one sequence's attention over its cache: reading it or multiplying it, whichever takes longer.
+    """Time of one sequence's attention over its context: reading its cache or multiplying it, whichever takes longer.
 
     It grows with the context, because `cache_read_bytes` is proportional to the tokens read
     (`AttentionGroup.read_elements`), up to a window.
@@ -558,7 +558,7 @@ def weights_read_s(dense_s: Column, experts_s: Column, active_expert_share: Colu
 
 @formula(unit="s", source="roofline model (Williams et al. 2009) with a rounded knee")
 def linear_s(multiply_s: Column, weights_read_s: Column, exponent: Column) -> Column:
-    """Time of the linear layers of one step: compute against weight reads.
+    """Time of the linear layers of one step: compute against weight reads, by arithmetic intensity (roofline).
 
     A larger batch raises the arithmetic intensity: it reads the same weights for more tokens.
 
