@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from app.sizing.columns import GIB
+from app.sizing.facts import InvalidFact
+from app.sizing.model.counting.configuration import read_defaults
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tensors import Part
@@ -70,3 +72,17 @@ def test_int8_keeps_a_scale_for_each_row() -> None:
     wide = model.total_params - model.linear_params
     assert model.weights_bytes(WEIGHT_FORMATS["int8"]) == model.linear_params + 4 * rows + 2 * wide
     assert model.weights_bytes(WEIGHT_FORMATS["int8"]) / GIB == pytest.approx(8.4627, abs=1e-3)
+
+
+def test_defaults_are_sizes_and_switches_and_may_be_those_of_a_row_above() -> None:
+    rows = [
+        {"model_type": "text", "like": "", "hidden_size": "64", "tie_word_embeddings": "true", "head_dim": ""},
+        {"model_type": "wrapper", "like": "text", "hidden_size": "", "tie_word_embeddings": "", "head_dim": ""},
+    ]
+    text = {"hidden_size": 64, "tie_word_embeddings": True}
+    assert read_defaults(rows) == {"text": text, "wrapper": text}
+    for wrong in ({"like": "none"}, {"like": "text", "head_dim": "8"}):
+        with pytest.raises(InvalidFact, match=r"model_defaults\.csv, row 3: 'like' must name a row above"):
+            read_defaults([rows[0], {**rows[1], **wrong}])
+    with pytest.raises(InvalidFact, match=r"model_defaults\.csv, row 2: 'wide' is not a number"):
+        read_defaults([{**rows[0], "hidden_size": "wide"}])
