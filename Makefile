@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CLIENTS := build/clients
 PORT ?= 8000
 MINUTES ?= 60
-SOURCES := app headroom_client migrations tests benchmarks artefacts
+SOURCES := app calibration headroom_client migrations tests benchmarks artefacts
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 PIP_INSTALL := python -m pip install --quiet --disable-pip-version-check
 PIP_COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
@@ -56,7 +56,7 @@ artefacts: $(VENV)/.dev
 # Compares predictions with every published result, each source predicted by a fit that never saw it. Fails if an error
 # or an interval score rose by a tenth, or if the intervals hold fewer than 70 % or more than 90 % of the results.
 accuracy: $(VENV)/.dev
-	$(BIN)/python -m app.calibration
+	$(BIN)/python -m calibration
 	$(BIN)/python -m benchmarks.accuracy
 
 # Moves the fragments of changelog.d into CHANGELOG.md under a release: make changelog VERSION=0.3.0.
@@ -81,7 +81,7 @@ test-clients: $(CLIENTS)/.ready
 
 # Traces the whole grid of training steps again: tests/reference/traced_memory.csv, the reference of make test.
 trace-grid: $(VENV)/.trace
-	$(BIN)/python -m app.calibration.tracing
+	$(BIN)/python -m calibration.tracing grid
 
 # Counts the reference configurations of tests/reference again, on models of the transformers library.
 instantiate: $(VENV)/.trace

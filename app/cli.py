@@ -1,39 +1,25 @@
-"""Command line: `serve`, `prepare`, `doctor`, `accuracy`, `trace-memory`, `deliver` and the sizing commands of
-app.command.
-"""
+"""Command line: `serve`, `prepare`, `doctor`, `accuracy`, `deliver` and the sizing commands of app.command."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from app import server
-from app.api.problems import InvalidBody, MalformedRequest
-from app.api.routes.recommendations import compute_estimate
-from app.calibration.report import DIMENSIONS, report_on
-from app.calibration.tracing.report import comparison_lines
-from app.calibration.tracing.requests import setup_of
-from app.calibration.tracing.setups import Setup, Traced
 from app.catalog.outbox import DeliveryStore
 from app.catalog.queries import list_compared
-from app.catalog.snapshot import CatalogStore
-from app.catalog.tables import ModelRow
 from app.command import lists, sizing
 from app.command.asking import UNPREPARED, load_settings
 from app.command.lists import mcp
 from app.command.maintenance import doctor, prune
 from app.command.prepare import prepare
 from app.db import DatabaseError, make_engine
-from app.errors import AppError
 from app.procurement.webhooks import WebhookSender
+from app.sizing.accuracy import DIMENSIONS, report_on
 from app.sizing.words import percent
 
 cli = typer.Typer(no_args_is_help=True, help="Headroom sizes hardware for AI work.", pretty_exceptions_enable=False)
@@ -99,50 +85,6 @@ def accuracy(
             f"{percent(h.median):>22} {percent(h.p90):>6} {h.bias:6.2f} {percent(s.intervals.coverage):>8} "
             f"{s.intervals.width:6.2f} {percent(s.intervals.kept):>6}   {percent(s.in_sample.median):>10}"
         )
-
-
-@cli.command()
-def trace_memory(
-    request: Annotated[
-        Path, typer.Argument(help="File with a body of POST /estimate: a training workload and its deployment.")
-    ],
-) -> None:
-    """Trace the peak memory of a training step with PyTorch and compare it with the estimate, by component and
-    phase.
-    """
-    if find_spec("torch") is None:
-        typer.echo("PyTorch is not installed. Install the extra `trace`: pip install -e '.[trace]'", err=True)
-        raise typer.Exit(1)
-    engine = make_engine(load_settings().database_url)
-    sessions = sessionmaker(engine)
-    try:
-        answer, setup = estimate_and_setup(request.read_bytes(), sessions)
-    except (AppError, MalformedRequest) as error:
-        typer.echo(error.detail, err=True)
-        raise typer.Exit(1) from error
-    except InvalidBody as error:
-        typer.echo(str(error.error), err=True)
-        raise typer.Exit(1) from error
-    finally:
-        engine.dispose()
-    traced: Traced = import_module("app.calibration.tracing.step").trace(setup)
-    for line in comparison_lines(answer["memory"], traced):
-        typer.echo(line)
-
-
-def estimate_and_setup(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[str, Any], Setup]:
-    """Returns the estimate for a request body, and the training setup to trace with its full deployment."""
-    catalog_store = CatalogStore(sessions, check_s=3600)
-    answer: dict[str, Any] = orjson.loads(compute_estimate(raw, catalog_store, datetime.now(UTC).date()).body)
-    request = orjson.loads(raw)
-    model = request["workload"]["model"]
-    if isinstance(model, dict):
-        config = model.get("huggingface_config", {})
-    else:
-        with sessions() as session:
-            row = session.get(ModelRow, catalog_store.find_model(model).name)
-            config = {} if row is None else row.facts["config"]
-    return answer, setup_of({**request, "deployment": answer["deployment"]}, config)
 
 
 @cli.command()

@@ -11,8 +11,10 @@ import numpy as np
 from sqlalchemy.orm import Session
 
 from app.api.schemas.lists import DEFINITIONS
-from app.calibration.back_test import BackTest, back_test
-from app.calibration.report import (
+from app.catalog.queries import calibration_notes, list_compared
+from app.catalog.seed import seed_catalog
+from app.db import Base, make_engine
+from app.sizing.accuracy import (
     COVERAGE_TARGET,
     FAMILY_REASONS,
     MAX_MEDIAN_ERROR,
@@ -27,14 +29,12 @@ from app.calibration.report import (
     reason_of,
     report_on,
 )
-from app.catalog.queries import calibration_notes, list_compared
-from app.catalog.seed import seed_catalog
-from app.db import Base, make_engine
 from app.sizing.evidence import Compared
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.words import percent
 from artefacts.accuracy_plots import DOCS, NAMES, write_plots
 from artefacts.training_sources import ASKED_MEDIAN, ASKED_P90, inaccurate_sources
+from calibration.back_test import BackTest, back_test
 
 FEWEST = 20
 

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from app.calibration.report import COVERAGE_TARGET, MAX_MEDIAN_ERROR, MIN_INTERVAL_ROWS, MIN_ROWS, QUANTITIES, report_on
 from app.catalog.queries import calibration_notes
+from app.sizing.accuracy import COVERAGE_TARGET, MAX_MEDIAN_ERROR, MIN_INTERVAL_ROWS, MIN_ROWS, QUANTITIES, report_on
 from app.sizing.columns import GIB
 from app.sizing.evidence import Compared
 from artefacts.sweep_plots import sweep_figure

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from itertools import groupby
 
-from app import calibration
+import calibration
 from artefacts import nomenclature
 from artefacts.formulas import ROOMS, ROOT, FormulaDoc, all_formulas, core_modules, tests_of
 
@@ -132,8 +132,7 @@ def page_parts() -> Iterator[str]:
         elif module.split(".")[2] in ROOMS and words and not hasattr(sys.modules[module], "__path__"):
             first = words.partition("\n\n")[0]
             yield fill_paragraph(f"`{path}.py`: {' '.join(first.split())}")
-    fit = calibration.__name__.replace(".", "/")
-    yield f"# `{fit}/`\n\n{fill_docstring(inspect.getdoc(calibration) or '')}"
+    yield f"# `calibration/`\n\n{fill_docstring(inspect.getdoc(calibration) or '')}"
 
 
 def page() -> str:

@@ -12,28 +12,27 @@ from collections.abc import Iterator
 import numpy as np
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.calibration.calibrate import PROBLEMS, calibrate_data_files, write_files
-from app.calibration.fit import Fit
-from app.calibration.memory_logs import read_logs
-from app.calibration.serving.cases import ServingCases
-from app.calibration.serving.problem import read_published_cases
-from app.calibration.training.cases import read_training_cases
 from app.catalog.files import read_rows
 from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
 from app.sizing.snapshot import Catalog
 from artefacts.parts import PARTS, Digests, content_digest, read_stamps, sources
+from calibration.calibrate import PROBLEMS, calibrate_data_files, write_files
+from calibration.fit import Fit
+from calibration.memory_logs import read_logs
+from calibration.serving.cases import ServingCases
+from calibration.serving.problem import read_published_cases
+from calibration.training.cases import read_training_cases
 
 # Modules that turn predictions into factors and figures; the predictions show changes of all others.
 OWN = (
-    "app.calibration.calibrate",
-    "app.calibration.fit",
-    "app.calibration.report",
-    "app.calibration.scale_ups",
-    "app.calibration.spreads",
+    "calibration.calibrate",
+    "calibration.fit",
+    "app.sizing.accuracy",
+    "calibration.scale_ups",
+    "calibration.spreads",
     "app.sizing.evidence",
-    "app.sizing.uncertainty",
     "app.sizing.uncertainty",
 )
 ROUNDS = 4  # most refits: the factors choose the layouts that rows leave open, until they no longer change

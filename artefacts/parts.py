@@ -95,7 +95,7 @@ def fit_data() -> Digests:
 
 
 def fit_inputs() -> Digests:
-    return {"code of the fit": sources().digest_from(["app.calibration.calibrate"]), **fit_data()}
+    return {"code of the fit": sources().digest_from(["calibration.calibrate"]), **fit_data()}
 
 
 def fit_outputs() -> Digests:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from app.calibration.report import errors_of
+from app.sizing.accuracy import errors_of
 from app.sizing.evidence import Compared
 from app.sizing.words import percent
 

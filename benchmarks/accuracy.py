@@ -1,7 +1,7 @@
 """Compares training and sample work (images, speech, encoders) with published measurements, row by row through
 /estimate.
 
-Nothing is fitted here, and the fit saw every source. `python -m app.calibration` covers unseen sources and token
+Nothing is fitted here, and the fit saw every source. `python -m calibration` covers unseen sources and token
 streams. A row is compared if it names a catalog model, the hardware and the batch; every other row is counted with the
 reason.
 """
@@ -22,9 +22,6 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.calibration.case import NotCompared, parse_number
-from app.calibration.serving.runs import LOADS, Start
-from app.calibration.training.cases import TrainingCases
 from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import MeasurementRow
@@ -36,6 +33,9 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
+from calibration.case import NotCompared, parse_number
+from calibration.serving.runs import LOADS, Start
+from calibration.training.cases import TrainingCases
 
 
 @cache
@@ -192,7 +192,7 @@ def sample_figures(row: MeasurementRow, store: CatalogStore, catalog: Catalog) -
     except AppError:
         raise NotCompared("model is not in the catalog under that name") from None
     if model.kind == "decoder":
-        raise NotCompared("a token stream: compared by python -m app.calibration")
+        raise NotCompared("a token stream: compared by python -m calibration")
     e = estimate_deployment(*sample_question(model, row), catalog)
     if e.performance is None:
         raise NotCompared(f"declined: {e.explanation[0].code}")

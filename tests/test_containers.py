@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,15 @@ def test_image_and_makefile_install_the_same_lock() -> None:
     for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, flags=re.MULTILINE):
         for name in copied.split():
             assert (ROOT / name).exists(), name
+
+
+def test_the_installed_service_leaves_calibration_out() -> None:
+    included = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
+    assert [any(fnmatch(name, pattern) for pattern in included) for name in ("app.sizing", "calibration.fit")] == [
+        True,
+        False,
+    ]
+    assert "calibration" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
 def test_locks_have_hashes_and_no_index_host() -> None:

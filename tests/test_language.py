@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("app", "headroom_client", "migrations", "benchmarks", "artefacts", "tests")
+ROOMS = ("app", "calibration", "headroom_client", "migrations", "benchmarks", "artefacts", "tests")
 CODE = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path != Path(__file__))
 PAGES = sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "changelog.d").glob("*.md")))
 SHOWN = sorted(

@@ -9,8 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from app.calibration.report import QUANTITIES
 from app.cli import cli
+from app.sizing.accuracy import QUANTITIES
 
 
 def test_accuracy_is_answered_with_both_figures_and_reasons(client: TestClient) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from app.calibration.serving.cases import ServingCase, ServingCases, read_cases
-from app.calibration.serving.problem import drop_impossible_figures
 from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.snapshot import Catalog
+from calibration.serving.cases import ServingCase, ServingCases, read_cases
+from calibration.serving.problem import drop_impossible_figures
 
 ROWS = {r["id"]: r for r in read_rows("measurements_inference.csv")}
 

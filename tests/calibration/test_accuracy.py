@@ -7,12 +7,12 @@ import statistics
 import pytest
 from sqlalchemy.orm import Session
 
-from app.calibration.case import NotCompared
-from app.calibration.training.cases import TrainingCases
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
 from benchmarks.accuracy import compare_all, compare_row, format_line, speed_rows
+from calibration.case import NotCompared
+from calibration.training.cases import TrainingCases
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.calibration.case import NotCompared
-from app.calibration.training.answered import answer_all_runs, answer_run, false_misfits
-from app.calibration.training.cases import TrainingCases
 from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.snapshot import Catalog
+from calibration.case import NotCompared
+from calibration.training.answered import answer_all_runs, answer_run, false_misfits
+from calibration.training.cases import TrainingCases
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in read_rows("measurements_training.csv")}
 

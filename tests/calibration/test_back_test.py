@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from app.calibration.back_test import FLEET_REPLICAS, back_test, meets_guarantee
-from app.calibration.spreads import GROUPS, add_interval, leave_one_source_out
 from app.sizing.evidence import Compared
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.snapshot import Catalog
+from calibration.back_test import FLEET_REPLICAS, back_test, meets_guarantee
+from calibration.spreads import GROUPS, add_interval, leave_one_source_out
 from tests.sizing.published import result
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.calibration.fit import Fit, fit_parameters, points_of, predict_figures
-from app.calibration.serving.cases import ServingCase
-from app.calibration.serving.formulas import closed_form_metrics, table_of
-from app.calibration.serving.problem import SERVING
 from app.catalog.files import read_data_file
 from app.sizing.hardware.achieved import ideal_coefficients
 from app.sizing.snapshot import Catalog
+from calibration.fit import Fit, fit_parameters, points_of, predict_figures
+from calibration.serving.cases import ServingCase
+from calibration.serving.formulas import closed_form_metrics, table_of
+from calibration.serving.problem import SERVING
 
 FORMULAS = replace(SERVING, add_run_ratios=None)  # without the runs
 FACTORS = list(csv.DictReader(read_data_file("factors.csv").splitlines()))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.calibration.case import NotCompared
-from app.calibration.memory_logs import compare_log, read_logs, version_of
-from app.calibration.serving.cases import ServingCases
 from app.catalog.files import read_rows
+from calibration.case import NotCompared
+from calibration.memory_logs import compare_log, read_logs, version_of
+from calibration.serving.cases import ServingCases
 from tests.examples import rows_in
 
 

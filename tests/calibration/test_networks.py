@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.calibration.case import NotCompared
-from app.calibration.training.cases import TrainingCases
-from app.calibration.training.networks import NAMES, complete_row, kernels_of, sample_shape
 from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.model.architecture import ModelKind
 from app.sizing.snapshot import Catalog
+from calibration.case import NotCompared
+from calibration.training.cases import TrainingCases
+from calibration.training.networks import NAMES, complete_row, kernels_of, sample_shape
 
 A100, V100 = "nvidia-a100-sxm4-80gb", "nvidia-v100-sxm2-32gb"
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.calibration.training.answered import AnsweredRun
-from app.calibration.training.peaks import peaks_of, recomputation_of, summarize_peaks, summarize_runs
 from app.sizing.evidence import Compared, Familiarity, Setting
+from calibration.training.answered import AnsweredRun
+from calibration.training.peaks import peaks_of, recomputation_of, summarize_peaks, summarize_runs
 
 SETTING = Setting("fsdp", "nvidia_ampere", "16bit", "nvidia-a100-sxm4-80gb", "full", 7e9, 8.0, 8.0, 4096.0, 1.0)
 PEAK = Compared(

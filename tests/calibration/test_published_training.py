@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from app.calibration.training.cases import TrainingCases
-from app.calibration.training.published import (
+from app.catalog.files import read_rows
+from app.catalog.snapshot import CatalogStore
+from app.sizing.model.tasks import ModelTask
+from app.sizing.snapshot import Catalog
+from app.sizing.workload import Method
+from calibration.training.cases import TrainingCases
+from calibration.training.published import (
     Run,
     coefficient_framework,
     optimizer_of,
@@ -16,11 +21,6 @@ from app.calibration.training.published import (
     trainer_of,
     with_layers,
 )
-from app.catalog.files import read_rows
-from app.catalog.snapshot import CatalogStore
-from app.sizing.model.tasks import ModelTask
-from app.sizing.snapshot import Catalog
-from app.sizing.workload import Method
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in read_rows("measurements_training.csv")}
 

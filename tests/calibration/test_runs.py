@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.calibration.serving.runs import LengthSpread, Run, Start, Statistic, run_of
 from app.sizing.assumptions import Assumptions
 from app.sizing.workload import Lengths
+from calibration.serving.runs import LengthSpread, Run, Start, Statistic, run_of
 from tests.calibration.conftest import ROWS
 
 RUNS = {name: run_of(row) for name, row in ROWS.items()}

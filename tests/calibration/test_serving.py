@@ -10,11 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.calibration.serving.cases import ServingCase, ServingCases
-from app.calibration.serving.formulas import closed_form_metrics, table_of
-from app.calibration.serving.measured import GENERATED_ONLY, measured_figures
-from app.calibration.serving.problem import drop_impossible_figures
-from app.calibration.serving.runs import Start, run_of
 from app.catalog.files import read_data_file
 from app.catalog.snapshot import CatalogStore
 from app.sizing.estimate import estimate_deployment
@@ -23,6 +18,11 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load, Redundancy, Slo
+from calibration.serving.cases import ServingCase, ServingCases
+from calibration.serving.formulas import closed_form_metrics, table_of
+from calibration.serving.measured import GENERATED_ONLY, measured_figures
+from calibration.serving.problem import drop_impossible_figures
+from calibration.serving.runs import Start, run_of
 from tests.calibration.conftest import ROWS
 
 ALONE = (Start.SINGLE, Start.STATIC)  # runs that no simulation tells better than the formulas

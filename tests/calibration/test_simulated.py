@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.calibration.fit import Fit
-from app.calibration.serving.cases import ServingCase, ServingCases
-from app.calibration.serving.formulas import closed_form_metrics, predict_metrics, table_of
-from app.calibration.serving.problem import SERVING
-from app.calibration.serving.runs import Start, Statistic
-from app.calibration.serving.simulated import add_run_ratios, requests_overlap, sent_to, simulate_case
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.snapshot import Catalog
+from calibration.fit import Fit
+from calibration.serving.cases import ServingCase, ServingCases
+from calibration.serving.formulas import closed_form_metrics, predict_metrics, table_of
+from calibration.serving.problem import SERVING
+from calibration.serving.runs import Start, Statistic
+from calibration.serving.simulated import add_run_ratios, requests_overlap, sent_to, simulate_case
 from tests.calibration.conftest import ROWS
 
 SWEEP = "inferencex-aiconfigurator-0855"  # a burst through a server

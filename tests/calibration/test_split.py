@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.calibration.case import NotCompared
-from app.calibration.serving.cases import ServingCases
-from app.calibration.serving.layouts import POOLS, RANKS, Layout, by_layout
-from app.calibration.serving.problem import SERVING
-from app.calibration.serving.split import SplitCase, build_split_case, pools_of, predict_split, split_table_of
 from app.sizing.evidence import Compared, Familiarity, Setting
 from app.sizing.hardware.achieved import ideal_coefficients
+from calibration.case import NotCompared
+from calibration.serving.cases import ServingCases
+from calibration.serving.layouts import POOLS, RANKS, Layout, by_layout
+from calibration.serving.problem import SERVING
+from calibration.serving.split import SplitCase, build_split_case, pools_of, predict_split, split_table_of
 from tests.calibration.conftest import ROWS
 
 # TensorRT-LLM on GB300: one worker of two ranks reads, four of eight accelerators each write.

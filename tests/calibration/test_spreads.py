@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from app.calibration.report import QUANTITIES
-from app.calibration.serving.measured import TAILS
-from app.calibration.spreads import (
+from app.sizing.accuracy import QUANTITIES
+from app.sizing.evidence import Compared
+from app.sizing.uncertainty import HIGH, LEVELS, LOW, Spread, evidence_pool
+from calibration.serving.measured import TAILS
+from calibration.spreads import (
     ALONE,
     GROUPS,
     MIN_QUANTILE,
@@ -26,8 +28,6 @@ from app.calibration.spreads import (
     weighted_quantiles,
     with_intervals,
 )
-from app.sizing.evidence import Compared
-from app.sizing.uncertainty import HIGH, LEVELS, LOW, Spread, evidence_pool
 from tests.examples import col
 from tests.sizing.published import result
 
@@ -130,7 +130,7 @@ def test_a_result_has_an_interval_and_a_promise_around_the_prediction(
 
 
 def test_no_result_moves_the_quantiles_of_its_own_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.calibration.spreads.shape_of", lambda *_: (1.0, 0.5, 0.0))
+    monkeypatch.setattr("calibration.spreads.shape_of", lambda *_: (1.0, 0.5, 0.0))
     others = [*source("a"), *source("b", off=1.3)]
     honest, absurd = with_intervals([*others, *source("c")]), with_intervals([*others, *source("c", off=50.0)])
     mine = [[(r.low, r.high, r.promised) for r in rows if r.source == "c"] for rows in (honest, absurd)]

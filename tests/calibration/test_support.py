@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from app.calibration.serving.published import weight_format
-from app.calibration.training.cases import METHODS
-from app.calibration.training.published import executed_precision, precision_of, published_trainer
 from app.catalog.names import engine_slug
 from app.sizing.hardware.stacks import training_work
 from app.sizing.hardware.support.builds import BUILDS
@@ -14,6 +11,9 @@ from app.sizing.hardware.support.records import FULL, Work
 from app.sizing.hardware.support.rules import SupportEvidence, find_refusal, verdict
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS, ModelTask
+from calibration.serving.published import weight_format
+from calibration.training.cases import METHODS
+from calibration.training.published import executed_precision, precision_of, published_trainer
 from tests.catalogued import accelerators, rows, support
 
 DOCUMENTS = SupportEvidence(support())

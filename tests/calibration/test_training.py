@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.calibration.case import NotCompared
-from app.calibration.report import headline_figures
-from app.calibration.scale_ups import scale_ups, summarize_scale_ups
-from app.calibration.training.cases import TrainingCases
-from app.calibration.training.problem import predict_memory, predict_tokens
 from app.catalog.files import read_data_file, read_rows
 from app.catalog.snapshot import CatalogStore
+from app.sizing.accuracy import headline_figures
 from app.sizing.columns import column, column_names
 from app.sizing.hardware.achieved import TrainingAchieved, TrainingMemoryFactors
 from app.sizing.snapshot import Catalog
+from calibration.case import NotCompared
+from calibration.scale_ups import scale_ups, summarize_scale_ups
+from calibration.training.cases import TrainingCases
+from calibration.training.problem import predict_memory, predict_tokens
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in read_rows("measurements_training.csv")}
 

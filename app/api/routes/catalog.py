@@ -25,10 +25,10 @@ from app.api.schemas.inspect import InspectResponse, inspection_json
 from app.api.schemas.lists import AccuracyResponse, SupportAnswer, SupportQuery, accuracy_json, support_json
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
-from app.calibration.report import report_on
 from app.catalog.lists import LISTS, list_page
 from app.catalog.queries import calibration_notes
 from app.catalog.snapshot import CatalogIndex, CatalogStore
+from app.sizing.accuracy import report_on
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.stacks import PairQuery, answer_pair
 from app.sizing.model.counts import example_contexts

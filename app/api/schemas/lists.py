@@ -23,8 +23,8 @@ from app.api.schemas.base import (
     with_examples,
 )
 from app.api.schemas.replica import RecipeListed, listed_json
-from app.calibration.report import FAMILY_REASONS, Errors, Report, Slice, link_of
 from app.catalog.snapshot import CatalogIndex
+from app.sizing.accuracy import FAMILY_REASONS, Errors, Report, Slice, link_of
 from app.sizing.evidence import Compared
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.engines.record import Engine, Scheduling, StepSize

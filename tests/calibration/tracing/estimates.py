@@ -11,12 +11,12 @@ import numpy as np
 
 from app.api.questions import build_estimate_question
 from app.api.schemas.requests import EstimateRequest
-from app.calibration.tracing.requests import body_of, is_expressible
-from app.calibration.tracing.rows import Case, rows_in
-from app.calibration.tracing.setups import Traced
 from app.catalog.snapshot import CatalogStore
 from app.sizing.estimate import estimate_deployment
 from app.sizing.result import DeviceMemory
+from calibration.tracing.requests import body_of, is_expressible
+from calibration.tracing.rows import Case, rows_in
+from calibration.tracing.setups import Traced
 
 GRID = Path(__file__).parents[2] / "reference" / "traced_memory.csv"
 DAY = date(2026, 11, 22)

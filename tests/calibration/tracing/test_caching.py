@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from app.calibration.tracing.caching import MIB_BYTES, Block, CachingAllocator
+from calibration.tracing.caching import MIB_BYTES, Block, CachingAllocator
 
 
 def test_small_blocks_share_a_segment_of_two_mebibytes() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from app.api.schemas.requests import EstimateRequest
-from app.calibration.tracing.grid import draw_cases
-from app.calibration.tracing.requests import AS_RECIPE, body_of, setup_of
-from app.calibration.tracing.rows import case_of, parse_row, row_of
-from app.calibration.tracing.setups import MOMENTS, PARTS, Traced
 from app.errors import Unanswerable
+from calibration.tracing.grid import draw_cases
+from calibration.tracing.requests import AS_RECIPE, body_of, setup_of
+from calibration.tracing.rows import case_of, parse_row, row_of
+from calibration.tracing.setups import MOMENTS, PARTS, Traced
 
 DRAWN = list(draw_cases())
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.calibration.tracing.rows import case_of, cut_layers, model_configs
-from app.calibration.tracing.shapes import shape_of
 from app.errors import Unanswerable
+from calibration.tracing.rows import case_of, cut_layers, model_configs
+from calibration.tracing.shapes import shape_of
 
 
 def test_blocks_are_distinguished_by_the_family() -> None:

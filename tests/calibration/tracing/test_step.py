@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.calibration.tracing.rows import Case, case_of, model_configs, parse_row
-from app.calibration.tracing.setups import Setup, Traced
-from app.calibration.tracing.shapes import shape_of
+from calibration.tracing.rows import Case, case_of, model_configs, parse_row
+from calibration.tracing.setups import Setup, Traced
+from calibration.tracing.shapes import shape_of
 
 pytestmark = pytest.mark.torch
 
@@ -25,7 +25,7 @@ SMALL = "meta-llama/Llama-3.2-1B"
 
 @pytest.fixture(scope="module")
 def trace() -> Callable[..., Traced]:
-    traced: Callable[..., Traced] = import_module("app.calibration.tracing.step").trace
+    traced: Callable[..., Traced] = import_module("calibration.tracing.step").trace
     return traced
 
 
@@ -114,7 +114,7 @@ def test_shards_divide_states_and_gather_units(trace: Callable[..., Traced]) -> 
 
 def test_models_have_the_parameters_of_the_catalogue() -> None:
     torch: Any = import_module("torch")
-    decoder = import_module("app.calibration.tracing.models").Decoder
+    decoder = import_module("calibration.tracing.models").Decoder
     for name, total in (
         ("meta-llama/Llama-3.1-8B", 8_030_261_248),
         ("microsoft/phi-1_5", 1_418_270_720),
