@@ -69,6 +69,7 @@ class Mutant:
     tree: ast.FunctionDef
     statement: ast.stmt
     changed: ast.AST
+    wrong: str = ""  # of a planted mutant: what is wrong with such an engine
 
     @property
     def name(self) -> str:
