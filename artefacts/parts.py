@@ -95,7 +95,8 @@ def fit_data() -> Digests:
 
 
 def fit_inputs() -> Digests:
-    return {"code of the fit": sources().digest_from(["calibration.calibrate"]), **fit_data()}
+    tables = file_digests(*sorted((ROOT / "calibration").rglob("*.toml")))
+    return {"code of the fit": sources().digest_from(["calibration.calibrate"]), **fit_data(), **tables}
 
 
 def fit_outputs() -> Digests:
