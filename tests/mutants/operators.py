@@ -177,7 +177,7 @@ class Changes:
         if name == "take" and isinstance(function, ast.Attribute):
             yield function.value
         if name in ("maximum", "minimum", "max", "min") and len(arguments) > 1:
-            yield from arguments
+            yield from (a for a in arguments if not isinstance(a, ast.Starred))
         if name in ("ceil", "floor", "abs", "sqrt", "nan_to_num", "copy") and arguments:
             yield arguments[0]
         if name == "where" and len(arguments) == 3:
@@ -217,19 +217,23 @@ def functions_of(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def own_nodes(statement: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a statement that are not statements within it, words and annotations left out."""
+    """Nodes of a statement that are not statements within it; words, annotations and `strict` of zip left out."""
     yield statement
     for name, child in ast.iter_fields(statement):
         if name in ("annotation", "returns", "decorator_list", "context_expr"):
             continue
         for part in child if isinstance(child, list) else [child]:
+            if isinstance(part, ast.keyword) and part.arg == "strict":
+                continue
             if isinstance(part, ast.AST) and not isinstance(part, ast.stmt):
                 yield from own_nodes(part)
 
 
 def statements(function: ast.FunctionDef) -> Iterator[ast.stmt]:
+    """Statements that compute something: assertions only tell the type checker what a caller guarantees."""
+    left_out = ast.FunctionDef | ast.Raise | ast.Assert
     for node in ast.walk(function):
-        if isinstance(node, ast.stmt) and node is not function and not isinstance(node, ast.FunctionDef | ast.Raise):
+        if isinstance(node, ast.stmt) and node is not function and not isinstance(node, left_out):
             yield node
 
 
