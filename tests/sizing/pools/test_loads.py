@@ -14,19 +14,46 @@ import pytest
 from app.sizing.estimate import estimate_deployment
 from app.sizing.pools.loads import (
     add_waits,
+    balance_pools,
+    combined_load_curve,
+    combined_simulation,
+    duration_s,
+    finite_rate_per_s,
+    finite_run,
+    first_wave,
     goodput_at,
     interpolated_wait_s,
     knee_per_s,
     mix_waits,
+    slowdown_at_confidence,
     split_in_flight,
     wait_distribution,
+    with_first_wave,
+    with_volume,
 )
 from app.sizing.question import Pools, Question
-from app.sizing.result import Estimate, LoadPoint, Percentiles, Performance
+from app.sizing.result import Estimate, Interval, LoadPoint, Percentiles, Performance
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import col
-from tests.sizing.pools.given import AT_ONCE, INFINITE, networked, parts, pools_of, speed, split, whole
+from tests.sizing.answer.given import COST
+from tests.sizing.pools.given import (
+    AT_ONCE,
+    INFINITE,
+    LINK,
+    READS,
+    WRITES,
+    curve,
+    networked,
+    parts,
+    pool_estimate,
+    pools_of,
+    simulated,
+    speed,
+    split,
+    waits,
+    whole,
+)
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import SMALL
 
@@ -219,3 +246,163 @@ def test_of_requests_in_flight_the_curve_tells_the_number_asked_for_and_its_answ
     # As many are answered in a second as Little's law says of one in flight, alone.
     first = by_load[1.0]
     assert first.requests_per_s == pytest.approx(1 / (first.ttft_p50_s + 200 * first.tpot_p50_s), rel=0.05)
+
+
+def test_the_curve_of_two_pools_is_the_sum_of_their_waits_and_the_product_of_their_shares() -> None:
+    found = combined_load_curve(STEADY, READS, WRITES, LINK)
+    assert found is not None
+    # The decode pool has the lower stability limit, so its loads are shown; both pools were simulated at 5 and 20.
+    assert [p.requests_per_s for p in found.points] == [5.0, 20.0] and {p.in_flight for p in found.points} == {None}
+    assert [p.ttft_p50_s for p in found.points] == pytest.approx([0.1 + 0.05 + 0.01, 0.4 + 0.05 + 0.01])
+    assert [p.ttft_p95_s for p in found.points] == pytest.approx([0.2 + 0.05 + 0.02, 0.8 + 0.05 + 0.02])
+    assert [p.tpot_p50_s for p in found.points] == pytest.approx([0.001, 0.004])
+    assert [p.tpot_p95_s for p in found.points] == pytest.approx([0.002, 0.008])
+    assert [p.output_tokens_per_s for p in found.points] == pytest.approx([5 * 201.0, 20 * 201.0])
+    assert [p.goodput_share for p in found.points] == pytest.approx([0.72, 0.72])
+    assert combined_load_curve(STEADY, replace(READS, load_curve=None), WRITES, LINK) is None
+    assert combined_load_curve(STEADY, READS, replace(WRITES, load_curve=None), LINK) is None
+
+
+def test_the_loads_shown_are_those_of_the_pool_that_fills_first_and_that_the_transfer_carries() -> None:
+    other = replace(READS, load_curve=curve((4.0, 0.1), (30.0, 0.4)))
+
+    def loads(reads: Performance, writes: Performance, carried: float) -> list[float]:
+        found = combined_load_curve(STEADY, reads, writes, replace(LINK, requests_per_s_capacity=carried))
+        return [] if found is None else [p.requests_per_s for p in found.points]
+
+    assert loads(other, WRITES, 60.0) == [5.0, 20.0]
+    assert loads(replace(other, unstable_above_requests_per_s=30.0), WRITES, 60.0) == [4.0, 30.0]
+    assert loads(other, replace(WRITES, unstable_above_requests_per_s=None), 60.0) == [4.0, 30.0]
+    assert loads(other, WRITES, 20.0) == [5.0, 20.0]
+    assert loads(other, WRITES, 19.0) == [5.0]
+    assert loads(other, WRITES, 4.0) == []
+    # No more is answered than the fuller pool can.
+    full = replace(READS, unstable_above_requests_per_s=10.0)
+    found = combined_load_curve(STEADY, full, WRITES, LINK)
+    assert found is not None and [p.output_tokens_per_s for p in found.points] == pytest.approx([1005.0, 2010.0])
+
+
+def test_the_curve_of_requests_in_flight_has_powers_of_two_and_the_number_asked_for() -> None:
+    closed = replace(STEADY, load=Load.CLOSED, in_flight=24.0, peak_per_s=0.0)
+    # Each pool completes as many requests a second as it holds, so both hold half of what is not on its way.
+    some = curve((1.0, 0.1), (16.0, 0.4), closed=True)
+    reads, writes = replace(READS, load_curve=some), replace(WRITES, load_curve=some)
+    found = combined_load_curve(closed, reads, writes, replace(LINK, seconds=1.0))
+    assert found is not None
+    # A third of 24 is in either pool and on its way; 32 is more than both pools were simulated at.
+    assert [p.in_flight for p in found.points] == [1, 2, 4, 8, 16, 24, 32]
+    assert [p.requests_per_s for p in found.points] == pytest.approx([n / 3 for n in (1, 2, 4, 8, 16, 24, 32)])
+    assert found.points[-2].output_tokens_per_s == pytest.approx(8 * 201.0)
+    at_once = combined_load_curve(closed, reads, writes, replace(LINK, seconds=0.0))
+    assert at_once is not None
+    assert {p.in_flight: p.requests_per_s for p in at_once.points}[24.0] == pytest.approx(12.0)
+    narrow = replace(writes, load_curve=curve((1.0, 0.1), (2.0, 0.4), closed=True))
+    less = combined_load_curve(closed, reads, narrow, replace(LINK, seconds=0.0))
+    assert less is not None and [p.in_flight for p in less.points][:2] == [1, 2]
+    assert max(p.requests_per_s for p in less.points) <= 2.0
+    first, second, rate_per_s = balance_pools(closed, pool_estimate(reads), pool_estimate(writes), 1.0)
+    assert (first.in_flight, second.in_flight, rate_per_s) == pytest.approx((8.0, 8.0, 8.0))
+    assert first.most_personal_in_flight == second.most_personal_in_flight == 0.0
+
+
+def test_two_simulations_make_one_whose_requests_pass_both() -> None:
+    found = combined_simulation(STEADY, READS.simulation, WRITES.simulation, 10.0)
+    assert found is not None
+    assert found.goodput_share == pytest.approx(0.72) and found.goodput_per_s == pytest.approx(7.2)
+    assert found.queue.p50_s == pytest.approx(0.024) and found.preemptions_per_request == pytest.approx(0.3)
+    assert (found.requests, found.seed, found.policy, found.arrivals) == (800, 7, "mixed", "poisson")
+    assert (found.mean_batch, found.cache_occupancy, found.inter_token) == (12.0, 0.6, waits(0.01))
+    assert combined_simulation(STEADY, None, WRITES.simulation, 10.0) is None
+    assert combined_simulation(STEADY, READS.simulation, None, 10.0) is None
+    swapped = combined_simulation(STEADY, WRITES.simulation, READS.simulation, 10.0)
+    assert swapped is not None and swapped.goodput_share == pytest.approx(0.72) and swapped.requests == 800
+
+
+def test_work_that_ends_is_done_at_the_rate_of_the_slowest_part_or_in_the_sum_of_all() -> None:
+    offline = ends(load=Load.OFFLINE, volume_requests=1000.0)
+    for reads, writes, carried in ((40.0, 30.0, 60.0), (20.0, 30.0, 60.0), (40.0, 30.0, 10.0)):
+        two = replace(READS, requests_per_s_capacity=reads), replace(WRITES, requests_per_s_capacity=writes)
+        rate_per_s = finite_rate_per_s(offline, *two, replace(LINK, requests_per_s_capacity=carried))
+        assert rate_per_s == min(reads, writes, carried)
+    none = replace(READS, requests_per_s_capacity=None)
+    assert finite_rate_per_s(offline, none, WRITES, LINK) == 0.0
+    batch = ends(load=Load.BATCH, in_flight=12.0)
+    # 0.1 s to read, 0.05 s on its way, 1.02 - 0.02 s to write.
+    assert finite_rate_per_s(batch, READS, WRITES, LINK) == pytest.approx(12 / (0.1 + 0.05 + 1.0))
+    assert finite_rate_per_s(batch, replace(READS, ttft=None), WRITES, LINK) is None
+    assert finite_rate_per_s(batch, READS, replace(WRITES, e2e=None), LINK) is None
+    assert finite_rate_per_s(batch, READS, replace(WRITES, ttft=None), LINK) is None
+    assert finite_rate_per_s(STEADY, READS, WRITES, LINK) is None
+
+
+def test_a_run_takes_its_first_wave_and_then_the_rest_at_the_joint_rate() -> None:
+    burst = replace(READS, days=2.0 / SECONDS_PER_DAY, ttft=waits(1.0))
+    run = finite_run(run_of(320.0, 64.0), burst, WRITES, 0.5, 16.0)
+    # 2 s to read 64 prompts, 0.5 s on its way, 0.01 s of queue and 1 s to write, then 256 at 16 a second.
+    assert run.seconds == pytest.approx(2.0 + 0.5 + 0.01 + 1.0 + 16.0)
+    assert run.first_share == pytest.approx(0.2) and run.first == waits(1.0)
+    short = finite_run(run_of(10.0, 64.0), burst, WRITES, 0.5, 16.0)
+    assert short.seconds == pytest.approx(3.51) and short.first_share == 1.0
+    unknown = Percentiles(None, None, None, None)
+    idle = replace(WRITES, e2e=unknown, ttft=unknown, simulation=replace(simulated(0.0, 1.0), queue=unknown))
+    assert finite_run(run_of(10.0, 64.0), burst, idle, 0.5, 16.0).seconds == pytest.approx(2.5)
+    wave = first_wave(run_of(10.0, 64.0))
+    assert wave.in_flight == wave.requests == 10.0
+    assert first_wave(ends(load=Load.CLOSED, in_flight=64.0)).requests == 64.0
+
+    mixed = with_first_wave(pool_estimate(READS), run).performance
+    assert mixed is not None and mixed.ttft is not None and mixed.ttft.mean_s == pytest.approx(0.2 * 1 + 0.8 * 0.1)
+    assert mixed.load_curve is None
+    # Intervals of TTFT keep their relative width, others stay.
+    for before, after in zip(READS.intervals, mixed.intervals, strict=True):
+        grown = getattr(mixed.ttft, f"{before.statistic}_s") / getattr(waits(0.1), f"{before.statistic}_s")
+        assert (after.low, after.high) == pytest.approx((before.low * grown, before.high * grown))
+    others = replace(READS, intervals=(Interval("tpot_s", 1.0, 2.0, "mean"),))
+    assert speed(with_first_wave(pool_estimate(others), run)).intervals == others.intervals
+    nothing = replace(READS, ttft=waits(0.0))
+    assert speed(with_first_wave(pool_estimate(nothing), run)).intervals == READS.intervals
+
+
+def test_a_mixture_of_waits_has_the_quantiles_of_all_requests_together() -> None:
+    # Uniform from 0 to 1 (p50 0.5), and from 10 to 11: nine in ten are short.
+    short, long = Percentiles(0.5, 0.5, 0.95, 0.99), Percentiles(10.5, 10.5, 10.95, 10.99)
+    found = mix_waits(long, short, 0.1)
+    assert found.mean_s == pytest.approx(1.5)
+    # Half of all: 0.5 / 0.9 of the short ones; 95 % of all: half of the long ones.
+    assert found.p50_s == pytest.approx(0.5 / 0.9, abs=2e-3)
+    assert found.p95_s == pytest.approx(10.5, abs=2e-2)
+    assert found.p99_s == pytest.approx(10.9, abs=2e-2)
+    other = mix_waits(short, long, 0.9)
+    assert [other.p50_s, other.p95_s, other.p99_s] == [found.p50_s, found.p95_s, found.p99_s]
+    unknown = Percentiles(None, None, None, None)
+    assert mix_waits(unknown, short, 0.5).mean_s == pytest.approx(0.25)
+    assert mix_waits(short, unknown, 0.5).p50_s == pytest.approx(0.0, abs=2e-3)
+
+
+def test_a_volume_takes_its_start_and_then_its_work_and_costs_what_its_hours_cost() -> None:
+    volume = ends(load=Load.OFFLINE, volume_requests=3600.0)
+    assert duration_s(volume, 2.0, 1.0, 90.0) == pytest.approx(90.0 + 1800.0)
+    assert duration_s(volume, 2.0, 1.0, 190.0) == pytest.approx(190.0 + 1800.0)
+    # Less than a batch takes as long as a full one.
+    assert duration_s(ends(load=Load.OFFLINE), 2.0, 8.0, 90.0) == pytest.approx(90.0 + 4.0)
+    day = 1.0 / SECONDS_PER_DAY
+    certain = replace(READS, days=1000 * day, surely_days=1300 * day, cold_start_s=100.0)
+    assert slowdown_at_confidence(certain) == pytest.approx(1200 / 900)
+    for known in (None, replace(certain, days=None), replace(certain, surely_days=None)):
+        assert slowdown_at_confidence(known) == 1.0
+    assert slowdown_at_confidence(replace(certain, cold_start_s=None)) == pytest.approx(1.3)
+
+    both = pool_estimate(replace(WRITES, days=1000 * day, cold_start_s=100.0), cost=replace(COST, usd_per_hour=36.0))
+    surer = pool_estimate(replace(certain, surely_days=1180 * day))
+    pools = pool_estimate(certain), surer
+    for order in (pools, pools[::-1]):
+        found = with_volume(Question(volume), volume, both, order)
+        assert found.cost is not None and found.cost.usd_total == pytest.approx(10.0)
+        assert speed(found).days == pytest.approx(1000 * day)
+        assert speed(found).surely_days == pytest.approx((100 + 900 * 1200 / 900) * day)
+    assert with_volume(Question(volume), volume, replace(both, cost=None), pools).cost is None
+    unpriced = with_volume(Question(volume), volume, replace(both, cost=replace(COST, usd_per_hour=None)), pools)
+    assert unpriced.cost is not None and unpriced.cost.usd_total is None
+    for other in (both, pool_estimate(WRITES), replace(both, performance=None)):
+        asked = STEADY if other is both else volume
+        assert with_volume(Question(asked), asked, other, pools) == other
