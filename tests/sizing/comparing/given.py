@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from app.sizing.comparing.outcomes import Option, Outcome, evaluate_option
+from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.workload import Lengths, Slo
+from app.sizing.result import CostSummary, Performance
+from app.sizing.workload import InferenceWorkload, Lengths, Slo, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN
-from tests.sizing.small import SMALL
+from tests.sizing.answer.given import COST, SPEED, estimated
+from tests.sizing.small import BIG, SMALL
 
 # Short prompts and patience: seven cards or a board.
 HEAVY = replace(
@@ -65,3 +69,18 @@ def run() -> Outcome:
 def small_run() -> Outcome:
     """A tenth of it."""
     return evaluate_option(Option("a tenth", Question(replace(PRETRAIN, units=PRETRAIN.units / 10))), SMALL)
+
+
+def made(
+    name: str = "made",
+    *,
+    workload: InferenceWorkload | TrainingWorkload = HEAVY,
+    cost: CostSummary | None = COST,
+    performance: Performance | None = SPEED,
+    accelerator: Accelerator = BIG,
+    bottleneck: str = "compute",
+    **deployment: Any,
+) -> Outcome:
+    """An outcome made by hand: three replicas of two accelerators and one spare, 40 USD/h."""
+    estimate = estimated(cost=cost, performance=performance, bottleneck=bottleneck, **deployment)
+    return Outcome(name, Question(workload), estimate, accelerator)

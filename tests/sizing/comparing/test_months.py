@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,22 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
-from app.sizing.comparing.months import HOSTED, Spending, committed_usd, rent_usd, resale_usd, spending_by_month
-from app.sizing.comparing.outcomes import Option, evaluate_option
+from app.sizing.comparing.months import (
+    HOSTED,
+    Spending,
+    SpendingPath,
+    committed_usd,
+    rent_usd,
+    resale_usd,
+    spending_by_month,
+)
+from app.sizing.comparing.outcomes import Option, Outcome, evaluate_option
+from app.sizing.decisions.acquisition import running_usd_per_hour
+from app.sizing.hardware.parts import PriceKind, PricingModel
 from app.sizing.question import Constraints, Economics, Question
-from app.sizing.result import AcquisitionOption, HostedPrice
-from tests.sizing.comparing.given import HEAVY, nothing, run
+from app.sizing.result import AcquisitionOption, Alternative, HostedApi, HostedCost, HostedPrice
+from tests.sizing.answer.given import COST
+from tests.sizing.comparing.given import HEAVY, made, nothing, run
 from tests.sizing.small import SMALL, snapshot
 
 ON_BIG = Constraints(accelerators=("acme-big",))
@@ -119,3 +131,112 @@ def test_an_hour_is_the_730th_part_of_a_month() -> None:
     )
     path = next(p for p in spent(rent_decline_per_year=0.0).paths if p.way == rent.way.value)
     assert path.usd[1] == pytest.approx(rent.usd_per_hour * HOURS_PER_MONTH)
+
+
+def test_months_paid_by_hand() -> None:
+    # Two years at 100 USD a month, half the price every year.
+    assert float(rent_usd(100.0, np.array(1.0), 0.5)) == pytest.approx(100.0)
+    assert float(rent_usd(100.0, np.array(24.0), 0.0)) == 2400.0
+    monthly = [100 * 0.5 ** (m / 12) for m in range(24)]
+    assert float(rent_usd(100.0, np.array(24.0), 0.5)) == pytest.approx(sum(monthly))
+    assert float(committed_usd(100.0, np.array(30.0), 0.5, 12.0)) == pytest.approx(1200 + 600 + 6 * 25)
+    assert float(committed_usd(100.0, np.array(36.0), 0.0, 12.0)) == 3600.0
+    assert float(committed_usd(100.0, np.array(40.0), 0.5, 36.0)) == pytest.approx(3600 + 4 * 12.5)
+    assert float(resale_usd(100.0, np.array(12.0), 0.35)) == pytest.approx(65.0)
+
+
+def way(option: AcquisitionOption, usd_per_hour: float, purchase_usd: float | None = None) -> Alternative:
+    return Alternative(
+        option, "cloudy", "us-1", usd_per_hour, purchase_usd, PriceKind.PROVIDER, "2026-01-01", True, None
+    )
+
+
+def rented(
+    *alternatives: Alternative,
+    months: float = 18.0,
+    decline: float = 0.0,
+    resale: float = 0.5,
+    **deployment: Any,
+) -> Outcome:
+    """Machines for one USD/h, with other ways to have them."""
+    found = made(cost=replace(COST, usd_per_hour=1.0, purchase_usd=None), **deployment)
+    assert found.estimate is not None
+    assumed = replace(Assumptions(), rent_decline_per_year=decline, resale_decline_per_year=resale)
+    question = Question(HEAVY, economics=Economics(horizon_months=months), assumptions=assumed)
+    return replace(found, question=question, estimate=replace(found.estimate, alternatives=alternatives))
+
+
+def test_a_path_is_paid_by_the_rules_of_its_way() -> None:
+    ways = (
+        way(AcquisitionOption.ONE_YEAR, 0.5),
+        way(AcquisitionOption.THREE_YEARS, 0.4),
+        way(AcquisitionOption.SPOT, 0.3),
+        way(AcquisitionOption.OWNED, 0.9, 5000.0),
+    )
+    found = spending_by_month(rented(*ways))
+    assert found is not None
+    by_way = {p.way: p for p in found.paths}
+    for option, usd_per_hour in (("on_demand", 1.0), ("committed_1y", 0.5), ("spot", 0.3)):
+        assert list(by_way[option].usd) == pytest.approx([m * 730 * usd_per_hour for m in range(19)])
+    # After 18 months half a year of the second term is owed, and half of the three years.
+    assert by_way["on_demand"].committed_usd == by_way["spot"].committed_usd == 0.0
+    assert by_way["committed_1y"].committed_usd == pytest.approx(6 * 730 * 0.5)
+    assert by_way["committed_3y"].committed_usd == pytest.approx(18 * 730 * 0.4)
+    assert by_way["committed_1y"].net_usd == pytest.approx(24 * 730 * 0.5)
+    # A purchase pays 5,000 USD at once and the running cost by month, and sells for half of it a year and a half later.
+    owned = by_way["owned"]
+    running = float(running_usd_per_hour(np.array(0.9), np.array(5000.0), 18 * 730.0))
+    assert list(owned.usd) == pytest.approx([5000 + m * 730 * running for m in range(19)])
+    assert owned.left_usd == pytest.approx(5000 * 0.5**1.5) and owned.committed_usd == 0.0
+    assert owned.net_usd == pytest.approx(owned.usd[-1] - owned.left_usd)
+    assert [p.net_usd for p in found.paths] == sorted(p.net_usd for p in found.paths)
+    assert {p.way: p.provider for p in found.paths}["on_demand"] == "sky"
+    falling = spending_by_month(rented(*ways, decline=0.5))
+    assert falling is not None
+    of_falling = {p.way: p for p in falling.paths}
+    assert of_falling["on_demand"].usd[18] == pytest.approx(sum(730 * 0.5 ** (m / 12) for m in range(18)))
+    assert of_falling["committed_1y"].usd[18] == pytest.approx(730 * 0.5 * (12 + 6 * 0.5))
+    assert of_falling["owned"].usd == owned.usd
+    # A purchase whose price nobody knows is a rent.
+    unknown = spending_by_month(rented(way(AcquisitionOption.OWNED, 0.9)))
+    assert unknown is not None and {p.way: p.usd[1] for p in unknown.paths}["owned"] == pytest.approx(657.0)
+
+
+def test_paths_cross_where_a_line_between_two_months_does() -> None:
+    # 5,000 USD and nothing more, against 730 USD a month: after 6.85 months.
+    free = 5000 / (18 * 730.0)
+    found = spending_by_month(rented(way(AcquisitionOption.OWNED, free, 5000.0)))
+    assert found is not None
+    (crossed,) = found.crossovers
+    running = float(running_usd_per_hour(np.array(free), np.array(5000.0), 18 * 730.0))
+    assert (crossed.way, crossed.overtakes) == ("owned", "on_demand")
+    assert crossed.month == pytest.approx(5000 / (730 * (1 - running)))
+    never = spending_by_month(rented(way(AcquisitionOption.OWNED, 10 * free, 50_000.0)))
+    assert never is not None and never.crossovers == ()
+    same = spending_by_month(rented(way(AcquisitionOption.SPOT, 1.0)))
+    assert same is not None and same.crossovers == () and [p.way for p in same.paths] == ["on_demand", "spot"]
+
+
+def test_months_are_whole_and_only_known_ways_and_prices_have_them() -> None:
+    part = spending_by_month(rented(months=6.9))
+    assert part is not None and [len(p.usd) for p in part.paths] == [7]
+    unknown = spending_by_month(rented(way(AcquisitionOption.SPOT, 0.3), pricing_model=None))
+    assert unknown is not None and [p.way for p in unknown.paths] == ["spot"]
+    ended = spending_by_month(rented(pricing_model=PricingModel.RESERVED_1Y, provider=None))
+    assert ended is not None and [(p.way, p.provider) for p in ended.paths] == [("committed_1y", "")]
+    for without in (
+        made(cost=None),
+        made(cost=replace(COST, usd_per_hour=None)),
+        replace(made(), estimate=None),
+        run(),
+        replace(made(), estimate=replace(made().estimate, fits=False)),  # type: ignore[type-var]
+    ):
+        assert spending_by_month(without) is None
+    host = HostedCost(HostedPrice("m", "hoster", 1.0, 1.0, None, "a page", "2026-01-01"), 1.0, usd_per_month=100.0)
+    o = rented()
+    assert o.estimate is not None
+    for usd, ways in ((100.0, {"on_demand", HOSTED}), (None, {"on_demand"})):
+        api = HostedApi("", (replace(host, usd_per_month=usd),))
+        found = spending_by_month(replace(o, estimate=replace(o.estimate, hosted_api=api)))
+        assert found is not None and {p.way for p in found.paths} == ways
+    assert SpendingPath("spot", "x", (0.0, 5.0), 2.0, 3.0).net_usd == 6.0

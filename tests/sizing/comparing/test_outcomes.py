@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.sizing.comparing.outcomes import Option, evaluate_option
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend_hardware
-from tests.sizing.comparing.given import HEAVY, best, four_cards, nothing, on_big, one_card, run
+from app.sizing.result import Assurance, HostedApi, Level
+from app.sizing.workload import Load
+from tests.sizing.answer.given import COST, SPEED
+from tests.sizing.comparing.given import HEAVY, best, four_cards, made, nothing, on_big, one_card, run
 from tests.sizing.small import SMALL
 
 
@@ -47,3 +52,40 @@ def test_a_deployment_with_less_than_is_planned_for_says_what_would_be() -> None
     assert four_cards().meets_requirements and more is not None and e is not None
     assert more.total_accelerators == e.deployment.total_accelerators
     assert more.usd_per_hour == best().usd
+
+
+def test_a_cost_belongs_to_what_runs_and_is_a_total_where_work_ends() -> None:
+    volume = replace(HEAVY, load=Load.OFFLINE, volume_requests=100.0)
+    paid = replace(COST, usd_total=7.0)
+    assert made(cost=paid).usd == 40.0 and made(workload=volume, cost=paid).usd == 7.0
+    assert made(cost=None).usd is None and made(workload=volume).peak_per_s is None
+    assert made(workload=replace(HEAVY, load=Load.CLOSED, in_flight=4.0)).peak_per_s is None
+    broken = replace(made(), estimate=replace(made().estimate, fits=False))  # type: ignore[type-var]
+    assert not broken.fits and broken.usd is None and not broken.meets_requirements
+    assert not made(performance=None).meets_requirements and made(performance=None).fits
+    assert not made(performance=replace(SPEED, overloaded=True)).meets_requirements and made().meets_requirements
+
+
+def test_a_larger_size_is_that_of_the_requested_confidence() -> None:
+    levels = (Level(0.5, 4), Level(0.8, 16, 80.0), Level(0.9, None))
+    for asked, size in ((0.5, None), (0.8, 16), (0.9, None), (0.7, None)):
+        o = made()
+        assert o.estimate is not None
+        sure = replace(o.estimate, assurance=Assurance(asked, 1.0, 1.0, None, levels))
+        level = replace(o, estimate=sure).level_with_reserve
+        assert (None if level is None else level.total_accelerators) == size
+        late = replace(sure, performance=replace(SPEED, overloaded=True))
+        assert replace(o, estimate=late).level_with_reserve is None
+    assert made().level_with_reserve is None
+    same = replace(made().estimate, assurance=Assurance(0.8, 1.0, 1.0, None, (Level(0.8, 8),)))  # type: ignore[type-var]
+    assert replace(made(), estimate=same).level_with_reserve is None
+
+
+def test_hosts_are_those_of_the_answer_or_of_the_judged_deployment() -> None:
+    one, other = HostedApi("one", ()), HostedApi("other", ())
+    o = made()
+    answer = best().answer
+    assert o.estimate is not None and answer is not None
+    judged = replace(o, estimate=replace(o.estimate, hosted_api=one))
+    assert judged.hosted_api == one and replace(o, estimate=None).hosted_api is None
+    assert replace(judged, answer=replace(answer, hosted_api=other)).hosted_api == other

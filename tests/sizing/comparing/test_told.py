@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from app.sizing.comparing.causes import explain_difference
-from app.sizing.comparing.months import spending_by_month
-from app.sizing.comparing.outcomes import Option, evaluate_option
+from app.sizing.comparing.causes import Cause, Difference, explain_difference
+from app.sizing.comparing.months import Spending, SpendingPath, spending_by_month
+from app.sizing.comparing.outcomes import Option, Outcome, evaluate_option
 from app.sizing.comparing.phases import OtherHardware
 from app.sizing.comparing.told import (
     WAYS_IN_WORDS,
@@ -17,10 +17,12 @@ from app.sizing.comparing.told import (
     summarize_comparison,
     summarize_phases,
 )
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment, Pools, Question
+from app.sizing.result import Assurance, Level
 from tests.examples import PRETRAIN
-from tests.sizing.comparing.given import best, four_cards, nothing, on_big, one_card, run
-from tests.sizing.small import SMALL
+from tests.sizing.answer.given import COST, RUN, SPEED
+from tests.sizing.comparing.given import best, four_cards, made, nothing, on_big, one_card, run
+from tests.sizing.small import BIG, CARD, SMALL
 
 
 def test_the_cheapest_does_what_was_asked_and_keeps_its_reserve() -> None:
@@ -66,3 +68,99 @@ def test_a_run_that_misses_its_deadline_says_so() -> None:
     assert d is not None
     text = summarize_comparison((late, run()), (d,), ())
     assert re.search(r"'late' takes [\d.]+ days, longer than the deadline of [\d.]+ hours\.$", text)
+
+
+def said_of(ratio: float, other: Outcome, *causes: Cause) -> str:
+    """What a summary says of an option that costs so many times as much as the best one."""
+    first = made("first", cost=replace(COST, usd_per_hour=1.0))
+    text = summarize_comparison((first, other), (Difference(other.name, "first", "usd_per_hour", ratio, causes),), ())
+    return text.removeprefix("'first' costs the least: 8 × Acme Big for 1.00 USD/h. ")
+
+
+def sized(o: Outcome, accelerators: int | None, usd_per_hour: float | None = None) -> Outcome:
+    """The outcome with another size at the requested confidence."""
+    assert o.estimate is not None
+    level = Level(0.8, accelerators, usd_per_hour=usd_per_hour)
+    return replace(o, estimate=replace(o.estimate, assurance=Assurance(0.8, 1.0, 0.5, None, (level,))))
+
+
+def test_a_difference_is_named_with_the_cause_that_pulls_the_same_way() -> None:
+    more, less = Cause("price", 2.0, "MORE"), Cause("speed", 0.5, "LESS")
+    other = made("other")
+    assert said_of(1.5, other, less, more).startswith("'other' costs 1.5 times as much, mainly because MORE.")
+    assert said_of(0.8, other, more, less).startswith("'other' costs 20 % less, mainly because LESS.")
+    assert said_of(1.5, other) == "'other' costs 1.5 times as much." and "mainly" not in said_of(1.5, other, less)
+    for near in (1.004, 1.0, 0.996):
+        assert said_of(near, other, more) == "'other' costs about the same."
+    assert "times" in said_of(1.006, other) and "less" in said_of(0.994, other)
+    late = made("other", performance=replace(SPEED, overloaded=True))
+    assert "does not meet the requirements. " in said_of(0.5, late)
+
+
+def test_less_headroom_is_said_with_the_size_and_the_price_that_restore_it() -> None:
+    plain = made("other")
+    assert "headroom" not in said_of(0.5, plain) and "headroom" not in said_of(0.5, sized(plain, 8, 50.0))
+    short = said_of(0.5, sized(plain, 1200, 60.0))
+    assert "it needs 1,200 accelerators for 60.00 USD/h." in short
+    assert said_of(0.5, sized(plain, 1200)).endswith("it needs 1,200 accelerators.")
+
+
+def test_a_missed_deadline_is_said_once() -> None:
+    def done(days: float, accelerators: int) -> Outcome:
+        made_run = made(
+            "run", workload=PRETRAIN, cost=replace(COST, usd_total=9.0), performance=replace(RUN, days=days)
+        )
+        return sized(made_run, accelerators)
+
+    for days, missed in ((13.9, False), (14.0, False), (15.0, True)):
+        assert ("deadline" in summarize_comparison((done(days, 8),), (), ())) == missed
+        assert ("To meet the deadline, it needs 16 accelerators." in said_of(2.0, done(days, 16))) == missed
+    text = said_of(2.0, done(28.0, 16))
+    assert text.count("deadline of") == 1 and "28 days" in text and "14 days" in text
+    unknown = made("run", workload=PRETRAIN, performance=replace(RUN, days=None))
+    assert "deadline" not in summarize_comparison((unknown, made("service"), nothing()), (), ())
+
+
+def test_the_cheapest_way_is_named_with_its_horizon_and_the_next() -> None:
+    first = made("first")
+    paths = (
+        SpendingPath("owned", "maker", (500.0, 500.0, 600.0), 100.0),
+        SpendingPath("spot", "sky", (0.0, 1.0, 700.0)),
+    )
+    for shown, ending in ((paths, "500 USD; next best 700 USD."), (paths[:1], "500 USD.")):
+        text = summarize_comparison((first,), (), (Spending("first", shown, ()),))
+        assert "over 2 months: purchase" in text and text.endswith(ending)
+        assert "months" not in summarize_comparison((first,), (), (Spending("other", shown, ()),))
+    assert "months" not in summarize_comparison((nothing(),), (), (Spending("for a cent", paths, ()),))
+
+
+def test_hardware_and_costs_are_counted_and_totalled() -> None:
+    big = made(total_accelerators=1600)
+    assert big.estimate is not None
+    assert format_hardware(big) == "1,600 × Acme Big"
+    sides = [Deployment(name) for name in (BIG.slug, CARD.slug)]
+    for pools, named in ((Pools(sides[0], sides[0]), "Acme Big"), (Pools(*sides), "acme-big and acme-card")):
+        assert format_hardware(made(pools=pools)) == f"8 × {named}"
+    assert format_hardware(made(total_accelerators=None)).startswith("0 ×")
+    assert format_cost(made()) == "40.00 USD/h"
+    paid = replace(COST, usd_total=9000.0)
+    assert format_cost(made(workload=PRETRAIN, cost=paid)) == "9,000 USD in total"
+    bought = made(workload=PRETRAIN, cost=replace(paid, purchase_usd=80_000.0))
+    assert "80,000 USD" in format_cost(bought) and "purchase" not in format_cost(made(cost=bought.estimate.cost))  # type: ignore[union-attr]
+
+
+def test_phases_name_the_dearest_shared_accelerator_or_that_one_is_best() -> None:
+    def other(times: float | None) -> OtherHardware:
+        return OtherHardware("a", "b", "x", None, times, f"{times} times.")
+
+    pair = made("a"), made("b", accelerator=CARD)
+    assert summarize_phases(pair, (other(1.5), other(2.0), other(1.1))).endswith(" 2.0 times.")
+    assert summarize_phases(pair, (other(1.5), other(None), other(2.0))).endswith(" None times.")
+    alike = made("a"), made("b")
+    for times in (0.5, 1.0, 1.005):
+        assert not summarize_phases(pair, (other(times),)).endswith("times.")
+        assert summarize_phases(alike, (other(times),)).endswith("best for all phases.")
+    assert summarize_phases(pair, (other(1.006),)).endswith("1.006 times.")
+    assert "no price is known" in summarize_phases((made("a", cost=None),), ())
+    late = made("a", performance=replace(SPEED, overloaded=True))
+    assert "a: It does not carry the load" in summarize_phases((late,), ())
