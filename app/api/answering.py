@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from app.api.doubts import input_warnings
 from app.api.questions import build_estimate_question, build_recommend_question
-from app.api.schemas.conversion import answer_json, estimate_json, notice_json
+from app.api.schemas.answers import NoticeShown
+from app.api.schemas.conversion import answer_json, estimate_json
 from app.api.schemas.filing import estimate_supply, supply_json
 from app.api.schemas.repricing import MachinesToday
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
@@ -365,7 +366,7 @@ def catalog_json(catalog: Catalog) -> dict[str, str]:
 
 def with_input_warnings(document: Document, request: RecommendRequest | EstimateRequest) -> Document:
     """Adds the warnings about suspicious input values before all other warnings of an answer."""
-    warnings = [notice_json(doubt) for doubt in input_warnings(request)]
+    warnings = [NoticeShown.as_json(doubt) for doubt in input_warnings(request)]
     return {**document, "warnings": [*warnings, *document.get("warnings", [])]} if warnings else document
 
 

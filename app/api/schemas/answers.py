@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -15,9 +17,20 @@ from app.api.schemas.base import (
     ResponseModel,
     StatisticName,
     SupportName,
+    round_value,
 )
 from app.api.schemas.materials import PartShown
-from app.api.schemas.replica import PoolsShown, RecipeShown, ReplicaShown, SplitShown
+from app.api.schemas.origins import ADDED, EMPTY, WHOLE, From, ResultModel
+from app.api.schemas.replica import (
+    OFFERED,
+    OWN_SCHEDULER,
+    OfferShown,
+    PoolsShown,
+    RecipeShown,
+    ReplicaShown,
+    SchedulerShown,
+    SplitShown,
+)
 from app.api.schemas.results import (
     AlternativeShown,
     CheaperShown,
@@ -34,23 +47,44 @@ from app.api.schemas.results import (
     SimulationShown,
 )
 from app.api.schemas.traffic import SharedShown
+from app.sizing.assumptions import Assumed
+from app.sizing.columns import GBIT, GIB
+from app.sizing.evidence import Neighbor
+from app.sizing.formula import Step
+from app.sizing.question import Deployment, Speculative
+from app.sizing.result import (
+    Answer,
+    Assurance,
+    Change,
+    ClusterNeeds,
+    Considered,
+    CostSummary,
+    Estimate,
+    Interval,
+    Level,
+    MaximumThatFits,
+    Notice,
+    Performance,
+    Reason,
+    Rejection,
+    Verification,
+)
 
 
-class SpeculativeShown(ResponseModel):
+class SpeculativeShown(ResultModel, of=Speculative):
     """Speculative decoding, as requested."""
 
     method: DraftingName
     draft_tokens: int
     acceptance_rate: float
-    draft_parameters_billion: float | None = None
+    draft_parameters_billion: Annotated[float | None, From("draft_parameters", per=1e9, omit=EMPTY)] = None
 
 
-class DeploymentShown(ReplicaShown):
+class DeploymentShown(ReplicaShown, of=Deployment):
     """A complete deployment: sent back to /estimate, it gives the same numbers."""
 
     engine: str | None = None
     engine_version: str | None = None
-    speculative: SpeculativeShown | None = None
     zero_stage: int | None = None
     micro_batch_sequences: int | None = None
     activation_checkpointing: ActivationCheckpointingName | None = None
@@ -62,20 +96,44 @@ class DeploymentShown(ReplicaShown):
     sequence_parallel: bool | None = None
     flash_attention: bool | None = None
     framework_version: str | None = None
-    recipe: RecipeShown | None = None
+    offer: Annotated[OfferShown | None, OFFERED] = None
+    speculative: SpeculativeShown | None = None
+    recipe: Annotated[RecipeShown | None, From(omit=EMPTY)] = None
+    scheduler: Annotated[SchedulerShown | None, OWN_SCHEDULER] = None
     pools: PoolsShown | None = None
 
 
-class IntervalShown(ResponseModel):
+# Ending of a quantity's name in the engine, its ending in the API, and the factor between their units.
+UNIT_CONVERSIONS = (("_per_s", "_per_s", 1.0), ("_s", "_ms", 1e3), ("_bytes", "_gib", 1 / GIB))
+
+
+@cache
+def shown_quantity(name: str) -> tuple[str, float]:
+    """Name of a quantity in the API, with times in ms and sizes in GiB, and the factor to its unit there."""
+    for ending, shown, times in UNIT_CONVERSIONS:
+        if name.endswith(ending):
+            return name.removesuffix(ending) + shown, times
+    return name, 1.0
+
+
+def _bound_of(name: str) -> From:
+    """A bound of an interval, in the unit of its quantity."""
+    bound = attrgetter(name)
+    return From(WHOLE, convert=lambda interval: round_value(bound(interval) * shown_quantity(interval.quantity)[1]))
+
+
+class IntervalShown(ResultModel, of=Interval):
     """The 80 % interval of one figure."""
 
-    quantity: str
-    statistic: StatisticName = Field("mean", description="Statistic of a latency: its mean or a percentile.")
-    low: float
-    high: float
+    quantity: Annotated[str, From(convert=lambda name: shown_quantity(name)[0])]
+    statistic: Annotated[StatisticName, From(omit=("mean",))] = Field(
+        "mean", description="Statistic of a latency: its mean or a percentile."
+    )
+    low: Annotated[float, _bound_of("low")]
+    high: Annotated[float, _bound_of("high")]
 
 
-class LevelShown(ResponseModel):
+class LevelShown(ResultModel, of=Level):
     """Hardware needed to meet all requirements at one confidence level; null if no number of these accelerators is
     enough.
     """
@@ -86,7 +144,7 @@ class LevelShown(ResponseModel):
     usd_total: float | None = Field(None, description="Cost of a run at the duration with this confidence.")
 
 
-class ConfidenceShown(ResponseModel):
+class ConfidenceShown(ResultModel, of=Assurance):
     """Probability that this deployment meets the requirements."""
 
     asked: float
@@ -96,7 +154,7 @@ class ConfidenceShown(ResponseModel):
     by_level: list[LevelShown]
 
 
-class VerificationShown(ResponseModel):
+class VerificationShown(ResultModel, of=Verification):
     """The one benchmark that would reduce the uncertainty most."""
 
     command: str
@@ -117,21 +175,21 @@ class BreakdownShown(ResponseModel):
     input: float
 
 
-class ClusterShown(ResponseModel):
+class ClusterShown(ResultModel, of=ClusterNeeds):
     """What a cluster needs in addition to its accelerators and storage. The storage rates are required_storage and
     required_ingest.
     """
 
-    network_gbit_per_s_per_node: float | None = Field(
+    network_gbit_per_s_per_node: Annotated[float | None, From("network_bytes_per_s_per_node", per=GBIT)] = Field(
         None, description="Network bandwidth that the layout assumes; absent within one machine or domain."
     )
     checkpoint_capacity_tb: float = Field(description="Storage for the checkpoints that are kept.")
-    host_memory_gib_per_node: float
+    host_memory_gib_per_node: Annotated[float, From("host_memory_bytes_per_node", per=GIB)]
     power_kw: float
     cooling_kw: float
 
 
-class MaximumShown(ResponseModel):
+class MaximumShown(ResultModel, of=MaximumThatFits):
     """The largest value that fits, and the smallest tested value that does not."""
 
     quantity: str
@@ -140,7 +198,10 @@ class MaximumShown(ResponseModel):
     unit: str
 
 
-class PerformanceShown(ResponseModel):
+FOR_SERVING = From(when=lambda performance: performance.overloaded is not None, null=True)
+
+
+class PerformanceShown(ResultModel, of=Performance):
     """Performance of the whole deployment with idle spares. For a request rate, throughputs are the capacity within the
     SLO.
 
@@ -153,46 +214,53 @@ class PerformanceShown(ResponseModel):
     requests_per_s_capacity: float | None = None
     samples_per_s: float | None = None
     utilization_at_peak: float | None = Field(None, description="Absent if no load meets the limits.")
-    overloaded: bool | None = Field(
-        None, description="Serving only: the requested load exceeds the capacity within the limits."
-    )
     batch_at_peak: float | None = None
-    ttft_ms: PercentilesShown | None = None
-    tpot_ms: PercentilesShown | None = None
-    e2e_ms: PercentilesShown | None = None
-    simulation: SimulationShown | None = Field(
-        None, description="In the first recommendation and in POST /estimate; null for work that is not simulated."
-    )
-    load_curve: LoadCurveShown | None = Field(None, description="In the same answers as simulation.")
     unstable_above_requests_per_s: float | None = None
     cold_start_s: float | None = None
     tokens_per_s: float | None = None
     tokens_per_s_per_accelerator: float | None = None
     step_time_s: float | None = None
     mfu: float | None = None
-    step_breakdown_s: BreakdownShown | None = None
     scaling_efficiency: float | None = None
     days: float | None = None
     accelerator_hours: float | None = None
+    expected_interruptions: float | None = None
+    overloaded: bool | None = Field(
+        None, description="Serving only: the requested load exceeds the capacity within the limits."
+    )
     checkpoint_gb: float | None = None
     required_storage_gb_per_s: float | None = None
     required_ingest_mb_per_s: float | None = None
-    expected_interruptions: float | None = None
     checkpoint_interval_minutes: float | None = None
     checkpoint_stall_s: float | None = None
-    cluster: ClusterShown | None = None
-    pools: SplitShown | None = Field(None, description="Load of separate prefill and decode pools.")
+    ttft_ms: Annotated[PercentilesShown | None, From("ttft")] = None
+    tpot_ms: Annotated[PercentilesShown | None, From("tpot")] = None
+    e2e_ms: Annotated[PercentilesShown | None, From("e2e")] = None
+    simulation: Annotated[SimulationShown | None, FOR_SERVING] = Field(
+        None, description="In the first recommendation and in POST /estimate; null for work that is not simulated."
+    )
+    load_curve: Annotated[LoadCurveShown | None, FOR_SERVING] = Field(
+        None, description="In the same answers as simulation."
+    )
+    step_breakdown_s: BreakdownShown | None = None
     interval: IntervalShown
-    intervals: list[IntervalShown] = Field(
+    intervals: Annotated[list[IntervalShown], From(omit=EMPTY)] = Field(
         [], description="80 % intervals of the other quantities: latencies in ms, memory in GiB, cost in USD, days."
     )
+    cluster: ClusterShown | None = None
+    pools: SplitShown | None = Field(None, description="Load of separate prefill and decode pools.")
     basis: BasisName = Field(
         description="measured: based on a published result with the same stack, size and load; calibrated: fitted to "
         "results of its components; roofline: no comparable result was published."
     )
 
 
-class CostShown(ResponseModel):
+def _per_million(name: str, unit: str) -> From:
+    """A figure per million tokens or samples, where the deployment is charged by that unit."""
+    return From(f"{name}_per_million", when=lambda cost: cost.per_million == unit, null=True)
+
+
+class CostShown(ResultModel, of=CostSummary):
     """Cost of renting the deployment, or of buying and running it."""
 
     usd_per_hour: float | None
@@ -202,16 +270,16 @@ class CostShown(ResponseModel):
         "it.",
     )
     usd_per_month: float | None
-    usd_per_million_tokens: float | None = Field(
+    usd_per_million_tokens: Annotated[float | None, _per_million("usd", "tokens")] = Field(
         None,
         description="Cost per million input and output tokens at the average load; for training, tokens of the run.",
     )
-    usd_per_million_samples: float | None = None
+    usd_per_million_samples: Annotated[float | None, _per_million("usd", "samples")] = None
     usd_total: float | None
     purchase_usd: float | None
     power_kw: float
-    kwh_per_million_tokens: float | None = None
-    kwh_per_million_samples: float | None = None
+    kwh_per_million_tokens: Annotated[float | None, _per_million("kwh", "tokens")] = None
+    kwh_per_million_samples: Annotated[float | None, _per_million("kwh", "samples")] = None
     tco_usd: float | None
     price: PriceShown | None
     parts: list[PartShown] | None = Field(
@@ -219,7 +287,7 @@ class CostShown(ResponseModel):
     )
 
 
-class EvidenceShown(ResponseModel):
+class EvidenceShown(ResultModel, of=Reason):
     """The number that supports a reason."""
 
     quantity: str
@@ -227,47 +295,69 @@ class EvidenceShown(ResponseModel):
     unit: str
 
 
-class ReasonShown(ResponseModel):
+class ReasonShown(ResultModel, of=Reason):
     """One reason, in words and with its number."""
 
     code: str
     text: str
-    evidence: EvidenceShown
+    evidence: Annotated[EvidenceShown, From(WHOLE)]
 
 
-class StepShown(ResponseModel):
+# A factor of one makes whole numbers floats, so that they are rounded as well.
+RECOMPUTABLE = From(times=1.0, digits=12)
+
+
+class StepShown(ResultModel, of=Step):
     """One evaluated formula with its inputs, so that readers can recompute it."""
 
     name: str
     formula: str
-    inputs: dict[str, float]
-    value: float
+    inputs: Annotated[dict[str, float], RECOMPUTABLE]
+    value: Annotated[float, RECOMPUTABLE]
     unit: str
     source: str
 
 
-class NearestShown(ResponseModel):
+SHOWN_UNITS = {"s": (1e3, "ms"), "B": (1 / GIB, "GiB")}
+
+
+def metric_name(metric: str) -> str:
+    """The name of a metric in the API; training rates are per accelerator."""
+    if metric.startswith("training_"):
+        return metric.removeprefix("training_") + "_per_accelerator"
+    if metric == "peak_memory_bytes":
+        return "peak_memory_gib"
+    return metric.removesuffix("_s") + "_ms" if metric.endswith("_s") and not metric.endswith("per_s") else metric
+
+
+def _compared(name: str) -> From:
+    """A figure of a published result, in the unit of its metric in the API."""
+    figure = attrgetter(name)
+    return From("compared", convert=lambda c: round_value(figure(c) * SHOWN_UNITS.get(c.unit, (1.0, ""))[0]))
+
+
+class NearestShown(ResultModel, of=Neighbor):
     """A published result for a similar deployment, with the predicted value."""
 
-    source: str
-    distance: float = Field(
+    source: Annotated[str, From("compared.reference")]
+    distance: Annotated[float, From(digits=3)] = Field(
         description="Dissimilarity. 0: the same; 0.3: another engine, format or twice the size; above 1.5: another "
         "vendor.",
     )
-    quantity: str
-    measured: float
-    predicted: float
-    unit: str
+    quantity: Annotated[str, From("compared.metric", convert=metric_name)]
+    measured: Annotated[float, _compared("measured")]
+    predicted: Annotated[float, _compared("predicted")]
+    unit: Annotated[str, From("compared.unit", convert=lambda unit: SHOWN_UNITS.get(unit, (1.0, unit))[1])]
 
 
-class NoticeShown(ResponseModel):
+class NoticeShown(ResultModel, of=Notice):
     """A point to check before you buy."""
 
     code: str
     text: str
 
 
-class AssumedShown(ResponseModel):
+class AssumedShown(ResultModel, of=Assumed):
     """A value that the answer is based on but the request did not have to set: assumed, derived, or set by the request
     instead of the default. GET /catalog/assumptions lists every number that a request may replace.
     """
@@ -277,11 +367,31 @@ class AssumedShown(ResponseModel):
     unit: str
     reason: str
     asked: bool = Field(description="True if the request set it, as a field or under assumptions.")
-    source: str = Field(description="Source of the value; `request` if the request set it.")
-    range: list[float] | None = Field(description="Smallest and largest allowed value; null for text.")
+    source: Annotated[str, From(WHOLE, convert=lambda each: "request" if each.asked else each.source)] = Field(
+        description="Source of the value; `request` if the request set it."
+    )
+    range: Annotated[list[float] | None, From("bounds", times=1.0)] = Field(
+        description="Smallest and largest allowed value; null for text."
+    )
 
 
-class EstimateShown(ResponseModel):
+METRICS = {
+    "ttft_ms": "time from sending a request to its first token, including queueing",
+    "tpot_ms": "mean time per token after the first; equals the inter-token latency if tokens arrive one at a time",
+    "e2e_ms": "time from sending a request to its last token: TTFT + (output tokens - 1) x TPOT",
+    "output_tokens_per_s": "generated tokens per second of the whole deployment, with idle spares",
+    "total_tokens_per_s": "prompt and generated tokens per second of the whole deployment",
+    "prefill_tokens_per_s": "prompt tokens per second if the deployment only processed prompts",
+}
+ALONE = From(when=lambda estimate: estimate.summary is not None)  # for a deployment judged by itself
+
+
+def metric_definitions(e: Estimate) -> dict[str, str] | None:
+    """Definitions of the metrics as load testers use them, or None if the deployment generates no tokens."""
+    return METRICS if e.performance is not None and e.performance.output_tokens_per_s is not None else None
+
+
+class EstimateShown(ResultModel, of=Estimate):
     """Predicted result of one deployment. If `fits` is false, it has a reason and, if known, the memory."""
 
     deployment: DeploymentShown
@@ -289,60 +399,66 @@ class EstimateShown(ResponseModel):
     support: SupportName | None = Field(
         None, description="Support of the software: `documented`, or `expected` from the rules alone."
     )
-    rule: str | None = Field(None, description="The rule that prevents it from running, if any.")
+    rule: Annotated[str | None, From(omit=EMPTY)] = Field(
+        None, description="The rule that prevents it from running, if any."
+    )
     memory: MemoryShown | None = None
     performance: PerformanceShown | None = None
     bottleneck: BottleneckName | None = None
     cost: CostShown | None = None
-    alternatives: list[AlternativeShown] | None = Field(None, description="The cheapest firm price of each way to pay.")
-    confidence: ConfidenceShown | None = None
+    alternatives: Annotated[list[AlternativeShown] | None, From(omit=EMPTY)] = Field(
+        None, description="The cheapest firm price of each way to pay."
+    )
+    confidence: Annotated[ConfidenceShown | None, From("assurance")] = None
     explanation: list[ReasonShown]
+    verification: VerificationShown | None = Field(None, description="Only in POST /estimate.")
     summary: str | None = Field(
         None, description="In POST /estimate: summary of the deployment, its performance and cost."
     )
-    warnings: list[NoticeShown] | None = Field(None, description="Only in POST /estimate.")
-    verification: VerificationShown | None = Field(None, description="Only in POST /estimate.")
-    assumptions: list[AssumedShown] | None = Field(None, description="Only in POST /estimate.")
-    nearest_measurements: list[NearestShown]
-    hosted_api: HostedApiShown | None = Field(None, description="Only in POST /estimate.")
-    packing: PackingShown | None = Field(
-        None, description="Packing with the requested companions; only in the first rank."
-    )
+    assumptions: Annotated[list[AssumedShown] | None, ALONE] = Field(None, description="Only in POST /estimate.")
+    warnings: Annotated[list[NoticeShown] | None, ALONE] = Field(None, description="Only in POST /estimate.")
     day: DayShown | None = Field(
         None,
         description="In the first recommendation and in POST /estimate, if the request describes the hours of a day.",
     )
-    classes: SharedShown | None = Field(
+    hosted_api: HostedApiShown | None = Field(None, description="Only in POST /estimate.")
+    packing: PackingShown | None = Field(
+        None, description="Packing with the requested companions; only in the first rank."
+    )
+    classes: Annotated[SharedShown | None, From("shared")] = Field(
         None, description="In the first recommendation and in POST /estimate, if traffic.classes share the service."
     )
+    metrics: Annotated[Metrics | None, From(WHOLE, convert=metric_definitions, omit=(None,))] = Field(
+        None, description="Definition of each metric, as load testers use it."
+    )
+    nearest_measurements: Annotated[list[NearestShown], From("nearest")]
     scaling: ScalingShown | None = Field(
         None, description="Training only: duration and cost by number of accelerators."
     )
     maximum: MaximumShown | None = Field(None, description="Present if the request set maximize.")
-    metrics: Metrics | None = Field(None, description="Definition of each metric, as load testers use it.")
     trace: list[StepShown] | None = None
 
 
-class RecommendationShown(EstimateShown):
+class RecommendationShown(EstimateShown, of=Estimate):
     """A ranked deployment: an estimate that fits, with its rank."""
 
-    rank: int
-    score: float
+    rank: Annotated[int, ADDED]
+    score: Annotated[float, ADDED]
     support: SupportName = Field(description="Support of the software: documented or expected.")
     memory: MemoryShown
     performance: PerformanceShown
     bottleneck: BottleneckName
     cost: CostShown
-    confidence: ConfidenceShown
+    confidence: Annotated[ConfidenceShown, From("assurance")]
 
 
-class RejectedShown(ResponseModel):
+class RejectedShown(ResultModel, of=Rejection):
     """A rejected accelerator type, with the missed requirement."""
 
     accelerator: str
     code: str
     text: str
-    rule: str | None = Field(None, description="The support rule that forbids it, if any.")
+    rule: Annotated[str | None, From(omit=EMPTY)] = Field(None, description="The support rule that forbids it, if any.")
     needed: float | None = None
     available: float | None = None
     unit: str | None = None
@@ -355,7 +471,7 @@ class CatalogShown(ResponseModel):
     prices_as_of: str
 
 
-class ConsideredShown(ResponseModel):
+class ConsideredShown(ResultModel, of=Considered):
     """Number of accelerator types and plans evaluated before the ranking."""
 
     accelerators: int
@@ -363,7 +479,7 @@ class ConsideredShown(ResponseModel):
     feasible_accelerators: int
 
 
-class ChangeShown(ResponseModel):
+class ChangeShown(ResultModel, of=Change):
     """A change to the request and its effect."""
 
     change: str
@@ -373,41 +489,45 @@ class ChangeShown(ResponseModel):
     )
 
 
-class RecommendResponse(ResponseModel):
+class RecommendResponse(ResultModel, of=Answer):
     """Ranked hardware options with reasons. The same request on the same catalog version gives the same answer, byte
     for byte.
     """
 
-    id: str
-    created_at: str = Field(
+    id: Annotated[str, ADDED]
+    created_at: Annotated[str, ADDED] = Field(
         description="Publication time of the catalog version that this answer is based on. The same request on the "
         "same version gives the same answer. The Last-Modified header of GET /recommendations/{id} says when the "
         "answer was first stored."
     )
-    catalog: CatalogShown
-    as_of: str = Field(description="Day that price ages refer to.")
-    request: dict[str, Any] = Field(
+    catalog: Annotated[CatalogShown, ADDED]
+    as_of: Annotated[str, ADDED] = Field(description="Day that price ages refer to.")
+    request: Annotated[dict[str, Any], ADDED] = Field(
         description="The request as sent. Sent again, it gives the same answer while catalog and engine are unchanged."
     )
     summary: str
     assumptions: list[AssumedShown]
-    assumptions_omitted: int | None = Field(
+    assumptions_omitted: Annotated[int | None, ADDED] = Field(
         None,
         description="Number of internal default assumptions omitted for brevity. GET /catalog/assumptions lists "
         "them; set rejected_limit or trace in the request to include all.",
     )
     warnings: list[NoticeShown]
-    recommendations: list[RecommendationShown]
+    recommendations: Annotated[list[RecommendationShown], ADDED]
     rejected: list[RejectedShown]
     considered: ConsideredShown
     rejected_by_code: dict[str, int]
     sensitivity: list[ChangeShown]
     verification: VerificationShown | None = None
-    cheaper_if: list[CheaperShown] | None = Field(None, description="Absent if there is no cheaper option.")
+    cheaper_if: Annotated[list[CheaperShown] | None, From(omit=EMPTY)] = Field(
+        None, description="Absent if there is no cheaper option."
+    )
     hosted_api: HostedApiShown | None = Field(
         None, description="Present if API providers host the model and the request names neither regions nor providers."
     )
     scaling: ScalingShown | None = Field(
         None, description="Training only: duration and cost of the first recommendation by number of accelerators."
     )
-    metrics: Metrics | None = Field(None, description="Definition of each metric, as load testers use it.")
+    metrics: Annotated[Metrics | None, ADDED] = Field(
+        None, description="Definition of each metric, as load testers use it."
+    )

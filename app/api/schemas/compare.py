@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
@@ -15,11 +16,10 @@ from app.api.schemas.base import (
     RequestModel,
     ResponseModel,
     round_value,
-    rounded_fields,
     with_examples,
 )
-from app.api.schemas.conversion import assumed_json, deployment_json
 from app.api.schemas.model import ModelReference
+from app.api.schemas.origins import ADDED, EMPTY, From, ResultModel
 from app.api.schemas.requests import (
     AS_OF,
     LABEL,
@@ -33,11 +33,13 @@ from app.api.schemas.requests import (
     load_example,
 )
 from app.api.schemas.results import WorkloadOfPhase
-from app.sizing.comparing.causes import Difference
+from app.sizing.comparing.causes import Cause, Difference
 from app.sizing.comparing.compare import Comparison
-from app.sizing.comparing.months import Spending
+from app.sizing.comparing.figures import TableLine
+from app.sizing.comparing.months import Crossover, Spending, SpendingPath
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.comparing.phases import OtherHardware, Priority
+from app.sizing.result import Level
 
 MAX_OPTIONS = 8
 SHOWN_EVERY_MONTHS = 3
@@ -100,41 +102,49 @@ class CompareRequest(RequestModel):
         return self
 
 
-class ReserveShown(ResponseModel):
+class ReserveShown(ResultModel, of=Level):
     """Accelerators and cost including the reserve."""
 
     total_accelerators: int
     usd_per_hour: float | None = None
 
 
-class OutcomeShown(ResponseModel):
+def _runs(outcome: Outcome) -> bool:
+    return outcome.accelerator is not None and outcome.estimate is not None
+
+
+class OutcomeShown(ResultModel, of=Outcome):
     """Result of one option."""
 
     name: str
-    does_it: bool = Field(description="True if it runs and serves the workload within the limits.")
+    does_it: Annotated[bool, From("meets_requirements")] = Field(
+        description="True if it runs and serves the workload within the limits."
+    )
     fits: bool
-    id: str | None = Field(None, description="ID of the stored recommendation, if the option has no deployment.")
-    accelerator: str | None = None
-    deployment: DeploymentShown | None = None
-    bottleneck: BottleneckName | None = None
-    why_not: str | None = None
-    with_reserve: ReserveShown | None = Field(
+    id: Annotated[str | None, ADDED] = Field(
+        None, description="ID of the stored recommendation, if the option has no deployment."
+    )
+    accelerator: Annotated[str | None, From("accelerator.slug", when=_runs)] = None
+    bottleneck: Annotated[BottleneckName | None, From("estimate.bottleneck", when=_runs)] = None
+    deployment: Annotated[DeploymentShown | None, From("estimate.deployment", when=_runs)] = None
+    with_reserve: Annotated[ReserveShown | None, From("level_with_reserve")] = Field(
         None, description="Needs with the reserve of a recommendation, if the option has less."
     )
+    why_not: str | None = None
 
 
-class ComparedLineShown(ResponseModel):
+class ComparedLineShown(ResultModel, of=TableLine):
     """One quantity for all options, in their order."""
 
     quantity: str
     unit: str
     values: list[float | None] = Field(description="One value per option, in their order.")
-    best: str | None = Field(
+    best: Annotated[str | None, From(null=True)] = Field(
         None, description="Best option among those that meet the requirements; null if they are equal."
     )
 
 
-class CauseShown(ResponseModel):
+class CauseShown(ResultModel, of=Cause):
     """One cause of a difference."""
 
     code: str = Field(description="Cause: price, speed, room, idle or work.")
@@ -142,11 +152,11 @@ class CauseShown(ResponseModel):
     text: str
 
 
-class DifferenceShown(ResponseModel):
+class DifferenceShown(ResultModel, of=Difference):
     """Extra cost of an option over the cheapest option that meets the requirements."""
 
     name: str
-    compared_with: str
+    compared_with: Annotated[str, From("baseline")]
     quantity: str
     ratio: float
     causes: list[CauseShown]
@@ -159,47 +169,60 @@ class MonthShown(ResponseModel):
     usd: float
 
 
-class PathShown(ResponseModel):
+def _shown_months(usd: Sequence[float]) -> list[Part]:
+    """Cumulative payments after every third month and after the last."""
+    return [
+        {"month": month, "usd": round_value(paid)}
+        for month, paid in enumerate(usd)
+        if month % SHOWN_EVERY_MONTHS == 0 or month == len(usd) - 1
+    ]
+
+
+class PathShown(ResultModel, of=SpendingPath):
     """One way to acquire the machines, month by month."""
 
     way: str = Field(description="Way to acquire: on_demand, committed_1y, committed_3y, spot, owned or hosted_api.")
     provider: str
-    months: list[MonthShown] = Field(description="Cumulative payments by month.")
+    months: Annotated[list[MonthShown], From("usd", convert=_shown_months)] = Field(
+        description="Cumulative payments by month."
+    )
     left_usd: float = Field(description="Resale value of owned machines at the end.")
     committed_usd: float = Field(description="Remaining payments of a commitment at the end.")
     net_usd: float = Field(description="Payments plus commitments, minus the resale value.")
 
 
-class OvertakingShown(ResponseModel):
+class OvertakingShown(ResultModel, of=Crossover):
     """When one way to pay becomes cheaper than another."""
 
     way: str
     overtakes: str
-    month: float = Field(description="Month from which it has cost less, excluding resale.")
+    month: Annotated[float, From(decimals=1)] = Field(
+        description="Month from which it has cost less, excluding resale."
+    )
 
 
-class SpendingShown(ResponseModel):
+class SpendingShown(ResultModel, of=Spending):
     """Cumulative cost of each way to acquire an option's machines, the cheapest at the end first."""
 
     name: str
-    ways: list[PathShown]
-    overtakes: list[OvertakingShown]
+    ways: Annotated[list[PathShown], From("paths")]
+    overtakes: Annotated[list[OvertakingShown], From("crossovers")]
 
 
-class PriorityShown(ResponseModel):
+class PriorityShown(ResultModel, of=Priority):
     """The resource that decides in one phase."""
 
-    phase: str
+    phase: Annotated[str, From("name")]
     chosen_by: str
-    memory_shares: dict[str, float]
+    memory_shares: Annotated[dict[str, float], From(digits=3)]
     text: str
 
 
-class ElsewhereShown(ResponseModel):
+class ElsewhereShown(ResultModel, of=OtherHardware):
     """One phase on the accelerator that another phase uses."""
 
-    phase: str
-    on_that_of: str
+    phase: Annotated[str, From("name")]
+    on_that_of: Annotated[str, From("on")]
     accelerator: str
     usd: float | None
     times: float | None = Field(
@@ -208,98 +231,27 @@ class ElsewhereShown(ResponseModel):
     text: str
 
 
-class CompareResponse(ResponseModel):
+class CompareResponse(ResultModel, of=Comparison):
     """Comparison of the options."""
 
-    catalog: dict[str, str]
-    as_of: str
+    catalog: Annotated[dict[str, str], ADDED]
+    as_of: Annotated[str, ADDED]
     summary: str
-    options: list[OutcomeShown]
+    options: Annotated[list[OutcomeShown], ADDED]
     table: list[ComparedLineShown]
     differences: list[DifferenceShown]
     spending: list[SpendingShown]
     assumptions: list[AssumedShown]
-    priorities: list[PriorityShown] | None = Field(
+    priorities: Annotated[list[PriorityShown] | None, From(omit=EMPTY)] = Field(
         None, description="Comparison of phases: the resource that decides in each phase."
     )
-    elsewhere: list[ElsewhereShown] | None = Field(
-        None, description="Comparison of phases: each phase on the other phases' accelerators."
-    )
+    elsewhere: Annotated[
+        list[ElsewhereShown] | None, From("on_other_hardware", when=lambda comparison: bool(comparison.priorities))
+    ] = Field(None, description="Comparison of phases: each phase on the other phases' accelerators.")
 
 
 def comparison_json(c: Comparison, ids: dict[str, str]) -> Part:
     """A comparison as JSON. `ids` maps names of options to ids of stored recommendations."""
-    shown: Part = {
-        "summary": c.summary,
-        "options": [_outcome_json(o, ids.get(o.name)) for o in c.outcomes],
-        "table": [
-            {"quantity": i.quantity, "unit": i.unit, "values": [round_value(v) for v in i.values], "best": i.best}
-            for i in c.table
-        ],
-        "differences": [_difference_json(d) for d in c.differences],
-        "spending": [_spending_json(s) for s in c.spending],
-        "assumptions": [assumed_json(a) for a in c.assumptions],
-    }
-    if c.priorities:
-        shown["priorities"] = [_priority_json(p) for p in c.priorities]
-        shown["elsewhere"] = [_elsewhere_json(e) for e in c.on_other_hardware]
-    return shown
-
-
-def _outcome_json(o: Outcome, identity: str | None) -> Part:
-    shown: Part = {"name": o.name, "does_it": o.meets_requirements, "fits": o.fits, **rounded_fields(id=identity)}
-    if o.accelerator is not None and o.estimate is not None:
-        shown |= rounded_fields(accelerator=o.accelerator.slug, bottleneck=o.estimate.bottleneck)
-        shown["deployment"] = deployment_json(o.estimate.deployment)
-    if (more := o.level_with_reserve) is not None:
-        shown["with_reserve"] = rounded_fields(
-            total_accelerators=more.total_accelerators, usd_per_hour=more.usd_per_hour
-        )
-    return shown | rounded_fields(why_not=o.why_not)
-
-
-def _difference_json(d: Difference) -> Part:
-    causes = [{"code": c.code, "ratio": round_value(c.ratio), "text": c.text} for c in d.causes]
-    return {
-        "name": d.name,
-        "compared_with": d.baseline,
-        "quantity": d.quantity,
-        "ratio": round_value(d.ratio),
-        "causes": causes,
-    }
-
-
-def _spending_json(s: Spending) -> Part:
-    return {
-        "name": s.name,
-        "ways": [
-            {
-                "way": p.way,
-                "provider": p.provider,
-                "months": [
-                    {"month": m, "usd": round_value(usd)}
-                    for m, usd in enumerate(p.usd)
-                    if m % SHOWN_EVERY_MONTHS == 0 or m == len(p.usd) - 1
-                ],
-                **rounded_fields(left_usd=p.left_usd, committed_usd=p.committed_usd, net_usd=p.net_usd),
-            }
-            for p in s.paths
-        ],
-        "overtakes": [{"way": o.way, "overtakes": o.overtakes, "month": round(o.month, 1)} for o in s.crossovers],
-    }
-
-
-def _priority_json(p: Priority) -> Part:
-    shares = {name: round_value(share, 3) for name, share in p.memory_shares.items()}
-    return {"phase": p.name, "chosen_by": p.chosen_by, "memory_shares": shares, "text": p.text}
-
-
-def _elsewhere_json(e: OtherHardware) -> Part:
-    return {
-        "phase": e.name,
-        "on_that_of": e.on,
-        "accelerator": e.accelerator,
-        "usd": round_value(e.usd),
-        "times": round_value(e.times),
-        "text": e.text,
-    }
+    stored = ({"id": ids[o.name]} if o.name in ids else {} for o in c.outcomes)
+    options = [OutcomeShown.as_json(o, given=given) for o, given in zip(c.outcomes, stored, strict=True)]
+    return CompareResponse.as_json(c, given={"options": options})

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.schemas.answers import AssumedShown
+from app.api.schemas.answers import AssumedShown, PerformanceShown
 from app.api.schemas.base import Component, RequestModel, ResponseModel, round_value, rounded_fields, with_examples
-from app.api.schemas.conversion import assumed_json, estimate_json
+from app.api.schemas.origins import ADDED, EMPTY, WHOLE, From, ResultModel
 from app.api.schemas.requests import EstimateRequest
 from app.api.schemas.results import DeploymentPatch
 from app.observed.figures import MAX_UNREAD_SHOWN, Figure, Reading
 from app.sizing.columns import GIB
 from app.sizing.diagnosis.case import (
     DevicesObservation,
+    Evidence,
     Finding,
     LoadObservation,
     Observations,
@@ -315,7 +317,7 @@ class DiagnoseRequest(EstimateRequest):
     observed: ObservedSpec
 
 
-class ObservationShown(ResponseModel):
+class ObservationShown(ResultModel, of=Evidence):
     """An observed value with the expected one."""
 
     quantity: str
@@ -324,49 +326,61 @@ class ObservationShown(ResponseModel):
     unit: str
 
 
-class CostsShown(ResponseModel):
+class CostsShown(ResultModel, of=Finding):
     """Cost of a finding until it is fixed."""
 
     share: float | None = Field(description="Share of time, requests or money; null if unknown.")
-    usd_per_month: float | None = None
+    usd_per_month: Annotated[float | None, ADDED] = None
 
 
-class ChangeOfFindingShown(ResponseModel):
+class ChangeOfFindingShown(ResultModel, of=Finding):
     """The change that fixes the finding."""
 
-    text: str
-    gain_share: float | None = Field(description="Share that the change recovers; null if unknown.")
-    settings: DeploymentPatch | None = Field(
+    text: Annotated[str, From("change")]
+    gain_share: Annotated[float | None, From("gain")] = Field(
+        description="Share that the change recovers; null if unknown."
+    )
+    settings: Annotated[DeploymentPatch | None, From(omit=EMPTY)] = Field(
         None, description="Deployment fields with their new values, evaluated by the engine."
     )
 
 
-class FindingShown(ResponseModel):
+class FindingShown(ResultModel, of=Finding):
     """A problem, its cost and the change that fixes it."""
 
-    rank: int
+    rank: Annotated[int, ADDED]
     code: str
     text: str
-    costs: CostsShown
+    costs: Annotated[CostsShown, ADDED]
     evidence: list[ObservationShown]
     cause: str
-    change: ChangeOfFindingShown
+    change: Annotated[ChangeOfFindingShown, From(WHOLE)]
     do_not_buy: str | None = None
 
 
-class DiagnoseResponse(ResponseModel):
+def _in_ms(times: Sequence[str]) -> list[str]:
+    return [f"{name.removesuffix('_s')}_ms" for name in times]
+
+
+class DiagnoseResponse(ResultModel, of=Diagnosis):
     """Findings, most expensive first."""
 
-    healthy: bool
+    healthy: Annotated[bool, From("findings", convert=not_)]
     summary: str
-    findings: list[FindingShown]
-    expected: dict[str, Any] = Field(description="Performance that /estimate predicts at the observed load.")
+    findings: Annotated[list[FindingShown], ADDED]
+    expected: Annotated[dict[str, Any], From("expected.performance", convert=PerformanceShown.as_json)] = Field(
+        description="Performance that /estimate predicts at the observed load."
+    )
     not_to_buy: list[str]
-    not_judged: list[str] | None = Field(None, description="Observed quantities for which there is no expected value.")
+    not_judged: Annotated[list[str] | None, From(convert=_in_ms, omit=EMPTY)] = Field(
+        None, description="Observed quantities for which there is no expected value."
+    )
     assumptions: list[AssumedShown]
-    read: list[ReadShown] | None = Field(None, description="Values read from pasted text; absent without pasted text.")
-    not_read: NotReadShown | None = Field(None, description="Pasted text that was not used.")
-    notes: list[str] | None = Field(
+    read: Annotated[list[ReadShown] | None, ADDED] = Field(
+        None, description="Values read from pasted text; absent without pasted text."
+    )
+    not_read: Annotated[NotReadShown | None, ADDED] = Field(None, description="Pasted text that was not used.")
+    notes: Annotated[list[str] | None, ADDED] = Field(
         None, description="Missing values, and contradictions between pasted text and explicit values."
     )
 
@@ -375,46 +389,17 @@ def diagnosis_json(d: Diagnosis) -> dict[str, Any]:
     """A diagnosis as JSON."""
     cost = d.expected.cost
     usd = None if cost is None else cost.usd_per_month
-    return {
-        "healthy": not d.findings,
-        "summary": d.summary,
-        "findings": [_finding_json(f, rank, usd) for rank, f in enumerate(d.findings, 1)],
-        "expected": estimate_json(d.expected, trace=False)["performance"],
-        "not_to_buy": list(d.not_to_buy),
-        **({"not_judged": [f"{name.removesuffix('_s')}_ms" for name in d.not_judged]} if d.not_judged else {}),
-        "assumptions": [assumed_json(a) for a in d.assumptions],
-    }
-
-
-def _finding_json(f: Finding, rank: int, usd: float | None) -> dict[str, Any]:
-    return {
-        "rank": rank,
-        "code": f.code,
-        "text": f.text,
-        "costs": costs_json(f, usd),
-        "evidence": [
-            {
-                "quantity": e.quantity,
-                "observed": round_value(e.observed),
-                "expected": round_value(e.expected),
-                "unit": e.unit,
-            }
-            for e in f.evidence
-        ],
-        "cause": f.cause,
-        "change": {
-            "text": f.change,
-            "gain_share": round_value(f.gain),
-            **({"settings": dict(f.settings)} if f.settings else {}),
-        },
-        **rounded_fields(do_not_buy=f.do_not_buy),
-    }
+    findings = [
+        FindingShown.as_json(f, given={"rank": rank, "costs": costs_json(f, usd)})
+        for rank, f in enumerate(d.findings, 1)
+    ]
+    return DiagnoseResponse.as_json(d, given={"findings": findings})
 
 
 def costs_json(f: Finding, usd: float | None) -> dict[str, Any]:
     """Cost of a finding as JSON: its share, and that share of the monthly bill `usd`."""
     money = None if usd is None or f.share is None else usd * f.share
-    return {"share": round_value(f.share), **rounded_fields(usd_per_month=money)}
+    return CostsShown.as_json(f, given=rounded_fields(usd_per_month=money))
 
 
 def _in_base_units(values: dict[str, Any]) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.api.schemas.base import Component, ResponseModel, TrustName, require_printable, rounded_fields, with_examples
+from app.api.schemas.origins import ResultModel
 from app.errors import Unanswerable
 from app.export.handoff.option import Handoff
 from app.export.lines import Bill, Line, Settlement
 from app.sizing.result import Part
 
 
-class PartShown(ResponseModel):
+class PartShown(ResultModel, of=Part):
     """A line of the bill. Lines with `unit_usd` add up to the purchase cost, paid over `horizon_hours`; lines with
     `usd_per_hour` add up to the hourly cost. `machine_kw` is the mean power of each machine. Cost and energy per unit
     are divided by `tokens_per_s` or `samples_per_s`.
@@ -28,12 +29,6 @@ class PartShown(ResponseModel):
     quantity: float = Field(description="Number of units; for upkeep_usd, the purchase cost that it is a share of.")
     unit_usd: float | None = Field(None, description="Purchase price of one unit.")
     usd_per_hour: float | None = Field(None, description="Hourly price of one unit.")
-
-
-def part_json(part: Part) -> dict[str, Any]:
-    return rounded_fields(
-        what=part.what, quantity=part.quantity, unit_usd=part.unit_usd, usd_per_hour=part.usd_per_hour
-    )
 
 
 FILE: dict[str, Any] = {

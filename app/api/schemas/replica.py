@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -25,9 +23,9 @@ from app.api.schemas.base import (
     ResponseModel,
     WeightFormatName,
     WeightsName,
-    rounded_fields,
     with_examples,
 )
+from app.api.schemas.origins import EMPTY, WHOLE, From, ResultModel
 from app.sizing.columns import GBIT, MIB
 from app.sizing.hardware.engines.record import Policy, SchedulerSettings
 from app.sizing.hardware.parts import PricingModel
@@ -98,7 +96,7 @@ def listed_json(recipe: TrainingRecipe) -> dict[str, Any]:
     return values | {"since": since, "methods": list(recipe.methods), "sources": dict(recipe.sources)}
 
 
-class RecipeShown(ResponseModel):
+class RecipeShown(ResultModel, of=RecipeSettings):
     """The complete recipe for which memory was calculated, with its framework and source. A rejected recipe is shown as
     requested.
     """
@@ -132,7 +130,7 @@ class OfferSpec(RequestModel):
     instance_type: Annotated[str, Field(min_length=1, max_length=120)] | None = None
 
 
-class OfferShown(ResponseModel):
+class OfferShown(ResultModel, of=Deployment):
     """The catalog price that was used."""
 
     provider: str
@@ -192,7 +190,7 @@ class SchedulerSpec(RequestModel):
         return SchedulerSettings(policy=None if self.policy is None else Policy(self.policy), **fields)
 
 
-class SchedulerShown(ResponseModel):
+class SchedulerShown(ResultModel, of=SchedulerSettings):
     """Scheduler settings, complete together with max_batch and max_batched_tokens; engine defaults where nothing was
     set.
     """
@@ -207,14 +205,6 @@ class SchedulerShown(ResponseModel):
     batch_wait_steps: int | None = None
     batch_wait_share: float | None = None
     planning_lag_steps: int | None = None
-
-
-def scheduler_json(s: SchedulerSettings | None) -> dict[str, Any] | None:
-    """Scheduler settings as JSON."""
-    if s is None:
-        return None
-    policy = None if s.policy is None else s.policy.value
-    return rounded_fields(**{**asdict(s), "policy": policy}) or None
 
 
 class ReplicaSpec(RequestModel):
@@ -254,12 +244,17 @@ class ReplicaSpec(RequestModel):
         return fields
 
 
-class ReplicaShown(ResponseModel):
+# An estimate of the returned deployment must see the same numbers.
+UNROUNDED = From(exact=True)
+OFFERED = From(WHOLE, when=lambda d: None not in (d.provider, d.region, d.pricing_model))
+OWN_SCHEDULER = From(omit=EMPTY)
+
+
+class ReplicaShown(ResultModel, of=Deployment):
     """Identical replicas, complete."""
 
     accelerator: str
     system: str | None = None
-    offer: OfferShown | None = None
     accelerators_per_replica: int | None = None
     replicas: int | None = None
     spare_replicas: int | None = None
@@ -276,9 +271,10 @@ class ReplicaShown(ResponseModel):
     kv_format: KvFormatName | None = None
     max_batch: int | None = None
     max_batched_tokens: int | None = None
-    scheduler: SchedulerShown | None = None
-    memory_fraction: float | None = None
-    weights_on_host: float | None = Field(None, description="Share of the weights in host memory.")
+    memory_fraction: Annotated[float | None, UNROUNDED] = None
+    weights_on_host: Annotated[float | None, UNROUNDED] = Field(
+        None, description="Share of the weights in host memory."
+    )
 
 
 POOL: dict[str, Any] = {"accelerators_per_replica": 4, "tensor_parallel": 4, "replicas": 2, "weight_format": "fp8"}
@@ -325,8 +321,11 @@ class PoolShown(ReplicaShown):
 
     model_config = with_examples({**POOL, "accelerator": "nvidia-h100-sxm5-80gb"})
 
+    offer: Annotated[OfferShown | None, OFFERED] = None
+    scheduler: Annotated[SchedulerShown | None, OWN_SCHEDULER] = None
 
-class PoolsShown(ResponseModel):
+
+class PoolsShown(ResultModel, of=Pools):
     """Both complete pools."""
 
     model_config = with_examples(
@@ -337,7 +336,7 @@ class PoolsShown(ResponseModel):
     decode: PoolShown
 
 
-class PoolLoadShown(ResponseModel):
+class PoolLoadShown(ResultModel, of=PoolLoad):
     """Utilization of a pool, and its capacity within its part of the limits."""
 
     model_config = with_examples(LOAD)
@@ -346,20 +345,24 @@ class PoolLoadShown(ResponseModel):
     requests_per_s_capacity: float
 
 
-class TransferShown(ResponseModel):
+class TransferShown(ResultModel, of=Transfer):
     """Transfer of an average prompt's KV cache between the pools."""
 
     model_config = with_examples(TRANSFER)
 
-    mib_per_request: float
-    ms: float = Field(description="Transfer time; included in every time to first token.")
+    mib_per_request: Annotated[float, From("request_bytes", per=MIB)]
+    ms: Annotated[float, From("seconds", times=1e3)] = Field(
+        description="Transfer time; included in every time to first token."
+    )
     link: str = Field(description="Link of the transfer: network, or scale_up if both pools share a domain.")
-    gbit_per_s: float = Field(description="Total bandwidth of a replica's accelerators, which send in parallel.")
+    gbit_per_s: Annotated[float, From("bytes_per_s", per=GBIT)] = Field(
+        description="Total bandwidth of a replica's accelerators, which send in parallel."
+    )
     requests_per_s_capacity: float
     utilization: float | None = None
 
 
-class SplitShown(ResponseModel):
+class SplitShown(ResultModel, of=PoolSplit):
     """Load of both pools and of the transfer between them."""
 
     model_config = with_examples({"prefill": LOAD, "decode": LOAD, "transfer": TRANSFER})
@@ -367,34 +370,3 @@ class SplitShown(ResponseModel):
     prefill: PoolLoadShown
     decode: PoolLoadShown
     transfer: TransferShown
-
-
-def pools_json(pools: Pools, deployment_json: Callable[[Deployment], dict[str, Any]]) -> dict[str, Any]:
-    """Both pools of a deployment as JSON."""
-    return {name: pool_json(deployment_json(getattr(pools, name))) for name in ("prefill", "decode")}
-
-
-def pool_json(deployment: dict[str, Any]) -> dict[str, Any]:
-    """A pool's deployment as JSON, without the fields that both pools share with the deployment."""
-    return {name: value for name, value in deployment.items() if name in PoolShown.model_fields}
-
-
-def split_json(split: PoolSplit) -> dict[str, Any]:
-    """Load of both pools and of the transfer between them as JSON."""
-    pools: dict[str, PoolLoad] = {"prefill": split.prefill, "decode": split.decode}
-    return {
-        **{name: rounded_fields(**asdict(load)) for name, load in pools.items()},
-        "transfer": transfer_json(split.transfer),
-    }
-
-
-def transfer_json(transfer: Transfer) -> dict[str, Any]:
-    """The transfer between the pools as JSON."""
-    return rounded_fields(
-        mib_per_request=transfer.request_bytes / MIB,
-        ms=transfer.seconds * 1e3,
-        link=transfer.link,
-        gbit_per_s=transfer.bytes_per_s / GBIT,
-        requests_per_s_capacity=transfer.requests_per_s_capacity,
-        utilization=transfer.utilization,
-    )

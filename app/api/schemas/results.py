@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -17,65 +19,73 @@ from app.api.schemas.base import (
     WayName,
     WeightFormatName,
     round_value,
-    rounded_fields,
     with_examples,
 )
 from app.api.schemas.filing import StatusName
-from app.api.schemas.traffic import shared_json
+from app.api.schemas.origins import EMPTY, WHOLE, From, ResultModel
 from app.catalog.outbox import STATUS
 from app.sizing.columns import GIB
 from app.sizing.result import (
     Alternative,
+    AutoscaledDay,
     Cheaper,
+    ColdStart,
     Day,
     DeviceMemory,
-    Estimate,
     Failure,
+    FailureMinute,
     FleetDay,
     HostedApi,
     HostedCost,
+    Hour,
     LoadCurve,
     LoadPoint,
+    PackedModel,
     Packing,
     Percentiles,
+    Placement,
     Price,
+    ScaleOut,
+    ScalingCurve,
+    ScalingPoint,
     Simulation,
+    ZeroDay,
 )
 
 
-class HourShown(ResponseModel):
+class HourShown(ResultModel, of=Hour):
     """One hour of the day."""
 
-    requests_per_s: float
+    requests_per_s: Annotated[float, From(decimals=9, digits=4)]
     replicas: int = Field(
         description="Maximum number of running replicas in this hour if the fleet follows the load, including spares."
     )
 
 
-class FixedShown(ResponseModel):
+class FixedShown(ResultModel, of=FleetDay):
     """A fleet of constant size all day."""
 
-    replica_hours: float
+    replica_hours: Annotated[float, From(decimals=2)]
     usd_per_day: float | None = Field(description="Daily cost of the fleet; null without a price.")
 
 
-class AutoscaledShown(FixedShown):
+class AutoscaledShown(FixedShown, of=AutoscaledDay):
     """A fleet that follows the load; each replica is paid for from the time it is ordered."""
 
     least_replicas: int
     warm_replicas: int = Field(
         description="Maximum number of replicas that run ahead of the load, because a start takes time."
     )
-    saving_share: float = Field(
+    saving_share: Annotated[float, From(decimals=4)] = Field(
         description="Share of the fixed fleet's cost that is saved; without a price, of its replica-hours."
     )
     note: str
 
 
-class ScaleToZeroShown(FixedShown):
+class ScaleToZeroShown(FixedShown, of=ZeroDay):
     """An autoscaled fleet that stops all replicas when there are no requests."""
 
-    idle_hours: float
+    idle_hours: Annotated[float, From(decimals=2)]
     first_request_ms: float = Field(
         description="Time to first token of the first request after an idle period, including the cold start."
     )
@@ -91,38 +101,40 @@ class StartPartsShown(ResponseModel):
     engine_start: float
 
 
-class ColdStartShown(ResponseModel):
+class ColdStartShown(ResultModel, of=ColdStart):
     """Time from the order of a replica to its first request."""
 
-    seconds: float
-    ten_at_once_seconds: float
-    parts_s: StartPartsShown
+    seconds: Annotated[float, From(decimals=1)]
+    ten_at_once_seconds: Annotated[float, From("ten_at_once_s", decimals=1)]
+    parts_s: Annotated[StartPartsShown, From(decimals=2)]
 
 
-class ScaleOutShown(ResponseModel):
+class ScaleOutShown(ResultModel, of=ScaleOut):
     """Whether replicas start as fast as the load rises."""
 
     fast_enough: bool = Field(
         description="True if the running replicas can serve the rising load until new replicas are ready."
     )
-    steepest_requests_per_s_per_minute: float
+    steepest_requests_per_s_per_minute: Annotated[float, From("steepest_per_s_per_minute")]
     replicas_per_minute: float
     why: str
 
 
-class FailureMinuteShown(ResponseModel):
+class FailureMinuteShown(ResultModel, of=FailureMinute):
     """One minute after a failure."""
 
     minute: int
-    capacity_share: float = Field(description="Share of the replicas, including spares, that serve requests.")
-    backlog_requests: float
-    ttft_p95_ms: float | None = Field(
+    capacity_share: Annotated[float, From(decimals=4, digits=6)] = Field(
+        description="Share of the replicas, including spares, that serve requests."
+    )
+    backlog_requests: Annotated[float, From(convert=round)]
+    ttft_p95_ms: Annotated[float | None, From(decimals=0, digits=6)] = Field(
         None,
         description="95th percentile of TTFT for requests arriving in this minute; absent if no request is served.",
     )
 
 
-class FailureShown(ResponseModel):
+class FailureShown(ResultModel, of=Failure):
     """A failure at the peak, minute by minute; an omitted minute equals the previous one."""
 
     what: str = Field(
@@ -131,13 +143,13 @@ class FailureShown(ResponseModel):
     )
     lost_replicas: int
     minutes: list[FailureMinuteShown]
-    back_after_minutes: float | None = Field(
+    back_after_minutes: Annotated[float | None, From(decimals=2)] = Field(
         description="Time until all replicas are back and the queue is empty; null if machines need repair or the "
         "queue stays.",
     )
 
 
-class DayShown(ResponseModel):
+class DayShown(ResultModel, of=Day):
     """A fixed fleet compared with an autoscaled fleet, hour by hour, and how replicas start."""
 
     hours: list[HourShown]
@@ -148,69 +160,6 @@ class DayShown(ResponseModel):
     scale_out: ScaleOutShown
     failures: list[FailureShown]
     cheaper: str = Field(description="The cheaper fleet: fixed or autoscaled.")
-
-
-def _fleet_json(fleet: FleetDay) -> dict[str, Any]:
-    return {"replica_hours": round(fleet.replica_hours, 2), "usd_per_day": round_value(fleet.usd_per_day)}
-
-
-def _failure_json(failure: Failure) -> dict[str, Any]:
-    minutes = [
-        rounded_fields(
-            minute=m.minute,
-            capacity_share=round(m.capacity_share, 4),
-            backlog_requests=round(m.backlog_requests),
-            ttft_p95_ms=None if m.ttft_p95_s is None else float(round(m.ttft_p95_s * 1e3)),
-        )
-        for m in failure.minutes
-    ]
-    back = failure.back_after_minutes
-    return {
-        "what": failure.what,
-        "lost_replicas": failure.lost_replicas,
-        "minutes": minutes,
-        "back_after_minutes": None if back is None else round(back, 2),
-    }
-
-
-def day_json(day: Day | None) -> dict[str, Any] | None:
-    """A day of a deployment as JSON, or None if it has no daily profile."""
-    if day is None:
-        return None
-    follows, zero, start, out = day.autoscaled, day.scale_to_zero, day.cold_start, day.scale_out
-    return {
-        "hours": [
-            {"requests_per_s": round_value(round(h.requests_per_s, 9), 4), "replicas": h.replicas} for h in day.hours
-        ],
-        "fixed": _fleet_json(day.fixed),
-        "autoscaled": {
-            **_fleet_json(follows),
-            "least_replicas": follows.least_replicas,
-            "warm_replicas": follows.warm_replicas,
-            "saving_share": round(follows.saving_share, 4),
-            "note": follows.note,
-        },
-        "scale_to_zero": {
-            **_fleet_json(zero),
-            "idle_hours": round(zero.idle_hours, 2),
-            "first_request_ms": round_value(zero.first_request_s * 1e3),
-        },
-        "cold_start": {
-            "seconds": round(start.seconds, 1),
-            "ten_at_once_seconds": round(start.ten_at_once_s, 1),
-            "parts_s": {name: round(seconds, 2) for name, seconds in start.parts_s.items()},
-        },
-        "scale_out": {
-            "fast_enough": out.fast_enough,
-            **rounded_fields(
-                steepest_requests_per_s_per_minute=out.steepest_per_s_per_minute,
-                replicas_per_minute=out.replicas_per_minute,
-                why=out.why,
-            ),
-        },
-        "failures": [_failure_json(failure) for failure in day.failures],
-        "cheaper": day.cheaper,
-    }
 
 
 POINT_DIGITS = 4
@@ -237,16 +186,16 @@ SIMULATED = {
 }
 
 
-class PercentilesShown(ResponseModel):
+class PercentilesShown(ResultModel, of=Percentiles):
     """Latencies in milliseconds; null if the queue never empties."""
 
-    mean: float | None
-    p50: float | None
-    p95: float | None
-    p99: float | None
+    mean: Annotated[float | None, From("mean_s", times=1e3)]
+    p50: Annotated[float | None, From("p50_s", times=1e3)]
+    p95: Annotated[float | None, From("p95_s", times=1e3)]
+    p99: Annotated[float | None, From("p99_s", times=1e3)]
 
 
-class SimulationShown(ResponseModel):
+class SimulationShown(ResultModel, of=Simulation):
     """Simulation of one replica's scheduler at the peak load."""
 
     model_config = with_examples(SIMULATED)
@@ -258,12 +207,14 @@ class SimulationShown(ResponseModel):
         "once) or trace."
     )
     policy: str = Field(description="How prefill and decode share steps: mixed, prefill_first or static.")
-    inter_token_ms: PercentilesShown = Field(description="Time between two consecutive tokens.")
-    queue_ms: PercentilesShown = Field(description="Time in the queue until prefill starts.")
+    inter_token_ms: Annotated[PercentilesShown, From("inter_token")] = Field(
+        description="Time between two consecutive tokens."
+    )
+    queue_ms: Annotated[PercentilesShown, From("queue")] = Field(description="Time in the queue until prefill starts.")
     mean_batch: float = Field(description="Mean number of sequences that run concurrently on a replica.")
     cache_occupancy: float = Field(description="Mean share of the KV cache in use.")
     preemptions_per_request: float
-    goodput_requests_per_s: float = Field(
+    goodput_requests_per_s: Annotated[float, From("goodput_per_s")] = Field(
         description="Requests per second of the whole deployment that meet every limit."
     )
     goodput_share: float = Field(description="Share of requests that meet every limit.")
@@ -278,67 +229,42 @@ class MedianShown(ResponseModel):
     p95: float
 
 
-class LoadPointShown(ResponseModel):
+def _median_of(name: str) -> From:
+    """Median and 95th percentile of a latency of a load point."""
+    both = attrgetter(f"{name}_p50_s", f"{name}_p95_s")
+
+    def convert(point: LoadPoint) -> dict[str, Any]:
+        p50, p95 = both(point)
+        return {"p50": round_value(p50 * 1e3, POINT_DIGITS), "p95": round_value(p95 * 1e3, POINT_DIGITS)}
+
+    return From(WHOLE, convert=convert)
+
+
+ROUGH = From(digits=POINT_DIGITS)
+
+
+class LoadPointShown(ResultModel, of=LoadPoint):
     """Behavior of the whole deployment at one load."""
 
     model_config = with_examples(POINT)
 
-    requests_per_s: float
-    in_flight: float | None = Field(None, description="Requests in flight, for fixed concurrency.")
-    ttft_ms: MedianShown
-    tpot_ms: MedianShown
-    output_tokens_per_s: float
-    goodput_share: float
+    requests_per_s: Annotated[float, ROUGH]
+    in_flight: Annotated[float | None, ROUGH] = Field(None, description="Requests in flight, for fixed concurrency.")
+    ttft_ms: Annotated[MedianShown, _median_of("ttft")]
+    tpot_ms: Annotated[MedianShown, _median_of("tpot")]
+    output_tokens_per_s: Annotated[float, ROUGH]
+    goodput_share: Annotated[float, ROUGH]
 
 
-class LoadCurveShown(ResponseModel):
+class LoadCurveShown(ResultModel, of=LoadCurve):
     """Behavior of this deployment from light load to overload."""
 
     model_config = with_examples({"points": [POINT], "knee_requests_per_s": 14.2})
 
     points: list[LoadPointShown]
-    knee_requests_per_s: float = Field(description="Load above which p95 latency grows faster than throughput.")
-
-
-def percentiles_json(p: Percentiles) -> dict[str, Any]:
-    values = {"mean": p.mean_s, "p50": p.p50_s, "p95": p.p95_s, "p99": p.p99_s}
-    return {k: None if v is None else round_value(v * 1e3) for k, v in values.items()}
-
-
-def simulation_json(s: Simulation) -> dict[str, Any]:
-    return {
-        "requests": s.requests,
-        "seed": s.seed,
-        "arrivals": s.arrivals,
-        "policy": s.policy,
-        "inter_token_ms": percentiles_json(s.inter_token),
-        "queue_ms": percentiles_json(s.queue),
-        "mean_batch": round_value(s.mean_batch),
-        "cache_occupancy": round_value(s.cache_occupancy),
-        "preemptions_per_request": round_value(s.preemptions_per_request),
-        "goodput_requests_per_s": round_value(s.goodput_per_s),
-        "goodput_share": round_value(s.goodput_share),
-    }
-
-
-def point_json(p: LoadPoint) -> dict[str, Any]:
-    """A point of the load curve as JSON, rounded to four significant digits."""
-
-    def to_shown(value: float) -> Any:
-        return round_value(value, POINT_DIGITS)
-
-    return {
-        "requests_per_s": to_shown(p.requests_per_s),
-        **({} if p.in_flight is None else {"in_flight": to_shown(p.in_flight)}),
-        "ttft_ms": {"p50": to_shown(p.ttft_p50_s * 1e3), "p95": to_shown(p.ttft_p95_s * 1e3)},
-        "tpot_ms": {"p50": to_shown(p.tpot_p50_s * 1e3), "p95": to_shown(p.tpot_p95_s * 1e3)},
-        "output_tokens_per_s": to_shown(p.output_tokens_per_s),
-        "goodput_share": to_shown(p.goodput_share),
-    }
-
-
-def load_curve_json(c: LoadCurve) -> dict[str, Any]:
-    return {"points": [point_json(p) for p in c.points], "knee_requests_per_s": round_value(c.knee_per_s)}
+    knee_requests_per_s: Annotated[float, From("knee_per_s")] = Field(
+        description="Load above which p95 latency grows faster than throughput."
+    )
 
 
 DeploymentPatch = Annotated[dict[str, Any], Field(examples=[{"tensor_parallel": 4}]), Component("DeploymentPatch")]
@@ -355,30 +281,34 @@ WorkloadOfPhase = Annotated[
 ]
 
 
-class MemoryPartsShown(ResponseModel):
+def _gib_of(name: str) -> From:
+    return From(name, per=GIB, decimals=4)
+
+
+class MemoryPartsShown(ResultModel, of=DeviceMemory):
     """Memory of the fullest accelerator in GiB; the components sum to the total."""
 
-    weights: float
-    kv_cache: float
-    activations: float
-    overhead: float
-    gradients: float
-    optimizer: float
-    total: float
-    capacity: float
-    usable: float
+    weights: Annotated[float, _gib_of("weights_bytes")]
+    kv_cache: Annotated[float, _gib_of("kv_cache_bytes")]
+    activations: Annotated[float, _gib_of("activation_bytes")]
+    overhead: Annotated[float, _gib_of("overhead_bytes")]
+    gradients: Annotated[float, _gib_of("gradient_bytes")]
+    optimizer: Annotated[float, _gib_of("optimizer_bytes")]
+    total: Annotated[float, _gib_of("total_bytes")]
+    capacity: Annotated[float, _gib_of("capacity_bytes")]
+    usable: Annotated[float, _gib_of("usable_bytes")]
 
 
-class HostMemoryShown(ResponseModel):
+class HostMemoryShown(ResultModel, of=DeviceMemory):
     """Host memory of one replica in GiB."""
 
     model_config = with_examples({"weights": 18.2936, "cache": 0.1129, "usable": 153.6})
 
-    weights: float
-    cache: float = Field(
+    weights: Annotated[float, _gib_of("host_weights_bytes")]
+    cache: Annotated[float, _gib_of("host_cache_bytes")] = Field(
         description="KV cache of one sequence of the longest context, for the layers with weights in host memory."
     )
-    usable: float
+    usable: Annotated[float, _gib_of("host_usable_bytes")]
 
 
 class MomentsShown(ResponseModel):
@@ -406,12 +336,23 @@ class ActivationPartsShown(ResponseModel):
     update: float = Field(description="Temporary tensors of the optimizer.")
 
 
-class MemoryShown(ResponseModel):
+def _memory_parts(memory: DeviceMemory) -> dict[str, Any]:
+    """Memory by component; the total is the sum of the rounded components."""
+    shown = MemoryPartsShown.as_json(memory)
+    total = sum(gib for name, gib in shown.items() if name not in ("total", "capacity", "usable"))
+    return shown | {"total": round(total, 4)}
+
+
+def _peak_moment(moments: Mapping[str, float]) -> str:
+    return max(moments, key=moments.__getitem__)
+
+
+class MemoryShown(ResultModel, of=DeviceMemory):
     """Memory use of the fullest accelerator and of the host."""
 
-    per_accelerator_gib: MemoryPartsShown
-    kv_cache_tokens: int | None = None
-    max_concurrent_sequences: int | None = Field(
+    per_accelerator_gib: Annotated[MemoryPartsShown, From(WHOLE, convert=_memory_parts)]
+    kv_cache_tokens: Annotated[int | None, From(convert=int)] = None
+    max_concurrent_sequences: Annotated[int | None, From(convert=int)] = Field(
         None,
         description="Sequences of the longest context per replica that fit next to the prefixes of idle sessions.",
     )
@@ -421,44 +362,14 @@ class MemoryShown(ResponseModel):
     idle_sessions: float | None = Field(
         None, description="Idle sessions whose prefixes a replica keeps between turns at this load."
     )
-    host_gib: HostMemoryShown | None = None
-    peak_moment: PeakMomentName | None = Field(
+    host_gib: Annotated[
+        HostMemoryShown | None, From(WHOLE, when=lambda memory: memory.host_weights_bytes is not None)
+    ] = None
+    peak_moment: Annotated[PeakMomentName | None, From("moments_bytes", convert=_peak_moment)] = Field(
         None, description="Moment of a training step with the highest memory use."
     )
-    moments_gib: MomentsShown | None = None
-    activation_parts_gib: ActivationPartsShown | None = None
-
-
-def memory_json(m: DeviceMemory) -> dict[str, Any]:
-    """Memory use as JSON."""
-    parts = {
-        "weights": m.weights_bytes,
-        "kv_cache": m.kv_cache_bytes,
-        "activations": m.activation_bytes,
-        "overhead": m.overhead_bytes,
-        "gradients": m.gradient_bytes,
-        "optimizer": m.optimizer_bytes,
-        "total": m.total_bytes,
-        "capacity": m.capacity_bytes,
-        "usable": m.usable_bytes,
-    }
-    shown = {k: round(v / GIB, 4) for k, v in parts.items()}
-    shown["total"] = round(sum(v for k, v in shown.items() if k not in ("total", "capacity", "usable")), 4)
-    counts = {"kv_cache_tokens": m.kv_cache_tokens, "max_concurrent_sequences": m.max_concurrent_sequences}
-    values: dict[str, Any] = {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
-    if m.prefix_cache_bytes is not None and m.idle_sessions is not None:
-        values |= {
-            "prefix_cache_gib": round_value(m.prefix_cache_bytes / GIB),
-            "idle_sessions": round_value(m.idle_sessions),
-        }
-    if m.moments_bytes is not None:
-        values["peak_moment"] = max(m.moments_bytes, key=m.moments_bytes.__getitem__)
-        for name, parts_of in (("moments", m.moments_bytes), ("activation_parts", m.activation_parts_bytes or {})):
-            values[f"{name}_gib"] = {k: round(v / GIB, 2) for k, v in parts_of.items()}
-    host = {"weights": m.host_weights_bytes, "cache": m.host_cache_bytes, "usable": m.host_usable_bytes}
-    if m.host_weights_bytes is not None:
-        values["host_gib"] = {k: round(v / GIB, 4) for k, v in host.items() if v is not None}
-    return values
+    moments_gib: Annotated[MomentsShown | None, From(decimals=2)] = None
+    activation_parts_gib: Annotated[ActivationPartsShown | None, From(decimals=2)] = None
 
 
 DATA = {
@@ -505,13 +416,13 @@ class Notice(ResponseModel):
     data: NoticeData
 
 
-class PlacedShown(ResponseModel):
+class PlacedShown(ResultModel, of=Placement):
     """A model's share of a card, and of the following cards with the same division."""
 
     model_config = with_examples({"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7})
 
     card: int
-    cards: int | None = Field(
+    cards: Annotated[int | None, From(when=lambda placed: placed.cards > 1)] = Field(
         None, description="Number of cards from `card` on with the same division; absent for one card."
     )
     name: str
@@ -522,7 +433,7 @@ class PlacedShown(ResponseModel):
     slice: str | None = Field(None, description="MIG profile, if the card is partitioned.")
 
 
-class PackedShown(ResponseModel):
+class PackedShown(ResultModel, of=PackedModel):
     """How a model runs in its shares."""
 
     model_config = with_examples(
@@ -540,7 +451,7 @@ class PackedShown(ResponseModel):
     replicas: int = Field(description="Replicas including spares, at most one per card.")
 
 
-class PackingShown(ResponseModel):
+class PackingShown(ResultModel, of=Packing):
     """The model and its companions on shared cards, compared with each on its own cheapest machines."""
 
     model_config = with_examples(
@@ -568,73 +479,43 @@ class PackingShown(ResponseModel):
     why: str
 
 
-def packing_json(packing: Packing) -> dict[str, Any]:
-    """A packing as JSON."""
-    return {
-        **rounded_fields(cards=packing.cards, machines=packing.machines, usd_per_hour=packing.usd_per_hour),
-        "on": [
-            {
-                "card": p.card,
-                **({"cards": p.cards} if p.cards > 1 else {}),
-                "name": p.name,
-                "share_memory": round_value(p.share_memory),
-                "share_time": round_value(p.share_time),
-                **rounded_fields(slice=p.slice),
-            }
-            for p in packing.on
-        ],
-        "models": [
-            {
-                "name": m.name,
-                "engine": m.engine,
-                "weight_format": m.weight_format,
-                "replicas": m.replicas,
-            }
-            for m in packing.models
-        ],
-        **rounded_fields(apart_usd_per_hour=packing.apart_usd_per_hour, cheaper=packing.cheaper),
-        "why": packing.why,
-    }
+def _first_source(sources: str) -> str:
+    return sources.split(";", maxsplit=1)[0]
 
 
-class PriceShown(ResponseModel):
+class PriceShown(ResultModel, of=Price):
     """Kind, source, age and terms of the price that is paid."""
 
-    kind: PriceKindName = Field(
+    kind: Annotated[PriceKindName, From("terms.kind")] = Field(
         description="A seller has published or quoted provider, reseller, quote and list prices; broker, launch, press "
         "and estimate prices are not firm. Answers stored by earlier versions say `reckoned` for `estimate`."
     )
-    source: str
-    observed: str = Field(description="When the price was observed: a day, month or year.")
-    as_of: str = Field(description="Same value as observed.")
+    source: Annotated[str, From("terms.source", convert=_first_source)]
+    observed: Annotated[str, From("terms.observed")] = Field(
+        description="When the price was observed: a day, month or year."
+    )
+    as_of: Annotated[str, From("terms.observed")] = Field(description="Same value as observed.")
     age_days: int | None = Field(None, description="Days from observed to the day of the request, or to its as_of.")
-    confidence: TrustName = Field(description="Confidence that the seller asks this price: high, medium or low.")
-    min_quantity: int = Field(1, description="Minimum number of machines per order.")
-    max_quantity: int | None = Field(None, description="Maximum number of machines; absent if unknown.")
+    confidence: Annotated[TrustName, From("terms.confidence")] = Field(
+        description="Confidence that the seller asks this price: high, medium or low."
+    )
+    min_quantity: Annotated[int, From("terms.min_quantity")] = Field(
+        1, description="Minimum number of machines per order."
+    )
+    max_quantity: Annotated[int | None, From("terms.max_quantity")] = Field(
+        None, description="Maximum number of machines; absent if unknown."
+    )
     pricing_model: PricingName
-    commitment: CommitmentName = Field(description="Length of the commitment: none, 1y or 3y.")
+    commitment: Annotated[CommitmentName, From("terms.commitment")] = Field(
+        description="Length of the commitment: none, 1y or 3y."
+    )
     upfront_usd: float | None = Field(None, description="Upfront payment for one machine; included in usd_per_hour.")
-    discount: float | None = Field(None, description="Discount from the request; every figure includes it.")
+    discount: Annotated[float | None, From(omit=EMPTY)] = Field(
+        None, description="Discount from the request; every figure includes it."
+    )
 
 
-def price_json(p: Price) -> dict[str, Any]:
-    """A price as JSON with the first of its sources; GET /catalog/offers and /catalog/systems list all of them."""
-    terms = p.terms
-    return {
-        "kind": terms.kind.value,
-        "source": terms.source.split(";")[0],
-        "observed": terms.observed,
-        "as_of": terms.observed,
-        **rounded_fields(age_days=p.age_days),
-        "confidence": terms.confidence,
-        **rounded_fields(min_quantity=terms.min_quantity, max_quantity=terms.max_quantity),
-        "pricing_model": p.pricing_model,
-        "commitment": terms.commitment.value,
-        **rounded_fields(upfront_usd=p.upfront_usd, discount=p.discount or None),
-    }
-
-
-class PointShown(ResponseModel):
+class PointShown(ResultModel, of=ScalingPoint):
     """The run at one size."""
 
     accelerators: int
@@ -643,21 +524,25 @@ class PointShown(ResponseModel):
     tokens_per_s: float = Field(
         description="Training tokens per second; samples per second for models that process samples."
     )
-    efficiency: float = Field(description="Throughput per accelerator relative to the smallest size.")
+    efficiency: Annotated[float, From(decimals=4, digits=6)] = Field(
+        description="Throughput per accelerator relative to the smallest size."
+    )
 
 
-class ScalingShown(ResponseModel):
+class ScalingShown(ResultModel, of=ScalingCurve):
     """The fastest layout that fits at each size, with the same global batch."""
 
     points: list[PointShown]
-    knee_accelerators: int = Field(
+    knee_accelerators: Annotated[int, From("knee")] = Field(
         description="Largest size at which the last increase still gained 70 % of ideal scaling."
     )
-    minimum_accelerators: int = Field(description="Smallest evaluated size on which any layout fits.")
+    minimum_accelerators: Annotated[int, From("minimum")] = Field(
+        description="Smallest evaluated size on which any layout fits."
+    )
     binds: str = Field(description="What limits the gain of the next larger size.")
 
 
-class AlternativeShown(ResponseModel):
+class AlternativeShown(ResultModel, of=Alternative):
     """The same number of the same accelerators, acquired in another way."""
 
     way: WayName = Field(description="How it is acquired: on_demand, committed_1y, committed_3y, spot or owned.")
@@ -667,36 +552,38 @@ class AlternativeShown(ResponseModel):
     purchase_usd: float | None = Field(None, description="Purchase cost, if owned.")
     kind: PriceKindName = Field(description="Kind of price.")
     observed: str
-    break_even_month: float | None = Field(
+    break_even_month: Annotated[float | None, From(decimals=1, when=lambda option: option.ownable, null=True)] = Field(
         None,
         description="Month from which owning has cost less than this rental, or than the recommended rental if this "
         "option is owned. Null if there is none within the horizon; absent if no purchase price is known.",
     )
-    risk: str | None = None
+    risk: Annotated[str | None, From(omit=EMPTY)] = None
 
 
-class CheaperShown(ResponseModel):
+class CheaperShown(ResultModel, of=Cheaper):
     """An option that would cost less than the first recommendation if you accept one more condition."""
 
-    if_: str = Field(alias="if")
+    if_: Annotated[str, From("accepting")] = Field(alias="if")
     accelerator: str
     total_accelerators: int
     provider: str
     usd_per_hour: float
     usd_total: float | None = Field(None, description="Total cost of finite work.")
-    saves_share: float = Field(description="Share of the first recommendation's cost for the same work.")
+    saves_share: Annotated[float, From(decimals=3, digits=6)] = Field(
+        description="Share of the first recommendation's cost for the same work."
+    )
     kind: PriceKindName = Field(description="Kind of price.")
     observed: str
     risk: str
 
 
-class HostShown(ResponseModel):
+class HostShown(ResultModel, of=HostedCost):
     """An API provider that hosts the model and charges by the token."""
 
-    provider: str
-    usd_per_million_input: float
-    usd_per_million_output: float
-    usd_per_million_cached_input: float | None = None
+    provider: Annotated[str, From("price.provider")]
+    usd_per_million_input: Annotated[float, From("price.usd_per_million_input")]
+    usd_per_million_output: Annotated[float, From("price.usd_per_million_output")]
+    usd_per_million_cached_input: Annotated[float | None, From("price.usd_per_million_cached_input")] = None
     usd_per_million_tokens: float = Field(
         description="Cost per million tokens of this traffic, input and output together."
     )
@@ -704,7 +591,7 @@ class HostShown(ResponseModel):
     usd_total: float | None = Field(None, description="Total cost of finite work.")
 
 
-class HostedApiShown(ResponseModel):
+class HostedApiShown(ResultModel, of=HostedApi):
     """Cost of the same traffic at the cheapest API providers of the model, which charge by the token."""
 
     text: str
@@ -712,73 +599,5 @@ class HostedApiShown(ResponseModel):
     pays_from_requests_per_s: float | None = Field(
         None, description="Mean load above which your own machines cost less than the cheapest API provider."
     )
-    source: str
-    observed: str
-
-
-def hosted_json(api: HostedApi) -> dict[str, Any]:
-    """The cheapest API providers and their prices as JSON."""
-    return {
-        "text": api.text,
-        "hosts": [_host_json(host) for host in api.hosts],
-        **rounded_fields(pays_from_requests_per_s=api.pays_from_requests_per_s),
-        "source": api.hosts[0].price.source.split(" ")[0],
-        "observed": api.hosts[0].price.observed,
-    }
-
-
-def _host_json(host: HostedCost) -> dict[str, Any]:
-    price = host.price
-    return rounded_fields(
-        provider=price.provider,
-        usd_per_million_input=price.usd_per_million_input,
-        usd_per_million_output=price.usd_per_million_output,
-        usd_per_million_cached_input=price.usd_per_million_cached_input,
-        usd_per_million_tokens=host.usd_per_million_tokens,
-        usd_per_month=host.usd_per_month,
-        usd_total=host.usd_total,
-    )
-
-
-def alternative_json(a: Alternative) -> dict[str, Any]:
-    """Another way to acquire the same accelerators as JSON."""
-    shown = rounded_fields(
-        way=a.way.value,
-        provider=a.provider,
-        region=a.region,
-        usd_per_hour=a.usd_per_hour,
-        purchase_usd=a.purchase_usd,
-        kind=a.kind.value,
-        observed=a.observed,
-    )
-    if a.ownable:
-        shown["break_even_month"] = None if a.break_even_month is None else round(a.break_even_month, 1)
-    return {**shown, **rounded_fields(risk=a.risk or None)}
-
-
-def cheaper_json(c: Cheaper) -> dict[str, Any]:
-    """A cheaper option and its condition as JSON."""
-    return {
-        "if": c.accepting,
-        **rounded_fields(
-            accelerator=c.accelerator,
-            total_accelerators=c.total_accelerators,
-            provider=c.provider,
-            usd_per_hour=c.usd_per_hour,
-            usd_total=c.usd_total,
-            saves_share=round(c.saves_share, 3),
-            kind=c.kind.value,
-            observed=c.observed,
-            risk=c.risk,
-        ),
-    }
-
-
-def ancillary_json(e: Estimate) -> dict[str, Any]:
-    """The accompanying parts of an estimate that it has, as JSON."""
-    hosted, packing, shared = e.hosted_api, e.packing, e.shared
-    return {
-        **({} if hosted is None else {"hosted_api": hosted_json(hosted)}),
-        **({} if packing is None else {"packing": packing_json(packing)}),
-        **({} if shared is None else {"classes": shared_json(shared)}),
-    }
+    source: Annotated[str, From("hosts", convert=lambda hosts: hosts[0].price.source.split(" ")[0])]
+    observed: Annotated[str, From("hosts", convert=lambda hosts: hosts[0].price.observed)]

@@ -14,15 +14,14 @@ from app.api.schemas.base import (
     Component,
     Name,
     RequestModel,
-    ResponseModel,
     round_value,
-    rounded_fields,
     with_examples,
 )
 from app.api.schemas.model import Images
+from app.api.schemas.origins import ADDED, WHOLE, From, ResultModel
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import SECONDS_PER_HOUR, column
-from app.sizing.result import ClassLatencies, Percentiles, SharedFleet
+from app.sizing.result import ClassLatencies, Percentiles, SeparateService, SharedFleet
 from app.sizing.workload import (
     HOURS,
     Arrivals,
@@ -218,37 +217,45 @@ class TrafficClassSpec(RequestModel):
         return {name: getattr(self, name) for name in self.model_fields_set - {"name", "slo"}}
 
 
-class TimesShown(ResponseModel):
+class TimesShown(ResultModel, of=Percentiles):
     """Latencies in milliseconds; null if the queue never empties."""
 
-    p50: float | None
-    p95: float | None
+    p50: Annotated[float | None, From("p50_s", times=1e3, digits=DIGITS)]
+    p95: Annotated[float | None, From("p95_s", times=1e3, digits=DIGITS)]
 
 
-class ClassShown(ResponseModel):
+class ClassShown(ResultModel, of=ClassLatencies):
     """One traffic class on the shared service."""
 
     name: str
-    ttft_ms: TimesShown
-    tpot_ms: TimesShown
-    e2e_ms: TimesShown
+    ttft_ms: Annotated[TimesShown, From("ttft")]
+    tpot_ms: Annotated[TimesShown, From("tpot")]
+    e2e_ms: Annotated[TimesShown, From("e2e")]
     limits_met: bool = Field(
         description="True if the predicted latencies meet the limits of the class at its percentile."
     )
-    within_requests_per_s: float = Field(
+    within_requests_per_s: Annotated[float, ADDED] = Field(
         description="Load of all classes together up to which the service meets the limits of this class."
     )
 
 
-class TogetherShown(ResponseModel):
+def _classes_json(fleet: SharedFleet) -> list[dict[str, Any]]:
+    """The classes of a shared service; the loads are those of all its replicas."""
+    return [
+        ClassShown.as_json(each, given={"within_requests_per_s": round_value(fleet.replicas * each.within_per_s)})
+        for each in fleet.by_class
+    ]
+
+
+class TogetherShown(ResultModel, of=SharedFleet):
     """This deployment: one shared service for all classes."""
 
     replicas: int
     usd_per_hour: float | None
-    by_class: list[ClassShown]
+    by_class: Annotated[list[ClassShown], From(WHOLE, convert=_classes_json)]
 
 
-class ApartShown(ResponseModel):
+class ApartShown(ResultModel, of=SeparateService):
     """The best separate service for one class under the same constraints; null if there is none."""
 
     name: str
@@ -257,51 +264,14 @@ class ApartShown(ResponseModel):
     usd_per_hour: float | None
 
 
-class SharedShown(ResponseModel):
+class SharedShown(ResultModel, of=SharedFleet):
     """One shared service compared with a separate service per class."""
 
-    together: TogetherShown
-    apart: list[ApartShown]
+    together: Annotated[TogetherShown, From(WHOLE)]
+    apart: Annotated[list[ApartShown], From("separate_services")]
     cheaper: str | None = Field(description="together or apart; null if a price is unknown.")
     saving_usd_per_hour: float | None
     why: str
-
-
-def shared_json(fleet: SharedFleet) -> dict[str, Any]:
-    """Both variants and which of them costs less, as JSON."""
-    return {
-        "together": {
-            "replicas": fleet.replicas,
-            "usd_per_hour": round_value(fleet.usd_per_hour),
-            "by_class": [_class_json(each, fleet.replicas) for each in fleet.by_class],
-        },
-        "apart": [
-            {
-                "name": each.name,
-                "accelerator": each.accelerator,
-                "replicas": each.replicas,
-                "usd_per_hour": round_value(each.usd_per_hour),
-            }
-            for each in fleet.separate_services
-        ],
-        "cheaper": fleet.cheaper,
-        "saving_usd_per_hour": round_value(fleet.saving_usd_per_hour),
-        "why": fleet.why,
-    }
-
-
-def _class_json(waits: ClassLatencies, replicas: int) -> dict[str, Any]:
-    return {
-        "name": waits.name,
-        **{f"{name}_ms": _times_json(getattr(waits, name)) for name in ("ttft", "tpot", "e2e")},
-        "limits_met": waits.limits_met,
-        **rounded_fields(within_requests_per_s=replicas * waits.within_per_s),
-    }
-
-
-def _times_json(times: Percentiles) -> dict[str, float | None]:
-    shown = {"p50": times.p50_s, "p95": times.p95_s}
-    return {name: None if s is None else round_value(s * 1e3, DIGITS) for name, s in shown.items()}
 
 
 class TracedRequest(RequestModel):
