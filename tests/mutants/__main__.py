@@ -229,7 +229,7 @@ def files_of(room: str, only: str) -> list[Path]:
 
 
 def mutants_in(files: list[Path], sample: int | None) -> list[Mutant]:
-    """The planted mutants of files, then all others or so many of them."""
+    """The planted mutants of files, then all others or a sample of them."""
     tables, same = tables_of(ROOT / "app"), equivalent()
     made = [m for path in files for m in mutants_of(path, ROOT, tables) if m.name not in same]
     if sample is not None and sample < len(made):
@@ -252,8 +252,10 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("rooms", nargs="*", default=ROOMS, help=", ".join(ROOMS))
     asked.add_argument("--file", default="", help="only files whose name contains this")
-    asked.add_argument("--sample", type=int, help="so many mutants of a room, always the same, and the planted ones")
-    asked.add_argument("--seconds", type=float, default=math.inf, help="only tests that take at most so long")
+    asked.add_argument(
+        "--sample", type=int, help="number of mutants of a room, always the same ones, besides the planted ones"
+    )
+    asked.add_argument("--seconds", type=float, default=math.inf, help="only tests that take at most this long")
     given = asked.parse_args()
     started = time.perf_counter()
     found = {room: judged(room, given) for room in given.rooms}

@@ -69,7 +69,7 @@ class Mutant:
     tree: ast.FunctionDef
     statement: ast.stmt
     changed: ast.AST
-    wrong: str = ""  # of a planted mutant: what is wrong with such an engine
+    wrong: str = ""  # fault of such an engine; only of a planted mutant
 
     @property
     def name(self) -> str:

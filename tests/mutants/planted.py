@@ -56,7 +56,7 @@ PLANTED = (
         "tighter_memory",
         "(memory.total_bytes - memory.kv_cache_bytes)",
         "memory.total_bytes",
-        "compares the memory of pools with their KV cache, which fills what is left",
+        "compares the memory of pools with their KV cache, which fills the rest",
     ),
     Planted(
         "sizing/pools/joined.py",

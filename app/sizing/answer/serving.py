@@ -479,59 +479,47 @@ def estimate_deployments(
         requested: the deployment fields that the caller fixed.
         simulated_replicas: results of the scheduler simulation of each plan, if it ran.
     """
+    question, workload = search.question, search.workload
     speculative = requested.speculative if requested else None
-    note_host_assumptions(plans, search.question.assumptions)
-    neighbourhood = plan_neighbourhoods(
-        search.workload, plans, search.catalog.stack_evidence, search.question.assumptions
-    )
-    by = build_margin_levels(search.question, search.workload, neighbourhood, search.catalog.spreads)
-    with record_trace(wanted=search.question.trace) as trace:
-        memory, speed = measure_at_margins(
-            search.question, search.workload, plans, settings, by, speculative=speculative
-        )
+    note_host_assumptions(plans, question.assumptions)
+    neighbourhood = plan_neighbourhoods(workload, plans, search.catalog.stack_evidence, question.assumptions)
+    by = build_margin_levels(question, workload, neighbourhood, search.catalog.spreads)
+    with record_trace(wanted=question.trace) as trace:
+        memory, speed = measure_at_margins(question, workload, plans, settings, by, speculative=speculative)
         expected = memory.take(by.median_rows), speed.take(by.median_rows)
         judged = evaluate_measured_plans(
-            search.question,
-            search.workload,
+            question,
+            workload,
             plans,
             settings,
             expected[0],
-            apply_service_limits(search.workload, *expected),
+            apply_service_limits(workload, *expected),
         )
-        prefixes = answer_writer(search.workload).prefix_caches(search.workload, judged, search.question.assumptions)
+        prefixes = answer_writer(workload).prefix_caches(workload, judged, question.assumptions)
         if simulated_replicas is not None:
-            judged = with_simulated_performance(search.workload, judged, simulated_replicas)
+            judged = with_simulated_performance(workload, judged, simulated_replicas)
         guaranteed_capacity, guaranteed_batch = replica_capacity_at_confidence(
-            search.workload, speed, by, search.question.constraints.confidence, simulated_replicas
+            workload, speed, by, question.constraints.confidence, simulated_replicas
         )
-        required_replicas(search.question, search.workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
-        served = served_per_s(search.workload, judged.options) * units_per_request(search.workload)
+        required_replicas(question, workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
+        served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
-        ends = estimate_volume_outcome(search.question, search.workload, judged, neighbourhood, search.catalog.spreads)
-    assurances = assurance_from_simulation(
-        search.question, search.workload, judged, by, memory, speed, simulated_replicas
-    )
+        ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
+    assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
     context = build_serving_context(search, judged, neighbourhood, speculative, simulated_replicas)
-    at_sale = describe_sold_machines(
-        search.catalog, judged.plans.offered, search.question.today, search.question.economics.discounts
-    )
+    at_sale = describe_sold_machines(search.catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [
-        build_serving_estimate(search.question, search.workload, judged, row, at_sale[row], context)
-        for row in range(len(plans))
+        build_serving_estimate(question, workload, judged, row, at_sale[row], context) for row in range(len(plans))
     ]
     if ends is not None:
-        estimates = [
-            with_volume_outcome(search.question, search.workload, each, ends, row) for row, each in enumerate(estimates)
-        ]
-    estimates = with_days(search.question, search.workload, estimates, judged, guaranteed_capacity)
+        estimates = [with_volume_outcome(question, workload, each, ends, row) for row, each in enumerate(estimates)]
+    estimates = with_days(question, workload, estimates, judged, guaranteed_capacity)
     others = find_alternatives(search, machine_demand(judged))
-    support_context = (search.workload, search.catalog, search.question.assumptions)
-    with_expected = zip(estimates, plans.support_is_expected.tolist(), strict=True)
-    estimates = [with_support(each, *support_context, expected=expected) for each, expected in with_expected]
+    estimates = with_support_levels(search, plans, estimates)
     return tuple(
         replace(
             each,
-            trace=trace.row_steps(row) if search.question.trace and judged.memory.fits[row] else (),
+            trace=trace.row_steps(row) if question.trace and judged.memory.fits[row] else (),
             assurance=assurances[row],
             prefixes=prefixes[row],
             # A plan with weights in host memory is bound to that host: it has no alternatives.
@@ -539,3 +527,12 @@ def estimate_deployments(
         )
         for row, each in enumerate(estimates)
     )
+
+
+def with_support_levels(
+    search: Search[InferenceWorkload], plans: Plans, estimates: Sequence[Estimate]
+) -> list[Estimate]:
+    """The estimates with the level of software support of their plans."""
+    context = (search.workload, search.catalog, search.question.assumptions)
+    leveled = zip(estimates, plans.support_is_expected.tolist(), strict=True)
+    return [with_support(each, *context, expected=expected) for each, expected in leveled]

@@ -67,7 +67,7 @@ def test_hardware_that_is_nearly_alike_is_not_a_reason() -> None:
         assert ("times the memory bandwidth" in text) == shown
         fuller, less = (made(performance=replace(SPEED, batch_at_peak=100.0 * t)) for t in (times, 1.0))
         assert ("a batch of" in explain_speed(fuller, less)) == shown
-    # The better of both 16-bit rates counts, and what is unknown is no reason.
+    # The better of both 16-bit rates counts, and an unknown rate is no reason.
     half = replace(BIG, flops_per_s={"fp16": 1e15, "bf16": 5e14})
     assert explain_speed(made(), made(accelerator=half)) == ""
     assert "2 times the 16-bit" in explain_speed(made(), made(accelerator=replace(half, flops_per_s={"bf16": 5e14})))

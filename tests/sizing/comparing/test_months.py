@@ -197,7 +197,7 @@ def test_a_path_is_paid_by_the_rules_of_its_way() -> None:
     assert of_falling["on_demand"].usd[18] == pytest.approx(sum(730 * 0.5 ** (m / 12) for m in range(18)))
     assert of_falling["committed_1y"].usd[18] == pytest.approx(730 * 0.5 * (12 + 6 * 0.5))
     assert of_falling["owned"].usd == owned.usd
-    # A purchase whose price nobody knows is a rent.
+    # A purchase with an unknown price is a rent.
     unknown = spending_by_month(rented(way(AcquisitionOption.OWNED, 0.9)))
     assert unknown is not None and {p.way: p.usd[1] for p in unknown.paths}["owned"] == pytest.approx(657.0)
 

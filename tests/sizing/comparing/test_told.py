@@ -71,7 +71,7 @@ def test_a_run_that_misses_its_deadline_says_so() -> None:
 
 
 def said_of(ratio: float, other: Outcome, *causes: Cause) -> str:
-    """What a summary says of an option that costs so many times as much as the best one."""
+    """What a summary says of an option by the multiple of its cost over the best one."""
     first = made("first", cost=replace(COST, usd_per_hour=1.0))
     text = summarize_comparison((first, other), (Difference(other.name, "first", "usd_per_hour", ratio, causes),), ())
     return text.removeprefix("'first' costs the least: 8 × Acme Big for 1.00 USD/h. ")
