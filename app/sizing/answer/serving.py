@@ -502,8 +502,7 @@ def estimate_deployments(
             workload, speed, by, question.constraints.confidence, simulated_replicas
         )
         required_replicas(question, workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
-        served = served_per_s(workload, judged.options) * units_per_request(workload)
-        usd_per_million(judged.cost.usd_per_hour, served)
+        usd_per_million(judged.cost.usd_per_hour, served_per_s(workload, judged.options) * units_per_request(workload))
         ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
     assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
     context = build_serving_context(search, judged, neighbourhood, speculative, simulated_replicas)

@@ -284,7 +284,7 @@ def test_the_loads_shown_are_those_of_the_pool_that_fills_first_and_that_the_tra
 
 def test_the_curve_of_requests_in_flight_has_powers_of_two_and_the_number_asked_for() -> None:
     closed = replace(STEADY, load=Load.CLOSED, in_flight=24.0, peak_per_s=0.0)
-    # Each pool completes as many requests a second as it holds, so both hold half of the requests that are not in transfer.
+    # Each pool completes as many requests a second as it holds: both hold half of the requests not in transfer.
     some = curve((1.0, 0.1), (16.0, 0.4), closed=True)
     reads, writes = replace(READS, load_curve=some), replace(WRITES, load_curve=some)
     found = combined_load_curve(closed, reads, writes, replace(LINK, seconds=1.0))
