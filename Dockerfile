@@ -2,7 +2,7 @@
 FROM python:3.13-slim AS build
 WORKDIR /build
 RUN python -m venv /opt/headroom
-COPY requirements/runtime.lock ./requirements.lock
+COPY requirements/service.lock ./requirements.lock
 RUN /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.lock
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY app ./app

@@ -7,6 +7,7 @@ CLIENTS := build/clients
 PORT ?= 8000
 MINUTES ?= 60
 SOURCES := app calibration headroom_client migrations tests benchmarks artefacts
+EXTRAS := --extra export --extra mcp --extra otel --extra postgres
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 PIP_INSTALL := python -m pip install --quiet --disable-pip-version-check
 PIP_COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
@@ -87,20 +88,22 @@ trace-grid: $(VENV)/.trace
 instantiate: $(VENV)/.trace
 	$(BIN)/python -m tests.reference.instantiate
 
-# Bill of materials of the installed packages, with versions and hashes, as validated CycloneDX: build/sbom.json.
+# Bill of materials of the packages of the image, with versions and hashes, as validated CycloneDX: build/sbom.json.
 # The same lock file gives the same bytes.
 sbom: $(VENV)/.supply
 	@mkdir -p build
-	$(BIN)/cyclonedx-py requirements requirements/runtime.lock --pyproject pyproject.toml --output-reproducible --validate --of JSON -o build/sbom.json
+	$(BIN)/cyclonedx-py requirements requirements/service.lock --pyproject pyproject.toml --output-reproducible --validate --of JSON -o build/sbom.json
 
 # Known vulnerabilities of the locked packages. Asks an advisory service, so it needs the network; not part of make test.
 audit: $(VENV)/.supply
-	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/runtime.lock || { echo "Known vulnerabilities are listed above. If none is listed, no advisory service knew the packages and they were not checked."; exit 1; }
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/service.lock || { echo "Known vulnerabilities are listed above. If none is listed, no advisory service knew the packages and they were not checked."; exit 1; }
 
-# The lock files name exact versions with hashes and no index host.
+# The lock files name exact versions with hashes and no index host: runtime.lock for `make run`, service.lock with every
+# extra for the image, dev.lock for the tests.
 lock:
-	$(PIP_COMPILE) pyproject.toml -o requirements/runtime.lock
-	$(PIP_COMPILE) pyproject.toml --extra dev -o requirements/dev.lock
+	$(PIP_COMPILE) pyproject.toml --extra export --extra mcp -o requirements/runtime.lock
+	$(PIP_COMPILE) pyproject.toml $(EXTRAS) -o requirements/service.lock
+	$(PIP_COMPILE) pyproject.toml $(EXTRAS) --extra dev -o requirements/dev.lock
 	for name in trace page supply; do $(PIP_COMPILE) requirements/$$name.in -c requirements/dev.lock -o requirements/$$name.lock; done
 	$(PIP_COMPILE) requirements/clients.in -o requirements/clients.lock
 	npm install --prefix tests/generated_clients --package-lock-only

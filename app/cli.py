@@ -18,6 +18,7 @@ from app.command.lists import mcp
 from app.command.maintenance import doctor, prune
 from app.command.prepare import prepare
 from app.db import DatabaseError, make_engine
+from app.main import check_extras
 from app.procurement.webhooks import WebhookSender
 from app.sizing.accuracy import DIMENSIONS, report_on
 from app.sizing.words import percent
@@ -115,6 +116,7 @@ def serve(
 ) -> None:
     """Serve the API, its documentation and the page."""
     configured = load_settings()
+    check_extras(configured)
     shown = "localhost" if configured.host in ("0.0.0.0", "127.0.0.1", "::") else configured.host
     typer.echo(f"Headroom: page http://{shown}:{port}/  docs http://{shown}:{port}/docs")
     raise typer.Exit(server.serve(configured, port, workers or configured.workers))

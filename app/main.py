@@ -24,7 +24,8 @@ from app.catalog.recommendations import AnswerStore, Pruner, RetentionPolicy
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation, engine_version
 from app.config import Settings
-from app.db import DatabaseLimits, make_engine
+from app.db import DatabaseLimits, make_engine, postgres_driver
+from app.extras import import_extra
 from app.procurement.desk import Buyers, PunchoutService
 from app.procurement.webhooks import WebhookSender
 
@@ -40,8 +41,9 @@ ROUTERS = (
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Returns the application. Without `settings`, reads them from the environment."""
+    """Returns the application. Without `settings`, reads them from the environment. Raises MissingExtra."""
     settings = settings or Settings()
+    check_extras(settings)
     compile_simulation(settings.cache_dir)
     engine_version(settings.cache_dir)
     logs.configure_json_logging(settings.log_level)
@@ -84,6 +86,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app, access_log=settings.access_log, tracer=traces.build_tracer(app.state.traces)
     )
     return app
+
+
+def check_extras(settings: Settings) -> None:
+    """Raises MissingExtra if a setting needs an extra that is not installed."""
+    postgres_driver(settings.database_url)
+    traces.check_exporter()
+    if settings.punchout_buyers:
+        import_extra("lxml.etree", "export", "Punch-out for HEADROOM_PUNCHOUT_BUYERS")
 
 
 def database_limits(settings: Settings) -> DatabaseLimits:

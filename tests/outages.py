@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from app.db import unavailable_error
+from app.postgres import unavailable_error
 
 
 class Outage:

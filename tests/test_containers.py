@@ -32,13 +32,27 @@ def test_every_command_that_is_run_exists() -> None:
         assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0
 
 
-def test_image_and_makefile_install_the_same_lock() -> None:
-    assert "COPY requirements/runtime.lock ./requirements.lock" in DOCKERFILE
+def pins(name: str) -> set[str]:
+    """Packages of a lock file with their versions."""
+    lines = (ROOT / "requirements" / f"{name}.lock").read_text().splitlines()
+    return {line.partition(" ")[0] for line in lines if "==" in line}
+
+
+def test_the_image_installs_all_extras_in_the_versions_of_make_run_and_of_the_tests() -> None:
+    assert "COPY requirements/service.lock ./requirements.lock" in DOCKERFILE
     assert "--require-hashes -r requirements.lock" in DOCKERFILE
     assert "--require-hashes -r requirements/runtime.lock" in MAKEFILE
     for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, flags=re.MULTILINE):
         for name in copied.split():
             assert (ROOT / name).exists(), name
+
+
+def test_make_run_installs_what_the_page_the_documents_and_agents_need() -> None:
+    runtime, service = pins("runtime"), pins("service")
+    assert runtime < service < pins("dev")
+    names = [{pin.partition("==")[0] for pin in some} for some in (runtime, service - runtime)]
+    assert {"lxml", "xlsxwriter", "mcp"} <= names[0]
+    assert {"psycopg", "psycopg-binary", "opentelemetry-sdk"} <= names[1]
 
 
 def test_the_installed_service_leaves_calibration_out() -> None:
@@ -51,7 +65,7 @@ def test_the_installed_service_leaves_calibration_out() -> None:
 
 
 def test_locks_have_hashes_and_no_index_host() -> None:
-    for name in ("runtime", "dev"):
+    for name in ("runtime", "service", "dev"):
         text = (ROOT / "requirements" / f"{name}.lock").read_text()
         assert "://" not in text
         assert "index" not in re.sub(r"^\S+==", "", text, flags=re.MULTILINE)

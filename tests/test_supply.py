@@ -23,8 +23,8 @@ ELSEWHERE = re.compile(r"sys_platform == '(win32|emscripten)'")  # never install
 
 
 def locked() -> list[str]:
-    """Names of what the lock installs here."""
-    lines = (ROOT / "requirements" / "runtime.lock").read_text().splitlines()
+    """Names of what the lock of the image installs here."""
+    lines = (ROOT / "requirements" / "service.lock").read_text().splitlines()
     return sorted({line.split("==")[0] for line in lines if re.match(r"[a-z0-9]", line) and not ELSEWHERE.search(line)})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -21,6 +20,7 @@ from app.agents.tools import BY_NAME, DEFAULT_LIMIT, Tool, shorten_answer
 from app.api.body import JSON, read_raw
 from app.api.middleware import forwarded_headers
 from app.api.problems import invalid_request_response
+from app.extras import import_extra
 from headroom_client import HeadroomError
 
 Json = dict[str, Any]
@@ -141,6 +141,11 @@ def invalid_argument(pointer: str, detail: str) -> ToolResult:
     return result_from_problem(problem)
 
 
+def load_server() -> Any:
+    """Module with the MCP server. Raises MissingExtra if the MCP SDK is not installed."""
+    return import_extra("app.agents.server", "mcp", "The Model Context Protocol")
+
+
 PATH = "/mcp"
 OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 ENVELOPE_BYTES = 4096  # size allowed for the MCP message around a tool's arguments
@@ -188,7 +193,7 @@ class AgentsEndpoint:
 
     async def _load_server(self) -> ASGIApp:
         if self._served is None:
-            module = await run_in_threadpool(import_module, "app.agents.server")
+            module = await run_in_threadpool(load_server)
             self._served = module.OverHttp(in_process_service(self._app), self._hosts)
         return self._served
 

@@ -34,6 +34,7 @@ from app.errors import (
     Unavailable,
     describe_error,
 )
+from app.extras import MissingExtra
 from app.sizing.words import join_words
 from app.work import OutOfTime
 
@@ -185,6 +186,7 @@ STATUS: tuple[tuple[type[AppError], int], ...] = (
     (ChangedMeanwhile, 412),
     (MissingIfMatch, 428),
     (TooManyAtOnce, 429),
+    (MissingExtra, 501),
     (Unavailable, 503),
 )
 HTTP_CODES = {404: "not-found", 405: "method-not-allowed"}

@@ -19,6 +19,7 @@ from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, T
 from opentelemetry.trace.status import StatusCode
 
 from app.errors import describe_error
+from app.extras import import_extra
 from app.work import StageListener
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -29,12 +30,24 @@ log = structlog.get_logger("headroom")
 _tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
-def build_provider(environment: Mapping[str, str] = os.environ) -> TracerProvider | None:
-    """Returns the provider that creates and exports spans; None if no collector is set or export is disabled."""
+def is_exporting(environment: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether the environment names a collector and does not disable the export."""
     off = (
         environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
     )
-    if off or not any(environment.get(name) for name in ENDPOINTS):
+    return not off and any(environment.get(name) for name in ENDPOINTS)
+
+
+def check_exporter(environment: Mapping[str, str] = os.environ) -> None:
+    """Raises MissingExtra if the environment names a collector, but the exporter is not installed."""
+    if is_exporting(environment):
+        for module in ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter"):
+            import_extra(module, "otel", "A collector in the OTEL_ variables")
+
+
+def build_provider(environment: Mapping[str, str] = os.environ) -> TracerProvider | None:
+    """Returns the provider that creates and exports spans; None if no collector is set or export is disabled."""
+    if not is_exporting(environment):
         return None
     try:
         return _build_exporting_provider()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from itertools import islice
 from typing import Annotated, Any
 
 import httpx2
 import typer
 
-from app.agents.mount import Service, in_process_service
+from app.agents.mount import Service, in_process_service, load_server
 from app.command.asking import UNPREPARED, Exit, load_settings, logs_to_stderr, open_client
 from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
 from app.export.tables import OutputFormat, json_text, render_rows, select_columns, select_format
@@ -174,12 +173,13 @@ def mcp(
 
 async def serve_client(url: str | None) -> None:
     """Serve one client after checking that the service is ready."""
+    server = load_server()
     async with open_service(url) as service:
         problem = await service.readiness_problem()
         if problem is not None:
             typer.echo(UNPREPARED if url is None else problem, err=True)
             raise typer.Exit(Exit.FAILED)
-        await import_module("app.agents.server").on_standard_input(service)
+        await server.on_standard_input(service)
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from app.command.asking import Exit, load_settings
 from app.compiled import compile_simulation, engine_version
 from app.db import UNHURRIED, DatabaseError, make_engine
 from app.errors import describe_error
+from app.extras import MissingExtra
 from app.migrating import alembic_config
 
 LOCK_SIGNS = ("LockNotAvailable", "database is locked")  # signs of a lock that another process holds
@@ -62,7 +63,9 @@ BROKEN_PIPE = 141  # exit status that a shell reports for a program ended by SIG
 
 
 def run_command(command: Callable[[], object]) -> int:
-    """Run a command and return its exit status. Reports a database or file error on standard error."""
+    """Run a command and return its exit status. Reports a missing extra, a database or a file error on standard
+    error.
+    """
     try:
         command()
     except SystemExit as exit_request:
@@ -70,6 +73,8 @@ def run_command(command: Callable[[], object]) -> int:
             discard_output()
             return BROKEN_PIPE
         return exit_request.code if isinstance(exit_request.code, int) else int(exit_request.code is not None)
+    except MissingExtra as error:
+        return report_failure(error.detail)
     except DatabaseError as error:
         return report_failure(f"Database error: {describe_cause(error)}. Run `headroom doctor` to find the cause.")
     except OSError as error:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from lxml import etree
-
 from app.export.lines import SERVICE_KINDS, Bill, Line, format_decimal
+from app.extras import import_or_defer
+
+etree = import_or_defer("lxml.etree", "export", "The format cxml")
 
 VERSION = "1.2.063"
 DOCTYPE = f'<!DOCTYPE cXML SYSTEM "http://xml.cxml.org/schemas/cXML/{VERSION}/cXML.dtd">'

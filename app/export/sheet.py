@@ -9,10 +9,11 @@ import io
 from datetime import datetime
 from typing import Any
 
-import xlsxwriter
-
 from app.export.lines import FILING_LABELS, Bill
 from app.export.tables import COLUMNS, NUMBERS, line_cells
+from app.extras import import_or_defer
+
+xlsxwriter = import_or_defer("xlsxwriter", "export", "The format xlsx")
 
 LINES, TOTALS = "Bill of materials", "Totals"
 RATE, TAX = f"{TOTALS}!$B$8", f"{TOTALS}!$B$4"

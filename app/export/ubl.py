@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from lxml import etree
-
 from app.export.lines import Bill, Line, format_decimal
+from app.extras import import_or_defer
+
+etree = import_or_defer("lxml.etree", "export", "The format ubl")
 
 ROOT = "urn:oasis:names:specification:ubl:schema:xsd:RequestForQuotation-2"
 CAC = "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2"

@@ -122,7 +122,7 @@ FILE_RESPONSE["content"]["text/html"] = TEXT
     "/recommendations/{id}/bill-of-materials",
     operation_id="getBillOfMaterials",
     response_model=MaterialsShown,
-    responses={**problem_responses(404, 422, 503), 200: FILE_RESPONSE},
+    responses={**problem_responses(404, 422, 501, 503), 200: FILE_RESPONSE},
     summary="Get the bill of materials of one ranked option",
 )
 def get_bill_of_materials(
