@@ -1,15 +1,18 @@
 # syntax=docker/dockerfile:1
 FROM python:3.13-slim AS build
 WORKDIR /build
-RUN python -m venv /opt/headroom
+RUN python -m venv /opt/build && python -m venv /opt/headroom
 COPY requirements/service.lock ./requirements.lock
 RUN /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.lock
+COPY requirements/build.lock ./build.lock
+RUN /opt/build/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes -r build.lock
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY app ./app
 COPY headroom_client ./headroom_client
 COPY migrations ./migrations
 COPY docs ./docs
-RUN /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
+RUN /opt/build/bin/python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . \
+    && /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps dist/*.whl
 
 FROM python:3.13-slim
 ENV PYTHONUNBUFFERED=1 \

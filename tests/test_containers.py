@@ -41,7 +41,7 @@ def pins(name: str) -> set[str]:
 def test_the_image_installs_all_extras_in_the_versions_of_make_run_and_of_the_tests() -> None:
     assert "COPY requirements/service.lock ./requirements.lock" in DOCKERFILE
     assert "--require-hashes -r requirements.lock" in DOCKERFILE
-    assert "--require-hashes -r requirements/runtime.lock" in MAKEFILE
+    assert "--require-hashes -r requirements/build.lock -r requirements/runtime.lock" in MAKEFILE
     for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, flags=re.MULTILINE):
         for name in copied.split():
             assert (ROOT / name).exists(), name
@@ -65,13 +65,20 @@ def test_the_installed_service_leaves_calibration_out() -> None:
 
 
 def test_locks_have_hashes_and_no_index_host() -> None:
-    for name in ("runtime", "service", "dev"):
+    for name in ("build", "runtime", "service", "dev"):
         text = (ROOT / "requirements" / f"{name}.lock").read_text()
         assert "://" not in text
         assert "index" not in re.sub(r"^\S+==", "", text, flags=re.MULTILINE)
         pins = re.findall(r"^([a-z0-9-]+(?:\[[a-z]+\])?)==", text, flags=re.MULTILINE)
-        assert len(pins) >= 25
+        assert len(pins) >= (1 if name == "build" else 25)
         assert text.count("--hash=sha256:") >= len(pins)
+
+
+def test_the_build_requirement_is_locked_and_no_dependency_of_the_service() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    built_with = set((ROOT / "requirements" / "build.in").read_text().splitlines()[1:])
+    assert built_with == set(project["build-system"]["requires"])
+    assert not any(pin.startswith("setuptools==") for pin in pins("service"))
 
 
 def test_the_image_is_unprivileged_and_checked() -> None:
