@@ -474,6 +474,8 @@ def estimate_deployments(
 ) -> tuple[Estimate, ...]:
     """Estimates of all plans, each with its row of engine settings.
 
+    A plan with weights in host memory is bound to that host: it has no alternatives.
+
     Parameters:
         settings: fixed engine and fleet settings, one row per plan.
         requested: the deployment fields that the caller fixed.
@@ -521,7 +523,6 @@ def estimate_deployments(
             trace=trace.row_steps(row) if question.trace and judged.memory.fits[row] else (),
             assurance=assurances[row],
             prefixes=prefixes[row],
-            # A plan with weights in host memory is bound to that host: it has no alternatives.
             alternatives=others[row] if each.fits and not plans.offloads_weights[row] else (),
         )
         for row, each in enumerate(estimates)
