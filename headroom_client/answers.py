@@ -332,7 +332,6 @@ DeploymentPatch: TypeAlias = "JsonObject"
 class DeploymentShown(TypedDict):
     accelerator: str
     system: NotRequired[str | None]
-    offer: NotRequired[OfferShown | None]
     accelerators_per_replica: NotRequired[int | None]
     replicas: NotRequired[int | None]
     spare_replicas: NotRequired[int | None]
@@ -347,12 +346,10 @@ class DeploymentShown(TypedDict):
     kv_format: NotRequired[KvFormat | None]
     max_batch: NotRequired[int | None]
     max_batched_tokens: NotRequired[int | None]
-    scheduler: NotRequired[SchedulerShown | None]
     memory_fraction: NotRequired[float | None]
     weights_on_host: NotRequired[float | None]
     engine: NotRequired[str | None]
     engine_version: NotRequired[str | None]
-    speculative: NotRequired[SpeculativeShown | None]
     zero_stage: NotRequired[int | None]
     micro_batch_sequences: NotRequired[int | None]
     activation_checkpointing: NotRequired[ActivationCheckpointing | None]
@@ -364,7 +361,10 @@ class DeploymentShown(TypedDict):
     sequence_parallel: NotRequired[bool | None]
     flash_attention: NotRequired[bool | None]
     framework_version: NotRequired[str | None]
+    offer: NotRequired[OfferShown | None]
+    speculative: NotRequired[SpeculativeShown | None]
     recipe: NotRequired[RecipeShown | None]
+    scheduler: NotRequired[SchedulerShown | None]
     pools: NotRequired[PoolsShown | None]
 
 
@@ -436,18 +436,18 @@ class EstimateShown(TypedDict):
     alternatives: NotRequired[list[AlternativeShown] | None]
     confidence: NotRequired[ConfidenceShown | None]
     explanation: list[ReasonShown]
-    summary: NotRequired[str | None]
-    warnings: NotRequired[list[NoticeShown] | None]
     verification: NotRequired[VerificationShown | None]
+    summary: NotRequired[str | None]
     assumptions: NotRequired[list[AssumedShown] | None]
-    nearest_measurements: list[NearestShown]
+    warnings: NotRequired[list[NoticeShown] | None]
+    day: NotRequired[DayShown | None]
     hosted_api: NotRequired[HostedApiShown | None]
     packing: NotRequired[PackingShown | None]
-    day: NotRequired[DayShown | None]
     classes: NotRequired[SharedShown | None]
+    metrics: NotRequired[Metrics | None]
+    nearest_measurements: list[NearestShown]
     scaling: NotRequired[ScalingShown | None]
     maximum: NotRequired[MaximumShown | None]
-    metrics: NotRequired[Metrics | None]
     trace: NotRequired[list[StepShown] | None]
 
 
@@ -859,10 +859,10 @@ class OutcomeShown(TypedDict):
     fits: bool
     id: NotRequired[str | None]
     accelerator: NotRequired[str | None]
-    deployment: NotRequired[DeploymentShown | None]
     bottleneck: NotRequired[Bottleneck | None]
-    why_not: NotRequired[str | None]
+    deployment: NotRequired[DeploymentShown | None]
     with_reserve: NotRequired[ReserveShown | None]
+    why_not: NotRequired[str | None]
 
 
 class OvertakingShown(TypedDict):
@@ -942,33 +942,33 @@ class PerformanceShown(TypedDict):
     requests_per_s_capacity: NotRequired[float | None]
     samples_per_s: NotRequired[float | None]
     utilization_at_peak: NotRequired[float | None]
-    overloaded: NotRequired[bool | None]
     batch_at_peak: NotRequired[float | None]
-    ttft_ms: NotRequired[PercentilesShown | None]
-    tpot_ms: NotRequired[PercentilesShown | None]
-    e2e_ms: NotRequired[PercentilesShown | None]
-    simulation: NotRequired[SimulationShown | None]
-    load_curve: NotRequired[LoadCurveShown | None]
     unstable_above_requests_per_s: NotRequired[float | None]
     cold_start_s: NotRequired[float | None]
     tokens_per_s: NotRequired[float | None]
     tokens_per_s_per_accelerator: NotRequired[float | None]
     step_time_s: NotRequired[float | None]
     mfu: NotRequired[float | None]
-    step_breakdown_s: NotRequired[BreakdownShown | None]
     scaling_efficiency: NotRequired[float | None]
     days: NotRequired[float | None]
     accelerator_hours: NotRequired[float | None]
+    expected_interruptions: NotRequired[float | None]
+    overloaded: NotRequired[bool | None]
     checkpoint_gb: NotRequired[float | None]
     required_storage_gb_per_s: NotRequired[float | None]
     required_ingest_mb_per_s: NotRequired[float | None]
-    expected_interruptions: NotRequired[float | None]
     checkpoint_interval_minutes: NotRequired[float | None]
     checkpoint_stall_s: NotRequired[float | None]
-    cluster: NotRequired[ClusterShown | None]
-    pools: NotRequired[SplitShown | None]
+    ttft_ms: NotRequired[PercentilesShown | None]
+    tpot_ms: NotRequired[PercentilesShown | None]
+    e2e_ms: NotRequired[PercentilesShown | None]
+    simulation: NotRequired[SimulationShown | None]
+    load_curve: NotRequired[LoadCurveShown | None]
+    step_breakdown_s: NotRequired[BreakdownShown | None]
     interval: IntervalShown
     intervals: NotRequired[list[IntervalShown]]
+    cluster: NotRequired[ClusterShown | None]
+    pools: NotRequired[SplitShown | None]
     basis: Basis
 
 
@@ -997,7 +997,6 @@ class PoolLoadShown(TypedDict):
 class PoolShown(TypedDict):
     accelerator: str
     system: NotRequired[str | None]
-    offer: NotRequired[OfferShown | None]
     accelerators_per_replica: NotRequired[int | None]
     replicas: NotRequired[int | None]
     spare_replicas: NotRequired[int | None]
@@ -1012,9 +1011,10 @@ class PoolShown(TypedDict):
     kv_format: NotRequired[KvFormat | None]
     max_batch: NotRequired[int | None]
     max_batched_tokens: NotRequired[int | None]
-    scheduler: NotRequired[SchedulerShown | None]
     memory_fraction: NotRequired[float | None]
     weights_on_host: NotRequired[float | None]
+    offer: NotRequired[OfferShown | None]
+    scheduler: NotRequired[SchedulerShown | None]
 
 
 class PoolsShown(TypedDict):
@@ -1208,18 +1208,18 @@ class RecommendationShown(TypedDict):
     alternatives: NotRequired[list[AlternativeShown] | None]
     confidence: ConfidenceShown
     explanation: list[ReasonShown]
-    summary: NotRequired[str | None]
-    warnings: NotRequired[list[NoticeShown] | None]
     verification: NotRequired[VerificationShown | None]
+    summary: NotRequired[str | None]
     assumptions: NotRequired[list[AssumedShown] | None]
-    nearest_measurements: list[NearestShown]
+    warnings: NotRequired[list[NoticeShown] | None]
+    day: NotRequired[DayShown | None]
     hosted_api: NotRequired[HostedApiShown | None]
     packing: NotRequired[PackingShown | None]
-    day: NotRequired[DayShown | None]
     classes: NotRequired[SharedShown | None]
+    metrics: NotRequired[Metrics | None]
+    nearest_measurements: list[NearestShown]
     scaling: NotRequired[ScalingShown | None]
     maximum: NotRequired[MaximumShown | None]
-    metrics: NotRequired[Metrics | None]
     trace: NotRequired[list[StepShown] | None]
     rank: int
     score: float
