@@ -46,8 +46,8 @@ def test_without_pytorch_the_extra_is_named(asked: Path, monkeypatch: pytest.Mon
     assert "Install the extra `trace`" in result.output
 
 
-def test_a_deployment_that_cannot_be_traced_is_named(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "find_spec", lambda _: object())
+@pytest.mark.torch
+def test_a_deployment_that_cannot_be_traced_is_named(asked: Path) -> None:
     deployment = {**BODY["deployment"], "framework": "megatron", "total_accelerators": 8, "tensor_parallel": 8}
     workload = {**BODY["workload"], "method": "full"}
     asked.write_text(json.dumps({"workload": workload, "deployment": deployment}))
