@@ -56,7 +56,7 @@ def test_a_deployment_that_cannot_be_traced_is_named(asked: Path) -> None:
     assert "tensor_parallel above 1 is not traced" in result.output
 
 
-@pytest.mark.slow
+@pytest.mark.torch
 def test_a_body_that_is_none_is_refused(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "find_spec", lambda _: object())
     for body, message in (("{", "JSON"), (json.dumps({**BODY, "colour": 1}), "colour")):
