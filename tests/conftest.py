@@ -14,6 +14,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session, sessionmaker
 from starlette.testclient import TestClient
@@ -45,6 +46,10 @@ settings.register_profile(
 )
 settings.register_profile("explore", settings.get_profile("fixed"), derandomize=False, max_examples=60)
 settings.load_profile(os.environ.get("HEADROOM_TEST_PROFILE", "fixed"))
+if settings.get_current_profile_name() == "fixed":
+    # Hypothesis also draws constants of the modules that are loaded. Which these are depends on the tests that a worker
+    # ran before, and with them the examples.
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def migrations_for(url: str) -> Config:
