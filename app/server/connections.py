@@ -2,6 +2,9 @@
 
 uvicorn provides the parser and the call of the application. After a refusal the connection lingers for a moment and
 discards incoming bytes: if it closed at once, a client that still sends would lose the answer.
+
+A port that is reached without a proxy, as after `make run`, must hold these limits too, so this package reads private
+attributes of uvicorn; an upper bound on its release and a contract test (tests/test_uvicorn.py) guard that.
 """
 
 from __future__ import annotations
@@ -16,16 +19,14 @@ from array import array
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from app import telemetry
 from app.server import refusals
-
-if TYPE_CHECKING:
-    from app.server.listening import ListenerConfig
 
 LINGER_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: enabled, 0 seconds
 LINGER_S = 1.0  # how long a refused connection discards incoming bytes before it closes
@@ -56,9 +57,9 @@ class ConnectionPool(ServerState):
     address, longest idle first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
         super().__init__()
-        self.draining = False
+        self.limits, self.draining = limits, False
         self.connections_per_address: Counter[str] = Counter()
         self.idle_by_address: dict[str, dict[Connection, None]] = {}
         self.refused_connections: set[Connection] = set()
@@ -67,10 +68,10 @@ class ConnectionPool(ServerState):
         """Admits a connection and returns None, or returns the refusal to send. If the pool is full, closes an idle
         connection to make room.
         """
-        limit = new.limits.max_connections_per_address
+        limit = self.limits.max_connections_per_address
         if limit and self.connections_per_address[new.address] >= limit:
             return refusals.ADDRESS_FULL
-        if len(self.connections) > new.limits.max_connections:
+        if len(self.connections) > self.limits.max_connections:
             if not self.idle_by_address:
                 return refusals.POOL_FULL
             most_idle = max(self.idle_by_address.values(), key=lambda idle: len(idle))  # noqa: PLW0108, for mypy
@@ -107,13 +108,13 @@ class Connection(HttpToolsProtocol):
 
     def __init__(
         self,
-        config: ListenerConfig,
+        config: Config,
         server_state: ConnectionPool,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.limits, self.pool = config.limits, server_state
+        self.limits, self.pool = server_state.limits, server_state
         self.address, self.is_counted, self.opened_at = "", False, self.loop.time()
         self._in_headers = self._in_body = self._discarding = False
         self._refusal = refusals.MALFORMED

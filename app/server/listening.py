@@ -63,7 +63,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: ListenerConfig) -> None:
         super().__init__(config)
-        self.server_state = self.pool = ConnectionPool()
+        self.server_state = self.pool = ConnectionPool(config.limits)
         self.last_tick = time.monotonic()
         self._skip_drain = False
         self._listen_sockets: list[socket.socket] = []
