@@ -22,7 +22,7 @@ from app.api.schemas import lists
 from app.api.schemas import lists as lists_wire
 from app.api.schemas.catalog import Page
 from app.api.schemas.inspect import InspectResponse, inspection_json
-from app.api.schemas.lists import AccuracyResponse, SupportAnswer, SupportQuery, accuracy_json, support_json
+from app.api.schemas.lists import AccuracyResponse, SupportAnswer, SupportQuery, SupportShown, accuracy_json
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
 from app.catalog.lists import LISTS, list_page
@@ -328,6 +328,6 @@ def get_support(query: Annotated[SupportQuery, Query()], catalog_store: Snapshot
     catalog, (slug,) = naming.catalog, named.accelerators
     task = None if query.kind is None else ModelTask(query.kind)
     asked = PairQuery(catalog.accelerator_index[slug], engine, query.format, query.phase, query.method, task)
-    items = [support_json(f) for f in answer_pair(asked, catalog.software)]
+    items = [SupportShown.as_json(f) for f in answer_pair(asked, catalog.software)]
     body = {"accelerator": slug, "engine": engine, "items": items}
     return Response(orjson.dumps(body), media_type="application/json")

@@ -71,7 +71,7 @@ def list_recommendations(
     with sessions() as session:
         search = build_search(sought, catalog_store)
         rows, more = list_filings(session, search, after=_decode_position(sought.cursor), limit=sought.limit)
-        items = [wire.filed_json(row) for row in rows]
+        items = [wire.FiledShown.as_json(row) for row in rows]
     return page_response(items, _cursor_key(rows[-1]) if more else None)
 
 

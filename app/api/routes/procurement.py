@@ -25,8 +25,6 @@ from app.api.schemas.materials import (
     HandoffShown,
     MaterialsQuery,
     MaterialsShown,
-    handoff_json,
-    materials_json,
 )
 from app.api.schemas.results import Notice
 from app.catalog.filing import FilingFilter, Status, list_filings
@@ -84,7 +82,7 @@ def get_deployment(
     option = load_option(orjson.loads(body), orjson.loads(supply), asked.rank)
     made = build_handoff(option, asked.target, asked.engine_version)
     if asked.file is None:
-        return Response(json_bytes(handoff_json(made)), media_type="application/json")
+        return Response(json_bytes(HandoffShown.as_json(made)), media_type="application/json")
     file = find_file(made, asked.file)
     return Response(
         file.text,
@@ -103,7 +101,7 @@ def find_file(made: Handoff, name: str) -> File:
 
 # Media type, file extension and writer of each format.
 FORMATS: dict[str, tuple[str, str, Callable[[Bill], bytes]]] = {
-    "json": ("application/json", "json", lambda bill: json_bytes(materials_json(bill))),
+    "json": ("application/json", "json", lambda bill: json_bytes(MaterialsShown.as_json(bill))),
     "csv": ("text/csv; charset=utf-8; header=present", "csv", csv_bytes),
     "cxml": ("application/xml", "xml", cxml_bytes),
     "oci": ("application/x-www-form-urlencoded", "txt", oci_bytes),

@@ -22,6 +22,7 @@ from app.api.schemas.base import (
     with_examples,
 )
 from app.api.schemas.catalog import Page
+from app.api.schemas.origins import ADDED, WHOLE, From, ResultModel
 from app.catalog.filing import ALLOWED_TRANSITIONS, FilingRow, Status, StatusChangeRow, StatusUpdate, to_utc
 from app.catalog.purchasing import Purchasing
 from app.sizing.answer.verification import LaunchSpec, launch_specs
@@ -275,21 +276,34 @@ class RecommendationFilter(Page):
     created_before: Moment | None = Field(None, description="First stored before this date or time in UTC.")
 
 
-class FiledShown(ResponseModel):
+def status_etag(row: FilingRow) -> str:
+    """The ETag of an answer's status."""
+    return f'"status-{row.version}"'
+
+
+def _format_time(moment: datetime) -> str:
+    return to_utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+class FiledShown(ResultModel, of=FilingRow):
     """A stored answer in a list."""
 
     model_config = with_examples(FILED_EXAMPLE)
 
-    id: str
-    stored_at: str = Field(description="Time when the answer was first stored.")
+    id: Annotated[str, From("recommendation")]
+    stored_at: Annotated[str, From(convert=_format_time)] = Field(description="Time when the answer was first stored.")
     status: StatusName
-    etag: str = Field(description="ETag of the status; send it as If-Match to change the status.")
+    etag: Annotated[str, From(WHOLE, convert=status_etag)] = Field(
+        description="ETag of the status; send it as If-Match to change the status."
+    )
     superseded_by: str | None = Field(None, description="ID of the recommendation that replaced this one.")
     label: str | None = None
     reference: str | None = None
     cost_centre: str | None = None
     model: str | None = None
-    accelerators: list[str] = Field(description="Accelerators of the first rank; empty if nothing was feasible.")
+    accelerators: Annotated[list[str], From(WHOLE, convert=lambda row: (row.accelerators or "").split())] = Field(
+        description="Accelerators of the first rank; empty if nothing was feasible."
+    )
     option: str | None = Field(None, description="The first rank in words.")
 
 
@@ -302,14 +316,14 @@ class RecommendationList(ResponseModel):
     next_cursor: str | None
 
 
-class StatusChangeShown(ResponseModel):
+class StatusChangeShown(ResultModel, of=StatusChangeRow):
     """A change of status: who made it and when."""
 
     model_config = with_examples(CHANGE_EXAMPLE)
 
     status: StatusName
-    at: str
-    by: str
+    at: Annotated[str, From("changed_at", convert=_format_time)]
+    by: Annotated[str, From("changed_by")]
     note: str | None = None
     superseded_by: str | None = None
 
@@ -321,8 +335,8 @@ class StatusShown(FiledShown):
         {**FILED_EXAMPLE, "next": ["draft", "ordered", "superseded"], "history": [CHANGE_EXAMPLE]}
     )
 
-    next: list[StatusName] = Field(description="Allowed next statuses.")
-    history: list[StatusChangeShown] = Field(description="Every change, oldest first.")
+    next: Annotated[list[StatusName], ADDED] = Field(description="Allowed next statuses.")
+    history: Annotated[list[StatusChangeShown], ADDED] = Field(description="Every change, oldest first.")
 
 
 class StatusChange(RequestModel):
@@ -347,38 +361,8 @@ class StatusChange(RequestModel):
         return StatusUpdate(Status(self.status), self.by, self.note, self.superseded_by)
 
 
-def status_etag(row: FilingRow) -> str:
-    """The ETag of an answer's status."""
-    return f'"status-{row.version}"'
-
-
-def filed_json(row: FilingRow) -> dict[str, Any]:
-    """A stored answer in a list as JSON; fields without a value are omitted."""
-    values = {
-        "id": row.recommendation,
-        "stored_at": _format_time(row.stored_at),
-        "status": row.status,
-        "etag": status_etag(row),
-        "superseded_by": row.superseded_by,
-        "label": row.label,
-        "reference": row.reference,
-        "cost_centre": row.cost_centre,
-        "model": row.model,
-        "accelerators": (row.accelerators or "").split(),
-        "option": row.option,
-    }
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def status_json(row: FilingRow, changes: Sequence[StatusChangeRow]) -> dict[str, Any]:
     """A stored answer as JSON with the history of its status."""
-    history = [
-        {"status": c.status, "at": _format_time(c.changed_at), "by": c.changed_by}
-        | {name: value for name in ("note", "superseded_by") if (value := getattr(c, name)) is not None}
-        for c in changes
-    ]
-    return {**filed_json(row), "next": list(ALLOWED_TRANSITIONS[Status(row.status)]), "history": history}
-
-
-def _format_time(moment: datetime) -> str:
-    return to_utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")
+    following = list(ALLOWED_TRANSITIONS[Status(row.status)])
+    history = [StatusChangeShown.as_json(change) for change in changes]
+    return StatusShown.as_json(row, given={"next": following, "history": history})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import ResponseModel, rounded_fields
+from app.api.schemas.base import ResponseModel
+from app.api.schemas.origins import EMPTY, WHOLE, From, ResultModel
 from app.sizing.words import percent
 
 
@@ -63,10 +64,10 @@ class Saving:
     saves_share: float
 
 
-class FlipShown(ResponseModel):
+class FlipShown(ResultModel, of=Breakpoint):
     """A change that ranks another accelerator type first. The service computed an answer for each change."""
 
-    knob: str = Field(
+    knob: Annotated[str, From("parameter")] = Field(
         description="What changes: load, input_tokens, output_tokens, ttft_ms, tpot_ms, e2e_ms, confidence, price, "
         "weight_formats, or a field of a run."
     )
@@ -75,30 +76,36 @@ class FlipShown(ResponseModel):
     request: dict[str, Any] = Field(description="Merge this into the request (RFC 7396) to get that answer.")
     now: float | None = None
     value: float | None = Field(None, description="Closest value that changes the first rank, within 1 to 5 %.")
-    unit: str | None = None
+    unit: Annotated[str | None, From(omit=EMPTY)] = None
 
 
-class HoldShown(ResponseModel):
+class HoldShown(ResultModel, of=StableRange):
     """A number that was varied from low to high in a few steps while the same type stayed first."""
 
-    knob: str
+    knob: Annotated[str, From("parameter")]
     text: str
     low: float
     high: float
 
 
-class SavingShown(ResponseModel):
+def _saving_text(s: Saving) -> str:
+    return f"{s.pattern.text}: saves {percent(s.saves_share)}. Trade-off: {s.pattern.owes}."
+
+
+class SavingShown(ResultModel, of=Saving):
     """A cheaper option that the request left open. The service computed an answer for each option."""
 
-    pattern: str = Field(
+    pattern: Annotated[str, From("pattern.name")] = Field(
         description="Kind of saving: smaller_model, quantise, quantise_cache, spot, commit, lora or qlora.",
     )
-    text: str
-    owes: str = Field(description="Trade-off: what the saving requires.")
+    text: Annotated[str, From(WHOLE, convert=_saving_text)]
+    owes: Annotated[str, From("pattern.owes")] = Field(description="Trade-off: what the saving requires.")
     first: str = Field(description="Accelerator type that ranks first then.")
     usd: float = Field(description="Total cost of a run, or mean hourly cost of a service over its day.")
     saves_share: float
-    request: dict[str, Any] = Field(description="Merge this into the request (RFC 7396) to get that answer.")
+    request: Annotated[dict[str, Any], From("pattern.patch")] = Field(
+        description="Merge this into the request (RFC 7396) to get that answer."
+    )
 
 
 class SensitivityShown(ResponseModel):
@@ -119,26 +126,7 @@ def sensitivity_json(
     """Changes that alter the first rank, ranges that do not, and savings, as JSON."""
     return {
         "first": first.type,
-        "flips": [
-            {
-                "knob": f.parameter,
-                "text": f.text,
-                "first": f.first,
-                "request": f.request,
-                **rounded_fields(now=f.now, value=f.value, unit=f.unit or None),
-            }
-            for f in flips
-        ],
-        "savings": [
-            {
-                "pattern": s.pattern.name,
-                "text": f"{s.pattern.text}: saves {percent(s.saves_share)}. Trade-off: {s.pattern.owes}.",
-                "owes": s.pattern.owes,
-                "first": s.first,
-                **rounded_fields(usd=s.usd, saves_share=s.saves_share),
-                "request": s.pattern.patch,
-            }
-            for s in savings
-        ],
-        "holds": [{"knob": h.parameter, "text": h.text, **rounded_fields(low=h.low, high=h.high)} for h in holds],
+        "flips": [FlipShown.as_json(f) for f in flips],
+        "savings": [SavingShown.as_json(s) for s in savings],
+        "holds": [HoldShown.as_json(h) for h in holds],
     }

@@ -22,6 +22,7 @@ from app.api.schemas.base import (
     round_value,
     with_examples,
 )
+from app.api.schemas.origins import EMPTY, From, ResultModel
 from app.api.schemas.replica import RecipeListed, listed_json
 from app.catalog.snapshot import CatalogIndex
 from app.sizing.accuracy import FAMILY_REASONS, Errors, Report, Slice, link_of
@@ -75,7 +76,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class SupportShown(ResponseModel):
+class SupportShown(ResultModel, of=PairVerdict):
     """One format and kind of work.
 
     `native`: the hardware multiplies the format directly; otherwise it is converted to 16 bit first.
@@ -83,15 +84,15 @@ class SupportShown(ResponseModel):
 
     model_config = with_examples(_EXAMPLE)
 
-    format: FormatName
-    phase: PhaseName
-    method: MethodName | None = None
-    kind: TaskName
-    verdict: LevelName
-    rule: str
-    source: str
-    native: bool
-    kv_formats: list[KvFormatName]
+    format: Annotated[FormatName, From("weight_format")]
+    phase: Annotated[PhaseName, From("work.phase")]
+    method: Annotated[MethodName | None, From("work.method", omit=EMPTY)] = None
+    kind: Annotated[TaskName, From("work.task")]
+    verdict: Annotated[LevelName, From("verdict.level")]
+    rule: Annotated[str, From("verdict.rule")]
+    source: Annotated[str, From("verdict.source")]
+    native: Annotated[bool, From("verdict.native")]
+    kv_formats: Annotated[list[KvFormatName], From("verdict.kv_formats")]
 
 
 class SupportAnswer(ResponseModel):
@@ -102,21 +103,6 @@ class SupportAnswer(ResponseModel):
     accelerator: str
     engine: str
     items: list[SupportShown]
-
-
-def support_json(pair: PairVerdict) -> dict[str, Any]:
-    work, verdict = pair.work, pair.verdict
-    return {
-        "format": pair.weight_format,
-        "phase": work.phase,
-        **({"method": work.method} if work.method else {}),
-        "kind": work.task.value,
-        "verdict": verdict.level.value,
-        "rule": verdict.rule,
-        "source": verdict.source,
-        "native": verdict.native,
-        "kv_formats": list(verdict.kv_formats),
-    }
 
 
 class AliveShown(ResponseModel):
@@ -137,45 +123,62 @@ class ReadyShown(ResponseModel):
     prices_as_of: str
 
 
-class ErrorsShown(ResponseModel):
+ROUGH = From(digits=4)
+
+
+def _of_interval(name: str) -> From:
+    return From(f"intervals.{name}", digits=4)
+
+
+class ErrorsShown(ResultModel, of=Errors):
     """Errors of predictions against measurements."""
 
-    median: float = Field(description="Median absolute relative error.")
-    p90: float = Field(description="Its 90th percentile.")
-    bias: float = Field(description="Median of predicted over measured; above 1 is predicted too high.")
+    median: Annotated[float, ROUGH] = Field(description="Median absolute relative error.")
+    p90: Annotated[float, ROUGH] = Field(description="Its 90th percentile.")
+    bias: Annotated[float, ROUGH] = Field(
+        description="Median of predicted over measured; above 1 is predicted too high."
+    )
 
 
-class SliceShown(ResponseModel):
+class SliceShown(ResultModel, of=Slice):
     """Errors of one metric in one slice of the measurements."""
 
     metric: str
     value: str
     rows: int
     sources: int
-    unseen_source: ErrorsShown = Field(
+    unseen_source: Annotated[ErrorsShown, From("held_out")] = Field(
         description="Errors if each source is predicted by a fit that excludes it; use these to judge accuracy."
     )
     in_sample: ErrorsShown
-    coverage: float = Field(description="Share of unseen results inside their 80 % interval.")
-    width: float = Field(description="Median ratio of the interval's upper to its lower end.")
-    interval_score: float = Field(
+    coverage: Annotated[float, _of_interval("coverage")] = Field(
+        description="Share of unseen results inside their 80 % interval."
+    )
+    width: Annotated[float, _of_interval("width")] = Field(
+        description="Median ratio of the interval's upper to its lower end."
+    )
+    interval_score: Annotated[float, _of_interval("score")] = Field(
         description="Logarithmic width plus ten times the distance of results outside the interval; lower is better."
     )
-    kept: float = Field(description="Back-test: share of unseen results at least as good as the 80 % confidence plan.")
+    kept: Annotated[float, _of_interval("kept")] = Field(
+        description="Back-test: share of unseen results at least as good as the 80 % confidence plan."
+    )
 
 
-class WorstShown(ResponseModel):
+class WorstShown(ResultModel, of=Compared):
     """One of the largest errors."""
 
     measurement: str
-    source: str
-    link: str | None = Field(description="URL of the source, if it is in a public repository.")
+    source: Annotated[str, From("reference")]
+    link: Annotated[str | None, From("reference", convert=link_of)] = Field(
+        description="URL of the source, if it is in a public repository."
+    )
     model: str
-    accelerator: str
-    engine: str
+    accelerator: Annotated[str, From("setting.accelerator")]
+    engine: Annotated[str, From("setting.engine")]
     metric: str
     measured: float
-    predicted: float = Field(description="Prediction of a fit that excludes the source.")
+    predicted: Annotated[float, From("held_out")] = Field(description="Prediction of a fit that excludes the source.")
     unit: str
 
 
@@ -263,49 +266,15 @@ DEFINITIONS = {
 }
 
 
-def _errors_json(e: Errors) -> dict[str, Any]:
-    return {"median": round_value(e.median, 4), "p90": round_value(e.p90, 4), "bias": round_value(e.bias, 4)}
-
-
-def _slice_json(s: Slice) -> dict[str, Any]:
-    return {
-        "metric": s.metric,
-        "value": s.value,
-        "rows": s.rows,
-        "sources": s.sources,
-        "unseen_source": _errors_json(s.held_out),
-        "in_sample": _errors_json(s.in_sample),
-        "coverage": round_value(s.intervals.coverage, 4),
-        "width": round_value(s.intervals.width, 4),
-        "interval_score": round_value(s.intervals.score, 4),
-        "kept": round_value(s.intervals.kept, 4),
-    }
-
-
-def _worst_json(c: Compared) -> dict[str, Any]:
-    return {
-        "measurement": c.measurement,
-        "source": c.reference,
-        "link": link_of(c.reference),
-        "model": c.model,
-        "accelerator": c.setting.accelerator,
-        "engine": c.setting.engine,
-        "metric": c.metric,
-        "measured": round_value(c.measured),
-        "predicted": round_value(c.held_out),
-        "unit": c.unit,
-    }
-
-
 def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> dict[str, Any]:
     """The accuracy report as JSON. `notes` lists what the calibration excluded, with reasons."""
     off = sorted(abs(log["predicted_bytes"] / log["measured_bytes"] - 1) for log in notes["kv_cache"])
     return {
         "snapshot": snapshot,
         "definitions": DEFINITIONS,
-        "overall": [_slice_json(s) for s in report.overall],
-        "by": {name: [_slice_json(s) for s in slices] for name, slices in report.by.items()},
-        "worst": [_worst_json(c) for c in report.worst],
+        "overall": [SliceShown.as_json(s) for s in report.overall],
+        "by": {name: [SliceShown.as_json(s) for s in slices] for name, slices in report.by.items()},
+        "worst": [WorstShown.as_json(c) for c in report.worst],
         "kv_cache": {
             "logs": len(off),
             "median": round_value(off[len(off) // 2], 4),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas.base import Component, ResponseModel, TrustName, require_printable, rounded_fields, with_examples
-from app.api.schemas.origins import ResultModel
+from app.api.schemas.base import Component, TrustName, require_printable, with_examples
+from app.api.schemas.origins import EMPTY, WHOLE, Convert, From, ResultModel
 from app.errors import Unanswerable
-from app.export.handoff.option import Handoff
-from app.export.lines import Bill, Line, Settlement
+from app.export.handoff.option import File, Handoff
+from app.export.lines import Bill, Line, PriceSource, Settlement
 from app.sizing.result import Part
 
 
@@ -83,7 +83,7 @@ class HandoffQuery(BaseModel):
     )
 
 
-class FileShown(ResponseModel):
+class FileShown(ResultModel, of=File):
     """A file with its name."""
 
     model_config = with_examples(FILE)
@@ -93,7 +93,7 @@ class FileShown(ResponseModel):
     text: str
 
 
-class HandoffShown(ResponseModel):
+class HandoffShown(ResultModel, of=Handoff):
     """Files that start and benchmark one ranked option, and notes for the operator."""
 
     model_config = with_examples(HANDOFF)
@@ -102,16 +102,6 @@ class HandoffShown(ResponseModel):
     rank: int
     files: list[FileShown]
     notes: list[str]
-
-
-def handoff_json(handoff: Handoff) -> dict[str, Any]:
-    """A hand-off as JSON."""
-    return {
-        "target": handoff.target,
-        "rank": handoff.rank,
-        "files": [asdict(file) for file in handoff.files],
-        "notes": list(handoff.notes),
-    }
 
 
 # A decimal number without rounding.
@@ -177,7 +167,7 @@ class MaterialsQuery(BaseModel):
         )
 
 
-class PriceSourceShown(ResponseModel):
+class PriceSourceShown(ResultModel, of=PriceSource):
     """Kind and source of a price, and its age on the day of the answer."""
 
     model_config = with_examples(LINE["price"])
@@ -192,22 +182,25 @@ class PriceSourceShown(ResponseModel):
     age_days: int | None = None
 
 
-class BillLineShown(ResponseModel):
+EXACT = From(convert=float)  # exact to the cent
+
+
+class BillLineShown(ResultModel, of=Line):
     """A quantity of one item; without `unit_price` it must be quoted. `paid` is once or over_term."""
 
     model_config = with_examples(LINE)
 
-    line_no: int
+    line_no: Annotated[int, From("number")]
     kind: str
     goods: str
     sku: str
     description: str
-    quantity: float
-    unit: str = Field(description="Unit code of UN/ECE Recommendation 20.")
-    unit_price: float | None = None
-    line_total: float | None = None
-    paid: Annotated[Literal["once", "over_term"], Component("Paid")]
-    term_months: float | None = None
+    quantity: Annotated[float, EXACT]
+    unit: Annotated[str, From(convert=str)] = Field(description="Unit code of UN/ECE Recommendation 20.")
+    unit_price: Annotated[float | None, EXACT] = None
+    line_total: Annotated[float | None, From("total", convert=float)] = None
+    paid: Annotated[Annotated[Literal["once", "over_term"], Component("Paid")], From("payment_timing")]
+    term_months: Annotated[float | None, EXACT] = None
     price: PriceSourceShown | None = None
     manufacturer: str | None = None
     part_number: str | None = Field(None, description="The manufacturer's part number, if known.")
@@ -216,88 +209,58 @@ class BillLineShown(ResponseModel):
     codes: dict[str, str] = Field(
         description="Classification codes from the catalog: unspsc with unspsc_version, cpv, hs_code."
     )
-    notes: str | None = None
+    notes: Annotated[str | None, From(omit=EMPTY)] = None
 
 
-class MaterialsTotalsShown(ResponseModel):
+class MaterialsTotalsShown(ResultModel, of=Bill):
     """Totals of all lines, rounded to cents."""
 
     model_config = with_examples(TOTALS)
 
-    once: float
-    over_term: float
-    subtotal: float
-    tax: float
-    total: float
+    once: Annotated[float, EXACT]
+    over_term: Annotated[float, EXACT]
+    subtotal: Annotated[float, EXACT]
+    tax: Annotated[float, EXACT]
+    total: Annotated[float, EXACT]
 
 
-class MaterialsShown(ResponseModel):
+def _filed(name: str) -> From:
+    """A value of the request that the buyer files the answer under."""
+    return From("filing_values", convert=lambda values: values.get(name), omit=(None,))
+
+
+def _if_foreign(path: str, convert: Convert) -> From:
+    return From(f"settlement.{path}", convert=convert, when=lambda bill: bill.settlement.rate_date is not None)
+
+
+def _unpriced(lines: Sequence[Line]) -> list[int]:
+    return [line.number for line in lines if line.total is None]
+
+
+class MaterialsShown(ResultModel, of=Bill):
     """Bill of materials of one ranked option, at the prices of the answer."""
 
     model_config = with_examples(BILL)
 
-    recommendation: str
+    recommendation: Annotated[str, From("answer")]
     rank: int
-    option: str
+    option: Annotated[str, From("title")]
     created_at: str
     snapshot: str
-    as_of: str = Field(description="Day that price ages refer to.")
-    label: str | None = Field(None, description="Label from the request.")
-    reference: str | None = None
-    cost_centre: str | None = None
-    currency: str
-    usd_rate: float | None = None
-    rate_date: str | None = None
-    tax_name: str | None = None
-    tax_percent: float | None = None
+    as_of: Annotated[str, From(convert=date.isoformat)] = Field(description="Day that price ages refer to.")
+    label: Annotated[str | None, _filed("label")] = Field(None, description="Label from the request.")
+    reference: Annotated[str | None, _filed("reference")] = None
+    cost_centre: Annotated[str | None, _filed("cost_centre")] = None
+    currency: Annotated[str, From("settlement.currency")]
+    usd_rate: Annotated[float | None, _if_foreign("per_usd", float)] = None
+    rate_date: Annotated[str | None, _if_foreign("rate_date", date.isoformat)] = None
+    tax_name: Annotated[str | None, From("settlement.tax_name")] = None
+    tax_percent: Annotated[
+        float | None,
+        From("settlement.tax_percent", convert=float, when=lambda bill: bill.settlement.tax_name is not None),
+    ] = None
     lines: list[BillLineShown]
-    totals: MaterialsTotalsShown
-    to_be_quoted: list[int] = Field(description="Numbers of lines without a price; no total includes them.")
-
-
-def materials_json(bill: Bill) -> dict[str, Any]:
-    """A bill as JSON; amounts are exact to the cent."""
-    settled = bill.settlement
-    foreign, taxed = settled.rate_date, settled.tax_name
-    return {
-        "recommendation": bill.answer,
-        "rank": bill.rank,
-        "option": bill.title,
-        "created_at": bill.created_at,
-        "snapshot": bill.snapshot,
-        "as_of": bill.as_of.isoformat(),
-        **bill.filing_values,
-        "currency": settled.currency,
-        **({} if foreign is None else {"usd_rate": float(settled.per_usd), "rate_date": foreign.isoformat()}),
-        **({} if taxed is None else {"tax_name": taxed, "tax_percent": float(settled.tax_percent)}),
-        "lines": [line_json(line) for line in bill.lines],
-        "totals": {name: float(getattr(bill, name)) for name in MaterialsTotalsShown.model_fields},
-        "to_be_quoted": [line.number for line in bill.lines if line.total is None],
-    }
-
-
-def line_json(line: Line) -> dict[str, Any]:
-    """A line of the bill as JSON; unknown values are omitted."""
-    price, figures = line.price, ("unit_price", "total", "term_months")
-    unit_price, total, months = (None if (v := getattr(line, name)) is None else float(v) for name in figures)
-    values = {
-        "line_no": line.number,
-        "kind": line.kind,
-        "goods": line.goods,
-        "sku": line.sku,
-        "description": line.description,
-        "quantity": float(line.quantity),
-        "unit": line.unit.value,
-        "unit_price": unit_price,
-        "line_total": total,
-        "paid": line.payment_timing,
-        "term_months": months,
-        "price": None if price is None else rounded_fields(**asdict(price)),
-        "manufacturer": line.manufacturer,
-        "part_number": line.part_number,
-        "supplier": line.supplier,
-        "supplier_part_id": line.supplier_part_id,
-        "codes": line.codes,
-        "notes": line.notes or None,
-    }
-    return {name: value for name, value in values.items() if value is not None}
+    totals: Annotated[MaterialsTotalsShown, From(WHOLE)]
+    to_be_quoted: Annotated[list[int], From("lines", convert=_unpriced)] = Field(
+        description="Numbers of lines without a price; no total includes them."
+    )

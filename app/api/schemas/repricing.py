@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.answers import CatalogShown
 from app.api.schemas.base import Component, ResponseModel, with_examples
-from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown, line_json
-from app.export.lines import Bill, Line
+from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown
+from app.api.schemas.origins import WHOLE, From, ResultModel
+from app.export.lines import Bill
 from app.export.repricing import Cause, LineChange, match_lines, total_difference
 
 CAUSE = {
@@ -49,7 +50,7 @@ class RepriceQuery(BaseModel):
     rank: int = Field(1, ge=1, le=1000)
 
 
-class MovedCauseShown(ResponseModel):
+class MovedCauseShown(ResultModel, of=Cause):
     """Cause of a price difference."""
 
     model_config = with_examples(CAUSE)
@@ -61,21 +62,26 @@ class MovedCauseShown(ResponseModel):
         description="What changed. `estimate`: a line calculated from other lines, from an assumption or from the "
         "request.",
     )
-    usd: float | None = Field(
+    usd: Annotated[float | None, From("amount", convert=float)] = Field(
         None, description="Its part of the difference; absent for a line without a price on one of the days."
     )
     text: str
 
 
-class RepricedLineShown(ResponseModel):
+def _goods(pair: LineChange) -> str:
+    line = pair.then or pair.now
+    return "" if line is None else line.goods
+
+
+class RepricedLineShown(ResultModel, of=LineChange):
     """A line of the stored bill with the same line today; absent if that bill does not have it."""
 
     model_config = with_examples(REPRICED)
 
-    goods: str
+    goods: Annotated[str, From(WHOLE, convert=_goods)]
     then: BillLineShown | None = None
     now: BillLineShown | None = None
-    difference: float | None = Field(
+    difference: Annotated[float | None, From(convert=float)] = Field(
         None, description="Difference of the line totals; absent if one of them has no price."
     )
     causes: list[MovedCauseShown] = Field(description="Causes that add up to the difference; empty if nothing changed.")
@@ -133,15 +139,15 @@ def repriced_json(then: Bill, today: MachinesToday) -> dict[str, Any]:
     """The stored bill and today's bill, line by line, as JSON."""
     values: dict[str, Any] = {"rank": then.rank, "option": then.title}
     if today.bill is None:
-        return {**values, "text": today.text, "lines": [], "then": _totals_json(then)}
+        return {**values, "text": today.text, "lines": [], "then": MaterialsTotalsShown.as_json(then)}
     moved = match_lines(then, today.bill)
     by = total_difference(moved)
     return {
         **values,
         "text": f"{_difference_text(then, today.bill, by)} {today.text}".rstrip(),
-        "lines": [_line_json(pair) for pair in moved],
-        "then": _totals_json(then),
-        "now": _totals_json(today.bill),
+        "lines": [RepricedLineShown.as_json(pair) for pair in moved],
+        "then": MaterialsTotalsShown.as_json(then),
+        "now": MaterialsTotalsShown.as_json(today.bill),
         **({} if by is None else {"difference": float(by)}),
     }
 
@@ -153,23 +159,3 @@ def _difference_text(then: Bill, now: Bill, by: Decimal | None) -> str:
         return f"{then.total:,.2f} USD, then and today."
     share = f": {100 * by / then.total:+.1f} %" if then.total else ""
     return f"{now.total:,.2f} USD today, {then.total:,.2f} USD then{share}."
-
-
-def _line_json(pair: LineChange) -> dict[str, Any]:
-    lines: dict[str, Line | None] = {"then": pair.then, "now": pair.now}
-    line = pair.then or pair.now
-    return {
-        "goods": "" if line is None else line.goods,
-        **{when: line_json(shown) for when, shown in lines.items() if shown is not None},
-        **({} if pair.difference is None else {"difference": float(pair.difference)}),
-        "causes": [_cause_json(cause) for cause in pair.causes],
-    }
-
-
-def _cause_json(cause: Cause) -> dict[str, Any]:
-    amount = {} if cause.amount is None else {"usd": float(cause.amount)}
-    return {"cause": cause.cause, **amount, "text": cause.text}
-
-
-def _totals_json(bill: Bill) -> dict[str, float]:
-    return {name: float(getattr(bill, name)) for name in MaterialsTotalsShown.model_fields}
