@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from app.api.schemas.base import ResponseModel, round_value
+from app.api.schemas.origins import ADDED, WHOLE, From, ResultModel
 from app.sizing.columns import GIB, MIB
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counts import (
@@ -21,18 +22,43 @@ from app.sizing.model.counts import (
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.sample import SampleWork
 
+EXACT = 15  # significant digits that show a whole number of bytes or FLOPs exactly
 
-class ShapeShown(ResponseModel):
+
+def _counted(
+    count: Callable[[ModelArchitecture], float], *, when: Callable[[ModelArchitecture], bool] | None = None
+) -> From:
+    """A figure counted on the model."""
+    return From(WHOLE, convert=lambda model: _to_exact(count(model)), when=when)
+
+
+def _gib_counted(count: Callable[[ModelArchitecture], float]) -> From:
+    return From(WHOLE, convert=lambda model: _to_gib(count(model)))
+
+
+def _to_exact(value: float) -> Any:
+    return round_value(float(value), EXACT)
+
+
+def _to_gib(value_bytes: float) -> Any:
+    return round_value(value_bytes / GIB)
+
+
+def _has_tokens(model: ModelArchitecture) -> bool:
+    return model.sample is None
+
+
+class ShapeShown(ResultModel, of=ModelArchitecture):
     """The shape that the engine calculates with; `mlp_width` is the width one token passes through, including
     experts.
     """
 
     num_layers: int
     hidden_size: int
-    num_attention_heads: int
-    num_key_value_heads: int
+    num_attention_heads: Annotated[int, From("num_heads")]
+    num_key_value_heads: Annotated[int, From("kv_heads")]
     head_dim: int
-    mlp_width: float
+    mlp_width: Annotated[float, From(times=1.0, digits=EXACT)]
     vocab_size: int
     num_experts: int
     experts_per_token: int
@@ -50,26 +76,26 @@ class ContextShown(ResponseModel):
     training_flops_per_token: float
 
 
-class ActivationsShown(ResponseModel):
+class ActivationsShown(ResultModel, of=ModelArchitecture):
     """Bytes that one token keeps for the backward pass in an average layer, in 16 bit, without a materialized attention
     matrix.
     """
 
-    fused: float
-    eager: float
+    fused: Annotated[float, _counted(lambda model: model.activation_bytes_per_layer())]
+    eager: Annotated[float, _counted(lambda model: model.activation_bytes_per_layer(fused=False))]
 
 
-class LogitsShown(ResponseModel):
+class LogitsShown(ResultModel, of=ModelArchitecture):
     """Logits memory in bytes per token of a batch: FP32 logits when sampling tokens, and the peak of the loss in
     training.
 
     `vocabulary_gib` is the memory of the embedding tables and the output head in 16 bit.
     """
 
-    vocabulary_gib: float
+    vocabulary_gib: Annotated[float, _gib_counted(vocabulary_bytes)]
 
-    serving_bytes_per_token: float
-    training_bytes_per_token: float
+    serving_bytes_per_token: Annotated[float, From(WHOLE, convert=sampled_logits_bytes)]
+    training_bytes_per_token: Annotated[float, _counted(lambda model: model.logits_bytes(1))]
 
 
 class LoraShown(ResponseModel):
@@ -79,13 +105,13 @@ class LoraShown(ResponseModel):
     parameters: dict[str, int]
 
 
-class NativeShown(ResponseModel):
+class NativeShown(ResultModel, of=ModelArchitecture):
     """The published checkpoint: format of its quantized matrices, and its size including scales and unquantized
     tensors.
     """
 
-    format: str
-    checkpoint_gib: float
+    format: Annotated[str, From("native_format")]
+    checkpoint_gib: Annotated[float, _gib_counted(lambda model: model.published_bytes())]
 
 
 class ImageShown(ResponseModel):
@@ -98,52 +124,67 @@ class ImageShown(ResponseModel):
     tower_flops: float
 
 
-class SampleShown(ResponseModel):
+class SampleShown(ResultModel, of=SampleWork):
     """One sample: passes through the network, each of `flops_per_pass`, plus work that runs once."""
 
     unit: str
-    described: str
+    described: Annotated[str, ADDED]
     passes: float
-    flops_per_pass: float
-    flops_once: float
-    activation_mib: float
-    sized_by: list[str] = Field(description="Fields of `sample` that determine its work.")
+    flops_per_pass: Annotated[float, From("flops")]
+    flops_once: Annotated[float, From("extra_flops")]
+    activation_mib: Annotated[float, From("live_bytes", per=MIB)]
+    sized_by: Annotated[list[str], ADDED] = Field(description="Fields of `sample` that determine its work.")
 
 
-class InspectResponse(ResponseModel):
+def _weights_gib(model: ModelArchitecture) -> dict[str, Any]:
+    return {f.name: _to_gib(model.weights_bytes(f)) for f in WEIGHT_FORMATS.values()}
+
+
+def _sample_json(model: ModelArchitecture) -> dict[str, Any]:
+    """One sample of the model, with the fields of a request that determine its work."""
+    sized_by = [] if model.law is None else list(model.law.size_fields)
+    return SampleShown.as_json(model.sample, given={"described": describe_sample(model), "sized_by": sized_by})
+
+
+class InspectResponse(ResultModel, of=ModelArchitecture):
     """Counts of a model. `flops_per_token` is one forward pass per token, excluding attention over the context."""
 
     name: str
     source: str
-    kind: str = Field(
+    kind: Annotated[str, From(convert=str)] = Field(
         description="decoder: generates tokens; encoder: one pass over the tokens; samples: images, video, speech."
     )
     family: str
-    parameters: int
-    active_parameters: int
+    parameters: Annotated[int, From("total_params")]
+    active_parameters: Annotated[int, From("active_params")]
     parts: dict[str, int] = Field(description="Parameters by component; they sum to the total.")
-    mtp_parameters: int = Field(
+    kv_cache_bytes_per_token: Annotated[float, _counted(lambda model: model.kv_cache_bytes_per_token())]
+    state_bytes_per_sequence: Annotated[float, From(times=1.0, digits=EXACT)]
+    weights_gib: Annotated[dict[str, float], From(WHOLE, convert=_weights_gib)]
+    native: Annotated[NativeShown, From(WHOLE)]
+    assumed: list[str]
+    flops_per_sample: Annotated[float | None, From("sample.total_flops", when=lambda m: m.sample is not None)] = None
+    sample: Annotated[SampleShown | None, From(WHOLE, convert=_sample_json, when=lambda m: m.sample is not None)] = None
+    mtp_parameters: Annotated[int, From("mtp_params", when=_has_tokens)] = Field(
         0,
         description="Parameters of multi-token prediction layers, not in the total: only loaded for speculative "
         "decoding.",
     )
-    shape: ShapeShown | None = None
-    kv_cache_bytes_per_token: float
-    kv_cache_bytes_per_token_beyond_window: float = 0.0
-    cross_kv_bytes_per_source_token: float = 0.0
-    state_bytes_per_sequence: float
-    flops_per_token: float | None = None
-    flops_per_source_token: float | None = None
-    by_context: list[ContextShown] = []
-    activation_bytes_per_token_and_layer: ActivationsShown | None = None
-    logits: LogitsShown | None = None
-    weights_gib: dict[str, float]
-    native: NativeShown
-    lora: LoraShown | None = None
-    image: ImageShown | None = None
-    sample: SampleShown | None = None
-    flops_per_sample: float | None = None
-    assumed: list[str]
+    shape: Annotated[ShapeShown | None, From(WHOLE, when=_has_tokens)] = None
+    kv_cache_bytes_per_token_beyond_window: Annotated[float, From(times=1.0, digits=EXACT, when=_has_tokens)] = 0.0
+    cross_kv_bytes_per_source_token: Annotated[float, From(times=1.0, digits=EXACT, when=_has_tokens)] = 0.0
+    flops_per_token: Annotated[float | None, _counted(matrix_flops_per_token, when=_has_tokens)] = None
+    by_context: Annotated[list[ContextShown], ADDED] = []
+    activation_bytes_per_token_and_layer: Annotated[ActivationsShown | None, From(WHOLE, when=_has_tokens)] = None
+    lora: Annotated[LoraShown | None, ADDED] = None
+    logits: Annotated[
+        LogitsShown | None, From(WHOLE, when=lambda m: m.kind is ModelKind.DECODER and _has_tokens(m))
+    ] = None
+    flops_per_source_token: Annotated[
+        float | None,
+        _counted(matrix_flops_per_source_token, when=lambda m: bool(m.source_matmul_params) and _has_tokens(m)),
+    ] = None
+    image: Annotated[ImageShown | None, ADDED] = None
 
 
 def inspection_json(
@@ -155,57 +196,9 @@ def inspection_json(
     image: tuple[int, int],
 ) -> dict[str, Any]:
     """Every count of a model as JSON; counts that do not apply to this kind of model are omitted."""
-    shown: dict[str, Any] = {
-        "name": model.name,
-        "source": model.source,
-        "kind": model.kind.value,
-        "family": model.family,
-        "parameters": model.total_params,
-        "active_parameters": model.active_params,
-        "parts": model.parts,
-        "kv_cache_bytes_per_token": _to_exact(model.kv_cache_bytes_per_token()),
-        "state_bytes_per_sequence": _to_exact(model.state_bytes_per_sequence),
-        "weights_gib": {f.name: _to_gib(model.weights_bytes(f)) for f in WEIGHT_FORMATS.values()},
-        "native": {"format": model.native_format, "checkpoint_gib": _to_gib(model.published_bytes())},
-        "assumed": list(model.assumed),
-    }
     if model.sample is not None:
-        return shown | _sample_counts_json(model, model.sample)
-    return shown | _token_counts_json(model, contexts, rank, targets, image)
-
-
-def _to_exact(value: float) -> Any:
-    return round_value(float(value), 15)
-
-
-def _to_gib(value_bytes: float) -> Any:
-    return round_value(value_bytes / GIB)
-
-
-def _sample_counts_json(model: ModelArchitecture, work: SampleWork) -> dict[str, Any]:
-    return {
-        "flops_per_sample": round_value(work.total_flops),
-        "sample": {
-            "unit": work.unit,
-            "described": describe_sample(model),
-            "passes": round_value(work.passes),
-            "flops_per_pass": round_value(work.flops),
-            "flops_once": round_value(work.extra_flops),
-            "activation_mib": round_value(work.live_bytes / MIB),
-            "sized_by": list(model.law.size_fields) if model.law is not None else [],
-        },
-    }
-
-
-def _token_counts_json(
-    model: ModelArchitecture, contexts: Sequence[int], rank: int, targets: str | tuple[str, ...], image: tuple[int, int]
-) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "mtp_parameters": model.mtp_params,
-        "shape": _shape_json(model),
-        "kv_cache_bytes_per_token_beyond_window": _to_exact(model.kv_cache_bytes_per_token_beyond_window),
-        "cross_kv_bytes_per_source_token": _to_exact(model.cross_kv_bytes_per_source_token),
-        "flops_per_token": _to_exact(matrix_flops_per_token(model)),
+        return InspectResponse.as_json(model)
+    given: dict[str, Any] = {
         "by_context": [
             {
                 "context_tokens": c,
@@ -215,42 +208,15 @@ def _token_counts_json(
             }
             for c in contexts
         ],
-        "activation_bytes_per_token_and_layer": {
-            "fused": _to_exact(model.activation_bytes_per_layer()),
-            "eager": _to_exact(model.activation_bytes_per_layer(fused=False)),
-        },
         "lora": {"rank": rank, "parameters": lora_params_by_target(model, rank, targets)},
     }
-    if model.kind is ModelKind.DECODER:
-        shown["logits"] = {
-            "vocabulary_gib": _to_gib(vocabulary_bytes(model)),
-            "serving_bytes_per_token": sampled_logits_bytes(model),
-            "training_bytes_per_token": _to_exact(model.logits_bytes(1)),
-        }
-    if model.source_matmul_params:
-        shown["flops_per_source_token"] = _to_exact(matrix_flops_per_source_token(model))
     if model.images is not None:
         width, height = image
-        shown["image"] = {
+        given["image"] = {
             "width": width,
             "height": height,
             "tokens": model.images.token_count(width, height),
             "patches": model.images.patch_count(width, height),
             "tower_flops": round_value(model.image_flops(width, height)),
         }
-    return shown
-
-
-def _shape_json(model: ModelArchitecture) -> dict[str, Any]:
-    return {
-        "num_layers": model.num_layers,
-        "hidden_size": model.hidden_size,
-        "num_attention_heads": model.num_heads,
-        "num_key_value_heads": model.kv_heads,
-        "head_dim": model.head_dim,
-        "mlp_width": _to_exact(model.mlp_width),
-        "vocab_size": model.vocab_size,
-        "num_experts": model.num_experts,
-        "experts_per_token": model.experts_per_token,
-        "max_context_tokens": model.max_context_tokens,
-    }
+    return InspectResponse.as_json(model, given=given)
