@@ -93,6 +93,8 @@ def test_what_the_caller_gives_is_shown_in_the_place_of_its_field() -> None:
 
     shown = PumpShown.as_json(Pump(1.0, 1.0, 3, "loud"), given={"rank": 1}, without=("note",))
     assert list(shown.items()) == [("rank", 1), ("stalls", 3)]
+    with pytest.raises(TypeError, match="PumpShown has no field place"):
+        PumpShown.as_json(Pump(1.0, 1.0, 3), given={"place": 1})
 
 
 def test_a_field_without_an_origin_is_an_error() -> None:

@@ -102,7 +102,7 @@ class ResultModel(ResponseModel):
     """Base class of schemas of results: `as_json` converts a result of the type `of`."""
 
     result_type: ClassVar[type]
-    keys: ClassVar[tuple[str, ...]]
+    field_keys: ClassVar[tuple[str, ...]]
     origins: ClassVar[tuple[Origin, ...]]
 
     def __init_subclass__(cls, *, of: type | None = None, **settings: Any) -> None:
@@ -113,7 +113,7 @@ class ResultModel(ResponseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         fields = cls.model_fields
-        cls.keys = tuple(field.alias or name for name, field in fields.items())
+        cls.field_keys = tuple(field.alias or name for name, field in fields.items())
         cls.origins = tuple(
             _compile(name, field, cls.result_type) for name, field in fields.items() if origin_of(field) is not ADDED
         )
@@ -127,6 +127,8 @@ class ResultModel(ResponseModel):
         Parameters:
             given: values of fields that the result does not have, or that are shown differently here.
             without: fields to omit.
+
+        Raises TypeError if the schema has no field of a given name.
         """
         origins = cls.origins
         if given or without:
@@ -146,8 +148,10 @@ class ResultModel(ResponseModel):
             if not omitted or value not in omitted:
                 values[key] = value
         if given:
+            if unknown := given.keys() - cls.field_keys:
+                raise TypeError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}.")
             values |= given
-            return {key: values[key] for key in cls.keys if key in values}
+            return {key: values[key] for key in cls.field_keys if key in values}
         return values
 
 
