@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -18,7 +19,8 @@ from app.sizing.diagnosis.case import (
 from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Estimate
+from app.sizing.result import DeviceMemory, Estimate, Interval, Percentiles, Performance, Simulation
+from app.sizing.words import format_number
 from tests.examples import PRETRAIN
 from tests.sizing.comparing.given import HEAVY
 from tests.sizing.small import SMALL
@@ -83,3 +85,75 @@ def codes(found: Diagnosis) -> list[str]:
 
 def first(found: Diagnosis) -> Finding:
     return found.findings[0]
+
+
+# A service by hand: 40 requests/s of at most 50, a first token in 0.2 s, a token in 0.05 s, twice that at p95.
+PLANNED_SERVICE = Performance(
+    Interval("output_tokens_per_s", 3600.0, 4400.0),
+    "roofline",
+    (Interval("ttft_s", 0.1, 0.22, "p50"), Interval("tpot_s", 0.04, 0.06, "p50")),
+    output_tokens_per_s=4000.0,
+    requests_per_s_capacity=40.0,
+    batch_at_peak=10.0,
+    ttft=Percentiles(0.2, 0.2, 0.4, 0.6),
+    tpot=Percentiles(0.05, 0.05, 0.1, 0.2),
+    simulation=Simulation(
+        1000,
+        1,
+        "poisson",
+        "mixed",
+        Percentiles(0.05, 0.05, 0.1, 0.2),
+        Percentiles(0.02, 0.02, 0.04, 0.06),
+        10.0,
+        0.5,
+        0.1,
+        30.0,
+        1.0,
+    ),
+    unstable_above_requests_per_s=50.0,
+    cold_start_s=100.0,
+)
+# A run by hand: steps of 10 s at 1,000 tokens/s, 50 % MFU, and a checkpoint of 10 s every 1,000 s.
+PLANNED_RUN = Performance(
+    Interval("tokens_per_s", 900.0, 1100.0),
+    "roofline",
+    tokens_per_s=1000.0,
+    step_time_s=10.0,
+    mfu=0.5,
+    step_breakdown_s={"compute": 6.0, "exposed_communication": 2.0, "input": 0.0, "optimizer": 1.0},
+    days=10.0,
+    expected_interruptions=5.0,
+    checkpoint_interval_s=1000.0,
+    checkpoint_stall_s=10.0,
+)
+PLANNED_MEMORY = DeviceMemory(40e9, 0.0, 20e9, 0.0, 0.0, 0.0, 80e9, 70e9)
+
+
+def case_by_hand(
+    *, performance: Performance | None, workload: Any = HEAVY, devices: Any = None, planned: Any = None, **seen: Any
+) -> Case:
+    """A case whose expectation was made by hand; a service of four cards, or a run of eight accelerators."""
+    serves = workload is not PRETRAIN
+    if serves:
+        deployment = Deployment("acme-card", replicas=4, accelerators_per_replica=1, total_accelerators=4)
+        observed = Observations(ServiceObservation(**seen), devices=devices or DevicesObservation())
+    else:
+        deployment = Deployment("acme-big", total_accelerators=8)
+        observed = Observations(training=TrainingObservation(**seen), devices=devices or DevicesObservation())
+    judged = Estimate(deployment, True, PLANNED_MEMORY, performance, "compute", None, ())
+    return Case(Question(planned or workload), Question(workload), deployment, SMALL, observed, judged)
+
+
+def of_service(check: Callable[[Case], Iterator[Finding]], performance: Any = PLANNED_SERVICE, **seen: Any) -> Any:
+    """What one check finds in the service by hand; None if nothing."""
+    return next(check(case_by_hand(performance=performance, **seen)), None)
+
+
+def of_run(check: Callable[[Case], Iterator[Finding]], performance: Any = PLANNED_RUN, **seen: Any) -> Any:
+    """What one check finds in the run by hand; None if nothing."""
+    return next(check(case_by_hand(performance=performance, workload=PRETRAIN, **seen)), None)
+
+
+def shows(found: Finding, *figures: float) -> bool:
+    """Whether a text shows figures to three digits."""
+    return all(format_number(figure) in found.text for figure in figures)

@@ -13,13 +13,43 @@ import pytest
 from app.sizing.diagnosis import training as scaling_checks
 from app.sizing.diagnosis.case import Observations, ScalePoint, TrainingObservation
 from app.sizing.diagnosis.diagnose import diagnose
-from app.sizing.diagnosis.training import describe_settings, expected_scaling_ratio
+from app.sizing.diagnosis.training import (
+    describe_settings,
+    expected_interruptions_per_day,
+    expected_scaling_ratio,
+    find_allocator_retries,
+    find_checkpoint_stalls,
+    find_evaluation_overhead,
+    find_frequent_restarts,
+    find_high_memory,
+    find_miscounted_mfu,
+    find_slow_parts,
+    find_slow_rank,
+    find_slow_step,
+    find_slow_warm_up,
+    has_room,
+    has_speed_observation,
+    memory_evidence,
+    observed_step,
+)
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Catalog
 from tests.examples import PRETRAIN, registered
 from tests.sizing.comparing.given import HEAVY
-from tests.sizing.diagnosis.given import RUNS, SERVES, codes, expected, first, training
+from tests.sizing.diagnosis.given import (
+    PLANNED_RUN,
+    PLANNED_SERVICE,
+    RUNS,
+    SERVES,
+    case_by_hand,
+    codes,
+    expected,
+    first,
+    of_run,
+    shows,
+    training,
+)
 from tests.sizing.diagnosis.given import serving as served
 from tests.sizing.diagnosis.test_case import case_training
 from tests.sizing.small import SMALL
@@ -196,3 +226,166 @@ def test_an_mfu_that_follows_from_the_step_is_no_finding() -> None:
     p = expected(False).performance
     assert p is not None and p.mfu
     assert codes(training(mfu=p.mfu)) == []
+
+
+GIB = 2**30
+
+
+def test_checkpoints_cost_their_part_of_the_time_and_gain_what_is_not_expected() -> None:
+    # 90 s every 900 s; 10 s are expected.
+    slow = of_run(find_checkpoint_stalls, checkpoint_s=90.0, checkpoint_interval_s=810.0)
+    assert slow.code == "slow_checkpoints" and slow.share == pytest.approx(0.1)
+    assert slow.gain == pytest.approx(0.1 - 10 / 820) and shows(slow, 10.0)
+    assert [(e.observed, e.expected) for e in slow.evidence] == [(90.0, 10.0)]
+    # 10 s every 100 s instead of every 1,000.
+    often = of_run(find_checkpoint_stalls, checkpoint_s=10.0, checkpoint_interval_s=90.0)
+    assert often.code == "frequent_checkpoints" and often.share == pytest.approx(0.1)
+    assert often.gain == pytest.approx(0.1 - 10 / 1010) and "1,000 s" in often.change
+    assert [(e.observed, e.expected) for e in often.evidence] == [(90.0, 1000.0)]
+    assert of_run(find_checkpoint_stalls, checkpoint_s=10.0, checkpoint_interval_s=1000.0) is None
+    unplanned = replace(PLANNED_RUN, checkpoint_interval_s=None)
+    assert of_run(find_checkpoint_stalls, unplanned, checkpoint_s=10.0, checkpoint_interval_s=90.0) is None
+    for unknown in ({"checkpoint_s": 90.0}, {"checkpoint_interval_s": 90.0}):
+        assert of_run(find_checkpoint_stalls, **unknown) is None
+    assert of_run(find_checkpoint_stalls, replace(PLANNED_RUN, checkpoint_stall_s=None), checkpoint_s=90.0) is None
+
+
+def test_restarts_beyond_those_expected_cost_their_time() -> None:
+    # Half an interruption a day is expected; each costs ten minutes and half of 1,000 s.
+    found = of_run(find_frequent_restarts, restarts_per_day=12.5)
+    assert found.share == pytest.approx(12 * 1100 / 86_400) == found.gain and shows(found, 12.5, 0.5)
+    assert [(e.observed, e.expected) for e in found.evidence] == [(12.5, 0.5)]
+    assert of_run(find_frequent_restarts, restarts_per_day=12.5, checkpoint_interval_s=2000.0).share == pytest.approx(
+        12 * 1600 / 86_400
+    )
+    plain = replace(PLANNED_RUN, checkpoint_interval_s=None)
+    assert of_run(find_frequent_restarts, plain, restarts_per_day=12.5).share == pytest.approx(12 * 600 / 86_400)
+    assert of_run(find_frequent_restarts, restarts_per_day=1e3).share == 1.0
+    assert of_run(find_frequent_restarts, restarts_per_day=2.0) is None
+    for bare in (replace(PLANNED_RUN, days=None), replace(PLANNED_RUN, expected_interruptions=None)):
+        assert expected_interruptions_per_day(case_by_hand(performance=bare)) is None
+        assert of_run(find_frequent_restarts, bare, restarts_per_day=12.5) is None
+    assert expected_interruptions_per_day(case_by_hand(performance=None)) is None
+
+
+def test_a_slow_warm_up_costs_what_exceeds_the_planned_ten_minutes_at_each_start() -> None:
+    found = of_run(find_slow_warm_up, warmup_s=2400.0, restarts_per_day=6.0)
+    assert found.share == pytest.approx(6 * 1800 / 86_400) == found.gain and shows(found, 2400.0, 600.0)
+    assert [(e.observed, e.expected) for e in found.evidence] == [(2400.0, 600.0)]
+    assert of_run(find_slow_warm_up, warmup_s=20_000.0).share == pytest.approx(0.5 * 19_400 / 86_400)
+    assert of_run(find_slow_warm_up, warmup_s=20_000.0, restarts_per_day=0.0) is None
+    assert of_run(find_slow_warm_up, warmup_s=740.0, restarts_per_day=100.0) is None
+    assert of_run(find_slow_warm_up, warmup_s=4000.0, restarts_per_day=100.0).share == 1.0
+    for share, found_share in ((0.09, None), (0.11, 0.11)):
+        evaluated = of_run(find_evaluation_overhead, evaluation_share=share)
+        assert (None if evaluated is None else evaluated.share) == found_share
+        assert evaluated is None or (shows(evaluated, 11.0) and evaluated.gain == 0.11)
+
+
+def test_a_part_of_a_step_costs_what_exceeds_its_expectation() -> None:
+    for code, field, usual in (
+        ("slow_kernels", "compute_s", 6.0),
+        ("exposed_communication", "communication_s", 2.0),
+        ("input_bound", "input_s", 0.0),
+        ("synchronisation", "synchronisation_s", 0.0),
+        ("outside_kernels", "outside_kernels_s", 0.0),
+        ("slow_optimizer", "optimizer_s", 1.0),
+        ("pipeline_bubble", "bubble_s", 0.0),
+    ):
+        found = of_run(find_slow_parts, step_time_s=20.0, **{field: usual + 5.0})
+        assert found.code == code and found.share == pytest.approx(0.25) == found.gain
+        assert shows(found, usual + 5.0, usual)
+        assert [(e.quantity, e.observed, e.expected) for e in found.evidence] == [(field, usual + 5.0, usual)]
+        assert of_run(find_slow_parts, step_time_s=20.0, **{field: usual * 1.24 + 0.9 * (usual == 0)}) is None
+        assert of_run(find_slow_parts, **{field: usual + 5.0}) is None
+    assert of_run(find_slow_parts, replace(PLANNED_RUN, step_breakdown_s=None), step_time_s=20.0, compute_s=9.0) is None
+
+
+def test_a_slow_step_is_shown_in_the_quantity_that_was_reported() -> None:
+    for seen, code, observed, usual in (
+        ({"step_time_s": 16.0}, "slow_step", 16.0, 10.0),
+        ({"tokens_per_s": 625.0}, "slow_step", 625.0, 1000.0),
+        ({"mfu": 0.3125}, "low_mfu", 0.3125, 0.5),
+    ):
+        found = of_run(find_slow_step, **seen)
+        assert found.code == code and found.share == pytest.approx(1 - 10 / 16) == found.gain
+        assert [(e.observed, e.expected) for e in found.evidence] == [(observed, usual)]
+        percent = 100 if code == "low_mfu" else 1
+        assert shows(found, percent * observed, percent * usual)
+        assert "No times" in found.cause
+    parts = of_run(find_slow_step, step_time_s=16.0, compute_s=6.0)
+    assert "do not explain" in parts.cause
+    for step_s, slow in ((12.4, False), (12.6, True)):
+        assert (of_run(find_slow_step, step_time_s=step_s) is not None) == slow
+    # Published runs of its kind are up to twice as slow.
+    wide = replace(PLANNED_RUN, interval=replace(PLANNED_RUN.interval, low=500.0))
+    for step_s, slow in ((19.9, False), (20.1, True)):
+        assert (of_run(find_slow_step, wide, step_time_s=step_s) is not None) == slow
+    other = replace(wide, interval=replace(wide.interval, quantity="samples_per_s"))
+    assert of_run(find_slow_step, other, step_time_s=16.0) is not None
+    assert of_run(find_slow_step) is None and of_run(find_slow_step, None, step_time_s=16.0) is None
+    first_of = observed_step(case_by_hand(performance=PLANNED_RUN, workload=PRETRAIN, step_time_s=16.0, mfu=0.1))
+    assert first_of is not None and first_of[0] == 16.0
+
+
+def test_a_reported_utilization_that_contradicts_the_step_is_miscounted() -> None:
+    # 20 s instead of 10 s: a quarter.
+    found = of_run(find_miscounted_mfu, step_time_s=20.0, mfu=0.4)
+    assert shows(found, 40.0, 25.0) and (found.evidence[0].observed, found.evidence[0].expected) == (0.4, 0.25)
+    for mfu, wrong in ((0.31, False), (0.32, True), (0.21, False), (0.19, True)):
+        assert (of_run(find_miscounted_mfu, step_time_s=20.0, mfu=mfu) is not None) == wrong
+    assert of_run(find_miscounted_mfu, mfu=0.01) is None and of_run(find_miscounted_mfu, step_time_s=20.0) is None
+
+
+def test_a_slow_rank_costs_what_it_takes_longer_than_the_median() -> None:
+    found = of_run(find_slow_rank, slowest_rank_s=12.5, median_rank_s=10.0)
+    assert found.share == pytest.approx(0.2) == found.gain and shows(found, 12.5, 10.0)
+    assert [(e.observed, e.expected) for e in found.evidence] == [(12.5, 10.0)]
+    for slowest_s, slow in ((11.7, False), (11.8, True)):
+        assert (of_run(find_slow_rank, slowest_rank_s=slowest_s, median_rank_s=10.0) is not None) == slow
+    assert of_run(find_slow_rank, slowest_rank_s=12.5) is of_run(find_slow_rank, median_rank_s=10.0) is None
+
+
+def test_allocator_retries_cost_the_idle_time_of_a_step_else_its_excess() -> None:
+    assert of_run(find_allocator_retries, allocator_retries_per_step=0.04) is None
+    assert of_run(find_allocator_retries, allocator_retries_per_step=2.0).share is None
+    excess = of_run(find_allocator_retries, allocator_retries_per_step=2.0, step_time_s=16.0)
+    assert excess.share == pytest.approx(1 - 10 / 16) == excess.gain and shows(excess, 2.0)
+    idle = of_run(find_allocator_retries, allocator_retries_per_step=2.0, step_time_s=16.0, outside_kernels_s=4.0)
+    assert idle.share == pytest.approx(0.25)
+    assert (
+        of_run(find_allocator_retries, allocator_retries_per_step=2.0, step_time_s=1.0, outside_kernels_s=4.0).share
+        == 1.0
+    )
+
+
+def test_memory_is_compared_with_what_is_expected_and_what_is_usable() -> None:
+    # 60 GB are expected of 70 usable.
+    much = of_run(find_high_memory, memory_peak_bytes=76e9)
+    assert shows(much, 76e9 / GIB, 60e9 / GIB)
+    assert [(e.observed, e.expected) for e in much.evidence] == [(76e9 / GIB, 60e9 / GIB)]
+    assert of_run(find_high_memory, memory_peak_bytes=74e9) is None
+    for seen, observed in (({}, 60e9), ({"memory_peak_bytes": 66e9}, 66e9)):
+        case = case_by_hand(performance=PLANNED_RUN, workload=PRETRAIN, **seen)
+        (evidence,) = memory_evidence(case)
+        assert (evidence.observed, evidence.expected) == (observed / GIB, 70e9 / GIB)
+    devices = replace(case.devices, memory_used_bytes=65e9)
+    seen_by_device = case_by_hand(performance=PLANNED_RUN, workload=PRETRAIN, devices=devices)
+    assert memory_evidence(seen_by_device)[0].observed == 65e9 / GIB
+    # A change that adds 5 GB has room above 65 GB, and not above 66.
+    planned = case.expected_estimate.memory
+    assert planned is not None
+    larger = replace(case.expected_estimate, memory=replace(planned, activation_bytes=25e9))
+    assert has_room(seen_by_device, larger) and not has_room(case, larger)
+    assert has_room(case, replace(larger, memory=None))
+
+
+def test_a_speed_is_seen_in_any_of_its_quantities() -> None:
+    for workload, fields in (
+        (PRETRAIN, ("step_time_s", "tokens_per_s", "mfu", "compute_s")),
+        (HEAVY, ("requests_per_s", "output_tokens_per_s", "ttft_p50_s", "tpot_p50_s")),
+    ):
+        planned = PLANNED_RUN if workload is PRETRAIN else PLANNED_SERVICE
+        assert not has_speed_observation(case_by_hand(performance=planned, workload=workload))
+        for field in fields:
+            assert has_speed_observation(case_by_hand(performance=planned, workload=workload, **{field: 1.0}))
