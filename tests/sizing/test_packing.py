@@ -7,6 +7,8 @@ and every limit, never cheaper for one more, the same every time.
 
 from __future__ import annotations
 
+import math
+import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,32 +20,52 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing import packing
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, column, lazy_rows, materialize_as, one
+from app.sizing.decisions.cost import Cost
 from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import Slicing, fit_together
 from app.sizing.packing import (
     Arrangement,
+    CardSearch,
     Member,
     Option,
     Room,
     Share,
+    add_packing,
+    add_separate_companions,
     arrange_models,
+    candidate_time_shares,
+    cheaper_choice,
     cheapest_total_usd,
+    companions_usd_per_hour,
+    describe_member,
+    dominates_share,
+    explain_packing,
+    infeasible_packing,
+    known_usd_per_hour,
     leaves_time_to_others,
+    list_placements,
+    min_volume,
+    packing_over_limits,
+    ranks_by_total_cost,
+    separate_total_usd,
     service_usd_per_hour,
+    share_as_estimated,
     slow_down_workload,
     split_counts,
     with_enough_finalists,
 )
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import Packing
+from app.sizing.result import DeviceMemory, Packing
 from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.search import evaluate_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from app.sizing.workload.inference import Companion
-from tests.examples import CHAT, LLAMA_8B, registered
+from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
+from tests.sizing.answer.given import COST, estimated
 from tests.sizing.hardware.test_parts import SEVENTHS
 from tests.sizing.small import SMALL
 
@@ -427,3 +449,190 @@ def test_a_table_within_a_table_is_looked_up_by_the_rows_of_both() -> None:
     table = Outer(Inner(column([5.0, 6.0, 7.0])))
     twice = lazy_rows(lazy_rows(table, np.array([2, 0])), np.array([1, 1]))
     assert materialize_as(Inner, twice.inner).of.tolist() == [5.0, 5.0]
+
+
+def test_fixed_draws_take_as_few_cards_as_an_exhaustive_search() -> None:
+    draw = random.Random(3)
+    for _ in range(60):
+        models = [
+            [
+                Option(draw.randint(1, 3), draw.randint(1, 20) / 20, draw.randint(1, 20) / 20)
+                for _ in range(draw.randint(1, 3))
+            ]
+            for _ in range(draw.randint(1, 3))
+        ]
+        arrangement = found(models)
+        assert arrangement.count == fewest(models) == found(models[::-1]).count
+        taken = [ways[j] for ways, j in zip(models, arrangement.option_indices, strict=True)]
+        assert all(ROOM.can_hold([taken[i] for i in tenants]) for tenants in arrangement.cards)
+        placed = [sum(n for t, n in arrangement.cards.items() if i in t) for i in range(len(models))]
+        assert placed == [o.cards for o in taken]
+        # A bound never exceeds what it bounds, and a model more or a room less never takes fewer cards.
+        search = CardSearch(models, ROOM)
+        assert search.min_cards(range(len(models)), {}) <= arrangement.count
+        tighter = arrange_models(models, Room(0.6, 0.6))
+        assert tighter is not None and tighter.count >= arrangement.count
+        assert found(models[:-1]).count <= arrangement.count if len(models) > 1 else True
+
+
+def test_a_bound_is_the_load_placed_and_the_least_of_what_remains() -> None:
+    half, third = Option(2, 0.475, 0.1), Option(3, 0.19, 0.3)
+    search = CardSearch([[half, Option(3, 0.3, 0.1)], [third, Option(1, 0.95, 0.95)]], ROOM)
+    # Memory 0.9 and 0.57 or 0.95, time 0.2 and 0.9: two cards of 0.95 hold it, and the first needs two cards.
+    assert search.min_cards((0, 1), {}) == 2
+    assert search.min_cards((1,), {}) == 1 and search.min_cards((), {}) == 0
+    search.placed_options[0] = half
+    assert search.min_cards((1,), {(0,): 2}) == 2
+    assert search.min_cards((), {(0,): 5}) == 5
+    alone = CardSearch([[Option(4, 1.0, 1.0)]], ROOM)
+    assert alone.min_cards((0,), {}) == 4
+    many = CardSearch([[Option(1, 0.5, 0.1)]] * 5, ROOM)
+    assert many.min_cards(range(5), {}) == 3  # 2.5 of memory on cards of 0.95
+    sliced = CardSearch([[Option(1, 0.5, 0.1)]] * 5, Room(0.95, 0.95, parts=8))
+    assert sliced.min_cards(range(5), {}) == 3  # on whole cards
+    assert CardSearch([[Option(1, 0.5, 0.1)]] * 4, Room(0.95, 0.95, parts=8)).min_cards(range(4), {}) == 2
+    # The volume of a model is that of its smallest way, in the resource of which it takes more.
+    assert min_volume([Option(2, 0.19, 0.38), Option(1, 0.95, 0.1)], Room(0.95, 0.76)) == pytest.approx(1.0)
+    assert min_volume([Option(2, 0.38, 0.19)], Room(0.76, 0.95)) == pytest.approx(1.0)
+
+
+def test_a_card_has_room_for_the_sums_of_its_models_and_for_all_of_one() -> None:
+    assert ROOM.can_hold([Option(1, 1.0, 1.0)])
+    assert not ROOM.can_hold([Option(1, 1.01, 0.5)]) and not ROOM.can_hold([Option(1, 0.5, 1.01)])
+    pair = Option(1, 0.5, 0.475), Option(1, 0.45, 0.475)
+    assert ROOM.can_hold(pair)
+    for more in (Option(1, 0.46, 0.475), Option(1, 0.45, 0.48)):
+        assert not ROOM.can_hold([pair[0], more])
+    narrow = Room(0.9, 0.5)
+    assert narrow.can_hold([Option(1, 0.45, 0.25)] * 2) and not narrow.can_hold([Option(1, 0.25, 0.45)] * 2)
+    sliced, whole = Option(1, 0.125, 1 / 7, SEVENTHS[0]), Option(1, 0.1, 0.1)
+    parts = Room(0.95, 0.95, 8)
+    assert parts.can_hold([sliced] * 2) and not parts.can_hold([sliced, whole])
+
+
+def test_shares_of_time_are_multiples_of_a_step_up_to_what_is_packed() -> None:
+    assumed = replace(Assumptions(), packing_step_share=0.25, packed_time_share=0.75)
+    question = Question(CHAT, assumptions=assumed)
+    assert candidate_time_shares(question, whole=False) == [0.75, 0.5, 0.25]
+    assert candidate_time_shares(question, whole=True) == [1.0, 0.75, 0.5, 0.25]
+    slower = slow_down_workload(replace(CHAT, slo=Slo(1.0, 0.1, None, 95), turn_gap_s=8.0), 0.25)
+    assert (slower.peak_per_s, slower.average_per_s) == (4 * CHAT.peak_per_s, 4 * CHAT.average_per_s)
+    assert (slower.slo.ttft_s, slower.slo.tpot_s, slower.slo.e2e_s, slower.turn_gap_s) == (0.25, 0.025, None, 2.0)
+
+
+def share_of(cards: int, memory: float, time: float) -> Share:
+    return Share(Option(cards, memory, time), cards, CHAT, None, None)
+
+
+def test_a_share_is_dominated_by_one_that_takes_no_more_of_anything() -> None:
+    base = share_of(2, 0.5, 0.5)
+    for less in (share_of(1, 0.5, 0.5), share_of(2, 0.4, 0.5), share_of(2, 0.5, 0.4)):
+        assert dominates_share(less, base, before=False) and not dominates_share(base, less, before=True)
+    for other in (share_of(1, 0.6, 0.5), share_of(2, 0.4, 0.6), share_of(3, 0.4, 0.4)):
+        assert not dominates_share(other, base, before=True) and not dominates_share(base, other, before=True)
+    assert dominates_share(base, base, before=True) and not dominates_share(base, base, before=False)
+
+
+def test_the_deployment_itself_takes_its_cards_whole_and_the_memory_of_its_engine() -> None:
+    memory = DeviceMemory(40e9, 20e9, 0.0, 0.0, 0.0, 0.0, 80e9, 72e9)
+    judged = replace(estimated(), memory=memory)
+    share = share_as_estimated(judged, CHAT)
+    # Three replicas and one spare of two cards each.
+    assert share.option == Option(8, 0.9, 1.0) and share.replicas == 4 and share.simulated
+    assert share.workload == CHAT and share.plan is None
+    assert share_as_estimated(replace(judged, memory=None), CHAT).option == Option(8, 1.0, 1.0)
+    full = replace(judged, memory=replace(memory, usable_bytes=90e9))
+    assert share_as_estimated(full, CHAT).option.memory_share == 1.0
+    bare = replace(judged, deployment=Deployment("acme-big"))
+    assert share_as_estimated(bare, CHAT).option == Option(1, 0.9, 1.0)
+
+
+def test_placements_count_cards_in_a_row_and_name_every_model_on_them() -> None:
+    members = [Member(name, CHAT, None, None, None) for name in ("a", "b", "c")]  # type: ignore[arg-type]
+    ways = [share_of(3, 0.5, 0.4), share_of(2, 0.3, 0.2), share_of(1, 0.2, 0.6)]
+    arrangement = Arrangement((0, 0, 0), {(1, 0): 2, (0, 2): 1})
+    placed = list_placements(arrangement, members, ways, None)
+    assert [(p.card, p.cards, p.name, p.share_memory, p.share_time) for p in placed] == [
+        (1, 1, "a", 0.5, 0.4),
+        (1, 1, "c", 0.2, 0.6),
+        (2, 2, "a", 0.5, 0.4),
+        (2, 2, "b", 0.3, 0.2),
+    ]
+    assert arrangement.count == 3
+    named = describe_member(replace(members[0], deployment=None), ways[0], estimated(), SMALL)
+    assert (named.engine, named.weight_format, named.replicas) == ("vllm", "bf16", 3)
+    unknown = estimated(engine=None, weight_format=None)
+    assert describe_member(members[0], ways[0], unknown, SMALL).engine == ""
+
+
+def test_together_is_chosen_where_it_costs_no_more_or_is_the_only_one_with_a_price() -> None:
+    for packed_usd, separate_usd, chosen in (
+        (1.0, 2.0, "together"),
+        (2.0, 2.0, "together"),
+        (2.1, 2.0, "apart"),
+        (None, 2.0, "apart"),
+        (2.0, None, "together"),
+        (None, None, None),
+    ):
+        assert cheaper_choice(packed_usd, separate_usd) == chosen
+    for usd in (5.0, None):
+        for failed in (infeasible_packing("Card", ("a",), usd), packing_over_limits("Card", 1200, 3, usd)):
+            assert failed.apart_usd_per_hour == usd and failed.cheaper == ("apart" if usd else None)
+            assert failed.cards is None and failed.usd_per_hour is None
+    assert "its limits" in infeasible_packing("Card", ("a",), None).why
+    assert "a and b cannot" in infeasible_packing("Card", ("a", "b"), None).why
+    assert "their limits" in infeasible_packing("Card", ("a", "b"), None).why
+    assert "1,200 × Card" in packing_over_limits("Card", 1200, 3, None).why
+    both = explain_packing("Card", 1200, 3, 250.0, 300.0)
+    assert "3 models share 1,200 × Card for 250 USD/h" in both and "300 USD/h" in both
+    for known in ((None, 300.0), (250.0, None)):
+        assert "USD" not in explain_packing("Card", 1200, 3, *known)
+
+
+def test_a_total_is_the_least_of_what_is_known() -> None:
+    def packed(usd: float | None, separate_usd: float | None) -> float:
+        way = Packing(1, 1, usd, (), (), separate_usd, None, "")
+        return cheapest_total_usd(replace(estimated(), packing=way))
+
+    assert packed(3.0, 2.0) == packed(2.0, 3.0) == packed(None, 2.0) == packed(2.0, None) == 2.0
+    assert packed(None, None) == cheapest_total_usd(estimated()) == math.inf
+    assert separate_total_usd(estimated(), 5.0) == 45.0
+    assert separate_total_usd(estimated(), None) is None and separate_total_usd(estimated(cost=None), 5.0) is None
+    assert separate_total_usd(estimated(cost=replace(COST, usd_per_hour=None)), 5.0) is None
+    nothing = Cost(*(np.array([np.nan]) for _ in range(5)))
+    assert known_usd_per_hour(nothing) is None
+    assert known_usd_per_hour(replace(nothing, usd_per_hour=np.array([4.0]))) == 4.0
+
+
+def test_only_the_cost_of_a_peak_ranks_by_all_models() -> None:
+    companion = Companion("other", CHAT)
+    asked = Question(CHAT, companions=(companion,))
+    assert ranks_by_total_cost(asked)
+    for other in (
+        replace(asked, companions=()),
+        replace(asked, objective=Objective.ENERGY),
+        replace(asked, workload=replace(CHAT, hourly_shares=(1.0,) * 24)),
+    ):
+        assert not ranks_by_total_cost(other) and with_enough_finalists(other) == other
+    assert ranks_by_total_cost(replace(asked, workload=PRETRAIN))
+    few = replace(asked, limit=1)
+    assert with_enough_finalists(few).limit == int(few.assumptions.packed_types)
+    assert with_enough_finalists(replace(asked, limit=99)).limit == 99
+
+
+def test_companions_cost_the_sum_of_their_own_machines() -> None:
+    companion = Companion("other", CHAT)
+    asked = Question(CHAT, companions=(companion, companion))
+    own = service_usd_per_hour(asked, CHAT, SMALL)
+    assert own is not None and companions_usd_per_hour(asked, SMALL) == pytest.approx(2 * own)
+    impossible = Companion("fast", replace(CHAT, slo=Slo(1e-6, 1e-6, None, 95)))
+    assert companions_usd_per_hour(replace(asked, companions=(companion, impossible)), SMALL) is None
+    assert companions_usd_per_hour(Question(CHAT), SMALL) == 0
+    apart = add_separate_companions(asked, estimated(), SMALL).packing
+    assert apart is not None and apart.apart_usd_per_hour == pytest.approx(40 + 2 * own) and apart.cheaper == "apart"
+    lonely = add_separate_companions(replace(asked, companions=(impossible,)), estimated(), SMALL).packing
+    assert lonely is not None and lonely.apart_usd_per_hour is None and lonely.cheaper is None
+    for judged in (estimated(cost=None), replace(estimated(), fits=False)):
+        assert add_separate_companions(asked, judged, SMALL) == judged
+        assert add_packing(asked, CHAT, judged, None, SMALL) == judged  # type: ignore[arg-type]
+    assert add_separate_companions(Question(CHAT), estimated(), SMALL) == estimated()
