@@ -208,10 +208,16 @@ class Changes:
 
 
 def functions_of(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """(class or nothing, function) of every function that is not inside another."""
+    """(class or nothing, function) of every function that is not inside another.
+
+    Functions that the module calls when it is imported are left out: they have run before a mutant is in place.
+    """
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    ran = {ast.unparse(n.func) for node in assigned for n in ast.walk(node) if isinstance(n, ast.Call)}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            yield "", node
+            if node.name not in ran:
+                yield "", node
         elif isinstance(node, ast.ClassDef):
             yield from ((node.name, f) for f in node.body if isinstance(f, ast.FunctionDef))
 

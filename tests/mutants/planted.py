@@ -96,13 +96,6 @@ PLANTED = (
     ),
     Planted(
         "sizing/serving/assurance.py",
-        "estimate_assurance",
-        "(memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes",
-        "(memory.usable_bytes - memory.needed_bytes) / memory.usable_bytes",
-        "measures free memory against usable memory instead of capacity",
-    ),
-    Planted(
-        "sizing/serving/assurance.py",
         "log_slack",
         "each > 1",
         "each > 0",

@@ -161,3 +161,23 @@ def test_unused_reasons_are_not_looked_up() -> None:
     unread = NullRejections(SMALL.accelerators)
     TENSORRT_LLM.reject_unsupported(unread, np.arange(2), np.zeros(0, dtype=np.int64))
     assert not unread.by_accelerator
+
+
+def test_of_two_searches_the_reason_that_came_closer_is_kept() -> None:
+    near, far = (lost([BIG], [False], [needed], [4]).by_accelerator[BIG] for needed in (5, 50))
+    further = Rejection("a", "A", "slow", "{name}", 50.0, 4.0, "ms", stage=FilterStage.SPEED)
+    for own, other, kept in (
+        (near, far, near),
+        (far, near, near),
+        (near, further, further),  # a later filter is closer whatever is missing there
+        (further, near, further),
+        (None, far, far),
+    ):
+        ours, theirs = Rejections(SMALL.accelerators), Rejections(SMALL.accelerators)
+        ours.by_accelerator.update({} if own is None else {BIG: own})
+        theirs.by_accelerator[BIG] = other
+        ours.merge_alternative(theirs, np.zeros(0, np.int64))
+        assert ours.by_accelerator == {BIG: kept}
+        # What the other search accepted is no longer rejected.
+        ours.merge_alternative(Rejections(SMALL.accelerators), np.array([BIG, BIG]))
+        assert ours.by_accelerator == {}

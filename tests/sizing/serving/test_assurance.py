@@ -72,6 +72,10 @@ def test_slack_is_of_what_falls_shortest() -> None:
     assert log_slack(closed, speed, col(2), start).tolist() == pytest.approx([np.log(20 / 18)])
     alone = varied(load=Load.CLOSED, in_flight=2.0)  # one on each
     assert log_slack(alone, speed, col(2), start).tolist() == pytest.approx([np.log(1.2)])
+    # a single request meets its limits whatever the batch that does
+    short: Any = row(unloaded=first, capacity_per_s=col(8), slo_batch=col(0.5))
+    assert log_slack(alone, short, col(2), start).tolist() == pytest.approx([np.log(1.2)])
+    assert log_slack(closed, short, col(2), start)[0] < 0
     assert log_slack(varied(load=Load.OFFLINE), speed, col(2), start).tolist() == [0]
     # 16,000 over two of eight a second are 1,000 s, of 1,100 after the start
     volume = varied(load=Load.OFFLINE, volume_requests=16_000.0, deadline_s=1_200.0)

@@ -13,6 +13,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
+from app.sizing.decisions.cost import MAX_ACCELERATORS
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
@@ -20,10 +21,12 @@ from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     SimulationQueue,
+    apply_simulation_ratio,
     first_replica,
     load_per_replica,
     select_finalists,
     simulate_replicas,
+    size_fleet,
     with_carrying_replicas,
     with_expected_performance,
 )
@@ -255,3 +258,41 @@ def test_more_is_simulated_while_what_waits_would_cost_far_less() -> None:
         assert trial.may_beat() is more
     trial.next_rows(1)
     assert not trial.may_beat()
+
+
+def test_rates_with_margins_are_slower_by_the_margin() -> None:
+    surer = Margins(col(1.25), col(1.1), col(1.2), col(0.0))
+    closed = varied(load=Load.CLOSED, in_flight=50.0)
+    plain = run(closed=True, stable_below=np.inf)
+    slower = replace(plain, margins=surer)
+    for load in (closed, replace(closed, slo=Slo(9.0, None, None, 95.0))):
+        (fast, held), (slow, as_many) = plain.capacity_at_confidence(load), slower.capacity_at_confidence(load)
+        assert as_many.tolist() == held.tolist() and slow[0] == pytest.approx(fast[0] / 1.25)
+    first = options_of(asked(BUSY), BUSY).take(np.array([0]))
+    open_run = run()
+    rates = [size_fleet(asked(BUSY), BUSY, first, r) for r in (open_run, replace(open_run, margins=surer))]
+    for sized, by in zip(rates, (1.0, 1.25), strict=True):
+        each = load_per_replica(BUSY, sized.fleet.replicas)
+        assert sized.rate_per_s[0] == pytest.approx(open_run.completed_per_s(each)[0] / by)
+    assert rates[1].fleet.replicas[0] >= rates[0].fleet.replicas[0]
+
+
+def test_formulas_are_lowered_to_what_simulations_say_and_never_raised() -> None:
+    question, options = asked(BUSY), options_of(asked(BUSY), BUSY)
+    rows = np.arange(3)
+    for times, applied in ((0.5, 0.5), (1.0, 1.0), (2.0, 1.0)):
+        table = options.take(rows)
+        tables = [replace(table, capacity_per_s=table.capacity_per_s * times, slo_batch=table.slo_batch * times)]
+        found = apply_simulation_ratio(question, BUSY, options, rows, tables)
+        assert found.capacity_per_s == pytest.approx(options.capacity_per_s * applied)
+        assert (found.slo_batch <= options.slo_batch).all()
+
+
+def test_no_fleet_is_larger_than_all_accelerators_that_exist() -> None:
+    chosen = options_of(asked(BUSY), BUSY).take(np.array([0]))
+    crowd = replace(BUSY, peak_per_s=1e12, average_per_s=1e12)
+    name = SMALL.accelerators[int(chosen.accelerator[0])].slug
+    settings = requested_settings(Deployment(name), chosen.plans, BUSY.redundancy)
+    found = with_carrying_replicas(asked(crowd), crowd, chosen.plans, chosen.settings, settings, run())
+    assert found.replicas is not None
+    assert 1 <= found.replicas[0] * chosen.plans.accelerators_per_node[0] <= MAX_ACCELERATORS
