@@ -175,3 +175,93 @@ def test_any_text_can_be_written(text: str) -> None:
     assert parsed(cxml_bytes(odd)).findtext(".//ItemDetail/Description") == said
     assert parsed(ubl_bytes(odd)).findtext(".//b:Description", namespaces=NAMES) == said
     assert oci_bytes(odd)
+
+
+def full(rank: int) -> Bill:
+    """A bill whose first line has everything that a line can have, and whose others lack it."""
+    found = filed(rank)
+    first, *others = found.lines
+    first = replace(first, notes="a note", part_number="PN-1", manufacturer="Acme", supplier_part_id="S-1")
+    lacking = [replace(line, notes="", part_number=None, manufacturer=None, supplier_part_id=None) for line in others]
+    return replace(found, lines=(first, *lacking))
+
+
+@pytest.mark.parametrize("rank", PRICED)
+def test_a_basket_carries_every_fact_of_every_line_and_no_other(rank: int) -> None:
+    found = full(rank)
+    for item, line in zip(parsed(cxml_bytes(found)).findall(".//ItemIn"), found.priced_lines, strict=True):
+        assert Decimal(item.get("quantity")) == line.quantity
+        assert item.findtext("ItemID/SupplierPartID") == (line.supplier_part_id or line.sku)
+        assert Decimal(item.findtext(".//UnitPrice/Money")) == line.unit_price
+        assert item.findtext(".//UnitOfMeasure") == line.unit.value
+        assert item.findtext(".//ManufacturerPartID") == line.part_number
+        assert item.findtext(".//ManufacturerName") == line.manufacturer
+        codes = {e.get("domain"): e.text for e in item.iter("Classification")}
+        named = {"UNSPSC": "unspsc", "CPV": "cpv", "HS": "hs_code"}
+        assert codes == {d: line.codes[n] for d, n in named.items() if n in line.codes} or codes == {
+            "Headroom": line.goods
+        }
+        facts = {e.get("name"): e.text for e in item.iter("Extrinsic")}
+        assert line.price is not None
+        assert facts["PriceKind"] == line.price.kind and facts["PriceDate"] == line.price.observed
+        assert facts["PriceSource"] == line.price.source
+        term = facts.get("TermMonths")
+        assert (None if term is None else Decimal(term)) == line.term_months
+    placeholder = parsed(cxml_bytes(found))
+    assert placeholder.get("payloadID") == f"{found.reference}@headroom"
+    assert placeholder.findtext(".//BuyerCookie") == found.reference
+    unpriced = replace(found, lines=tuple(replace(line, price=None) for line in found.lines))
+    assert not [e for e in parsed(cxml_bytes(unpriced)).iter("Extrinsic") if e.get("name", "").startswith("Price")]
+
+
+@pytest.mark.parametrize("rank", [*PRICED, 5])
+def test_a_request_for_quotation_carries_every_fact_of_every_line(rank: int) -> None:
+    found = full(rank)
+    root = parsed(ubl_bytes(found))
+    notes = " ".join(e.text for e in root.findall("b:Note", NAMES))
+    assert f"Rank {rank} of recommendation {found.answer}: {found.title}." in notes
+    for amount in (found.subtotal, found.once, found.over_term, found.tax, found.total):
+        assert f"{amount:,.2f} EUR" in notes
+    sellers = {line.supplier for line in found.lines if line.supplier}
+    seller = root.findtext("a:SellerSupplierParty//b:Name", None, NAMES)
+    assert seller == (sellers.pop() if len(sellers) == 1 else "to be chosen")
+    for item, line in zip(root.findall(".//a:LineItem", NAMES), found.lines, strict=True):
+        assert item.findtext("b:ID", None, NAMES) == f"{found.reference}-{line.number}"
+        assert item.findtext("b:Note", "", NAMES) == line.notes
+        assert Decimal(item.findtext("b:Quantity", None, NAMES)) == line.quantity
+        price = item.findtext("a:Price/b:PriceAmount", None, NAMES)
+        assert (None if price is None else Decimal(price)) == line.unit_price
+        for path, fact in (
+            ("a:Item/a:SellersItemIdentification/b:ID", line.supplier_part_id or line.sku),
+            ("a:Item/a:ManufacturersItemIdentification/b:ID", line.part_number),
+            ("a:Item/a:ManufacturerParty//b:Name", line.manufacturer),
+            ("a:Item/b:Description", line.description),
+        ):
+            assert item.findtext(path, None, NAMES) == fact
+        codes = item.findall(".//b:ItemClassificationCode", NAMES)
+        assert {c.get("listID"): c.text for c in codes} == {
+            listed: line.codes[name]
+            for name, listed in (("unspsc", "TST"), ("cpv", "STI"), ("hs_code", "HS"))
+            if name in line.codes
+        }
+        versions = {c.get("listID"): c.get("listVersionID") for c in codes if c.get("listVersionID")}
+        assert versions == ({"TST": line.codes["unspsc_version"]} if "unspsc_version" in line.codes else {})
+
+
+@pytest.mark.parametrize("rank", PRICED)
+def test_oci_fields_carry_every_fact_of_every_line(rank: int) -> None:
+    found = full(rank)
+    fields = dict(oci_fields(found))
+    for place, line in enumerate(found.priced_lines, start=1):
+        shown = {name: fields.get(f"NEW_ITEM-{name}[{place}]") for name in LENGTHS}
+        assert Decimal(shown["PRICE"] or 0) / Decimal(shown["PRICEUNIT"] or 1) == line.unit_price
+        code = line.codes.get("unspsc")
+        assert (shown["MATGROUP"], shown["EXT_CATEGORY_ID"]) == (code, code)
+        assert shown["EXT_SCHEMA_TYPE"] == (None if code is None else "UNSPSC")
+        assert shown["VENDORMAT"] == (line.supplier_part_id or line.sku)[:40]
+        assert shown["MANUFACTMAT"] == line.part_number and shown["EXT_QUOTE_ID"] == found.reference
+        assert (shown["EXT_QUOTE_ITEM"], shown["UNIT"]) == (str(line.number), line.unit.value)
+        assert fields[f"NEW_ITEM-LONGTEXT_{place}:132[]"] == line.description
+    for price, shown_price, unit in (("3.4568", "34.568", 10), ("3.45678", "345.678", 100), ("3.456", "3.456", 1)):
+        assert price_and_unit(Decimal(price)) == (Decimal(shown_price), unit)
+    assert price_and_unit(Decimal("3.4567891")) == (Decimal("3456.789"), 1000)
