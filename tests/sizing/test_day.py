@@ -34,13 +34,17 @@ from app.sizing.day import (
     image_bytes,
     load_per_minute,
     merge_days,
+    merge_scale_to_zero,
     min_replicas_for_load,
     paid_usd_per_hour,
+    recovery_s,
+    replicas_ahead_of_load,
     restart_s,
     savings_note,
     simulate_autoscaling,
     simulate_day,
     simulate_failures,
+    slower_scale_out,
     start_phases_s,
     start_time_s,
     start_times_s,
@@ -52,7 +56,7 @@ from app.sizing.day import (
 from app.sizing.decisions.placement import Fleet, plan_fleet
 from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
-from app.sizing.result import Day, Failure
+from app.sizing.result import Day, Failure, ScaleOut, ZeroDay
 from app.sizing.workload import HOURS, Redundancy
 
 ECONOMICS = Economics(electricity_usd_per_kwh=0.1, pue=1.25)
@@ -714,3 +718,96 @@ def test_without_load_nothing_ever_runs_and_under_a_full_one_something_always_do
 def test_less_load_is_never_less_idle() -> None:
     shares = idle_share(column([0.0, 1e-4, 1e-3, 1e-2, 0.1, 1.0]), 300.0, 60.0).tolist()
     assert shares == sorted(shares, reverse=True)
+
+
+def test_a_fixed_backlog_is_that_of_a_replay_and_is_worked_off_in_turn() -> None:
+    for peak, left, whole, back_s in ((100.0, 60.0, 150.0, 90), (100.0, 120.0, 150.0, 90), (10.0, 0.0, 11.0, 300)):
+        queued = backlog_requests(np.arange(601.0), peak, left, whole, float(back_s))
+        assert queued == pytest.approx(replayed(peak, left, whole, back_s, 600), abs=1e-9)
+    ahead = np.array([0.0, 300.0, 599.0, 601.0, 900.0])
+    assert wait_s(ahead, np.full(5, 60.0), 10.0, 30.0).tolist() == pytest.approx(
+        [0.0, 30.0, 59.9, 60 + 1 / 30, 60 + 300 / 30]
+    )
+    # Where nothing is left, everybody waits until it is back.
+    assert wait_s(np.array([0.0, 60.0]), np.full(2, 60.0), 0.0, 30.0).tolist() == [60.0, 62.0]
+
+
+def test_recovery_is_the_restart_and_then_the_backlog_at_the_spare_capacity() -> None:
+    # 100 requests/s; eight replicas carry 120 and work 20 off.
+    assert recovery_s(FULL, 90.0, 300.0) == pytest.approx(300 + 10 * 300 / 20)
+    assert recovery_s(FULL, 99.0, 300.0) == pytest.approx(300 + 1 * 300 / 20)
+    assert recovery_s(FULL, 100.0, 300.0) == recovery_s(FULL, 110.0, 300.0) == 300.0
+    assert math.isinf(recovery_s(FULL, 90.0, math.inf)) and math.isinf(recovery_s(FULL, 110.0, math.inf))
+    full = replace(FULL, peak_per_s=120.0)
+    assert math.isinf(recovery_s(full, 90.0, 300.0)) and recovery_s(full, 120.0, 300.0) == 300.0
+
+
+def test_no_more_is_lost_than_there_is_and_a_long_recovery_is_shown_for_an_hour() -> None:
+    two = replace(FULL, peak_per_s=20.0, replicas=2.0, placed_replicas=2.0, hosts=1.0, zones=1.0)
+    assert {what: f.lost_replicas for what, f in found(two).items()} == {"replica": 1, "machine": 2}
+    # With as much as it can carry, a queue never empties.
+    stuck = found(replace(FULL, peak_per_s=120.0))["machine"]
+    assert stuck.back_after_minutes is None and stuck.minutes[-1].backlog_requests > 0
+    machine = found()["machine"]
+    assert machine.back_after_minutes is not None
+    assert machine.minutes[-1].minute == math.ceil(machine.back_after_minutes)
+    # Before it, requests wait for the restart as well; after it, only for those before them.
+    back_s = 30 + start_time_s(RENTED, 2.0, ASSUMED)
+    for minute in machine.minutes:
+        left_s = back_s - 60 * minute.minute
+        queued = minute.backlog_requests
+        by_hand = queued / 90 if queued <= 90 * max(left_s, 0) else max(left_s, 0) * (1 - 90 / 120) + queued / 120
+        serving = 6 if left_s > 0 else 8
+        assert minute.capacity_share == serving / 8
+        assert minute.ttft_p95_s == pytest.approx(by_hand + simulated_s(min(100 / serving, 15.0)))
+
+
+def test_replicas_are_ordered_as_early_as_the_supply_asks() -> None:
+    # One replica a minute: the ten that minute 30 needs begin nine minutes before.
+    load = np.zeros(1440)
+    load[30:] = 10.0
+    fed = Autoscaler(1.0, 1.0, 10.0, start_s=0.0, supply_per_s=1 / 60, keep_s=0.0)
+    early = replicas_ahead_of_load(load, fed, 1)
+    assert early[20:31].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]
+    assert replicas_ahead_of_load(load, replace(fed, supply_per_s=5 / 60), 1)[27:31].tolist() == [0.0, 0.0, 5.0, 10.0]
+    assert replicas_ahead_of_load(load, replace(fed, supply_per_s=math.inf), 1)[29] == 0.0
+    # With a start of two minutes, two minutes before; every ten minutes, a step of ten.
+    assert replicas_ahead_of_load(load, replace(fed, start_s=120.0), 1)[28] == 10.0
+    assert replicas_ahead_of_load(load, fed, 10)[:4].tolist() == [0.0, 0.0, 0.0, 10.0]
+    assert replicas_ahead_of_load(load, replace(fed, supply_per_s=0.5 / 60), 10)[:4].tolist() == [0.0, 0.0, 5.0, 10.0]
+
+
+def test_two_pools_stop_together_and_the_slower_one_is_named() -> None:
+    first, second = ZeroDay(10.0, 5.0, idle_hours=4.0, first_request_s=60.0), ZeroDay(20.0, 7.0, 6.0, 90.0)
+    for pair in ((first, second), (second, first)):
+        both = merge_scale_to_zero(*pair)
+        assert (both.replica_hours, both.usd_per_day, both.idle_hours, both.first_request_s) == (30.0, 12.0, 4.0, 90.0)
+    slow, fast = ScaleOut(False, 1.0, 0.5, "slow."), ScaleOut(True, 1.0, 2.0, "fast.")
+    assert slower_scale_out(slow, fast).why == "The prefill pool: slow."
+    assert slower_scale_out(fast, slow).why == "The decode pool: slow."
+    assert slower_scale_out(fast, replace(fast, replicas_per_minute=1.0)).why == "The prefill pool: fast."
+    one, other = asked(), asked(SMALL)
+    merged = merge_days(one, other)
+    assert merged is not None and merged.autoscaled.usd_per_day is not None
+    for field in ("least_replicas", "warm_replicas", "replica_hours", "usd_per_day"):
+        parts = [getattr(day.autoscaled, field) for day in (one, other)]
+        assert getattr(merged.autoscaled, field) == pytest.approx(sum(parts))
+    assert merged.autoscaled.saving_share == pytest.approx(1 - merged.autoscaled.usd_per_day / (900 * 24))
+    assert merged.autoscaled.note == one.autoscaled.note
+
+
+def test_machines_in_use_are_paid_and_idle_ones_are_not() -> None:
+    day = asked(replace(SERVICE, shares=JUMP))
+    # Of 20 USD an hour and machine: two replicas share one, and no machine runs while nothing does.
+    zero, following = day.scale_to_zero, day.autoscaled
+    assert zero.usd_per_day is not None and following.usd_per_day is not None
+    assert zero.usd_per_day == pytest.approx(zero.replica_hours / 2 * 20, rel=0.01)
+    assert following.usd_per_day == pytest.approx(following.replica_hours / 2 * 20, rel=0.02)
+    assert zero.usd_per_day < following.usd_per_day < 720 * 24
+    owned = asked(replace(SERVICE, pricing=PricingModel.OWNED))
+    assert {f.what: f.back_after_minutes is None for f in owned.failures} == {"replica": False, "machine": True}
+    free = asked(replace(SERVICE, usd_per_hour=None))
+    assert free.scale_to_zero.usd_per_day is None and "No price" in free.autoscaled.note
+    two_nodes = replace(RENTED, nodes_per_replica=2.0, replicas_per_node=1.0)
+    wide = asked(replace(SERVICE, nodes=144.0, accelerators_per_replica=16.0, starting=two_nodes))
+    assert {f.what: f.lost_replicas for f in wide.failures} == {"replica": 1, "machine": 1}
