@@ -55,6 +55,7 @@ def test_where_nothing_costs_less_there_is_no_warning_but_what_decided() -> None
         ([FilterStage.OFFERS], "it is the smallest configuration on sale"),
     ):
         (explained,) = explain_idle_hardware(ASKED, (first,), AS_MUCH, [miss(r) for r in reached])
+        assert explained.estimate.explanation[-1].value == 0.01
         assert explained.estimate.explanation[-1].text == (
             f"Acme Big is only 1 % utilized at peak, but no cheaper option is enough: {decided}."
         )

@@ -12,15 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.answer import sensitivity
-from app.sizing.answer.sensitivity import State, compare_rent_and_buy, current_state, describe_effect, near_best_plans
+from app.sizing.answer.sensitivity import (
+    State,
+    compare_rent_and_buy,
+    current_state,
+    describe_effect,
+    list_cases,
+    near_best_plans,
+    ranking_figures,
+)
 from app.sizing.columns import Column, Columns
 from app.sizing.decisions.ranking import Measures
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import IN_ONE_POOL, recommend_hardware
-from app.sizing.result import Estimate
+from app.sizing.result import Estimate, Percentiles
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, col, row
-from tests.sizing.answer.given import estimated
+from tests.sizing.answer.given import COST, SPEED, estimated
 from tests.sizing.small import SMALL
 
 ON_BIG = Constraints(accelerators=("acme-big",), providers=("sky",))
@@ -282,3 +290,70 @@ def test_money_decides_among_plans_that_are_as_good(
     monkeypatch.setattr(sensitivity, "measures", lambda *_: found)
     plans: Any = Numbered(np.arange(3.0))
     assert near_best_plans(Question(CHAT, objective=objective), CHAT, plans).number.tolist() == kept  # type: ignore[attr-defined]
+
+
+def test_cases_change_one_thing_of_the_workload() -> None:
+    twice, redundant, reserve = list_cases(CHAT)
+    assert twice.workload == CHAT.scale_load(2.0) and twice.load == 2.0
+    assert replace(redundant.workload, redundancy=CHAT.redundancy) == CHAT and redundant.workload.redundancy.spare == 1
+    assert replace(reserve.workload, target_utilization=CHAT.target_utilization) == CHAT
+    assert reserve.workload.target_utilization == 0.5 and (redundant.load, reserve.load) == (1.0, 1.0)
+    assert "50 %" in reserve.label and "30 %" in reserve.label
+    spared = replace(CHAT, redundancy=Redundancy(spare=1), target_utilization=0.5)
+    assert [c.label for c in list_cases(spared)] == ["twice the peak load", "no redundancy"]
+    assert list(list_cases(spared))[1].workload.redundancy.spare == 0
+    closed = replace(CHAT, load=Load.CLOSED, in_flight=8.0)
+    assert [c.label for c in list_cases(closed)] == ["twice the concurrency", "redundancy n+1"]
+    assert next(list_cases(closed)).workload.in_flight == 16.0
+    assert list(list_cases(replace(CHAT, load=Load.OFFLINE))) == []
+
+
+def test_the_state_shown_is_that_of_the_answer() -> None:
+    speed = replace(SPEED, utilization_at_peak=0.6, requests_per_s_capacity=40.0)
+    state = current_state(estimated(performance=speed))
+    assert state is not None
+    assert (state.accelerators, state.replicas, state.utilization, state.usd) == (8, 3.0, 0.6, 40.0)
+    assert (state.e2e_s, state.per_accelerator_per_s, state.kwh_per_million) == (2.0, 5.0, 0.1)
+    daily = current_state(estimated(performance=speed, cost=replace(COST, usd_per_day=700.0, kwh_per_million=None)))
+    assert daily is not None and (daily.usd, daily.kwh_per_million) == (700.0, 0.0)
+    for endless in (replace(speed, e2e=None), replace(speed, e2e=Percentiles(None, None, None, None))):
+        found = current_state(estimated(performance=endless))
+        assert found is not None and found.e2e_s == np.inf
+    bare = current_state(estimated(performance=replace(SPEED, utilization_at_peak=None), replicas=None))
+    assert bare is not None and (bare.utilization, bare.replicas, bare.per_accelerator_per_s) == (0.0, 1.0, 0.0)
+    for unknown in (
+        estimated(cost=None),
+        estimated(performance=None),
+        estimated(cost=replace(COST, usd_per_hour=None)),
+        estimated(total_accelerators=None),
+        estimated(total_accelerators=0),
+    ):
+        assert current_state(unknown) is None
+
+
+NOW = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
+
+
+def test_an_effect_shows_what_changes_and_what_does_not() -> None:
+    def of(objective: Objective = Objective.COST, *, within: bool = True, **then: Any) -> str:
+        return describe_effect(objective, CHAT, NOW, replace(NOW, **then), within_limits=within)
+
+    assert of() == of(within=False) == "same hardware, same price"
+    fuller = of(utilization=0.75)
+    assert "50 %" in fuller and "75 %" in fuller and "USD" not in fuller
+    assert "12.00 instead of 10.00 USD/h" in of(utilization=0.75, usd=12.0)
+    more = of(accelerators=1200, usd=12.0)
+    assert "12.00 instead of 10.00 USD/h" in more and "1,200 accelerators instead of 8" in more
+    assert "exceeds" in of(accelerators=16, within=False) and "exceeds" not in of(accelerators=16)
+    assert "unchanged 10.00 USD/h" in of(accelerators=16)
+    cases: tuple[tuple[Objective, dict[str, Any], str], ...] = (
+        (Objective.LATENCY, {"e2e_s": 2.0}, "2,000 instead of 1,000 ms"),
+        (Objective.THROUGHPUT, {"per_accelerator_per_s": 6.0}, "6 instead of 3 requests/s"),
+        (Objective.ENERGY, {"kwh_per_million": 0.4}, "0.4 instead of 0.2 kWh"),
+        (Objective.BALANCED, {"usd": 20.0}, "20.00 instead of 10.00 USD/h, unchanged 1,000 ms"),
+    )
+    for objective, then, shown in cases:
+        assert shown in of(objective, accelerators=16, **then)
+    by_day = replace(CHAT, hourly_shares=(1.0,) * 24)
+    assert ranking_figures(Objective.COST, by_day, NOW) == [("10.00", "USD per day")]
+    assert [unit for _, unit in ranking_figures(Objective.BALANCED, CHAT, NOW)] == ["USD/h", "ms per request"]
