@@ -12,10 +12,33 @@ from hypothesis import strategies as st
 from app.errors import Conflict
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.engines import ENGINES
-from app.sizing.pools.estimate import DISAGGREGATING_ENGINES
+from app.sizing.hardware.engines.record import Policy
+from app.sizing.pools.estimate import (
+    DISAGGREGATING_ENGINES,
+    choose_pools,
+    estimate_pools,
+    inherit_deployment,
+    keep_open_counts,
+)
 from app.sizing.question import Deployment, DraftMethod, Pools, Question, Speculative
-from app.sizing.workload import Lengths, Load, Slo
-from tests.sizing.pools.given import AT_ONCE, INFINITE, ONE, at_rate, networked, parts, pools_of, speed, split, whole
+from app.sizing.result import Estimate
+from app.sizing.snapshot import Catalog
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
+from tests.sizing.pools.given import (
+    AT_ONCE,
+    INFINITE,
+    ONE,
+    READS,
+    WRITES,
+    at_rate,
+    networked,
+    parts,
+    pool_estimate,
+    pools_of,
+    speed,
+    split,
+    whole,
+)
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, CARD, SMALL
 
@@ -174,3 +197,69 @@ def test_drafting_hastens_the_pool_that_writes_and_no_other(method: DraftMethod)
 def test_multi_token_prediction_asks_for_a_model_that_has_it() -> None:
     with pytest.raises(Conflict, match="no multi-token prediction layer"):
         split(pools_of(), speculative=Speculative(DraftMethod.MTP, 3, 0.8))
+
+
+def test_the_engine_is_the_first_that_runs_both_pools() -> None:
+    sides = Pools(Deployment(BIG.slug), Deployment(BIG.slug))
+
+    def chosen(reads: set[str], writes: set[str], requested: Pools = sides) -> tuple[str | None, bool, bool]:
+        def writing(_: InferenceWorkload, pool: Deployment) -> Estimate:
+            engine = pool.engine or "sglang"
+            placed = replace(pool, engine=engine, kv_format="fp8")
+            return pool_estimate(WRITES, deployment=placed, fits=engine in writes)
+
+        def reading(_: InferenceWorkload, reserved_s: float, pool: Deployment) -> Estimate:
+            assert pool.engine is not None and pool.kv_format == "fp8" and reserved_s == 0.0
+            return pool_estimate(READS, deployment=pool, fits=pool.engine in reads)
+
+        found = choose_pools(STEADY, requested, writing, reading, SMALL)
+        assert found.prefill.deployment.engine == found.decode.deployment.engine
+        assert found.prefill.deployment.max_batch
+        return found.decode.deployment.engine, found.prefill.fits, found.decode.fits
+
+    every = set(DISAGGREGATING_ENGINES)
+    assert chosen(every, every) == ("sglang", True, True)  # the choice of the decode pool
+    assert chosen(every, {"vllm"}) == ("vllm", True, True)
+    assert chosen({"vllm"}, every) == ("vllm", True, True)
+    assert chosen({"tensorrt-llm"}, every) == ("tensorrt-llm", True, True)
+    assert chosen({"sglang"}, {"vllm"})[1:] != (True, True)
+    fixed = Pools(Deployment(BIG.slug, engine="vllm"), Deployment(BIG.slug, engine="vllm"))
+    assert chosen(every, every, fixed) == ("vllm", True, True)
+
+
+@pytest.mark.parametrize("fits", [(True, False), (False, True), (False, False)])
+def test_pools_of_which_one_does_not_fit_are_no_deployment(fits: tuple[bool, bool]) -> None:
+    def judge(question: Question, pool: Deployment, _: Catalog) -> Estimate:
+        assert isinstance(question.workload, InferenceWorkload)
+        writes = question.workload.comes_read
+        placed = replace(pool, engine=pool.engine or "vllm")
+        return pool_estimate(WRITES if writes else READS, deployment=placed, fits=fits[writes])
+
+    assert not estimate_pools(Question(STEADY), Deployment(BIG.slug), pools_of(), SMALL, judge).fits
+
+
+def test_a_pool_inherits_what_it_does_not_set() -> None:
+    drafting = Speculative(DraftMethod.NGRAM, 3, 0.8)
+    common = Deployment(
+        BIG.slug, engine="vllm", weight_format="fp8", memory_fraction=0.8, provider="sky", speculative=drafting
+    )
+    own = Deployment(BIG.slug, weight_format="bf16", kv_format="fp8")
+    elsewhere = Deployment(CARD.slug)
+    found = inherit_deployment(common, Pools(own, elsewhere))
+    for pool, weights, provider in ((found.prefill, "bf16", "sky"), (found.decode, "fp8", None)):
+        assert (pool.engine, pool.memory_fraction, pool.kv_format) == ("vllm", 0.8, "fp8")
+        assert (pool.weight_format, pool.provider) == (weights, provider)
+    assert found.prefill.speculative is None and found.decode.speculative == drafting
+    assert found.decode.scheduler is not None and found.decode.scheduler.policy is Policy.MIXED
+    late = inherit_deployment(replace(common, kv_format="bf16"), Pools(elsewhere, own))
+    assert late.prefill.kv_format == late.decode.kv_format == "fp8"
+    plain = inherit_deployment(replace(common, kv_format="bf16"), Pools(elsewhere, elsewhere))
+    assert plain.prefill.kv_format == "bf16"
+
+
+def test_counts_that_were_left_open_stay_open() -> None:
+    judged = pool_estimate(READS)
+    free, fixed = Deployment(BIG.slug), Deployment(BIG.slug, replicas=1, accelerators_per_replica=1)
+    opened = keep_open_counts(judged, free)
+    assert (opened.replicas, opened.total_accelerators, opened.accelerators_per_replica) == (None, None, 1)
+    assert keep_open_counts(judged, fixed) == judged.deployment

@@ -13,17 +13,38 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.pools.parts import (
+    check_contexts,
+    check_total,
     decode_reserve_s,
     decode_workload,
+    deployment_plan,
+    estimate_transfer,
+    pool_link_bytes_per_s,
     prefill_workload,
+    prompt_cache_bytes,
     remaining_limit_s,
     reported_percentile,
+    shares_domain,
     ttft_at_limit_s,
+    with_client_ttft,
 )
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment, Pools, Question
 from app.sizing.serving.load_curves import draw_requests
+from app.sizing.serving.memory import cache_bytes
 from app.sizing.workload import Lengths, Load, Slo, Trace
-from tests.sizing.pools.given import AT_ONCE, INFINITE, ONE, networked, parts, pools_of, speed, split
+from tests.examples import col
+from tests.sizing.pools.given import (
+    AT_ONCE,
+    INFINITE,
+    ONE,
+    READS,
+    networked,
+    parts,
+    pool_estimate,
+    pools_of,
+    speed,
+    split,
+)
 from tests.sizing.serving.given import DENSE, STEADY
 from tests.sizing.small import BIG, offer, snapshot, system
 from tests.sizing.test_across import LATENT, MODEL
@@ -190,3 +211,113 @@ def test_links_carry_as_many_caches_as_replicas_send() -> None:
     assert one.requests_per_s_capacity == pytest.approx(50e9 * ACHIEVED / PROMPT_BYTES)
     assert three.requests_per_s_capacity == pytest.approx(3 * one.requests_per_s_capacity)
     assert one.utilization == pytest.approx(10 / one.requests_per_s_capacity)
+
+
+def test_data_parallel_ranks_send_beside_one_another_as_replicas_do() -> None:
+    catalog = networked(400e9)
+    plan = deployment_plan(Question(STEADY), STEADY, Deployment(BIG.slug, **ONE), catalog)
+    rate = pool_link_bytes_per_s(plan, AT_ONCE, in_domain=False)
+    assert rate == pytest.approx(50e9 * ACHIEVED)
+
+    def carried(read_ranks: float, written_ranks: float, replicas: tuple[float, float] = (1.0, 1.0)) -> float:
+        sides = [replace(plan, data_parallel=col(ranks)) for ranks in (read_ranks, written_ranks)]
+        found = estimate_transfer(STEADY, sides[0], sides[1], replicas, 2.0, AT_ONCE)
+        held = [float(cache_bytes(STEADY.model, 800.0, side)[0]) for side in sides]
+        ranks = [count * n for count, n in zip(replicas, (read_ranks, written_ranks), strict=True)]
+        by_hand = min(n * rate / sent for n, sent in zip(ranks, held, strict=True))
+        assert found.requests_per_s_capacity == pytest.approx(by_hand)
+        assert found.seconds == pytest.approx(max(held) / rate) and found.utilization is None
+        assert found.bytes_per_s == pytest.approx(found.request_bytes / found.seconds)
+        return found.requests_per_s_capacity
+
+    one = carried(1.0, 1.0)
+    assert carried(2.0, 2.0) > one and carried(2.0, 1.0) == carried(1.0, 2.0) == one
+    assert carried(1.0, 1.0, (3.0, 3.0)) == pytest.approx(3 * one) and carried(1.0, 1.0, (3.0, 2.0)) == 2 * one
+    assert prompt_cache_bytes(STEADY, replace(plan, tensor_parallel=col(8))) == PROMPT_BYTES
+
+
+def test_a_domain_is_shared_by_like_accelerators_that_it_holds_all() -> None:
+    plan = deployment_plan(Question(STEADY), STEADY, Deployment(BIG.slug, **ONE), networked(400e9))
+    machine = float(plan.accelerators_per_node[0])
+
+    class Wide:
+        """A plan in a domain of two machines."""
+
+        accelerator, accelerators_per_node, scale_up_domain = plan.accelerator, col(machine), col(2 * machine)
+
+    class Narrow(Wide):
+        scale_up_domain = col(machine)
+
+    class Other(Wide):
+        accelerator = plan.accelerator + 1
+
+    wide, narrow, other = (kind() for kind in (Wide, Narrow, Other))
+    assert shares_domain(wide, wide, 2 * machine)  # type: ignore[arg-type]
+    assert not shares_domain(wide, wide, 2 * machine + 1)  # type: ignore[arg-type]
+    assert not shares_domain(narrow, narrow, 2.0) and not shares_domain(other, wide, 2.0)  # type: ignore[arg-type]
+
+
+def test_a_client_sees_first_tokens_later_by_the_factor_and_nothing_else() -> None:
+    seen = with_client_ttft(pool_estimate(READS), 2.0).performance
+    assert seen is not None and seen.ttft is not None and seen.load_curve is not None and READS.load_curve is not None
+    shown = [seen.ttft.mean_s, seen.ttft.p50_s, seen.ttft.p95_s, seen.ttft.p99_s]
+    assert shown == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    other = replace(READS.intervals[0], quantity="tpot_s")
+    mixed = with_client_ttft(pool_estimate(replace(READS, intervals=(*READS.intervals, other))), 2.0).performance
+    assert mixed is not None and mixed.intervals[-1] == other
+    for before, after in zip(READS.intervals, seen.intervals, strict=True):
+        assert (after.low, after.high) == (2 * before.low, 2 * before.high)
+    for point, later in zip(READS.load_curve.points, seen.load_curve.points, strict=True):
+        doubled = replace(point, ttft_p50_s=2 * point.ttft_p50_s, ttft_p95_s=2 * point.ttft_p95_s)
+        assert later == doubled
+    assert with_client_ttft(pool_estimate(READS), 1.0).performance == READS
+    untimed = replace(READS, ttft=None)
+    assert with_client_ttft(pool_estimate(untimed), 2.0).performance == untimed
+    never = with_client_ttft(pool_estimate(replace(READS, ttft=replace(seen.ttft, p99_s=None), load_curve=None)), 2.0)
+    assert never.performance is not None and never.performance.ttft is not None
+    assert never.performance.ttft.p99_s is None and never.performance.load_curve is None
+    for percentile, wait_s in ((50, 0.2), (90, 0.3), (95, 0.3), (99, 0.4)):
+        assert ttft_at_limit_s(READS, percentile) == pytest.approx(wait_s)
+
+
+def test_limits_are_reserved_for_the_other_pool() -> None:
+    for slo, reserved_s in (
+        (Slo(1.0, 0.1, None, 95), 0.1),
+        (Slo(0.1, 0.1, None, 95), 0.05),
+        (Slo(None, 0.1, None, 95), 0.0),
+        (Slo(1.0, None, None, 95), 0.0),
+    ):
+        assert decode_reserve_s(replace(STEADY, slo=slo)) == reserved_s
+    end = prefill_workload(replace(STEADY, slo=Slo(None, None, 4.0, 95)), 1.0, 2.0)
+    assert end.slo == Slo(1.5, None, None, 95)
+    writes = decode_workload(replace(STEADY, slo=Slo(1.0, 0.1, 4.0, 90)), 0.25)
+    assert writes.slo == Slo(0.75, 0.1, 3.75, 90) and writes.comes_read and writes.turn_gap_s == 0.0
+    assert writes.cached_prefix_fraction == pytest.approx(799 / 800) and writes.encoder_flops_per_request == 0.0
+    assert decode_workload(replace(STEADY, input_tokens=Lengths(1.0)), 0.0).cached_prefix_fraction == 0.0
+    assert remaining_limit_s(2.0, 0.5) == 1.5
+
+
+def test_a_total_is_the_sum_of_both_pools() -> None:
+    def total(whole: int | None, *counts: int | None) -> bool:
+        pools = Pools(*(Deployment(BIG.slug, total_accelerators=count) for count in counts))
+        try:
+            check_total(Deployment(BIG.slug, total_accelerators=whole), pools)
+        except Conflict:
+            return False
+        return True
+
+    assert total(None, 2, None) and total(5, 2, 3) and total(None, None, None)
+    assert not total(6, 2, 3) and not total(2, 2, None) and not total(2, None, 2)
+
+
+def test_contexts_are_split_alike_or_whole_at_first() -> None:
+    def split_alike(written: int | None, kept: int | None) -> bool:
+        pools = Pools(*(Deployment(BIG.slug, context_parallel=n) for n in (written, kept)))
+        try:
+            check_contexts(replace(STEADY, model=LATENT), pools)
+        except Conflict:
+            return False
+        return True
+
+    assert split_alike(None, None) and split_alike(1, 8) and split_alike(8, 8) and split_alike(None, 8)
+    assert not split_alike(8, 1) and not split_alike(4, 8) and not split_alike(2, None)

@@ -190,3 +190,19 @@ def test_pools_are_looked_for_where_answers_are_written_at_a_rate(changes: dict[
     question = Question(workload)
     plans = enumerate_allowed_plans(Search.start(question, MARKET).of(workload))
     assert better_split(Search.start(question, MARKET).of(workload), plans, ANY) is None
+
+
+def test_a_split_is_shown_if_it_is_better_by_more_than_a_near_tie() -> None:
+    workload, question = ROUNDS[1], Question(ROUNDS[1])
+    share = question.assumptions.near_tie_share
+    search = Search.start(question, MARKET).of(workload)
+    plans = enumerate_allowed_plans(search)
+
+    def score(one_pool: float) -> float | None:
+        found = better_split(search, plans, ANY, simulated_score=one_pool)
+        return None if found is None else found[1].score
+
+    best = score(np.inf)
+    assert best is not None
+    assert score(best / (1 - 1.5 * share)) == best and score(best / (1 - 0.5 * share)) is None
+    assert better_split(search, plans, ANY, expected_score=best / 2) is None
