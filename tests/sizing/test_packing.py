@@ -623,16 +623,16 @@ def test_only_the_cost_of_a_peak_ranks_by_all_models() -> None:
 def test_companions_cost_the_sum_of_their_own_machines() -> None:
     companion = Companion("other", CHAT)
     asked = Question(CHAT, companions=(companion, companion))
-    own = service_usd_per_hour(asked, CHAT, SMALL)
-    assert own is not None and companions_usd_per_hour(asked, SMALL) == pytest.approx(2 * own)
+    own = service_usd_per_hour(Search.start(asked, SMALL).of(CHAT))
+    assert own is not None and companions_usd_per_hour(Search.start(asked, SMALL)) == pytest.approx(2 * own)
     impossible = Companion("fast", replace(CHAT, slo=Slo(1e-6, 1e-6, None, 95)))
-    assert companions_usd_per_hour(replace(asked, companions=(companion, impossible)), SMALL) is None
-    assert companions_usd_per_hour(Question(CHAT), SMALL) == 0
-    apart = add_separate_companions(asked, estimated(), SMALL).packing
+    assert companions_usd_per_hour(Search.start(replace(asked, companions=(companion, impossible)), SMALL)) is None
+    assert companions_usd_per_hour(Search.start(Question(CHAT), SMALL)) == 0
+    apart = add_separate_companions(Search.start(asked, SMALL), estimated()).packing
     assert apart is not None and apart.apart_usd_per_hour == pytest.approx(40 + 2 * own) and apart.cheaper == "apart"
-    lonely = add_separate_companions(replace(asked, companions=(impossible,)), estimated(), SMALL).packing
+    lonely = add_separate_companions(Search.start(replace(asked, companions=(impossible,)), SMALL), estimated()).packing
     assert lonely is not None and lonely.apart_usd_per_hour is None and lonely.cheaper is None
     for judged in (estimated(cost=None), replace(estimated(), fits=False)):
-        assert add_separate_companions(asked, judged, SMALL) == judged
-        assert add_packing(asked, CHAT, judged, None, SMALL) == judged  # type: ignore[arg-type]
-    assert add_separate_companions(Question(CHAT), estimated(), SMALL) == estimated()
+        assert add_separate_companions(Search.start(asked, SMALL), judged) == judged
+        assert add_packing(Search.start(asked, SMALL).of(CHAT), judged, None) == judged  # type: ignore[arg-type]
+    assert add_separate_companions(Search.start(Question(CHAT), SMALL), estimated()) == estimated()

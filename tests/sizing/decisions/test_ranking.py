@@ -12,6 +12,7 @@ from app.sizing.decisions.ranking import (
     find_runners_up,
     objective_score,
 )
+from app.sizing.decisions.search import Search
 from app.sizing.question import Objective, Question
 from tests.examples import CHAT, col
 from tests.sizing.small import SMALL
@@ -84,15 +85,15 @@ def test_each_plan_is_paired_with_the_best_of_other_engines_on_its_type() -> Non
 
 
 def test_a_runner_up_is_named_up_to_a_near_tie() -> None:
-    question = Question(CHAT)
-    share = question.assumptions.near_tie_share
+    search = Search.start(Question(CHAT), SMALL)
+    share = search.question.assumptions.near_tie_share
     accelerator, engine, stored = np.array([0, 0]), np.array([0, 1]), np.array([0, 1])
     for worse, named in ((0.0, True), (0.99 * share, True), (1.01 * share, False), (1.9 * share, False)):
         score = col(2, 2 * (1 + worse))
-        (found,) = find_runners_up(question, SMALL, accelerator, engine, score, np.array([0]), stored)
+        (found,) = find_runners_up(search, accelerator, engine, score, np.array([0]), stored)
         assert (found is not None) == named
         if found is not None:
             assert found.engine == SMALL.engines[1] and found.weight_format == SMALL.formats[1]
             assert found.worse == pytest.approx(worse)
-    alone = find_runners_up(question, SMALL, accelerator, np.array([0, 0]), col(2, 2), np.array([0]))
+    alone = find_runners_up(search, accelerator, np.array([0, 0]), col(2, 2), np.array([0]))
     assert alone == (None,)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import Conflict
+from app.sizing.decisions.search import Search, Workload
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.engines.record import Policy
@@ -22,7 +23,6 @@ from app.sizing.pools.estimate import (
 )
 from app.sizing.question import Deployment, DraftMethod, Pools, Question, Speculative
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.sizing.pools.given import (
     AT_ONCE,
@@ -229,13 +229,13 @@ def test_the_engine_is_the_first_that_runs_both_pools() -> None:
 
 @pytest.mark.parametrize("fits", [(True, False), (False, True), (False, False)])
 def test_pools_of_which_one_does_not_fit_are_no_deployment(fits: tuple[bool, bool]) -> None:
-    def judge(question: Question, pool: Deployment, _: Catalog) -> Estimate:
-        assert isinstance(question.workload, InferenceWorkload)
-        writes = question.workload.comes_read
+    def judge(search: Search[Workload], pool: Deployment) -> Estimate:
+        assert isinstance(search.workload, InferenceWorkload)
+        writes = search.workload.comes_read
         placed = replace(pool, engine=pool.engine or "vllm")
         return pool_estimate(WRITES if writes else READS, deployment=placed, fits=fits[writes])
 
-    assert not estimate_pools(Question(STEADY), Deployment(BIG.slug), pools_of(), SMALL, judge).fits
+    assert not estimate_pools(Search.start(Question(STEADY), SMALL), Deployment(BIG.slug), pools_of(), judge).fits
 
 
 def test_a_pool_inherits_what_it_does_not_set() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.pools.parts import (
@@ -213,9 +214,9 @@ def test_links_carry_as_many_caches_as_replicas_send() -> None:
     assert one.utilization == pytest.approx(10 / one.requests_per_s_capacity)
 
 
-def test_data_parallel_ranks_send_beside_one_another_as_replicas_do() -> None:
+def test_data_parallel_ranks_send_at_once_like_replicas() -> None:
     catalog = networked(400e9)
-    plan = deployment_plan(Question(STEADY), STEADY, Deployment(BIG.slug, **ONE), catalog)
+    plan = deployment_plan(Search.start(Question(STEADY), catalog).of(STEADY), Deployment(BIG.slug, **ONE))
     rate = pool_link_bytes_per_s(plan, AT_ONCE, in_domain=False)
     assert rate == pytest.approx(50e9 * ACHIEVED)
 
@@ -237,7 +238,7 @@ def test_data_parallel_ranks_send_beside_one_another_as_replicas_do() -> None:
 
 
 def test_a_domain_is_shared_by_like_accelerators_that_it_holds_all() -> None:
-    plan = deployment_plan(Question(STEADY), STEADY, Deployment(BIG.slug, **ONE), networked(400e9))
+    plan = deployment_plan(Search.start(Question(STEADY), networked(400e9)).of(STEADY), Deployment(BIG.slug, **ONE))
     machine = float(plan.accelerators_per_node[0])
 
     class Wide:
