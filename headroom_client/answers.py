@@ -605,24 +605,24 @@ class InspectResponse(TypedDict):
     parameters: int
     active_parameters: int
     parts: dict[str, int]
-    mtp_parameters: NotRequired[int]
-    shape: NotRequired[ShapeShown | None]
     kv_cache_bytes_per_token: float
-    kv_cache_bytes_per_token_beyond_window: NotRequired[float]
-    cross_kv_bytes_per_source_token: NotRequired[float]
     state_bytes_per_sequence: float
-    flops_per_token: NotRequired[float | None]
-    flops_per_source_token: NotRequired[float | None]
-    by_context: NotRequired[list[ContextShown]]
-    activation_bytes_per_token_and_layer: NotRequired[ActivationsShown | None]
-    logits: NotRequired[LogitsShown | None]
     weights_gib: dict[str, float]
     native: NativeShown
-    lora: NotRequired[LoraShown | None]
-    image: NotRequired[ImageShown | None]
-    sample: NotRequired[SampleShown | None]
-    flops_per_sample: NotRequired[float | None]
     assumed: list[str]
+    flops_per_sample: NotRequired[float | None]
+    sample: NotRequired[SampleShown | None]
+    mtp_parameters: NotRequired[int]
+    shape: NotRequired[ShapeShown | None]
+    kv_cache_bytes_per_token_beyond_window: NotRequired[float]
+    cross_kv_bytes_per_source_token: NotRequired[float]
+    flops_per_token: NotRequired[float | None]
+    by_context: NotRequired[list[ContextShown]]
+    activation_bytes_per_token_and_layer: NotRequired[ActivationsShown | None]
+    lora: NotRequired[LoraShown | None]
+    logits: NotRequired[LogitsShown | None]
+    flops_per_source_token: NotRequired[float | None]
+    image: NotRequired[ImageShown | None]
 
 
 class IntervalShown(TypedDict):
