@@ -331,12 +331,12 @@ def test_the_state_shown_is_that_of_the_answer() -> None:
         assert current_state(unknown) is None
 
 
-NOW = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
+LIGHT = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
 
 
 def test_an_effect_shows_what_changes_and_what_does_not() -> None:
     def of(objective: Objective = Objective.COST, *, within: bool = True, **then: Any) -> str:
-        return describe_effect(objective, CHAT, NOW, replace(NOW, **then), within_limits=within)
+        return describe_effect(objective, CHAT, LIGHT, replace(LIGHT, **then), within_limits=within)
 
     assert of() == of(within=False) == "same hardware, same price"
     fuller = of(utilization=0.75)
@@ -355,5 +355,5 @@ def test_an_effect_shows_what_changes_and_what_does_not() -> None:
     for objective, then, shown in cases:
         assert shown in of(objective, accelerators=16, **then)
     by_day = replace(CHAT, hourly_shares=(1.0,) * 24)
-    assert ranking_figures(Objective.COST, by_day, NOW) == [("10.00", "USD per day")]
-    assert [unit for _, unit in ranking_figures(Objective.BALANCED, CHAT, NOW)] == ["USD/h", "ms per request"]
+    assert ranking_figures(Objective.COST, by_day, LIGHT) == [("10.00", "USD per day")]
+    assert [unit for _, unit in ranking_figures(Objective.BALANCED, CHAT, LIGHT)] == ["USD/h", "ms per request"]
