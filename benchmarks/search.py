@@ -123,7 +123,8 @@ def main() -> None:
         asked = random_questions(catalog_store, options.count, options.seed)
         search_answers(asked[:1], catalog_store.catalog())
         found = search_answers(asked, catalog_store.catalog())
-        finalists.MAX_REPLACEMENTS = finalists.MAX_EXTRA_LAYOUTS = EVERY
+        finalists.MAX_REPLACEMENTS = finalists.MAX_CHALLENGERS = EVERY
+        finalists.MIN_SCORE_RATIO, finalists.CHECK_TOLERANCE = 0.0, math.inf
         print_comparison(found, search_answers(asked, catalog_store.catalog()))
         engine.dispose()
 

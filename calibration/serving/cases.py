@@ -290,7 +290,7 @@ class ServingCases:
         link, sizes = link_use(plans, Assumptions()), (memory.max_batched_tokens[0], memory.max_sequences[0])
         key = (model.name, replace(asked.deployment, engine_version=None, replicas=None))
         if key not in self.replicas:
-            self.replicas[key] = replica_work(model, plans, link)
+            (self.replicas[key],) = replica_work(model, plans, link)
         return ServingCase(
             id=row["id"],
             source=row["source_key"],

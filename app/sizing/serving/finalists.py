@@ -13,11 +13,12 @@ from app.sizing.decisions.cost import MAX_ACCELERATORS
 from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording, trace_label
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Assurance, FilterStage
 from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.capacity import replica_rate_per_s, utilization
 from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
+from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
     Curve,
     capacity_at_confidence_per_s,
@@ -26,6 +27,7 @@ from app.sizing.serving.load_curves import (
     is_simulated,
     loads_within_limits,
     simulate_curves,
+    simulate_rate,
     stability_limits,
     waits_at,
 )
@@ -34,7 +36,6 @@ from app.sizing.serving.options import Options, PlanEvaluations, measures, stabl
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
     confidence_margins,
-    measure_plans,
     reject_plans,
     required_replicas,
     with_replica_count,
@@ -42,41 +43,37 @@ from app.sizing.serving.search import (
 from app.sizing.workload import InferenceWorkload, Load
 
 MAX_REPLACEMENTS = 12  # maximum number of replacement layouts for failed or far more expensive types
-MAX_EXTRA_LAYOUTS = 24  # maximum number of extra layouts for types that already passed a simulation
+MAX_CHALLENGERS = 48  # maximum number of layouts compared with the simulated layout of their type
+CHECKED_TOGETHER = 3  # layouts of one type that are compared at once
 MAX_SIMULATION_RATIO = 1.25  # usual upper bound of simulated cost over cost by formulas
 MIN_SCORE_RATIO = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
+# Objectives for which fewer replicas are always better, so that one rate decides whether a layout can win.
+COUNTED_OBJECTIVES = (Objective.COST, Objective.ENERGY)
+TRIED_COUNTS = 12  # replica counts at which the score of a challenger is computed
+CHECK_TOLERANCE = 1.1  # waits above a limit by this factor reject a challenger; below, its whole curve decides
 
 
 class SimulationQueue:
     """Queue of rows to simulate, best first.
 
-    If the best layout of a type fails, or its simulation is much worse than the formula result of another layout, an
-    alternative layout is queued. Layouts with a larger batch are preferred. Alternatives to a successful layout are
-    tried only if `try_extra_layouts` is set.
+    If the best layout of a type fails, another layout of the type takes its place; layouts with a larger batch are
+    preferred.
     """
 
-    def __init__(self, options: Options, score: Column, best: Codes, *, try_extra_layouts: bool = True) -> None:
+    def __init__(self, options: Options, score: Column, best: Codes) -> None:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
-        self.alternatives: list[
-            tuple[float, int]
-        ] = []  # alternatives for types with a simulated layout, most likely first
         self.best_scores: dict[int, float] = {}  # best simulated score by type
         plans = options.plans  # rows with equal engine, format and replica size share a key
         self.layouts: Codes = (
             plans.engine * 4096 + plans.weight_format
         ) * 4096 + plans.accelerators_per_replica.astype(np.int64)
-        self.unqueued: Mask = np.ones(len(options), bool)
-        self.replacement_budget, self.extra_layouts_budget = MAX_REPLACEMENTS, MAX_EXTRA_LAYOUTS * try_extra_layouts
+        self.untried: Mask = np.ones(len(options), bool)
+        self.replacement_budget, self.challenger_budget = MAX_REPLACEMENTS, MAX_CHALLENGERS
 
     def next_rows(self, types: int) -> Codes:
-        """Up to `types` rows from the queue, and one alternative layout that may clearly beat the best of its type."""
+        """Up to `types` rows from the queue."""
         rows, self.waiting = self.waiting[:types], self.waiting[types:]
-        while self.alternatives and self.extra_layouts_budget:
-            _, row = self.alternatives.pop(0)
-            if self.score[row] * MIN_SCORE_RATIO < self.best_scores[int(self.options.accelerator[row])]:
-                self.extra_layouts_budget -= 1
-                return np.array([*rows, row], np.int64)
         return np.array(rows, np.int64)
 
     def may_beat(self) -> bool:
@@ -93,30 +90,56 @@ class SimulationQueue:
             kind = int(self.options.accelerator[row])
             if score < self.best_scores.get(kind, np.inf):
                 self.best_scores[kind] = score
-            self.queue_alternative(row, kind, score)
+        self.mark_tried(rows)
+        for row in rows.tolist():
+            if int(self.options.accelerator[row]) not in self.best_scores:
+                self.queue_replacement(row)
 
-    def queue_alternative(self, row: int, kind: int, score: float) -> None:
-        """Queue an alternative layout of the same accelerator type; prefer one with a larger batch than the simulated
-        one.
+    def mark_tried(self, rows: Codes) -> None:
+        """Mark all rows with the layouts of these rows as tried."""
+        for row in rows.tolist():
+            of_type = self.options.accelerator == self.options.accelerator[row]
+            self.untried &= ~(of_type & (self.layouts == self.layouts[row]))
 
-        Otherwise queue the best remaining layout, which is likely to score like the simulated one.
+    def queue_replacement(self, row: int) -> None:
+        """Queue the untried layout of its type with the best score among those with a larger batch than the failed
+        row, or else among all.
         """
-        of_type = np.flatnonzero((self.options.accelerator == kind) & self.unqueued)
-        alike = self.layouts[of_type] == self.layouts[row]
-        self.unqueued[of_type[alike]] = False
-        others = of_type[~alike]
+        others = np.flatnonzero((self.options.accelerator == self.options.accelerator[row]) & self.untried)
         if not len(others):
             return
-        batch, enough = self.options.slo_batch, self.best_scores.get(kind, np.inf) / MIN_SCORE_RATIO
-        larger_batch = others[(batch[others] > batch[row]) & (self.score[others] < enough)]
+        batch = self.options.slo_batch
+        larger_batch = others[batch[others] > batch[row]]
         among = larger_batch if len(larger_batch) else others
-        other = int(among[np.argmin(self.score[among])])
-        if kind in self.best_scores:
-            times = 1.0 if len(larger_batch) else score / float(self.score[row])
-            insort(self.alternatives, (float(self.score[other]) * times, other))
-        elif len(larger_batch) or self.replacement_budget > 0:
-            insort(self.waiting, other, key=self.score.__getitem__)
+        if len(larger_batch) or self.replacement_budget > 0:
+            insort(self.waiting, int(among[np.argmin(self.score[among])]), key=self.score.__getitem__)
             self.replacement_budget -= not len(larger_batch)
+
+    def challengers(self) -> Codes:
+        """Untried layouts that would clearly beat the simulated one of their type if formulas were exact, one row
+        each, the most likely first.
+        """
+        to_beat = self.scores_to_beat(np.arange(len(self.options)))
+        (left,) = np.nonzero(self.untried & (self.score * MIN_SCORE_RATIO < to_beat))
+        order: Codes = left[np.argsort(self.score[left], kind="stable")]
+        layouts = np.stack([self.options.accelerator[order], self.layouts[order]])
+        _, first = np.unique(layouts, axis=1, return_index=True)
+        return order[np.sort(first)]
+
+    def pick_challengers(self, rows: Codes, per_type: int) -> Codes:
+        """The first `per_type` rows of each type, as far as the budget reaches."""
+        _, kinds, counts = np.unique(self.options.accelerator[rows], return_inverse=True, return_counts=True)
+        by_kind = np.argsort(kinds, kind="stable")
+        position = np.empty(len(rows), np.int64)
+        position[by_kind] = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        picked: Codes = rows[position < per_type][: self.challenger_budget]
+        self.challenger_budget -= len(picked)
+        return picked
+
+    def scores_to_beat(self, rows: Codes) -> Column:
+        """Best simulated score of the type of each row; 0 for types without one."""
+        kinds = self.options.accelerator[rows].tolist()
+        return np.array([self.best_scores.get(kind, 0.0) for kind in kinds], float)
 
     @property
     def type_count(self) -> int:
@@ -185,11 +208,8 @@ def simulate_replicas(
     if not is_simulated(search.workload):
         return None
     with suspend_recording():
-        drafting = None if asked is None else asked.speculative
-        memory, speed = measure_plans(search.question, search.workload, plans, settings, speculative=drafting)
-        curves = simulate_curves(
-            search.workload, plans, memory, speed, search.question.assumptions, asked, most_requests
-        )
+        memory = AUTOREGRESSIVE.estimate_memory(search.workload, plans, search.question.assumptions, settings)
+        curves = simulate_curves(search.workload, plans, memory, search.question.assumptions, asked, most_requests)
         together = memory.sequences * plans.data_parallel
         return SimulatedReplicas(curves, together, confidence_margins(search, plans))
 
@@ -261,31 +281,128 @@ def select_finalists(
     if not is_simulated(search.workload):
         shown = best[: search.question.limit]
         return Finalists(options, shown, objective_score(search.question.objective, ranking)[shown], None), len(best)
+    queue = SimulationQueue(options, objective_score(search.question.objective, ranking), best)
+    results = SimulationResults(search, options, requested)
+    wanted = max(search.question.limit, MIN_SIMULATED_TYPES)
+    while len(rows := queue.next_rows(max(wanted - len(queue.best_scores), int(queue.may_beat())))):
+        queue.record_scores(rows, results.simulate(rows))
     # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
     # so they cannot show that another layout is better.
-    trial = SimulationQueue(
-        options,
-        objective_score(search.question.objective, ranking),
-        best,
-        try_extra_layouts=search.workload.load is Load.OPEN,
-    )
-    tables: list[Options] = []
-    simulations: list[SimulatedReplicas] = []
-    kept_rows: list[Codes] = []
-    wanted = max(search.question.limit, MIN_SIMULATED_TYPES)
-    while len(rows := trial.next_rows(max(wanted - len(trial.best_scores), int(trial.may_beat())))):
-        passes, runs, again = simulate_candidates(search, options.take(rows), requested)
+    if search.workload.load is Load.OPEN:
+        counted = search.question.objective in COUNTED_OBJECTIVES and search.workload.trace is None
+        while len(rows := next_challengers(search, queue, results, CHECKED_TOGETHER if counted else 1)):
+            able = may_win(search, options.take(rows), queue.scores_to_beat(rows), requested) if counted else rows >= 0
+            queue.mark_tried(rows[~able])
+            _, first = np.unique(options.accelerator[rows[able]], return_index=True)
+            simulated = rows[able][first]
+            queue.record_scores(simulated, results.simulate(simulated))
+    return results.merge().keep_best(search.question.limit), queue.type_count
+
+
+def next_challengers(
+    search: Search[InferenceWorkload], queue: SimulationQueue, results: SimulationResults, per_type: int
+) -> Codes:
+    """Up to `per_type` layouts of each type that may beat its simulated layout, if simulations lower the formulas'
+    capacity by no less than they did so far.
+    """
+    rows = queue.challengers()
+    if len(rows) and search.question.objective in COUNTED_OBJECTIVES:
+        options = queue.options.take(rows)
+        replicas = most_winning_replicas(search, options, queue.scores_to_beat(rows))
+        with np.errstate(divide="ignore"):
+            needed_per_s = search.workload.peak_per_s / (replicas * search.workload.target_utilization)
+        able = needed_per_s <= options.capacity_per_s * results.best_capacity_ratio * CHECK_TOLERANCE
+        queue.mark_tried(rows[~able])
+        rows = rows[able]
+    return queue.pick_challengers(rows, per_type)
+
+
+class SimulationResults:
+    """Sized options and simulations of the rows simulated so far."""
+
+    def __init__(self, search: Search[InferenceWorkload], options: Options, requested: Deployment | None) -> None:
+        self.search, self.options, self.requested = search, options, requested
+        self.tables: list[Options] = []
+        self.simulations: list[SimulatedReplicas] = []
+        self.rows: list[Codes] = []
+
+    def simulate(self, rows: Codes) -> Column:
+        """Simulate rows and keep those that meet all limits; their scores, infinite for the others."""
         scores = np.full(len(rows), np.inf)
+        if not len(rows):
+            return scores
+        passes, runs, again = simulate_candidates(self.search, self.options.take(rows), self.requested)
         if passes.any():
-            within = within_constraints(search.question, again, search.rejections)
-            tables.append(again.take(within))
-            simulations.append(runs.take(np.flatnonzero(within)))
-            kept_rows.append(rows[passes][within])
+            within = within_constraints(self.search.question, again, self.search.rejections)
+            self.tables.append(again.take(within))
+            self.simulations.append(runs.take(np.flatnonzero(within)))
+            self.rows.append(rows[passes][within])
             passes[passes] = within
-            scores[passes] = objective_score(search.question.objective, measures(search.workload, tables[-1]))
-        trial.record_scores(rows, scores)
-    ranked = merge_results(search.question, search.workload, options, tables, simulations, kept_rows)
-    return ranked.keep_best(search.question.limit), trial.type_count
+            scores[passes] = objective_score(
+                self.search.question.objective, measures(self.search.workload, self.tables[-1])
+            )
+        return scores
+
+    @property
+    def best_capacity_ratio(self) -> float:
+        """Largest ratio of simulated capacity to that of the formulas; infinite before the first simulation."""
+        pairs = zip(self.tables, self.rows, strict=True)
+        ratios = [table.capacity_per_s / self.options.capacity_per_s[rows] for table, rows in pairs]
+        return float(np.max(np.concatenate(ratios), initial=0.0)) if ratios else np.inf
+
+    def merge(self) -> Finalists:
+        """All options with the simulated rows as sized by their simulation, and the best row of each type."""
+        question, workload = self.search.question, self.search.workload
+        return merge_results(question, workload, self.options, self.tables, self.simulations, self.rows)
+
+
+def may_win(search: Search[InferenceWorkload], options: Options, to_beat: Column, requested: Deployment | None) -> Mask:
+    """Mask of layouts that may reach a better score than `to_beat`, by a simulation at the one rate that decides it.
+
+    A better score needs fewer replicas than some number. Each of them then carries at least a certain rate within the
+    limits.
+    """
+    replicas = most_winning_replicas(search, options, to_beat)
+    able: Mask = replicas > 0
+    options, replicas, assumed = options.take(able), replicas[able], search.question.assumptions
+    margins = confidence_margins(search, options.plans)
+    rate = search.workload.peak_per_s / (replicas * search.workload.target_utilization) * margins.rate
+    with suspend_recording():
+        memory = AUTOREGRESSIVE.estimate_memory(search.workload, options.plans, assumed, options.settings)
+        curves = simulate_rate(search.workload, options.plans, memory, rate, assumed, requested)
+    waits = (c.worst_wait_at_lightest(search.workload.slo, margins, row) for row, c in enumerate(curves))
+    able[able] = [wait_s <= limit_s * CHECK_TOLERANCE for wait_s, limit_s in waits]
+    return able
+
+
+def leading_plans_that_may_win(search: Search[InferenceWorkload], options: Options, to_beat: float) -> Options:
+    """The best plans of the leading types that may reach a better score than `to_beat`, best first."""
+    workload, objective = search.workload, search.question.objective
+    best = best_per_accelerator(options.accelerator, objective, measures(workload, options), stable_key(options))
+    leading = options.take(best[:MIN_SIMULATED_TYPES])
+    if not is_simulated(workload) or workload.load is not Load.OPEN or workload.trace is not None:
+        return leading
+    return leading.take(may_win(search, leading, np.full(len(leading), to_beat), None))
+
+
+def most_winning_replicas(search: Search[InferenceWorkload], options: Options, to_beat: Column) -> Column:
+    """Largest number of replicas of every option at which its score may be better than `to_beat`; 0 if there is none.
+
+    It is at least the number that the formulas need.
+    """
+    question, workload, count = search.question, search.workload, len(options)
+    least = options.fleet.replicas
+    most = np.ceil(least * to_beat / objective_score(question.objective, measures(workload, options))) + 1
+    tried = np.rint(np.linspace(least, most, TRIED_COUNTS)).ravel()
+    again = options.take(np.tile(np.arange(count), TRIED_COUNTS))
+    capacity = workload.peak_per_s / (tried * workload.target_utilization)
+    with suspend_recording():
+        sized = with_replica_count(question, workload, replace(again, capacity_per_s=capacity), tried)
+        score = objective_score(question.objective, measures(workload, sized)).reshape(TRIED_COUNTS, count)
+    counts = tried.reshape(TRIED_COUNTS, count)
+    losing = np.where(score >= to_beat, counts, most + 1)
+    winning: Column = losing.min(axis=0) - 1
+    return np.where(winning >= least, winning, 0.0)
 
 
 def simulate_candidates(

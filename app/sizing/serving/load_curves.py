@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,17 +30,32 @@ from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.hardware.engines.record import Policy, Scheduler, SchedulerSettings
 from app.sizing.hardware.tables import scheduler_at
 from app.sizing.question import Deployment
-from app.sizing.serving.capacity import StreamSpeed
 from app.sizing.serving.collectives import link_use
 from app.sizing.serving.interfaces import QUANTILES
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Requests, simulate_replica
-from app.sizing.serving.simulation.record import CLASSES, OUTPUTS, PROMPTS, DrawnRequests, draw_uniforms, unit_gaps
-from app.sizing.serving.simulation.tables import build_replica, replica_work
+from app.sizing.serving.simulation.record import (
+    CLASSES,
+    OUTPUTS,
+    PROMPTS,
+    DrawnRequests,
+    stratified_uniforms,
+    unit_gaps,
+)
+from app.sizing.serving.simulation.tables import ReplicaWork, build_replica, replica_work
 from app.sizing.serving.step import uses_server
-from app.sizing.workload import InferenceWorkload, Load, Slo, Trace, TrafficClass, draw_population, group_populations
+from app.sizing.workload import (
+    InferenceWorkload,
+    Load,
+    Redundancy,
+    Slo,
+    Trace,
+    TrafficClass,
+    draw_population,
+    group_populations,
+)
 from app.work import stage
 
 WAITS = ("ttft", "tpot", "e2e", "queue", "gap")
@@ -285,6 +301,21 @@ def in_flight_within(curves: Sequence[Curve], slo: Slo, margins: Margins, sequen
 MAX_CACHED_CURVES = 1000  # most cached curves, a few KB each
 # Workload fields left out of the key: the replica covers the model except its context limit; traces are not cached.
 EXCLUDED_FIELDS = ("model", "trace")
+# Values in place of the fields that no simulation of one replica reads: they size the fleet.
+FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
+    {
+        "average_per_s": 0.0,
+        "max_context_tokens": 0.0,
+        "redundancy": Redundancy(),
+        "target_utilization": 1.0,
+        "encoder_flops_per_request": 0.0,
+        "most_personal_in_flight": 0.0,
+        "volume_requests": None,
+        "deadline_s": None,
+        "hourly_shares": (),
+        "derived": (),
+    }
+)
 
 
 class CurveCache:
@@ -315,6 +346,20 @@ class CurveCache:
 
 
 CURVE_CACHE = CurveCache(MAX_CACHED_CURVES)
+
+
+def as_simulated(workload: InferenceWorkload) -> InferenceWorkload:
+    """The workload of one replica: its requests and their limits, without what only sizes the fleet.
+
+    Workloads that differ in nothing else share their curves. A trace and traffic classes keep their rates.
+    """
+    kept_rate = workload.trace is not None or bool(workload.classes)
+    return replace(
+        workload,
+        **FLEET_FIELDS,
+        peak_per_s=workload.peak_per_s if kept_rate else 1.0,
+        in_flight=workload.in_flight if workload.load is Load.CLOSED else 0.0,
+    )
 
 
 def workload_key(workload: InferenceWorkload) -> bytes:
@@ -357,10 +402,10 @@ def deployed_scheduler(
 SEED = 1
 # Simulated request rates as shares of the saturation rate.
 RATE_SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
-SATURATING_FACTOR = 3.0  # rate offered to measure saturation, as a multiple of the closed-form saturation rate
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
 SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
 WARMUP_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
+CHECKED_SHARE = 0.5  # requests simulated to check one rate, as a share of those of a load of a curve
 WARMUP_ROUNDS = 4  # unmeasured rounds of a closed loop, until requests that started together are out of step
 MEASURED_ROUNDS = 2  # least measured rounds of a closed loop
 MAX_TIMES_SEQUENCES, MAX_TIMES_REQUESTED = (
@@ -380,6 +425,7 @@ class RequestWindow:
     requests: Requests  # requests in order of arrival
     warm: int  # first requests, not measured
     wanted: int  # requests until measurement ends
+    populations: Codes | None = None  # index of the population of each request; None if there is only one
 
 
 def is_simulated(workload: InferenceWorkload) -> bool:
@@ -391,7 +437,6 @@ def simulate_curves(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
-    speed: StreamSpeed,
     assumed: Assumptions,
     requested: Deployment | None = None,
     most_requests: int | None = None,
@@ -399,24 +444,47 @@ def simulate_curves(
     """Load curve of every plan.
 
     Parameters:
-        speed: closed-form speed; its saturation rate bounds the simulated rates.
         requested: deployment settings fixed by the request.
         most_requests: cap on the simulated requests per load.
     """
     count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
     with suspend_recording():
-        replicas = [replica_at(workload, plans, memory, row, assumed, requested) for row in range(len(plans))]
+        replicas = build_replicas(workload, plans, memory, assumed, requested)
+        workload = as_simulated(workload)
+        draw = cache(partial(draw_requests, workload))
         if workload.load is Load.CLOSED:
             most = (memory.sequences * plans.data_parallel).tolist()
-            in_flight = partial(simulate_in_flight, workload, count=count)
+            in_flight = partial(simulate_in_flight, workload, draw, count=count)
             return tuple(cached_curves(workload, in_flight, replicas, [int(m) for m in most], count))
-        saturation, drawn = speed.saturation_per_s.tolist(), cache(partial(draw_requests, workload, count))
 
-        def at_rates(replica: Replica, saturation_per_s: float) -> Curve:
+        def at_rates(replica: Replica, _: float) -> Curve:
             simulate = simulate_rates if workload.trace is None else simulate_trace
-            return simulate(workload, replica, saturation_per_s, drawn())
+            return simulate(workload, replica, draw(count))
 
-        return tuple(cached_curves(workload, at_rates, replicas, saturation, count))
+        return tuple(cached_curves(workload, at_rates, replicas, np.zeros(len(replicas)).tolist(), count))
+
+
+def simulate_rate(
+    workload: InferenceWorkload,
+    plans: Plans,
+    memory: ServingMemory,
+    rates_per_s: Column,
+    assumed: Assumptions,
+    requested: Deployment | None = None,
+) -> tuple[Curve, ...]:
+    """Curve of every plan at one request rate only; no rate is known from which its queue grows without bound."""
+    count = int(assumed.simulated_requests * CHECKED_SHARE)
+    with suspend_recording():
+        replicas = build_replicas(workload, plans, memory, assumed, requested)
+        workload = as_simulated(workload)
+        sent = draw_requests(workload, count)
+
+        def at_rate(replica: Replica, rate_per_s: float) -> Curve:
+            window = RequestWindow(sent.at_rate(rate_per_s), int(WARMUP_SHARE * count), count, sent.populations)
+            node = simulate_load(workload, replica, window)
+            return build_curve(workload, replica, np.array([rate_per_s]), [node], stable_below=np.inf, closed=False)
+
+        return tuple(cached_curves(workload, at_rate, replicas, rates_per_s.tolist(), count))
 
 
 def cached_curves(
@@ -438,22 +506,38 @@ def cached_curves(
         yield curve
 
 
+def build_replicas(
+    workload: InferenceWorkload,
+    plans: Plans,
+    memory: ServingMemory,
+    assumed: Assumptions,
+    requested: Deployment | None,
+) -> list[Replica]:
+    """Replica of every plan, built with the functions that time its steps everywhere else."""
+    away, encoder = plans.offloads_weights, workload.encoder_flops_per_request
+    works: dict[int, ReplicaWork] = {}
+    for rows in (np.flatnonzero(~away), *np.flatnonzero(away)[:, None]):
+        if len(rows):
+            part = plans.take(rows)
+            # Other plans of a search may keep weights on the host; these do not.
+            part = part if away[rows].all() else replace(part, on_host=None)
+            found = replica_work(workload.model, part, link_use(part, assumed), encoder_flops=encoder)
+            works.update(zip(rows.tolist(), found, strict=True))
+    return [replica_at(workload, plans, memory, row, works[row], requested) for row in range(len(plans))]
+
+
 def replica_at(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
     row: int,
-    assumed: Assumptions,
+    work: ReplicaWork,
     requested: Deployment | None,
 ) -> Replica:
-    """Replica of a plan row, built with the functions that time its steps everywhere else."""
-    plan = plans.take(np.array([row]))
-    if not plan.offloads_weights.any():
-        plan = replace(plan, on_host=None)  # other plans of a search may offload to the host; this one does not
-    work = replica_work(workload.model, plan, link_use(plan, assumed), encoder_flops=workload.encoder_flops_per_request)
+    """Replica of a plan row."""
     replica = build_replica(
         work,
-        plan.achieved_rates,
+        plans.take(np.array([row])).achieved_rates,
         deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler),
         pool_bytes=at(memory.kv_pool_bytes, row),
         overlaps=bool(plans.small_engine[row]),
@@ -465,8 +549,9 @@ def replica_at(
 
 def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     """`count` random requests of a workload, the same for every replica and load."""
+    chances = stratified_uniforms(SEED, CLASSES, count)
     prompts, answers = workload.draw_lengths(
-        *(draw_uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES))
+        stratified_uniforms(SEED, PROMPTS, count), stratified_uniforms(SEED, OUTPUTS, count), chances
     )
     return DrawnRequests(
         unit_gaps(SEED, count, workload.burstiness),
@@ -475,16 +560,15 @@ def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
         np.floor(prompts * workload.cached_prefix_fraction).astype(np.int64),
         int(workload.input_tokens.mean * workload.shared_prefix_fraction),
         workload.turn_gap_s,
+        draw_population(workload.classes, chances) if workload.classes else None,
     )
 
 
-def simulate_rates(
-    workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests
-) -> Curve:
+def simulate_rates(workload: InferenceWorkload, replica: Replica, sent: DrawnRequests) -> Curve:
     """Curve of a replica at request rates up to slightly above saturation."""
-    count, most = len(sent.input_tokens), saturation_rate_per_s(replica, saturation_per_s, sent)
+    count, most = len(sent.input_tokens), saturation_rate_per_s(replica, sent)
     warm, rates = int(WARMUP_SHARE * count), most * np.array(RATE_SHARES)
-    stretches = (RequestWindow(sent.at_rate(rate), warm, count) for rate in rates.tolist())
+    stretches = (RequestWindow(sent.at_rate(rate), warm, count, sent.populations) for rate in rates.tolist())
     return build_curve(
         workload,
         replica,
@@ -495,8 +579,8 @@ def simulate_rates(
     )
 
 
-def saturation_rate_per_s(replica: Replica, saturation_per_s: float, sent: DrawnRequests) -> float:
-    """Answered requests per second when far more arrive than the replica can serve."""
+def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:
+    """Answered requests per second while all requests wait from the start."""
     sequence_bytes = replica.cache_fixed_bytes + replica.cache_token_bytes * float(
         (sent.input_tokens + sent.output_tokens).mean()
     )
@@ -504,19 +588,17 @@ def saturation_rate_per_s(replica: Replica, saturation_per_s: float, sent: Drawn
     count = int(
         min(len(sent.input_tokens), SATURATION_ROUNDS * max(min(replica.max_sequences, fitting), MIN_SEQUENCES))
     )
-    requests = sent.first_requests(count).at_rate(SATURATING_FACTOR * saturation_per_s)
+    requests = sent.first_requests(count).at_rate(np.inf)
     result = simulate_replica(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARMUP_SHARE) * count))
     return max(result.finished / max(result.lasts_s, MIN_RATE_PER_S), MIN_RATE_PER_S)
 
 
-def simulate_trace(
-    workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests
-) -> Curve:
+def simulate_trace(workload: InferenceWorkload, replica: Replica, sent: DrawnRequests) -> Curve:
     """Curve of a replica that receives every n-th request of a trace.
 
     The trace is sped up or slowed down slightly to reach each rate; rates are those of its busiest interval.
     """
-    trace, most = workload.trace, saturation_rate_per_s(replica, saturation_per_s, sent)
+    trace, most = workload.trace, saturation_rate_per_s(replica, sent)
     assert trace is not None
     rates, nodes = most * np.array(RATE_SHARES), []
     for rate in rates.tolist():
@@ -549,15 +631,23 @@ def numbers_in_flight(workload: InferenceWorkload, sequences: int) -> list[int]:
     return sorted({*powers.tolist(), *([sequences] if sequences < powers[-1] else [])})
 
 
-def simulate_in_flight(workload: InferenceWorkload, replica: Replica, sequences: int, count: int) -> Curve:
-    """Curve of a replica with a constant number of requests in flight, or with its part of a run that ends."""
-    numbers = numbers_in_flight(workload, sequences)
-    parts = [window_bounds(workload, held, count) for held in numbers]
-    sent = draw_requests(workload, max(wanted + held for held, (_, wanted) in zip(numbers, parts, strict=True)))
-    nodes = []
-    for held, (warm, wanted) in zip(numbers, parts, strict=True):
-        requests = sent.first_requests(wanted + (held if warm else 0)).in_flight(held)
-        nodes.append(simulate_load(workload, replica, RequestWindow(requests, warm, wanted)))
+def simulate_in_flight(
+    workload: InferenceWorkload,
+    draw: Callable[[int], DrawnRequests],
+    replica: Replica,
+    sequences: int,
+    count: int,
+) -> Curve:
+    """Curve of a replica with a constant number of requests in flight, or with its part of a run that ends.
+
+    `draw` returns that many random requests.
+    """
+    numbers, nodes = numbers_in_flight(workload, sequences), []
+    for held in numbers:
+        warm, wanted = window_bounds(workload, held, count)
+        sent = draw(wanted + (held if warm else 0))
+        window = RequestWindow(sent.in_flight(held), warm, wanted, sent.populations)
+        nodes.append(simulate_load(workload, replica, window))
     return build_curve(workload, replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
 
 
@@ -590,6 +680,7 @@ class RequestWaits(Columns):
 
     first_s: Column  # TTFT, s
     streamed_s: Column  # time from the first token to the last, s
+    queued_s: Column  # time until admission, s
     later_tokens: Codes  # tokens after the first
 
     @property
@@ -611,18 +702,20 @@ class RequestWaits(Columns):
         return meets_all
 
     def summarize_waits(self, percentiles: Sequence[float]) -> Waits:
-        """Means and percentiles of TTFT, TPOT and end-to-end latency, s."""
+        """Means and percentiles of TTFT, TPOT, end-to-end latency and time in the queue, s."""
         token, several = self.mean_token_s, self.later_tokens > 0
-        waits = (self.first_s, token if several.all() else token[several], self.e2e_s)
-        return np.stack([summarize_wait(wait_s, percentiles) for wait_s in waits])
+        if several.all():
+            return summarize_each(np.stack([self.first_s, token, self.e2e_s, self.queued_s]), percentiles)
+        first, whole, queued = summarize_each(np.stack([self.first_s, self.e2e_s, self.queued_s]), percentiles)
+        return np.stack([first, summarize_each(token[None, several], percentiles)[0], whole, queued])
 
 
 def class_parts(workload: InferenceWorkload, window: RequestWindow) -> list[tuple[float, Slo, Codes]]:
     """Share, limits and measured requests of every traffic class; one entry if the workload has no classes."""
     every = np.arange(window.wanted - window.warm)
-    if not workload.classes:
+    if window.populations is None:
         return [(1.0, workload.slo, every)]
-    which = draw_population(workload.classes, draw_uniforms(SEED, CLASSES, window.wanted))[window.warm :]
+    which = window.populations[window.warm : window.wanted]
     kinds = group_populations(workload.classes)
     parts = []
     for each in workload.classes:
@@ -637,35 +730,36 @@ def simulate_load(workload: InferenceWorkload, replica: Replica, window: Request
     later = window.requests.output_tokens[window.warm : window.wanted] - 1
     first = result.first_token_s - result.arrival_s
     # Pipeline stages emit the first token late, so a short answer may finish before it.
-    waited = RequestWaits(first, np.maximum(result.finish_s - result.first_token_s, 0.0), later)
+    streamed = np.maximum(result.finish_s - result.first_token_s, 0.0)
+    waited = RequestWaits(first, streamed, np.maximum(result.began_s - result.arrival_s, 0.0), later)
     parts = class_parts(workload, window)
     shares = (*QUANTILES, workload.slo.percentile)
+    gap_s = [streamed.sum() / max(later.sum(), 1), *map(result.gaps.quantile_s, shares)]
     return LoadPoint(
-        waits_s=np.stack(
-            [
-                *waited.summarize_waits(shares),
-                summarize_wait(np.maximum(result.began_s - result.arrival_s, 0.0), shares),
-                np.array([waited.streamed_s.sum() / max(later.sum(), 1), *map(result.gaps.quantile_s, shares)]),
-            ]
-        ),
+        waits_s=np.vstack([waited.summarize_waits(shares), gap_s]),
         answered_per_s=result.finished / max(result.lasts_s, MIN_RATE_PER_S),
         running=result.running,
         cache_share=result.cache_share,
         preempted=result.preempted,
         goodput_share=sum(share * float(waited.take(rows).meets_limits(slo).mean()) for share, slo, rows in parts),
         requests=window.wanted,
-        by_class=tuple(waited.take(rows).summarize_waits((*QUANTILES, slo.percentile)) for _, slo, rows in parts)
+        by_class=tuple(waited.take(rows).summarize_waits((*QUANTILES, slo.percentile))[:3] for _, slo, rows in parts)
         if workload.classes
         else (),
     )
 
 
-def summarize_wait(wait_s: Column, percentiles: Sequence[float]) -> Column:
-    """Mean and percentiles of a wait, s; a percentile is the smallest wait that at least that share does not exceed."""
-    if not len(wait_s):
-        return np.zeros(1 + len(percentiles))
-    ranks = [max(int(np.ceil(q / 100 * len(wait_s))) - 1, 0) for q in percentiles]
-    return np.append(wait_s.mean(), np.partition(wait_s, sorted({*ranks}))[ranks])
+def summarize_each(waits_s: Waits, percentiles: Sequence[float]) -> Waits:
+    """Mean and percentiles of every row of waits, s; zeros where there are none.
+
+    A percentile is the smallest wait that at least that share does not exceed.
+    """
+    kinds, count = waits_s.shape
+    if not count:
+        return np.zeros((kinds, 1 + len(percentiles)))
+    ranks = [max(int(np.ceil(q / 100 * count)) - 1, 0) for q in percentiles]
+    ordered = np.partition(waits_s, sorted({*ranks}), axis=1)
+    return np.column_stack([waits_s.mean(axis=1), ordered[:, ranks]])
 
 
 def build_curve(

@@ -24,6 +24,8 @@ from app.sizing.serving.finalists import (
     apply_simulation_ratio,
     first_replica,
     load_per_replica,
+    may_win,
+    most_winning_replicas,
     select_finalists,
     simulate_replicas,
     size_fleet,
@@ -212,8 +214,8 @@ def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> 
     assert len(seen) > 1
 
 
-def test_a_layout_that_holds_more_is_tried_before_cheaper_ones_that_hold_as_few() -> None:
-    """A larger batch helps if a layout failed, or became expensive, at a batch that others share."""
+def test_a_layout_that_holds_more_replaces_one_that_failed() -> None:
+    """A larger batch helps if a layout failed at a batch that others share."""
     options = options_of(asked(BUSY), BUSY)
     plain = trial_of(options)
     of_type = np.flatnonzero(options.accelerator == options.accelerator[np.argmax(plain.layouts)])
@@ -222,28 +224,64 @@ def test_a_layout_that_holds_more_is_tried_before_cheaper_ones_that_hold_as_few(
     assert len(others) > 1
     dearest = others[-1]
     held = np.where(plain.layouts == plain.layouts[dearest], 9.0, 1.0)
-    for turned_out in (np.inf, 9 * plain.score[dearest]):
-        trial = trial_of(replace(options, slo_batch=held), first)
-        trial.record_scores(trial.next_rows(1), np.array([turned_out]))
-        (row,) = trial.next_rows(1)
-        assert trial.layouts[row] == plain.layouts[dearest]
+    trial = trial_of(replace(options, slo_batch=held), first)
+    trial.record_scores(trial.next_rows(1), np.array([np.inf]))
+    (row,) = trial.next_rows(1)
+    assert trial.layouts[row] == plain.layouts[dearest]
 
 
-def test_a_layout_far_worse_than_another_adds_that_one_to_the_queue() -> None:
-    """It counts for no type of its own; one that is hardly better is left alone."""
+def test_a_layout_far_worse_than_another_is_challenged_by_that_one() -> None:
+    """One that is hardly better by formulas does not challenge it."""
     options = options_of(asked(BUSY), BUSY)
     layouts = trial_of(options).layouts
     of_type = np.flatnonzero(options.accelerator == options.accelerator[np.argmax(layouts)])
     first = int(of_type[0])
     others = of_type[layouts[of_type] != layouts[first]]
     best = trial_of(options).score[others].min()
-    for turned_out, tried in ((1.05, []), (1.2, [best])):
+    for turned_out, tried in ((1.05, []), (1.12, [best])):
         trial = trial_of(options, first)
         trial.record_scores(trial.next_rows(1), np.array([turned_out * best]))
-        extra = trial.next_rows(0)
-        assert trial.score[extra].tolist() == tried
+        extra = trial.challengers()
+        assert trial.score[extra].tolist()[:1] == tried
         trial.record_scores(extra, np.full(len(extra), np.inf))
+        assert not len(trial.challengers())
         assert trial.type_count == 1
+
+
+def test_challengers_are_one_row_of_each_layout_and_few_of_each_type() -> None:
+    options = options_of(asked(BUSY), BUSY)
+    kinds = np.unique(options.accelerator, return_index=True)[1]
+    trial = trial_of(options, *kinds.tolist())
+    trial.record_scores(trial.next_rows(len(kinds)), np.full(len(kinds), np.inf))
+    assert not len(trial.challengers())
+    trial = trial_of(options, *kinds.tolist())
+    trial.record_scores(trial.next_rows(len(kinds)), np.full(len(kinds), 1e9))
+    rows = trial.challengers()
+    seen = list(zip(options.accelerator[rows].tolist(), trial.layouts[rows].tolist(), strict=True))
+    assert len(set(seen)) == len(seen) > 2
+    assert (np.diff(trial.score[rows]) >= 0).all()
+    picked = trial.pick_challengers(rows, 1)
+    assert len(picked) == len(np.unique(options.accelerator[rows]))
+    assert picked[0] == rows[0]
+    trial.challenger_budget = 1
+    assert len(trial.pick_challengers(rows, 9)) == 1
+
+
+def test_a_layout_is_checked_at_the_rate_that_its_score_needs() -> None:
+    """What cannot carry the load on so few replicas that it would win is turned down; what can, is not."""
+    question, options = asked(BUSY), options_of(asked(BUSY), BUSY)
+    search = Search.start(question, SMALL).of(BUSY)
+    finalists, _ = found()
+    chosen = finalists.chosen_options
+    own = objective_score(question.objective, measures(BUSY, chosen))
+    rows = options.take(finalists.rows)
+    assert may_win(search, rows, own * 1.05, None).all()
+    assert most_winning_replicas(search, rows, own * 0.1).tolist() == [0] * len(rows)
+    assert not may_win(search, rows, own * 0.1, None).any()
+    hoped = replace(rows, fleet=replace(rows.fleet, replicas=np.ones(len(rows))))
+    fewer = most_winning_replicas(search, hoped, own * 0.7)
+    assert (fewer >= 1).any() and (fewer < chosen.fleet.replicas).all()
+    assert not may_win(search, hoped, own * 0.7, None).any()
 
 
 def test_more_is_simulated_while_what_waits_would_cost_far_less() -> None:

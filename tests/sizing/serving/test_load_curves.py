@@ -27,6 +27,7 @@ from app.sizing.serving.load_curves import (
     WAITS,
     Curve,
     CurveCache,
+    as_simulated,
     capacity_at_confidence_per_s,
     curve_key,
     deployed_scheduler,
@@ -36,7 +37,8 @@ from app.sizing.serving.load_curves import (
     loads_within_limits,
     numbers_in_flight,
     simulate_curves,
-    summarize_wait,
+    simulate_rate,
+    summarize_each,
     waits_at,
     window_bounds,
     workload_key,
@@ -45,7 +47,7 @@ from app.sizing.serving.margins import Margins
 from app.sizing.serving.memory import serving_memory
 from app.sizing.serving.search import measure_plans
 from app.sizing.serving.simulation import Replica
-from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, Trace
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, Trace
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, on_big, planned, varied
 from tests.sizing.small import BIG, SMALL
@@ -187,8 +189,8 @@ SPREAD: dict[str, Any] = {"input_tokens": Lengths(800.0, 1600.0), "output_tokens
 
 def found(workload: InferenceWorkload, asked: Deployment | None = None) -> Curve:
     plans = on_big()
-    memory, speed = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
-    return simulate_curves(workload, plans, memory, speed, FEW, asked)[0]
+    memory, _ = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
+    return simulate_curves(workload, plans, memory, FEW, asked)[0]
 
 
 def test_rates_are_shares_of_what_a_replica_can_do_and_no_wait_falls_with_the_load() -> None:
@@ -270,8 +272,9 @@ def test_streams_that_somebody_waits_for_are_simulated() -> None:
 
 
 def test_percentiles_are_what_so_many_do_not_exceed() -> None:
-    assert summarize_wait(col(*range(1, 101)), (50.0, 95.0, 99.0)).tolist() == [50.5, 50, 95, 99]
-    assert summarize_wait(col(), (50.0,)).tolist() == [0, 0]
+    waits = np.stack([col(*range(1, 101)), col(*range(200, 100, -1))])
+    assert summarize_each(waits, (50.0, 95.0, 99.0)).tolist() == [[50.5, 50, 95, 99], [150.5, 150, 195, 199]]
+    assert summarize_each(np.zeros((2, 0)), (50.0,)).tolist() == [[0, 0], [0, 0]]
 
 
 def test_the_first_requests_keep_their_order() -> None:
@@ -282,7 +285,6 @@ def test_the_first_requests_keep_their_order() -> None:
 ASKED: dict[str, Any] = {"peak_per_s": 40.0, "average_per_s": 20.0, "slo": Slo(1.0, 0.05, None, 95.0)}
 WORKLOAD = varied(**ASKED)
 OTHERS: list[dict[str, Any]] = [
-    {"peak_per_s": 41.0},
     {"burstiness": 2.0},
     {"input_tokens": Lengths(801.0)},
     {"output_tokens": Lengths(WORKLOAD.output_tokens.mean, 2 * WORKLOAD.output_tokens.mean)},
@@ -299,8 +301,40 @@ OTHERS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("changes", OTHERS, ids="-".join)
 def test_workloads_with_other_requests_or_limits_have_other_keys(changes: dict[str, Any]) -> None:
-    assert workload_key(varied(**ASKED)) == workload_key(WORKLOAD)
-    assert workload_key(replace(WORKLOAD, **changes)) != workload_key(WORKLOAD)
+    assert workload_key(as_simulated(varied(**ASKED))) == workload_key(as_simulated(WORKLOAD))
+    assert workload_key(as_simulated(replace(WORKLOAD, **changes))) != workload_key(as_simulated(WORKLOAD))
+
+
+FLEETS: list[dict[str, Any]] = [
+    {"peak_per_s": 41.0},
+    {"average_per_s": 3.0},
+    {"redundancy": Redundancy(spare=1)},
+    {"target_utilization": 0.5},
+    {"hourly_shares": (1.0,) * 24},
+    {"in_flight": 7.0},
+]
+
+
+@pytest.mark.parametrize("changes", FLEETS, ids="-".join)
+def test_workloads_that_only_need_another_fleet_share_their_curves(changes: dict[str, Any]) -> None:
+    other = varied(**{**ASKED, **SPREAD, **changes})
+    assert workload_key(as_simulated(other)) == workload_key(as_simulated(varied(**{**ASKED, **SPREAD})))
+    CURVE_CACHE.clear()
+    one = found(other)
+    CURVE_CACHE.clear()
+    assert one.waits_s.tobytes() == found(varied(**{**ASKED, **SPREAD})).waits_s.tobytes()
+
+
+def test_a_check_at_one_rate_agrees_with_the_curve() -> None:
+    workload, plans = varied(**SPREAD), on_big()
+    memory, _ = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
+    (whole,) = simulate_curves(workload, plans, memory, Assumptions())
+    for place in (1, 3):
+        (only,) = simulate_rate(workload, plans, memory, whole.loads[[place]], Assumptions())
+        assert only.loads.tolist() == [whole.loads[place]]
+        for wait in ("ttft", "tpot"):
+            curve_s = whole.statistic_s(wait, "p50")[place]
+            assert only.statistic_s(wait, "p50")[0] == pytest.approx(curve_s, rel=0.1)
 
 
 def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:

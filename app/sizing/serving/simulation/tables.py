@@ -85,20 +85,34 @@ def context_breakpoints(model: ModelArchitecture) -> Column:
     return np.array([0.0, *sorted(ends), FAR_TOKENS])
 
 
-def replica_work(model: ModelArchitecture, plan: Plans, link: LinkUse, *, encoder_flops: float = 0.0) -> ReplicaWork:
-    """Work of one plan's replica; `plan` and `link` have one row."""
-    contexts, grid, tp = context_breakpoints(model), prompt_grid(), plan.tensor_parallel
+def replica_work(
+    model: ModelArchitecture, plans: Plans, link: LinkUse, *, encoder_flops: float = 0.0
+) -> tuple[ReplicaWork, ...]:
+    """Work of the replica of every plan; `encoder_flops` is the FLOPs of the image encoder per request."""
+    contexts, grid = context_breakpoints(model), prompt_grid()
     with suspend_recording():
-        steps = [step_work(model, plan, link, context_tokens=float(c)) for c in contexts]
-        held = [cache_bytes(model, float(c), plan) for c in contexts]
-        one = prefill_work(model, plan, link, prompt_tokens=1.0)
+        steps = [step_work(model, plans, link, context_tokens=float(c)) for c in contexts]
+        held = [cache_bytes(model, float(c), plans) for c in contexts]
+        one = prefill_work(model, plans, link, prompt_tokens=1.0)
         pair = [
-            prefill_work(model, plan, link, prompt_tokens=tokens, encoder_flops=encoder_flops)
+            prefill_work(model, plans, link, prompt_tokens=tokens, encoder_flops=encoder_flops)
             for tokens in (PROMPT_TOKENS, DOUBLE_PROMPT_TOKENS)
         ]
-    scores = np.array([model.prefill_attention_flops(float(t)) for t in grid]) / tp
-    prompts = replace(one.take(np.zeros(len(grid), np.int64)), score_flops=scores, prompt_tokens=grid, new_tokens=grid)
-    return ReplicaWork(contexts, concat_tables(steps), np.concatenate(held), prompts, concat_tables(pair), model)
+    scores = np.array([model.prefill_attention_flops(float(t)) for t in grid])
+
+    def work_of(row: int) -> ReplicaWork:
+        only = np.array([row])
+        prompts = replace(
+            one.take(np.full(len(grid), row)),
+            score_flops=scores / plans.tensor_parallel[row],
+            prompt_tokens=grid,
+            new_tokens=grid,
+        )
+        at_contexts = concat_tables([step.take(only) for step in steps])
+        of_pair = concat_tables([prompt.take(only) for prompt in pair])
+        return ReplicaWork(contexts, at_contexts, np.array([of[row] for of in held]), prompts, of_pair, model)
+
+    return tuple(map(work_of, range(len(plans))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def replica(case: Case, memory: ServingMemory) -> Replica:
     """The replica as it is simulated."""
     plans, workload = case.plans, case.workload
     tokens, sequences = at(memory.max_batched_tokens, 0), at(memory.max_sequences, 0)
-    work = replica_work(workload.model, plans, link_use(plans, ASSUMED))
+    (work,) = replica_work(workload.model, plans, link_use(plans, ASSUMED))
     return build_replica(
         work,
         plans.achieved_rates,

@@ -13,6 +13,7 @@ from app.sizing.serving.simulation.record import (
     SimulationResult,
     bin_middle_s,
     draw_uniforms,
+    stratified_uniforms,
     unit_gaps,
 )
 from tests.sizing.serving.simulation.given import replica, requests, simulated
@@ -23,6 +24,16 @@ def test_a_seed_gives_the_same_numbers_and_streams_differ() -> None:
     assert np.array_equal(draw_uniforms(1, 0, 100), draw_uniforms(1, 0, 50_000)[:100])
     assert not np.array_equal(draw_uniforms(1, 0, 100), draw_uniforms(1, 1, 100))
     assert not np.array_equal(draw_uniforms(1, 0, 100), draw_uniforms(2, 0, 100))
+
+
+def test_stratified_numbers_have_exact_quantiles_and_no_order() -> None:
+    numbers = stratified_uniforms(1, 0, 1000)
+    assert np.floor(np.sort(numbers) * 1000).tolist() == list(range(1000))
+    assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.1
+    assert np.array_equal(numbers, stratified_uniforms(1, 0, 1000))
+    assert not np.array_equal(numbers, stratified_uniforms(1, 1, 1000))
+    with pytest.raises(ValueError, match="read-only"):
+        numbers[0] = 0.5
 
 
 @pytest.mark.parametrize("burstiness", [0.0, 0.5, 1.0, 2.0, 4.0])

@@ -28,7 +28,7 @@ SCHEDULER = Scheduling().for_device(80 * GIB)
 
 def made(model: ModelArchitecture, speculative: Speculative | None = None, **scheduled: object) -> Replica:
     plan = on_big(model)
-    work = replica_work(model, plan, link_use(plan, Assumptions()))
+    (work,) = replica_work(model, plan, link_use(plan, Assumptions()))
     scheduler = Scheduling(**scheduled).for_device(80 * GIB)  # type: ignore[arg-type]
     return build_replica(work, achieved(1), scheduler, pool_bytes=20 * GIB, speculative=speculative)
 
