@@ -22,11 +22,10 @@ from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
-    leading_plans_that_may_win,
-    simulate_candidates,
+    plans_of_types_that_may_win,
+    select_finalists,
     with_expected_performance,
 )
-from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.options import (
     Options,
     measures,
@@ -248,8 +247,9 @@ def describe_cheaper_option(
         return ""
     case_question = replace(question, workload=workload, limit=1, trace=False, companions=())
     search = Search.start(case_question, catalog).of(workload)
-    best = best_cheaper_plan(search, cheaper, most)
-    if best is None:
+    finalists, _ = select_finalists(search, plans_of_types_that_may_win(search, cheaper, most))
+    best = finalists.chosen_options
+    if not len(best) or not one(best.daily_usd_per_hour) < most:
         return ""
     count, name = one(best.fleet.accelerators), catalog.accelerators[int(best.accelerator[0])].name
     what = f"{count:,.0f} × {name}"
@@ -262,18 +262,6 @@ def describe_cheaper_option(
             f"({product_name(engine)}, {format_name(stored)})"
         )
     return f"; best option then: {what}, at {format_usd(plan_cost_usd(workload, best, 0))}{cost_period(workload)}"
-
-
-def best_cheaper_plan(search: Search[InferenceWorkload], options: Options, most_usd: float) -> Options | None:
-    """The first of the leading plans that costs less than `most_usd` per hour, also by its simulation; None if none."""
-    leading = leading_plans_that_may_win(search, options, most_usd)
-    for row in range(len(leading)):
-        best = leading.take(np.array([row]))
-        if is_simulated(search.workload):
-            _, _, best = simulate_candidates(search, best)
-        if len(best) and one(best.daily_usd_per_hour) < most_usd:
-            return best
-    return None
 
 
 def near_best_plans(question: Question, workload: InferenceWorkload, options: Options) -> Options:

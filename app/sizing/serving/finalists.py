@@ -291,11 +291,13 @@ def select_finalists(
     if search.workload.load is Load.OPEN:
         counted = search.question.objective in COUNTED_OBJECTIVES and search.workload.trace is None
         while len(rows := next_challengers(search, queue, results, CHECKED_TOGETHER if counted else 1)):
-            able = may_win(search, options.take(rows), queue.scores_to_beat(rows), requested) if counted else rows >= 0
-            queue.mark_tried(rows[~able])
-            _, first = np.unique(options.accelerator[rows[able]], return_index=True)
-            simulated = rows[able][first]
-            queue.record_scores(simulated, results.simulate(simulated))
+            if counted:
+                slack = winning_slack(search, options.take(rows), queue.scores_to_beat(rows), requested)
+                able = slack >= 1 / CHECK_TOLERANCE
+                queue.mark_tried(rows[~able])
+                rows = rows[able][np.argsort(-slack[able], kind="stable")]
+            _, first = np.unique(options.accelerator[rows], return_index=True)
+            queue.record_scores(rows[first], results.simulate(rows[first]))
     return results.merge().keep_best(search.question.limit), queue.type_count
 
 
@@ -356,11 +358,13 @@ class SimulationResults:
         return merge_results(question, workload, self.options, self.tables, self.simulations, self.rows)
 
 
-def may_win(search: Search[InferenceWorkload], options: Options, to_beat: Column, requested: Deployment | None) -> Mask:
-    """Mask of layouts that may reach a better score than `to_beat`, by a simulation at the one rate that decides it.
+def winning_slack(
+    search: Search[InferenceWorkload], options: Options, to_beat: Column, requested: Deployment | None
+) -> Column:
+    """Slack of layouts at the one rate that decides whether they reach a better score than `to_beat`.
 
-    A better score needs fewer replicas than some number. Each of them then carries at least a certain rate within the
-    limits.
+    A better score needs fewer replicas than some number. Each of them then carries at least a certain rate, at which
+    one simulation gives the ratio of limit to wait. Below 1 / CHECK_TOLERANCE, the layout cannot win.
     """
     replicas = most_winning_replicas(search, options, to_beat)
     able: Mask = replicas > 0
@@ -371,18 +375,25 @@ def may_win(search: Search[InferenceWorkload], options: Options, to_beat: Column
         memory = AUTOREGRESSIVE.estimate_memory(search.workload, options.plans, assumed, options.settings)
         curves = simulate_rate(search.workload, options.plans, memory, rate, assumed, requested)
     waits = (c.worst_wait_at_lightest(search.workload.slo, margins, row) for row, c in enumerate(curves))
-    able[able] = [wait_s <= limit_s * CHECK_TOLERANCE for wait_s, limit_s in waits]
-    return able
+    slack = np.zeros(len(able))
+    slack[able] = [limit_s / wait_s for wait_s, limit_s in waits]
+    return slack
 
 
-def leading_plans_that_may_win(search: Search[InferenceWorkload], options: Options, to_beat: float) -> Options:
-    """The best plans of the leading types that may reach a better score than `to_beat`, best first."""
+def plans_of_types_that_may_win(search: Search[InferenceWorkload], options: Options, to_beat: float) -> Options:
+    """Plans of the leading types of which some layout may reach a better score than `to_beat`."""
     workload, objective = search.workload, search.question.objective
-    best = best_per_accelerator(options.accelerator, objective, measures(workload, options), stable_key(options))
-    leading = options.take(best[:MIN_SIMULATED_TYPES])
     if not is_simulated(workload) or workload.load is not Load.OPEN or workload.trace is not None:
-        return leading
-    return leading.take(may_win(search, leading, np.full(len(leading), to_beat), None))
+        return options
+    score = objective_score(objective, measures(workload, options))
+    best = best_per_accelerator(options.accelerator, objective, measures(workload, options), stable_key(options))
+    leading = options.accelerator[best[:MIN_SIMULATED_TYPES]]
+    queue = SimulationQueue(options, score, best)
+    queue.best_scores = dict.fromkeys(leading.tolist(), to_beat)
+    rows = queue.pick_challengers(queue.challengers(), CHECKED_TOGETHER)
+    slack = winning_slack(search, options.take(rows), np.full(len(rows), to_beat), None)
+    able = options.accelerator[rows[slack >= 1 / CHECK_TOLERANCE]]
+    return options.take(np.isin(options.accelerator, able))
 
 
 def most_winning_replicas(search: Search[InferenceWorkload], options: Options, to_beat: Column) -> Column:

@@ -16,10 +16,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,7 @@ STATISTIC_COLUMNS = (*STATISTICS, AT_LIMIT)
 MIN_WAIT_S = 1e-9
 
 Waits = NDArray[np.float64]
+Kept = TypeVar("Kept")
 
 
 @formula(unit="s", source="simulation at two loads, linear in log space between them")
@@ -299,6 +300,7 @@ def in_flight_within(curves: Sequence[Curve], slo: Slo, margins: Margins, sequen
 
 
 MAX_CACHED_CURVES = 1000  # most cached curves, a few KB each
+MAX_CACHED_DRAWS = 32  # most cached sets of random requests, at most 160 KB each at the default number of requests
 # Workload fields left out of the key: the replica covers the model except its context limit; traces are not cached.
 EXCLUDED_FIELDS = ("model", "trace")
 # Values in place of the fields that no simulation of one replica reads: they size the fleet.
@@ -318,34 +320,35 @@ FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
 )
 
 
-class CurveCache:
-    """Cache of the most recently used load curves, at most `most` of them; thread-safe."""
+class RecentlyUsed(Generic[Kept]):
+    """Cache of the most recently used results, at most `most` of them; thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most, self._lock = most, threading.Lock()
-        self._curves: OrderedDict[bytes, Curve] = OrderedDict()
+        self._results: OrderedDict[bytes, Kept] = OrderedDict()
 
-    def get_or_simulate(self, key: bytes, simulate: Callable[[], Curve]) -> Curve:
-        """Curve of this key; simulated if it is not cached."""
+    def get_or_make(self, key: bytes, make: Callable[[], Kept]) -> Kept:
+        """Result of this key; made if it is not cached."""
         with self._lock:
-            cached = self._curves.get(key)
+            cached = self._results.get(key)
             if cached is not None:
-                self._curves.move_to_end(key)
+                self._results.move_to_end(key)
                 return cached
-        curve = simulate()
+        made = make()
         with self._lock:
-            self._curves[key] = curve
-            while len(self._curves) > self._most:
-                self._curves.popitem(last=False)
-        return curve
+            self._results[key] = made
+            while len(self._results) > self._most:
+                self._results.popitem(last=False)
+        return made
 
     def clear(self) -> None:
-        """Remove all curves."""
+        """Remove all results."""
         with self._lock:
-            self._curves.clear()
+            self._results.clear()
 
 
-CURVE_CACHE = CurveCache(MAX_CACHED_CURVES)
+CURVE_CACHE: RecentlyUsed[Curve] = RecentlyUsed(MAX_CACHED_CURVES)
+DRAWN_CACHE: RecentlyUsed[DrawnRequests] = RecentlyUsed(MAX_CACHED_DRAWS)
 
 
 def as_simulated(workload: InferenceWorkload) -> InferenceWorkload:
@@ -402,6 +405,8 @@ def deployed_scheduler(
 SEED = 1
 # Simulated request rates as shares of the saturation rate.
 RATE_SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
+# Requests simulated at these rates, as shares of the most: waits without queues vary little.
+REQUEST_SHARES = (0.5, 0.5, 1.0, 1.0, 1.0, 1.0)
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
 SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
 WARMUP_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
@@ -451,15 +456,16 @@ def simulate_curves(
     with suspend_recording():
         replicas = build_replicas(workload, plans, memory, assumed, requested)
         workload = as_simulated(workload)
-        draw = cache(partial(draw_requests, workload))
+        draw = partial(draw_requests, workload)
         if workload.load is Load.CLOSED:
             most = (memory.sequences * plans.data_parallel).tolist()
             in_flight = partial(simulate_in_flight, workload, draw, count=count)
             return tuple(cached_curves(workload, in_flight, replicas, [int(m) for m in most], count))
 
         def at_rates(replica: Replica, _: float) -> Curve:
-            simulate = simulate_rates if workload.trace is None else simulate_trace
-            return simulate(workload, replica, draw(count))
+            if workload.trace is None:
+                return simulate_rates(workload, replica, draw, count)
+            return simulate_trace(workload, replica, draw(count))
 
         return tuple(cached_curves(workload, at_rates, replicas, np.zeros(len(replicas)).tolist(), count))
 
@@ -502,7 +508,7 @@ def cached_curves(
             if workload.trace is not None:
                 curve = run_simulation()
             else:
-                curve = CURVE_CACHE.get_or_simulate(curve_key(key, replica, limit, count), run_simulation)
+                curve = CURVE_CACHE.get_or_make(curve_key(key, replica, limit, count), run_simulation)
         yield curve
 
 
@@ -549,6 +555,12 @@ def replica_at(
 
 def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     """`count` random requests of a workload, the same for every replica and load."""
+    key = workload_key(as_simulated(workload)) + count.to_bytes(8, "big")
+    return DRAWN_CACHE.get_or_make(key, lambda: draw_anew(workload, count))
+
+
+def draw_anew(workload: InferenceWorkload, count: int) -> DrawnRequests:
+    """The same without the cache."""
     chances = stratified_uniforms(SEED, CLASSES, count)
     prompts, answers = workload.draw_lengths(
         stratified_uniforms(SEED, PROMPTS, count), stratified_uniforms(SEED, OUTPUTS, count), chances
@@ -564,19 +576,18 @@ def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     )
 
 
-def simulate_rates(workload: InferenceWorkload, replica: Replica, sent: DrawnRequests) -> Curve:
-    """Curve of a replica at request rates up to slightly above saturation."""
-    count, most = len(sent.input_tokens), saturation_rate_per_s(replica, sent)
-    warm, rates = int(WARMUP_SHARE * count), most * np.array(RATE_SHARES)
-    stretches = (RequestWindow(sent.at_rate(rate), warm, count, sent.populations) for rate in rates.tolist())
-    return build_curve(
-        workload,
-        replica,
-        rates,
-        [simulate_load(workload, replica, s) for s in stretches],
-        stable_below=most,
-        closed=False,
-    )
+def simulate_rates(
+    workload: InferenceWorkload, replica: Replica, draw: Callable[[int], DrawnRequests], count: int
+) -> Curve:
+    """Curve of a replica at request rates up to slightly above saturation; `draw` returns random requests."""
+    most = saturation_rate_per_s(replica, draw(count))
+    rates, nodes = most * np.array(RATE_SHARES), []
+    for rate, share in zip(rates.tolist(), REQUEST_SHARES, strict=True):
+        sent = draw(int(share * count))
+        wanted = len(sent.input_tokens)
+        window = RequestWindow(sent.at_rate(rate), int(WARMUP_SHARE * wanted), wanted, sent.populations)
+        nodes.append(simulate_load(workload, replica, window))
+    return build_curve(workload, replica, rates, nodes, stable_below=most, closed=False)
 
 
 def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:

@@ -282,10 +282,10 @@ def search_plans(
         return options
     decisive = np.ones(len(options), bool)
     if search.workload.load is Load.OPEN and search.question.objective not in (Objective.LATENCY, Objective.BALANCED):
+        if not search.workload.single_pass:
+            return options  # the simulation of the finalists tells their rates and latencies
         score = objective_score(search.question.objective, measures(search.workload, options))
-        decisive = best_by_score(
-            options.accelerator, score, types=search.question.limit if search.workload.single_pass else None
-        )
+        decisive = best_by_score(options.accelerator, score, types=search.question.limit)
     return with_operating_points(search.workload, options, rows, decisive, memory, speed)
 
 

@@ -26,7 +26,7 @@ from app.sizing.serving.load_curves import (
     STATISTIC_COLUMNS,
     WAITS,
     Curve,
-    CurveCache,
+    RecentlyUsed,
     as_simulated,
     capacity_at_confidence_per_s,
     curve_key,
@@ -352,14 +352,14 @@ def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:
 
 
 def test_the_curve_asked_for_longest_ago_is_forgotten_first() -> None:
-    kept, made = CurveCache(2), []
+    kept, made = RecentlyUsed[Curve](2), []
 
     def asked(name: bytes) -> Curve:
         def simulate() -> Curve:
             made.append(name)
             return curve()
 
-        return kept.get_or_simulate(name, simulate)
+        return kept.get_or_make(name, simulate)
 
     first = asked(b"a")
     assert asked(b"a") is first
