@@ -172,7 +172,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
                 search.question,
                 search.workload,
                 options,
-                first,
+                shown,
                 estimates[0],
                 search.catalog,
                 first_replica(finalists.runs),

@@ -70,7 +70,7 @@ def find_sensitivity(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
-    row: int,
+    simulated: Codes,
     first: Estimate,
     catalog: Catalog,
     runs: SimulatedReplicas | None = None,
@@ -78,11 +78,11 @@ def find_sensitivity(
     """Changes of the first recommendation with more load, other redundancy or more reserve, and renting or buying.
 
     Parameters:
-        row: row of the first recommendation in the options.
+        simulated: rows of the recommendations in the options, the first one first.
         first: the first recommendation as the answer shows it.
         runs: its simulation, if there is one.
     """
-    now = current_state(first)
+    now, row = current_state(first), int(simulated[0])
     if now is None:
         return compare_rent_and_buy(workload, near_best_plans(question, workload, options))
 
@@ -92,7 +92,7 @@ def find_sensitivity(
         kept = within_constraints(question, again, NullRejections(catalog.accelerators))
         return describe_effect(
             question.objective, workload, now, then, within_limits=bool(kept[row])
-        ) + describe_cheaper_option(question, case.workload, again, kept, row, catalog)
+        ) + describe_cheaper_option(question, case.workload, again, kept, simulated, catalog)
 
     changes = (Change(case.label, describe_case(case, now)) for case in list_cases(workload))
     return (*changes, *compare_rent_and_buy(workload, near_best_plans(question, workload, options)))
@@ -230,26 +230,28 @@ def describe_effect(
 
 
 def describe_cheaper_option(
-    question: Question, workload: InferenceWorkload, again: Options, within_limits: Mask, row: int, catalog: Catalog
+    question: Question,
+    workload: InferenceWorkload,
+    again: Options,
+    within_limits: Mask,
+    simulated: Codes,
+    catalog: Catalog,
 ) -> str:
     """The option that is then cheaper than the first recommendation by more than a near tie, as text.
 
-    Options that the formulas find cheaper are simulated before they are named.
+    Parameters:
+        again: all options as the case sizes them.
+        simulated: rows of the recommendations, the first one first; their sizes are those of the simulation.
     """
+    row = int(simulated[0])
     if question.objective is not Objective.COST:
         return ""
     if not within_limits.any():
         return "; no other option stays within your limits"
     own = at(again.daily_usd_per_hour, row) if within_limits[row] else np.inf
     most = own / (1 + question.assumptions.near_tie_share)
-    cheaper = again.take(within_limits & (again.daily_usd_per_hour < most))
-    if not len(cheaper):
-        return ""
-    case_question = replace(question, workload=workload, limit=1, trace=False, companions=())
-    search = Search.start(case_question, catalog).of(workload)
-    finalists, _ = select_finalists(search, plans_of_types_that_may_win(search, cheaper, most))
-    best = finalists.chosen_options
-    if not len(best) or not one(best.daily_usd_per_hour) < most:
+    best = best_cheaper_option(question, workload, again, within_limits, simulated, most, catalog)
+    if best is None:
         return ""
     count, name = one(best.fleet.accelerators), catalog.accelerators[int(best.accelerator[0])].name
     what = f"{count:,.0f} × {name}"
@@ -262,6 +264,35 @@ def describe_cheaper_option(
             f"({product_name(engine)}, {format_name(stored)})"
         )
     return f"; best option then: {what}, at {format_usd(plan_cost_usd(workload, best, 0))}{cost_period(workload)}"
+
+
+def best_cheaper_option(
+    question: Question,
+    workload: InferenceWorkload,
+    again: Options,
+    within_limits: Mask,
+    simulated: Codes,
+    most_usd: float,
+    catalog: Catalog,
+) -> Options | None:
+    """The cheapest option below `most_usd` per hour; None if there is none.
+
+    Options that the formulas find cheaper than every recommendation are simulated before one is named.
+    """
+    hourly = again.daily_usd_per_hour
+    known = simulated[within_limits[simulated] & (hourly[simulated] < most_usd)]
+    best = again.take(known[[np.argmin(hourly[known])]]) if len(known) else None
+    to_beat = most_usd if best is None else one(best.daily_usd_per_hour)
+    others = within_limits & (hourly < to_beat)
+    others[simulated] = False
+    if others.any():
+        case_question = replace(question, workload=workload, limit=1, trace=False, companions=())
+        search = Search.start(case_question, catalog).of(workload)
+        finalists, _ = select_finalists(search, plans_of_types_that_may_win(search, again.take(others), to_beat))
+        found = finalists.chosen_options
+        if len(found) and one(found.daily_usd_per_hour) < to_beat:
+            return found
+    return best
 
 
 def near_best_plans(question: Question, workload: InferenceWorkload, options: Options) -> Options:

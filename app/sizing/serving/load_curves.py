@@ -412,6 +412,7 @@ SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple
 WARMUP_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
 CHECKED_SHARE = 0.5  # requests simulated to check one rate, as a share of those of a load of a curve
 WARMUP_ROUNDS = 4  # unmeasured rounds of a closed loop, until requests that started together are out of step
+DRAWN_STEP = 1000  # requests of a closed loop are drawn in multiples of this, so that loads share them
 MEASURED_ROUNDS = 2  # least measured rounds of a closed loop
 MAX_TIMES_SEQUENCES, MAX_TIMES_REQUESTED = (
     2,
@@ -656,7 +657,8 @@ def simulate_in_flight(
     numbers, nodes = numbers_in_flight(workload, sequences), []
     for held in numbers:
         warm, wanted = window_bounds(workload, held, count)
-        sent = draw(wanted + (held if warm else 0))
+        needed = wanted + (held if warm else 0)
+        sent = draw(-(-needed // DRAWN_STEP) * DRAWN_STEP).first_requests(needed)
         window = RequestWindow(sent.in_flight(held), warm, wanted, sent.populations)
         nodes.append(simulate_load(workload, replica, window))
     return build_curve(workload, replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
