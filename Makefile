@@ -46,8 +46,9 @@ explore: $(VENV)/.dev
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE))
 
+# Time of answers as ratios to an idle endpoint; with AGAINST=HEAD~1, in turn with another revision.
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(if $(AGAINST),--against $(AGAINST))
 
 # Regenerates every generated file that is out of date: fitted factors, accuracy pages and plots, formula pages, API
 # examples, the answers that documents show. PART=factors (accuracy, engine, ...) makes one part only.

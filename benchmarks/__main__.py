@@ -1,9 +1,10 @@
 """`make bench`: time of answers, as ratios to an endpoint with the same request and response sizes that computes
 nothing.
 
-Machines differ and are noisy, so compare the ratio within one run over time. `--against DIR` measures another checkout
-in turn with this one, request by request. Every request differs slightly from the last, so no answer comes from the
-store. Nothing is asserted: a timing on a shared machine proves nothing by itself.
+Machines differ and are noisy, so compare the ratio within one run over time. `--against REVISION` (or a directory)
+measures another checkout in turn with this one, request by request: `make bench AGAINST=HEAD~1`. Each request is about
+a workload of another size, so no answer and no simulation of an earlier one is used again. Nothing is asserted: a
+timing on a shared machine proves nothing by itself. Counts are asserted by tests/api/test_budgets.py.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.load import print_load
 from benchmarks.served import ServiceProcess
+from benchmarks.varied import vary_request
 
 HERE = Path(__file__).resolve().parent
 BODIES = HERE.parent / "tests" / "api" / "bodies"
@@ -68,10 +71,20 @@ class Checkout:
         self._results.close()
 
 
-def vary_request(body: dict[str, Any], i: int) -> dict[str, Any]:
-    """The same question with a tiny change: the same work, but no stored or cached answer."""
-    other = {**body.get("assumptions", {}), "simulated_requests": 10_000 - i}
-    return {**body, "economics": {"electricity_usd_per_kwh": 0.12 + i * 1e-6}, "assumptions": other}
+@contextmanager
+def check_out(revision: str) -> Iterator[Path]:
+    """The tree of a directory or of a revision of this repository."""
+    if Path(revision).is_dir():
+        yield Path(revision).resolve()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / revision.replace("/", "-")
+        git = ["git", "-C", str(HERE.parent), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), revision], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 
 
 def median_figures(rows: list[dict[str, float]]) -> dict[str, float]:
@@ -107,15 +120,15 @@ def print_ratios(checkouts: list[Checkout], rounds: int, only: str) -> None:
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--against", type=Path, help="another checkout, measured alternately with this one")
+    parser.add_argument("--against", help="a revision or another checkout, measured alternately with this one")
     parser.add_argument("--rounds", type=int, default=40, help="requests per body")
     parser.add_argument("--only", default="", help="only bodies whose name contains this text")
     parser.add_argument("--load-s", type=float, default=10.0, help="seconds of load per checkout; 0 for none")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()
-    trees = [t.resolve() for t in (asked.against, HERE.parent) if t is not None]
     with ExitStack() as stack:
+        trees = [*([stack.enter_context(check_out(asked.against))] if asked.against else []), HERE.parent]
         checkouts = []
         for tree in trees:
             checkouts.append(Checkout(tree, Path(stack.enter_context(tempfile.TemporaryDirectory()))))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.databases import prepare_database
-from benchmarks.load import ROOT, request_at_price
+from benchmarks.load import ROOT, varied_chat_request
 from benchmarks.overload import timed_exchange
 from benchmarks.served import ServiceProcess
 
@@ -70,8 +70,8 @@ def make_clients(stored: str) -> list[Client]:
     estimate = (BODIES / "estimate-llama-70b-8xh100.json").read_bytes()
     return [
         Client("/livez", lambda _: ("GET /livez", b""), 0.05),
-        Client("known question", lambda _: ("POST /recommend", request_at_price(1)), 0.2),
-        Client("new question", lambda number: ("POST /recommend", request_at_price(number)), 0.5),
+        Client("known question", lambda _: ("POST /recommend", varied_chat_request(1)), 0.2),
+        Client("new question", lambda number: ("POST /recommend", varied_chat_request(number)), 0.5),
         Client("/estimate", lambda _: ("POST /estimate", estimate), 0.2),
         Client("list", lambda number: (f"GET /catalog/systems?limit={number % 300 + 1}", b""), 0.2),
         Client("status", lambda _: (f"GET /recommendations/{stored}/status", b""), 0.2),
@@ -105,7 +105,7 @@ async def watch_outage(
 async def stored_id(port: int) -> str:
     """The ID of a stored answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    raw = request_at_price(1)
+    raw = varied_chat_request(1)
     head = f"POST /recommend HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(raw)}\r\n"
     writer.write(head.encode() + b"content-type: application/json\r\n\r\n" + raw)
     answer = (await reader.read()).split(b"\r\n\r\n", 1)[1]

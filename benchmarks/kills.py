@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from benchmarks.databases import KINDS, prepare_database
-from benchmarks.load import ROOT, request_at_price
+from benchmarks.load import ROOT, varied_chat_request
 from benchmarks.served import ServiceProcess
 from benchmarks.wire import exchange_once, request_bytes
 
@@ -73,7 +73,7 @@ async def ask_endlessly(service: Service, heard: ReceivedAnswers) -> None:
     """Sends new questions in an endless loop."""
     while True:
         try:
-            sent = request_bytes("POST /recommend", request_at_price(next(NUMBERS)))
+            sent = request_bytes("POST /recommend", varied_chat_request(next(NUMBERS)))
             answer = await exchange_once(service.server.port, sent, GIVE_UP_S)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             heard.answers[type(error).__name__] += 1

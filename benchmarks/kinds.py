@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from benchmarks.load import ROOT, chat_request, request_at_price
+from benchmarks.load import ROOT, chat_request, varied_chat_request
 from benchmarks.wire import HttpAnswer, read_answer, request_bytes
 
 WAIT_S = 30.0
@@ -27,7 +27,7 @@ def estimate_request(number: int) -> bytes:
 
 def comparison_request(number: int) -> bytes:
     """A comparison of one question at two loads."""
-    asked = json.loads(request_at_price(number))
+    asked = json.loads(varied_chat_request(number))
     rate = asked["workload"]["traffic"]["peak_requests_per_s"]
     twice = {"workload": {"traffic": {"peak_requests_per_s": 2 * rate}}}
     kept = {name: asked[name] for name in ("workload", "constraints", "economics") if name in asked}
@@ -42,8 +42,8 @@ KINDS: dict[str, Callable[[int], bytes]] = {
     "health": lambda _: request_bytes("GET /livez"),
     "page of the catalog": lambda _: request_bytes("GET /catalog/offers?limit=50"),
     "model inspected": inspection_request,
-    "recommendation, known": lambda _: request_bytes("POST /recommend", request_at_price(1)),
-    "recommendation, new": lambda number: request_bytes("POST /recommend", request_at_price(number)),
+    "recommendation, known": lambda _: request_bytes("POST /recommend", varied_chat_request(1)),
+    "recommendation, new": lambda number: request_bytes("POST /recommend", varied_chat_request(number)),
     "estimate": estimate_request,
     "comparison of two, new": comparison_request,
 }

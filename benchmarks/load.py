@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.served import ServiceProcess
+from benchmarks.varied import vary_request
 
 ROOT = Path(__file__).resolve().parent.parent
 BODY = ROOT / "tests" / "api" / "bodies" / "recommend-inference-chat-70b.json"
@@ -59,14 +60,13 @@ def chat_request() -> dict[str, Any]:
     return found
 
 
-def request_at_price(number: int) -> bytes:
-    """The 70B chat request with a distinct electricity price."""
-    price = 0.1 + number % 10_000_000 * 1e-8
-    return json.dumps({**chat_request(), "economics": {"electricity_usd_per_kwh": price}}).encode()
+def varied_chat_request(number: int) -> bytes:
+    """The 70B chat request about a workload of another size for every number."""
+    return json.dumps(vary_request(chat_request(), number)).encode()
 
 
 async def run_connections(port: int, connections: int, seconds: float, first: int) -> dict[str, Any]:
-    """Keeps every connection busy; each request has a different electricity price."""
+    """Keeps every connection busy; each request is about a workload of another size."""
     took: list[float] = []
     numbers = iter(range(first, first + 1_000_000))
     start = time.perf_counter()
@@ -74,7 +74,7 @@ async def run_connections(port: int, connections: int, seconds: float, first: in
     async def one_connection() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while time.perf_counter() - start < seconds:
-            raw = request_at_price(next(numbers))
+            raw = varied_chat_request(next(numbers))
             head = (
                 "POST /recommend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
                 f"content-length: {len(raw)}\r\n\r\n"

@@ -2,8 +2,8 @@
 rejections.
 
 The best goodput is that of a few busy connections. Requests then arrive at a multiple of it, independent of earlier
-answers, as from many independent clients; /livez is probed twenty times per second. Each request has a different
-electricity price, so no answer comes from the store. With a port as argument, the program is one client in a separate
+answers, as from many independent clients; /livez is probed twenty times per second. Each request is about a workload
+of another size, so no answer comes from the store. With a port as argument, the program is one client in a separate
 process and prints JSON.
 """
 
@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.load import ROOT, request_at_price
+from benchmarks.load import ROOT, varied_chat_request
 from benchmarks.served import ServiceProcess
 
 GIVE_UP_S = 30.0  # time after which a client gives up
@@ -48,7 +48,7 @@ async def flood_service(port: int, rate_per_s: float, seconds: float, first: int
     found: list[dict[str, Any]] = []
 
     async def send_one(number: int) -> None:
-        raw = request_at_price(number)
+        raw = varied_chat_request(number)
         head = f"POST /recommend HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(raw)}\r\n"
         try:
             async with asyncio.timeout(GIVE_UP_S):

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 
 from benchmarks.databases import prepare_database
-from benchmarks.load import ROOT, request_at_price
+from benchmarks.load import ROOT, varied_chat_request
 from benchmarks.overload import quantile_ms
 from benchmarks.proxy import run_nginx
 from benchmarks.served import ServiceProcess
@@ -50,7 +50,7 @@ async def slow_head(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def slow_body(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    head, body = request_bytes("POST /recommend", request_at_price(1)).split(b"\r\n\r\n", 1)
+    head, body = request_bytes("POST /recommend", varied_chat_request(1)).split(b"\r\n\r\n", 1)
     writer.write(head + b"\r\n\r\n")
     await drip_bytes(writer, body)
 
@@ -135,8 +135,10 @@ async def run_ordinary_clients(port: int, seconds: float, first: int) -> tuple[d
 
     await asyncio.gather(
         run_client("livez", lambda _: request_bytes("GET /livez", close=True), 0.05),
-        run_client("known", lambda _: request_bytes("POST /recommend", request_at_price(1), close=True), 0.1),
-        run_client("new", lambda number: request_bytes("POST /recommend", request_at_price(number), close=True), 0.1),
+        run_client("known", lambda _: request_bytes("POST /recommend", varied_chat_request(1), close=True), 0.1),
+        run_client(
+            "new", lambda number: request_bytes("POST /recommend", varied_chat_request(number), close=True), 0.1
+        ),
     )
     return took, wrong
 

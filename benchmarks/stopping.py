@@ -16,7 +16,7 @@ import time
 from collections import Counter
 
 from benchmarks.databases import KINDS, prepare_database
-from benchmarks.load import ROOT, request_at_price
+from benchmarks.load import ROOT, varied_chat_request
 from benchmarks.served import ServiceProcess
 from benchmarks.wire import read_answer, request_bytes
 
@@ -36,7 +36,7 @@ async def ask_until_refused(port: int, number: int, found: Counter[str]) -> None
         try:
             goes_on = True
             while goes_on:
-                body = request_at_price(next(NUMBERS)) if asks else b""
+                body = varied_chat_request(next(NUMBERS)) if asks else b""
                 writer.write(request_bytes("POST /recommend" if asks else "GET /livez", body, close=not again))
                 answer = await asyncio.wait_for(read_answer(reader), GIVE_UP_S)
                 found[str(answer.status)] += 1

@@ -268,7 +268,7 @@ def test_challengers_are_one_row_of_each_layout_and_few_of_each_type() -> None:
 
 
 def test_a_layout_is_checked_at_the_rate_that_its_score_needs() -> None:
-    """What cannot carry the load on so few replicas that it would win is turned down; what can, is not."""
+    """What cannot carry the load on so few replicas that it would win is rejected; what can, is not."""
     question, options = asked(BUSY), options_of(asked(BUSY), BUSY)
     search = Search.start(question, SMALL).of(BUSY)
     finalists, _ = found()
