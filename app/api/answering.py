@@ -331,10 +331,10 @@ def store_answer(
             catalog=catalog_json(catalog),
             as_of=question.today,
             request=request.model_dump(mode="json", exclude_unset=True),
-            trace=request.trace,
+            trace=request.shows_trace,
         )
         document = with_input_warnings(document, request)
-        by_default = request.rejected_limit is None and not request.trace
+        by_default = request.rejected_limit is None and not request.shows_trace
         body = fit_to_size(document) if by_default else json_bytes(document)
         supply = supply_json(question, answer, catalog, catalog_index.purchasing)
     filing = Filing(

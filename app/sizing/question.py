@@ -93,6 +93,20 @@ class Objective(StrEnum):
     BALANCED = "balanced"
 
 
+class Extra(StrEnum):
+    """A part of an answer that a request may leave out or, for the trace, must ask for."""
+
+    SENSITIVITY = "sensitivity"
+    CHEAPER_IF = "cheaper_if"
+    LOAD_CURVE = "load_curve"
+    ALTERNATIVES = "alternatives"
+    DAY = "day"
+    TRACE = "trace"
+
+
+DEFAULT_EXTRAS = frozenset(Extra) - {Extra.TRACE}
+
+
 class DraftMethod(StrEnum):
     """Source of the drafted tokens of speculative decoding."""
 
@@ -223,7 +237,8 @@ class Question:
     limit: int = DEFAULT_RANKED  # number of recommendations
     rejected_limit: int = DEFAULT_REJECTED  # number of rejected types in the answer
     trace: bool = False  # whether to record the arithmetic
-    ranking_only: bool = False  # ranking and costs only, without sensitivity and alternatives
+    extras: frozenset[Extra] = DEFAULT_EXTRAS  # parts that the answer includes
+    ranking_only: bool = False  # ranking and costs only
     today: str = ""  # day that price ages are counted to; empty: ages are not computed
     companions: tuple[Companion, ...] = ()  # models to pack onto the same cards
     maximize: str | None = None  # quantity to maximize, a member of maximum.QUANTITIES

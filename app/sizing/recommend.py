@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from app.sizing.decisions.search import Search, Workload
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.changes import split_changes
 from app.sizing.pools.search import better_split
-from app.sizing.question import Question
+from app.sizing.question import Extra, Question
 from app.sizing.relaxations.changes import find_relaxations
 from app.sizing.relaxations.cheaper import find_cheaper_runs, find_cheaper_services
 from app.sizing.result import Answer, Change, Cheaper, Considered, Estimate, Ranked, RunnerUp, ScalingCurve
@@ -78,9 +79,11 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
     if question.ranking_only:
         return Answer("", (), (), ranked, (), {}, considered, ())
-    sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
-    if not result.estimates:
-        sensitivity = find_relaxations(question, catalog, rejected)
+    sensitivity: tuple[Change, ...] = ()
+    if Extra.SENSITIVITY in question.extras:
+        sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
+        if not result.estimates:
+            sensitivity = find_relaxations(question, catalog, rejected)
     ranked = add_comparisons(ranked, question, result.feasible_accelerators)
     ranked = explain_idle_hardware(question, ranked, result.cheapest, rejected)
     ranked = add_class_comparison(search, ranked)
@@ -90,7 +93,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         summary=write_summary(question, ranked, rejected),
         assumptions=collect_assumptions(question),
         warnings=notices,
-        recommendations=ranked,
+        recommendations=tuple(without_extras(each, question.extras) for each in ranked),
         rejected=tuple(rejected[: question.rejected_limit]),
         rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),
         considered=considered,
@@ -100,6 +103,18 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         cheaper_if=result.cheaper_if,
         hosted_api=compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None),
     )
+
+
+def without_extras(ranked: Ranked, extras: frozenset[Extra]) -> Ranked:
+    """A recommendation without the parts that the question leaves out."""
+    estimate, changes = ranked.estimate, dict[str, Any]()
+    if Extra.ALTERNATIVES not in extras:
+        changes["alternatives"] = ()
+    if Extra.DAY not in extras:
+        changes["day"] = None
+    if Extra.LOAD_CURVE not in extras and estimate.performance is not None:
+        changes["performance"] = replace(estimate.performance, load_curve=None)
+    return replace(ranked, estimate=replace(estimate, **changes)) if changes else ranked
 
 
 def add_class_comparison(search: Search[Workload], ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
@@ -162,8 +177,8 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         types,
         cheapest=cheapest_option(options, search.catalog),
     )
-    if not search.question.ranking_only:
-        first = int(shown[0])
+    extras = frozenset[Extra]() if search.question.ranking_only else search.question.extras
+    if Extra.SENSITIVITY in extras:
         result = replace(
             result,
             sensitivity=volume_changes(search.question, search.workload, options)
@@ -177,8 +192,11 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
                 search.catalog,
                 first_replica(finalists.runs),
             ),
-            cheaper_if=find_cheaper_services(search.question, search.workload, options, first, search.catalog),
         )
+    if Extra.CHEAPER_IF in extras:
+        first = int(shown[0])
+        cheaper = find_cheaper_services(search.question, search.workload, options, first, search.catalog)
+        result = replace(result, cheaper_if=cheaper)
     return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
 
 
@@ -196,7 +214,8 @@ def add_pooled_option(
         return result
     pooled, pair = split
     own, before = estimate_usd_per_hour(pooled), estimate_usd_per_hour(result.estimates[0]) if result.estimates else 0.0
-    changes = () if search.question.ranking_only else split_changes(search, pooled, pair)
+    extras = frozenset[Extra]() if search.question.ranking_only else search.question.extras
+    changes = split_changes(search, pooled, pair) if Extra.SENSITIVITY in extras else ()
     return replace(
         result,
         sensitivity=(
@@ -251,7 +270,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     curve = scaling_curve(counts, layouts, chosen, search.question)
     larger = (
         None
-        if search.workload.batch_requested
+        if search.workload.batch_requested or Extra.SENSITIVITY not in search.question.extras
         else best_run_with_larger_batch(search.workload, layouts, chosen, search.question)
     )
     return replace(
@@ -261,5 +280,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
             *larger_batch_change(search.workload, estimates[0], larger),
         ),
         scaling=curve,
-        cheaper_if=find_cheaper_runs(search.question, counts, search.workload.deadline_s, chosen, search.catalog),
+        cheaper_if=find_cheaper_runs(search.question, counts, search.workload.deadline_s, chosen, search.catalog)
+        if Extra.CHEAPER_IF in search.question.extras
+        else (),
     )

@@ -263,6 +263,52 @@ def test_the_default_answer_has_no_trace_and_an_asked_one_has(client: TestClient
     assert recommend(client, "recommend-training-7b-1t-tokens", trace=True)["recommendations"][0]["trace"]
 
 
+def test_what_is_left_out_changes_nothing_else(client: TestClient) -> None:
+    name = "recommend-inference-chat-70b"
+    whole, brief = recommend(client, name), recommend(client, name, include=[])
+    assert whole["sensitivity"] and whole["cheaper_if"]
+    assert not brief["sensitivity"] and "cheaper_if" not in brief
+    every, less = whole["recommendations"][0], brief["recommendations"][0]
+    assert every["alternatives"] and not less.get("alternatives")
+    assert every["performance"]["load_curve"]
+    assert less["performance"] == {**every["performance"], "load_curve": None}
+    for kept in every.keys() - {"performance", "alternatives"}:
+        assert less[kept] == every[kept], kept
+    for every, less in zip(whole["recommendations"], brief["recommendations"], strict=True):
+        assert (less["deployment"], less["score"]) == (every["deployment"], every["score"])
+    named = recommend(client, name, include=["sensitivity", "cheaper_if", "load_curve", "alternatives", "day"])
+    assert named["recommendations"] == whole["recommendations"] and named["sensitivity"] == whole["sensitivity"]
+    assert recommend(client, name, include=["cheaper_if"])["cheaper_if"] == whole["cheaper_if"]
+    impossible = recommend(client, "recommend-inference-infeasible", include=[])
+    assert not impossible["recommendations"] and not impossible["sensitivity"] and impossible["rejected"]
+    run = recommend(client, "recommend-training-7b-1t-tokens", include=[])
+    assert not run["sensitivity"] and "cheaper_if" not in run and run["recommendations"]
+
+
+def test_the_trace_is_included_by_either_name(client: TestClient) -> None:
+    name = "recommend-inference-embeddings"
+    asked, included = recommend(client, name, trace=True), recommend(client, name, include=["trace"])
+    assert asked["recommendations"][0]["trace"] == included["recommendations"][0]["trace"] != []
+
+
+def test_an_unknown_part_is_a_problem_with_all_names(client: TestClient) -> None:
+    wrong = client.post("/recommend", json={**body("recommend-inference-embeddings"), "include": ["curves"]})
+    assert wrong.status_code == 422
+    assert wrong.json()["errors"][0]["pointer"] == "#/include/0"
+    for extra in ("sensitivity", "cheaper_if", "load_curve", "alternatives", "day", "trace"):
+        assert extra in wrong.json()["errors"][0]["detail"]
+
+
+def test_the_day_is_left_out_but_not_its_cost(client: TestClient) -> None:
+    asked = body("recommend-inference-chat-70b")
+    asked["workload"]["traffic"] = {**asked["workload"]["traffic"], "hourly_factors": [1] * 12 + [3] * 12}
+    del asked["workload"]["traffic"]["average_requests_per_s"]
+    whole, brief = (client.post("/recommend", json={**asked, **more}).json() for more in ({}, {"include": []}))
+    first, less = whole["recommendations"][0], brief["recommendations"][0]
+    assert first["day"] and "day" not in less
+    assert first["cost"]["usd_per_day"] == less["cost"]["usd_per_day"]
+
+
 def test_what_does_not_run_together_does_not_fit(client: TestClient) -> None:
     request = body("estimate-llama-70b-8xh100")
     request["deployment"] = {"accelerator": "google-tpu-v5e", "engine": "tensorrt-llm"}

@@ -17,7 +17,7 @@ from app.sizing.hardware.recipes import VOCABULARIES
 from app.sizing.hardware.support.records import PHASES
 from app.sizing.model.counts import LORA_TARGET_NAMES
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
-from app.sizing.question import DraftMethod, Objective
+from app.sizing.question import DraftMethod, Extra, Objective
 from app.sizing.result import QUANTITY_UNITS, AcquisitionOption
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     CommitmentName = str
     DraftingName = str
     EnvironmentName = str
+    ExtraName = str
     FailureDomainName = str
     GradientsName = str
     KernelsName = str
@@ -148,6 +149,7 @@ else:
     CommitmentName = Annotated[Literal[tuple(c.value for c in Commitment)], Component("Commitment")]
     DraftingName = Annotated[Literal[tuple(d.value for d in DraftMethod)], Component("Drafting")]
     EnvironmentName = Annotated[Literal[tuple(e.value for e in Environment)], Component("Environment")]
+    ExtraName = Annotated[Literal[tuple(e.value for e in Extra)], Component("Extra")]
     FailureDomainName = Annotated[Literal[tuple(d.value for d in FailureDomain)], Component("FailureDomain")]
     GradientsName = Annotated[Literal[VOCABULARIES["gradients"]], Component("GradientKeeping")]
     KernelsName = Annotated[Literal[VOCABULARIES["kernels"]], Component("Kernels")]

@@ -16,6 +16,7 @@ from app.api.schemas.base import (
     Component,
     DraftingName,
     EnvironmentName,
+    ExtraName,
     FailureDomainName,
     KvFormatName,
     MaximizedName,
@@ -42,12 +43,14 @@ from app.sizing.hardware.parts import Commitment, Environment, PriceKind, Pricin
 from app.sizing.model.adapted import with_adapters
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import (
+    DEFAULT_EXTRAS,
     DEFAULT_RANKED,
     DEFAULT_REJECTED,
     Constraints,
     Deployment,
     DraftMethod,
     Economics,
+    Extra,
     Objective,
     Question,
     Speculative,
@@ -472,10 +475,20 @@ class RecommendRequest(RequestModel):
         None, description="Maximum number of rejected types. Default: 20, or as many as keep the answer under 30 KB."
     )
     trace: bool = False
+    include: Annotated[list[ExtraName], Field(max_length=len(Extra))] | None = Field(
+        None,
+        description="Parts of the answer to include: sensitivity, cheaper_if, load_curve, alternatives, day, trace. "
+        "An empty list leaves all of them out and gives the fastest answer. Default: all except trace.",
+    )
     as_of: AsOf | None = Field(None, description=AS_OF)
     label: PrintableText | None = Field(None, description=LABEL)
     reference: PrintableText | None = Field(None, description=REFERENCE)
     cost_centre: PrintableText | None = None
+
+    @property
+    def shows_trace(self) -> bool:
+        """Whether the answer includes the trace, by either field."""
+        return self.trace or Extra.TRACE in (self.include or ())
 
     def to_question(self, model: ModelArchitecture, assumed: Assumptions, today: date) -> Question:
         """The request in the engine's units on a given day. Raises Unanswerable if its parts contradict each other."""
@@ -488,7 +501,8 @@ class RecommendRequest(RequestModel):
             assumptions=assumed,
             limit=self.limit,
             rejected_limit=DEFAULT_REJECTED if self.rejected_limit is None else self.rejected_limit,
-            trace=self.trace,
+            trace=self.shows_trace,
+            extras=DEFAULT_EXTRAS if self.include is None else frozenset(map(Extra, self.include)),
         )
 
 
