@@ -75,8 +75,8 @@ PLANTED = (
     Planted(
         "sizing/pools/search.py",
         "better_split",
-        "1 - question.assumptions.near_tie_share",
-        "1 - 2 * question.assumptions.near_tie_share",
+        "1 - search.question.assumptions.near_tie_share",
+        "1 - 2 * search.question.assumptions.near_tie_share",
         "requires twice the margin from a split",
     ),
     # Finalists, assurance and margins of serving.
@@ -126,8 +126,8 @@ PLANTED = (
     Planted(
         "sizing/decisions/ranking.py",
         "find_runners_up",
-        "1 + question.assumptions.near_tie_share",
-        "1 + 2 * question.assumptions.near_tie_share",
+        "1 + search.question.assumptions.near_tie_share",
+        "1 + 2 * search.question.assumptions.near_tie_share",
         "calls twice the difference a near tie",
     ),
     Planted(

@@ -27,9 +27,10 @@ from app.sizing.serving.collectives import (
     transfer_and_latency_s,
 )
 from app.sizing.serving.memory import cache_bytes
+from app.sizing.serving.prefill import prefill_terms
 from app.sizing.serving.step import step_terms
 from tests.examples import col, registered
-from tests.sizing.serving.given import MIXTURE, achieved, links_of, on_big, planned, step_of
+from tests.sizing.serving.given import MIXTURE, achieved, links_of, on_big, planned, prompt_of, step_of
 from tests.sizing.serving.test_layouts import GIANT
 from tests.sizing.small import BIG, OFFERS, SYSTEMS, snapshot
 from tests.sizing.test_across import LATENT, MODEL
@@ -203,3 +204,21 @@ def test_more_ranks_reach_more_of_them_but_never_more_than_a_token_has_experts()
     sent = [build_expert_exchange(MIXTURE, on_big(MIXTURE, data_parallel=d)).inside_bytes[0] for d in (2, 4, 8)]
     assert np.all(np.diff(sent) > 0)
     assert sent[-1] <= MIXTURE.experts_per_token * MIXTURE.hidden_size * 3
+
+
+def test_an_exchange_of_experts_replaces_one_all_reduce_of_its_layer() -> None:
+    """Four expert layers: eight all-reduces, or four and the all-to-all; never both."""
+    for data_parallel, reductions in ((1, 8), (4, 4)):
+        plans = on_big(MIXTURE, tensor_parallel=2, data_parallel=data_parallel)
+        decode = step_of(MIXTURE, plans, context_tokens=800)
+        prompt = prompt_of(MIXTURE, plans, prompt_tokens=800)
+        exchange = decode.exchange
+        assert (decode.reductions[0], prompt.reductions[0]) == (reductions, reductions)
+        found, filled = step_terms(decode, achieved()), prefill_terms(prompt, achieved())
+        latency = reductions * 8e-6 + exchange.expert_layers[0] * 2 * 8e-6
+        assert found.links_fixed_s[0] == pytest.approx(latency)
+        assert filled.prefill_links_s[0] == pytest.approx(latency)
+        # a ring of two passes half of a token of 2 KB twice
+        passed = reductions * 2048 / (450e9 * 0.78) + exchange_slope_s(exchange, decode.link)[0]
+        assert found.links_slope_s[0] == pytest.approx(passed)
+        assert filled.prompt_links_s[0] == pytest.approx(800 * passed)

@@ -117,3 +117,14 @@ def test_ranks_that_gather_prompts_are_held_up_no_longer_than_by_their_own() -> 
     # a wait of two steps meets a fifth of a prompt
     brief = {"batch_wait_steps": 2.0, "batch_wait_share": 0.9}
     assert ranks(1, **brief) < ranks(8, **brief) < apart
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_prompts_of_others_are_computed_in_as_many_stages_as_they_fill(first: bool) -> None:
+    """A thousand prompts arrive in the time of one: four stages compute them at the same time, one stage one by one."""
+    added = []
+    for stages in (1.0, 4.0):
+        busy = stream(step=1e-5, prompt=0.010, prefill_first=first, new_tokens=1000.0)
+        busy = replace(busy, step=replace(busy.step, pipeline_parallel=col(stages)))
+        added.append(decode_cadence(busy, col(201)).added_prompt_s[0])
+    assert added[1] == pytest.approx(added[0] / 4)

@@ -20,6 +20,7 @@ from app.sizing.serving.interfaces import (
 from app.sizing.serving.margins import Margins
 from app.sizing.workload import Slo, build_mixed_workload
 from tests.examples import CHAT, col
+from tests.sizing.serving.given import varied
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +106,17 @@ def test_a_limit_of_a_whole_request_leaves_the_rest_of_it_to_its_tokens() -> Non
     tpot, ttft = prediction_limits(whole, col(2.0), Margins.without_margin(1))
     assert ttft.tolist() == [10.0]
     assert tpot.tolist() == [pytest.approx(8.0 / whole.long_answer(95))]
+
+
+def test_a_limit_on_whole_requests_takes_both_margins() -> None:
+    """5 s for 201 tokens: 1 s unloaded at 1.5 times leaves 3.5 s, in which tokens may take 1.2 times as predicted."""
+    factors = Margins(col(1), col(1.2), col(1.5), col(0))
+    workload = varied(slo=Slo(None, None, 5.0, 95))
+    tpot, ttft = prediction_limits(workload, col(1.0), factors)
+    assert tpot[0] == pytest.approx(3.5 / 201 / 1.2)
+    assert ttft[0] == pytest.approx(5 / 1.5)
+    # a request exactly at these limits, with its margins, takes the whole limit
+    assert factors.request_s(col(1.0), 1.0 + 201 * tpot)[0] == pytest.approx(5)
+    # either margin alone tightens the limit of a token
+    for changed in (replace(factors, ttft=col(1.6)), replace(factors, tpot=col(1.3))):
+        assert prediction_limits(workload, col(1.0), changed)[0][0] < tpot[0]

@@ -93,3 +93,11 @@ def test_samples_are_off_by_what_their_published_results_were_wherever_they_run(
     assert spread.error_factor(0.1, scale).tolist() == pytest.approx([1 / 1.9] * 2)
     assert spread.error_factor(0.5, scale).tolist() == [1, 1]
     assert list(spread.worse) == sorted(latency.worse)
+
+
+def test_a_whole_request_takes_the_margin_of_its_first_token_and_that_of_the_others() -> None:
+    """1 s to the first token at 1.5 times and 4 s of others at 1.2 times; no number minus infinity is asked."""
+    factors = Margins(col(1, 1), col(1.2, 1.2), col(1.5, 1.5), col(0, 0))
+    assert factors.request_s(col(1, 1), col(5, np.inf)).tolist() == [pytest.approx(1.5 + 4.8), np.inf]
+    assert factors.request_s(col(5, 5), col(5, 5)).tolist() == pytest.approx([7.5, 7.5])
+    assert Margins.without_margin(2).request_s(col(1, 2), col(5, 6)).tolist() == [5, 6]

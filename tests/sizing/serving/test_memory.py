@@ -24,6 +24,7 @@ from app.sizing.serving.memory import (
     length_biased_output_tokens,
     mean_cache_bytes,
     mxfp4_padding_share,
+    overhead_bytes,
     sequence_cache_bytes,
     serving_memory,
     weights_bytes_per_accelerator,
@@ -281,3 +282,35 @@ def test_experts_in_mxfp4_are_padded_when_they_are_loaded() -> None:
     assert experts > 0
     assert memory(plans, model=MIXTURE).weights_bytes[0] == pytest.approx(stored * 1.005)
     assert memory(plans, model=narrow).weights_bytes[0] == pytest.approx((stored + experts * 64 / 960) * 1.005)
+
+
+def test_buffers_are_those_of_several_devices_under_an_engine_that_is_not_small() -> None:
+    """In GiB: 0.6 of a small runtime; 0.25 of another, 1 of graphs inside its share, 1 of buffers between devices."""
+    small, graphs = np.array([True, True, False, False, False]), np.array([True, True, True, True, False])
+    found = overhead_bytes(small, graphs, col(1, 8, 1, 8, 8), np.full(5, 80 * GIB), ASSUMED)
+    assert (found / GIB).tolist() == pytest.approx([0.6, 0.6, 1.25, 2.25, 1.25])
+    # of a device of 4 GiB no more than the largest share
+    least = overhead_bytes(small, graphs, col(1, 8, 1, 8, 8), np.full(5, 4 * GIB), ASSUMED)
+    assert (least / GIB).tolist() == pytest.approx([4 * 0.12] * 5)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.92])
+def test_a_margin_of_memory_is_a_share_of_the_device_whatever_its_engine_takes(share: float) -> None:
+    """5 % of the visible part of 80 GiB is occupied before the first token, and the cache has as much less."""
+
+    def reserved(unforeseen: float) -> ServingMemory:
+        return serving_memory(
+            DENSE,
+            on_big(),
+            ASSUMED,
+            final_tokens=1000.0,
+            longest_tokens=4000.0,
+            settings=Settings(memory_fraction=col(share)),
+            unforeseen_share=col(unforeseen),
+        )
+
+    margin = 0.05 * 80 * GIB * 0.994
+    none, some = reserved(0.0), reserved(0.05)
+    assert some.needed_bytes[0] - none.needed_bytes[0] == pytest.approx(margin)
+    assert none.kv_pool_bytes[0] - some.kv_pool_bytes[0] == pytest.approx(margin)
+    assert some.usable_bytes[0] == none.usable_bytes[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from app.sizing.serving.continuous_batching import SchedulingTerms
+from app.sizing.serving.continuous_batching import SchedulingTerms, decode_cadence
 from app.sizing.serving.steady_state import (
     batch_rate_per_s,
     burst_wait_s,
@@ -101,3 +103,58 @@ def test_a_static_batch_computes_every_prompt_first() -> None:
     assert steady_batch(col(16, 80, 0), col(64, 64, 64)).tolist() == [16, 64, 1]
     offline = steady_state(Load.OFFLINE, stream(), col(64), col(64))
     assert offline.rate_per_s[0] > closed_loop(stream(), col(64), col(64)).rate_per_s[0]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_stages_of_a_pipeline_take_prompts_at_the_same_time(first: bool) -> None:
+    """Queued prompts of 1 s with few tokens: four stages serve four times the prompts of one."""
+    rates = []
+    for stages in (1.0, 2.0, 4.0):
+        plain = stream(prompt=1.0, new_tokens=1000.0, step=0.001, prefill_first=first)
+        piped = replace(plain, step=replace(plain.step, pipeline_parallel=col(stages)))
+        found = closed_loop(piped, col(64), col(64), queued=True)
+        cadence = decode_cadence(piped, col(4), queued=True)
+        assert cadence.added_prompt_s[0] == pytest.approx(1.0 / stages, rel=0.01)
+        assert cadence.prompt_service_s[0] == pytest.approx(1.0 / stages, rel=0.01)
+        rates.append(found.rate_per_s[0])
+    assert rates == pytest.approx([1, 2, 4], rel=0.1)
+
+
+def test_stages_share_the_latency_of_prompts_that_have_steps_of_their_own() -> None:
+    """A step of 3 prompts of 10 ms and 6 ms of link latency: 12 ms each, and 3 ms each on four busy stages."""
+    plain = stream(prefill_first=True, new_tokens=1000 / 3)
+    linked = replace(plain, prefill=replace(plain.prefill, prefill_links_s=col(0.006)))
+    for stages in (1.0, 4.0):
+        piped = replace(linked, step=replace(linked.step, pipeline_parallel=col(stages)))
+        assert decode_cadence(piped, col(21)).prompt_service_s[0] == pytest.approx(0.012 / stages)
+
+
+def test_a_closed_loop_waits_for_what_its_scheduler_holds_back() -> None:
+    """All 16 clients meet others: a step planned ahead, or 9 steps between polls, delays every first token."""
+    plain = closed_loop(stream(), col(16), col(64))
+    ahead = closed_loop(stream(planning_lag_steps=1.0), col(16), col(64))
+    assert ahead.ttft_s[0] - plain.ttft_s[0] == pytest.approx(plain.mean_step_s[0], rel=0.02)
+    polled = stream(receive_interval_steps=9.0)
+    seldom, cadence = closed_loop(polled, col(16), col(64)), decode_cadence(polled, col(16))
+    own = closed_entry_s(polled.entry_s, cadence.mean_step_s, col(0)) + cadence.prefill_own_s
+    held = seldom.ttft_s[0] - seldom.queue_wait_s[0] - own[0]
+    assert held == pytest.approx(4 * cadence.tpot_s[0], rel=0.02)
+    opened = open_loop(stream(planning_lag_steps=1.0), col(5.0), col(64))
+    meeting = 1 - np.exp(-opened.batch[0] - 5 * 0.015)
+    later = opened.ttft_s[0] - open_loop(stream(), col(5.0), col(64)).ttft_s[0]
+    assert later == pytest.approx(meeting * opened.mean_step_s[0], rel=1e-3)
+    for slower in (ahead, seldom):
+        assert slower.rate_per_s[0] < plain.rate_per_s[0]
+        assert slower.rate_per_s[0] == pytest.approx(16 / (slower.ttft_s[0] + 200 * slower.tpot_s[0]))
+
+
+def test_a_request_of_an_open_loop_meets_those_whose_prompts_are_computed_too() -> None:
+    """No sequence decodes and a prompt takes 0.1 s, twice a second: one in five meets another."""
+    assert open_overlap_share(col(0.0), col(2.0), col(0.1))[0] == pytest.approx(1 - np.exp(-0.2))
+    assert open_overlap_share(col(1.0), col(2.0), col(0.1))[0] == pytest.approx(1 - np.exp(-1.2))
+    single = stream(prompt=1.0, step=0.0001)
+    found = open_loop(single, col(0.1), col(64))
+    met = 1 - np.exp(-found.batch[0] - 0.1 * (0.005 + 1.0))
+    entry = 0.005 + found.mean_step_s[0] / 2
+    free = found.ttft_s[0] - found.queue_wait_s[0] - found.slot_wait_s[0]
+    assert free == pytest.approx(1.005 + met * (entry + found.prefill_own_s[0] - 1.005))
