@@ -20,7 +20,7 @@ from app.errors import AppError
 from app.sizing.answer.money import describe_price
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
-from app.sizing.turning import find_threshold
+from app.sizing.whatif.change import find_threshold
 from app.sizing.words import format_name
 from app.sizing.workload import InferenceWorkload
 

@@ -16,8 +16,10 @@ from app.sizing.workload.inference import Companion
 # Default number of recommendations and of rejected types in an answer.
 DEFAULT_RANKED = 5
 DEFAULT_REJECTED = 20
-# Confidences that an answer shows in addition to the requested one.
+# Confidences at which deployments are evaluated (others are interpolated), and those that an answer always shows.
+CONFIDENCE_GRID = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 CONFIDENCE_LEVELS = (0.5, 0.8, 0.9, 0.95)
+MEDIAN_CONFIDENCE = 0.5  # confidence of the median prediction
 
 
 @dataclass(frozen=True, slots=True)

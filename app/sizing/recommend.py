@@ -10,20 +10,18 @@ that /estimate uses (`estimate.py`), so a recommendation and its estimate cannot
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.discount import find_leading_discount
 from app.sizing.answer.money import compare_hosted_api, mean_usd_per_hour
 from app.sizing.answer.overkill import CheapestOption, explain_idle_hardware
-from app.sizing.answer.sensitivity import RENT_OR_BUY, find_sensitivity
 from app.sizing.answer.serving import estimate_deployments
 from app.sizing.answer.summary import add_comparisons, collect_assumptions, write_summary
-from app.sizing.answer.training import build_training_estimates, doubled_accelerators_change, larger_batch_change
+from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
-from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import find_warnings
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, at
@@ -31,23 +29,36 @@ from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.packing import pack_finalists, with_enough_finalists
-from app.sizing.pools.changes import split_changes
 from app.sizing.pools.search import better_split
 from app.sizing.question import Extra, Question
-from app.sizing.relaxations.changes import find_relaxations
-from app.sizing.relaxations.cheaper import find_cheaper_runs, find_cheaper_services
-from app.sizing.result import Answer, Change, Cheaper, Considered, Estimate, Ranked, RunnerUp, ScalingCurve
-from app.sizing.serving.finalists import first_replica, select_finalists
+from app.sizing.result import Answer, Cheaper, Considered, Effect, Estimate, Ranked, RunnerUp, ScalingCurve
+from app.sizing.serving.finalists import Finalists, first_replica, select_finalists
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
-from app.sizing.training.batch import best_run_with_larger_batch
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
 from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import best_runs, run_measures, search_layouts, smallest_runs
+from app.sizing.whatif.cases import (
+    best_run_with_larger_batch,
+    doubled_accelerators_change,
+    find_sensitivity,
+    larger_batch_change,
+    split_changes,
+    volume_changes,
+)
+from app.sizing.whatif.limits import find_relaxations
+from app.sizing.whatif.prices import (
+    RENT_OR_BUY,
+    compare_rent_and_buy,
+    find_cheaper_runs,
+    find_cheaper_services,
+    find_leading_discount,
+    near_best_plans,
+)
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools
@@ -62,7 +73,7 @@ class SearchResult:
     runners_up: tuple[RunnerUp | None, ...]  # second-best engine of each
     plans: int  # plans evaluated
     feasible_accelerators: int  # accelerator types with a feasible plan
-    sensitivity: tuple[Change, ...] = ()
+    sensitivity: tuple[Effect, ...] = ()
     scaling: ScalingCurve | None = None  # scaling of the first training run
     cheapest: CheapestOption | None = None  # cheapest feasible option
     cheaper_if: tuple[Cheaper, ...] = ()
@@ -79,7 +90,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
     if question.ranking_only:
         return Answer("", (), (), ranked, (), {}, considered, ())
-    sensitivity: tuple[Change, ...] = ()
+    sensitivity: tuple[Effect, ...] = ()
     if Extra.SENSITIVITY in question.extras:
         sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
         if not result.estimates:
@@ -179,25 +190,22 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     )
     extras = frozenset[Extra]() if search.question.ranking_only else search.question.extras
     if Extra.SENSITIVITY in extras:
-        result = replace(
-            result,
-            sensitivity=volume_changes(search.question, search.workload, options)
-            if search.workload.is_finite
-            else find_sensitivity(
-                search.question,
-                search.workload,
-                options,
-                shown,
-                estimates[0],
-                search.catalog,
-                first_replica(finalists.runs),
-            ),
-        )
+        result = replace(result, sensitivity=tuple(service_changes(search, finalists, estimates[0])))
     if Extra.CHEAPER_IF in extras:
         first = int(shown[0])
         cheaper = find_cheaper_services(search.question, search.workload, options, first, search.catalog)
         result = replace(result, cheaper_if=cheaper)
     return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
+
+
+def service_changes(search: Search[InferenceWorkload], finalists: Finalists, first: Estimate) -> Iterator[Effect]:
+    """What would change the first recommendation."""
+    options = finalists.options
+    if search.workload.is_finite:
+        yield from volume_changes(search, options)
+        return
+    yield from find_sensitivity(search, options, finalists.rows, first, first_replica(finalists.runs))
+    yield from compare_rent_and_buy(search.workload, near_best_plans(search.question, search.workload, options))
 
 
 def add_pooled_option(

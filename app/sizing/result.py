@@ -715,7 +715,7 @@ class Considered:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Effect:
     """Effect of one changed requirement. `request` holds the request where the change makes another type the first."""
 
     change: str
@@ -734,7 +734,7 @@ class Answer:
     rejected: tuple[Rejection, ...]
     rejected_by_code: Mapping[str, int]
     considered: Considered
-    sensitivity: tuple[Change, ...]
+    sensitivity: tuple[Effect, ...]
     verification: Verification | None = None
     scaling: ScalingCurve | None = None  # scaling of the first recommendation, for training
     cheaper_if: tuple[Cheaper, ...] = ()  # cheaper options under terms excluded by default

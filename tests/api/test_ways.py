@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.api.schemas.answers import EstimateShown, RecommendResponse
-from app.sizing.relaxations.cheaper import ACCEPTING
+from app.sizing.whatif.prices import ACCEPTING
 from tests.examples import body
 
 CHAT = "recommend-inference-chat-70b"

@@ -47,6 +47,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "packing": (("app/sizing/packing.py",), ("tests/sizing/test_packing.py",)),
     "answer": (("app/sizing/answer",), ("tests/sizing/answer",)),
+    "whatif": (("app/sizing/whatif",), ("tests/sizing/whatif",)),
     "diagnosis": (("app/sizing/diagnosis",), ("tests/sizing/diagnosis",)),
     "export": (("app/export", "app/export/handoff"), ("tests/export",)),
     "compare": (("app/sizing/comparing",), ("tests/sizing/comparing",)),

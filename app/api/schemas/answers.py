@@ -55,10 +55,10 @@ from app.sizing.question import Deployment, Speculative
 from app.sizing.result import (
     Answer,
     Assurance,
-    Change,
     ClusterNeeds,
     Considered,
     CostSummary,
+    Effect,
     Estimate,
     Interval,
     Level,
@@ -479,7 +479,7 @@ class ConsideredShown(ResultModel, of=Considered):
     feasible_accelerators: int
 
 
-class ChangeShown(ResultModel, of=Change):
+class ChangeShown(ResultModel, of=Effect):
     """A change to the request and its effect."""
 
     change: str

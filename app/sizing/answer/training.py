@@ -19,11 +19,10 @@ from app.sizing.answer.confidence import (
     speed_interval,
     training_setting,
 )
-from app.sizing.answer.money import cost_summary, finite_or_none, format_usd, price_reason
+from app.sizing.answer.money import cost_summary, finite_or_none, price_reason
 from app.sizing.answer.warnings import with_support
-from app.sizing.columns import GIB, SECONDS_PER_DAY, Columns, Mask, at, column_names
+from app.sizing.columns import GIB, Columns, Mask, at, column_names
 from app.sizing.decisions.acquisition import SoldMachine, describe_sold_machines, find_alternatives
-from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import LINKS, Link
@@ -31,17 +30,14 @@ from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, R
 from app.sizing.hardware.recipes.columns import SETTABLE_FIELDS, WHOLE
 from app.sizing.hardware.recipes.record import LOSSES
 from app.sizing.question import Deployment
-from app.sizing.result import Change, ClusterNeeds, DeviceMemory, Estimate, Performance, Reason, ScalingCurve
+from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.training.finalists import Alternative, Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.memory import activation_parts_at, total_bytes_at_moments
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, deployed_machines
-from app.sizing.training.search import CostedRuns
 from app.sizing.words import (
     format_count,
-    format_duration,
-    format_large_number,
     format_number,
     join_words,
     percent,
@@ -475,35 +471,3 @@ def build_misfit_estimate(
         (Reason("out_of_memory", text, "needed_gib", needed, "GiB"),),
         nearest=certainty.neighbours if near else (),
     )
-
-
-def doubled_accelerators_change(first: Estimate, curve: ScalingCurve | None) -> tuple[Change, ...]:
-    """Duration and cost of the first recommendation with twice as many accelerators, in their best layout."""
-    p, cost = first.performance, first.cost
-    if curve is None or p is None or p.days is None:
-        return ()
-    if curve.twice is None:
-        return (Change("twice the accelerators", f"no layout can use them; the limit is {curve.ends}"),)
-    text = f"the run is {p.days / curve.twice.days:.2f} times as fast"
-    if cost is not None and cost.usd_total and curve.twice.usd_total is not None:
-        text += f" and costs {curve.twice.usd_total / cost.usd_total:.2f} times as much"
-    return (Change("twice the accelerators", text),)
-
-
-def larger_batch_change(workload: TrainingWorkload, first: Estimate, larger: CostedRuns | None) -> tuple[Change, ...]:
-    """Effect of a larger global batch on cost and duration. It applies only to runs that left the batch open."""
-    if larger is None or first.cost is None or first.cost.usd_total is None:
-        return ()
-    total = at(usd_total(larger.cost.usd_per_hour, larger.run.wall_s), 0)
-    if not np.isfinite(total):
-        return ()
-    unit = "samples" if workload.in_samples else "tokens"
-    size = format_large_number(at(larger.run.batch, 0) * workload.units_per_sequence)
-    usual = format_large_number(workload.global_batch * workload.units_per_sequence)
-    size_words = format_count(at(larger.run.accelerators, 0), "accelerator")
-    text = (
-        f"the run costs {format_usd(total)} and takes {format_duration(at(larger.run.wall_s, 0) / SECONDS_PER_DAY)} "
-        f"on {size_words}; "
-        f"with the default of {usual} it costs {format_usd(first.cost.usd_total)}"
-    )
-    return (Change(f"a batch of {size} {unit}", text),)

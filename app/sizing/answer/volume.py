@@ -6,21 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from app.sizing.answer.money import finite_or_none, format_usd
+from app.sizing.answer.money import finite_or_none
 from app.sizing.columns import SECONDS_PER_DAY, SECONDS_PER_HOUR, Column, Columns, at
-from app.sizing.decisions.cost import can_meet_deadline, usd_total
-from app.sizing.decisions.ranking import objective_score
-from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.cost import usd_total
 from app.sizing.question import Question
-from app.sizing.result import Change, CostSummary, Estimate, Interval, Performance, Reason
+from app.sizing.result import CostSummary, Estimate, Interval, Performance, Reason
 from app.sizing.serving.assurance import duration_at_confidence_s
-from app.sizing.serving.interfaces import Settings
-from app.sizing.serving.options import Options, PlanEvaluations, duration_s, measures, within_constraints
-from app.sizing.serving.search import required_replicas, with_replica_count
+from app.sizing.serving.options import PlanEvaluations, duration_s
 from app.sizing.uncertainty import Neighborhood, Spreads
-from app.sizing.words import format_count, format_duration, format_number, format_quantity, percent
+from app.sizing.words import format_count, format_number, format_quantity, percent
 from app.sizing.workload import InferenceWorkload
 
 # Longer durations are shown in days.
@@ -115,53 +109,3 @@ def volume_duration_reason(question: Question, workload: InferenceWorkload, outc
 def describe_volume(workload: InferenceWorkload) -> str:
     """The volume as text: "1,000,000 requests"."""
     return format_count(workload.volume_requests or 0.0, "sample" if workload.model.sample else "request")
-
-
-def volume_changes(question: Question, workload: InferenceWorkload, options: Options) -> tuple[Change, ...]:
-    """Cost and duration of the best plan with twice the volume, and with half the time."""
-    now = find_best_plan(question, workload, options)
-    if workload.volume_requests is None or now is None:
-        return ()
-    twice = replace(workload, volume_requests=2 * workload.volume_requests)
-    limit_s, sooner = workload.deadline_s, "half the deadline"
-    if limit_s is None:
-        limit_s, sooner = now[1], "half the time"
-    cases = (("twice the volume", twice), (sooner, replace(workload, deadline_s=limit_s / 2)))
-    return tuple(
-        Change(label, describe_plan_change(question, now, find_best_plan(question, w, options))) for label, w in cases
-    )
-
-
-def find_best_plan(
-    question: Question, workload: InferenceWorkload, options: Options
-) -> tuple[float, float, float] | None:
-    """(USD, seconds, accelerators) of the best plan for this workload, at the requested confidence.
-
-    None if no plan finishes in time within the limits.
-    """
-    plans, batch, capacity = options.plans, options.slo_batch, options.capacity_per_s
-    replicas = required_replicas(question, workload, plans, capacity, batch, Settings())
-    sized = with_replica_count(question, workload, options, replicas)
-    able = can_meet_deadline(workload, capacity, batch, options.cold_start_s)
-    sized = sized.take(able & within_constraints(question, sized, NullRejections(())))
-    if not len(sized):
-        return None
-    figures_by_plan = measures(workload, sized)
-    row = int(np.argmin(objective_score(question.objective, figures_by_plan)))
-    return at(figures_by_plan.usd, row), at(figures_by_plan.latency_s, row), at(sized.fleet.accelerators, row)
-
-
-def describe_plan_change(
-    question: Question, now: tuple[float, float, float], then: tuple[float, float, float] | None
-) -> str:
-    """How the best plan changes, as text."""
-    if then is None:
-        return "no plan finishes in time within the limits"
-    before, after = (
-        f"{format_usd(spent)} in {format_duration(seconds / SECONDS_PER_DAY)} on {format_count(count, 'accelerator')}"
-        for spent, seconds, count in (now, then)
-    )
-    sure = f"({percent(question.constraints.confidence)} confidence)"
-    if before == after:
-        return f"no change: {after} {sure}"
-    return f"{after} instead of {before} {sure}"

@@ -10,7 +10,15 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH, LEAST_PER_S, Codes, Column, Columns, Mask, at, one
-from app.sizing.decisions.cost import Cost, deployment_cost, estimate_ancillary_costs, network_price, node_gbit_per_s
+from app.sizing.decisions.cost import (
+    MONEY_LIMITS,
+    Cost,
+    deployment_cost,
+    estimate_ancillary_costs,
+    meets_limits,
+    network_price,
+    node_gbit_per_s,
+)
 from app.sizing.decisions.machines import (
     Candidates,
     candidates_from_listings,
@@ -27,12 +35,11 @@ from app.sizing.decisions.ownership import (
     upkeep_usd_per_hour,
 )
 from app.sizing.decisions.prices import age_days, no_older_than
-from app.sizing.decisions.rejections import is_at_most
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.listings import PRICING, purchase_terms
 from app.sizing.hardware.parts import FIRM, KINDS, Accelerator, PricingModel, System
-from app.sizing.question import Constraints, Economics, Question
+from app.sizing.question import Economics, Question
 from app.sizing.result import OPTION_OF_PRICING, AcquisitionOption, Alternative, Part, Price
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
@@ -251,9 +258,9 @@ def find_alternatives(search: Search[Workload], deployments: DeployedMachines) -
         found = candidates_from_listings(search.catalog, prices, row, search.catalog.listings.vcpus, assumed)
         nodes, linked, host = deployments.nodes[of], deployments.linked_nodes[of], deployments.host_bytes[of]
         others = deployment_cost(found, nodes, linked, assumed, economics, host_bytes=host)
-        kept = _within_budget(search.question.constraints, others) & _cheaper_than_on_demand(
-            search.catalog, deployments, others, of, way
-        )
+        accelerators = nodes * found.node.accelerators_per_node
+        kept = meets_limits(MONEY_LIMITS, search.question.constraints, accelerators, others)
+        kept &= _cheaper_than_on_demand(search.catalog, deployments, others, of, way)
         found, others, of, way = found.take(kept), others.take(kept), of[kept], way[kept]
         months = _break_even_months(search.question, deployments.cost, others, of, way)
     by_deployment: list[list[Alternative]] = [[] for _ in range(len(offered))]
@@ -329,16 +336,6 @@ def equivalent_or_better(catalog: Catalog, deployed: DeployedMachines, rows: Cod
     ):
         good &= there >= least[:, None]
     return good
-
-
-def _within_budget(limits: Constraints, cost: Cost) -> Mask:
-    """Rows whose hourly cost and purchase stay within the budgets."""
-    kept: Mask = np.ones(len(cost), dtype=bool)
-    if limits.max_usd_per_hour is not None:
-        kept &= is_at_most(cost.usd_per_hour, limits.max_usd_per_hour)
-    if limits.max_purchase_usd is not None:
-        kept &= is_at_most(np.nan_to_num(cost.purchase_usd), limits.max_purchase_usd)
-    return kept
 
 
 def _cheaper_than_on_demand(catalog: Catalog, deployed: DeployedMachines, others: Cost, of: Codes, way: Codes) -> Mask:

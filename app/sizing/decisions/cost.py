@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -545,43 +545,76 @@ def kwh_per_million(power_w: Column, units_per_s: Column) -> Column:
     return power_w / 1e3 / SECONDS_PER_HOUR / np.maximum(units_per_s, LEAST_PER_S) * 1e6
 
 
-Limit = tuple[str, str, Column, float | None, str]
+@dataclass(frozen=True, slots=True)
+class ResourceLimit:
+    """A limit on accelerators, money or power: its name, and what a deployment needs of the resource."""
+
+    name: str  # field of the request
+    field: str  # field of the constraints
+    code: str  # code of a rejection
+    text: str  # sentence of a rejection
+    unit: str  # unit of a rejection
+    symbol: str  # unit as text; empty for accelerators
+    needed: Callable[[Column, Cost], Column]  # need of deployments by accelerators and cost, in units of the request
+    per_unit: float = 1.0  # base units per unit of the request
+
+    def requested(self, constraints: Constraints) -> float | None:
+        """The limit in units of the request; None where the request sets none."""
+        limit: float | None = getattr(constraints, self.field)
+        return None if limit is None else limit / self.per_unit
 
 
-def _limit_rows(accelerators: Column, cost: Cost, constraints: Constraints) -> tuple[Limit, ...]:
-    """Code, sentence, needed column, allowed value and unit of each limit on accelerators, money and power."""
-    purchase = np.nan_to_num(cost.purchase_usd, nan=0.0)
-    power = None if constraints.max_power_w is None else constraints.max_power_w / 1e3
-    return (
-        (
-            "too_many_accelerators",
-            "{name} needs {needed} accelerators; the limit is {available}.",
-            accelerators,
-            MAX_ACCELERATORS if constraints.max_accelerators is None else constraints.max_accelerators,
-            "accelerators",
-        ),
-        (
-            "over_budget",
-            "{name} costs {needed} USD/h for {on}; the budget is {available} USD/h.",
-            cost.usd_per_hour,
-            constraints.max_usd_per_hour,
-            "usd_per_hour",
-        ),
-        (
-            "over_budget",
-            "{name} costs {needed} USD upfront for {on}; the purchase budget is {available} USD.",
-            purchase,
-            constraints.max_purchase_usd,
-            "usd",
-        ),
-        (
-            "over_power",
-            "{name} draws up to {needed} kW with {on}; the limit is {available} kW.",
-            cost.rated_w / 1e3,
-            power,
-            "kw",
-        ),
-    )
+# The only limits on accelerators, money and power.
+RESOURCE_LIMITS = (
+    ResourceLimit(
+        "max_accelerators",
+        "max_accelerators",
+        "too_many_accelerators",
+        "{name} needs {needed} accelerators; the limit is {available}.",
+        "accelerators",
+        "",
+        lambda accelerators, _: accelerators,
+    ),
+    ResourceLimit(
+        "max_usd_per_hour",
+        "max_usd_per_hour",
+        "over_budget",
+        "{name} costs {needed} USD/h for {on}; the budget is {available} USD/h.",
+        "usd_per_hour",
+        "USD/h",
+        lambda _, cost: cost.usd_per_hour,
+    ),
+    ResourceLimit(
+        "max_purchase_usd",
+        "max_purchase_usd",
+        "over_budget",
+        "{name} costs {needed} USD upfront for {on}; the purchase budget is {available} USD.",
+        "usd",
+        "USD",
+        lambda _, cost: np.nan_to_num(cost.purchase_usd, nan=0.0),
+    ),
+    ResourceLimit(
+        "max_power_kw",
+        "max_power_w",
+        "over_power",
+        "{name} draws up to {needed} kW with {on}; the limit is {available} kW.",
+        "kw",
+        "kW",
+        lambda _, cost: cost.rated_w / 1e3,
+        1e3,
+    ),
+)
+MAX_ACCELERATORS_LIMIT, *MONEY_LIMITS, _ = RESOURCE_LIMITS
+
+
+def meets_limits(limits: Sequence[ResourceLimit], constraints: Constraints, accelerators: Column, cost: Cost) -> Mask:
+    """Mask of deployments within those of the given limits that the constraints set."""
+    within: Mask = np.ones(len(cost), dtype=bool)
+    for limit in limits:
+        most = limit.requested(constraints)
+        if most is not None:
+            within &= is_at_most(limit.needed(accelerators, cost), most)
+    return within
 
 
 def within_limits(
@@ -591,18 +624,22 @@ def within_limits(
     shortfall.
     """
     keep: Mask = np.ones(len(accelerator), dtype=bool)
-    for code, text, needed, available, unit in _limit_rows(accelerators, cost, constraints):
+    for limit in RESOURCE_LIMITS:
+        available = limit.requested(constraints)
+        if available is None and limit is MAX_ACCELERATORS_LIMIT:
+            available = MAX_ACCELERATORS
         if available is None:
             continue
+        needed = limit.needed(accelerators, cost)
         good = is_at_most(needed, float(available))
         rejections.reject_with_shortfall(
             accelerator[keep],
             good[keep],
-            code=code,
-            text=text,
+            code=limit.code,
+            text=limit.text,
             needed=needed[keep],
             available=np.full(int(keep.sum()), float(available)),
-            unit=unit,
+            unit=limit.unit,
             count=accelerators[keep],
             reached=FilterStage.LIMITS,
         )

@@ -13,7 +13,7 @@ from app.sizing.columns import Codes, Column, concat_tables
 from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, run_s, usd_total
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.formula import suspend_recording
-from app.sizing.question import CONFIDENCE_LEVELS, Question, Speculative
+from app.sizing.question import CONFIDENCE_GRID, CONFIDENCE_LEVELS, Question, Speculative
 from app.sizing.result import Assurance, Level
 from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
@@ -24,8 +24,6 @@ from app.sizing.serving.search import required_replicas
 from app.sizing.uncertainty import MAX_Z_SCORE, NORMAL, Neighborhood, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
-# Confidence values at which the slack of a deployment is computed; linear interpolation and extrapolation elsewhere.
-CONFIDENCE_GRID = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 # Slack is clipped to a factor of e: larger deviations are treated as equal.
 MAX_LOG_SLACK = 1.0
 MIN_RATIO = 1e-12

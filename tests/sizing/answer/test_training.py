@@ -18,9 +18,7 @@ from app.sizing.answer.training import (
     PEAK_MOMENT_TEXTS,
     alternative_text,
     build_misfit_estimate,
-    doubled_accelerators_change,
     interconnect_text,
-    larger_batch_change,
     largest_bottleneck,
     memory_reason,
     non_default_choice,
@@ -245,16 +243,6 @@ def test_a_misfit_shows_its_speed_only_where_it_may_fit_after_all(
     assert (found.fits, found.performance is not None) == (False, shown)
 
 
-def test_twice_the_accelerators_cost_what_they_do_not_save() -> None:
-    first: Any = row(performance=row(days=8.0), cost=row(usd_total=100.0))
-    curve: Any = row(twice=row(days=5.0, usd_total=125.0))
-    (change,) = doubled_accelerators_change(first, curve)
-    assert change.effect == "the run is 1.60 times as fast and costs 1.25 times as much"
-    (none,) = doubled_accelerators_change(first, row(twice=None, ends="the global batch"))  # type: ignore[arg-type]
-    assert none.effect == "no layout can use them; the limit is the global batch"
-    assert doubled_accelerators_change(first, None) == ()
-
-
 def test_an_estimate_of_a_run_adds_up() -> None:
     asked = Deployment("acme-big", system="big-8", accelerators_per_replica=16, framework="megatron")
     found = estimate_deployment(Question(replace(PRETRAIN, deadline_s=1e9)), asked, SMALL)
@@ -269,18 +257,6 @@ def test_an_estimate_of_a_run_adds_up() -> None:
     assert found.cost.usd_total == pytest.approx((found.cost.usd_per_hour or 0) * (speed.days or 0) * 24)
     codes = [r.code for r in found.explanation if r.code != "alternatives"]
     assert codes == ["memory", "recipe", "layout", "bottleneck", "deadline", "storage", "price"]
-
-
-def test_a_derived_batch_is_explained() -> None:
-    first: Any = row(cost=row(usd_total=396e6))
-    run = row(batch=col(4096), wall_s=col(30 * 86400), accelerators=col(16384))
-    larger: Any = row(run=run, cost=row(usd_per_hour=col(270_000)))
-    (change,) = larger_batch_change(replace(PRETRAIN, global_batch=512), first, larger)
-    assert change.change == "a batch of 16.8 million tokens"
-    assert change.effect.startswith(
-        "the run costs 194,400,000 USD and takes 30 days on 16,384 accelerators; with the default of 2.1"
-    )
-    assert larger_batch_change(PRETRAIN, first, None) == ()
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,13 @@ import pytest
 
 from app.sizing.answer.volume import (
     VolumeOutcome,
-    describe_plan_change,
     describe_volume,
     volume_duration_reason,
     volume_intervals,
 )
 from app.sizing.estimate import estimate_deployment
 from app.sizing.model.sample import SampleWork
-from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate, Interval, Performance
 from app.sizing.words import format_number
@@ -110,25 +109,3 @@ def test_intervals_stretch_the_work_and_not_the_start() -> None:
     (days,) = volume_intervals(lasting, 0, speed, replace(COST, usd_per_million=None))
     assert days.quantity == "days"
     assert (days.low, days.high) == pytest.approx((560 / 1060, 2060 / 1060))
-
-
-def test_changes_say_what_the_best_then_costs_and_takes() -> None:
-    question = Question(VOLUME)
-    now = (100.0, 7200.0, 1.0)
-    assert describe_plan_change(question, now, (200.0, 7200.0, 2.0)) == (
-        "200 USD in 2 hours on 2 accelerators instead of 100 USD in 2 hours on 1 accelerator (80 % confidence)"
-    )
-    assert describe_plan_change(question, now, (100.0, 7201.0, 1.0)).startswith("no change")
-    assert describe_plan_change(question, now, None) == "no plan finishes in time within the limits"
-    twice, half = recommend_hardware(question, SMALL).sensitivity
-    assert (twice.change, half.change) == ("twice the volume", "half the deadline")
-    free = recommend_hardware(Question(replace(VOLUME, deadline_s=None), objective=Objective.ENERGY), SMALL).sensitivity
-    assert [change.change for change in free] == ["twice the volume", "half the time"]
-
-
-def test_a_missed_deadline_suggests_a_longer_one() -> None:
-    late = recommend_hardware(Question(replace(VOLUME, deadline_s=40.0)), SMALL)
-    assert not late.recommendations
-    assert late.rejected[0].code == "too_slow"
-    assert "extend the deadline (now 0.667 minutes)" in [change.change for change in late.sensitivity]
-    assert late.sensitivity[0].effect.startswith("feasible at ")

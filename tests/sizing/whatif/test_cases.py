@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,25 +11,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.answer import sensitivity
-from app.sizing.answer.sensitivity import (
-    State,
-    compare_rent_and_buy,
-    current_state,
-    describe_effect,
-    list_cases,
-    near_best_plans,
-    ranking_figures,
-)
-from app.sizing.columns import Column, Columns
-from app.sizing.decisions.ranking import Measures
+from app.sizing.decisions.rejections import NullRejections
+from app.sizing.decisions.search import Search
+from app.sizing.pools.search import SimulatedPair, better_split
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import IN_ONE_POOL, recommend_hardware
-from app.sizing.result import Estimate, Percentiles
-from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy
-from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, col, row
+from app.sizing.result import Effect, Estimate, Percentiles
+from app.sizing.serving.search import enumerate_allowed_plans
+from app.sizing.training.counts import counts_of
+from app.sizing.training.search import best_runs, smallest_runs
+from app.sizing.whatif.cases import (
+    BATCH_FACTOR,
+    State,
+    best_run_with_larger_batch,
+    combined_state,
+    current_state,
+    describe_effect,
+    describe_plan_change,
+    doubled_accelerators_change,
+    larger_batch_change,
+    list_cases,
+    ranking_figures,
+    scale_state,
+    split_changes,
+)
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, col, row
 from tests.sizing.answer.given import COST, SPEED, estimated
+from tests.sizing.pools.given import at_rate
 from tests.sizing.small import SMALL
+from tests.sizing.training.layouts import WORKLOAD, plans_of
 
 ON_BIG = Constraints(accelerators=("acme-big",), providers=("sky",))
 BUSY = replace(CHAT, peak_per_s=400.0, average_per_s=200.0)
@@ -187,6 +198,16 @@ NOW = State(8, 2.0, 0.34, 40.0, 0.5, 3.0, 0.2)
         ),
         (Objective.COST, {"accelerators": 1}, "unchanged 40.00 USD/h, 1 accelerator instead of 8"),
         (
+            Objective.COST,
+            {"utilization": 0.75, "usd": 48.0},
+            "same hardware; utilization changes from 34 % to 75 %, 48.00 instead of 40.00 USD/h",
+        ),
+        (
+            Objective.COST,
+            {"accelerators": 1200, "usd": 48.0},
+            "48.00 instead of 40.00 USD/h, 1,200 accelerators instead of 8",
+        ),
+        (
             Objective.LATENCY,
             {"utilization": 0.68, "e2e_s": 0.7},
             "same hardware; utilization changes from 34 % to 68 %, 700 instead of 500 ms per request",
@@ -250,62 +271,28 @@ def test_no_change_replaces_a_value_by_itself(workload: InferenceWorkload, objec
         assert "inf" not in effect
 
 
-def options(usd_per_hour: Any, purchase_usd: Any) -> Any:
-    return row(cost=row(purchase_usd=purchase_usd), daily_usd_per_hour=usd_per_hour)
-
-
-def test_the_cheapest_to_own_is_held_against_the_cheapest_to_rent() -> None:
-    both = options(col(40, 30, 16, 12), col(np.nan, np.nan, 300_000, 200_000))
-    (change,) = compare_rent_and_buy(CHAT, both)
-    assert change.effect == (
-        "buying costs 200,000 USD upfront (12.00 USD/h over the horizon); renting costs 30.00 USD/h"
-    )
-
-
-@pytest.mark.parametrize("purchase", [col(np.nan, np.nan), col(1000, 2000)])
-def test_with_one_way_only_there_is_no_choice(purchase: Any) -> None:
-    assert compare_rent_and_buy(CHAT, options(col(40, 30), purchase)) == ()
-
-
-@dataclass(frozen=True)
-class Numbered(Columns):
-    """Plans by their number."""
-
-    number: Column
-
-
-def test_what_comes_to_the_same_is_said_so() -> None:
-    (change,) = compare_rent_and_buy(CHAT, options(col(30, 30), col(np.nan, 200_000)))
-    assert (
-        change.effect == "buying costs 200,000 USD upfront; over the horizon, buying and renting both cost 30.00 USD/h"
-    )
-
-
-@pytest.mark.parametrize(("objective", "kept"), [(Objective.COST, [0, 1, 2]), (Objective.LATENCY, [0, 1])])
-def test_money_decides_among_plans_that_are_as_good(
-    monkeypatch: pytest.MonkeyPatch, objective: Objective, kept: list[int]
-) -> None:
-    """The slow third is no way to have the lowest latency, however it is paid."""
-    found = Measures(col(30, 40, 3), col(1.0, 1.02, 9.0), col(1, 1, 1), col(1, 1, 1))
-    monkeypatch.setattr(sensitivity, "measures", lambda *_: found)
-    plans: Any = Numbered(np.arange(3.0))
-    assert near_best_plans(Question(CHAT, objective=objective), CHAT, plans).number.tolist() == kept  # type: ignore[attr-defined]
+def changed(workload: InferenceWorkload) -> dict[str, InferenceWorkload]:
+    """The workload after each change, by its name."""
+    found = {change.name: change.apply(Question(workload)) for change in list_cases(workload)}
+    assert all(replace(question, workload=workload) == Question(workload) for question in found.values())
+    return {
+        name: question.workload for name, question in found.items() if isinstance(question.workload, InferenceWorkload)
+    }
 
 
 def test_cases_change_one_thing_of_the_workload() -> None:
-    twice, redundant, reserve = list_cases(CHAT)
-    assert twice.workload == CHAT.scale_load(2.0) and twice.load == 2.0
-    assert replace(redundant.workload, redundancy=CHAT.redundancy) == CHAT and redundant.workload.redundancy.spare == 1
-    assert replace(reserve.workload, target_utilization=CHAT.target_utilization) == CHAT
-    assert reserve.workload.target_utilization == 0.5 and (redundant.load, reserve.load) == (1.0, 1.0)
-    assert "50 %" in reserve.label and "30 %" in reserve.label
-    spared = replace(CHAT, redundancy=Redundancy(spare=1), target_utilization=0.5)
-    assert [c.label for c in list_cases(spared)] == ["twice the peak load", "no redundancy"]
-    assert list(list_cases(spared))[1].workload.redundancy.spare == 0
-    closed = replace(CHAT, load=Load.CLOSED, in_flight=8.0)
-    assert [c.label for c in list_cases(closed)] == ["twice the concurrency", "redundancy n+1"]
-    assert next(list_cases(closed)).workload.in_flight == 16.0
-    assert list(list_cases(replace(CHAT, load=Load.OFFLINE))) == []
+    twice, redundant, reserve = changed(CHAT).values()
+    assert list(changed(CHAT)) == ["twice the peak load", "redundancy n+1", ROOM]
+    assert twice == CHAT.scale_load(2.0)
+    assert replace(redundant, redundancy=CHAT.redundancy) == CHAT and redundant.redundancy.spare == 1
+    assert replace(reserve, target_utilization=CHAT.target_utilization) == CHAT and reserve.target_utilization == 0.5
+    spared = changed(replace(CHAT, redundancy=Redundancy(spare=1), target_utilization=0.5))
+    assert list(spared) == ["twice the peak load", "no redundancy"]
+    assert spared["no redundancy"].redundancy.spare == 0
+    closed = changed(replace(CHAT, load=Load.CLOSED, in_flight=8.0))
+    assert list(closed) == ["twice the concurrency", "redundancy n+1"]
+    assert closed["twice the concurrency"].in_flight == 16.0
+    assert changed(replace(CHAT, load=Load.OFFLINE)) == {}
 
 
 def test_the_state_shown_is_that_of_the_answer() -> None:
@@ -331,29 +318,140 @@ def test_the_state_shown_is_that_of_the_answer() -> None:
         assert current_state(unknown) is None
 
 
-LIGHT = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
-
-
-def test_an_effect_shows_what_changes_and_what_does_not() -> None:
-    def of(objective: Objective = Objective.COST, *, within: bool = True, **then: Any) -> str:
-        return describe_effect(objective, CHAT, LIGHT, replace(LIGHT, **then), within_limits=within)
-
-    assert of() == of(within=False) == "same hardware, same price"
-    fuller = of(utilization=0.75)
-    assert "50 %" in fuller and "75 %" in fuller and "USD" not in fuller
-    assert "12.00 instead of 10.00 USD/h" in of(utilization=0.75, usd=12.0)
-    more = of(accelerators=1200, usd=12.0)
-    assert "12.00 instead of 10.00 USD/h" in more and "1,200 accelerators instead of 8" in more
-    assert "exceeds" in of(accelerators=16, within=False) and "exceeds" not in of(accelerators=16)
-    assert "unchanged 10.00 USD/h" in of(accelerators=16)
-    cases: tuple[tuple[Objective, dict[str, Any], str], ...] = (
-        (Objective.LATENCY, {"e2e_s": 2.0}, "2,000 instead of 1,000 ms"),
-        (Objective.THROUGHPUT, {"per_accelerator_per_s": 6.0}, "6 instead of 3 requests/s"),
-        (Objective.ENERGY, {"kwh_per_million": 0.4}, "0.4 instead of 0.2 kWh"),
-        (Objective.BALANCED, {"usd": 20.0}, "20.00 instead of 10.00 USD/h, unchanged 1,000 ms"),
-    )
-    for objective, then, shown in cases:
-        assert shown in of(objective, accelerators=16, **then)
+def test_figures_of_a_day_are_per_day_and_of_both_measures_both() -> None:
     by_day = replace(CHAT, hourly_shares=(1.0,) * 24)
-    assert ranking_figures(Objective.COST, by_day, LIGHT) == [("10.00", "USD per day")]
-    assert [unit for _, unit in ranking_figures(Objective.BALANCED, CHAT, LIGHT)] == ["USD/h", "ms per request"]
+    assert ranking_figures(Objective.COST, by_day, NOW) == [("40.00", "USD per day")]
+    assert [unit for _, unit in ranking_figures(Objective.BALANCED, CHAT, NOW)] == ["USD/h", "ms per request"]
+
+
+SPLIT = at_rate(
+    1500.0,
+    input_tokens=Lengths(2000.0),
+    output_tokens=Lengths(100.0),
+    max_context_tokens=2100.0,
+    slo=Slo(0.5, 0.02, None, 95),
+)
+
+
+def best_of(workload: InferenceWorkload, objective: Objective = Objective.COST) -> tuple[Estimate, SimulatedPair]:
+    question = Question(workload, objective=objective)
+    plans = enumerate_allowed_plans(Search.start(question, SMALL).of(workload))
+    found = better_split(Search.start(question, SMALL).of(workload), plans, np.zeros(0, np.int64))
+    assert found is not None
+    return found
+
+
+def changes_of_split(workload: InferenceWorkload, objective: Objective = Objective.COST) -> list[Effect]:
+    question = Question(workload, objective=objective)
+    answer, pair = best_of(workload, objective)
+    return list(split_changes(Search.start(question, SMALL).of(workload), answer, pair))
+
+
+def replicas(pair: SimulatedPair) -> list[float]:
+    return [float(pool.options.fleet.replicas[0]) for pool in (pair.reads, pair.writes)]
+
+
+def test_twice_the_load_is_shown_in_replicas_and_money_of_both_pools() -> None:
+    whole, pair = best_of(SPLIT)
+    found = list(split_changes(Search.start(Question(SPLIT), SMALL).of(SPLIT), whole, pair))
+    assert [change.change for change in found] == [
+        "twice the peak load",
+        "redundancy n+1",
+        "with 50 % instead of 30 % reserve",
+    ]
+    reads, writes = replicas(pair)
+    assert f"(replicas: prefill {reads:.0f} -> " in found[0].effect
+    assert f"decode {writes:.0f} -> " in found[0].effect
+    assert "USD/h" in found[0].effect or "same hardware" in found[0].effect
+
+
+def test_half_the_load_asked_about_at_twice_takes_what_the_whole_does() -> None:
+    half = replace(SPLIT, peak_per_s=750.0, average_per_s=375.0)
+    (_, before), (twice, *_) = best_of(half), changes_of_split(half)
+    _, whole = best_of(SPLIT)
+    after = [int(part.split(" -> ")[1].rstrip(")")) for part in twice.effect.split("(replicas: ")[1].split(", ")]
+    assert all(a >= b for a, b in zip(after, replicas(before), strict=True)) and after != replicas(before)
+    sizes = [
+        [p.options.plans.accelerators_per_replica[0] for p in (pair.reads, pair.writes)] for pair in (before, whole)
+    ]
+    assert sizes[0] == sizes[1]
+    assert after == pytest.approx(replicas(whole), abs=1)
+
+
+def test_a_case_of_a_split_with_nothing_changed_is_the_answer() -> None:
+    _, pair = best_of(SPLIT)
+    same = combined_state(SPLIT, (pair.reads, pair.writes))
+    state = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
+    scaled = scale_state(state, same, same)
+    assert (scaled.utilization, scaled.e2e_s, scaled.per_accelerator_per_s, scaled.kwh_per_million) == pytest.approx(
+        (0.5, 1.0, 3.0, 0.2)
+    )
+
+
+@pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.THROUGHPUT])
+def test_the_shown_value_is_the_ranked_one(objective: Objective) -> None:
+    twice = changes_of_split(SPLIT, objective)[0].effect
+    assert {Objective.ENERGY: "kWh", Objective.THROUGHPUT: "per accelerator"}[objective] in twice
+
+
+VOLUME = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6, deadline_s=36_000.0)
+
+
+def test_changes_say_what_the_best_then_costs_and_takes() -> None:
+    question = Question(VOLUME)
+    now = (100.0, 7200.0, 1.0)
+    assert describe_plan_change(question, now, (200.0, 7200.0, 2.0)) == (
+        "200 USD in 2 hours on 2 accelerators instead of 100 USD in 2 hours on 1 accelerator (80 % confidence)"
+    )
+    assert describe_plan_change(question, now, (100.0, 7201.0, 1.0)).startswith("no change")
+    assert describe_plan_change(question, now, None) == "no plan finishes in time within the limits"
+    twice, half = recommend_hardware(question, SMALL).sensitivity
+    assert (twice.change, half.change) == ("twice the volume", "half the deadline")
+    free = recommend_hardware(Question(replace(VOLUME, deadline_s=None), objective=Objective.ENERGY), SMALL).sensitivity
+    assert [change.change for change in free] == ["twice the volume", "half the time"]
+
+
+def test_a_missed_deadline_suggests_a_longer_one() -> None:
+    late = recommend_hardware(Question(replace(VOLUME, deadline_s=40.0)), SMALL)
+    assert not late.recommendations
+    assert late.rejected[0].code == "too_slow"
+    assert "extend the deadline (now 0.667 minutes)" in [change.change for change in late.sensitivity]
+    assert late.sensitivity[0].effect.startswith("feasible at ")
+
+
+def test_a_larger_batch_is_divided_over_more_accelerators_and_never_costs_more() -> None:
+    """In a tenth of the time that the largest cluster of a small batch takes nothing is left to divide."""
+    question = Question(WORKLOAD, Constraints(confidence=0.5))
+    counts = counts_of(WORKLOAD)
+    layouts = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron")
+    runs = smallest_runs(WORKLOAD, counts, layouts, question, NullRejections(()))
+    chosen = runs.take(best_runs(counts, runs, question)[0][:1])
+    larger = best_run_with_larger_batch(WORKLOAD, layouts, chosen, question)
+    assert larger is not None
+    assert abs(larger.run.batch[0] / (BATCH_FACTOR * WORKLOAD.global_batch) - 1) <= counts.near_batch_share
+    usd, usd_larger = (float(each.cost.usd_per_hour[0] * each.run.wall_s[0]) for each in (chosen, larger))
+    assert usd_larger <= usd * 1.05
+    late = replace(WORKLOAD, deadline_s=1.0)
+    assert best_run_with_larger_batch(late, layouts, chosen, replace(question, workload=late)) is None
+
+
+def test_twice_the_accelerators_cost_what_they_do_not_save() -> None:
+    first: Any = row(performance=row(days=8.0), cost=row(usd_total=100.0))
+    curve: Any = row(twice=row(days=5.0, usd_total=125.0))
+    (change,) = doubled_accelerators_change(first, curve)
+    assert change.effect == "the run is 1.60 times as fast and costs 1.25 times as much"
+    (none,) = doubled_accelerators_change(first, row(twice=None, ends="the global batch"))  # type: ignore[arg-type]
+    assert none.effect == "no layout can use them; the limit is the global batch"
+    assert doubled_accelerators_change(first, None) == ()
+
+
+def test_a_derived_batch_is_explained() -> None:
+    first: Any = row(cost=row(usd_total=396e6))
+    run = row(batch=col(4096), wall_s=col(30 * 86400), accelerators=col(16384))
+    larger: Any = row(run=run, cost=row(usd_per_hour=col(270_000)))
+    (change,) = larger_batch_change(replace(PRETRAIN, global_batch=512), first, larger)
+    assert change.change == "a batch of 16.8 million tokens"
+    assert change.effect.startswith(
+        "the run costs 194,400,000 USD and takes 30 days on 16,384 accelerators; with the default of 2.1"
+    )
+    assert larger_batch_change(PRETRAIN, first, None) == ()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +16,21 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
-from app.sizing.relaxations.changes import NOT_FEASIBLE, find_relaxations
-from app.sizing.result import Change
+from app.sizing.result import Effect
 from app.sizing.snapshot import Catalog
+from app.sizing.whatif import limits as room
+from app.sizing.whatif.limits import (
+    NOT_FEASIBLE,
+    FeasiblePlans,
+    cheapest_confirmed,
+    confirm_value,
+    decide_for_type,
+    empty_plans,
+    find_feasible_plans,
+    find_relaxations,
+    needs_simulation,
+    resource_knobs,
+)
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.small import SMALL
@@ -73,7 +87,7 @@ def does_in_one(question: Question, catalog: Catalog = SMALL) -> bool:
     return any(estimate.deployment.pools is None for estimate in found)
 
 
-def suggested(question: Question, catalog: Catalog = SMALL) -> tuple[Change, ...]:
+def suggested(question: Question, catalog: Catalog = SMALL) -> tuple[Effect, ...]:
     """What would have to give; nothing of a question that has an answer."""
     rejections = Rejections(catalog.accelerators)
     if find_finalists(Search.start(question, catalog, rejections)).estimates:
@@ -102,7 +116,7 @@ def value_of(effect: str) -> float:
     return float(found[1].replace(",", ""))
 
 
-def check(question: Question, change: Change, catalog: Catalog = SMALL) -> None:
+def check(question: Question, change: Effect, catalog: Catalog = SMALL) -> None:
     """The stated value of one limit is enough, and a twentieth less is not. Where schedulers are simulated, much less
     is not: values are tried in steps, of the type that formulas say needs least.
     """
@@ -186,3 +200,83 @@ def test_an_answer_without_a_recommendation_says_them() -> None:
     answer = recommend_hardware(Question(CHAT, Constraints(max_usd_per_hour=0.1)), SMALL)
     assert not answer.recommendations
     assert answer.sensitivity[0].change == "raise max_usd_per_hour (now 0.1)"
+
+
+SMALL_CHAT = replace(CHAT, model=LLAMA_8B, peak_per_s=40.0, average_per_s=20.0)
+DEAR = Question(SMALL_CHAT, Constraints(max_usd_per_hour=0.01))
+
+
+def confirmed(
+    question: Question, times: float = 1.0, types: Callable[[float], tuple[str, ...]] | None = None
+) -> tuple[float, FeasiblePlans] | None:
+    """The confirmed value of the only resource limit, from a multiple of the least need by formulas."""
+    ((limit, knob),) = resource_knobs(question.constraints)
+    ways = find_feasible_plans(question, SMALL)
+    need = limit.needed(ways.accelerators, ways.cost)
+    best = ways.take(np.lexsort((ways.price, need))[:1])
+    among = types or (lambda value: ways.take(need <= value).types(SMALL))
+    return confirm_value(
+        question, SMALL, knob, float(need.min()) * times, best, among, lambda p: limit.needed(p.accelerators, p.cost)
+    )
+
+
+def test_only_streams_of_tokens_are_tried() -> None:
+    assert needs_simulation(DEAR)
+    run = Question(PRETRAIN, Constraints(max_usd_per_hour=1.0))
+    assert not needs_simulation(run)
+    ((_, knob),) = resource_knobs(run.constraints)
+    found = confirm_value(run, SMALL, knob, 7.3, empty_plans(), lambda _: ())
+    assert found is not None and found[0] == 7.3
+
+
+def test_a_value_is_taken_up_until_the_decision_finds_something() -> None:
+    found = confirmed(DEAR, 1 / 1.3)
+    assert found is not None
+    value, plan = found
+    ((_, knob),) = resource_knobs(DEAR.constraints)
+    slug = SMALL.accelerators[int(plan.accelerator[0])].slug
+    assert float(plan.cost.usd_per_hour[0]) <= value
+    assert len(decide_for_type(knob.set_value(DEAR, value), SMALL, slug))
+    assert not len(decide_for_type(knob.set_value(DEAR, value / 1.5), SMALL, slug))
+    assert confirmed(DEAR, 1 / 10) is None
+
+
+def test_a_value_that_the_whole_question_refuses_is_not_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One type alone may pass where the question, which tries the best of several types, finds nothing."""
+    first = confirmed(DEAR)
+    assert first is not None
+    real = room.decide_for_types
+    refused: list[float] = []
+
+    def decide(question: Question, catalog: Catalog, types: tuple[str, ...]) -> FeasiblePlans:
+        most = question.constraints.max_usd_per_hour or 0.0
+        if len(types) > 1 and most < first[0] * 1.09:
+            refused.append(most)
+            return empty_plans()
+        return real(question, catalog, types)
+
+    monkeypatch.setattr(room, real.__name__, decide)
+    every = tuple(a.slug for a in SMALL.accelerators)
+    later = confirmed(DEAR, types=lambda _: every)
+    assert later is not None and refused
+    assert later[0] >= first[0] * 1.09 and later[0] not in refused
+
+
+def test_numbers_stay_whole() -> None:
+    found = confirmed(Question(SMALL_CHAT, Constraints(max_accelerators=1)))
+    assert found is not None and float(found[0]).is_integer()
+
+
+def test_the_next_type_is_tried_where_the_cheapest_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = Question(replace(SMALL_CHAT, slo=Slo(20.0, 2.0, None, 95.0)))
+    ways = find_feasible_plans(free, SMALL)
+    best = ways.cheapest()
+    first = SMALL.accelerators[int(best.accelerator[0])].slug
+    real = room.decide_for_type
+    monkeypatch.setattr(room, real.__name__, lambda q, m, slug: empty_plans() if slug == first else real(q, m, slug))
+    other = cheapest_confirmed(free, SMALL, ways)
+    assert other is not None
+    assert int(other.accelerator[0]) != int(best.accelerator[0])
+    monkeypatch.setattr(room, real.__name__, lambda *_: empty_plans())
+    assert cheapest_confirmed(free, SMALL, ways) is None
+    assert cheapest_confirmed(free, SMALL, empty_plans()) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.turning import find_threshold
+from app.sizing.whatif.change import find_threshold
 
 UP = (2.0, 4.0, 8.0)
 

@@ -1,17 +1,19 @@
-"""Options that cost less than the first recommendation if the buyer accepts prices or terms that are excluded by
-default.
+"""Other prices: what costs less if the buyer accepts prices or terms that are excluded by default, at which discount
+the runner-up ranks first, and buying against renting.
 
-Plans that were evaluated before are priced again; only machines of other kinds are searched. Options that the request
-itself settles are not suggested.
+A price changes no plan: plans that were evaluated before are priced again, and only machines of other kinds are
+searched. Options that the request itself settles are not suggested.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns, Mask, at, column_names, concat_tables
+from app.sizing.answer.money import confident_usd, format_usd, priced_unit
+from app.sizing.columns import HOURS_PER_DAY, Codes, Column, Columns, Mask, at, column_names, concat_tables
 from app.sizing.decisions.acquisition import (
     ACQUISITION_OPTIONS,
     FIRM_CODES,
@@ -20,7 +22,7 @@ from app.sizing.decisions.acquisition import (
     describe_sold_machines,
     equivalent_or_better,
 )
-from app.sizing.decisions.cost import deployment_cost, usd_total
+from app.sizing.decisions.cost import deployment_cost, usd_per_million, usd_total
 from app.sizing.decisions.machines import (
     Candidates,
     apply_oversubscription,
@@ -37,23 +39,25 @@ from app.sizing.decisions.machines import (
 )
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.prices import no_older_than, outdated_rents, run_pricing
-from app.sizing.decisions.ranking import best_per_accelerator
+from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
-from app.sizing.formula import suspend_recording
+from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Objective, Question
-from app.sizing.result import AcquisitionOption, Cheaper, describe_risk
+from app.sizing.result import AcquisitionOption, Cheaper, CostSummary, Effect, Estimate, Part, Ranked, describe_risk
 from app.sizing.serving.finalists import simulate_candidates
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.load_curves import is_simulated
-from app.sizing.serving.options import Options, measures, stable_key
+from app.sizing.serving.options import Options, measures, served_per_s, stable_key, units_per_request
 from app.sizing.serving.search import enumerate_plans, search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts
 from app.sizing.training.plans import TrainingMachines, meets_deadline_at_confidence
 from app.sizing.training.run import deployed_machines, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import CostedRuns, run_measures
+from app.sizing.whatif.cases import cost_period
+from app.sizing.words import percent
 from app.sizing.workload import InferenceWorkload, Load
 
 # What a buyer may accept in addition to the defaults, as text of an answer. The codes below index this tuple.
@@ -351,3 +355,106 @@ def _cheaper_options(question: Question, catalog: Catalog, found: PricedDeployme
             )
         )
     return tuple(cheaper)
+
+
+# ---------------------------------------------------------------------------------------------------- discounts
+
+# Lines of a bill that belong to the price of machines; other lines have prices of their own.
+MACHINE_LINES = ("machine", "accelerator", "chassis", "processors", "memory")
+UPKEEP, HORIZON = "upkeep_usd", "horizon_hours"
+# Larger discounts are unrealistic; smaller differences are reported as near ties.
+LARGEST_DISCOUNT, SMALLEST_DISCOUNT = 0.9, 0.005
+
+
+@formula(unit="1")
+def discount_to_lead(own_usd: float, first_usd: float, discountable_usd: float) -> float:
+    """Discount on the price of machines at which an option costs as much as the first, as a share.
+
+    Parameters:
+        own_usd: cost of the option, USD.
+        first_usd: cost of the first recommendation, USD.
+        discountable_usd: part of the option's cost that a discount reduces, USD.
+    Limits: the option keeps its machines and its layout.
+    Check: 12 USD/h, of which 8 USD/h are for machines, against 10 USD/h.
+        >>> discount_to_lead(12.0, 10.0, 8.0)
+        0.25
+    """
+    return (own_usd - first_usd) / discountable_usd
+
+
+def find_leading_discount(question: Question, ranked: tuple[Ranked, ...]) -> tuple[Effect, ...]:
+    """Discount at which the runner-up would rank first; empty if cost is not the only criterion."""
+    if question.objective is not Objective.COST or len(ranked) < 2:
+        return ()
+    first, second = ranked[0], ranked[1]
+    split = first.estimate.deployment.pools or second.estimate.deployment.pools
+    if split is not None or first.accelerator.slug == second.accelerator.slug:
+        return ()
+    least, own, cost = ranking_cost_usd(first.estimate), ranking_cost_usd(second.estimate), second.estimate.cost
+    if least is None or own is None or cost is None or not cost.usd_per_hour:
+        return ()
+    machines = discountable_usd_per_hour(cost) * own / cost.usd_per_hour
+    if machines <= 0:
+        return ()
+    share = math.floor(discount_to_lead(own, least, machines) * 100 + 1) / 100
+    if not SMALLEST_DISCOUNT < share < LARGEST_DISCOUNT:
+        return ()
+    change = f"{percent(share)} off the price of {second.accelerator.name}"
+    return (Effect(change, "would rank first", {"economics": {"discounts": {second.accelerator.slug: share}}}),)
+
+
+def ranking_cost_usd(estimate: Estimate) -> float | None:
+    """Cost that decides the ranking, in USD: of the whole run at the requested confidence, else per hour."""
+    cost = estimate.cost
+    return None if cost is None else confident_usd(estimate) or cost.usd_total or cost.usd_per_hour
+
+
+def discountable_usd_per_hour(cost: CostSummary) -> float:
+    """Part of the cost per hour that a discount reduces: machines, and maintenance charged as a share of them."""
+    by_name = {part.what: part for part in cost.parts}
+    upkeep = by_name.get(UPKEEP, Part(UPKEEP, 0.0)).usd_per_hour or 0.0
+    hours = by_name[HORIZON].quantity if HORIZON in by_name else math.inf
+    lines = [part for part in cost.parts if part.what in MACHINE_LINES]
+    bought = sum(part.quantity * part.unit_usd for part in lines if part.unit_usd is not None)
+    rented = sum(part.quantity * part.usd_per_hour for part in lines if part.usd_per_hour is not None)
+    return rented + bought * (1 / hours + upkeep)
+
+
+# ---------------------------------------------------------------------------------------------------- rent or buy
+
+RENT_OR_BUY = "rent or buy"
+
+
+def near_best_plans(question: Question, workload: InferenceWorkload, options: Options) -> Options:
+    """Plans among which cost may decide: all for the objective cost, else those close to the best score."""
+    if question.objective is Objective.COST:
+        return options
+    score = objective_score(question.objective, measures(workload, options))
+    return options.take(score <= score.min() * (1 + question.assumptions.near_tie_share))
+
+
+def compare_rent_and_buy(workload: InferenceWorkload, options: Options) -> tuple[Effect, ...]:
+    """The cheapest plan to buy compared with the cheapest plan to rent.
+
+    Offline work is compared by its cost per million units.
+    """
+    hourly, owned = options.daily_usd_per_hour, ~np.isnan(options.cost.purchase_usd)
+    if owned.all() or not owned.any():
+        return ()
+    compared_usd, per = hourly, "/h"
+    if workload.hourly_shares:
+        compared_usd, per = hourly * HOURS_PER_DAY, cost_period(workload)
+    if workload.load is Load.OFFLINE:
+        units = served_per_s(workload, options) * units_per_request(workload)
+        compared_usd, per = usd_per_million(hourly, units), f" per million {priced_unit(workload)}"
+
+    def cheapest_row(rows: Codes) -> int:
+        return int(rows[np.argmin(compared_usd[rows])])
+
+    buy, rent = cheapest_row(np.flatnonzero(owned)), cheapest_row(np.flatnonzero(~owned))
+    upfront = format_usd(at(options.cost.purchase_usd, buy))
+    own, lease = format_usd(at(compared_usd, buy)), format_usd(at(compared_usd, rent))
+    text = f"buying costs {upfront} upfront ({own}{per} over the horizon); renting costs {lease}{per}"
+    if own == lease:
+        text = f"buying costs {upfront} upfront; over the horizon, buying and renting both cost {own}{per}"
+    return (Effect(RENT_OR_BUY, text),)

@@ -1,0 +1,555 @@
+"""Suggests which limits to relax when no option is feasible, and by how little: single changes first, pairs only where
+no single change is enough.
+
+Every search drops the limits on accelerators, money and power. The results are compared with these limits afterwards,
+so one search answers for each of them, alone or combined with another change. Where schedulers are simulated, no value
+is stated before the changed question itself was found feasible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from app.sizing.answer.money import format_usd
+from app.sizing.columns import SECONDS_PER_DAY, SECONDS_PER_HOUR, Codes, Column, Columns, one
+from app.sizing.decisions.cost import (
+    MAX_ACCELERATORS_LIMIT,
+    RESOURCE_LIMITS,
+    Cost,
+    ResourceLimit,
+    meets_limits,
+    usd_total,
+)
+from app.sizing.decisions.rejections import is_at_most
+from app.sizing.decisions.search import Search
+from app.sizing.hardware.parts import KINDS, SEGMENTS, PricingModel
+from app.sizing.model.formats import WEIGHT_FORMATS, FormatUse
+from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Objective, Question
+from app.sizing.result import Effect, FilterStage, Rejection
+from app.sizing.serving.choice import best_single_service
+from app.sizing.serving.load_curves import is_simulated
+from app.sizing.serving.offload import plans_to_serve
+from app.sizing.serving.options import Options, measures
+from app.sizing.serving.plans import default_weight_formats
+from app.sizing.serving.search import search_plans
+from app.sizing.snapshot import Catalog
+from app.sizing.training.counts import counts_of
+from app.sizing.training.search import all_smallest_runs, search_layouts
+from app.sizing.whatif.change import Change, Knob, find_threshold, probe
+from app.sizing.words import format_count, format_duration, format_number, percent, round_up_to_digits
+from app.sizing.workload import InferenceWorkload, TrainingWorkload, with_class_limit
+
+NOT_FEASIBLE = "still not feasible"
+ACCURACY = "; check accuracy on your own task"
+EIGHT_BIT_CACHES = ("fp8", "int8")
+# Factor by which a type may miss its limit and still be worth another try: 8-bit caches or no confidence margin save at
+# most half, 4-bit weights at most three quarters.
+MAX_MISS, MAX_MISS_4_BIT = 2.0, 4.0
+# The search for a feasible time limit goes up to MAX_LIMIT_FACTOR times the requested one. It then bisects up to
+# HALVINGS times, or until both ends are as close as CLOSENESS.
+MAX_LIMIT_FACTOR, HALVINGS, CLOSENESS = 16.0, 7, 0.02
+# Multiples of the value that the formulas give, tried in turn.
+TRIAL_FACTORS = (1.0, 1.03, 1.1, 1.2, 1.4, 2.0, 4.0)
+MAX_TYPES_TRIED = 3  # accelerator types tried per change without a value
+
+
+@dataclass(frozen=True, slots=True)
+class FeasiblePlans(Columns):
+    """Plans that fit and meet the time limits, whatever accelerators, money and power they take."""
+
+    accelerator: Codes  # index of the accelerator type
+    accelerators: Column  # accelerators paid for
+    cost: Cost
+    usd_total: Column  # cost of work with an end, USD; NaN for a service
+
+    @property
+    def price(self) -> Column:
+        """Price that plans are ranked by: USD in total for work with an end, else USD per hour."""
+        return np.where(np.isnan(self.usd_total), self.cost.usd_per_hour, self.usd_total)
+
+    def within(self, limits: Constraints, resources: Sequence[ResourceLimit] = RESOURCE_LIMITS) -> FeasiblePlans:
+        """The plans within those of these limits on accelerators, money and power that are set."""
+        return self.take(meets_limits(resources, limits, self.accelerators, self.cost))
+
+    def cheapest(self) -> FeasiblePlans:
+        """The cheapest plan; among equals the one with the fewest accelerators."""
+        return self.take(np.lexsort((self.accelerators, self.price))[:1])
+
+    def types(self, catalog: Catalog) -> tuple[str, ...]:
+        """Slugs of the accelerator types."""
+        return tuple(catalog.accelerators[i].slug for i in np.unique(self.accelerator).tolist())
+
+    def describe(self, catalog: Catalog) -> str:
+        """The cheapest plan as text: "8 × NVIDIA H100 SXM5 80GB (15.7 USD/h)"."""
+        best = self.cheapest()
+        name = catalog.accelerators[int(best.accelerator[0])].name
+        total, bought = one(best.usd_total), one(best.cost.purchase_usd)
+        price = f"{format_usd(one(best.cost.usd_per_hour))}/h" if math.isnan(total) else f"{format_usd(total)} in total"
+        upfront = "" if math.isnan(bought) else f", {format_usd(bought)} purchase price"
+        return f"{one(best.accelerators):,.0f} × {name} ({price}{upfront})"
+
+
+def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Rejection]) -> tuple[Effect, ...]:
+    """Changes that would make an infeasible question feasible, each with the smallest sufficient value."""
+    judged = [r for r in rejected if r.stage is not FilterStage.EXCLUDED]
+    helped = types_helped_by_resources(question.constraints, judged)
+    enough = relax_each_resource(question, find_feasible_plans(question, catalog, helped), catalog)
+    single = [Effect(name, effect or NOT_FEASIBLE) for name, effect in enough.items()]
+    single += relax_time_limits(question, catalog, judged)
+    double: list[Effect] = []
+    for change in list_alternatives(question, judged):
+        asked = change.apply(question)
+        ways = find_feasible_plans(asked, catalog)
+        confirmed = cheapest_confirmed(asked, catalog, ways.within(question.constraints))
+        if confirmed is not None:
+            single.append(Effect(change.name, f"feasible with {confirmed.describe(catalog)}{change.words}"))
+            continue
+        enough = relax_each_resource(asked, ways, catalog)
+        double += [
+            Effect(f"{change.name}, {name}", f"{effect}{change.words}") for name, effect in enough.items() if effect
+        ]
+    if all(effect.effect == NOT_FEASIBLE for effect in single):
+        single += double or relax_all_limits(question, catalog)
+    return tuple(single)
+
+
+def relax_all_limits(question: Question, catalog: Catalog) -> list[Effect]:
+    """Last resort where two changes are not enough: remove every latency limit, then also relax one resource limit, or
+    all.
+    """
+    question, removed = without_latencies(question), "remove every latency limit"
+    ways = find_feasible_plans(question, catalog)
+    if not len(ways):
+        return []
+    confirmed = cheapest_confirmed(question, catalog, ways.within(question.constraints))
+    if confirmed is not None:
+        return [Effect(removed, f"feasible with {confirmed.describe(catalog)}")]
+    enough = relax_each_resource(question, ways, catalog)
+    pairs = [Effect(f"{removed}, {name}", effect) for name, effect in enough.items() if effect]
+    label = "remove every limit on latency, accelerators, money and power"
+    return pairs or [Effect(label, f"feasible with {ways.describe(catalog)}")]
+
+
+# ---------------------------------------------------------------------------------------------------- searches
+
+
+def without_resource_limits(question: Question) -> Question:
+    """The question without limits on accelerators, money and power. Purchases stay allowed where they were."""
+    limits = question.constraints
+    free: Any = {limit.field: None for limit in RESOURCE_LIMITS}
+    free["max_purchase_usd"] = None if limits.max_purchase_usd is None else math.inf
+    return replace(question, constraints=replace(limits, **free), objective=Objective.COST, trace=False)
+
+
+def find_feasible_plans(question: Question, catalog: Catalog, types: tuple[str, ...] | None = None) -> FeasiblePlans:
+    """Every plan that fits and meets the time limits by formulas, optionally only of some accelerator types."""
+    question = without_resource_limits(question)
+    if types is not None:
+        if not types:
+            return empty_plans()
+        question = restrict_to_types(question, types)
+    search, workload = Search.start(question, catalog), question.workload
+    if isinstance(workload, InferenceWorkload):
+        service = search.of(workload)
+        return plans_from_options(workload, search_plans(service, plans_to_serve(service)))
+    layouts = search_layouts(search.of(workload))
+    runs = all_smallest_runs(workload, counts_of(workload), layouts, question)
+    total = usd_total(runs.cost.usd_per_hour, runs.run.wall_s * runs.plans.stack.margins.time_factor)
+    paid = runs.run.nodes * runs.plans.accelerators_per_node
+    return FeasiblePlans(runs.plans.accelerator, paid, runs.cost, total)
+
+
+def plans_from_options(workload: InferenceWorkload, options: Options) -> FeasiblePlans:
+    """Resources of serving options."""
+    total = np.full(len(options), np.nan)
+    if workload.volume_requests is not None:
+        total = measures(workload, options).usd
+    return FeasiblePlans(options.accelerator, options.fleet.accelerators, options.cost, total)
+
+
+def empty_plans() -> FeasiblePlans:
+    """An empty table of plans."""
+    none = np.zeros(0)
+    return FeasiblePlans(np.zeros(0, np.int64), none, Cost(none, none, none, none, none), none)
+
+
+def restrict_to_types(question: Question, types: tuple[str, ...]) -> Question:
+    """The question restricted to these accelerator types."""
+    limits = question.constraints
+    unnamed = tuple(name for name in types if name not in limits.named_accelerators)
+    limits = replace(limits, accelerators=types, by_pattern=unnamed, vendors=(), exclude_accelerators=())
+    return replace(question, constraints=limits)
+
+
+def needs_simulation(question: Question) -> bool:
+    """Whether a simulation decides, rather than the closed formulas alone."""
+    return isinstance(question.workload, InferenceWorkload) and is_simulated(question.workload)
+
+
+def decide_for_types(question: Question, catalog: Catalog, types: tuple[str, ...]) -> FeasiblePlans:
+    """The recommendation among some accelerator types, as a table of one plan; empty where it is infeasible."""
+    asked = restrict_to_types(question, types)
+    assert isinstance(asked.workload, InferenceWorkload)
+    best = best_single_service(Search.start(asked, catalog).of(asked.workload))
+    return empty_plans() if best is None else plans_from_options(asked.workload, best)
+
+
+def decide_for_type(question: Question, catalog: Catalog, slug: str) -> FeasiblePlans:
+    """The cheapest plan of one accelerator type; an empty table where it is infeasible."""
+    return decide_for_types(replace(question, objective=Objective.COST), catalog, (slug,))
+
+
+def cheapest_confirmed(question: Question, catalog: Catalog, ways: FeasiblePlans) -> FeasiblePlans | None:
+    """The cheapest plan that is confirmed feasible, trying the cheapest accelerator types in turn; None if none is."""
+    if not len(ways):
+        return None
+    if not needs_simulation(question):
+        return ways.cheapest()
+    order = np.lexsort((ways.accelerators, ways.price))
+    _, first = np.unique(ways.accelerator[order], return_index=True)
+    for row in order[np.sort(first)[:MAX_TYPES_TRIED]].tolist():
+        found = decide_for_type(question, catalog, catalog.accelerators[int(ways.accelerator[row])].slug)
+        if len(found):
+            return found
+    return None
+
+
+def confirm_value(
+    question: Question,
+    catalog: Catalog,
+    knob: Knob,
+    value: float,
+    best: FeasiblePlans,
+    types_at: Callable[[float], tuple[str, ...]],
+    need_of: Callable[[FeasiblePlans], Column] | None = None,
+) -> tuple[float, FeasiblePlans] | None:
+    """Smallest value of a limit that is confirmed feasible, starting at the value of the formulas, with a plan for it.
+
+    The value rises by TRIAL_FACTORS. Where the plan that is then found needs less, that need is tried first. Any value
+    that is returned was asked among every type that the formulas find feasible. None where every step fails.
+
+    Parameters:
+        value: value that the formulas give.
+        best: the plan that needs it, one row; only its accelerator type is tried.
+        types_at: types with a feasible plan at a value, by formulas.
+        need_of: need of plans in units of the limit, for limits that a plan may undercut.
+    """
+    if not needs_simulation(question):
+        return value, best
+    slug = catalog.accelerators[int(best.accelerator[0])].slug
+    rounded: Callable[[float], float] = math.ceil if float(value).is_integer() else round_up_to_digits
+
+    def is_answered(least: float) -> bool:
+        types, asked = types_at(least), knob.set_value(question, least)
+        same = types == (slug,) and question.objective is Objective.COST
+        return same or bool(len(decide_for_types(asked, catalog, types)))
+
+    for least in dict.fromkeys(rounded(value * factor) for factor in TRIAL_FACTORS):
+        found = probe(partial(decide_for_type, catalog=catalog, slug=slug), question, knob.change_to(least))
+        if not len(found):
+            continue
+        exact = least if need_of is None else rounded(one(need_of(found)))
+        if exact < least:
+            fewer = probe(partial(decide_for_type, catalog=catalog, slug=slug), question, knob.change_to(exact))
+            if len(fewer) and is_answered(exact):
+                return exact, fewer
+        if is_answered(least):
+            return least, found
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------- resources
+
+
+def _format_amount(symbol: str, value: float) -> str:
+    return f"{format_number(round_up_to_digits(value))} {symbol}" if symbol else format_count(value, "accelerator")
+
+
+def resource_knobs(limits: Constraints) -> Iterator[tuple[ResourceLimit, Knob]]:
+    """The limits on accelerators, money and power that the request sets."""
+
+    def set_value(limit: ResourceLimit, question: Question, value: float) -> Question:
+        changed: Any = {limit.field: int(value) if limit is MAX_ACCELERATORS_LIMIT else value * limit.per_unit}
+        return replace(question, constraints=replace(question.constraints, **changed))
+
+    for limit in RESOURCE_LIMITS:
+        now = limit.requested(limits)
+        if now is not None:
+            name = f"raise {limit.name} (now {format_number(now)})"
+            yield limit, Knob(name, now, partial(set_value, limit), partial(_format_amount, limit.symbol))
+
+
+def relax_each_resource(question: Question, ways: FeasiblePlans, catalog: Catalog) -> dict[str, str]:
+    """For each resource limit, the smallest value that is enough alone and the plan that uses it, as text; empty where
+    it is not enough.
+    """
+    effects: dict[str, str] = {}
+    for limit, knob in resource_knobs(question.constraints):
+        rest = ways.within(question.constraints, [other for other in RESOURCE_LIMITS if other is not limit])
+        confirmed = least_sufficient(question, catalog, limit, knob, rest) if len(rest) else None
+        effects[knob.name] = ""
+        if confirmed is not None:
+            effects[knob.name] = f"feasible at {knob.format_value(confirmed[0])}: {confirmed[1].describe(catalog)}"
+    return effects
+
+
+def least_sufficient(
+    question: Question, catalog: Catalog, limit: ResourceLimit, knob: Knob, ways: FeasiblePlans
+) -> tuple[float, FeasiblePlans] | None:
+    """Smallest confirmed value of one resource limit, with a plan for it; `ways` meet every other limit."""
+
+    def need_of(plans: FeasiblePlans) -> Column:
+        return limit.needed(plans.accelerators, plans.cost)
+
+    best = ways.take(np.lexsort((ways.price, need_of(ways)))[:1])
+
+    def types_at(value: float) -> tuple[str, ...]:
+        return ways.take(is_at_most(need_of(ways), value)).types(catalog)
+
+    return confirm_value(question, catalog, knob, one(need_of(best)), best, types_at, need_of)
+
+
+def types_helped_by_resources(limits: Constraints, judged: Sequence[Rejection]) -> tuple[str, ...]:
+    """Accelerator types that more accelerators, money or power may help.
+
+    With a limit on accelerators or purchase price, some machines and layouts are not evaluated at all, so types that
+    failed earlier count too.
+    """
+    if limits.max_accelerators is None and limits.max_purchase_usd is None:
+        return tuple(r.accelerator for r in judged if r.stage is FilterStage.LIMITS)
+    return tuple(
+        r.accelerator for r in judged if r.stage >= FilterStage.MEMORY or r.code in ("no_layout", "over_budget")
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- time limits
+
+# By field of an Slo: its name as text, the rejection code of types that miss it, and other codes that a wider limit may
+# help.
+LATENCIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "ttft_s": ("TTFT", "too_slow_to_first_token", ()),
+    "tpot_s": ("TPOT", "too_slow_per_token", ("too_slow_to_first_token",)),
+    "e2e_s": ("end-to-end latency", "too_slow", ("too_slow_per_token", "too_slow_to_first_token")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """A latency limit or a deadline, in seconds."""
+
+    knob: Knob
+    known_need_s: float  # smallest value known to be needed; infinite where unknown
+    types: tuple[str, ...]  # accelerator types that a wider limit may help
+
+
+def requested_time_limits(question: Question, judged: Sequence[Rejection]) -> Iterator[TimeLimit]:
+    """Latency limits or the deadline of the request that some types miss, or that let other types need fewer
+    resources.
+    """
+    workload = question.workload
+
+    def helped_types(*codes: str) -> tuple[str, ...]:
+        return tuple(r.accelerator for r in judged if r.stage is FilterStage.LIMITS or r.code in codes)
+
+    def known_need_s(code: str, each_s: float) -> float:
+        return min((r.needed * each_s for r in judged if r.code == code and r.needed), default=math.inf)
+
+    if workload.deadline_s is not None:
+        each_s = SECONDS_PER_DAY if isinstance(workload, TrainingWorkload) else SECONDS_PER_HOUR
+        name = f"extend the deadline (now {_format_days(workload.deadline_s)})"
+        knob = Knob(name, workload.deadline_s, _with_deadline, _format_days)
+        yield TimeLimit(knob, known_need_s("too_slow", each_s), helped_types("too_slow"))
+    if isinstance(workload, TrainingWorkload) or workload.is_finite:
+        return
+    for whose, slo in [(c.name, c.slo) for c in workload.classes] or [("", workload.slo)]:
+        for field, (shown, code, others) in LATENCIES.items():
+            now = getattr(slo, field)
+            if now is not None:
+                of = f"{whose} " if whose else ""
+                name = f"raise {of}{field.removesuffix('_s')}_ms (now {format_number(now * 1e3)})"
+                knob = Knob(name, now, partial(_with_latency, field, whose), partial(_format_milliseconds, shown))
+                need_s = math.inf if whose else known_need_s(code, 1e-3)  # rejections do not name the traffic class
+                yield TimeLimit(knob, need_s, helped_types(code, *others))
+
+
+def _format_days(seconds: float) -> str:
+    return format_duration(seconds / SECONDS_PER_DAY)
+
+
+def _format_milliseconds(name: str, seconds: float) -> str:
+    return f"{name} {format_number(seconds * 1e3)} ms"
+
+
+def _with_deadline(question: Question, seconds: float) -> Question:
+    return replace(question, workload=replace(question.workload, deadline_s=seconds))
+
+
+def _with_latency(field: str, whose: str, question: Question, seconds: float | None) -> Question:
+    workload, changed = question.workload, {field: seconds}
+    assert isinstance(workload, InferenceWorkload)
+    if whose:
+        return replace(question, workload=with_class_limit(workload, whose, field, seconds))
+    return replace(question, workload=replace(workload, slo=replace(workload.slo, **changed)))  # type: ignore[arg-type]
+
+
+def without_latencies(question: Question) -> Question:
+    """The question without latency limits."""
+    if isinstance(question.workload, InferenceWorkload):
+        for whose in [c.name for c in question.workload.classes] or [""]:
+            for field in LATENCIES:
+                question = _with_latency(field, whose, question, None)
+    return question
+
+
+def relax_time_limits(question: Question, catalog: Catalog, judged: Sequence[Rejection]) -> Iterator[Effect]:
+    """Latency limits and deadlines that are enough to relax alone, each with its smallest feasible value.
+
+    With resource limits in the request, only types that meet them under much wider time limits are searched.
+    """
+    times = list(requested_time_limits(question, judged))
+    types = tuple(dict.fromkeys(name for time in times for name in time.types))
+    if not limits_no_resource(question.constraints):
+        wide = question
+        for time in times:
+            wide = time.knob.set_value(wide, time.knob.now * MAX_LIMIT_FACTOR)
+        types = find_feasible_plans(wide, catalog, types).within(question.constraints).types(catalog)
+    for time in times:
+        effect = relax_time(question, time, tuple(t for t in time.types if t in types), catalog)
+        if effect is not None:
+            yield effect
+
+
+def relax_time(question: Question, time: TimeLimit, types: tuple[str, ...], catalog: Catalog) -> Effect | None:
+    """The smallest feasible value of one time limit as an effect; None if relaxing it alone is not enough."""
+    enough = min_feasible_time(question, time, types, catalog)
+    if enough is None:
+        return None
+    value, ways = enough
+    confirmed = confirm_value(question, catalog, time.knob, value, ways.cheapest(), lambda _: types)
+    if confirmed is None:
+        return None
+    effect = f"feasible at {time.knob.format_value(confirmed[0])}: {confirmed[1].describe(catalog)}"
+    return Effect(time.knob.name, effect)
+
+
+def min_feasible_time(
+    question: Question, time: TimeLimit, types: tuple[str, ...], catalog: Catalog
+) -> tuple[float, FeasiblePlans] | None:
+    """Smallest feasible value of a time limit in seconds, and the plans that meet it.
+
+    The value is the known need of the nearest rejected plan, or the result of a bisection.
+    """
+    found: dict[float, FeasiblePlans] = {}
+    limits = question.constraints
+
+    def is_feasible(seconds: float) -> bool:
+        if seconds not in found:  # a tighter limit helps no type that misses a wider one
+            among = next((ways.types(catalog) for at_s, ways in sorted(found.items()) if at_s > seconds), types)
+            plans = find_feasible_plans(time.knob.set_value(question, seconds), catalog, among)
+            found[seconds] = plans.within(limits)
+        return len(found[seconds]) > 0
+
+    low = time.knob.now
+    if time.known_need_s < math.inf and limits_no_resource(limits):
+        low = round_up_to_digits(time.known_need_s)
+        if is_feasible(low):
+            return low, found[low]
+    found[low] = empty_plans()
+    high = round_up_to_digits(low * MAX_LIMIT_FACTOR)
+    turn = find_threshold(is_feasible, low, (high,), CLOSENESS, rounded=round_up_to_digits, halvings=HALVINGS)
+    return None if turn is None else (turn.value, found[turn.value])
+
+
+def limits_no_resource(limits: Constraints) -> bool:
+    """Whether no limit on accelerators, money or power is set."""
+    return not any(True for _ in resource_knobs(limits))
+
+
+# ---------------------------------------------------------------------------------------------------- requirements
+
+
+def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterator[Change]:
+    """Changes that drop one requirement each, restricted to the accelerator types that they can help."""
+    limits = question.constraints
+    if limits.accelerators or limits.vendors or limits.segments:
+        yield _allow("allow other accelerators", accelerators=(), vendors=(), segments=())
+    if limits.exclude_accelerators:
+        yield _allow("allow the excluded accelerators", exclude_accelerators=())
+    if limits.environments or limits.providers or limits.regions or limits.pricing_models:
+        label = "allow every environment, provider, region and pricing model"
+        yield _allow(label, environments=(), providers=(), regions=(), pricing_models=())
+    if not limits.price_kinds:
+        old = ", outdated" if limits.max_price_age_days is None else ""
+        label = f"allow broker{old} and estimated prices"
+        yield _allow(label, "; request a quote before deciding", price_kinds=KINDS)
+    if limits.price_kinds or limits.max_price_age_days is not None:
+        yield _allow("allow prices of every kind and age", price_kinds=KINDS, max_price_age_days=None)
+    if not limits.segments:
+        risk = "; no data-center support, usually no ECC memory"
+        yield _allow("allow consumer and edge hardware", risk, segments=SEGMENTS)
+    if limits.engines:
+        yield _allow("allow other engines", engines=())
+    over = tuple(r.accelerator for r in judged if r.stage is FilterStage.LIMITS)
+    if over and limits.max_usd_per_hour is not None and not limits.pricing_models:
+        label = "allow spot capacity, which the provider can reclaim"
+        yield _allow(label, among=over, pricing_models=(PricingModel.SPOT,))
+    if isinstance(question.workload, InferenceWorkload):
+        yield from _format_alternatives(question.workload, limits, judged)
+        if over and question.workload.redundancy.label != "none":
+            yield Change("no redundancy", lambda asked: without_redundancy(restrict_to_types(asked, over)))
+    near = types_in_reach(judged, MAX_MISS)
+    if limits.confidence > MEDIAN_CONFIDENCE and near:
+        label = f"lower the confidence to {percent(MEDIAN_CONFIDENCE)}"
+        risk = "; such a plan meets every limit in one case out of two"
+        yield _allow(label, risk, among=near, confidence=MEDIAN_CONFIDENCE)
+
+
+def _allow(name: str, words: str = "", *, among: tuple[str, ...] = (), **changes: Any) -> Change:
+    """Change of some constraints, restricted to some types if they are given."""
+
+    def apply(question: Question) -> Question:
+        question = restrict_to_types(question, among) if among else question
+        return replace(question, constraints=replace(question.constraints, **changes))
+
+    return Change(name, apply, words)
+
+
+def without_redundancy(question: Question) -> Question:
+    """The question without spare replicas."""
+    workload = question.workload
+    assert isinstance(workload, InferenceWorkload)
+    return replace(question, workload=replace(workload, redundancy=workload.redundancy.with_spare(0)))
+
+
+def types_in_reach(judged: Sequence[Rejection], most: float) -> tuple[str, ...]:
+    """Accelerator types with an evaluated plan that misses its limit by at most this factor."""
+    return tuple(r.accelerator for r in judged if r.stage >= FilterStage.MEMORY and r.shortfall_ratio <= most)
+
+
+def _format_alternatives(
+    workload: InferenceWorkload, limits: Constraints, judged: Sequence[Rejection]
+) -> Iterator[Change]:
+    """Weight and cache formats with fewer bits where the request names none, else the formats that it does not name."""
+    usual = default_weight_formats(workload.model, personal=workload.is_personal)
+    narrow = tuple(sorted({f.name for f in WEIGHT_FORMATS.values() if f.default_use is FormatUse.PERSONAL} - usual))
+    untried = tuple(r.accelerator for r in judged if r.code in ("no_layout", "over_budget"))
+    reached = tuple(dict.fromkeys((*types_in_reach(judged, MAX_MISS_4_BIT), *untried)))
+    rest = tuple(sorted({*usual, *narrow} - set(limits.weight_formats)))
+    if limits.weight_formats and rest:
+        yield _allow("allow other weight formats", ACCURACY, weight_formats=rest)
+    elif narrow and reached and not limits.weight_formats:
+        yield _allow("allow 4-bit weights", ACCURACY, among=reached, weight_formats=narrow)
+    if narrow and not limits.weight_formats and not limits.price_kinds:
+        label, owed = "allow 4-bit weights, broker and estimated prices", f"{ACCURACY}, and request a quote"
+        yield _allow(label, owed, weight_formats=narrow, price_kinds=KINDS)
+    near = types_in_reach(judged, MAX_MISS)
+    if limits.kv_formats:
+        yield _allow("allow other KV cache formats", kv_formats=())
+    elif near and workload.model.attention and not workload.single_pass:
+        yield _allow("allow an 8-bit KV cache", ACCURACY, among=near, kv_formats=EIGHT_BIT_CACHES)

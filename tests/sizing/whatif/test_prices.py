@@ -1,0 +1,311 @@
+"""Cheaper options cost less, are available if their condition is accepted, and the request does not rule them out. A
+suggested discount changes the ranking, and a slightly smaller one does not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from app.sizing.columns import Column, Columns
+from app.sizing.decisions.ranking import Measures
+from app.sizing.decisions.search import Search
+from app.sizing.hardware.parts import SEGMENTS, Commitment, Environment, PriceKind, PricingModel, Segment
+from app.sizing.question import Constraints, Deployment, Economics, Objective, Pools, Question
+from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.result import Answer, Cheaper, Part, Ranked
+from app.sizing.snapshot import Catalog
+from app.sizing.whatif import prices
+from app.sizing.whatif.prices import (
+    ACCEPTING,
+    BROKERS,
+    COMMITMENT,
+    SPOT,
+    UNQUOTED,
+    acceptance_codes,
+    compare_rent_and_buy,
+    discountable_usd_per_hour,
+    find_leading_discount,
+    near_best_plans,
+    open_acceptance_codes,
+    ranking_cost_usd,
+)
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, TrainingWorkload
+from tests.examples import CHAT, PRETRAIN, col, row
+from tests.sizing.answer.given import COST, ranked
+from tests.sizing.small import ACCELERATORS, BIG, CARD, OFFERS, SMALL, offer, snapshot
+from tests.sizing.test_relations import RUNS, SERVICES, SLOW
+
+PARTS, OLD = "consumer and edge hardware", "prices last seen more than a year ago"
+ALL_KINDS, ALL_WAYS = tuple(PriceKind), tuple(PricingModel)
+
+
+def cheaper_options(
+    workload: InferenceWorkload | TrainingWorkload = CHAT, of: Catalog = SMALL, **limits: object
+) -> dict[str, Cheaper]:
+    """What would cost less, by what has to be accepted."""
+    answer = recommend_hardware(Question(workload, Constraints(**limits)), of)  # type: ignore[arg-type]
+    return {c.accepting: c for c in answer.cheaper_if}
+
+
+def test_listings_are_classified_by_the_condition_to_accept() -> None:
+    codes = acceptance_codes(Question(CHAT), SMALL)
+    by_offer = {SMALL.offers[o].usd_per_hour: c for o, c in zip(SMALL.listings.offer, codes, strict=True) if o >= 0}
+    assert by_offer == {40.0: -1, 44.0: -1, 16.0: SPOT, 24.0: COMMITMENT, 0.8: -1, 0.9: -1, 0.3: BROKERS}
+    owned = codes[SMALL.listings.is_owned]
+    assert UNQUOTED in owned and -1 in owned
+
+
+def test_nothing_is_named_that_the_question_has_settled() -> None:
+    def named(workload: InferenceWorkload | TrainingWorkload = CHAT, **limits: object) -> set[str]:
+        return {ACCEPTING[c] for c in open_acceptance_codes(Question(workload, Constraints(**limits)))}  # type: ignore[arg-type]
+
+    assert named() == set(ACCEPTING)
+    assert named(price_kinds=(PriceKind.PROVIDER,)) == {"a commitment", "spot capacity", PARTS}
+    assert named(pricing_models=(PricingModel.ON_DEMAND,)) == {
+        "unquoted hardware",
+        "brokers, serverless platforms and small hosts",
+        PARTS,
+        OLD,
+    }
+    assert PARTS not in named(segments=("datacenter",))
+    assert named(PRETRAIN) == {"brokers, serverless platforms and small hosts", "spot capacity", PARTS, OLD}
+    assert "unquoted hardware" in named(PRETRAIN, max_purchase_usd=1e9)
+    ends = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6)
+    assert named(ends) == {"brokers, serverless platforms and small hosts", "spot capacity", PARTS, OLD}
+    assert OLD not in named(max_price_age_days=3000)
+
+
+def test_spot_capacity_is_suggested_with_its_savings_and_risk() -> None:
+    big = replace(CHAT, peak_per_s=400.0, average_per_s=200.0)
+    answer = recommend_hardware(Question(big, Constraints(accelerators=("acme-big",), providers=("sky",))), SMALL)
+    first = answer.recommendations[0].estimate
+    found = {c.accepting: c for c in answer.cheaper_if}["spot capacity"]
+    assert first.cost is not None and first.cost.usd_per_hour is not None
+    assert found.usd_per_hour == pytest.approx(first.cost.usd_per_hour * 16 / 40)
+    assert found.saves_share == pytest.approx(0.6)
+    assert found.risk == "the provider can interrupt it at any time"
+
+
+def test_consumer_hardware_is_suggested_but_not_recommended() -> None:
+    toy = replace(BIG, slug="toy", name="Toy", segment=Segment.CONSUMER)
+    cheap = replace(offer("big-8", 0.8), system=None, instance_type="toy-8", accelerator="toy")
+    of = snapshot(accelerators=[*ACCELERATORS, toy], offers=[*OFFERS, cheap])
+    answer = recommend_hardware(Question(CHAT), of)
+    assert "toy" not in {ranked.estimate.deployment.accelerator for ranked in answer.recommendations}
+    found = {c.accepting: c for c in answer.cheaper_if}[PARTS]
+    assert found.accelerator == "toy"
+    assert found.usd_per_hour == pytest.approx(0.1 * found.total_accelerators)
+    assert "ECC" in found.risk
+    asked = recommend_hardware(Question(CHAT, Constraints(segments=("consumer",))), of)
+    assert asked.recommendations[0].estimate.deployment.accelerator == "toy"
+
+
+def of_all(question: Question, catalog: Catalog) -> float:
+    """The lowest cost of the same request if every condition is accepted."""
+    bound = replace(question.constraints, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS)
+    limits = replace(bound, price_kinds=ALL_KINDS, segments=SEGMENTS)
+    asked = replace(question, limit=1, objective=Objective.COST, constraints=limits)
+    return next(iter(find_finalists(Search.start(asked, catalog)).scores), math.inf)
+
+
+def saves_and_is_there(question: Question, catalog: Catalog) -> None:
+    """Every figure is between the lowest cost with all conditions accepted and the cost of the recommendation."""
+    found = find_finalists(Search.start(replace(question, limit=1), catalog))
+    if not found.scores:
+        assert found.cheaper_if == ()
+        return
+    least = of_all(question, catalog)
+    for c in found.cheaper_if:
+        assert 0 < c.saves_share < 1
+        # formulas estimate a saving; of two replicas the simulation may need one more or less
+        assert found.scores[0] * (1 - c.saves_share) >= least / 2
+    assert len({c.accepting for c in found.cheaper_if}) == len(found.cheaper_if)
+
+
+@SLOW
+@given(SERVICES)
+def test_what_saves_on_a_service_is_there_to_be_had(catalog: Catalog, workload: InferenceWorkload) -> None:
+    saves_and_is_there(Question(workload), catalog)
+
+
+@SLOW
+@given(RUNS)
+def test_what_saves_on_a_run_is_there_to_be_had(catalog: Catalog, workload: TrainingWorkload) -> None:
+    saves_and_is_there(Question(workload), catalog)
+
+
+WORKLOADS = [
+    replace(
+        CHAT,
+        peak_per_s=peak,
+        average_per_s=peak / 3,
+        slo=Slo(ttft_s=10.0, tpot_s=0.5, e2e_s=None, percentile=95),
+        input_tokens=Lengths(200, 500),
+        output_tokens=Lengths(100, 200),
+        max_context_tokens=2048,
+    )
+    for peak in (3.0, 30.0, 60.0, 80.0)
+]
+
+
+def asked(
+    workload: InferenceWorkload | TrainingWorkload,
+    discounts: tuple[tuple[str, float], ...] = (),
+    limits: Constraints = Constraints(),  # noqa: B008  (frozen)
+) -> Answer:
+    return recommend_hardware(Question(workload, limits, economics=Economics(discounts=discounts)), SMALL)
+
+
+@pytest.mark.parametrize("workload", [*WORKLOADS, PRETRAIN], ids=lambda w: getattr(w, "peak_per_s", "run"))
+@pytest.mark.parametrize("limits", [Constraints(), Constraints(environments=(Environment.CLOUD,))], ids=["any", "rent"])
+def test_every_suggested_discount_makes_the_runner_up_first(
+    workload: InferenceWorkload | TrainingWorkload, limits: Constraints
+) -> None:
+    answer = asked(workload, limits=limits)
+    suggested = [c for c in answer.sensitivity if c.request is not None]
+    if len(answer.recommendations) < 2:
+        assert not suggested
+        return
+    for change in suggested:
+        assert change.request is not None
+        ((slug, share),) = change.request["economics"]["discounts"].items()
+        assert slug == answer.recommendations[1].accelerator.slug
+        assert asked(workload, ((slug, share),), limits).recommendations[0].accelerator.slug == slug
+        less = ((slug, max(share - 0.02, 1e-6)),)
+        assert asked(workload, less, limits).recommendations[0].accelerator.slug != slug
+
+
+def test_some_discounts_are_suggested() -> None:
+    found = [c for w in WORKLOADS for c in asked(w).sensitivity if c.request is not None]
+    assert found and all("off the price of" in c.change and c.effect == "would rank first" for c in found)
+
+
+def test_a_whole_discount_takes_off_what_is_discountable() -> None:
+    for found in asked(WORKLOADS[1]).recommendations:
+        slug, cost = found.accelerator.slug, found.estimate.cost
+        assert cost is not None and cost.usd_per_hour is not None
+        half = asked(WORKLOADS[1], ((slug, 0.5),), Constraints(accelerators=(slug,))).recommendations[0].estimate.cost
+        assert half is not None
+        assert half.usd_per_hour == pytest.approx(cost.usd_per_hour - discountable_usd_per_hour(cost) / 2)
+        assert half.price is not None and half.price.discount == 0.5
+
+
+def test_only_money_is_turned_by_a_price() -> None:
+    question = Question(WORKLOADS[1], objective=Objective.LATENCY)
+    assert find_leading_discount(question, recommend_hardware(question, SMALL).recommendations) == ()
+    assert find_leading_discount(Question(WORKLOADS[1]), ()) == ()
+
+
+def test_machines_are_discountable_and_power_and_networks_are_not() -> None:
+    rent = Part("machine", 4.0, usd_per_hour=2.0)
+    bought = Part("machine", 2.0, unit_usd=1000.0)
+    others = (Part("network_gbit_per_s", 800.0, unit_usd=5.0), Part("floor_kw", 8.0, usd_per_hour=0.2))
+    horizon, upkeep = Part("horizon_hours", 1000.0), Part("upkeep_usd", 2000.0, usd_per_hour=1e-4)
+    for parts, usd_per_hour in (
+        ((rent, *others), 8.0),
+        ((bought, horizon, *others), 2.0),
+        ((bought, horizon, upkeep, *others), 2.0 + 0.2),
+        ((bought,), 0.0),
+        (others, 0.0),
+        ((rent, bought, horizon), 10.0),
+    ):
+        assert discountable_usd_per_hour(replace(COST, parts=parts)) == pytest.approx(usd_per_hour)
+
+
+def pair(first_usd: float, second_usd: float, discountable: float = 8.0) -> tuple[Ranked, Ranked]:
+    """Two ranks whose second pays so much of its cost per hour for machines."""
+    machines = (Part("machine", 1.0, usd_per_hour=discountable),)
+    costs = replace(COST, usd_per_hour=first_usd), replace(COST, usd_per_hour=second_usd, parts=machines)
+    return ranked(1, BIG, cost=costs[0]), ranked(2, CARD, cost=costs[1])
+
+
+def test_a_discount_is_the_difference_over_what_it_reduces_in_whole_percent_above_it() -> None:
+    question = Question(CHAT)
+
+    def share(first_usd: float, second_usd: float, discountable: float = 8.0) -> float | None:
+        found = find_leading_discount(question, pair(first_usd, second_usd, discountable))
+        if not found:
+            return None
+        assert found[0].request is not None
+        ((slug, off),) = found[0].request["economics"]["discounts"].items()
+        assert slug == CARD.slug and f"{round(100 * off)} % off the price of {CARD.name}" == found[0].change
+        return float(off)
+
+    # 2 of 8 USD an hour are 25 %; the next whole percent leads.
+    assert share(10.0, 12.0) == 0.26
+    assert share(10.0, 11.0) == 0.13
+    assert share(10.0, 12.0, discountable=10.0) == pytest.approx(0.21)
+    assert share(10.0, 12.0, discountable=0.0) is None
+    # No more than nine tenths are suggested, and nothing to what costs less.
+    assert share(10.0, 17.0) == 0.88 and share(10.0, 17.5) is None and share(10.0, 9.9) is None
+    for other in (
+        (pair(10.0, 12.0)[0],),
+        (pair(10.0, 12.0)[0], replace(pair(10.0, 12.0)[1], accelerator=BIG)),
+    ):
+        assert find_leading_discount(question, other) == ()
+    first, second = pair(10.0, 12.0)
+    side = Deployment(BIG.slug)
+    for place in (first, second):
+        split = replace(place.estimate, deployment=replace(place.estimate.deployment, pools=Pools(side, side)))
+        both = tuple(replace(r, estimate=split) if r is place else r for r in (first, second))
+        assert find_leading_discount(question, both) == ()
+        unpriced = replace(place, estimate=replace(place.estimate, cost=None))
+        assert find_leading_discount(question, tuple(unpriced if r is place else r for r in (first, second))) == ()
+    assert find_leading_discount(replace(question, objective=Objective.ENERGY), (first, second)) == ()
+    # A run is ranked by its total, of which machines have the same share as of an hour.
+    runs = tuple(
+        replace(r, estimate=replace(r.estimate, cost=replace(r.estimate.cost, usd_total=usd)))  # type: ignore[type-var]
+        for r, usd in ((first, 1000.0), (second, 1200.0))
+    )
+    (change,) = find_leading_discount(question, runs)
+    assert change.request == {"economics": {"discounts": {CARD.slug: 0.26}}}
+    assert ranking_cost_usd(runs[1].estimate) == 1200.0 and ranking_cost_usd(second.estimate) == 12.0
+    assert ranking_cost_usd(replace(second.estimate, cost=None)) is None
+
+
+def options(usd_per_hour: Any, purchase_usd: Any) -> Any:
+    return row(cost=row(purchase_usd=purchase_usd), daily_usd_per_hour=usd_per_hour)
+
+
+def test_the_cheapest_to_own_is_held_against_the_cheapest_to_rent() -> None:
+    both = options(col(40, 30, 16, 12), col(np.nan, np.nan, 300_000, 200_000))
+    (change,) = compare_rent_and_buy(CHAT, both)
+    assert change.effect == (
+        "buying costs 200,000 USD upfront (12.00 USD/h over the horizon); renting costs 30.00 USD/h"
+    )
+
+
+@pytest.mark.parametrize("purchase", [col(np.nan, np.nan), col(1000, 2000)])
+def test_with_one_way_only_there_is_no_choice(purchase: Any) -> None:
+    assert compare_rent_and_buy(CHAT, options(col(40, 30), purchase)) == ()
+
+
+@dataclass(frozen=True)
+class Numbered(Columns):
+    """Plans by their number."""
+
+    number: Column
+
+
+def test_what_comes_to_the_same_is_said_so() -> None:
+    (change,) = compare_rent_and_buy(CHAT, options(col(30, 30), col(np.nan, 200_000)))
+    assert (
+        change.effect == "buying costs 200,000 USD upfront; over the horizon, buying and renting both cost 30.00 USD/h"
+    )
+
+
+@pytest.mark.parametrize(("objective", "kept"), [(Objective.COST, [0, 1, 2]), (Objective.LATENCY, [0, 1])])
+def test_money_decides_among_plans_that_are_as_good(
+    monkeypatch: pytest.MonkeyPatch, objective: Objective, kept: list[int]
+) -> None:
+    """The slow third is no way to have the lowest latency, however it is paid."""
+    found = Measures(col(30, 40, 3), col(1.0, 1.02, 9.0), col(1, 1, 1), col(1, 1, 1))
+    monkeypatch.setattr(prices, "measures", lambda *_: found)
+    plans: Any = Numbered(np.arange(3.0))
+    assert near_best_plans(Question(CHAT, objective=objective), CHAT, plans).number.tolist() == kept  # type: ignore[attr-defined]
