@@ -23,24 +23,22 @@ from app.api.answering import (
 )
 from app.api.body import parse_body, parse_document, reject_body
 from app.api.deps import Answers, LongSlot, RawBody, RawPastedBody, ShortSlot, Snapshots, Today
-from app.api.flips import RequestProbe, find_breakpoints
 from app.api.openapi import body_schema, problem_responses
 from app.api.pasted import read_observation
-from app.api.patterns import first_cost_usd, open_patterns, rank_savings
 from app.api.questions import (
     RequestedOption,
     build_estimate_question,
     build_options,
-    build_recommend_question,
     option_error,
 )
 from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.api.schemas.compare import CompareRequest, CompareResponse, comparison_json
 from app.api.schemas.conversion import estimate_json
 from app.api.schemas.diagnose import PASTED_FIELDS, DiagnoseRequest, DiagnoseResponse, diagnosis_json
-from app.api.schemas.flips import Saving, SensitivityShown, sensitivity_json
 from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
+from app.api.schemas.sensitivity import SensitivityShown
+from app.api.sensitivity import find_sensitivity
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
@@ -299,25 +297,12 @@ async def get_sensitivity(
     return await turn.answer_shared(compute_sensitivity, id, answers, catalog_store)
 
 
-def cheaper_patterns(asker: RequestProbe) -> tuple[list[Saving], int]:
-    """Returns the open patterns that save money, and the number of patterns tested."""
-    question = build_recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
-    patterns = list(open_patterns(asker.request, question, asker.catalog_store.smaller_model))
-    now = asker.feasible_answer({})
-    usd = None if now is None else first_cost_usd(now)
-    return rank_savings(patterns, usd, asker.feasible_answer, question.assumptions.near_tie_share), len(patterns)
-
-
 def compute_sensitivity(identity: str, answers: AnswerStore, catalog_store: CatalogStore) -> Response:
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get_answer(identity)[0])
     request = load_stored_request(stored)
     directory = catalog_store.directory()
-    asker = RequestProbe(request, directory, catalog_store, date.fromisoformat(stored["as_of"]))
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
-    names = {a.slug: a.name for a in directory.catalog.accelerators}
-    first, flips, holds = find_breakpoints(asker, [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)])
-    savings, tried = cheaper_patterns(asker)
+    found = find_sensitivity(identity, request, behind, date.fromisoformat(stored["as_of"]), directory, catalog_store)
     head = {"id": identity, "catalog": catalog_json(directory.catalog)}
-    shown = {**head, **sensitivity_json(first, flips, holds, savings), "asked": len(asker.results) + tried}
-    return Response(json_bytes(shown), media_type="application/json")
+    return Response(json_bytes(SensitivityShown.as_json(found, given=head)), media_type="application/json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from app.sizing.question import Question
@@ -11,6 +12,14 @@ from app.sizing.question import Question
 T = TypeVar("T", bound=Hashable)
 Found = TypeVar("Found")
 Patch = Mapping[str, Any]
+
+
+class Stage(Enum):
+    """First stage of a search whose inputs a change touches; earlier stages keep their results."""
+
+    SEARCH = "search"  # plans, memory and speed
+    FLEET = "fleet"  # replicas, machines and cost of the same plans
+    PRICE = "price"  # cost of the same machines
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,3 +280,22 @@ def test_the_next_type_is_tried_where_the_cheapest_does_not(monkeypatch: pytest.
     monkeypatch.setattr(room, real.__name__, lambda *_: empty_plans())
     assert cheapest_confirmed(free, SMALL, ways) is None
     assert cheapest_confirmed(free, SMALL, empty_plans()) is None
+
+
+def test_a_number_that_one_layout_undercuts_is_stated_only_if_the_question_finds_it() -> None:
+    """Sized by a simulation the fleet needs 30; with a limit of 30 the formulas, which say 31, drop it."""
+    workload = replace(
+        SMALL_CHAT,
+        peak_per_s=198.65316878692363,
+        average_per_s=198.65316878692363 / 2,
+        input_tokens=Lengths(21.194959465136847),
+        output_tokens=Lengths(200.0),
+        max_context_tokens=221.194959465136847,
+        slo=Slo(1.606666126802699, 0.06545665026418973, None, 95.0),
+        redundancy=Redundancy(spare=1),
+    )
+    question = Question(workload, Constraints(max_accelerators=5, accelerators=("bolt-desk",)))
+    (change,) = [c for c in suggested(question) if c.change == "raise max_accelerators (now 5)"]
+    assert change.effect.startswith("feasible at 31 accelerators: 30 ×")
+    assert feasible(with_value(question, change.change, 31))
+    assert not feasible(with_value(question, change.change, 30))

@@ -2,66 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import ResponseModel
-from app.api.schemas.origins import EMPTY, WHOLE, From, ResultModel
+from app.api.schemas.origins import ADDED, EMPTY, WHOLE, From, ResultModel
+from app.sizing.whatif.breakpoints import Breakpoint, Saving, Sensitivity, StableRange
 from app.sizing.words import percent
-
-
-@dataclass(frozen=True, slots=True)
-class TopOption:
-    """First-ranked option: accelerator type (or a pair of pools, or nothing), its name and its price as text."""
-
-    type: str
-    name: str
-    price: str
-
-
-@dataclass(frozen=True, slots=True)
-class Breakpoint:
-    """A change of the request that makes another type rank first. `value` is None if no number changes."""
-
-    parameter: str
-    text: str
-    first: str
-    request: dict[str, Any]
-    now: float | None = None
-    value: float | None = None
-    unit: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StableRange:
-    """A range of one parameter within which the same type stays first."""
-
-    parameter: str
-    text: str
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A change of the request that lowers cost, and its trade-off."""
-
-    name: str
-    text: str
-    owes: str
-    patch: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """The result of a pattern: first-ranked type, its cost in USD, and the share of the cost that it saves."""
-
-    pattern: Pattern
-    first: str
-    usd: float
-    saves_share: float
 
 
 class FlipShown(ResultModel, of=Breakpoint):
@@ -75,7 +22,10 @@ class FlipShown(ResultModel, of=Breakpoint):
     first: str = Field(description="Accelerator type that ranks first then; empty if none meets the requirements.")
     request: dict[str, Any] = Field(description="Merge this into the request (RFC 7396) to get that answer.")
     now: float | None = None
-    value: float | None = Field(None, description="Closest value that changes the first rank, within 1 to 5 %.")
+    value: float | None = Field(None, description="Closest value computed that changes the first rank.")
+    unchanged: float | None = Field(
+        None, description="Closest value computed that does not; the change lies between the two, usually within 5 %."
+    )
     unit: Annotated[str | None, From(omit=EMPTY)] = None
 
 
@@ -108,25 +58,15 @@ class SavingShown(ResultModel, of=Saving):
     )
 
 
-class SensitivityShown(ResponseModel):
+class SensitivityShown(ResultModel, of=Sensitivity):
     """Changes that would rank another accelerator type first, and options that would cost less, in today's catalog."""
 
-    id: str
-    catalog: dict[str, str]
-    first: str
-    flips: list[FlipShown]
-    holds: list[HoldShown]
+    id: Annotated[str, ADDED]
+    catalog: Annotated[dict[str, str], ADDED]
+    first: Annotated[str, From("first.type")]
+    flips: Annotated[list[FlipShown], From("breakpoints")]
+    holds: Annotated[list[HoldShown], From("stable_ranges")]
     savings: list[SavingShown]
-    asked: int = Field(description="Number of requests that the service computed for this.")
-
-
-def sensitivity_json(
-    first: TopOption, flips: list[Breakpoint], holds: list[StableRange], savings: list[Saving]
-) -> dict[str, Any]:
-    """Changes that alter the first rank, ranges that do not, and savings, as JSON."""
-    return {
-        "first": first.type,
-        "flips": [FlipShown.as_json(f) for f in flips],
-        "savings": [SavingShown.as_json(s) for s in savings],
-        "holds": [HoldShown.as_json(h) for h in holds],
-    }
+    asked: Annotated[int, From("questions")] = Field(
+        description="Number of recommendations that the service computed for this."
+    )

@@ -1,0 +1,65 @@
+"""What changes the first rank of a stored answer: builds the questions, and keeps what was computed for a retry."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from datetime import date
+
+import orjson
+
+from app.api.questions import apply_merge_patch, build_recommend_question
+from app.api.schemas.requests import RecommendRequest
+from app.catalog.snapshot import CatalogIndex, CatalogStore
+from app.sizing.question import Question
+from app.sizing.recommend import recommend_hardware
+from app.sizing.whatif.breakpoints import RequestProbe, Sensitivity, TopOption, find_breakpoints
+from app.sizing.whatif.parameters import Part
+
+MAX_KEPT_ANSWERS = 64  # answers whose first options are kept, at most about 80 names each
+
+
+class KeptOptions:
+    """First options of changed requests by answer and catalog version; a call that ran out of time continues there."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], dict[str, TopOption]] = OrderedDict()
+
+    def of(self, identity: str, version: str) -> dict[str, TopOption]:
+        """The options kept for an answer, to read and to extend."""
+        with self._lock:
+            found = self._kept.setdefault((identity, version), {})
+            self._kept.move_to_end((identity, version))
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+            return found
+
+
+KEPT_OPTIONS = KeptOptions(MAX_KEPT_ANSWERS)
+
+
+def find_sensitivity(
+    identity: str,
+    request: RecommendRequest,
+    behind: list[str],
+    today: date,
+    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
+) -> Sensitivity:
+    """Returns the breakpoints, stable ranges and savings of a request; `behind` are the types below the first."""
+    catalog = catalog_index.catalog
+    whole = request.model_dump(mode="json", exclude_unset=True)
+
+    def read(patch: Part) -> Question:
+        body = apply_merge_patch(whole, patch)
+        body |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": today.isoformat()}
+        changed = RecommendRequest.model_validate_json(orjson.dumps(body), strict=True)
+        return build_recommend_question(changed, catalog_index, catalog_store, today)
+
+    names = {a.slug: a.name for a in catalog.accelerators}
+    runners_up = [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)]
+    probe = RequestProbe(
+        read, lambda question: recommend_hardware(question, catalog), KEPT_OPTIONS.of(identity, catalog.version)
+    )
+    return find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model)

@@ -1,0 +1,392 @@
+"""Breakpoints of a recommendation: the nearest change of one parameter that makes another accelerator type rank first,
+the ranges in which none does, and the patterns that save cost.
+
+Closed forms find where the first rank changes; the whole recommendation is computed only at the two ends of the
+interval that they find. Where it contradicts them, a few more values are computed, and the answer states the interval
+that is left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from app.errors import AppError
+from app.sizing.answer.money import describe_price, mean_usd_per_hour
+from app.sizing.columns import Column
+from app.sizing.decisions.ranking import best_per_accelerator
+from app.sizing.decisions.search import Search
+from app.sizing.question import Question
+from app.sizing.result import Answer
+from app.sizing.serving.finalists import select_finalists
+from app.sizing.serving.interfaces import Settings
+from app.sizing.serving.offload import plans_to_serve
+from app.sizing.serving.options import Options, measures, stable_key, within_constraints
+from app.sizing.serving.search import required_replicas, search_plans, with_replica_count
+from app.sizing.snapshot import Catalog
+from app.sizing.whatif.change import Change, Stage, Threshold, find_threshold, probe
+from app.sizing.whatif.limits import limits_no_resource, needs_simulation, restrict_to_types
+from app.sizing.whatif.parameters import Parameter, Part, Pattern, format_changes, open_patterns, tunable_parameters
+from app.sizing.workload import InferenceWorkload
+
+NO_OPTION = "nothing"
+MAX_QUESTIONS = 80  # recommendations computed for one answer
+CALIBRATED_TYPES = 5  # accelerator types whose formulas are corrected by their own simulation
+LEADING_TYPES = 4  # accelerator types that compete between two values, at each of them
+# Where formulas and recommendations disagree: most further values computed, and those computed beyond a refuted
+# threshold, as multiples of the relative distance to which thresholds are narrowed.
+MAX_CORRECTIONS, OUTWARD_STEPS = 2, (3, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class TopOption:
+    """First-ranked option: accelerator type (or a pair of pools, or nothing), its name and its price."""
+
+    type: str
+    name: str
+    price: str  # as text
+    slug: str = ""  # accelerator, or the decode accelerator of a pair
+    usd: float | None = None  # total of a run, or the mean per hour of a service
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """A change of the request that makes another type rank first. `value` is None if no number changes."""
+
+    parameter: str
+    text: str
+    first: str
+    request: Part
+    now: float | None = None
+    value: float | None = None
+    unchanged: float | None = None  # nearest value computed at which the same type still ranks first
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StableRange:
+    """A range of one parameter within which the same type stays first."""
+
+    parameter: str
+    text: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """The result of a pattern: first-ranked type, its cost in USD, and the share of the cost that it saves."""
+
+    pattern: Pattern
+    first: str
+    usd: float
+    saves_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What changes the first rank of an answer, what does not, and what saves cost."""
+
+    first: TopOption
+    breakpoints: tuple[Breakpoint, ...]
+    stable_ranges: tuple[StableRange, ...]
+    savings: tuple[Saving, ...]
+    questions: int  # recommendations computed
+
+
+def describe_top(answer: Answer) -> TopOption:
+    """The first-ranked option of an answer."""
+    if not answer.recommendations:
+        return TopOption(NO_OPTION, NO_OPTION, "")
+    first = answer.recommendations[0]
+    cost, pools = first.estimate.cost, first.estimate.deployment.pools
+    usd = None if cost is None else cost.usd_total if cost.usd_total is not None else mean_usd_per_hour(cost)
+    kind, name = first.accelerator.slug, first.accelerator.name
+    if pools is not None:
+        kind = name = f"two pools of {pools.prefill.accelerator} and {pools.decode.accelerator}"
+    return TopOption(kind, name, describe_price(first.estimate), first.accelerator.slug, usd)
+
+
+@dataclass(slots=True)
+class RequestProbe:
+    """Puts changes of one request to the whole recommendation, and keeps what it found."""
+
+    read: Callable[[Part], Question]  # the question of the request with a patch; raises for an invalid one
+    recommend: Callable[[Question], Answer]
+    found: dict[str, TopOption] = field(default_factory=dict)
+
+    def change(self, patch: Part) -> Change:
+        """A patch as a change."""
+        return Change(json.dumps(patch, sort_keys=True), lambda _: self.read(patch), request=patch)
+
+    def top_option(self, patch: Part) -> TopOption:
+        """The first-ranked option for the request with a patch; `NO_OPTION` if it is invalid or nothing is feasible."""
+        change = self.change(patch)
+        if change.name not in self.found:
+            try:
+                asked = replace(self.read({}), ranking_only=True)
+                self.found[change.name] = describe_top(probe(self._recommend_first, asked, change))
+            except (AppError, ValueError):
+                self.found[change.name] = TopOption(NO_OPTION, NO_OPTION, "")
+        return self.found[change.name]
+
+    def _recommend_first(self, question: Question) -> Answer:
+        return self.recommend(replace(question, ranking_only=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedForms:
+    """Ranks the accelerator types of a service by formulas, which a simulation of the question as asked has corrected.
+
+    It neither simulates nor splits a service into two pools.
+    """
+
+    catalog: Catalog
+    options: Options  # feasible options of the question as asked, by formulas
+    scores: Mapping[int, float]  # simulated score by type, of the types that lead
+    capacity_ratio: Column  # simulated capacity over that of the formulas, by accelerator type
+    batch_ratio: Column  # the same for the batch
+
+    @staticmethod
+    def calibrate(search: Search[InferenceWorkload]) -> ClosedForms:
+        """Closed forms corrected for the types that were simulated; the others get the median correction."""
+        options = search_plans(search, plans_to_serve(search))
+        asked = replace(search.question, limit=CALIBRATED_TYPES, companions=())
+        finalists, _ = select_finalists(replace(search, question=asked), options)
+        rows, sized = finalists.rows, finalists.options
+        types = options.accelerator[rows]
+        ratios = np.ones((2, len(search.catalog.accelerators)))
+        for ratio, name in zip(ratios, ("capacity_per_s", "slo_batch"), strict=True) if len(rows) else ():
+            simulated = getattr(sized, name)[rows] / getattr(options, name)[rows]
+            ratio[:] = min(1.0, float(np.median(simulated)))
+            ratio[types] = simulated
+        scores = dict(zip(types.tolist(), finalists.scores.tolist(), strict=True))
+        return ClosedForms(search.catalog, options, scores, *ratios)
+
+    def ranked_types(
+        self, question: Question, stage: Stage = Stage.SEARCH, among: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
+        """Slugs of the feasible accelerator types, best first.
+
+        Parameters:
+            stage: first stage whose inputs differ from those of the question as asked; limits on accelerators, money
+                and power cut the options that later stages start from, so that every stage is repeated under them.
+            among: types that compete; empty for all.
+        """
+        index, discounts = self.catalog.accelerator_index, dict(question.economics.discounts)
+        keeps_plans = stage is not Stage.SEARCH and limits_no_resource(question.constraints)
+        if keeps_plans and stage is Stage.PRICE:
+            if {index[slug] for slug in discounts} <= {*self.scores}:
+                paid = {index[slug]: 1 - off for slug, off in discounts.items()}
+                return self._slugs(sorted(self.scores, key=lambda code: self.scores[code] * paid.get(code, 1.0)))
+            keeps_plans = False
+        if among and not keeps_plans:
+            question = restrict_to_types(question, among)
+        workload = question.workload
+        assert isinstance(workload, InferenceWorkload)
+        search = Search.start(question, self.catalog).of(workload)
+        options = self.sized(search, self.options if keeps_plans else search_plans(search, plans_to_serve(search)))
+        ranking = measures(workload, options)
+        rows = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
+        return self._slugs(options.accelerator[rows].tolist())
+
+    def sized(self, search: Search[InferenceWorkload], options: Options) -> Options:
+        """Feasible options, sized by the corrected formulas."""
+        capacity = options.capacity_per_s * self.capacity_ratio[options.accelerator]
+        batch = np.maximum(1.0, np.floor(options.slo_batch * self.batch_ratio[options.accelerator]))
+        replicas = required_replicas(search.question, search.workload, options.plans, capacity, batch, Settings())
+        corrected = replace(options, capacity_per_s=capacity, slo_batch=batch)
+        corrected = with_replica_count(search.question, search.workload, corrected, replicas)
+        return corrected.take(within_constraints(search.question, corrected, search.rejections))
+
+    def _slugs(self, types: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.catalog.accelerators[code].slug for code in types)
+
+
+@dataclass(slots=True)
+class Thresholds:
+    """Finds where the first rank changes: by closed forms, then by recommendations at both ends.
+
+    Work that is not simulated has no other closed form than its recommendation.
+    """
+
+    probe: RequestProbe
+    closed_forms: ClosedForms | None
+    now: TopOption
+    leading: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by change
+
+    def leading_by_formulas(self, parameter: Parameter, value: float) -> tuple[str, ...]:
+        """Best types by the closed forms at a value, among all."""
+        name = self.probe.change(parameter.patch_to(value)).name
+        if name not in self.leading:
+            self.leading[name] = self.first_by_formulas(parameter, value)[:LEADING_TYPES]
+        return self.leading[name]
+
+    def first_by_formulas(self, parameter: Parameter, value: float, among: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Types in the order of the closed forms; empty if the value is invalid or nothing is feasible."""
+        assert self.closed_forms is not None
+        try:
+            question = self.probe.read(parameter.patch_to(value))
+            return self.closed_forms.ranked_types(question, parameter.stage, among)
+        except (AppError, ValueError):
+            return ()
+
+    def expected(self, parameter: Parameter, steps: tuple[float, ...]) -> Threshold[str] | None:
+        """Where the closed forms change the first rank in one direction; None if they do not."""
+        if self.closed_forms is None:
+
+            def first_at(value: float) -> str:
+                return self.probe.top_option(parameter.patch_to(value)).type
+
+        else:
+            ends = (self.leading_by_formulas(parameter, value) for value in (parameter.now, steps[-1]))
+            among = tuple(dict.fromkeys(slug for ranked in ends for slug in ranked))
+
+            def first_at(value: float) -> str:
+                return next(iter(self.first_by_formulas(parameter, value, among)), NO_OPTION)
+
+        return find_threshold(first_at, parameter.now, steps, parameter.tolerance)
+
+    def is_changed(self, parameter: Parameter, value: float) -> bool:
+        """Whether the whole recommendation has another first type at a value."""
+        return self.probe.top_option(parameter.patch_to(value)).type != self.now.type
+
+    def confirmed(self, parameter: Parameter, steps: tuple[float, ...], value: float, last: float) -> Breakpoint | None:
+        """The breakpoint between two values of the closed forms, as recommendations confirm it; None without one.
+
+        Parameters:
+            value: nearest value with a changed first rank by the closed forms.
+            last: nearest value without.
+        """
+        same, changed, left = parameter.now, None, MAX_CORRECTIONS
+        if not self.is_changed(parameter, value):
+            same, changed, left = self.step_outward(parameter, value, steps[-1], left)
+        elif last != same and self.is_changed(parameter, last):
+            changed = last
+        else:
+            same, changed = last, value
+        if changed is None:
+            return None
+        while left and max(same, changed) / min(same, changed) > 1 + parameter.tolerance:
+            middle, left = (same * changed) ** 0.5, left - 1
+            same, changed = (same, middle) if self.is_changed(parameter, middle) else (middle, changed)
+        return self.describe(parameter, changed, same)
+
+    def step_outward(self, parameter: Parameter, same: float, far: float, left: int) -> tuple[float, float | None, int]:
+        """The last unchanged and the first changed value beyond `same`, and how many more values may be computed."""
+        for count in OUTWARD_STEPS[:left]:
+            times = (1 + parameter.tolerance) ** count
+            beyond = min(same * times, far) if far > same else max(same / times, far)
+            if beyond == same:
+                break
+            left -= 1
+            if self.is_changed(parameter, beyond):
+                return same, beyond, left
+            same = beyond
+        return same, None, left
+
+    def describe(self, parameter: Parameter, value: float, last: float) -> Breakpoint:
+        """A breakpoint of a parameter, computed at `value` and not yet at `last`."""
+        patch = parameter.patch(value)
+        then, moved = self.probe.top_option(patch), parameter.describe_change(value)
+        text = describe_change(moved, then, self.now)
+        if max(last, value) / min(last, value) > 1 + parameter.tolerance:
+            low, high = sorted((last, value))
+            text += f" The change lies between {parameter.format_value(low)} and {parameter.format_value(high)}."
+        ends = round_value(value), round_value(last)
+        return Breakpoint(parameter.name, text, then.type, patch, parameter.now, *ends, unit=parameter.unit)
+
+    def nearest_changes(self, parameter: Parameter) -> tuple[list[Breakpoint], StableRange | None]:
+        """The nearest breakpoint of one parameter in each direction, or the range without one."""
+        flips: list[Breakpoint] = []
+        tried = [steps for steps in parameter.steps if steps]
+        for steps in tried:
+            turn = self.expected(parameter, steps)
+            if turn is not None:
+                found = self.confirmed(parameter, steps, turn.value, turn.last_unchanged)
+                flips += [] if found is None else [found]
+        if flips or not tried:
+            return flips, None
+        for steps in tried:  # the closed forms found nothing: only the farthest value is left to compute
+            if self.is_changed(parameter, steps[-1]):
+                found = self.confirmed(parameter, steps, steps[-1], parameter.now)
+                flips += [] if found is None else [found]
+        if flips:
+            return flips, None
+        low, high = (end(v for steps in tried for v in (*steps, parameter.now)) for end in (min, max))
+        shown = f"{parameter.format_value(low)} to {parameter.format_value(high)}"
+        text = f"{parameter.label} from {shown}: {self.now.name} still ranks first."
+        return [], StableRange(parameter.name, text[0].upper() + text[1:], low, high)
+
+    def format_breakpoints(self, requested: tuple[str, ...]) -> Iterator[Breakpoint]:
+        """The weight formats that make another type rank first."""
+        for words, patch in format_changes(requested):
+            then = self.probe.top_option(patch)
+            if then.type not in (self.now.type, NO_OPTION):
+                yield Breakpoint("weight_formats", describe_change(words, then, self.now), then.type, patch)
+
+
+def find_breakpoints(
+    asked: RequestProbe,
+    body: Mapping[str, Any],
+    catalog: Catalog,
+    runners_up: list[tuple[str, str]],
+    smaller: Callable[[str], str | None],
+) -> Sensitivity:
+    """The current first option, every breakpoint found, the ranges in which nothing changes, and cheaper patterns.
+
+    Parameters:
+        asked: the request to vary; values that it has kept are not computed again.
+        body: the request as JSON.
+        runners_up: slug and name of the types that rank below the first.
+        smaller: the next smaller model of a family by name, or None.
+    """
+    question, now = asked.read({}), asked.top_option({})
+    workload, closed_forms = question.workload, None
+    if isinstance(workload, InferenceWorkload) and needs_simulation(question):
+        closed_forms = ClosedForms.calibrate(Search.start(question, catalog).of(workload))
+    thresholds = Thresholds(asked, closed_forms, now)
+    flips: list[Breakpoint] = []
+    holds: list[StableRange] = []
+    for parameter in tunable_parameters(body, question, runners_up):
+        if len(asked.found) >= MAX_QUESTIONS:
+            break
+        found, stable = thresholds.nearest_changes(parameter)
+        flips += found
+        holds += [] if stable is None else [stable]
+    if isinstance(workload, InferenceWorkload):
+        flips += thresholds.format_breakpoints(question.constraints.weight_formats)
+    patterns = open_patterns(body, question, smaller) if now.usd else ()
+    savings = rank_savings(patterns, now.usd, asked.top_option, question.assumptions.near_tie_share)
+    return Sensitivity(now, tuple(flips), tuple(holds), tuple(savings), len(asked.found))
+
+
+def describe_change(moved: str, then: TopOption, now: TopOption) -> str:
+    """One sentence on a change and its consequence."""
+    lead = moved[0].upper() + moved[1:]
+    if then.type == NO_OPTION:
+        return f"{lead}: no option meets the limits."
+    if now.type == NO_OPTION:
+        return f"{lead}: {then.name} meets the limits at {then.price}."
+    return f"{lead}: {then.name} ranks first at {then.price}. As requested, {now.name} ranks first at {now.price}."
+
+
+def rank_savings(
+    patterns: Iterable[Pattern], now_usd: float | None, top_option: Callable[[Part], TopOption], near_tie_share: float
+) -> list[Saving]:
+    """The patterns that save more than a near tie, largest saving first."""
+    savings = []
+    for pattern in patterns:
+        then = top_option(pattern.patch)
+        if now_usd and then.usd is not None and then.usd < now_usd * (1 - near_tie_share):
+            savings.append(Saving(pattern, then.slug, then.usd, 1 - then.usd / now_usd))
+    return sorted(savings, key=lambda saving: -saving.saves_share)
+
+
+def round_value(value: float) -> float:
+    """A value with the four digits used in the patch."""
+    return float(f"{value:.4g}")
