@@ -21,7 +21,7 @@ from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS
 from app.sizing.assumptions import Assumptions
-from app.sizing.comparing.outcomes import Option
+from app.sizing.compare import Option
 from app.sizing.model.architecture import ModelKind
 from app.sizing.question import Deployment, Question
 from app.sizing.words import format_name

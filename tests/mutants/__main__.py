@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "whatif": (("app/sizing/whatif",), ("tests/sizing/whatif",)),
     "diagnosis": (("app/sizing/diagnosis",), ("tests/sizing/diagnosis",)),
     "export": (("app/export", "app/export/handoff"), ("tests/export",)),
-    "compare": (("app/sizing/comparing",), ("tests/sizing/comparing",)),
+    "compare": (("app/sizing/compare.py",), ("tests/sizing/compare",)),
 }
 LEAST_CAUGHT = 0.9
 # CPU time for a mutant beyond what its tests take unchanged: one that needs more runs in circles.

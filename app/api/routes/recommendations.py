@@ -44,8 +44,7 @@ from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
 from app.export.lines import Settlement, build_bill
 from app.export.repricing import explain_first, has_same_first, ranked_options
-from app.sizing.comparing.compare import Comparison, compare_outcomes
-from app.sizing.comparing.outcomes import Outcome, evaluate_option
+from app.sizing.compare import Comparison, Outcome, compare_outcomes, evaluate_option
 from app.sizing.diagnosis.diagnose import diagnose
 from app.sizing.estimate import estimate_deployment
 from app.sizing.snapshot import Catalog

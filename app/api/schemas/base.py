@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import CoreSchema
 
 from app.catalog.names import format_slug
-from app.sizing.comparing.phases import PRIORITY_BY_BOTTLENECK
+from app.sizing.compare import PRIORITY_BY_BOTTLENECK
 from app.sizing.hardware.engines.record import Policy
 from app.sizing.hardware.parts import SEGMENTS, Commitment, Environment, PriceKind, PricingModel, Segment, SystemKind
 from app.sizing.hardware.recipes import VOCABULARIES

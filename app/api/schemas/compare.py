@@ -33,12 +33,18 @@ from app.api.schemas.requests import (
     load_example,
 )
 from app.api.schemas.results import WorkloadOfPhase
-from app.sizing.comparing.causes import Cause, Difference
-from app.sizing.comparing.compare import Comparison
-from app.sizing.comparing.figures import TableLine
-from app.sizing.comparing.months import Crossover, Spending, SpendingPath
-from app.sizing.comparing.outcomes import Outcome
-from app.sizing.comparing.phases import OtherHardware, Priority
+from app.sizing.compare import (
+    Cause,
+    Comparison,
+    Crossover,
+    Difference,
+    OtherHardware,
+    Outcome,
+    Priority,
+    Spending,
+    SpendingPath,
+    TableLine,
+)
 from app.sizing.result import Level
 
 MAX_OPTIONS = 8

@@ -300,9 +300,6 @@ def best_cheaper_option(
     return best
 
 
-# ---------------------------------------------------------------------------------------------------- two pools
-
-
 def split_changes(search: Search[InferenceWorkload], answer: Estimate, pair: SimulatedPair) -> Iterator[Effect]:
     """Effects of the same cases on a split; `answer` is the estimate that the user sees."""
     now, before = current_state(answer), (pair.reads, pair.writes)
@@ -370,9 +367,6 @@ def describe_replicas(before: tuple[SimulatedPool, SimulatedPool], after: tuple[
     return f" (replicas: {', '.join(changed)})"
 
 
-# ---------------------------------------------------------------------------------------------------- volume
-
-
 def volume_changes(search: Search[InferenceWorkload], options: Options) -> Iterator[Effect]:
     """Cost and duration of the best plan with twice the volume, and with half the time."""
     question, volume = search.question, search.workload.volume_requests
@@ -424,9 +418,6 @@ def describe_plan_change(
     if before == after:
         return f"no change: {after} {sure}"
     return f"{after} instead of {before} {sure}"
-
-
-# ---------------------------------------------------------------------------------------------------- runs
 
 
 def best_run_with_larger_batch(

@@ -136,9 +136,6 @@ def relax_all_limits(question: Question, catalog: Catalog) -> list[Effect]:
     return pairs or [Effect(label, f"feasible with {ways.describe(catalog)}")]
 
 
-# ---------------------------------------------------------------------------------------------------- searches
-
-
 def without_resource_limits(question: Question) -> Question:
     """The question without limits on accelerators, money and power. Purchases stay allowed where they were."""
     limits = question.constraints
@@ -264,9 +261,6 @@ def confirm_value(
     return None
 
 
-# ---------------------------------------------------------------------------------------------------- resources
-
-
 def _format_amount(symbol: str, value: float) -> str:
     return f"{format_number(round_up_to_digits(value))} {symbol}" if symbol else format_count(value, "accelerator")
 
@@ -327,8 +321,6 @@ def types_helped_by_resources(limits: Constraints, judged: Sequence[Rejection]) 
         r.accelerator for r in judged if r.stage >= FilterStage.MEMORY or r.code in ("no_layout", "over_budget")
     )
 
-
-# ---------------------------------------------------------------------------------------------------- time limits
 
 # By field of an Slo: its name as text, the rejection code of types that miss it, and other codes that a wider limit may
 # help.
@@ -469,9 +461,6 @@ def min_feasible_time(
 def limits_no_resource(limits: Constraints) -> bool:
     """Whether no limit on accelerators, money or power is set."""
     return not any(True for _ in resource_knobs(limits))
-
-
-# ---------------------------------------------------------------------------------------------------- requirements
 
 
 def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterator[Change]:

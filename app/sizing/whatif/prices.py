@@ -357,8 +357,6 @@ def _cheaper_options(question: Question, catalog: Catalog, found: PricedDeployme
     return tuple(cheaper)
 
 
-# ---------------------------------------------------------------------------------------------------- discounts
-
 # Lines of a bill that belong to the price of machines; other lines have prices of their own.
 MACHINE_LINES = ("machine", "accelerator", "chassis", "processors", "memory")
 UPKEEP, HORIZON = "upkeep_usd", "horizon_hours"
@@ -419,8 +417,6 @@ def discountable_usd_per_hour(cost: CostSummary) -> float:
     rented = sum(part.quantity * part.usd_per_hour for part in lines if part.usd_per_hour is not None)
     return rented + bought * (1 / hours + upkeep)
 
-
-# ---------------------------------------------------------------------------------------------------- rent or buy
 
 RENT_OR_BUY = "rent or buy"
 

@@ -22,7 +22,7 @@ from app.sizing.question import Deployment, Question
 from app.sizing.result import DeviceMemory, Estimate, Interval, Percentiles, Performance, Simulation
 from app.sizing.words import format_number
 from tests.examples import PRETRAIN
-from tests.sizing.comparing.given import HEAVY
+from tests.sizing.compare.given import HEAVY
 from tests.sizing.small import SMALL
 
 SERVES, RUNS = Deployment("acme-card", total_accelerators=5), Deployment("acme-big", total_accelerators=32)

@@ -14,7 +14,7 @@ from app.sizing.diagnosis.case import Finding, Observations, TrainingObservation
 from app.sizing.diagnosis.diagnose import diagnose, rank_findings, summarize_findings
 from app.sizing.question import Deployment, Pools, Question
 from tests.examples import PRETRAIN
-from tests.sizing.comparing.given import HEAVY
+from tests.sizing.compare.given import HEAVY
 from tests.sizing.diagnosis.given import RUNS, SERVES, codes, first, run, service, serving, training
 from tests.sizing.small import SMALL
 

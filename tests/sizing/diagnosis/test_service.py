@@ -37,7 +37,7 @@ from app.sizing.hardware.engines.record import SchedulerSettings
 from app.sizing.question import Deployment, DraftMethod, Question, Speculative
 from app.sizing.result import LoadPoint
 from app.sizing.workload import InferenceWorkload
-from tests.sizing.comparing.given import HEAVY
+from tests.sizing.compare.given import HEAVY
 from tests.sizing.diagnosis.given import (
     PLANNED_SERVICE,
     SERVES,

@@ -36,7 +36,7 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Catalog
 from tests.examples import PRETRAIN, registered
-from tests.sizing.comparing.given import HEAVY
+from tests.sizing.compare.given import HEAVY
 from tests.sizing.diagnosis.given import (
     PLANNED_RUN,
     PLANNED_SERVICE,

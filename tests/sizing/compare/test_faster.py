@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.comparing.faster import explain_speed
-from app.sizing.comparing.outcomes import Outcome
+from app.sizing.compare import Outcome, explain_speed
 from app.sizing.question import Pools
 from tests.sizing.answer.given import SPEED
-from tests.sizing.comparing.given import made, nothing, on_big, run
+from tests.sizing.compare.given import made, nothing, on_big, run
 from tests.sizing.small import BIG, CARD, DESK
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from app.sizing.comparing.outcomes import Option, Outcome, evaluate_option
+from app.sizing.compare import Option, Outcome, evaluate_option
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import CostSummary, Performance

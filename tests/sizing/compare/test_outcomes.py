@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.comparing.outcomes import Option, evaluate_option
+from app.sizing.compare import Option, evaluate_option
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Assurance, HostedApi, Level
 from app.sizing.workload import Load
 from tests.sizing.answer.given import COST, SPEED
-from tests.sizing.comparing.given import HEAVY, best, four_cards, made, nothing, on_big, one_card, run
+from tests.sizing.compare.given import HEAVY, best, four_cards, made, nothing, on_big, one_card, run
 from tests.sizing.small import SMALL
 
 

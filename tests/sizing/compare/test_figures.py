@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.comparing.figures import QUANTITIES, build_table
+from app.sizing.compare import QUANTITIES, build_table
 from app.sizing.result import Assurance, DeviceMemory, Percentiles
 from tests.sizing.answer.given import COST, SPEED
-from tests.sizing.comparing.given import best, made, nothing, on_big, one_card, run
+from tests.sizing.compare.given import best, made, nothing, on_big, one_card, run
 
 
 def test_every_line_has_a_value_of_every_option() -> None:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.comparing.phases import compare_hardware, hardware_priority, memory_shares
+from app.sizing.compare import compare_hardware, hardware_priority, memory_shares
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import DeviceMemory
 from tests.sizing.answer.given import COST
-from tests.sizing.comparing.given import HEAVY, best, made, nothing, on_big, run
+from tests.sizing.compare.given import HEAVY, best, made, nothing, on_big, run
 from tests.sizing.small import SMALL
 
 

@@ -12,22 +12,24 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
-from app.sizing.comparing.months import (
+from app.sizing.compare import (
     HOSTED,
+    Option,
+    Outcome,
     Spending,
     SpendingPath,
     committed_usd,
+    evaluate_option,
     rent_usd,
     resale_usd,
     spending_by_month,
 )
-from app.sizing.comparing.outcomes import Option, Outcome, evaluate_option
 from app.sizing.decisions.acquisition import running_usd_per_hour
 from app.sizing.hardware.parts import PriceKind, PricingModel
 from app.sizing.question import Constraints, Economics, Question
 from app.sizing.result import AcquisitionOption, Alternative, HostedApi, HostedCost, HostedPrice
 from tests.sizing.answer.given import COST
-from tests.sizing.comparing.given import HEAVY, made, nothing, run
+from tests.sizing.compare.given import HEAVY, made, nothing, run
 from tests.sizing.small import SMALL, snapshot
 
 ON_BIG = Constraints(accelerators=("acme-big",))

@@ -5,23 +5,31 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from app.sizing.comparing.causes import Cause, Difference, explain_difference
-from app.sizing.comparing.months import Spending, SpendingPath, spending_by_month
-from app.sizing.comparing.outcomes import Option, Outcome, evaluate_option
-from app.sizing.comparing.phases import OtherHardware
-from app.sizing.comparing.told import (
+from app.sizing.compare import (
     WAYS_IN_WORDS,
+    Cause,
+    Difference,
+    Option,
+    OtherHardware,
+    Outcome,
+    Spending,
+    SpendingPath,
+    build_table,
     cheapest_outcome,
+    evaluate_option,
+    explain_difference,
     format_cost,
     format_hardware,
+    spending_by_month,
     summarize_comparison,
     summarize_phases,
 )
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Assurance, Level
+from app.sizing.workload import Load
 from tests.examples import PRETRAIN
 from tests.sizing.answer.given import COST, RUN, SPEED
-from tests.sizing.comparing.given import best, four_cards, made, nothing, on_big, one_card, run
+from tests.sizing.compare.given import HEAVY, best, four_cards, made, nothing, on_big, one_card, run
 from tests.sizing.small import BIG, CARD, SMALL
 
 
@@ -67,7 +75,30 @@ def test_a_run_that_misses_its_deadline_says_so() -> None:
     d = explain_difference(late, run())
     assert d is not None
     text = summarize_comparison((late, run()), (d,), ())
-    assert re.search(r"'late' takes [\d.]+ days, longer than the deadline of [\d.]+ hours\.$", text)
+    assert re.search(r"'late': It takes [\d.]+ days, longer than the deadline of [\d.]+ hours\.$", text)
+    assert not late.meets_requirements and late.carries_load
+
+
+def test_what_misses_its_deadline_is_never_the_cheapest_that_meets_the_requirements() -> None:
+    """Twice the deadline at half the cost is no bargain, as for a service that does not carry its load."""
+
+    def done(name: str, days: float, usd: float) -> Outcome:
+        paid = replace(COST, usd_total=usd)
+        return made(name, workload=PRETRAIN, cost=paid, performance=replace(RUN, days=days))
+
+    late, in_time = done("late", 28.0, 1.0), done("in time", 13.0, 9.0)
+    assert cheapest_outcome((late, in_time)) is in_time and cheapest_outcome((late,)) is None
+    assert (late.meets_requirements, in_time.meets_requirements) == (False, True)
+    assert late.why_not == "It takes 28 days, longer than the deadline of 14 days." and in_time.why_not is None
+    others = in_time, done("slower", 14.0, 12.0)
+    (line,) = (each for each in build_table((late, *others)) if each.quantity == "usd_total")
+    assert line.best == "in time" and line.values == (1.0, 9.0, 12.0)
+    assert summarize_comparison((late,), (), ()).endswith(
+        "'late': It takes 28 days, longer than the deadline of 14 days."
+    )
+    volume = replace(HEAVY, load=Load.OFFLINE, volume_requests=1e6, deadline_s=3600.0)
+    for days, meets in ((0.5 / 24, True), (2 / 24, False)):
+        assert made(workload=volume, performance=replace(SPEED, days=days)).meets_requirements == meets
 
 
 def said_of(ratio: float, other: Outcome, *causes: Cause) -> str:

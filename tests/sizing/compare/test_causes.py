@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.comparing.causes import CostFactors, cost_factors, explain_difference, working_accelerators
-from app.sizing.comparing.outcomes import Outcome
+from app.sizing.compare import CostFactors, Outcome, cost_factors, explain_difference, working_accelerators
 from app.sizing.question import Deployment, Pools
 from app.sizing.workload import Load
 from tests.examples import PRETRAIN
 from tests.sizing.answer.given import COST, RUN, SPEED
-from tests.sizing.comparing.given import HEAVY, best, made, nothing, on_big, one_card, run, small_run
+from tests.sizing.compare.given import HEAVY, best, made, nothing, on_big, one_card, run, small_run
 
 ROUNDED_AWAY = 0.03  # of factors so near 1 that the text omits them
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.sizing.comparing.compare import compare_outcomes
-from tests.sizing.comparing.given import best, nothing, on_big, one_card, run
+from app.sizing.compare import compare_outcomes
+from tests.sizing.compare.given import best, nothing, on_big, one_card, run
 from tests.sizing.small import SMALL
 
 
