@@ -50,7 +50,7 @@ from app.sizing.whatif.cases import (
     split_changes,
     volume_changes,
 )
-from app.sizing.whatif.limits import find_relaxations
+from app.sizing.whatif.limits import find_relaxations, note_on_closest
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
     compare_rent_and_buy,
@@ -90,18 +90,19 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
     if question.ranking_only:
         return Answer("", (), (), ranked, (), {}, considered, ())
-    sensitivity: tuple[Effect, ...] = ()
+    sensitivity, note = tuple[Effect, ...](), ""
     if Extra.SENSITIVITY in question.extras:
         sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
         if not result.estimates:
             sensitivity = find_relaxations(question, catalog, rejected)
+        note = note_on_closest(rejected[0], sensitivity) if rejected else ""
     ranked = add_comparisons(ranked, question, result.feasible_accelerators)
     ranked = explain_idle_hardware(question, ranked, result.cheapest, rejected)
     ranked = add_class_comparison(search, ranked)
     notices = find_warnings(question, ranked, result.cheapest)
     settled = choose_verification(question, ranked)
     return Answer(
-        summary=write_summary(question, ranked, rejected),
+        summary=write_summary(question, ranked, rejected, note),
         assumptions=collect_assumptions(question),
         warnings=notices,
         recommendations=tuple(without_extras(each, question.extras) for each in ranked),

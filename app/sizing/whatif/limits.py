@@ -119,6 +119,33 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
     return tuple(single)
 
 
+def note_on_closest(closest: Rejection, effects: Sequence[Effect]) -> str:
+    """What the confirmed changes say about the limit that the closest option misses, where the text of its rejection,
+    which rests on formulas and on one limit, would suggest another value; empty where both agree.
+    """
+    enough = [effect for effect in effects if effect.effect != NOT_FEASIBLE]
+    for name, stated in _missed_limits(closest):
+        own = [effect for effect in enough if f"{name} (" in effect.change and ", raise" not in effect.change]
+        if not enough or any(effect.effect.startswith(f"feasible at {stated}:") for effect in own):
+            return ""
+        first = (own or enough)[0]
+        alone = "" if own else " No value of this limit alone was confirmed to be enough."
+        return f"{alone} Confirmed: {first.change}; {first.effect}."
+    return ""
+
+
+def _missed_limits(rejection: Rejection) -> Iterator[tuple[str, str]]:
+    """Name of the limit that a rejection states, as changes name it, and the needed value as text."""
+    if rejection.needed is None:
+        return
+    for limit in RESOURCE_LIMITS:
+        if (limit.code, limit.unit) == (rejection.code, rejection.unit):
+            yield limit.name, _format_amount(limit.symbol, rejection.needed)
+    for field, (shown, code, _) in LATENCIES.items():
+        if (code, "ms") == (rejection.code, rejection.unit):
+            yield f"{field.removesuffix('_s')}_ms", _format_milliseconds(shown, rejection.needed / 1e3)
+
+
 def relax_all_limits(question: Question, catalog: Catalog) -> list[Effect]:
     """Last resort where two changes are not enough: remove every latency limit, then also relax one resource limit, or
     all.

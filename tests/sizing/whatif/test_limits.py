@@ -16,7 +16,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
-from app.sizing.result import Effect
+from app.sizing.result import Effect, FilterStage, Rejection
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif import limits as room
 from app.sizing.whatif.limits import (
@@ -29,6 +29,7 @@ from app.sizing.whatif.limits import (
     find_feasible_plans,
     find_relaxations,
     needs_simulation,
+    note_on_closest,
     resource_knobs,
 )
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
@@ -299,3 +300,30 @@ def test_a_number_that_one_layout_undercuts_is_stated_only_if_the_question_finds
     assert change.effect.startswith("feasible at 31 accelerators: 30 ×")
     assert feasible(with_value(question, change.change, 31))
     assert not feasible(with_value(question, change.change, 30))
+
+
+def test_the_closest_option_does_not_suggest_another_value_than_the_confirmed_changes() -> None:
+    def missed(code: str, needed: float, unit: str) -> Rejection:
+        return Rejection("acme-big", "Acme Big", code, "", needed, 1.0, unit, 8.0, FilterStage.LIMITS)
+
+    number, tokens = missed("too_many_accelerators", 9.0, "accelerators"), missed("too_slow_per_token", 27.14, "ms")
+    more = Effect("raise max_accelerators (now 1)", "feasible at 24 accelerators: 16 × Acme Big")
+    first = Effect("raise ttft_ms (now 500)", "feasible at TTFT 3,360 ms: 8 × Acme Big")
+    none = Effect("raise max_accelerators (now 1)", NOT_FEASIBLE)
+    assert note_on_closest(number, [more, first]) == f" Confirmed: {more.change}; {more.effect}."
+    assert note_on_closest(number, [replace(more, effect="feasible at 9 accelerators: 8 × Acme Big")]) == ""
+    alone = " No value of this limit alone was confirmed to be enough."
+    for closest, effects in ((number, [none, first]), (tokens, [first])):
+        assert note_on_closest(closest, effects) == f"{alone} Confirmed: {first.change}; {first.effect}."
+    for same in ("TPOT 27.1 ms", "TPOT 30 ms"):
+        own = Effect("raise chat tpot_ms (now 25)", f"feasible at {same}: 8 × Acme Big")
+        assert bool(note_on_closest(tokens, [first, own])) == (same == "TPOT 30 ms")
+    # A pair does not confirm one of its limits, nor do changes that are no limits or not enough.
+    pair = Effect("allow other engines, raise max_accelerators (now 1)", "feasible at 9 accelerators: 8 × Acme Big")
+    assert note_on_closest(number, [pair]).startswith(alone)
+    assert note_on_closest(number, [none]) == "" == note_on_closest(number, [])
+    assert note_on_closest(missed("out_of_memory", 51.9, "gib"), [first]) == ""
+    answer = recommend_hardware(Question(CHAT, Constraints(max_usd_per_hour=0.1)), SMALL)
+    assert answer.summary.endswith(
+        f"{answer.rejected[0].text}{note_on_closest(answer.rejected[0], answer.sensitivity)}"
+    )
