@@ -284,7 +284,7 @@ def test_the_next_type_is_tried_where_the_cheapest_does_not(monkeypatch: pytest.
 
 
 def test_a_number_that_one_layout_undercuts_is_stated_only_if_the_question_finds_it() -> None:
-    """Sized by a simulation the fleet needs 30; with a limit of 30 the formulas, which say 31, drop it."""
+    """A simulation may size a fleet smaller than the formulas do, which drop it at a limit of that size."""
     workload = replace(
         SMALL_CHAT,
         peak_per_s=198.65316878692363,
@@ -297,9 +297,9 @@ def test_a_number_that_one_layout_undercuts_is_stated_only_if_the_question_finds
     )
     question = Question(workload, Constraints(max_accelerators=5, accelerators=("bolt-desk",)))
     (change,) = [c for c in suggested(question) if c.change == "raise max_accelerators (now 5)"]
-    assert change.effect.startswith("feasible at 31 accelerators: 30 ×")
-    assert feasible(with_value(question, change.change, 31))
-    assert not feasible(with_value(question, change.change, 30))
+    stated = value_of(change.effect)
+    assert stated > 5 and feasible(with_value(question, change.change, stated))
+    assert not feasible(with_value(question, change.change, stated - 1))
 
 
 def test_the_closest_option_does_not_suggest_another_value_than_the_confirmed_changes() -> None:
