@@ -131,7 +131,29 @@ def paid(answer: dict[str, Any]) -> float:
 
 
 def test_patterns_are_those_that_the_question_left_open(client: TestClient) -> None:
-    settled = {**CHAT, "constraints": {**CHAT["constraints"], "weight_formats": ["bf16"], "kv_formats": ["bf16"]}}
+    traffic = {**CHAT["workload"]["traffic"], "cached_prefix_fraction": 0.0}
+    settled = {
+        "workload": {**CHAT["workload"], "traffic": traffic},
+        "constraints": {**CHAT["constraints"], "weight_formats": ["bf16"], "kv_formats": ["bf16"]},
+        "assumptions": CHAT["assumptions"],
+    }
     answer = answered(client, settled)
     found = client.get(f"/recommendations/{answer['id']}/sensitivity").json()
     assert {s["pattern"] for s in found["savings"]} <= {"smaller_model"}
+
+
+def test_a_shared_prefix_and_deferred_bulk_work_are_patterns_of_a_service_that_states_neither(
+    client: TestClient,
+) -> None:
+    traffic = {**CHAT["workload"]["traffic"], "average_requests_per_s": 2, "input_tokens": {"mean": 4000, "p95": 8000}}
+    body = {**CHAT, "workload": {**CHAT["workload"], "traffic": {**traffic, "peak_requests_per_s": 48}}}
+    found = client.get(f"/recommendations/{answered(client, body)['id']}/sensitivity").json()
+    savings = {s["pattern"]: s for s in found["savings"]}
+    assert savings["cache_prefixes"]["request"]["workload"]["traffic"] == {
+        "cached_prefix_fraction": 0.5,
+        "shared_prefix_fraction": 0.5,
+    }
+    assert savings["defer_bulk"]["request"]["workload"]["traffic"] == {"peak_requests_per_s": 36.0}
+    for name in ("cache_prefixes", "defer_bulk"):
+        then = answered(client, apply_merge_patch(body, savings[name]["request"]))
+        assert paid(then) == pytest.approx(savings[name]["usd"], rel=1e-5)

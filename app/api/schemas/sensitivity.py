@@ -46,7 +46,8 @@ class SavingShown(ResultModel, of=Saving):
     """A cheaper option that the request left open. The service computed an answer for each option."""
 
     pattern: Annotated[str, From("pattern.name")] = Field(
-        description="Kind of saving: smaller_model, quantise, quantise_cache, spot, commit, lora or qlora.",
+        description="Kind of saving: smaller_model, quantise, quantise_cache, cache_prefixes, defer_bulk, spot, "
+        "commit, lora or qlora.",
     )
     text: Annotated[str, From(WHOLE, convert=_saving_text)]
     owes: Annotated[str, From("pattern.owes")] = Field(description="Trade-off: what the saving requires.")

@@ -17,7 +17,7 @@ import numpy as np
 
 from app.errors import AppError
 from app.sizing.answer.money import describe_price, mean_usd_per_hour
-from app.sizing.columns import Column
+from app.sizing.columns import Column, at
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.search import Search
 from app.sizing.question import Question
@@ -186,13 +186,24 @@ class ClosedForms:
             keeps_plans = False
         if among and not keeps_plans:
             question = restrict_to_types(question, among)
+        best = self.best_options(question, self.options if keeps_plans else None)
+        return self._slugs(best.accelerator.tolist())
+
+    def best_options(self, question: Question, options: Options | None = None) -> Options:
+        """The best feasible option of each accelerator type, best first: of the given options, or of a new search."""
         workload = question.workload
         assert isinstance(workload, InferenceWorkload)
         search = Search.start(question, self.catalog).of(workload)
-        options = self.sized(search, self.options if keeps_plans else search_plans(search, plans_to_serve(search)))
-        ranking = measures(workload, options)
-        rows = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
-        return self._slugs(options.accelerator[rows].tolist())
+        sized = self.sized(search, search_plans(search, plans_to_serve(search)) if options is None else options)
+        ranking = measures(workload, sized)
+        rows = best_per_accelerator(sized.accelerator, question.objective, ranking, stable_key(sized))
+        return sized.take(rows)
+
+    def expected_usd(self, question: Question) -> float:
+        """Cost of the best option, in the unit of the ranking; infinite where nothing is feasible."""
+        best, workload = self.best_options(question), question.workload
+        assert isinstance(workload, InferenceWorkload)
+        return at(measures(workload, best).usd, 0) if len(best) else np.inf
 
     def sized(self, search: Search[InferenceWorkload], options: Options) -> Options:
         """Feasible options, sized by the corrected formulas."""
@@ -250,6 +261,16 @@ class Thresholds:
                 return next(iter(self.first_by_formulas(parameter, value, among)), NO_OPTION)
 
         return find_threshold(first_at, parameter.now, steps, parameter.tolerance)
+
+    def may_save(self, patch: Part) -> bool:
+        """Whether a patch may lower the cost: not where the closed forms expect at least the present one."""
+        if self.closed_forms is None:
+            return True
+        try:
+            now, then = (self.closed_forms.expected_usd(self.probe.read(part)) for part in ({}, patch))
+        except (AppError, ValueError):
+            return True
+        return not now <= then < np.inf
 
     def is_changed(self, parameter: Parameter, value: float) -> bool:
         """Whether the whole recommendation has another first type at a value."""
@@ -360,7 +381,7 @@ def find_breakpoints(
         holds += [] if stable is None else [stable]
     if isinstance(workload, InferenceWorkload):
         flips += thresholds.format_breakpoints(question.constraints.weight_formats)
-    patterns = open_patterns(body, question, smaller) if now.usd else ()
+    patterns = (p for p in open_patterns(body, question, smaller) if now.usd and thresholds.may_save(p.patch))
     savings = rank_savings(patterns, now.usd, asked.top_option, question.assumptions.near_tie_share)
     return Sensitivity(now, tuple(flips), tuple(holds), tuple(savings), len(asked.found))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import CONFIDENCE_GRID, MEDIAN_CONFIDENCE, Question
+from app.sizing.serving.load_curves import is_simulated
 from app.sizing.whatif.change import Stage
 from app.sizing.words import format_large_number, format_name, percent
 from app.sizing.workload import InferenceWorkload, Load
@@ -38,6 +39,7 @@ RUN_FIELDS = (
 FEW_BITS = ("int4-awq", "int4-gptq", "nvfp4", "mxfp4")
 # Sets of weight formats that are tried for a service.
 FORMATS = (("bf16", "fp16"), ("fp8",), FEW_BITS)
+CACHED_SHARE, DEFERRED_SHARE = 0.5, 0.25  # shares of a prompt, and of the peak, that patterns assume
 ACCURACY = "an accuracy check on your own tasks"
 RESTARTS = {
     True: "spare replicas and request retries, because replicas can be reclaimed at any time",
@@ -228,7 +230,7 @@ def open_patterns(body: Body, question: Question, smaller: Callable[[str], str |
         yield Pattern("smaller_model", f"Smaller model {less}", ACCURACY, {"workload": {"model": less}})
     serves = isinstance(workload, InferenceWorkload)
     yield from (
-        _service_patterns(limits, workload)
+        _service_patterns(limits, body["workload"].get("traffic", {}), workload)
         if isinstance(workload, InferenceWorkload)
         else _run_patterns(body["workload"])
     )
@@ -242,8 +244,9 @@ def open_patterns(body: Body, question: Question, smaller: Callable[[str], str |
             )
 
 
-def _service_patterns(limits: Body, workload: InferenceWorkload) -> Iterator[Pattern]:
-    """Lower-precision formats for weights and KV cache."""
+def _service_patterns(limits: Body, traffic: Body, workload: InferenceWorkload) -> Iterator[Pattern]:
+    """Lower-precision formats for weights and KV cache, a shared prefix, and work that can wait."""
+    yield from _traffic_patterns(traffic, workload)
     if not workload.model.attention:
         return
     if not limits.get("weight_formats") and WEIGHT_FORMATS[workload.model.native_format].nominal_bits > 4:
@@ -251,6 +254,22 @@ def _service_patterns(limits: Body, workload: InferenceWorkload) -> Iterator[Pat
     if not limits.get("kv_formats") and not workload.single_pass:
         text, owes = "8-bit KV cache", f"{ACCURACY}, especially with long contexts"
         yield Pattern("quantise_cache", text, owes, {"constraints": {"kv_formats": ["fp8"]}})
+
+
+def _traffic_patterns(traffic: Body, workload: InferenceWorkload) -> Iterator[Pattern]:
+    """A prefix that all prompts share, and bulk requests that wait until after the peak."""
+    mixed = "classes" in traffic or "trace" in traffic
+    if is_simulated(workload) and not mixed and "cached_prefix_fraction" not in traffic:
+        prefix = dict.fromkeys(("cached_prefix_fraction", "shared_prefix_fraction"), CACHED_SHARE)
+        text = f"A shared prefix of {percent(CACHED_SHARE)} of each prompt, cached"
+        owes = "prompts that begin with the same text, such as instructions or a document"
+        yield Pattern("cache_prefixes", text, owes, {"workload": {"traffic": prefix}})
+    peak, average = traffic.get("peak_requests_per_s"), traffic.get("average_requests_per_s")
+    if peak is not None and average is not None and average <= (1 - DEFERRED_SHARE) * peak:
+        lower = {"peak_requests_per_s": _round_value(peak * (1 - DEFERRED_SHARE))}
+        text = f"{percent(DEFERRED_SHARE)} of the peak deferred as bulk work"
+        owes = "a queue for requests that are not latency-critical, served after the peak"
+        yield Pattern("defer_bulk", text, owes, {"workload": {"traffic": lower}})
 
 
 def _run_patterns(workload: Body) -> Iterator[Pattern]:

@@ -174,6 +174,26 @@ def test_a_change_of_load_or_price_repeats_no_search(monkeypatch: pytest.MonkeyP
             forms.ranked_types(changed, stage)
 
 
+def test_a_pattern_that_the_closed_forms_expect_to_cost_as_much_is_not_computed() -> None:
+    heavy = PATIENT.scale_load(25.0)
+
+    def read(patch: Part) -> Question:
+        if "wrong" in patch:
+            raise Unanswerable("no such field")
+        return Question(heavy.scale_load(patch.get("times", 1.0)))
+
+    probe = RequestProbe(read, lambda _: pytest.fail("computed"))
+    of = Thresholds(probe, closed_forms(heavy), TopOption("old", "OLD", "a price"))
+    assert [of.may_save({"times": times}) for times in (0.25, 1.0, 8.0)] == [True, False, False]
+    assert of.may_save({"wrong": 1})
+    assert replace_closed_forms(of).may_save({"times": 8.0})
+
+
+def replace_closed_forms(of: Thresholds) -> Thresholds:
+    """The same for work without closed forms of its own."""
+    return Thresholds(of.probe, None, of.now)
+
+
 def test_a_run_has_no_other_closed_form_than_its_recommendation() -> None:
     def read(patch: Part) -> Question:
         days = patch.get("workload", {}).get("deadline_days", PRETRAIN.deadline_s / 86400)
