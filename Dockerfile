@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
-FROM python:3.13-slim AS build
+# This stage has a C compiler, for the simulation; the image itself has none.
+FROM python:3.13 AS build
 WORKDIR /build
 RUN python -m venv /opt/build && python -m venv /opt/headroom
 COPY requirements/service.lock ./requirements.lock
@@ -12,7 +13,8 @@ COPY headroom_client ./headroom_client
 COPY migrations ./migrations
 COPY docs ./docs
 RUN /opt/build/bin/python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . \
-    && /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps dist/*.whl
+    && /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps dist/*.whl \
+    && cd / && /opt/headroom/bin/python -m app.compiled /opt/headroom/cache
 
 FROM python:3.13-slim
 ENV PYTHONUNBUFFERED=1 \
@@ -20,7 +22,7 @@ ENV PYTHONUNBUFFERED=1 \
     PATH=/opt/headroom/bin:$PATH \
     HEADROOM_HOST=0.0.0.0 \
     HEADROOM_DATABASE_URL=sqlite:////data/headroom.sqlite3 \
-    HEADROOM_CACHE_DIR=/data/cache \
+    HEADROOM_CACHE_DIR=/opt/headroom/cache \
     PORT=8000
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom \
     && install -d -o headroom -g headroom /data

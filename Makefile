@@ -100,14 +100,13 @@ audit: $(VENV)/.supply
 	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/service.lock || { echo "Known vulnerabilities are listed above. If none is listed, no advisory service knew the packages and they were not checked."; exit 1; }
 
 # The lock files name exact versions with hashes and no index host: runtime.lock for `make run`, service.lock with every
-# extra for the image, dev.lock for the tests, build.lock for what builds the package.
+# extra for the image, dev.lock for the tests, build.lock for what builds the package, compiler.lock for a C compiler where the machine has none.
 lock:
 	$(PIP_COMPILE) pyproject.toml --extra export --extra mcp -o requirements/runtime.lock
 	$(PIP_COMPILE) pyproject.toml $(EXTRAS) -o requirements/service.lock
 	$(PIP_COMPILE) pyproject.toml $(EXTRAS) --extra dev -o requirements/dev.lock
 	for name in trace page supply; do $(PIP_COMPILE) requirements/$$name.in -c requirements/dev.lock -o requirements/$$name.lock; done
-	$(PIP_COMPILE) requirements/build.in -o requirements/build.lock
-	$(PIP_COMPILE) requirements/clients.in -o requirements/clients.lock
+	for name in build compiler clients; do $(PIP_COMPILE) requirements/$$name.in -o requirements/$$name.lock; done
 	npm install --prefix tests/generated_clients --package-lock-only
 
 clean:
@@ -117,9 +116,11 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Headroom needs Python 3.11 or later. Try: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: requirements/build.lock requirements/runtime.lock pyproject.toml | $(BIN)/python
+$(VENV)/.run: requirements/build.lock requirements/compiler.lock requirements/runtime.lock pyproject.toml | $(BIN)/python
 	$(BIN)/$(PIP_INSTALL) --require-hashes -r requirements/build.lock -r requirements/runtime.lock
 	$(BIN)/$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@for name in cc gcc clang; do command -v $$name && exit; done > /dev/null || { echo "No C compiler found: installing one from a wheel."; \
+	$(BIN)/$(PIP_INSTALL) --require-hashes -r requirements/compiler.lock; } || echo "None could be installed."
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.lock $(VENV)/.run

@@ -14,20 +14,22 @@ import builtins
 import hashlib
 import os
 import platform
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from tempfile import TemporaryDirectory
+from types import FunctionType
+from typing import cast
 
-import llvmlite
-import numba
-import numpy as np
-
-from app.sizing.serving import simulation
-from app.sizing.serving.simulation import Replica, Requests, kernel
-from app.sizing.serving.simulation.record import Counts, Seconds
+from app.sizing.serving.simulation import kernel, native
+from app.sizing.serving.simulation.c_source import c_source
 
 ROOT = Path(__file__).resolve().parents[1]
 # Rounds of replacing names by digests: functions that differ only this many calls deeper are distinguished.
@@ -507,46 +509,88 @@ ENGINE_ROOTS = ("app.api.answering:find_or_compute_answer", "app.api.answering:w
 DATA_SUFFIXES = (".csv", ".json", ".toml")
 NAMES_FILE = "catalog/data/names.toml"  # part of no catalog version
 
+# Every processor gives the same numbers: no fused multiply-add, and only instructions of the whole architecture.
+COMPILER_FLAGS = (
+    *("-O3", "-std=gnu11", "-w", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared"),
+    *(() if sys.platform == "darwin" else ("-nostdlib",)),
+)
+NOT_COMPILED = (
+    "The simulation is not compiled: a recommendation may take minutes instead of a second. Install a C compiler (cc, "
+    "gcc or clang, or the Python package ziglang), then run `headroom prepare`."
+)
+COMPILER_S = 300.0  # longest time of a compilation, s
+
 _engine_version: list[str] = []
 
 
-def compile_simulation(folder: Path | None = None) -> None:
-    """Makes the simulation kernel ready to run: loads cached machine code from `folder` (default: the user's cache
-    folder), or compiles it now and caches it. If the folder is not writable, the kernel is compiled for this process
-    only.
+def compile_simulation(folder: Path | None = None) -> bool:
+    """Makes simulations fast: loads the library of their event loop from `folder` (default: the user's cache folder),
+    or compiles it now and keeps it there. If the folder is not writable, it is compiled for this process only.
 
-    The cache subfolder is named by a hash of the source text and the compiler versions, so cached code is never
-    stale. Numba itself distinguishes processors.
+    Returns False if that is not possible, for example because there is no C compiler. Simulations then run in Python
+    and give the same answers, some 200 times as slowly. The file is named by a digest of the source text, so it is
+    never stale. It needs no other library, and runs on every processor of its architecture.
     """
-    loop, settings = cast(Any, kernel.run_events), cast(Any, numba.config)
-    if loop.signatures:
-        return
-    cache = (DEFAULT_CACHE_FOLDER.expanduser() if folder is None else folder) / source_version()
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        settings.CACHE_DIR = str(cache)
-        loop.enable_caching()
-    except (OSError, RuntimeError):
-        settings.CACHE_DIR = ""
-    simulation.simulate_replica(*smallest_inputs(), warm=0, wanted=2)
+    if native.is_compiled():
+        return True
+    kept = _cache_folder(folder) / library_name()
+    with suppress(OSError):
+        native.load_library(kept)
+        return True
+    with TemporaryDirectory(prefix="headroom") as made, suppress(OSError):
+        library = Path(made) / kept.name
+        if not _compile_library(library):
+            return False
+        try:
+            _keep_file(kept, library.read_bytes())
+            native.load_library(kept)
+        except OSError:
+            native.load_library(library)
+        return True
+    return False
 
 
-def source_version() -> str:
-    """Returns a hash of the kernel's source files and of the versions of Python, NumPy, Numba and llvmlite."""
+def library_name() -> str:
+    """Returns the file name of the library: a digest of its source, the compiler's flags and the kind of machine."""
     text = sha256()
-    for module in sorted(Path(kernel.__file__).parent.glob("*.py")):
+    for module in sorted(Path(native.__file__).parent.glob("*.py")):
         text.update(module.read_bytes())
-    for tool in (numba.__version__, llvmlite.__version__, np.__version__, platform.python_version()):
-        text.update(tool.encode())
-    return text.hexdigest()[:16]
+    text.update("\0".join((*COMPILER_FLAGS, sys.platform, platform.machine())).encode())
+    return f"simulation-{text.hexdigest()[:16]}.so"
 
 
-def smallest_inputs() -> tuple[Replica, Requests]:
-    """Returns one replica and two requests: the smallest input that triggers compilation."""
-    none, two = np.zeros(0), np.ones(2, np.int64)
-    defaults: dict[Any, Any] = {int: 1, float: 1.0, bool: True, Seconds: np.full(8, 0.01), Counts: 0 * two}
-    replica = Replica(*(defaults[kind] for kind in kernel.FIELD_TYPES[Replica]))
-    return replica, Requests(none, 1, two, 2 * two, 0 * two, 0, 0.0)
+def c_compiler() -> tuple[str, ...]:
+    """Returns the command of the machine's C compiler, or else of the package `ziglang`; empty if there is neither."""
+    own = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if own is not None:
+        return (own,)
+    return (sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline") if find_spec("ziglang") else ()
+
+
+def _compile_library(library: Path) -> bool:
+    """Compiles the library into an existing folder. Returns False if there is no compiler or it fails."""
+    compiler, source = c_compiler(), library.with_suffix(".c")
+    if not compiler:
+        return False
+    source.write_text(c_source(cast(FunctionType, kernel.run_events)))
+    command = [*compiler, *COMPILER_FLAGS, "-o", str(library), str(source)]
+    caches = {name: str(library.parent) for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")}
+    done = subprocess.run(  # noqa: S603, the command has no part that a user gave
+        command, check=False, capture_output=True, timeout=COMPILER_S, env={**os.environ, **caches}
+    )
+    return done.returncode == 0
+
+
+def _cache_folder(folder: Path | None) -> Path:
+    return DEFAULT_CACHE_FOLDER.expanduser() if folder is None else folder
+
+
+def _keep_file(path: Path, content: bytes) -> None:
+    """Writes a file as a whole: other processes see none of it or all. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = path.with_suffix(f".{os.getpid()}")
+    written.write_bytes(content)
+    written.replace(path)
 
 
 def engine_version(folder: Path | None = None) -> str:
@@ -557,7 +601,7 @@ def engine_version(folder: Path | None = None) -> str:
     bytes of the files.
     """
     if not _engine_version:
-        _engine_version.append(_cached_engine_version(DEFAULT_CACHE_FOLDER.expanduser() if folder is None else folder))
+        _engine_version.append(_cached_engine_version(_cache_folder(folder)))
     return _engine_version[0]
 
 
@@ -576,11 +620,12 @@ def _cached_engine_version(folder: Path) -> str:
         return kept.read_text()
     except OSError:
         found = f"{CodeBase(package.parent).digest_from(ENGINE_ROOTS)}-{data.hexdigest()[:16]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        written = kept.with_suffix(f".{os.getpid()}")
-        written.write_text(found)
-        written.replace(kept)
-    except OSError:
-        pass
+    with suppress(OSError):
+        _keep_file(kept, found.encode())
     return found
+
+
+if __name__ == "__main__":  # builds an image: python -m app.compiled FOLDER
+    target = Path(sys.argv[1])
+    engine_version(target)
+    sys.exit(0 if compile_simulation(target) else NOT_COMPILED)

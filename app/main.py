@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import structlog
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
@@ -22,12 +23,14 @@ from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.purchasing import PunchoutStore
 from app.catalog.recommendations import AnswerStore, Pruner, RetentionPolicy
 from app.catalog.snapshot import CatalogStore
-from app.compiled import compile_simulation, engine_version
+from app.compiled import NOT_COMPILED, compile_simulation, engine_version
 from app.config import Settings
 from app.db import DatabaseLimits, make_engine, postgres_driver
 from app.extras import import_extra
 from app.procurement.desk import Buyers, PunchoutService
 from app.procurement.webhooks import WebhookSender
+
+log = structlog.get_logger("headroom")
 
 ROUTERS = (
     recommendations.router,
@@ -44,9 +47,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Returns the application. Without `settings`, reads them from the environment. Raises MissingExtra."""
     settings = settings or Settings()
     check_extras(settings)
-    compile_simulation(settings.cache_dir)
     engine_version(settings.cache_dir)
     logs.configure_json_logging(settings.log_level)
+    if not compile_simulation(settings.cache_dir):
+        log.warning("simulation_not_compiled", remedy=NOT_COMPILED)
     app = FastAPI(
         title="Headroom",
         version="0.2.0",

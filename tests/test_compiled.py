@@ -1,5 +1,5 @@
-"""The digest of what code computes: tidying leaves it unchanged, a changed number does not. Machine code that is
-kept, and where it cannot be.
+"""The digest of what code computes: tidying leaves it unchanged, a changed number does not. The compiled
+simulation: where it is kept, and where it cannot be.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from app import compiled
 from app.compiled import ENGINE_ROOTS, ROOT, CodeBase, _cached_engine_version
-from app.sizing.serving.simulation import kernel
+from app.sizing.serving.simulation import native
 
 MAIN = """\
 from app.physics import Load, Work, seconds
@@ -197,36 +197,66 @@ def test_a_folder_that_takes_nothing_is_no_error(tmp_path: Path) -> None:
 ASK = """
 import sys
 from pathlib import Path
-from app.compiled import compile_simulation
-from app.sizing.serving.simulation import kernel
-compile_simulation(Path(sys.argv[1]))
-loop = kernel.run_events
-print(len(loop.signatures), sum(loop.stats.cache_hits.values()) if loop.stats else 0)
+from app import compiled
+print(compiled.compile_simulation(Path(sys.argv[1])))
 """
 
 
-def asked(folder: Path) -> list[str]:
+def answered(folder: Path, path: str | None = None) -> str:
+    """What a new process answers that finds its programs in `path`."""
     found = subprocess.run(
-        [sys.executable, "-c", ASK, str(folder)], capture_output=True, text=True, check=True, env=dict(os.environ)
+        [sys.executable, "-c", ASK, str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": os.environ["PATH"] if path is None else path},
     )
-    return found.stdout.split()
+    return found.stdout.strip()
 
 
-@pytest.mark.slow
-def test_the_second_process_reads_what_the_first_compiled(tmp_path: Path) -> None:
-    assert asked(tmp_path) == ["1", "0"]
-    assert asked(tmp_path) == ["1", "1"]
-    assert [folder.name for folder in tmp_path.iterdir()] == [compiled.source_version()]
+def test_a_process_without_a_compiler_uses_what_another_has_compiled(tmp_path: Path) -> None:
+    library = tmp_path / "kept" / compiled.library_name()
+    assert answered(tmp_path / "kept", path="") == "False"
+    assert answered(tmp_path / "kept") == "True"
+    written = library.stat().st_mtime_ns
+    assert answered(tmp_path / "kept", path="") == "True"
+    assert [path.name for path in library.parent.iterdir()] == [library.name]
+    assert library.stat().st_mtime_ns == written
+
+
+def test_a_library_that_is_damaged_is_compiled_again(tmp_path: Path) -> None:
+    library = tmp_path / compiled.library_name()
+    library.write_bytes(b"torn")
+    assert answered(tmp_path) == "True"
+    assert library.stat().st_size > 4
+
+
+def test_it_is_compiled_without_a_folder_to_keep_it_in(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert answered(tmp_path / "file" / "below") == "True"
+
+
+def test_a_compiler_that_fails_is_none(tmp_path: Path) -> None:
+    failing = tmp_path / "bin" / "cc"
+    failing.parent.mkdir()
+    failing.write_text("#!/bin/sh\nexit 1\n")
+    failing.chmod(0o755)
+    assert answered(tmp_path / "kept", path=f"{failing.parent}:{os.environ['PATH']}") == "False"
+
+
+def test_the_machine_s_own_compiler_comes_before_the_one_from_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "find_spec", lambda name: name)
+    monkeypatch.setattr(shutil, "which", {"gcc": "/bin/gcc"}.get)
+    assert compiled.c_compiler() == ("/bin/gcc",)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert compiled.c_compiler()[1:4] == ("-m", "ziglang", "cc")
+    monkeypatch.setattr(compiled, "find_spec", lambda _: None)
+    assert compiled.c_compiler() == ()
 
 
 def test_the_name_changes_with_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = compiled.source_version()
-    for module in Path(kernel.__file__).parent.glob("*.py"):
+    before = compiled.library_name()
+    for module in Path(native.__file__).parent.glob("*.py"):
         (tmp_path / module.name).write_bytes(module.read_bytes() + b"#")
-    monkeypatch.setattr(kernel, "__file__", str(tmp_path / "kernel.py"))
-    assert compiled.source_version() != before
-
-
-def test_a_request_compiles_nothing() -> None:
-    compiled.compile_simulation()
-    assert len(kernel.run_events.signatures) == 1  # type: ignore[attr-defined]
+    monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
+    assert compiled.library_name() != before

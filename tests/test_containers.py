@@ -47,6 +47,15 @@ def test_the_image_installs_all_extras_in_the_versions_of_make_run_and_of_the_te
             assert (ROOT / name).exists(), name
 
 
+def test_the_image_contains_the_compiled_simulation_and_make_run_finds_a_compiler() -> None:
+    (folder,) = re.findall(r"-m app\.compiled (\S+)", DOCKERFILE)
+    assert f"HEADROOM_CACHE_DIR={folder} " in DOCKERFILE
+    assert folder.startswith("/opt/headroom/")  # copied from the stage that has a compiler
+    assert "--require-hashes -r requirements/compiler.lock" in MAKEFILE
+    assert {pin.partition("==")[0] for pin in pins("compiler")} == {"ziglang"}
+    assert not {"numba", "llvmlite"} & {pin.partition("==")[0] for pin in pins("dev")}
+
+
 def test_make_run_installs_what_the_page_the_documents_and_agents_need() -> None:
     runtime, service = pins("runtime"), pins("service")
     assert runtime < service < pins("dev")
@@ -65,12 +74,12 @@ def test_the_installed_service_leaves_calibration_out() -> None:
 
 
 def test_locks_have_hashes_and_no_index_host() -> None:
-    for name in ("build", "runtime", "service", "dev"):
+    for name in ("build", "compiler", "runtime", "service", "dev"):
         text = (ROOT / "requirements" / f"{name}.lock").read_text()
         assert "://" not in text
         assert "index" not in re.sub(r"^\S+==", "", text, flags=re.MULTILINE)
         pins = re.findall(r"^([a-z0-9-]+(?:\[[a-z]+\])?)==", text, flags=re.MULTILINE)
-        assert len(pins) >= (1 if name == "build" else 25)
+        assert len(pins) >= (1 if name in ("build", "compiler") else 25)
         assert text.count("--hash=sha256:") >= len(pins)
 
 

@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from app.catalog.recommendations import AnswerTotals, Pruner, RetentionPolicy
 from app.command.asking import Exit, load_settings, open_client
 from app.command.prepare import describe_cause
+from app.compiled import NOT_COMPILED, compile_simulation
 from app.config import Settings
 from app.db import DatabaseError, make_engine
 from app.migrating import alembic_config
@@ -84,10 +85,12 @@ def doctor(
 
 
 def check_machine(configured: Settings, port: int) -> Iterator[Finding]:
-    """Check Python, settings, database, catalog and port on this machine."""
+    """Check Python, settings, simulation, database, catalog and port on this machine."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding("Python", version, None if sys.version_info >= (3, 11) else "Install Python 3.11 or later.")
     yield Finding("settings", "valid")
+    compiled = compile_simulation(configured.cache_dir)
+    yield Finding("simulation", "compiled" if compiled else "in Python", None if compiled else NOT_COMPILED)
     engine = make_engine(configured.database_url)
     try:
         yield check_schema(engine, configured)

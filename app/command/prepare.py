@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.catalog.seed import seed_catalog
 from app.command.asking import Exit, load_settings
-from app.compiled import compile_simulation, engine_version
+from app.compiled import NOT_COMPILED, compile_simulation, engine_version
 from app.db import UNHURRIED, DatabaseError, make_engine
 from app.errors import describe_error
 from app.extras import MissingExtra
@@ -26,7 +26,8 @@ LOCK_SIGNS = ("LockNotAvailable", "database is locked")  # signs of a lock that 
 def prepare() -> None:
     """Migrate the database, load the catalog and compile the simulation. Changes nothing if all are up to date."""
     configured = load_settings()
-    compile_simulation(configured.cache_dir)
+    if not compile_simulation(configured.cache_dir):
+        typer.echo(NOT_COMPILED, err=True)
     engine_version(configured.cache_dir)
     try:
         changed = prepare_database(configured.database_url)

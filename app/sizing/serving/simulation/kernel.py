@@ -1,4 +1,4 @@
-"""Compiled event loop of a scheduler simulation: admission of requests, steps and their times.
+"""Event loop of a scheduler simulation: admission of requests, steps and their times. `c_source` translates it to C.
 
 It uses plain loops over arrays with basic arithmetic and square roots only. Every processor rounds these alike, so the
 same requests give the same times everywhere.
@@ -9,13 +9,15 @@ closed form until a request finishes, another can be admitted, or the cache is f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 import numpy as np
 
+from app.sizing.serving.simulation.native import run_loop
 from app.sizing.serving.simulation.record import (
     GAP_BINS_PER_DOUBLING,
     MIXED,
@@ -26,6 +28,7 @@ from app.sizing.serving.simulation.record import (
     Requests,
     Seconds,
     SimulationResult,
+    field_types,
 )
 from app.sizing.serving.simulation.state import (
     ABOVE_WINDOWS,
@@ -60,13 +63,11 @@ from app.sizing.serving.simulation.state import (
     WANTED,
     State,
     initial_state,
-    jit_compiled,
     start_decoding,
     stop_decoding,
 )
 
 
-@jit_compiled
 def linear_s(r: Replica, tokens: float) -> float:
     """Time of a step's linear layers for `tokens` tokens, s."""
     if tokens <= r.linear_exact:
@@ -82,7 +83,6 @@ def linear_s(r: Replica, tokens: float) -> float:
     return float(r.linear_s[place] + part * (r.linear_s[place + 1] - r.linear_s[place]))
 
 
-@jit_compiled
 def prompt_attention_total_s(r: Replica, tokens: float) -> float:
     """Attention time of the first `tokens` tokens of a prompt, s."""
     if tokens <= 0:
@@ -98,7 +98,6 @@ def prompt_attention_total_s(r: Replica, tokens: float) -> float:
     return float(tokens * each)
 
 
-@jit_compiled
 def window_totals(r: Replica, s: State, ahead: int) -> tuple[float, float, float]:
     """Attention time of sliding windows `ahead` steps from now, the cache they hold, and its growth per step."""
     attention, held, growth, busy = 0.0, 0.0, 0.0, s.number[DECODING]
@@ -117,7 +116,6 @@ def window_totals(r: Replica, s: State, ahead: int) -> tuple[float, float, float
     return attention, held, growth
 
 
-@jit_compiled
 def sequence_cache_bytes(r: Replica, tokens: int) -> float:
     """KV cache of a sequence of `tokens` tokens, bytes."""
     held = r.cache_fixed_bytes + r.cache_token_bytes * tokens
@@ -126,20 +124,17 @@ def sequence_cache_bytes(r: Replica, tokens: int) -> float:
     return float(held)
 
 
-@jit_compiled
 def held_bytes(r: Replica, s: State) -> float:
     """KV cache that all sequences hold, those in prefill included, bytes."""
     held = s.clock[RESERVED] + r.cache_fixed_bytes * s.number[DECODING] + r.cache_token_bytes * s.clock[CONTEXTS]
     return float(held + window_totals(r, s, 0)[1])
 
 
-@jit_compiled
 def reserved_output_bytes(r: Replica, s: State) -> float:
     """Cache reserved for the remaining output of decoding sequences, bytes."""
     return float(r.output_reserve_share * r.cache_token_bytes * s.clock[LEFT])
 
 
-@jit_compiled
 def decode_step_s(r: Replica, s: State, ahead: int) -> float:
     """Time of a decode-only step, `ahead` steps from now, s."""
     busy = s.number[DECODING]
@@ -147,7 +142,6 @@ def decode_step_s(r: Replica, s: State, ahead: int) -> float:
     return float(r.decode_s[busy] + attention / max(min(busy, r.stages), 1))
 
 
-@jit_compiled
 def issue_request(r: Replica, q: Requests, s: State, at_s: float) -> None:
     """Send the next request: it is tokenized after those before it, then ingested."""
     i = s.number[ISSUED]
@@ -159,7 +153,6 @@ def issue_request(r: Replica, q: Requests, s: State, at_s: float) -> None:
     s.number[ISSUED] = i + 1
 
 
-@jit_compiled
 def poll_requests(r: Replica, s: State) -> None:
     """Make requests visible to the scheduler that were ready when it planned the step."""
     idle = s.number[DECODING] == 0 and s.number[PREFILLING] == 0
@@ -170,7 +163,6 @@ def poll_requests(r: Replica, s: State) -> None:
         s.number[VISIBLE] += 1
 
 
-@jit_compiled
 def cached_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int:
     """Prompt tokens found in the prefix cache: the shared part, and the session's own part unless it was evicted."""
     prefix = q.prefix_tokens[i]
@@ -188,7 +180,6 @@ def cached_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int
     return int(prefix) if in_cache else int(min(prefix, q.shared_tokens))
 
 
-@jit_compiled
 def admit_prompt(r: Replica, q: Requests, s: State, held: float) -> float:
     """Start the next prompt if there is room for it; return the bytes it takes, or a negative number if it must
     wait.
@@ -219,7 +210,6 @@ def admit_prompt(r: Replica, q: Requests, s: State, held: float) -> float:
     return float(taken)
 
 
-@jit_compiled
 def waits_for_batch(r: Replica, q: Requests, s: State, budget: int) -> bool:
     """Whether prompts are delayed until more of them fill a step."""
     if r.batch_wait_steps == 0 or s.number[DECODING] == 0 or s.number[PREFILLING] > 0:
@@ -234,13 +224,11 @@ def waits_for_batch(r: Replica, q: Requests, s: State, budget: int) -> bool:
     return True
 
 
-@jit_compiled
 def chunk_tokens(r: Replica, tokens: int) -> int:
     """Tokens of one prompt that a step computes; with several ranks, one of them computes it."""
     return int(min(tokens, max(r.max_batched_tokens // r.ranks, 1))) if r.ranks > 1 and r.chunked else int(tokens)
 
 
-@jit_compiled
 def plan_step(r: Replica, q: Requests, s: State) -> int:
     """Admit prompts up to the token budget of a step; return the prompt tokens that the step computes."""
     poll_requests(r, s)
@@ -267,7 +255,6 @@ def plan_step(r: Replica, q: Requests, s: State) -> int:
     return int(min(tokens, budget)) if r.chunked else int(tokens)
 
 
-@jit_compiled
 def next_prompt_tokens(q: Requests, s: State) -> int:
     """Prompt tokens of the next request to admit; 0 if there is none."""
     if s.number[RETURNED] > 0:
@@ -276,13 +263,11 @@ def next_prompt_tokens(q: Requests, s: State) -> int:
     return int(q.input_tokens[s.number[ADMITTED]]) if s.number[ADMITTED] < s.number[VISIBLE] else 0
 
 
-@jit_compiled
 def waiting_requests(s: State) -> int:
     """Visible requests that are not admitted, preempted ones included."""
     return int(s.number[VISIBLE] - s.number[ADMITTED] + s.number[RETURNED])
 
 
-@jit_compiled
 def record_time(s: State, lasts_s: float, held: float) -> None:
     """Add a time interval to the measured totals."""
     if s.number[FINISHED] >= s.number[WANTED]:
@@ -293,7 +278,6 @@ def record_time(s: State, lasts_s: float, held: float) -> None:
     s.clock[BUSY_S] += lasts_s
 
 
-@jit_compiled
 def record_gaps(s: State, gap_s: float, tokens: int) -> None:
     """Count tokens by the time since the previous token."""
     left, doubling = int(gap_s * 1e6), 0
@@ -305,7 +289,6 @@ def record_gaps(s: State, gap_s: float, tokens: int) -> None:
     s.gaps[min(doubling * GAP_BINS_PER_DOUBLING + left, len(s.gaps) - 1)] += tokens
 
 
-@jit_compiled
 def advance_decodes(s: State, steps: int, first_s: float, lasts_s: float, last_s: float) -> None:
     """Add `steps` tokens to every decoding sequence."""
     busy = s.number[DECODING]
@@ -320,7 +303,6 @@ def advance_decodes(s: State, steps: int, first_s: float, lasts_s: float, last_s
     s.clock[LEFT] -= steps * busy
 
 
-@jit_compiled
 def finish_request(r: Replica, q: Requests, s: State, i: int, warm: int) -> None:
     """Record that a request is answered; in a closed loop its client sends the next one."""
     s.finish_s[i] = s.clock[NOW]
@@ -329,21 +311,20 @@ def finish_request(r: Replica, q: Requests, s: State, i: int, warm: int) -> None
     if s.number[FINISHED] == warm:
         s.clock[MEASURED_FROM] = s.clock[NOW]
         s.clock[RUNNING_S], s.clock[WAITING_S], s.clock[CACHE_S], s.clock[BUSY_S] = 0.0, 0.0, 0.0, 0.0
-        s.gaps[:] = 0
+        for k in range(len(s.gaps)):
+            s.gaps[k] = 0
     if s.number[FINISHED] <= s.number[WANTED]:
         s.clock[MEASURED_TO] = s.clock[NOW]
     if len(q.arrival_s) == 0:
         issue_request(r, q, s, s.clock[NOW])
 
 
-@jit_compiled
 def finish_due(r: Replica, q: Requests, s: State, warm: int) -> None:
     """Finish every request that has its last token."""
     while s.number[DECODING] > 0 and s.heap_key[0] <= s.number[DECODED]:
         finish_request(r, q, s, stop_decoding(s, 0), warm)
 
 
-@jit_compiled
 def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> None:
     """Run one step that computes `tokens` prompt tokens, together with decodes where the scheduler mixes them."""
     equivalent, links_s, attention_s, left, whole = 0.0, r.prompt_token_s * tokens / r.ranks, 0.0, tokens, 0
@@ -392,7 +373,6 @@ def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -
     begin_decoding(r, q, s, extra_s * (1 - share), warm)
 
 
-@jit_compiled
 def begin_decoding(r: Replica, q: Requests, s: State, later_s: float, warm: int) -> None:
     """Emit the first token of every prompt that is complete; the others keep their order."""
     pending, count = 0, s.number[PREFILLING]
@@ -417,7 +397,6 @@ def begin_decoding(r: Replica, q: Requests, s: State, later_s: float, warm: int)
         s.clock[RESERVED] = 0.0
 
 
-@jit_compiled
 def preempt_newest(q: Requests, s: State) -> None:
     """Preempt the newest sequence: it loses its cache and is admitted again before all others."""
     slot, at = s.number[NEWEST], 0
@@ -431,18 +410,16 @@ def preempt_newest(q: Requests, s: State) -> None:
     s.number[PREEMPTED] += 1
 
 
-@jit_compiled
 def steps_until(step_s: float, growth_s: float, time_s: float) -> int:
     """Steps that take `time_s` in total; the first takes `step_s`, each later one `growth_s` more than the one
     before.
     """
     if growth_s < 1e-9 * step_s:
-        return int(np.ceil(time_s / step_s))
+        return math.ceil(time_s / step_s)
     half = step_s - growth_s / 2
-    return int(np.ceil((np.sqrt(half * half + 2 * growth_s * time_s) - half) / growth_s))
+    return math.ceil((math.sqrt(half * half + 2 * growth_s * time_s) - half) / growth_s)
 
 
-@jit_compiled
 def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: float) -> int:
     """Decode-only steps until another event may happen."""
     steps = max(s.heap_key[0] - s.number[DECODED], 1)
@@ -458,13 +435,11 @@ def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: floa
     return int(min(steps, until + (r.receive_interval_steps - late if late else 0)))
 
 
-@jit_compiled
 def growth_bytes(r: Replica, s: State) -> float:
     """KV cache that one step of all decoding sequences adds, bytes."""
     return float(r.cache_token_bytes * s.number[DECODING] + window_totals(r, s, 0)[2])
 
 
-@jit_compiled
 def run_decode_steps(r: Replica, q: Requests, s: State, warm: int) -> None:
     """Decode until another event may happen."""
     held, grows = held_bytes(r, s), growth_bytes(r, s)
@@ -485,7 +460,6 @@ def run_decode_steps(r: Replica, q: Requests, s: State, warm: int) -> None:
     finish_due(r, q, s, warm)
 
 
-@jit_compiled
 def run_events(r: Replica, q: Requests, s: State, warm: int) -> None:
     """Run all events until the measured requests are answered."""
     if len(q.arrival_s) > 0:
@@ -518,7 +492,7 @@ FIELD_CASTS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
         Counts: partial(np.ascontiguousarray, dtype=np.int64),
     }
 )
-FIELD_TYPES = MappingProxyType({record: tuple(get_type_hints(record).values()) for record in (Replica, Requests)})
+FIELD_TYPES = MappingProxyType({record: tuple(field_types(record).values()) for record in (Replica, Requests)})
 
 
 def cast_fields(record: RecordT) -> RecordT:
@@ -536,7 +510,7 @@ def simulate_replica(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simu
     r, q = cast_fields(r), cast_fields(q)
     s = initial_state(r, q)
     s.number[WANTED] = wanted
-    run_events(r, q, s, warm)
+    run_loop(run_events, r, q, s, warm)
     measured, clock = slice(warm, wanted), s.clock
     lasts_s = max(clock[MEASURED_TO] - clock[MEASURED_FROM], 1e-12)
     requests = max(int(s.number[FINISHED]), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,11 @@ class Requests(NamedTuple):
     prefix_tokens: Counts  # prompt tokens that the session left in the cache
     shared_tokens: int  # prefix tokens that all requests share
     reuse_gap_s: float  # time since the prefix was stored, s
+
+
+def field_types(record: type[Any]) -> dict[str, Any]:
+    """Declared types of a record's fields, in order."""
+    return get_type_hints(record)
 
 
 @dataclass(frozen=True, slots=True)

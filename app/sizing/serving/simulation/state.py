@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from app.sizing.serving.simulation.record import (
@@ -18,25 +15,12 @@ from app.sizing.serving.simulation.record import (
     Seconds,
 )
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 # Indices of State.clock: seconds, bytes and sums
 NOW, LAST_STEP, LAST_TOKEN, INGESTED, CONTEXTS, LEFT, RESERVED = 0, 1, 2, 3, 4, 5, 6
 RUNNING_S, WAITING_S, CACHE_S, BUSY_S, ALLOCATED, MEASURED_FROM, MEASURED_TO = 7, 8, 9, 10, 11, 12, 13
 # Indices of State.number
 ISSUED, VISIBLE, ADMITTED, FINISHED, DECODING, DECODED, PREFILLING, RETURNED = 0, 1, 2, 3, 4, 5, 6, 7
 SINCE_LOOK, WAITED, PREEMPTED, HITS, NEWEST, COUNTED, FREE, ABOVE_WINDOWS, WANTED = 8, 9, 10, 11, 12, 13, 14, 15, 16
-
-
-# The compiled code allocates nothing, so it can skip reference counting, which would take most of the time.
-NUMBA_OPTIONS: Mapping[str, Any] = MappingProxyType(
-    {"nogil": True, "forceinline": True, "error_model": "numpy", "_nrt": False}
-)
-
-
-def jit_compiled(function: F) -> F:
-    """Decorator that compiles a function to machine code when it is first called."""
-    return cast(F, numba.njit(**NUMBA_OPTIONS)(function))
 
 
 class State(NamedTuple):
@@ -107,7 +91,6 @@ def initial_state(r: Replica, q: Requests) -> State:
     )
 
 
-@jit_compiled
 def push_slot(s: State, slot: int, key: int) -> None:
     """Insert a slot into the heap."""
     at = s.number[DECODING]
@@ -121,12 +104,11 @@ def push_slot(s: State, slot: int, key: int) -> None:
         at = above
 
 
-@jit_compiled
 def sift_down(s: State, at: int, size: int) -> None:
     """Restore the heap order below an index."""
     while True:
         least = at
-        for below in (2 * at + 1, 2 * at + 2):
+        for below in range(2 * at + 1, 2 * at + 3):
             if below < size and s.heap_key[below] < s.heap_key[least]:
                 least = below
         if least == at:
@@ -136,7 +118,6 @@ def sift_down(s: State, at: int, size: int) -> None:
         at = least
 
 
-@jit_compiled
 def remove_slot(s: State, at: int) -> int:
     """Remove the slot at a heap index, and return the slot."""
     slot, last = s.heap[at], s.number[DECODING] - 1
@@ -154,7 +135,6 @@ def remove_slot(s: State, at: int) -> int:
     return int(slot)
 
 
-@jit_compiled
 def start_decoding(s: State, i: int, context: int, left: int) -> None:
     """Start decoding a request; it becomes the newest sequence."""
     s.number[FREE] -= 1
@@ -170,7 +150,6 @@ def start_decoding(s: State, i: int, context: int, left: int) -> None:
     s.clock[LEFT] += left
 
 
-@jit_compiled
 def stop_decoding(s: State, at: int) -> int:
     """Stop decoding the sequence at a heap index, and return its request."""
     left = s.heap_key[at] - s.number[DECODED]
