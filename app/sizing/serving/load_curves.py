@@ -457,7 +457,7 @@ def simulate_curves(
     with suspend_recording():
         replicas = build_replicas(workload, plans, memory, assumed, requested)
         workload = as_simulated(workload)
-        draw = partial(draw_requests, workload)
+        draw = cached_draw(workload)
         if workload.load is Load.CLOSED:
             most = (memory.sequences * plans.data_parallel).tolist()
             in_flight = partial(simulate_in_flight, workload, draw, count=count)
@@ -484,7 +484,7 @@ def simulate_rate(
     with suspend_recording():
         replicas = build_replicas(workload, plans, memory, assumed, requested)
         workload = as_simulated(workload)
-        sent = draw_requests(workload, count)
+        sent = cached_draw(workload)(count)
 
         def at_rate(replica: Replica, rate_per_s: float) -> Curve:
             window = RequestWindow(sent.at_rate(rate_per_s), int(WARMUP_SHARE * count), count, sent.populations)
@@ -554,14 +554,18 @@ def replica_at(
     return replica._replace(ingest_s=0.0, tokenise_token_s=0.0) if workload.comes_read else replica
 
 
+def cached_draw(workload: InferenceWorkload) -> Callable[[int], DrawnRequests]:
+    """A function that returns random requests of a simulated workload, drawn once for each number of them."""
+    key = workload_key(workload)
+
+    def draw(count: int) -> DrawnRequests:
+        return DRAWN_CACHE.get_or_make(key + count.to_bytes(8, "big"), lambda: draw_requests(workload, count))
+
+    return draw
+
+
 def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     """`count` random requests of a workload, the same for every replica and load."""
-    key = workload_key(as_simulated(workload)) + count.to_bytes(8, "big")
-    return DRAWN_CACHE.get_or_make(key, lambda: draw_anew(workload, count))
-
-
-def draw_anew(workload: InferenceWorkload, count: int) -> DrawnRequests:
-    """The same without the cache."""
     chances = stratified_uniforms(SEED, CLASSES, count)
     prompts, answers = workload.draw_lengths(
         stratified_uniforms(SEED, PROMPTS, count), stratified_uniforms(SEED, OUTPUTS, count), chances
