@@ -115,12 +115,12 @@ class SimulationQueue:
             insort(self.waiting, int(among[np.argmin(self.score[among])]), key=self.score.__getitem__)
             self.replacement_budget -= not len(larger_batch)
 
-    def challengers(self) -> Codes:
-        """Untried layouts that would clearly beat the simulated one of their type if formulas were exact, one row
-        each, the most likely first.
+    def challengers(self, min_ratio: float = MIN_SCORE_RATIO) -> Codes:
+        """Untried layouts that would beat the simulated one of their type by `min_ratio` if formulas were exact, one
+        row each, the most likely first.
         """
         to_beat = self.scores_to_beat(np.arange(len(self.options)))
-        (left,) = np.nonzero(self.untried & (self.score * MIN_SCORE_RATIO < to_beat))
+        (left,) = np.nonzero(self.untried & (self.score * min_ratio < to_beat))
         order: Codes = left[np.argsort(self.score[left], kind="stable")]
         layouts = np.stack([self.options.accelerator[order], self.layouts[order]])
         _, first = np.unique(layouts, axis=1, return_index=True)
@@ -274,7 +274,7 @@ def select_finalists(
 ) -> tuple[Finalists, int]:
     """Best option of each accelerator type, up to the requested number, and how many types can serve.
 
-    `asked` is the deployment that the request fixes.
+    `requested` is the deployment that the request fixes.
     """
     ranking = measures(search.workload, options)
     best = best_per_accelerator(options.accelerator, search.question.objective, ranking, stable_key(options))
@@ -289,7 +289,7 @@ def select_finalists(
     # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
     # so they cannot show that another layout is better.
     if search.workload.load is Load.OPEN:
-        counted = search.question.objective in COUNTED_OBJECTIVES and search.workload.trace is None
+        counted = is_decided_by_rate(search)
         while len(rows := next_challengers(search, queue, results, CHECKED_TOGETHER if counted else 1)):
             if counted:
                 slack = winning_slack(search, options.take(rows), queue.scores_to_beat(rows), requested)
@@ -308,7 +308,7 @@ def next_challengers(
     capacity by no less than they did so far.
     """
     rows = queue.challengers()
-    if len(rows) and search.question.objective in COUNTED_OBJECTIVES:
+    if len(rows) and is_decided_by_rate(search):
         options = queue.options.take(rows)
         replicas = most_winning_replicas(search, options, queue.scores_to_beat(rows))
         with np.errstate(divide="ignore"):
@@ -358,6 +358,13 @@ class SimulationResults:
         return merge_results(question, workload, self.options, self.tables, self.simulations, self.rows)
 
 
+def is_decided_by_rate(search: Search[InferenceWorkload]) -> bool:
+    """Whether one request rate decides if a layout is better than another: fewer replicas are always better."""
+    workload = search.workload
+    steady = is_simulated(workload) and workload.load is Load.OPEN and workload.trace is None
+    return steady and search.question.objective in COUNTED_OBJECTIVES
+
+
 def winning_slack(
     search: Search[InferenceWorkload], options: Options, to_beat: Column, requested: Deployment | None
 ) -> Column:
@@ -383,14 +390,14 @@ def winning_slack(
 def plans_of_types_that_may_win(search: Search[InferenceWorkload], options: Options, to_beat: float) -> Options:
     """Plans of the leading types of which some layout may reach a better score than `to_beat`."""
     workload, objective = search.workload, search.question.objective
-    if not is_simulated(workload) or workload.load is not Load.OPEN or workload.trace is not None:
+    if not is_decided_by_rate(search):
         return options
     score = objective_score(objective, measures(workload, options))
     best = best_per_accelerator(options.accelerator, objective, measures(workload, options), stable_key(options))
     leading = options.accelerator[best[:MIN_SIMULATED_TYPES]]
     queue = SimulationQueue(options, score, best)
     queue.best_scores = dict.fromkeys(leading.tolist(), to_beat)
-    rows = queue.pick_challengers(queue.challengers(), CHECKED_TOGETHER)
+    rows = queue.pick_challengers(queue.challengers(1.0), CHECKED_TOGETHER)
     slack = winning_slack(search, options.take(rows), np.full(len(rows), to_beat), None)
     able = options.accelerator[rows[slack >= 1 / CHECK_TOLERANCE]]
     return options.take(np.isin(options.accelerator, able))
