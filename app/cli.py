@@ -1,27 +1,13 @@
-"""Command line: `serve`, `prepare`, `doctor`, `accuracy`, `deliver` and the sizing commands of app.command."""
+"""Command line: registers the commands of app.command, which import what they need when they run."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
-from sqlalchemy.orm import Session
 
-from app import server
-from app.catalog.outbox import DeliveryStore
-from app.catalog.queries import list_compared
-from app.command import lists, sizing
-from app.command.asking import UNPREPARED, load_settings
-from app.command.lists import mcp
-from app.command.maintenance import doctor, prune
-from app.command.prepare import prepare
-from app.db import DatabaseError, make_engine
-from app.main import check_extras
-from app.procurement.webhooks import WebhookSender
-from app.sizing.accuracy import DIMENSIONS, report_on
-from app.sizing.words import percent
+from app.command import lists, maintenance, prepare, service, sizing
 
 cli = typer.Typer(no_args_is_help=True, help="Headroom sizes hardware for AI work.", pretty_exceptions_enable=False)
 for sizing_command in (
@@ -35,10 +21,16 @@ for sizing_command in (
     cli.command(rich_help_panel="Size")(sizing_command)
 for list_command in (lists.models, lists.accelerators, lists.offers, lists.prices, lists.support):
     cli.command(rich_help_panel="Look up")(list_command)
-cli.command()(doctor)
-cli.command()(mcp)
-cli.command()(prepare)
-cli.command()(prune)
+for other_command in (
+    maintenance.doctor,
+    lists.mcp,
+    prepare.prepare,
+    maintenance.prune,
+    lists.accuracy,
+    service.deliver,
+    service.serve,
+):
+    cli.command()(other_command)
 
 
 def print_version(requested: bool) -> None:
@@ -55,68 +47,3 @@ def root_options(
     ] = False,
 ) -> None:
     """Headroom sizes hardware for AI work."""
-
-
-@cli.command()
-def accuracy(
-    by: Annotated[
-        str, typer.Option(help="Dimension: engine, accelerator_family, format, model_size, load, source or nearness.")
-    ] = "engine",
-) -> None:
-    """Show the errors of predictions against published results, overall and by one dimension."""
-    if by not in DIMENSIONS:
-        raise typer.BadParameter(f"unknown dimension {by!r}. Use one of: {', '.join(DIMENSIONS)}.")
-    engine = make_engine(load_settings().database_url)
-    try:
-        with Session(engine) as session:
-            report = report_on(list_compared(session))
-    except DatabaseError as error:
-        typer.echo(UNPREPARED, err=True)
-        raise typer.Exit(1) from error
-    finally:
-        engine.dispose()
-    typer.echo(
-        f"{'':40} {'rows':>6} {'sources':>8}   {'unseen source: median':>22} {'p90':>6} {'bias':>6} "
-        f"{'covered':>8} {'width':>6} {'kept':>6}   {'in sample':>10}"
-    )
-    for s in (*report.overall, *report.by[by]):
-        h = s.held_out
-        typer.echo(
-            f"{s.metric + ', ' + s.value:40} {s.rows:6} {s.sources:8}   "
-            f"{percent(h.median):>22} {percent(h.p90):>6} {h.bias:6.2f} {percent(s.intervals.coverage):>8} "
-            f"{s.intervals.width:6.2f} {percent(s.intervals.kept):>6}   {percent(s.in_sample.median):>10}"
-        )
-
-
-@cli.command()
-def deliver(
-    dead: Annotated[bool, typer.Option("--dead", help="Also retry deliveries that were given up.")] = False,
-) -> None:
-    """Post all due webhook notifications once. A running service does this by itself."""
-    configured = load_settings()
-    engine = make_engine(configured.database_url)
-    store = DeliveryStore(engine)
-    if dead:
-        store.revive_dead(now=datetime.now(UTC))
-    delivered, down = WebhookSender(configured.webhooks, store).deliver_due()
-    waiting, given_up = store.count_pending()
-    engine.dispose()
-    typer.echo(f"{delivered} delivered, {waiting} waiting, {given_up} given up. {down} endpoints failed.")
-    if down:
-        raise typer.Exit(1)
-
-
-@cli.command()
-def serve(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.", envvar="PORT")] = 8000,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, max=64, help="Worker processes. Default: HEADROOM_WORKERS, or 1.", show_default=False),
-    ] = None,
-) -> None:
-    """Serve the API, its documentation and the page."""
-    configured = load_settings()
-    check_extras(configured)
-    shown = "localhost" if configured.host in ("0.0.0.0", "127.0.0.1", "::") else configured.host
-    typer.echo(f"Headroom: page http://{shown}:{port}/  docs http://{shown}:{port}/docs")
-    raise typer.Exit(server.serve(configured, port, workers or configured.workers))

@@ -10,8 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from app.procurement.desk import Buyer
-from app.procurement.webhooks import Webhook
+from app.procurement.partners import Buyer, Webhook
 
 Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^\s/@?#]+)$")]
 

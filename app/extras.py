@@ -30,19 +30,18 @@ def import_extra(module: str, extra: str, feature: str) -> Any:
         raise MissingExtra(feature, extra) from error
 
 
-def import_or_defer(module: str, extra: str, feature: str) -> Any:
-    """Returns a module of an extra. Without the extra, returns a stand-in whose first use raises MissingExtra."""
-    try:
-        return import_extra(module, extra, feature)
-    except MissingExtra:
-        return _StandIn(feature, extra)
+def defer_import(module: str, extra: str, feature: str) -> Any:
+    """Returns a stand-in for a module of an extra, which is imported at its first use. Without the extra, that use
+    raises MissingExtra.
+    """
+    return _Deferred(module, extra, feature)
 
 
-class _StandIn:
-    """Stands for a module that is not installed."""
+class _Deferred:
+    """Stands for a module until it is used, and for good if it is not installed."""
 
-    def __init__(self, feature: str, extra: str) -> None:
-        self._missing = feature, extra
+    def __init__(self, module: str, extra: str, feature: str) -> None:
+        self._wanted = module, extra, feature
 
-    def __getattr__(self, _: str) -> Any:
-        raise MissingExtra(*self._missing)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_extra(*self._wanted), name)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
-from sqlalchemy.orm import sessionmaker
+from sqlalchemy.orm import Session, sessionmaker
 
 from app import logs, telemetry
 from app.agents import mount
@@ -22,10 +23,11 @@ from app.catalog.hub import ModelHub
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.purchasing import PunchoutStore
 from app.catalog.recommendations import AnswerStore, Pruner, RetentionPolicy
-from app.catalog.snapshot import CatalogStore
+from app.catalog.snapshot import CatalogStore, LoadedCatalog, load_newest
 from app.compiled import NOT_COMPILED, compile_simulation, engine_version
 from app.config import Settings
-from app.db import DatabaseLimits, make_engine, postgres_driver
+from app.db import DatabaseError, DatabaseLimits, make_engine, postgres_driver
+from app.errors import describe_error
 from app.extras import import_extra
 from app.procurement.desk import Buyers, PunchoutService
 from app.procurement.webhooks import WebhookSender
@@ -43,8 +45,30 @@ ROUTERS = (
 )
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """Returns the application. Without `settings`, reads them from the environment. Raises MissingExtra."""
+def preload_app(settings: Settings) -> Callable[[], FastAPI]:
+    """Loads once what worker processes share, and returns the factory that each of them calls after it was forked.
+
+    No thread and no connection to the database remains open. If the database does not answer, each worker loads the
+    catalog itself.
+    """
+    logs.configure_json_logging(settings.log_level)
+    compile_simulation(settings.cache_dir)
+    engine_version(settings.cache_dir)
+    engine, loaded = make_engine(settings.database_url, database_limits(settings)), None
+    try:
+        with Session(engine) as session:
+            loaded = load_newest(session)
+    except DatabaseError as error:
+        log.warning("catalogue_not_checked", **describe_error(error))
+    finally:
+        engine.dispose()
+    return partial(create_app, settings, loaded)
+
+
+def create_app(settings: Settings | None = None, loaded: LoadedCatalog | None = None) -> FastAPI:
+    """Returns the application. Without `settings`, reads them from the environment. `loaded` is a catalog to start
+    with. Raises MissingExtra.
+    """
     settings = settings or Settings()
     check_extras(settings)
     engine_version(settings.cache_dir)
@@ -65,18 +89,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             "logs": False,
         },  # its spans would contain passwords in query strings
     )
-    app.state.settings, app.state.today = settings, settings.today
-    engine = make_engine(settings.database_url, database_limits(settings))
-    app.state.sessions = sessionmaker(engine, expire_on_commit=False)
-    app.state.outbox = Outbox({webhook.name: webhook.events for webhook in settings.webhooks})
-    app.state.courier = WebhookSender(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
-    app.state.answers = AnswerStore(engine, app.state.outbox)
-    app.state.pruner = Pruner(engine, RetentionPolicy(settings.keep_days, settings.keep_bytes))
-    app.state.desk = make_desk(settings, engine)
-    hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
-    app.state.catalog_store = CatalogStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
-    app.state.admission, app.state.long_admission = make_admission(settings, "short"), make_admission(settings, "long")
-    app.state.traces = traces.build_provider()
+    fill_state(app, settings, loaded)
     middleware.install_response_middleware(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
     for router in ROUTERS:
@@ -90,6 +103,24 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app, access_log=settings.access_log, tracer=traces.build_tracer(app.state.traces)
     )
     return app
+
+
+def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -> None:
+    """Creates what requests share: the database, the catalog, queues and stores."""
+    app.state.settings, app.state.today = settings, settings.today
+    engine = make_engine(settings.database_url, database_limits(settings))
+    app.state.sessions = sessionmaker(engine, expire_on_commit=False)
+    app.state.outbox = Outbox({webhook.name: webhook.events for webhook in settings.webhooks})
+    app.state.courier = WebhookSender(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
+    app.state.answers = AnswerStore(engine, app.state.outbox)
+    app.state.pruner = Pruner(engine, RetentionPolicy(settings.keep_days, settings.keep_bytes))
+    app.state.desk = make_desk(settings, engine)
+    hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
+    app.state.catalog_store = CatalogStore(
+        app.state.sessions, check_s=settings.snapshot_check_s, hub=hub, loaded=loaded
+    )
+    app.state.admission, app.state.long_admission = make_admission(settings, "short"), make_admission(settings, "long")
+    app.state.traces = traces.build_provider()
 
 
 def check_extras(settings: Settings) -> None:

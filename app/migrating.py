@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic.config import Config
 from sqlalchemy import Connection
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 ADVISORY_LOCK_ID = 0x68656164726F6F6D  # the bytes of "headroom"
 
@@ -14,6 +17,8 @@ def alembic_config() -> Config:
     """Returns the Alembic configuration for the migrations next to the installed package, independent of the working
     directory.
     """
+    from alembic.config import Config  # noqa: PLC0415, only migrations need it
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).resolve().parent.parent / "migrations"))
     return config

@@ -6,16 +6,13 @@ process counts into files of a shared folder, and a scrape of any worker returns
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
 from typing import Literal, get_args
 
 import structlog
@@ -32,10 +29,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from app.errors import describe_error
-
-PREFIX = "headroom-metrics-"
-FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when it is imported
+from app.metrics_folder import FOLDER
 
 ShedReason = Literal["overloaded", "too-many-at-once", "out-of-time", "client-gone", "connections"]
 QueueName = Literal["short", "long"]
@@ -298,43 +292,3 @@ def _forget_ended_workers(folder: str) -> None:
         if pid not in alive:
             with suppress(OSError):  # another worker may delete it at the same time
                 mark_process_dead(int(pid), folder)  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def share_metrics() -> Iterator[None]:
-    """Lets the worker processes started inside share one temporary folder for metrics. If no folder can be created,
-    each process counts for itself.
-    """
-    with ExitStack() as ending:
-        try:
-            _delete_stale_folders()
-            folder = ending.enter_context(TemporaryDirectory(prefix=PREFIX))
-            ending.enter_context(_lock_folder(folder))
-        except OSError as error:
-            _log_not_shared(error)
-        else:
-            os.environ[FOLDER] = folder
-            ending.callback(os.environ.pop, FOLDER, None)
-        yield
-
-
-def _log_not_shared(error: OSError) -> None:
-    log.warning("metrics_not_shared", **describe_error(error))
-
-
-@contextmanager
-def _lock_folder(folder: str | Path) -> Iterator[None]:
-    """Locks a folder. Raises BlockingIOError if another service uses it."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _delete_stale_folders() -> None:
-    """Deletes the folders that killed services left behind."""
-    for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError), _lock_folder(folder):
-            shutil.rmtree(folder)

@@ -50,10 +50,10 @@ class ServiceProcess:
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
-                status, command = (path / "status").read_text(), (path / "cmdline").read_text()
+                status = (path / "status").read_text()
             except OSError:
                 continue
-            if f"PPid:\t{self.process.pid}\n" in status and "spawn_main" in command:
+            if f"PPid:\t{self.process.pid}\n" in status:
                 found.append(path)
         return found or [Path(f"/proc/{self.process.pid}")]
 

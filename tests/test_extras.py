@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from app.api import traces
 from app.cli import cli
-from app.command.prepare import run_command
+from app.command.ending import run_command
 from app.db import make_engine
-from app.extras import MissingExtra, import_extra, import_or_defer
+from app.extras import MissingExtra, defer_import, import_extra
 
 BODY = Path(__file__).parent / "api" / "bodies" / "recommend-inference-8b-small-team.json"
 HIDDEN = ("lxml", "xlsxwriter", "mcp", "mcp_types", "psycopg", "opentelemetry.sdk", "opentelemetry.exporter")
@@ -113,6 +113,6 @@ def test_a_missing_module_of_the_service_itself_is_no_missing_extra() -> None:
 
 def test_a_deferred_module_fails_at_its_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     hide(monkeypatch, "xlsxwriter")
-    deferred = import_or_defer("xlsxwriter", "export", "The format xlsx")
+    deferred = defer_import("xlsxwriter", "export", "The format xlsx")
     with pytest.raises(MissingExtra, match=r"The format xlsx needs the extra `export`"):
         deferred.Workbook()

@@ -317,7 +317,7 @@ def test_what_the_kernel_accepted_is_answered() -> None:
 
 def children(process: subprocess.Popen[str]) -> list[int]:
     """Worker processes."""
-    listed = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "spawn_main"], check=False, stdout=subprocess.PIPE)
+    listed = subprocess.run(["pgrep", "-P", str(process.pid)], check=False, stdout=subprocess.PIPE)
     return [int(pid) for pid in listed.stdout.split()]
 
 

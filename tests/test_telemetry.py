@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from app import cli, server, telemetry
+from app import cli, metrics_folder, server, telemetry
 from app.server.listening import ListenerConfig
 
 
@@ -75,8 +75,8 @@ sys.stdout.buffer.write(telemetry.prometheus_text())
 
 
 def test_one_scrape_has_what_all_workers_counted_and_levels_of_the_living() -> None:
-    with telemetry.share_metrics():
-        folder = Path(os.environ[telemetry.FOLDER])
+    with metrics_folder.share_metrics():
+        folder = Path(os.environ[metrics_folder.FOLDER])
         pair = [
             subprocess.Popen([sys.executable, "-c", WORKER, n], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             for n in ("4", "5")
@@ -93,7 +93,7 @@ def test_one_scrape_has_what_all_workers_counted_and_levels_of_the_living() -> N
     assert of(text, "headroom_catalogue_version") == 5
     shown = {dict(labels)["pid"] for name, labels in scraped(text) if name == "process_resident_memory_bytes"}
     assert pids[1] in shown and pids[0] not in shown
-    assert not folder.exists() and telemetry.FOLDER not in os.environ
+    assert not folder.exists() and metrics_folder.FOLDER not in os.environ
 
 
 @pytest.mark.parametrize(("workers", "share"), [("1", False), ("2", True)])
@@ -111,7 +111,7 @@ def test_workers_that_are_served_with_share_what_they_count(
             pass
 
         def run(self, *_: object) -> int:
-            folders.append(os.environ.get(telemetry.FOLDER))
+            folders.append(os.environ.get(metrics_folder.FOLDER))
             return 0
 
     monkeypatch.setattr(server, "Server", Served)
@@ -119,20 +119,20 @@ def test_workers_that_are_served_with_share_what_they_count(
     monkeypatch.setattr(ListenerConfig, "bind_socket", lambda _: None)
     assert CliRunner().invoke(cli.cli, ["serve", "--workers", workers]).exit_code == 0
     assert [folder is not None for folder in folders] == [share]
-    assert telemetry.FOLDER not in os.environ
+    assert metrics_folder.FOLDER not in os.environ
 
 
 def test_what_a_killed_service_left_is_cleared_away_and_what_another_uses_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = tmp_path / f"{telemetry.PREFIX}left"
+    left = tmp_path / f"{metrics_folder.PREFIX}left"
     left.mkdir()
     (left / "counter_1.db").write_bytes(b"")
-    with telemetry.share_metrics():
-        used = Path(os.environ[telemetry.FOLDER])
+    with metrics_folder.share_metrics():
+        used = Path(os.environ[metrics_folder.FOLDER])
         assert not left.exists() and used.parent == tmp_path
-        with telemetry.share_metrics():
+        with metrics_folder.share_metrics():
             assert used.exists()
 
 
@@ -140,6 +140,6 @@ def test_without_a_place_for_files_workers_count_for_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    with telemetry.share_metrics():
-        assert telemetry.FOLDER not in os.environ
+    with metrics_folder.share_metrics():
+        assert metrics_folder.FOLDER not in os.environ
     assert "metrics_not_shared" in capsys.readouterr().out

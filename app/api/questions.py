@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from app.api.checks import check_constraints, check_deployment, check_phase, check_recipe, check_scheduler, check_units
 from app.api.deps import resolve_model
+from app.api.merge_patch import Part, apply_merge_patch
 from app.api.naming import resolve_estimate_names, resolve_recommend_names
 from app.api.problems import UNKNOWN_FIELD, validation_errors
 from app.api.schemas.compare import CompareRequest
@@ -27,24 +28,6 @@ from app.sizing.question import Deployment, Question
 from app.sizing.words import format_name
 from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.inference import Companion
-
-Part = dict[str, Any]
-
-
-def apply_merge_patch(whole: Part, patch: Part) -> Part:
-    """Returns `whole` with a JSON merge patch applied (RFC 7396): members replace, null removes, objects merge
-    recursively.
-    """
-    result = dict(whole)
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            below = result.get(name)
-            result[name] = apply_merge_patch(below if isinstance(below, dict) else {}, value)
-        else:
-            result[name] = value
-    return result
 
 
 def build_recommend_question(

@@ -8,7 +8,8 @@ from datetime import date
 
 import orjson
 
-from app.api.questions import apply_merge_patch, build_recommend_question
+from app.api.merge_patch import apply_merge_patch
+from app.api.questions import build_recommend_question
 from app.api.schemas.requests import RecommendRequest
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.sizing.question import Question

@@ -32,12 +32,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from app.catalog.events import STATUS
 from app.catalog.filing import Filing, FilingRow, StatusUpdate
 from app.catalog.tables import Slug, Text
 from app.db import Base
 
-STORED, STATUS = "recommendation.stored", "recommendation.status"
-EVENTS = (STORED, STATUS)
 # Waits between attempts; after the last one a delivery is dead.
 RETRY_WAITS = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800, 7200, 21600, 43200))
 CLAIM_DURATION = timedelta(seconds=60)  # longer than any attempt takes

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import aliased
 
 from app import telemetry
+from app.catalog.events import STORED
 from app.catalog.filing import (
     UNFILED,
     Filing,
@@ -29,7 +30,7 @@ from app.catalog.filing import (
     to_utc,
     unknown_recommendation,
 )
-from app.catalog.outbox import STORED, Outbox, event_data
+from app.catalog.outbox import Outbox, event_data
 from app.catalog.purchasing import PunchoutSessionRow
 from app.catalog.tables import RecommendationRow
 from app.db import DatabaseError

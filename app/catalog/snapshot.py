@@ -350,15 +350,35 @@ class CatalogStatus:
     is_loading: bool  # no check for a catalog has finished yet
 
 
+def load_newest(session: Session, known: LoadedCatalog | None = None) -> LoadedCatalog | None:
+    """Returns the newest catalog, or None if the database has none that is newer than `known`."""
+    read_consistently(session)
+    newest = newest_version(session)
+    if newest is None or (known is not None and newest == known.version):
+        return None
+    catalog = load_snapshot(session, newest[1], newest[2])
+    directory = CatalogIndex(catalog, region_countries(session), load_purchasing(session))
+    log.info("catalogue_loaded", snapshot=catalog.version)
+    return LoadedCatalog(newest, directory, load_models(session), fetched_models(session))
+
+
 class CatalogStore:
-    """Provides the newest catalog; queries the database at most every `check_s` seconds.
+    """Provides the newest catalog; queries the database at most every `check_s` seconds. `loaded` is a catalog that
+    this process inherited from its parent.
 
     One caller at a time builds a newer catalog and then swaps it in (the background refresh does so for all); others
     continue with the loaded one. If the database does not answer, the loaded catalog stays in use: prices stay valid
     for longer than an outage lasts.
     """
 
-    def __init__(self, sessions: sessionmaker[Session], *, check_s: float, hub: ModelHub | None = None) -> None:
+    def __init__(
+        self,
+        sessions: sessionmaker[Session],
+        *,
+        check_s: float,
+        hub: ModelHub | None = None,
+        loaded: LoadedCatalog | None = None,
+    ) -> None:
         self._sessions, self._check_s, self._hub = sessions, check_s, hub
         self._check_lock = threading.Lock()
         self._loaded: LoadedCatalog | None = None
@@ -367,6 +387,8 @@ class CatalogStore:
         self._lock = threading.Lock()  # guards the cached models; held for a few operations only
         self._models: OrderedDict[str, ModelArchitecture] = OrderedDict()
         self._ended = threading.Event()
+        if loaded is not None:
+            self._replace_catalog(loaded)
 
     def refresh_periodically(self) -> None:
         """Checks for a newer catalog every `check_s` seconds until `stop_refreshing` is called, so that no request
@@ -416,7 +438,8 @@ class CatalogStore:
 
     def _newest_catalog(self) -> LoadedCatalog:
         if self._loaded is None or time.monotonic() - self._checked_at >= self._check_s:
-            self._check_for_newer(wait_s=FIRST_LOAD_WAIT_S if self._loaded is None else 0.0)
+            is_first = self._loaded is None or self._checked_at < 0  # an inherited catalog may be out of date
+            self._check_for_newer(wait_s=FIRST_LOAD_WAIT_S if is_first else 0.0)
         if self._loaded is not None:
             return self._loaded
         if self._database_error is not None:
@@ -444,18 +467,17 @@ class CatalogStore:
 
     def _load_newest(self) -> None:
         with self._sessions() as session:
-            read_consistently(session)
-            newest = newest_version(session)
-            if newest is None or (self._loaded is not None and newest == self._loaded.version):
-                return
-            catalog = load_snapshot(session, newest[1], newest[2])
-            directory = CatalogIndex(catalog, region_countries(session), load_purchasing(session))
-            loaded = LoadedCatalog(newest, directory, load_models(session), fetched_models(session))
+            newer = load_newest(session, self._loaded)
+        if newer is not None:
+            self._replace_catalog(newer)
+
+    def _replace_catalog(self, loaded: LoadedCatalog) -> None:
         with self._lock:
             self._loaded = loaded
             self._models.clear()
-        telemetry.record_catalog_loaded(newest[0], published=newest[2], prices_as_of=catalog.prices_as_of)
-        log.info("catalogue_loaded", snapshot=catalog.version)
+        number, _, published = loaded.version
+        prices_as_of = loaded.catalog_index.catalog.prices_as_of
+        telemetry.record_catalog_loaded(number, published=published, prices_as_of=prices_as_of)
 
     def find_model(self, name: str) -> ModelArchitecture:
         """Returns the architecture of a model by name, from memory if it was requested before.

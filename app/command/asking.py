@@ -6,37 +6,17 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import orjson
-import structlog
 import typer
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
-from rich.console import Console
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
-from starlette.testclient import TestClient
 
-from app.api.problems import models_in
-from app.api.questions import apply_merge_patch
-from app.api.schemas.requests import EstimateRequest
-from app.config import Settings
-from app.main import create_app
+from app.api.merge_patch import Part, apply_merge_patch
+from app.command.ending import Exit
 from headroom_client import Headroom, HeadroomError, NotReached
 
-STDERR = Console(stderr=True, highlight=False)
 UNPREPARED = "The local database is not prepared. Run `headroom prepare`, or set --url to the URL of a service."
-
-
-class Exit(IntEnum):
-    """Exit status of a command other than 0."""
-
-    FAILED = 1  # no answer: the service or database failed, or a setting is invalid
-    REFUSED = 2  # the request is invalid; the message names the accepted values
-    INFEASIBLE = 3  # answered, but nothing meets the requirements
 
 
 @contextmanager
@@ -49,59 +29,16 @@ def open_client(url: str | None) -> Iterator[Headroom]:
             with Headroom(url, retries=2) as client:
                 yield client
             return
-        app = create_app(quiet_settings())
-        with logs_to_stderr(), TestClient(app, raise_server_exceptions=False) as http:
-            yield Headroom(http=http, retries=0)
+        from app.command.local import open_local_client
+
+        with open_local_client() as client:
+            yield client
     except HeadroomError as error:
         report_problem(error, local=url is None)
         raise typer.Exit(Exit.REFUSED if 400 <= error.status < 500 else Exit.FAILED) from error
     except NotReached as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(Exit.FAILED) from error
-
-
-@contextmanager
-def logs_to_stderr() -> Iterator[None]:
-    """Send the logs of a service in this process to standard error, so that standard output holds only the answer."""
-    previous = structlog.get_config()["logger_factory"]
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    try:
-        yield
-    finally:
-        structlog.configure(logger_factory=previous)
-
-
-def quiet_settings() -> Settings:
-    """Settings of the service for one command, without the access log."""
-    return load_settings().model_copy(update={"access_log": "off"})
-
-
-def load_settings() -> Settings:
-    """Read the settings from the environment. An invalid one is reported by its variable's name, without its value."""
-    try:
-        configured = Settings()
-        make_url(configured.database_url).get_dialect()
-    except ValidationError as error:
-        for each in error.errors():
-            # The validator of all settings reports no location; it checks webhooks only.
-            name, *inner = each["loc"] or ("webhooks",)
-            place = "".join(f" {step}" for step in inner)
-            report_setting(f"{name}{place}", each["msg"].removeprefix("Value error, "))
-        raise typer.Exit(Exit.FAILED) from error
-    except SettingsError as error:
-        field = next(iter(re.findall(r'field "(\w+)"', str(error))), "setting")
-        report_setting(field, "must be valid JSON")
-        raise typer.Exit(Exit.FAILED) from error
-    except ArgumentError as error:
-        report_setting("database_url", "must be the URL of an SQLite or PostgreSQL database")
-        raise typer.Exit(Exit.FAILED) from error
-    return configured
-
-
-def report_setting(place: str, reason: str) -> None:
-    """Print why a setting is invalid."""
-    name, _, inner = place.partition(" ")
-    typer.echo(f"HEADROOM_{name.upper()}{' ' + inner if inner else ''}: {reason}.", err=True)
 
 
 def report_problem(error: HeadroomError, *, local: bool) -> None:
@@ -120,16 +57,18 @@ def show_progress(message: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with STDERR.status(message):
+    from rich.console import Console
+
+    with Console(stderr=True, highlight=False).status(message):
         yield
 
 
-Part = dict[str, Any]
 POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 MISSING_LOAD = (
     "The load is missing. For serving, set --rps or --concurrent. For training, set --tokens; for fine-tuning, also "
     "set --method."
 )
+ESTIMATE_CONSTRAINTS = ("confidence",)  # constraints of an estimate request; a recommend request has more
 SHARED_MEMBERS = ("workload", "economics", "assumptions")  # members that recommend and estimate requests share
 NUMBER = re.compile(r"^\s*([+-]?\d[\d,_ ]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z]*)\s*$", re.IGNORECASE)
 
@@ -208,10 +147,8 @@ def first_option(content: Part) -> Part:
     if not content["recommendations"]:
         raise typer.BadParameter("The answer in this file recommends nothing, so there is no deployment to estimate.")
     request = {name: part for name, part in content["request"].items() if name in SHARED_MEMBERS}
-    annotation: Any = EstimateRequest.model_fields["constraints"].annotation
-    (limits,) = models_in(annotation)
     constraints = content["request"].get("constraints", {})
-    request["constraints"] = {k: v for k, v in constraints.items() if k in limits.model_fields}
+    request["constraints"] = {k: v for k, v in constraints.items() if k in ESTIMATE_CONSTRAINTS}
     return {**request, "deployment": content["recommendations"][0]["deployment"]}
 
 

@@ -1,4 +1,6 @@
-"""The commands that list the catalog, with filters, and `mcp`, which serves MCP tools on standard input and output."""
+"""The commands that list the catalog, with filters; `accuracy`, the errors of predictions; and `mcp`, which serves MCP
+tools on standard input and output.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import httpx2
 import typer
 
-from app.agents.mount import Service, in_process_service, load_server
-from app.command.asking import UNPREPARED, Exit, load_settings, logs_to_stderr, open_client
+from app.command.asking import UNPREPARED, open_client
+from app.command.ending import Exit
 from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
 from app.export.tables import OutputFormat, json_text, render_rows, select_columns, select_format
-from app.main import create_app
+
+if TYPE_CHECKING:
+    from app.agents.mount import Service
 
 COLUMNS = {
     "models": ("id", "family", "modality", "parameters", "active_parameters", "licence", "release_date"),
@@ -155,6 +158,44 @@ def support(
         typer.echo(json_text(client.support(**parse_filters(where, engine=engine, accelerator=accelerator))))
 
 
+def accuracy(
+    by: Annotated[
+        str, typer.Option(help="Dimension: engine, accelerator_family, format, model_size, load, source or nearness.")
+    ] = "engine",
+) -> None:
+    """Show the errors of predictions against published results, overall and by one dimension."""
+    from sqlalchemy.orm import Session
+
+    from app.catalog.queries import list_compared
+    from app.command.settings import load_settings
+    from app.db import DatabaseError, make_engine
+    from app.sizing.accuracy import DIMENSIONS, report_on
+    from app.sizing.words import percent
+
+    if by not in DIMENSIONS:
+        raise typer.BadParameter(f"unknown dimension {by!r}. Use one of: {', '.join(DIMENSIONS)}.")
+    engine = make_engine(load_settings().database_url)
+    try:
+        with Session(engine) as session:
+            report = report_on(list_compared(session))
+    except DatabaseError as error:
+        typer.echo(UNPREPARED, err=True)
+        raise typer.Exit(1) from error
+    finally:
+        engine.dispose()
+    typer.echo(
+        f"{'':40} {'rows':>6} {'sources':>8}   {'unseen source: median':>22} {'p90':>6} {'bias':>6} "
+        f"{'covered':>8} {'width':>6} {'kept':>6}   {'in sample':>10}"
+    )
+    for s in (*report.overall, *report.by[by]):
+        h = s.held_out
+        typer.echo(
+            f"{s.metric + ', ' + s.value:40} {s.rows:6} {s.sources:8}   "
+            f"{percent(h.median):>22} {percent(h.p90):>6} {h.bias:6.2f} {percent(s.intervals.coverage):>8} "
+            f"{s.intervals.width:6.2f} {percent(s.intervals.kept):>6}   {percent(s.in_sample.median):>10}"
+        )
+
+
 TIMEOUT_S = 120.0
 
 
@@ -167,12 +208,16 @@ def mcp(
     ] = None,
 ) -> None:
     """Serve the tools for agents (Model Context Protocol) on standard input and output."""
+    from app.command.local import logs_to_stderr
+
     with logs_to_stderr():  # standard output carries protocol messages only
         asyncio.run(serve_client(url))
 
 
 async def serve_client(url: str | None) -> None:
     """Serve one client after checking that the service is ready."""
+    from app.agents.mount import load_server
+
     server = load_server()
     async with open_service(url) as service:
         problem = await service.readiness_problem()
@@ -185,10 +230,17 @@ async def serve_client(url: str | None) -> None:
 @asynccontextmanager
 async def open_service(url: str | None) -> AsyncIterator[Service]:
     """The service at a URL, or one in this process if there is no URL."""
+    from app.agents.mount import Service, in_process_service
+
     if url is not None:
+        import httpx2
+
         async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as http:
             yield Service(http)
         return
+    from app.command.settings import load_settings
+    from app.main import create_app
+
     app = create_app(load_settings())
     async with app.router.lifespan_context(app):
         yield in_process_service(app)

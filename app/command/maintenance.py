@@ -7,20 +7,18 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Engine
 
-from app.catalog.recommendations import AnswerTotals, Pruner, RetentionPolicy
-from app.command.asking import Exit, load_settings, open_client
-from app.command.prepare import describe_cause
-from app.compiled import NOT_COMPILED, compile_simulation
-from app.config import Settings
-from app.db import DatabaseError, make_engine
-from app.migrating import alembic_config
+from app.command.asking import open_client
+from app.command.ending import Exit, describe_cause
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from app.catalog.recommendations import AnswerTotals
+    from app.config import Settings
 
 
 def prune(
@@ -31,6 +29,10 @@ def prune(
     """Delete stored answers that are unfiled and too old or too large in total. A running service does this by
     itself.
     """
+    from app.catalog.recommendations import AnswerTotals, Pruner, RetentionPolicy
+    from app.command.settings import load_settings
+    from app.db import DatabaseError, make_engine
+
     configured = load_settings()
     engine = make_engine(configured.database_url)
     pruner = Pruner(engine, RetentionPolicy(configured.keep_days, configured.keep_bytes))
@@ -75,7 +77,7 @@ def doctor(
     port: Annotated[int, typer.Option(min=1, max=65535, envvar="PORT", help="Port that the service would use.")] = 8000,
 ) -> None:
     """Check Python, settings, database, catalog and port, and suggest fixes. Exits with 1 if something needs fixing."""
-    findings = list(check_service(url) if url else check_machine(load_settings(), port))
+    findings = list(check_service(url) if url else check_machine(port))
     for each in findings:
         typer.echo(f"{'ok ' if each.fix is None else 'FIX'} {each.item}: {each.state}")
         if each.fix is not None:
@@ -84,8 +86,13 @@ def doctor(
         raise typer.Exit(Exit.FAILED)
 
 
-def check_machine(configured: Settings, port: int) -> Iterator[Finding]:
+def check_machine(port: int) -> Iterator[Finding]:
     """Check Python, settings, simulation, database, catalog and port on this machine."""
+    from app.command.settings import load_settings
+    from app.compiled import NOT_COMPILED, compile_simulation
+    from app.db import DatabaseError, make_engine
+
+    configured = load_settings()
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding("Python", version, None if sys.version_info >= (3, 11) else "Install Python 3.11 or later.")
     yield Finding("settings", "valid")
@@ -114,6 +121,11 @@ def check_machine(configured: Settings, port: int) -> Iterator[Finding]:
 
 def check_schema(engine: Engine, configured: Settings) -> Finding:
     """Check that the database schema is the one this release needs."""
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    from app.migrating import alembic_config
+
     with engine.connect() as connection:
         now = MigrationContext.configure(connection).get_current_revision()
     newest = ScriptDirectory.from_config(alembic_config()).get_current_head()

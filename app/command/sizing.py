@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command.asking import Exit, build_request, first_option, open_client, parse_number, read_request, show_progress
+from app.command.asking import build_request, first_option, open_client, parse_number, read_request, show_progress
+from app.command.ending import Exit
 from app.export.tables import (
     OutputFormat,
     comparison_rows,

@@ -11,9 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 from app.export.lines import SERVICE_KINDS, Bill, Line, format_decimal
-from app.extras import import_or_defer
+from app.extras import defer_import
 
-etree = import_or_defer("lxml.etree", "export", "The format cxml")
+etree = defer_import("lxml.etree", "export", "The format cxml")
 
 VERSION = "1.2.063"
 DOCTYPE = f'<!DOCTYPE cXML SYSTEM "http://xml.cxml.org/schemas/cXML/{VERSION}/cXML.dtd">'

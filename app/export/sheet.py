@@ -9,11 +9,11 @@ import io
 from datetime import datetime
 from typing import Any
 
+from app.export.columns import COLUMNS, NUMBERS, line_cells
 from app.export.lines import FILING_LABELS, Bill
-from app.export.tables import COLUMNS, NUMBERS, line_cells
-from app.extras import import_or_defer
+from app.extras import defer_import
 
-xlsxwriter = import_or_defer("xlsxwriter", "export", "The format xlsx")
+xlsxwriter = defer_import("xlsxwriter", "export", "The format xlsx")
 
 LINES, TOTALS = "Bill of materials", "Totals"
 RATE, TAX = f"{TOTALS}!$B$8", f"{TOTALS}!$B$4"

@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from app.export.lines import Bill, Line, format_decimal
-from app.extras import import_or_defer
+from app.extras import defer_import
 
-etree = import_or_defer("lxml.etree", "export", "The format ubl")
+etree = defer_import("lxml.etree", "export", "The format ubl")
 
 ROOT = "urn:oasis:names:specification:ubl:schema:xsd:RequestForQuotation-2"
 CAC = "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2"

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import SecretStr
 
 from app.catalog.purchasing import PunchoutStore, PunchoutVisit
 from app.errors import NotAllowed, NotFound
 from app.export.cxml import Party, Session, cxml_bytes, unchanged_bytes
 from app.export.lines import Bill
 from app.export.oci import oci_fields
+from app.procurement.partners import ADDRESS, Buyer
 from app.procurement.setup import (
     BAD_REQUEST,
     CONFLICT,
@@ -29,39 +30,7 @@ from app.procurement.setup import (
     response_bytes,
 )
 
-HOST = r"^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
-# Accepts no double quotes and no backslashes, which browsers and this service could parse differently.
-ADDRESS = re.compile(r"(https?)://([A-Za-z0-9.-]+)(:[0-9]{1,5})?([/?#][!#-\[\]-~]*)?")
 MAX_ADDRESS = 2000
-
-
-class Buyer(BaseModel):
-    """A buyer's system: an identity with secrets for cXML, a username with passwords for OCI.
-
-    It may have two secrets or passwords while one replaces the other.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="Name of the buyer in logs and sessions.")
-    hosts: tuple[str, ...] = Field(min_length=1, description="Hosts that baskets may go to; `*.` allows subdomains.")
-    domain: str = Field("NetworkId", description="Domain of the cXML credential: NetworkId, DUNS, ...")
-    identity: str | None = Field(None, min_length=1, max_length=255, description="Identity of the cXML credential.")
-    secrets: tuple[SecretStr, ...] = Field((), description="Shared secrets of the identity; two during a rotation.")
-    username: str | None = Field(None, min_length=1, max_length=255, description="USERNAME of OCI calls.")
-    passwords: tuple[SecretStr, ...] = Field((), description="PASSWORD of OCI calls; two during a rotation.")
-
-    @model_validator(mode="after")
-    def _validate_complete(self) -> Buyer:
-        if any(not re.match(HOST, host) for host in self.hosts):
-            raise ValueError("hosts must be lower-case host names, such as srm.example.com or *.example.com")
-        if (self.identity is None) != (not self.secrets) or (self.username is None) != (not self.passwords):
-            raise ValueError("set identity together with secrets, and username together with passwords")
-        if self.identity is None and self.username is None:
-            raise ValueError("set identity (cXML) or username (OCI)")
-        if any(len(secret.get_secret_value()) < 12 for secret in (*self.secrets, *self.passwords)):
-            raise ValueError("secrets and passwords must have at least 12 characters")
-        return self
 
 
 class Buyers:

@@ -14,9 +14,9 @@ from typing import Any
 
 from app.errors import AppError
 from app.export.cxml import LANGUAGE, Party, cxml_root, document_bytes
-from app.extras import import_or_defer
+from app.extras import defer_import
 
-etree = import_or_defer("lxml.etree", "export", "Punch-out")
+etree = defer_import("lxml.etree", "export", "Punch-out")
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_ACCEPTABLE, CONFLICT, NOT_IMPLEMENTED = 400, 401, 403, 406, 409, 450
 INTERNAL_ERROR, TEMPORARY_ERROR = 500, 560

@@ -7,7 +7,6 @@ Headers and signature follow Standard Webhooks 1.0.0 (github.com/standard-webhoo
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import threading
@@ -16,62 +15,18 @@ from datetime import UTC, datetime
 
 import httpx2
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from app import telemetry
-from app.catalog.outbox import EVENTS, Delivery, DeliveryStore
+from app.catalog.outbox import Delivery, DeliveryStore
 from app.db import DatabaseError
 from app.errors import describe_error
-from app.procurement.desk import ADDRESS
+from app.procurement.partners import Webhook, key_of
 
 log = structlog.get_logger("headroom")
 
 POLL_S = 1.0
 TIMEOUT_S = 10.0
 STATUS_GONE = 410
-PREFIX = "whsec_"
-
-
-class Webhook(BaseModel):
-    """An endpoint that receives events."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="Name of the endpoint in outbox and logs.")
-    url: str = Field(max_length=2000, description="Address that notices are posted to.")
-    secret: SecretStr = Field(description="whsec_ followed by 24 to 64 random bytes in base64.")
-    events: tuple[str, ...] = Field(EVENTS, min_length=1, description="Events that are sent to the endpoint.")
-
-    @field_validator("url")
-    @classmethod
-    def _validate_url(cls, url: str) -> str:
-        if not ADDRESS.fullmatch(url):
-            raise ValueError("url must be a plain http or https address")
-        return url
-
-    @field_validator("secret")
-    @classmethod
-    def _validate_secret(cls, secret: SecretStr) -> SecretStr:
-        try:
-            key = key_of(secret)
-        except (binascii.Error, ValueError):
-            key = b""
-        if not 24 <= len(key) <= 64:
-            raise ValueError("secret must be whsec_ followed by 24 to 64 bytes in base64")
-        return secret
-
-    @field_validator("events")
-    @classmethod
-    def _validate_events(cls, events: tuple[str, ...]) -> tuple[str, ...]:
-        if not set(events) <= set(EVENTS):
-            raise ValueError(f"events must be among: {', '.join(EVENTS)}")
-        return events
-
-
-def key_of(secret: SecretStr) -> bytes:
-    """Key bytes of a secret; empty if the prefix is missing."""
-    text = secret.get_secret_value()
-    return base64.b64decode(text.removeprefix(PREFIX), validate=True) if text.startswith(PREFIX) else b""
 
 
 def sign_notice(key: bytes, event: str, timestamp: int, body: bytes) -> str:

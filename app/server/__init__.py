@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 
-from app import telemetry
 from app.config import Settings
+from app.main import check_extras, create_app, preload_app
 from app.server.connections import Limits
 from app.server.listening import ListenerConfig, Server
 from app.server.workers import Workers
@@ -24,8 +28,8 @@ def connection_limits(settings: Settings) -> Limits:
     )
 
 
-def server_config(settings: Settings, app: str, port: int, workers: int) -> ListenerConfig:
-    """Returns the server configuration that every process uses. `app` is the import path of an application factory."""
+def server_config(settings: Settings, app: Callable[[], ASGIApp], port: int, workers: int) -> ListenerConfig:
+    """Returns the server configuration that every process uses. `app` is an application factory."""
     return ListenerConfig(
         app,
         limits=connection_limits(settings),
@@ -41,15 +45,16 @@ def server_config(settings: Settings, app: str, port: int, workers: int) -> List
     )
 
 
-def serve(settings: Settings, port: int, workers: int, app: str = "app.main:create_app") -> int:
+def serve(settings: Settings, port: int, workers: int) -> int:
     """Serves until a signal stops the process, and returns the exit status. Raises OSError if the port is not
-    available.
+    available, and MissingExtra.
     """
-    config = server_config(settings, app, port, workers)
+    check_extras(settings)
+    config = server_config(settings, partial(create_app, settings), port, workers)
     bound = config.bind_socket()
     if workers == 1:
         server = Server(config)
         server.run([bound])
         return 0 if server.started else STARTUP_FAILURE
-    with telemetry.share_metrics():
-        return Workers(config, bound).run()
+    config.app = preload_app(settings)
+    return Workers(config, bound).run()

@@ -1,12 +1,19 @@
-"""Worker processes that share one socket. Workers that die or hang are replaced; all stop together."""
+"""Worker processes that share one socket. Workers that die or hang are replaced; all stop together.
+
+Workers are forked from a parent that has loaded the code and the catalog, so they start at once and share its memory.
+The parent runs no other thread and keeps no connection open.
+"""
 
 from __future__ import annotations
 
+import gc
 import logging
+import multiprocessing
 import os
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from types import FrameType
 
 from uvicorn.config import STARTUP_FAILURE
@@ -14,6 +21,8 @@ from uvicorn.supervisors.multiprocess import Process
 
 from app.server.listening import ListenerConfig, Server
 
+FORK = multiprocessing.get_context("fork")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FROZEN_S = 60.0  # without an answer; generous, because imports take long on a busy machine
 PING_S = 1.0
 EVENT_LOOP_STALL_S = 10.0  # without a tick of the event loop, after which the worker does not answer pings
@@ -28,8 +37,10 @@ class Worker(Process):
 
     config: ListenerConfig
 
-    def __init__(self, config: ListenerConfig, sockets: list[socket.socket]) -> None:
-        super().__init__(config, sockets)
+    def __init__(self, config: ListenerConfig, sockets: list[socket.socket], others: Sequence[Worker] = ()) -> None:
+        self.config, self._server, self._others = config, None, others
+        self.parent_conn, self.child_conn = FORK.Pipe()
+        self.process = FORK.Process(target=self.target, args=(sockets,))  # type: ignore[assignment]
         self.pinged_at: float | None = None
         self.last_ping = 0.0
 
@@ -41,8 +52,20 @@ class Worker(Process):
 
     # Called in the worker process
 
+    def start(self) -> None:
+        """Start the process. A signal that arrives meanwhile reaches it with its own handlers in place."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
     def target(self, sockets: list[socket.socket] | None = None) -> None:
-        self.parent_conn.close()
+        for sig in SIGNALS:
+            signal.signal(sig, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        for connection in (self.parent_conn, *(end for w in self._others for end in (w.parent_conn, w.child_conn))):
+            connection.close()  # else the other workers would not notice that the parent has exited
         super().target(sockets)
 
     def pong(self) -> None:
@@ -84,9 +107,12 @@ class Workers:
 
     def run(self) -> int:
         """Runs until a signal arrives. Returns 0 after a clean stop."""
-        for sig in (signal.SIGINT, signal.SIGTERM):
+        for sig in SIGNALS:
             signal.signal(sig, self._on_signal)
-        self._workers = [self._start_worker() for _ in range(self._config.workers)]
+        gc.collect()
+        gc.freeze()  # workers then leave the objects that they share untouched
+        for _ in range(self._config.workers):
+            self._workers.append(self._start_worker())
         while not self._signals:
             if not self._replace_dead_workers():
                 self._stop_workers(signal.SIGTERM)
@@ -98,7 +124,7 @@ class Workers:
         self._signals.append(sig)
 
     def _start_worker(self) -> Worker:
-        worker = Worker(self._config, [self._socket])
+        worker = Worker(self._config, [self._socket], self._workers)
         worker.start()
         return worker
 

@@ -19,7 +19,7 @@ from app.api.problems import InvalidBody, MalformedRequest
 from app.api.routes.recommendations import compute_estimate
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import ModelRow
-from app.command.asking import load_settings
+from app.command.settings import load_settings
 from app.db import make_engine
 from app.errors import AppError
 from calibration.tracing.grid import all_cases

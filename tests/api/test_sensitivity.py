@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.api.questions import apply_merge_patch
+from app.api.merge_patch import apply_merge_patch
 
 CHAT: dict[str, Any] = {
     "workload": {

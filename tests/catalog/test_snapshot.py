@@ -20,7 +20,15 @@ from app.catalog import snapshot as catalog_store
 from app.catalog.names import NAME_TABLES, countries_named
 from app.catalog.queries import load_snapshot
 from app.catalog.seed import model_entries
-from app.catalog.snapshot import CatalogIndex, CatalogStore, EmptyCatalog, closest_names, compact_name, normalize_name
+from app.catalog.snapshot import (
+    CatalogIndex,
+    CatalogStore,
+    EmptyCatalog,
+    closest_names,
+    compact_name,
+    load_newest,
+    normalize_name,
+)
 from app.db import DatabaseError, make_engine
 from app.sizing.snapshot import Catalog
 from tests.catalog.spellings import AMBIGUOUS, SPELLINGS
@@ -276,6 +284,24 @@ def test_every_model_is_known_where_the_database_is_gone(engine: Engine) -> None
         assert "does not answer" in store.catalog_status().problem
     store.catalog()
     assert store.catalog_status().problem == ""
+
+
+@pytest.mark.slow
+def test_an_inherited_catalog_is_used_until_a_newer_one_is_published(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Session(engine) as session:
+        loaded = load_newest(session)
+    with Session(engine) as session:
+        assert loaded is not None and load_newest(session, loaded) is None
+    heir = CatalogStore(sessionmaker(engine), check_s=3600, loaded=loaded)
+    monkeypatch.setattr(catalog_store, "load_snapshot", None)  # nothing is loaded again
+    assert heir.catalog() is loaded.catalog_index.catalog
+    monkeypatch.undo()
+    publish(engine, "f" * 64)
+    assert heir.catalog() is loaded.catalog_index.catalog  # checked less than an hour ago
+    replacement = CatalogStore(sessionmaker(engine), check_s=3600, loaded=loaded)
+    assert replacement.catalog().version == "f" * 16  # the first question already
 
 
 def test_an_empty_database_says_what_to_do(engine: Engine) -> None:

@@ -23,8 +23,7 @@ from typer.testing import CliRunner
 from app.__main__ import INTERRUPTED, main
 from app.cli import cli
 from app.command import prepare as preparing
-from app.command.asking import Exit
-from app.command.prepare import BROKEN_PIPE, run_command
+from app.command.ending import BROKEN_PIPE, Exit, run_command
 from app.db import UNHURRIED, make_engine
 from app.migrating import lock_database
 from tests.conftest import migrations_for, new_postgres_database
@@ -135,7 +134,6 @@ def said(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_wait_that_takes_too_long_is_reported(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hurried, engine = replace(UNHURRIED, lock_s=0.1), make_engine(url)
     monkeypatch.setattr("app.db.UNHURRIED", hurried)
-    monkeypatch.setattr(preparing, "UNHURRIED", hurried)
     with engine.begin() as connection:
         lock_database(connection)
         assert "another process is changing it" in said(url, monkeypatch)

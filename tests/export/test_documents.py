@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from app.export.columns import csv_bytes
 from app.export.cxml import Party, Session, cxml_bytes, unchanged_bytes
 from app.export.lines import CENT, PRICE_STEP, Bill, NothingPriced, Settlement, build_bill, clean_text, round_half_up
 from app.export.memo import render_memo
 from app.export.oci import LENGTHS, TooLarge, oci_bytes, oci_fields, price_and_unit
 from app.export.sheet import xlsx_bytes
-from app.export.tables import csv_bytes
 from app.export.ubl import CBC, ubl_bytes
 from tests.export import stored
 

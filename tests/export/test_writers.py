@@ -11,9 +11,10 @@ from decimal import Decimal
 import pytest
 from python_calamine import CalamineWorkbook
 
+from app.export.columns import COLUMNS, csv_bytes
 from app.export.lines import SHORT_TEXT_LENGTH, Bill, Settlement, build_bill, clean_text
 from app.export.sheet import LINES, TOTALS, xlsx_bytes
-from app.export.tables import COLUMNS, csv_bytes, guard_formula
+from app.export.tables import guard_formula
 from tests.export import stored
 
 EURO = Settlement("EUR", Decimal("0.92"), date(2026, 11, 20), "VAT", Decimal("19"))

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from lxml import etree
 from starlette.testclient import TestClient
 
-from app.procurement.desk import Buyer
+from app.procurement.partners import Buyer
 
 HERE = "https://headroom.example"
 HOOK = "https://srm.acme.example/hook?sid=1&lang=en"

@@ -21,12 +21,14 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from app.api.schemas.results import Notice
-from app.catalog.outbox import EVENTS, RETRY_WAITS, STATUS, STORED, DeliveryRow, DeliveryStore, Outbox
+from app.catalog.events import EVENTS, STATUS, STORED
+from app.catalog.outbox import RETRY_WAITS, DeliveryRow, DeliveryStore, Outbox
 from app.cli import cli
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
-from app.procurement.webhooks import Webhook, WebhookSender
+from app.procurement.partners import Webhook
+from app.procurement.webhooks import WebhookSender
 from artefacts.service import DAY
 from tests.conftest import migrations_for, new_postgres_database
 from tests.examples import body

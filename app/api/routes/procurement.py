@@ -27,13 +27,14 @@ from app.api.schemas.materials import (
     MaterialsShown,
 )
 from app.api.schemas.results import Notice
+from app.catalog.events import STATUS, STORED
 from app.catalog.filing import FilingFilter, Status, list_filings
-from app.catalog.outbox import STATUS, STORED
 from app.catalog.purchasing import PunchoutVisit
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
 from app.db import DatabaseError
 from app.errors import AppError, NotAllowed, NotFound
+from app.export.columns import csv_bytes
 from app.export.cxml import cxml_bytes
 from app.export.handoff.option import File, Handoff, load_option
 from app.export.handoff.targets import build_handoff
@@ -41,7 +42,6 @@ from app.export.lines import FILING_LABELS, Bill, Settlement, build_bill
 from app.export.memo import render_memo, select_ranks
 from app.export.oci import oci_bytes
 from app.export.sheet import xlsx_bytes
-from app.export.tables import csv_bytes
 from app.export.ubl import ubl_bytes
 from app.procurement.desk import PunchoutService, UnknownSession
 from app.procurement.pages import handover_page, options_page, page_policy, refused_page, start_page
