@@ -22,10 +22,8 @@ from app.sizing.decisions.cost import (
 from app.sizing.decisions.machines import (
     Candidates,
     candidates_from_listings,
-    in_named_regions,
     listing_prices,
-    listings_allowed,
-    superseded_listings,
+    listings_on_sale,
 )
 from app.sizing.decisions.ownership import (
     floor_usd_per_hour,
@@ -34,7 +32,7 @@ from app.sizing.decisions.ownership import (
     power_usd_per_hour,
     upkeep_usd_per_hour,
 )
-from app.sizing.decisions.prices import age_days, no_older_than
+from app.sizing.decisions.prices import age_days
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.listings import PRICING, purchase_terms
@@ -42,7 +40,6 @@ from app.sizing.hardware.parts import FIRM, KINDS, Accelerator, PricingModel, Sy
 from app.sizing.question import Economics, Question
 from app.sizing.result import OPTION_OF_PRICING, AcquisitionOption, Alternative, Part, Price
 from app.sizing.snapshot import Catalog
-from app.sizing.workload import InferenceWorkload
 
 
 def itemize_costs(
@@ -251,7 +248,9 @@ def find_alternatives(search: Search[Workload], deployments: DeployedMachines) -
     """
     assumed, economics, offered = search.question.assumptions, search.question.economics, deployments.machines
     with suspend_recording():
-        on_sale = _listings_on_sale(search, offered)
+        types = np.isin(np.arange(len(search.catalog.accelerators)), offered.node.accelerator)
+        on_sale = listings_on_sale(search.question, search.catalog, types)
+        on_sale &= OPTION_CODES[search.catalog.listings.pricing] != NOT_AN_OPTION
         prices = listing_prices(search.catalog, on_sale, assumed, economics)
         rows = _sort_firm_then_cheap(search.catalog, np.flatnonzero(on_sale), prices.usd_per_hour)
         of, way, row = _first_listing_per_option(search.catalog, deployments, rows)
@@ -282,20 +281,6 @@ def find_alternatives(search: Search[Workload], deployments: DeployedMachines) -
             )
         )
     return tuple(map(tuple, by_deployment))
-
-
-def _listings_on_sale(search: Search[Workload], offered: Candidates) -> Mask:
-    """Listings of the given accelerators that the request's filters allow, with any kind of price."""
-    limits, workload, listings = search.question.constraints, search.question.workload, search.catalog.listings
-    keep: Mask = np.isin(listings.accelerator, offered.node.accelerator)
-    keep &= listings_allowed(search.catalog, limits, None) & no_older_than(
-        listings, limits.max_price_age_days, search.question.today
-    )
-    keep &= ~superseded_listings(search.catalog, keep)
-    if isinstance(workload, InferenceWorkload) and workload.redundancy.zones > 1:
-        keep &= in_named_regions(search.catalog)
-    keep &= OPTION_CODES[listings.pricing] != NOT_AN_OPTION
-    return keep
 
 
 def _sort_firm_then_cheap(catalog: Catalog, rows: Codes, usd_per_hour: Column) -> Codes:

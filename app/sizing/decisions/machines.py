@@ -20,7 +20,14 @@ from app.sizing.decisions.ownership import (
     owned_usd_per_hour,
     rated_power_w,
 )
-from app.sizing.decisions.prices import UNINTERRUPTIBLE, firm_listings, reject_unoffered, run_pricing, service_pricing
+from app.sizing.decisions.prices import (
+    UNINTERRUPTIBLE,
+    firm_listings,
+    no_older_than,
+    reject_unoffered,
+    run_pricing,
+    service_pricing,
+)
 from app.sizing.decisions.rejections import NullRejections, Rejections, is_at_most
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
@@ -222,6 +229,20 @@ def superseded_listings(catalog: Catalog, keep: Mask) -> Mask:
     priced = key[keep & listings.is_owned & ~listings.is_estimated]
     superseded: Mask = listings.is_estimated & np.isin(key, priced)
     return superseded
+
+
+def listings_on_sale(question: Question, catalog: Catalog, types: Mask) -> Mask:
+    """Listings of some types that the filters, the price age and the zones of a request allow.
+
+    Prices of every kind and all pricing models count; a derived price that another one supersedes does not.
+    """
+    limits, workload, listings = question.constraints, question.workload, catalog.listings
+    keep: Mask = types[listings.accelerator] & listings_allowed(catalog, limits, None)
+    keep &= no_older_than(listings, limits.max_price_age_days, question.today)
+    keep &= ~superseded_listings(catalog, keep)
+    if isinstance(workload, InferenceWorkload) and workload.redundancy.zones > 1:
+        keep &= in_named_regions(catalog)
+    return keep
 
 
 def in_named_regions(catalog: Catalog) -> Mask:

@@ -29,16 +29,14 @@ from app.sizing.decisions.machines import (
     candidates_from_listings,
     cheapest_per_machine,
     eligible_types,
-    in_named_regions,
     listing_prices,
-    listings_allowed,
+    listings_on_sale,
     machine_kinds,
-    superseded_listings,
     types_allowed,
     types_named,
 )
 from app.sizing.decisions.placement import plan_fleet
-from app.sizing.decisions.prices import no_older_than, outdated_rents, run_pricing
+from app.sizing.decisions.prices import outdated_rents, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
@@ -134,18 +132,11 @@ def open_acceptance_codes(question: Question) -> tuple[int, ...]:
     return tuple(code for code in (*prices, *terms, *parts) if code not in outlasting)
 
 
-def excluded_machines(
-    question: Question, catalog: Catalog, accepting: Codes, zones: int, most_usd_per_hour: float
-) -> Candidates:
+def excluded_machines(question: Question, catalog: Catalog, accepting: Codes, most_usd_per_hour: float) -> Candidates:
     """Excluded machines at their cheapest price for each acceptance code, below a price per machine."""
-    limits, workload, listings = question.constraints, question.workload, catalog.listings
-    available = types_allowed(catalog, limits)[listings.accelerator] & listings_allowed(catalog, limits, None)
-    keep = available & np.isin(accepting, open_acceptance_codes(question))
-    keep &= no_older_than(listings, limits.max_price_age_days, question.today) & ~superseded_listings(
-        catalog, available
-    )
-    if zones > 1:
-        keep &= in_named_regions(catalog)
+    workload, listings = question.workload, catalog.listings
+    keep = listings_on_sale(question, catalog, types_allowed(catalog, question.constraints))
+    keep &= np.isin(accepting, open_acceptance_codes(question))
     prices = listing_prices(catalog, keep, question.assumptions, question.economics)
     keep &= prices.usd_per_hour < most_usd_per_hour
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
@@ -167,7 +158,7 @@ def find_cheaper_services(
         max_usd_per_hour = usd_per_hour * (1 - question.assumptions.near_tie_share)
         most = max_usd_per_hour / _min_machines(workload) if steady else np.inf
         accepting = acceptance_codes(question, catalog)
-        machines = excluded_machines(question, catalog, accepting, workload.redundancy.zones, most)
+        machines = excluded_machines(question, catalog, accepting, most)
         kinds, judged = _machine_keys(catalog, machines), _machine_keys(catalog, options.plans.machines.table)
         known = np.isin(kinds, judged)
         movable = options.take(~options.plans.offloads_weights)  # weights in host memory bind a plan to its host
@@ -199,7 +190,7 @@ def find_cheaper_runs(
     """
     with suspend_recording():
         accepting = acceptance_codes(question, catalog)
-        machines = excluded_machines(question, catalog, accepting, 1, np.inf)
+        machines = excluded_machines(question, catalog, accepting, np.inf)
         if not len(machines):
             return ()
         machines = machines.take(np.argsort(machines.usd_per_hour, kind="stable"))
