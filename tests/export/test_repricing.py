@@ -218,3 +218,15 @@ THEN = answer(ranked("a", 8, 10.0), ranked("b", 4, 12.0))
 def test_the_change_of_the_first_place_is_explained(then: Any, now: Any, same: bool, sentences: list[str]) -> None:
     assert has_same_first(ranked_options(then, NAMES), ranked_options(now, NAMES)) == same
     assert list(explain_first(then, now, NAMES)) == sentences
+
+
+def test_a_seller_is_named_by_all_that_is_known_of_it() -> None:
+    """By name, by the number of the part, by both, or as unnamed."""
+    for supplier, part, name in (
+        ("B", None, "B"),
+        ("B", "7", "B 7"),
+        (None, "7", "7"),
+        (None, None, "an unnamed seller"),
+    ):
+        (cause,) = caused(replace(DEARER, supplier=supplier, supplier_part_id=part))
+        assert f"The cheapest offer today: {name}, 5 at" in cause.text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+import zipfile
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -94,3 +96,11 @@ def test_short_descriptions_fit_every_tool() -> None:
     assert all(len(line.short_description) <= SHORT_TEXT_LENGTH for rank in RANKS for line in bill(rank).lines)
     assert len(bill(1).reference) <= 35
     assert clean_text("a\r\n\x00b") == "a b"
+
+
+def test_only_the_head_of_a_workbook_stays_in_view() -> None:
+    book = zipfile.ZipFile(io.BytesIO(xlsx_bytes(bill(1))))
+    sheet = book.read("xl/worksheets/sheet1.xml").decode()
+    assert re.findall(r"<pane ([^>]*)/>", sheet) == [
+        'ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"'
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 import subprocess
 from dataclasses import replace
@@ -18,6 +19,7 @@ from app.export.handoff.engines import BY_ENGINE, LAUNCHES, UnknownFlag, command
 from app.export.handoff.option import File, Handoff, Option
 from app.export.handoff.serving import ReplicaLaunch, plan_launches
 from app.export.handoff.targets import CannotStart, build_handoff
+from app.sizing.hardware.benchmarks import SERVERS
 from tests.export.handoff.stored import pooled, served
 
 ENGINES = tuple(BY_ENGINE)
@@ -227,3 +229,9 @@ def test_a_server_without_a_container_is_started_by_its_script() -> None:
         build_handoff(served("mlx", maker="Apple"), "kubernetes", None)
     with pytest.raises(Unanswerable, match="publishes no images"):
         assert first(served("mlx", maker="Apple")).image
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name in SERVERS])
+def test_the_benchmark_sends_to_the_port_of_its_engine(engine: str) -> None:
+    text = text_of(build_handoff(served(engine), engine, None), "benchmark.sh")
+    assert set(re.findall(r"localhost:(\d+)", text)) == {str(SERVERS[engine].port)}

@@ -7,6 +7,7 @@ import math
 import shlex
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import yaml
 
 from app.export.handoff.option import Handoff, Option
 from app.export.handoff.targets import CannotStart, build_handoff
+from app.export.handoff.training import data_ranks
 from app.sizing.hardware.benchmarks import BENCHMARKS
 from tests.export.handoff.stored import TRAINED, trained
 
@@ -127,3 +129,26 @@ def test_each_framework_is_started_by_its_own() -> None:
                     build_handoff(option, target, None)
     with pytest.raises(CannotStart, match="trains with Megatron-LM, which the target vllm cannot start"):
         build_handoff(MEGATRON, "vllm", None)
+
+
+@pytest.mark.parametrize(
+    ("option", "target"),
+    [(MEGATRON, "megatron"), (TORCHTITAN, "torchrun"), (FSDP, "accelerate"), (ZERO, "accelerate")],
+    ids=lambda o: getattr(o, "software", o),
+)
+def test_slurm_runs_the_same_script_as_the_launcher_of_the_framework(option: Option, target: str) -> None:
+    job, own = build_handoff(option, "slurm", None), build_handoff(option, target, None)
+    assert tokens(job) == tokens(own)
+    assert {file.name for file in own.files} <= {file.name for file in job.files}
+
+
+def test_a_framework_without_a_launcher_runs_its_own_command() -> None:
+    made = build_handoff(UNSLOTH, "slurm", None)
+    assert any("Set the variables in train.sh" in note for note in made.notes)
+    assert not any("Set the variables" in note for note in build_handoff(MEGATRON, "slurm", None).notes)
+
+
+@pytest.mark.parametrize(("deployment", "ranks"), [({"data_parallel": 8}, 8), ({"data_parallel": None}, 1), ({}, 1)])
+def test_a_run_without_a_data_parallel_degree_has_one_rank(deployment: dict[str, Any], ranks: int) -> None:
+    option: Any = SimpleNamespace(deployment=deployment)
+    assert data_ranks(option) == ranks
