@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 
-from app.sizing.diagnosis.case import Case, Observations, build_case, scale_lengths, speed_loss_share
+from app.sizing.diagnosis.case import (
+    Case,
+    DevicesObservation,
+    Observations,
+    build_case,
+    quantities_without_expectation,
+    scale_lengths,
+    speed_loss_share,
+)
 from app.sizing.question import Deployment, Question
 from app.sizing.workload import Lengths
 from tests.examples import PRETRAIN
-from tests.sizing.diagnosis.given import RUNS, SERVES, case_serving, expected, run
+from tests.sizing.diagnosis.given import PLANNED_SERVICE, RUNS, SERVES, case_by_hand, case_serving, expected, run
 from tests.sizing.small import SMALL
 
 
@@ -53,3 +61,35 @@ def test_half_the_clock_or_none_of_the_links() -> None:
 
 def test_nothing_is_lost_between_what_does_not_run() -> None:
     assert speed_loss_share(None, expected(True)) == 0.0 and speed_loss_share(expected(True), expected(True)) == 0.0
+
+
+def test_work_is_steady_where_requests_or_the_accelerators_say_so() -> None:
+    full = case_by_hand(performance=PLANNED_SERVICE).assumptions.diagnosed_full_share
+    for running, utilization, steady in (
+        (0.0, None, False),
+        (0.0, 0.99 * full, False),
+        (0.0, full, True),
+        (20.0, None, True),
+        (20.0, 0.0, True),
+    ):
+        devices = DevicesObservation(utilization=utilization)
+        case = case_by_hand(performance=PLANNED_SERVICE, devices=devices, running=running)
+        assert case.has_steady_work == steady
+
+
+def test_what_has_no_expected_value_is_named() -> None:
+    """Latencies of tokens need an expectation of them; queue and inter-token times need a simulation."""
+    seen = {"ttft_p50_s": 0.1, "tpot_p95_s": 0.1, "queue_p50_s": 0.1, "inter_token_p99_s": 0.1}
+    tokens, simulated = ("ttft_p50_s", "tpot_p95_s"), ("inter_token_p99_s", "queue_p50_s")
+    for unknown, names in (
+        ({}, ()),
+        ({"ttft": None}, tokens),
+        ({"simulation": None}, simulated),
+        ({"ttft": None, "simulation": None}, (*tokens, *simulated)),
+    ):
+        performance = replace(PLANNED_SERVICE, **unknown)  # type: ignore[arg-type]
+        found = quantities_without_expectation(case_by_hand(performance=performance, **seen))
+        assert sorted(found) == sorted(names)
+    assert quantities_without_expectation(case_by_hand(performance=None, **seen)) == ()
+    some = case_by_hand(performance=replace(PLANNED_SERVICE, ttft=None), ttft_p99_s=0.1)
+    assert quantities_without_expectation(some) == ("ttft_p99_s",)

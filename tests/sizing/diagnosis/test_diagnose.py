@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.diagnosis.case import Finding, Observations, TrainingObservation
-from app.sizing.diagnosis.diagnose import diagnose, rank_findings, summarize_findings
+from app.sizing.diagnosis.diagnose import diagnose, rank_findings, remaining_finding, summarize_findings
 from app.sizing.question import Deployment, Pools, Question
 from tests.examples import PRETRAIN
 from tests.sizing.compare.given import HEAVY
@@ -95,3 +95,24 @@ def test_what_does_not_run_and_pools_are_refused() -> None:
 def test_what_helps_none_of_it_is_said_once() -> None:
     found = training(input_s=4.0, step_time_s=12.0)
     assert found.not_to_buy == ("faster accelerators",)
+
+
+def test_the_rest_of_a_finding_is_kept_unless_it_is_small_in_both_ways() -> None:
+    """Dropped are at most half of it and less than a deployment that counts as slower loses."""
+    slower = Assumptions().diagnosed_slower_share
+    bound = slower / (1 + slower)
+    cause = replace(A, explains=(), accounts_for=("c",))
+    for rest, share, kept in (
+        (1.01 * bound, 0.6, True),
+        (0.99 * bound, 0.6, False),
+        (0.06, 0.11, True),  # more than half of it
+        (0.05, 0.11, False),
+    ):
+        part = replace(C, share=share, gain=1.0)
+        found = remaining_finding(part, [part, replace(cause, share=share - rest)], Assumptions())
+        assert (found is not None) == kept
+        if found is not None:
+            assert found.share == found.gain == pytest.approx(rest)
+    part = replace(C, share=0.9, gain=0.2)
+    found = remaining_finding(part, [part, replace(cause, share=0.3)], Assumptions())
+    assert found is not None and found.share == pytest.approx(0.6) and found.gain == 0.2

@@ -11,16 +11,21 @@ from typing import Any
 
 import pytest
 
+from app.sizing.diagnosis import service as service_checks
 from app.sizing.diagnosis.case import Case, LoadObservation, Observations, ServiceObservation
 from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
 from app.sizing.diagnosis.service import (
+    MULTI_ACCELERATOR_ADVICE,
+    SINGLE_ACCELERATOR_ADVICE,
     excess_preemptions,
+    explain_prefix_misses,
     find_bursts,
     find_full_cache,
     find_idle_fleet,
     find_late_first_token,
     find_low_throughput,
     find_overload,
+    find_poor_drafts,
     find_preemptions,
     find_queueing,
     find_request_errors,
@@ -459,3 +464,59 @@ def test_a_cache_is_full_from_its_share_on_or_where_it_evicts() -> None:
         if found is not None:
             assert found.share >= 0.5 and found.evidence[0].expected == 0.5 and shows(found, 100 * usage, 5.0)
     assert of_service(find_full_cache, cache_usage=0.99) is None
+
+
+def test_memory_that_was_set_is_tried_before_the_number_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gains of 0.3 from the engine's own share of memory and 0.1 from an 8-bit cache; where no share is set, 0.1."""
+    gains = {(None, "fp8"): 0.1, (0.5, "fp8"): 0.1, (None, None): 0.3}
+    monkeypatch.setattr(Case, "estimate_gain", lambda _case, d: gains[d.memory_fraction, d.kv_format])
+    seen: dict[str, Any] = {"cache_usage": 0.99, "waiting": 5.0, "running": 5.0}
+    case = case_by_hand(performance=PLANNED_SERVICE, **seen)
+    for fraction, settings, gain in ((0.5, {"memory_fraction": None}, 0.3), (None, {"kv_format": "fp8"}, 0.1)):
+        asked = replace(case, requested_deployment=replace(case.requested_deployment, memory_fraction=fraction))
+        (found,) = find_full_cache(asked)
+        assert (found.settings, found.gain, found.share) == (settings, gain, 0.5)  # half of the requests wait
+    gains |= {(None, "fp8"): 0.0}
+    (found,) = find_full_cache(case)
+    assert (found.settings, found.gain) == ({}, 0.0)
+
+
+def test_missed_prefixes_cost_speed_by_themselves_or_for_want_of_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the least share on, sessions miss their replica; below it, the cost is that of hits without a gap."""
+    case = case_by_hand(performance=PLANNED_SERVICE)
+    least = case.assumptions.diagnosed_least_share
+    for share, cause, cost in ((least, "Sessions reach other replicas", least), (0.99 * least, "no room", 0.4)):
+        losses = {None: share, 0.0: 0.4}
+        monkeypatch.setattr(service_checks, "prefix_miss_loss", lambda *_, turn_gap_s=None, of=losses: of[turn_gap_s])
+        found = explain_prefix_misses(case, 0.5, 0.1)
+        assert cause in found.cause and found.share == cost and not found.settings
+
+
+def test_drafts_cost_the_tokens_that_a_step_gains_less() -> None:
+    """Two drafts: 1 + 0.8 + 0.64 tokens were planned for each step, and 1 + 0.5 + 0.25 are gained."""
+    case = case_by_hand(performance=PLANNED_SERVICE, acceptance_rate=0.5)
+    asked = replace(case.requested_deployment, speculative=Speculative(DraftMethod.EAGLE, 2, 0.8))
+    (found,) = find_poor_drafts(replace(case, requested_deployment=asked))
+    assert found.share == pytest.approx(1 - 1.75 / 2.44) and shows(found, 50, 80)
+    assert (found.evidence[0].observed, found.evidence[0].expected) == (0.5, 0.8)
+    bound = 0.8 / (1 + case.assumptions.diagnosed_slower_share)
+    for rate, poor in ((0.99 * bound, True), (1.01 * bound, False)):
+        seen = replace(case.observed, service=replace(case.service, acceptance_rate=rate))
+        assert bool(list(find_poor_drafts(replace(case, requested_deployment=asked, observed=seen)))) == poor
+    assert not list(find_poor_drafts(case))
+
+
+def test_advice_for_slow_steps_is_that_of_one_accelerator_or_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Case, "performance_at_observed_batch", lambda _case: None)
+    case = case_by_hand(performance=PLANNED_SERVICE, tpot_p50_s=0.1)
+    for each, advice in (
+        (1, SINGLE_ACCELERATOR_ADVICE),
+        (None, SINGLE_ACCELERATOR_ADVICE),
+        (2, MULTI_ACCELERATOR_ADVICE),
+    ):
+        laid_out = replace(case.expected_estimate.deployment, accelerators_per_replica=each)
+        (found,) = find_slow_decode(
+            replace(case, expected_estimate=replace(case.expected_estimate, deployment=laid_out))
+        )
+        assert (found.cause, found.change) == advice
+        assert found.share == found.gain == pytest.approx(0.5) and shows(found, 100, 50)

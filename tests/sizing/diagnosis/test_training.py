@@ -14,6 +14,9 @@ from app.sizing.diagnosis import training as scaling_checks
 from app.sizing.diagnosis.case import Observations, ScalePoint, TrainingObservation
 from app.sizing.diagnosis.diagnose import diagnose
 from app.sizing.diagnosis.training import (
+    MICRO_BATCH_CAUSE,
+    PARALLELISM_CAUSE,
+    Variant,
     describe_settings,
     expected_interruptions_per_day,
     expected_scaling_ratio,
@@ -23,6 +26,7 @@ from app.sizing.diagnosis.training import (
     find_frequent_restarts,
     find_high_memory,
     find_miscounted_mfu,
+    find_slow_layout,
     find_slow_parts,
     find_slow_rank,
     find_slow_step,
@@ -389,3 +393,40 @@ def test_a_speed_is_seen_in_any_of_its_quantities() -> None:
         assert not has_speed_observation(case_by_hand(performance=planned, workload=workload))
         for field in fields:
             assert has_speed_observation(case_by_hand(performance=planned, workload=workload, **{field: 1.0}))
+
+
+def test_another_layout_is_named_where_it_gains_more_than_single_settings() -> None:
+    """A fifth slower than the best one is a gain of 1/6; of it, at least twice the least share is beyond settings."""
+    case = case_by_hand(performance=PLANNED_RUN, workload=PRETRAIN)
+    case = replace(case, requested_deployment=replace(case.requested_deployment, tensor_parallel=8))
+    slower, least = case.assumptions.diagnosed_slower_share, case.assumptions.diagnosed_least_share
+    bound = slower / (1 + slower)
+    for gain, single, named in (
+        (bound * 1.01, 0.0, True),
+        (bound * 0.99, 0.0, False),
+        (0.5, 0.5 - 2.01 * least, True),
+        (0.5, 0.5 - 1.99 * least, False),
+    ):
+        best = Variant(gain, {"tensor_parallel": 2, "micro_batch_sequences": 4}, case.expected_estimate)
+        with patch.object(scaling_checks, "try_variant", return_value=best):
+            found = list(find_slow_layout(case, single))
+        assert bool(found) == named
+        if found:
+            assert found[0].share == found[0].gain == gain and shows(found[0], 1 / (1 - gain))
+            assert found[0].cause == PARALLELISM_CAUSE and found[0].settings == best.settings
+    best = Variant(0.5, {"micro_batch_sequences": 4}, case.expected_estimate)
+    with patch.object(scaling_checks, "try_variant", return_value=best):
+        assert next(find_slow_layout(case, 0.0)).cause == MICRO_BATCH_CAUSE
+    open_layout = replace(case, requested_deployment=Deployment("acme-big"))
+    with patch.object(scaling_checks, "try_variant", return_value=best):
+        assert not list(find_slow_layout(open_layout, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "ratio"), [(100.0, 80.0, 0.8), (80.0, 100.0, 1.25), (None, 80.0, None), (100.0, None, None)]
+)
+def test_scaling_is_the_speed_of_each_of_many_over_that_of_each_of_few(
+    few: float | None, many: float | None, ratio: float | None
+) -> None:
+    with patch.object(scaling_checks, "expected_each", side_effect=lambda _case, count: {8: few, 32: many}[count]):
+        assert expected_scaling_ratio(case_training(), 8, 32) == ratio
