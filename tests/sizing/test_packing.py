@@ -13,6 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from hypothesis import strategies as st
 
 from app.sizing import packing
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, column, lazy_rows, materialize_as, one
+from app.sizing.columns import Codes, Column, Columns, Mask, column, lazy_rows, materialize_as, one
 from app.sizing.decisions.cost import Cost
 from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
@@ -29,6 +31,7 @@ from app.sizing.hardware.parts import Slicing, fit_together
 from app.sizing.packing import (
     Arrangement,
     CardSearch,
+    FeasibleMemberPlans,
     Member,
     Option,
     Room,
@@ -36,13 +39,17 @@ from app.sizing.packing import (
     add_packing,
     add_separate_companions,
     arrange_models,
+    arrange_simulated,
     candidate_time_shares,
     cheaper_choice,
     cheapest_total_usd,
     companions_usd_per_hour,
     describe_member,
     dominates_share,
+    expand_memory_shares,
     explain_packing,
+    fastest_stacks,
+    find_slice_shares,
     infeasible_packing,
     known_usd_per_hour,
     leaves_time_to_others,
@@ -50,23 +57,32 @@ from app.sizing.packing import (
     min_volume,
     packing_over_limits,
     ranks_by_total_cost,
+    requested_member,
+    required_cards,
     separate_total_usd,
     service_usd_per_hour,
     share_as_estimated,
+    size_at_time_share,
+    slice_plans,
     slow_down_workload,
     split_counts,
     with_enough_finalists,
+    with_simulated_cards,
 )
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import DeviceMemory, Packing
 from app.sizing.serving.finalists import simulate_replicas
+from app.sizing.serving.interfaces import Settings
+from app.sizing.serving.memory import STATIC_RULE
+from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import evaluate_plans
-from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from app.sizing.workload.inference import Companion
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
 from tests.sizing.answer.given import COST, estimated
 from tests.sizing.hardware.test_parts import SEVENTHS
+from tests.sizing.serving.given import on_big, planned
 from tests.sizing.small import SMALL
 
 
@@ -636,3 +652,223 @@ def test_companions_cost_the_sum_of_their_own_machines() -> None:
         assert add_separate_companions(Search.start(asked, SMALL), judged) == judged
         assert add_packing(Search.start(asked, SMALL).of(CHAT), judged, None) == judged  # type: ignore[arg-type]
     assert add_separate_companions(Search.start(Question(CHAT), SMALL), estimated()) == estimated()
+
+
+SEARCH = Search.start(Question(CHAT), SMALL)
+
+
+def member_on(plans: Plans, *, placed: int | None = None, workload: InferenceWorkload = CHAT) -> Member:
+    return Member("model", workload, plans, Settings(), plans, None, placed)
+
+
+def test_cards_are_those_of_replicas_and_spares_and_no_more_than_a_deployment_has() -> None:
+    """Replicas of two cards: three of them take six, and twelve where a machine of eight may be lost."""
+    plans = on_big(tensor_parallel=2)
+    safe = replace(CHAT, redundancy=Redundancy(spare=1))
+    for workload, needed in ((CHAT, 6), (safe, 12)):
+        assert required_cards(member_on(plans), plans, workload, column([3.0])).tolist() == [needed]
+        for placed, cards in ((needed // 2, needed), (8, 16), (needed // 2 - 1, math.inf)):
+            assert required_cards(member_on(plans, placed=placed), plans, workload, column([3.0])).tolist() == [cards]
+
+
+def feasible(plans: Plans, cards: list[float], rows: list[int] | None = None) -> FeasibleMemberPlans:
+    """Plans of which each takes so many cards."""
+    settings = Settings(memory_fraction=column([0.1 * i for i in range(len(cards))]))
+    of = np.arange(len(cards)) if rows is None else np.array(rows)
+    return FeasibleMemberPlans(member_on(plans), CHAT, of, plans, settings, column(cards))
+
+
+def test_each_number_of_cards_takes_the_least_memory_and_whole_cards_also_the_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans = on_big(tensor_parallel=2).take(np.zeros(5, np.int64))
+    cards, memory = [4.0, 2.0, 2.0, 4.0, math.inf], column([0.9, 0.3, 0.4, 0.2, 0.1, 0.05])
+    rows = [1, 2, 3, 4, 5]  # the first plan does not meet the limits: memory is that of the other rows
+    monkeypatch.setattr(packing, "size_member_plans", lambda *_: feasible(plans, cards, rows))
+
+    def ways(share: float) -> list[tuple[int, float, float, int]]:
+        found = size_at_time_share(SEARCH, member_on(plans), memory, share)
+        return [(s.option.cards, s.option.memory_share, s.option.time_share, s.replicas) for s in found]
+
+    # rows of four cards take 0.3 and 0.1 of memory, those of two cards 0.4 and 0.2
+    assert ways(0.5) == [(2, 0.2, 0.5, 1), (4, 0.1, 0.5, 2)]
+    assert ways(1.0) == [*((*w[:2], 1.0, w[3]) for w in ways(0.5)), (2, 0.4, 1.0, 1)]
+    monkeypatch.setattr(packing, "size_member_plans", lambda *_: feasible(plans, [math.inf] * 5, rows))
+    assert ways(1.0) == []
+
+
+def test_a_simulation_adds_cards_and_never_takes_any_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten requests a second at 0.7 of two each take eight replicas, of two cards each."""
+    busy, plan = replace(CHAT, peak_per_s=10.0, target_utilization=0.7), on_big(tensor_parallel=2)
+    share = Share(Option(2, 0.5, 0.5), 1, busy, plan, Settings())
+    capacity = 2.0
+    runs: Any = SimpleNamespace(capacity_at_confidence=lambda _: (column([capacity]), column([8.0])))
+    monkeypatch.setattr(packing, "simulate_replicas", lambda *_: runs)
+    found = with_simulated_cards(SEARCH, member_on(plan), share)
+    assert found is not None and found.simulated
+    assert (found.option, found.replicas) == (Option(16, 0.5, 0.5), 8)
+    large = replace(share, option=Option(20, 0.5, 0.5), replicas=10)
+    kept = with_simulated_cards(SEARCH, member_on(plan), large)
+    assert kept is not None and (kept.option.cards, kept.replicas) == (20, 10)
+    assert with_simulated_cards(SEARCH, member_on(plan, placed=7), share) is None  # it has seven replicas
+    whole = with_simulated_cards(SEARCH, member_on(plan, placed=9), share)
+    assert whole is not None and (whole.option.cards, whole.replicas) == (18, 9)
+    capacity = 0.0
+    assert with_simulated_cards(SEARCH, member_on(plan), share) is None
+    monkeypatch.setattr(packing, "simulate_replicas", lambda *_: None)
+    for unknown in (share, replace(share, plan=None)):
+        assert with_simulated_cards(SEARCH, member_on(plan), unknown) == replace(unknown, simulated=True)
+
+
+def test_a_slice_has_its_part_of_memory_bandwidth_and_compute() -> None:
+    plans = on_big().take(np.zeros(2, np.int64))
+    sliced, slices = slice_plans(plans, H100, Assumptions())
+    assert slices == [*H100.slices, *H100.slices] and len(sliced) == len(slices)
+    assumed = Assumptions()
+    for row, part in enumerate(slices):
+        memory, compute = part.memory / 8, part.compute / 7 * assumed.slice_compute_fraction
+        assert sliced.bytes_per_s[row] == pytest.approx(plans.bytes_per_s[0] * memory)
+        assert sliced.linear_flops_per_s[row] == pytest.approx(plans.linear_flops_per_s[0] * compute)
+        assert sliced.bit16_flops_per_s[row] == pytest.approx(plans.bit16_flops_per_s[0] * compute)
+        kept = plans.memory_bytes[0] * memory * assumed.slice_memory_fraction
+        assert sliced.memory_bytes[row] == pytest.approx(kept)
+
+
+def test_of_each_slice_the_plan_with_the_fewest_cards_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two plans on six slices: rows of the second, third and last slice, of which some need fewer cards."""
+    plans = on_big().take(np.zeros(2, np.int64))
+    rows, cards = [1, 2, 5, 7, 8, 11], [5.0, 3.0, math.inf, 4.0, 3.0, math.inf]
+    of = on_big().take(np.zeros(6, np.int64))
+    monkeypatch.setattr(packing, "size_member_plans", lambda *_: feasible(of, cards, rows))
+    found = find_slice_shares(SEARCH, member_on(plans), H100)
+    second, third = H100.slices[1], H100.slices[2]
+    by_slice = {s.option.slice: s for s in found}
+    assert [s.option.slice for s in found] == sorted([second, third])
+    for part, count, row in ((second, 4, 3), (third, 3, 1)):  # of equal plans the first
+        share = by_slice[part]
+        assert share.option == Option(count, part.memory / 8, part.compute / 7, part)
+        assert share.replicas == count
+        assert share.settings is not None and share.settings.memory_fraction is not None
+        assert share.settings.memory_fraction.tolist() == pytest.approx([0.1 * row])
+    assert find_slice_shares(SEARCH, member_on(on_big(tensor_parallel=2)), H100) == []
+
+
+def test_every_share_of_memory_below_that_of_the_engine_is_tried_and_that_share() -> None:
+    plans = on_big().take(np.zeros(2, np.int64))  # vLLM takes 0.92
+    for step, shares in (
+        (0.25, [0.25, 0.5, 0.75, 0.92]),
+        (0.46, [0.46, 0.92]),
+        (0.5, [0.5, 0.92]),
+        (0.23, [0.23, 0.46, 0.69, 0.92]),
+    ):
+        question = Question(CHAT, assumptions=replace(Assumptions(), packing_step_share=step))
+        for tokens in (None, column([2048.0])):
+            found, settings = expand_memory_shares(question, CHAT, plans, Settings(max_batched_tokens=tokens))
+            assert len(found) == 2 * len(shares)
+            assert settings.memory_fraction is not None
+            assert settings.memory_fraction.tolist() == pytest.approx(shares * 2)
+            repeated = None if settings.max_batched_tokens is None else settings.max_batched_tokens.tolist()
+            assert repeated == (None if tokens is None else [2048.0] * len(found))
+
+
+def test_the_requested_model_keeps_its_replicas_spares_and_token_budget() -> None:
+    plan = on_big()
+    for replicas, spares, placed in ((3, 2, 5), (None, None, 1), (2, None, 2), (None, 1, 2)):
+        judged = estimated(replicas=replicas, spare_replicas=spares, max_batched_tokens=4096)
+        member = requested_member(Question(CHAT), CHAT, judged, plan)
+        assert member.placed_replicas == placed
+        assert member.settings.max_batched_tokens is not None
+        assert set(member.settings.max_batched_tokens.tolist()) == {4096.0}
+        assert len(member.plans) > 1 and member.whole_card_plans is plan
+    free = requested_member(Question(CHAT), CHAT, estimated(max_batched_tokens=None), plan)
+    assert free.settings.max_batched_tokens is None
+    # an engine whose share counts what loading left cannot be limited to a share of the card
+    rules = SimpleNamespace(rule=np.full(1, STATIC_RULE))
+    for small, shares in ((False, 0), (True, len(free.plans))):
+        static: Any = SharedPlan(plan, rules, np.array([small]))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(packing, "expand_memory_shares", lambda _q, _w, plans, given: (plans, given))
+            found = requested_member(Question(CHAT), CHAT, estimated(), static)
+        assert (len(found.plans) == 0) == (shares == 0)
+
+
+@dataclass(frozen=True)
+class SharedPlan:
+    """A plan under another rule of memory."""
+
+    plan: Plans
+    memory_rules: Any
+    small_engine: Mask
+
+    @property
+    def offloads_weights(self) -> Mask:
+        return self.plan.offloads_weights
+
+    def take(self, rows: Codes) -> Plans:
+        return self.plan.take(rows)
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+
+def test_of_each_weight_format_the_fastest_plan_that_fits_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = planned(constraints=Constraints(accelerators=("acme-big",)))
+    capacity = np.random.default_rng(5).permutation(len(plans)).astype(float) + 1
+    fits = np.random.default_rng(6).random(len(plans)) < 0.7
+    judged: Any = SimpleNamespace(memory=SimpleNamespace(fits=fits), options=SimpleNamespace(capacity_per_s=capacity))
+    monkeypatch.setattr(packing, "evaluate_plans", lambda *_: judged)
+    found = fastest_stacks(Question(CHAT), CHAT, plans)
+    best = {
+        stored: max(
+            (c if fit else 0.0) for c, fit, f in zip(capacity, fits, plans.weight_format, strict=True) if f == stored
+        )
+        for stored in set(plans.weight_format.tolist())
+    }
+    assert len(best) > 1
+    assert found.weight_format.tolist() == sorted(best, key=lambda stored: -best[stored])
+    names = [row_of(plans, i) for i in range(len(plans))]
+    of = [capacity[[name == row_of(found, k) for name in names]].max() for k in range(len(found))]
+    assert of == sorted(best.values(), reverse=True)
+    none = plans.take(np.zeros(0, np.int64))
+    assert len(fastest_stacks(Question(CHAT), CHAT, none)) == 0
+
+
+def row_of(plans: Plans, row: int) -> tuple[float, ...]:
+    """What distinguishes a plan."""
+    columns = plans.weight_format, plans.kv, plans.engine, plans.tensor_parallel, plans.pipeline_parallel
+    return (*(float(c[row]) for c in columns), float(plans.stacks.rows[row]), float(plans.machines.rows[row]))
+
+
+def test_ways_that_a_simulation_refuses_or_enlarges_are_left_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three ways the first fails and the second takes three cards instead of one: the third, of two, is left."""
+    ways = [share_of(1, 0.3, 0.3), share_of(1, 0.4, 0.4), share_of(2, 0.5, 0.5)]
+    other = [share_of(1, 0.2, 0.2)]
+    simulated: list[Share] = []
+
+    def simulate(_search: object, _member: object, share: Share) -> Share | None:
+        simulated.append(share)
+        if share is ways[0]:
+            return None
+        cards = 3 if share.option.memory_share == 0.4 else share.option.cards
+        return replace(share, option=replace(share.option, cards=cards), simulated=True)
+
+    monkeypatch.setattr(packing, "with_simulated_cards", simulate)
+    result = arrange_simulated(SEARCH, [member_on(on_big())] * 2, [[*ways], [*other]], None)
+    assert result is not None
+    arrangement, taken = result
+    assert [s.option for s in taken] == [ways[2].option, other[0].option]
+    assert arrangement.count == 2 and all(s.simulated for s in taken)
+    assert len(simulated) == 4  # every way once
+    monkeypatch.setattr(packing, "with_simulated_cards", lambda *_: None)
+    assert arrange_simulated(SEARCH, [member_on(on_big())], [[*ways]], None) is None
+
+
+def test_a_bound_counts_cards_by_what_each_may_hold() -> None:
+    """A whole of 1.0 in memory takes two cards of which each may hold a half, whatever may be held of their time."""
+    for room in (Room(0.5, 0.95), Room(0.95, 0.5)):
+        quarter = Option(1, 0.25, 0.05) if room.memory_share == 0.5 else Option(1, 0.05, 0.25)
+        models = [[quarter]] * 4
+        search = CardSearch(models, room)
+        assert search.min_cards(range(4), {}) == 2
+        arrangement = arrange_models(models, room)
+        assert arrangement is not None and arrangement.count == 2
