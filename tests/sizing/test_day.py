@@ -21,13 +21,16 @@ from hypothesis import strategies as st
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, column, one
 from app.sizing.day import (
+    BULK_START_REPLICAS,
     MAX_FLEETS_EVERY_MINUTE,
     MAX_MINUTES,
+    MINUTES_PER_DAY,
     Autoscaler,
     PeakFleet,
     Service,
     StartProfile,
     backlog_requests,
+    fleet_at_peak,
     fleet_per_minute,
     idle_share,
     idle_shares,
@@ -50,6 +53,7 @@ from app.sizing.day import (
     start_times_s,
     steepest_rise_per_s,
     supply_per_s,
+    transfer_limit_per_s,
     wait_s,
     window_max,
 )
@@ -811,3 +815,80 @@ def test_machines_in_use_are_paid_and_idle_ones_are_not() -> None:
     two_nodes = replace(RENTED, nodes_per_replica=2.0, replicas_per_node=1.0)
     wide = asked(replace(SERVICE, nodes=144.0, accelerators_per_replica=16.0, starting=two_nodes))
     assert {f.what: f.lost_replicas for f in wide.failures} == {"replica": 1, "machine": 1}
+
+
+def test_both_pools_start_as_the_slower_one_whichever_it_is() -> None:
+    quick, slow = asked(), asked(SMALL)
+    assert slow.cold_start.seconds > quick.cold_start.seconds
+    for pair in ((quick, slow), (slow, quick)):
+        merged = merge_days(*pair)
+        assert merged is not None
+        assert merged.cold_start == slow.cold_start
+        assert merged.scale_to_zero.first_request_s == slow.scale_to_zero.first_request_s
+        assert [h.requests_per_s for h in merged.hours] == [h.requests_per_s for h in pair[0].hours]
+
+
+def test_warm_replicas_of_both_pools_are_added() -> None:
+    jump = asked(replace(SERVICE, shares=JUMP, starting=replace(RENTED, stored_bytes=700e9)))
+    small = asked(replace(SMALL, shares=JUMP))
+    assert jump.autoscaled.warm_replicas > 0 and small.autoscaled.warm_replicas > 0
+    merged = merge_days(jump, small)
+    assert merged is not None
+    assert merged.autoscaled.warm_replicas == jump.autoscaled.warm_replicas + small.autoscaled.warm_replicas
+    assert merged.autoscaled.least_replicas == jump.autoscaled.least_replicas + small.autoscaled.least_replicas
+
+
+def test_replicas_are_kept_after_the_load_and_not_before_it() -> None:
+    """A load of ten in minutes 100 to 109: ten replicas of one each from then on, and for five minutes after."""
+    load = np.zeros(MINUTES_PER_DAY)
+    load[100:110] = 10.0
+    at = Autoscaler(1.0, 1.0, 10.0, start_s=0.0, supply_per_s=math.inf, keep_s=300.0)
+    kept = simulate_autoscaling(load, at).needed
+    assert np.flatnonzero(kept == 10).tolist() == list(range(100, 115))
+    started = simulate_autoscaling(load, replace(at, start_s=120.0)).ordered
+    assert np.flatnonzero(started == 10).tolist() == list(range(98, 115))
+    some = simulate_autoscaling(load, at, 5)
+    assert some.needed.tolist() == kept[::5].tolist() and len(some.ordered) == MINUTES_PER_DAY / 5
+
+
+def test_supply_is_the_slower_of_the_registry_and_the_store_for_all_replicas_of_a_machine() -> None:
+    registry_s = 5e9 / 12e9  # images of 12 GB
+    for stored, nodes, held in ((140e9, 1.0, 1.0), (1e9, 1.0, 1.0), (140e9, 1.0, 4.0), (1e9, 4.0, 1.0)):
+        found = float(transfer_limit_per_s(12e9, stored, nodes, held, column([12.5e9]), ASSUMED)[0])
+        assert ASSUMED.registry_gb_per_s == 5
+        assert found == pytest.approx(held * min(12.5e9 / stored, registry_s / nodes))
+
+
+def test_a_little_spare_capacity_works_a_backlog_off_slowly() -> None:
+    # Eight replicas carry 120: of 119.5 requests/s, 29.5 a second gather and half a request a second is worked off.
+    busy = replace(FULL, peak_per_s=119.5)
+    assert recovery_s(busy, 90.0, 300.0) == pytest.approx(300 + 29.5 * 300 / 0.5)
+
+
+def test_a_day_is_that_of_its_service() -> None:
+    day = asked()
+    once = start_time_s(RENTED, 1.0, WHOLE_ASSUMED)
+    assert day.cold_start.seconds == once == pytest.approx(sum(day.cold_start.parts_s.values()))
+    heavy = replace(RENTED, stored_bytes=7e12, replicas_per_node=1.0)  # ten machines share the store
+    cold = asked(replace(SERVICE, starting=heavy)).cold_start
+    assert cold.ten_at_once_s == start_time_s(heavy, BULK_START_REPLICAS, WHOLE_ASSUMED) > cold.seconds
+    assert cold.seconds == start_time_s(heavy, 1.0, WHOLE_ASSUMED)
+    reaction_s = WHOLE_ASSUMED.autoscaler_reaction_s
+    starts = replace(AT, start_s=once + reaction_s, supply_per_s=float(supply_per_s(RENTED, WHOLE_ASSUMED)))
+    jump = asked(replace(SERVICE, shares=JUMP))
+    alone = simulate_autoscaling(load_per_minute(100.0, JUMP), starts)
+    assert jump.autoscaled.warm_replicas == alone.max_warm_replicas
+    assert jump.autoscaled.replica_hours == pytest.approx(alone.ordered.mean() * 24)
+    assert day.scale_to_zero.first_request_s == pytest.approx(once + 0.2)
+    # a fleet that starts as quickly at any number is the same as one that starts alone
+    rates = [s * 100.0 for s in DAY]
+    assert [h.requests_per_s for h in day.hours] == pytest.approx(rates)
+    at = fleet_at_peak(replace(SERVICE, spare_replicas=3.0, redundancy=Redundancy(zones=3)))
+    assert (at.peak_per_s, at.replicas, at.placed_replicas, at.max_per_s) == (100, 72, 75, 2.5)
+    assert (at.hosts, at.zones, at.replaced, at.ttft_curve) == (36, 3, True, SERVICE.ttft_curve)
+    wide = fleet_at_peak(replace(SERVICE, starting=replace(RENTED, nodes_per_replica=2.0)))
+    assert wide.hosts == 18
+    for pricing, replaced in ((PricingModel.OWNED, False), (None, False), (PricingModel.RESERVED_1Y, True)):
+        assert fleet_at_peak(replace(SERVICE, pricing=pricing)).replaced == replaced
+    # the first loss is as that of the peak fleet
+    assert day.failures == simulate_failures(fleet_at_peak(SERVICE), RENTED, WHOLE_ASSUMED)

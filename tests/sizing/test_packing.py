@@ -672,7 +672,7 @@ def test_cards_are_those_of_replicas_and_spares_and_no_more_than_a_deployment_ha
 
 
 def feasible(plans: Plans, cards: list[float], rows: list[int] | None = None) -> FeasibleMemberPlans:
-    """Plans of which each takes so many cards."""
+    """Plans of which each takes a given number of cards."""
     settings = Settings(memory_fraction=column([0.1 * i for i in range(len(cards))]))
     of = np.arange(len(cards)) if rows is None else np.array(rows)
     return FeasibleMemberPlans(member_on(plans), CHAT, of, plans, settings, column(cards))

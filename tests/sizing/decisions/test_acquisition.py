@@ -19,6 +19,7 @@ from app.sizing.decisions.acquisition import (
     SoldMachine,
     break_even_month,
     describe_sold_machines,
+    equivalent_or_better,
     find_alternatives,
     itemize_costs,
     running_usd_per_hour,
@@ -236,3 +237,58 @@ def test_a_price_that_cannot_be_derived_is_none() -> None:
     found = asked(providers=("sky",))[0]
     unknown = replace(found, usd_per_hour=np.full(len(found), np.nan))
     assert [s.price for s in describe_sold_machines(SMALL, unknown)] == [None, None]
+
+
+@pytest.mark.parametrize("nodes", [1.0, 3.0])
+@pytest.mark.parametrize("more_gib", [0.0, 4096.0])
+def test_every_bill_comes_to_the_cost_of_its_machines(nodes: float, more_gib: float) -> None:
+    """Purchases and hourly lines of each machine on sale, itemized or as one line, with and without a network."""
+    found = asked(price_kinds=KINDS)[0]
+    count, host = np.full(len(found), nodes), np.full(len(found), more_gib * GIB)
+    cost = deployment_cost(found, count, count, ASSUMED, Economics(), host_bytes=host)
+    bills = itemize_costs(found, count, count, ASSUMED, Economics(), host_bytes=host)
+    for row, lines in enumerate(bills):
+        bought = float(np.nan_to_num(cost.purchase_usd[row]))
+        assert spent(lines) == pytest.approx(bought)
+        assert named(lines, "machine_kw").quantity == pytest.approx(found.draw_w[row] / 1000)
+        hours = named(lines, "horizon_hours").quantity
+        known = float(np.nan_to_num(cost.usd_per_hour[row]))
+        assert hourly(lines) + spent(lines) / hours == pytest.approx(known)
+        assert all(part.quantity > 0 for part in lines if part.what != "machine_kw")
+        for part in lines:
+            assert part.unit_usd is None or part.unit_usd > 0 or part.what in ("machine", "accelerator")
+        whats = [part.what for part in lines]
+        if "accelerator" in whats:  # by its parts: as many as its machines hold, each at its own price
+            each = named(lines, "accelerator")
+            assert each.quantity == nodes * found.node.accelerators_per_node[row]
+            assert each.unit_usd == pytest.approx(
+                found.parts.accelerators_usd[row] / found.node.accelerators_per_node[row]
+            )
+        networked = "network_gbit_per_s" in whats
+        assert not networked or nodes > 1 or bought > 0
+        assert ("power_kw" in whats) == (bought > 0)
+
+
+def test_an_equivalent_machine_has_at_least_all_that_the_deployment_uses() -> None:
+    """A listing sells itself; more memory of the host is bought with owned machines and found in no rented one."""
+    listings = SMALL.listings
+    rows = np.arange(len(listings))
+    found = find_candidates(
+        SMALL, Constraints(price_kinds=KINDS), Economics(), ASSUMED, NullRejections(SMALL.accelerators)
+    )
+    none = np.zeros(len(found))
+    cost = deployment_cost(found, none + 1, none, ASSUMED, Economics())
+
+    def good(host_bytes: float = 0.0) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        spanning = np.ones(len(found), bool)
+        return equivalent_or_better(
+            SMALL, DeployedMachines(found, cost, none + 1, none, spanning, none + host_bytes), rows
+        )
+
+    plain, large = good(), good(1e18)
+    own = found.listing >= 0
+    assert plain[np.flatnonzero(own), found.listing[own]].all()
+    same = SMALL.machines.accelerator[found.machine][:, None] == SMALL.machines.accelerator[listings.machine][None, :]
+    assert not (plain & ~same).any()
+    unknown = np.isnan(listings.ram_bytes)
+    assert (large == (plain & (listings.is_owned | unknown)[None, :])).all()

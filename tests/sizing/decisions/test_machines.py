@@ -14,6 +14,7 @@ import pytest
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
+from app.sizing.decisions import machines as machines_room
 from app.sizing.decisions.acquisition import describe_sold_machines
 from app.sizing.decisions.machines import (
     Candidates,
@@ -34,7 +35,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import FIRM, LINKS, Commitment, Environment, Link, PriceKind, PricingModel, Segment
 from app.sizing.question import Constraints, Deployment, Economics, Question
-from tests.examples import col
+from tests.examples import PRETRAIN, col, registered
 from tests.sizing.decisions.offered import asked, machines, names
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, CARD, DESK, OFFERS, RARE, SMALL, SYSTEMS, offer, snapshot
@@ -420,3 +421,28 @@ def test_it_counts_where_it_is_asked_for(asked: dict[str, Any]) -> None:
 
 def test_a_limit_of_power_that_servers_keep_changes_nothing() -> None:
     assert not servers_kept(max_power_w=5000.0)[0]
+
+
+@pytest.mark.parametrize(
+    "named", [{"system": "big-8"}, {"provider": "sky"}, {"region": "us-1"}, {"instance_type": "x"}]
+)
+def test_a_machine_named_in_any_way_has_its_own_size(named: dict[str, Any]) -> None:
+    with pytest.raises(Conflict, match="the named machine has another size"):
+        unlisted_machine(Search.start(QUESTION, SMALL), Deployment(BIG.slug, nodes=2, total_accelerators=16, **named))
+    with pytest.raises(Conflict, match="fraction of an accelerator"):
+        unlisted_machine(Search.start(QUESTION, SMALL), Deployment(BIG.slug, nodes=2, total_accelerators=15))
+
+
+def test_hosts_are_read_only_where_a_service_answers_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_for: list[bool] = []
+
+    def candidates(*_: object, reads_host: bool, **__: object) -> Candidates:
+        asked_for.append(reads_host)
+        return machines_room.unpriced_machine(SMALL, Deployment(BIG.slug), Assumptions())
+
+    monkeypatch.setattr(machines_room, "find_candidates", candidates)
+    picture = replace(STEADY, model=registered("google/vit-base-patch16-224"))
+    for workload, reads in ((STEADY, False), (picture, True), (PRETRAIN, False)):
+        asked_for.clear()
+        find_machines(Search.start(Question(workload), SMALL), Deployment(BIG.slug))
+        assert asked_for == [reads]

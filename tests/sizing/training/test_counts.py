@@ -75,3 +75,18 @@ def test_text_encoders_and_decoder_of_a_picture_stay_as_they_are() -> None:
     assert counts.checkpointed_params == 865_910_724
     assert counts.frozen_params == picture.total_params - 865_910_724
     assert PRETRAIN_COUNTS.frozen_params == 0
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-30B-A3B", "meta-llama/Llama-3.1-8B-Instruct", "google/gemma-3-4b-it"])
+@pytest.mark.parametrize("method", list(Method))
+def test_counts_of_a_model_add_up_whatever_is_trained(name: str, method: Method) -> None:
+    model = registered(name)
+    c = counts_of(replace(PRETRAIN, model=model, method=method))
+    assert c.dense_matmul_params + c.head_matmul_params + c.routed_matmul_params == model.training_matmul_params
+    trained = c.total_params - c.frozen_params if method is Method.FULL else c.adapter_params
+    assert c.checkpointed_params == trained
+    assert c.total_params * (1 - c.unquantised_share) == pytest.approx(c.linear_params)
+    assert c.tied_params == (c.head_matmul_params if model.tied_head else 0)
+    assert c.embedding_params == model.vocab_size * model.hidden_size
+    assert c.largest_matrix_params == max(t.size for t in model.tensors if t.copies) > 0
+    assert c.routed_params == (0 if not model.is_moe else model.routed_params) and (c.routed_params > 0) == model.is_moe

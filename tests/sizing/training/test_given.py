@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.catalog.snapshot import CatalogStore
@@ -15,12 +16,14 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
+from app.sizing.training import given as given_room
 from app.sizing.training.counts import counts_of
 from app.sizing.training.given import (
     any_layout_fits,
     batch_deviation,
     best_requested_run,
     layouts_at_size,
+    rank_requested_runs,
     requested_accelerators,
 )
 from app.sizing.training.run import fits_memory
@@ -155,3 +158,38 @@ def test_nothing_to_maximize_is_said(catalog: Catalog, catalog_store: CatalogSto
         asked(catalog, resnet, maximize="sequence_length", accelerators_per_replica=8)
     with pytest.raises(Conflict, match="Nothing fits"):
         asked(catalog, replace(WORKLOAD, model=LLAMA_70B), maximize="micro_batch", accelerators_per_replica=1)
+
+
+def test_runs_that_do_not_surely_fit_are_ordered_by_their_share_of_what_they_may_take() -> None:
+    """Twice and 1.2 times the allowed bytes, whatever their number; then the nearer batch, then those in time."""
+
+    def order(**changed: Any) -> list[int]:
+        known = {"total": (100.0, 120.0), "allowed": (50.0, 100.0), "wall": (10.0, 10.0), "batch": (64.0, 64.0)}
+        known |= {"fits": (True, True), "sure": (False, False), "last": (False, False), "score": (1.0, 2.0)} | changed
+        of = {name: np.array(values) for name, values in known.items()}
+        costed: Any = row(
+            plans=row(stack=row(margins=row(time_factor=np.ones(2))), last_resort=of["last"]),
+            run=row(memory=row(total_bytes=of["total"]), wall_s=of["wall"], batch=of["batch"]),
+            cost=row(usd_per_hour=np.ones(2)),
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(given_room, "fits_memory", lambda *_: of["fits"])
+            patch.setattr(given_room, "run_fits_at_confidence", lambda *_: of["sure"])
+            patch.setattr(given_room, "allowed_bytes", lambda *_: of["allowed"])
+            patch.setattr(given_room, "comparison_score", lambda *_: of["score"])
+            patch.setattr(given_room, "stable_run_key", lambda _: np.array([0.0, 1.0]))
+            workload = replace(WORKLOAD, deadline_s=100.0)
+            return list(rank_requested_runs(workload, COUNTS, costed, QUESTION).tolist())
+
+    assert order() == [1, 0]
+    assert order(allowed=(100.0, 50.0)) == [0, 1]
+    assert order(sure=(True, False), allowed=(50.0, 100.0)) == [0, 1]  # what surely fits misses nothing
+    assert order(fits=(True, False)) == [0, 1]
+    both: dict[str, Any] = {"sure": (True, True)}
+    assert order(**both) == [0, 1]
+    assert order(**both, score=(2.0, 1.0)) == [1, 0]
+    assert order(**both, score=(1.0, 1.0)) == [0, 1]
+    assert order(**both, wall=(101.0, 10.0)) == [1, 0]  # late
+    assert order(**both, wall=(300.0, 200.0)) == [1, 0]  # the less late
+    assert order(**both, batch=(128.0, 64.0)) == [1, 0]
+    assert order(**both, batch=(128.0, 64.0), last=(False, True)) == [0, 1]

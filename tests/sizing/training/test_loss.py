@@ -49,3 +49,10 @@ def test_a_fused_loss_takes_a_power_of_two_of_tokens() -> None:
 def test_the_last_norm() -> None:
     assert loss(kernels="eager").norm_bytes.tolist() == [TOKENS * 10 * 100 / 4]
     assert loss(kernels="fused").norm_bytes.tolist() == [TOKENS * 4 * 100 / 4]
+
+
+@pytest.mark.parametrize("chunks", [1, 4, 8])
+def test_a_chunked_loss_takes_a_chunk_of_the_logits(chunks: int) -> None:
+    recipe = Recipes.from_recipes([TrainingRecipe("pytorch", loss="chunked", loss_chunks=chunks)])
+    found = logits_at_a_time(COUNTS, layout(), recipe, col(TOKENS), np.array([TOKENS * VOCAB / 4]))
+    assert found.tolist() == [TOKENS * VOCAB / 4 / chunks]

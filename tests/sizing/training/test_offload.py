@@ -9,15 +9,24 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import Mask
 from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.engines import ENGINES
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from app.sizing.training.memory import TrainingMemory
-from app.sizing.training.offload import activations_on_host_bytes, host_bytes_per_machine, offloaded_bytes, shard_copy_s
+from app.sizing.training.offload import (
+    activations_on_host_bytes,
+    host_bytes_per_machine,
+    offloaded_bytes,
+    parameter_copy_s,
+    shard_copy_s,
+)
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import col, row
-from tests.sizing.training.layouts import WORKLOAD, asked, memory, one, work
+from tests.sizing.small import SMALL
+from tests.sizing.training.layouts import WORKLOAD, asked, memory, one, plans_of, work
 
 YES, NO = np.array([True]), np.array([False])
 ADAPTED = replace(WORKLOAD, phase="fine_tuning", method=Method.LORA)
@@ -111,3 +120,44 @@ def test_a_last_resort_is_taken_only_where_nothing_else_fits(catalog: Catalog) -
         asked_again = estimate_deployment(Question(long, named), without, catalog)
         moves = bool(deployment.activation_offload or deployment.parameter_offload)
         assert asked_again.fits is not moves
+
+
+@pytest.mark.parametrize(("stage", "params"), [(2, 8e9), (3, 1e9)])
+def test_a_shard_is_copied_where_weights_are_sharded(stage: int, params: float) -> None:
+    """Of 8e9 parameters over eight ranks: twice in 16 bit each way and the gradients in 32 bit, at 32 GB/s."""
+    rank: Any = row(dense=col(6e9), routed=col(2e9))
+    spread: Any = row(data_group=col(8), expert_group=col(8))
+    for frozen, per_parameter in ((False, 8), (True, 4)):
+        recipe: Any = row(frozen=frozen, gathered_bytes_per_param=2.0)
+        found = parameter_copy_s(by_hand(stage, YES), rank, spread, recipe)
+        assert found.tolist() == pytest.approx([params * per_parameter / 32e9])
+        assert parameter_copy_s(by_hand(stage, NO), rank, spread, recipe).tolist() == [0]
+
+
+def by_hand(stage: int, moved: Mask) -> Any:
+    """A layout of one row."""
+
+    class OneRow:
+        zero_stage, parameter_offload = col(stage), moved
+
+        def __len__(self) -> int:
+            return 1
+
+    return OneRow()
+
+
+def test_unsharded_weights_stay_where_only_states_are_asked_to_leave() -> None:
+    on: dict[str, Any] = {"accelerator": "acme-big", "framework": "deepspeed"}
+    found = plans_of(SMALL, WORKLOAD, **on, optimizer_offload=True, zero_stage=2)
+    assert len(found) and found.optimizer_offload.all() and not found.parameter_offload.any()
+    assert set(found.zero_stage.tolist()) == {2}
+    sharded = plans_of(SMALL, WORKLOAD, **on, zero_stage=3)
+    assert sharded.parameter_offload.any() and not sharded.parameter_offload.all()
+
+
+def test_layouts_offload_only_what_their_framework_can() -> None:
+    for part in ("parameters", "activations"):
+        fixed: dict[str, Any] = {f"{part.removesuffix('s')}_offload": True}
+        found = plans_of(SMALL, WORKLOAD, accelerator="acme-big", **fixed)
+        frameworks = {SMALL.engines[e] for e in found.framework.tolist()}
+        assert frameworks and all(part in ENGINES[name].framework.offloads for name in frameworks)
