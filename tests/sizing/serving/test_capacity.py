@@ -13,6 +13,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.serving.capacity import (
+    PrefixesFit,
     StreamOperatingPoint,
     StreamSpeed,
     add_idle_sessions,
@@ -29,6 +30,7 @@ from app.sizing.serving.capacity import (
     running_bytes,
     sequences_met,
     serving_value,
+    speed_with_hits,
     speed_with_prefixes,
     stream_operating_point,
     stream_speed,
@@ -455,3 +457,19 @@ def test_without_prefixes_a_speed_stays_as_it_is() -> None:
     of = replace(memory(), prefixes=None)
     free = stream_speed(opened(), of, prefixes_speed(opened(), memory()).unloaded, ASSUMED)
     assert speed_with_prefixes(opened(), of, free, ASSUMED) is free
+
+
+def test_a_loop_that_fits_only_when_full_or_small_runs_the_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 64 fit, or up to 12.5; the limits allow 20 at a time: twelve run, and no more than twelve."""
+    monkeypatch.setattr(PrefixesFit, "holds", lambda _self, batch: (batch <= 12.5) | (batch > 30))
+    workload, of = closed(slo=Slo(None, 0.02 + 19 / 200 * 0.010 + 1e-9, None, 50)), memory()
+    free = stream_speed(workload, of, prefixes_speed(workload, of, cold_s=5.0).unloaded, ASSUMED)
+    assert free.slo_batch.tolist() == [20]
+    found = speed_with_hits(workload, of, Prefixes(col(1), col(0), 10.0), free)
+    assert found.prefix_reservation is not None
+    assert (found.slo_batch[0], found.prefix_reservation.sequences[0]) == (12, 12)
+    # within the room of the small one nothing is taken away
+    few = replace(free, slo_batch=col(8))
+    kept = speed_with_hits(workload, of, Prefixes(col(1), col(0), 10.0), few)
+    assert kept.prefix_reservation is not None
+    assert (kept.slo_batch[0], kept.prefix_reservation.sequences[0]) == (8, 64)

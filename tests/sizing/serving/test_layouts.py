@@ -186,3 +186,11 @@ def test_cards_share_a_slot_and_small_engines_split_layers() -> None:
     small = Deployment(DESK.slug, engine="llama.cpp", weight_format="gguf-q4_k_m", system="host-1x-bolt-desk")
     assert layouts(planned(of=of, fixed=small)) == {(1, 1)}
     assert layouts(planned(of=of, fixed=replace(small, tensor_parallel=2))) == set()
+
+
+def test_ranks_of_a_group_share_a_link_of_their_domain_or_the_slots_of_one_machine() -> None:
+    """Links among four of eight: a group of eight would cross them, stages do not; slots reach all of a machine."""
+    fours = snapshot(systems=[replace(s, scaleup_domain_size=4.0) if s.accelerator == BIG.slug else s for s in SYSTEMS])
+    assert layouts(rented(of=fours)) == {(1, 1), (2, 1), (4, 1)}
+    assert layouts(rented(of=fours, fixed={"accelerators_per_replica": 8})) == {(2, 4), (4, 2)}
+    assert (8, 1) in layouts(rented())

@@ -36,6 +36,7 @@ from app.sizing.serving.load_curves import (
     is_simulated,
     loads_within_limits,
     numbers_in_flight,
+    sample_trace,
     simulate_curves,
     simulate_rate,
     summarize_each,
@@ -383,3 +384,31 @@ def test_an_answer_is_the_same_whatever_was_asked_before() -> None:
         fresh = recommend_hardware(question, SMALL)
         assert [a.recommendations for a in found] == [fresh.recommendations] * 2
         assert [a.assumptions for a in found] == [fresh.assumptions] * 2
+
+
+def test_requests_are_drawn_with_whole_tokens_and_no_more_hits_than_planned() -> None:
+    """Of prompts of 801 tokens 0.55 are hits, 440 whole tokens, of which 0.3 of the mean are shared by all."""
+    asked = varied(
+        input_tokens=Lengths(801.0),
+        cached_prefix_fraction=0.55,
+        shared_prefix_fraction=0.3,
+        turn_gap_s=7.0,
+        output_tokens=Lengths(1.0),
+    )
+    sent = draw_requests(asked, 50)
+    assert set(sent.input_tokens.tolist()) == {801} and set(sent.prefix_tokens.tolist()) == {440}
+    assert (sent.shared_tokens, sent.reuse_gap_s) == (240, 7.0)
+    assert (sent.output_tokens >= 1).all() and (sent.prefix_tokens <= 0.55 * sent.input_tokens).all()
+    spread = draw_requests(replace(asked, input_tokens=Lengths(800.0, 2000.0)), 500)
+    assert (spread.prefix_tokens == np.floor(0.55 * spread.input_tokens)).all()
+
+
+def test_a_replica_gets_every_so_manyth_request_of_a_trace_from_its_first_on() -> None:
+    trace = Trace(5.0 + np.arange(10) / 2, np.arange(10) * 10 + 100, np.arange(10), np.arange(10) + 1)
+    recorded = varied(trace=trace, input_tokens=Lengths(200.0), shared_prefix_fraction=0.4, turn_gap_s=3.0)
+    taken = sample_trace(recorded, trace, 3)
+    assert taken.arrival_s.tolist() == [0.0, 1.5, 3.0, 4.5]
+    assert taken.input_tokens.tolist() == [100, 130, 160, 190]
+    assert taken.output_tokens.tolist() == [1, 3, 6, 9]  # an answer has a token at least
+    assert taken.prefix_tokens.tolist() == [1, 4, 7, 10]
+    assert (taken.shared_tokens, taken.reuse_gap_s, taken.in_flight) == (80, 3.0, 0)

@@ -28,14 +28,17 @@ from app.sizing.serving.offload import (
     EXPERTS_FIRST,
     LAYERS,
     OFFLOAD_TARGETS,
+    can_offload,
+    host_resources,
     offload_targets,
     replica_within_constraints,
 )
+from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
-from tests.examples import CHAT, LLAMA_70B, registered
-from tests.sizing.serving.given import planned
-from tests.sizing.small import BIG, CARD, DESK, RARE, SUPPORT, snapshot, system
+from tests.examples import CHAT, LLAMA_70B, registered, row
+from tests.sizing.serving.given import on_big, planned
+from tests.sizing.small import BIG, CARD, DESK, RARE, SMALL, SUPPORT, snapshot, system
 
 Q4 = "gguf-q4_k_m"
 MIXTRAL = registered("mistralai/Mixtral-8x7B-Instruct-v0.1")
@@ -254,3 +257,54 @@ def test_what_may_be_had_is_within_every_limit_of_size() -> None:
     ]
     assert within == [True, False, True, False]
     assert np.isfinite(plans.weights_bytes).all()
+
+
+def host(name: str, **fixed: Any) -> tuple[Plans, tuple[float, ...]]:
+    plans = planned(LLAMA_70B, of=AT_HOME, fixed=Deployment(name, weight_format=Q4, engine="llama.cpp", **fixed))
+    plans = plans.take(np.array([0]))
+    return plans, tuple(float(c[0]) for c in host_resources(plans, AT_HOME, Assumptions()))
+
+
+def test_a_desktop_gives_its_one_card_all_of_its_host() -> None:
+    assumed = Assumptions()
+    plans, (memory, bandwidth, flops, link) = host("bolt-desk")
+    assert plans.machines.table.listing[plans.machines.rows[0]] == 0  # sold with 128 GiB, and not built
+    assert memory == pytest.approx(128 * GIB * assumed.host_memory_share)
+    assert bandwidth == assumed.desktop_host_gb_per_s * 1e9
+    assert flops == assumed.desktop_host_tflops * 1e12
+    assert link == pytest.approx(32e9 * assumed.host_link_fraction)
+
+
+def test_a_rented_accelerator_has_its_part_of_a_servers_host() -> None:
+    """Of eight, one has an eighth of the machine that is rented, and two have two."""
+    assumed = Assumptions()
+    for tensor in (1, 2):
+        plans = on_big(tensor_parallel=tensor)
+        assert not plans.node.on_prem[0] and plans.accelerators_per_node[0] == 8
+        memory, bandwidth, flops, _ = (float(c[0]) for c in host_resources(plans, SMALL, assumed))
+        part = min(1.0, assumed.rented_host_share * 8) * tensor / 8
+        assert bandwidth == pytest.approx(assumed.server_host_gb_per_s * 1e9 * part)
+        assert flops == pytest.approx(assumed.server_host_tflops * 1e12 * part)
+        assert memory > 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "able"),
+    [
+        ({}, True),
+        ({"data_parallel": 2.0}, False),
+        ({"context_parallel": 2.0}, True),
+        ({"accelerators_per_replica": 8.0}, True),
+        ({"accelerators_per_replica": 16.0}, False),  # two machines
+        ({"unified": True}, False),
+        ({"processor": True}, False),
+        ({"whole_machine": True}, False),
+    ],
+)
+def test_weights_leave_an_accelerator_with_a_memory_and_a_host_of_its_own(changed: dict[str, Any], able: bool) -> None:
+    known = {"accelerators_per_replica": 1.0, "accelerators_per_node": 8.0, "data_parallel": 1.0}
+    known |= {"context_parallel": 1.0, "unified": False, "processor": False, "whole_machine": False} | changed
+    columns = {name: np.array([value]) for name, value in known.items()}
+    types = row(table=row(**{name: columns[name] for name in ("unified", "processor", "whole_machine")}))
+    plans: Any = row(types=types, accelerator=np.array([0]), **columns)
+    assert can_offload(plans).tolist() == [able]

@@ -15,12 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import Conflict
+from app.sizing.day import start_times_s, supply_per_s
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints, Deployment, DraftMethod, Objective, Question, Speculative
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
+from app.sizing.serving import options as options_room
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.options import (
     Options,
@@ -34,6 +36,7 @@ from app.sizing.serving.options import (
     requested_settings,
     served_per_s,
     stable_key,
+    startup_terms,
     throughput_per_s,
     units_per_request,
 )
@@ -288,3 +291,34 @@ def test_equal_plans_are_numbered_by_accelerators_replica_and_stack() -> None:
         plans=row(accelerators_per_replica=col(4), stacks=SimpleNamespace(rows=np.array([7]))),
     )
     assert stable_key(options).tolist() == [16e6 + 4e3 + 7]
+
+
+def test_a_day_follows_the_load_with_the_times_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scaled as assumed for a service: starts, the supply of the store and the delay before replicas stop."""
+    workload, plans = daily(NIGHT, STEADY), on_big()
+    question = Question(workload)
+    judged = evaluate_plans(question, workload, plans, Settings())
+    seen: list[Any] = []
+
+    def idle(load: Any, at: Any, redundancy: Redundancy, fleet: Any, *on: Any) -> Any:
+        seen.append((load, at, redundancy, fleet, on))
+        return col(0.25)
+
+    monkeypatch.setattr(options_room, "idle_shares", idle)
+    found = options_room.daily_usd_per_hour(
+        question, workload, plans, judged.fleet, judged.cost, judged.options.capacity_per_s
+    )
+    ((load, at, redundancy, fleet, on),) = seen
+    assumed = question.assumptions
+    starting = startup_terms(workload, plans, assumed)
+    assert load.max() <= STEADY.peak_per_s and redundancy is workload.redundancy and fleet is judged.fleet
+    assert (at.capacity_per_s, at.most_replicas) == (judged.options.capacity_per_s, judged.fleet.replicas)
+    assert (at.target_utilization, at.keep_s) == (workload.target_utilization, assumed.scale_in_delay_s)
+    assert at.start_s == start_times_s(starting, 1.0, assumed) + assumed.autoscaler_reaction_s
+    assert at.supply_per_s == supply_per_s(starting, assumed)
+    assert on == (plans.accelerators_per_replica, plans.accelerators_per_node)
+    assert found == pytest.approx(0.75 * judged.cost.usd_per_hour)  # rented by the hour: a quarter is not paid
+    flat = options_room.daily_usd_per_hour(
+        question, replace(workload, hourly_shares=()), plans, judged.fleet, judged.cost, judged.options.capacity_per_s
+    )
+    assert flat is judged.cost.usd_per_hour

@@ -15,6 +15,7 @@ from app.sizing.serving.prefill import (
     PrefillTerms,
     PrefillWork,
     attention_length_factor,
+    expert_flops_share,
     prefill_terms,
     seconds_per_prompt,
 )
@@ -171,3 +172,14 @@ def test_attention_of_prompts_that_vary_is_more_than_that_of_the_mean_one() -> N
     assert attention_length_factor(DENSE, Lengths(1000.0)) == 1
     spread = Lengths(1000.0, 2000.0)
     assert attention_length_factor(DENSE, spread) == pytest.approx(1 + spread.squared_variation, rel=0.05)
+
+
+def test_routed_experts_slow_their_share_of_a_prompt() -> None:
+    """Two experts of three matrices of 1024 x 512 in each of four layers, of all that a prompt multiplies."""
+    share = 4 * 2 * 3 * 1024 * 512 / MIXTURE.prompt_matmul_params
+    assert expert_flops_share(MIXTURE) == pytest.approx(share)
+    assert 0 < share < 1 and expert_flops_share(DENSE) == 0
+    for model, part in ((MIXTURE, share), (DENSE, 0.0)):
+        work = prompt_of(model, on_big(model), prompt_tokens=800)
+        usual, half = (prefill_terms(work, achieved(prefill_expert_fraction=f)).prompt_linear_s[0] for f in (1.0, 0.5))
+        assert half / usual == pytest.approx(1 + part)  # their part takes twice as long

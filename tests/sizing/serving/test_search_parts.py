@@ -9,16 +9,23 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import GIB
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.support.records import Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.choice import fixed_deployment_plans
 from app.sizing.serving.interfaces import Settings
-from app.sizing.serving.kinds import AUTOREGRESSIVE, SINGLE_FORWARD
+from app.sizing.serving.kinds import AUTOREGRESSIVE, SINGLE_FORWARD, serving_backend
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.plans import requested_engines, select_stacks
-from app.sizing.serving.search import complete_settings, replica_equivalence_key, required_replicas, search_plans
+from app.sizing.serving.search import (
+    complete_settings,
+    feasible_plans,
+    replica_equivalence_key,
+    required_replicas,
+    search_plans,
+)
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 from tests.examples import col, row
 from tests.sizing.serving.given import DENSE, on_big, planned, varied
@@ -153,3 +160,26 @@ def test_limits_are_judged_one_by_one() -> None:
     passes: Any = row(fastest_e2e_s=col(1, 3), e2e_limit_s=col(2, 2), margins=Margins.without_margin(2))
     (whole,) = SINGLE_FORWARD.latency_limits(passes)
     assert whole.met.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("within", "said"), [(0.5, True), (-0.5, False)])
+def test_what_fits_but_for_its_margin_is_said_to_fit_as_predicted(within: float, said: bool) -> None:
+    """The engine may take half of the margin more, or less, than the median prediction needs."""
+    plans, workload = on_big(), varied()
+    question = Question(workload, Constraints(confidence=0.9))
+    rejections = Rejections(SMALL.accelerators)
+    search = Search.start(question, SMALL, rejections).of(workload)
+    margins = Margins(col(1), col(1), col(1), col(0.04))
+    plain = serving_backend(workload).estimate_memory(
+        workload, plans, question.assumptions, Settings(), Margins.without_margin(1)
+    )
+    share = plain.needed_bytes / plain.capacity_bytes + within * 0.04
+    rows, _, _ = feasible_plans(search, plans, margins, Settings(memory_fraction=share), None)
+    assert len(rows) == 0
+    (rejection,) = rejections.by_accelerator.values()
+    assert rejection.code == "out_of_memory"
+    assert rejection.text.endswith("The median prediction meets the limit.") == said
+    assert rejection.needed == pytest.approx((plain.needed_bytes[0] + 0.04 * plain.capacity_bytes[0]) / GIB)
+    assert rejection.available == pytest.approx(share[0] * plain.capacity_bytes[0] / GIB)
+    enough = feasible_plans(search, plans, margins, Settings(memory_fraction=share + 0.04), None)[0]
+    assert enough.tolist() == ([0] if within > 0 else [])

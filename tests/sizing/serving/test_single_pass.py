@@ -17,6 +17,7 @@ from app.sizing.model.sample import SampleWork
 from app.sizing.question import Question
 from app.sizing.serving.interfaces import Memory, OperatingPoint, Settings
 from app.sizing.serving.kinds import serving_backend
+from app.sizing.serving.margins import Margins
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import measure_plans
 from app.sizing.serving.single_pass import (
@@ -365,3 +366,16 @@ def test_a_request_is_made_ready_before_it_waits() -> None:
     alone = [unloaded_single_pass(workload, table, FLAT, of).fastest_e2e_s[0] for of in (READY_MADE, slow)]
     reading = 800 / 6e5 if workload.model.kind == "encoder" else 0.0
     assert alone[1] == pytest.approx(alone[0] + reading + 0.020)
+
+
+@pytest.mark.parametrize("load", [Load.OPEN, Load.CLOSED, Load.OFFLINE])
+def test_a_margin_divides_the_rate_and_the_limit_of_a_sample(load: Load) -> None:
+    """Twice as slow as predicted: half of the rate, and batches that fit into half of the limit."""
+    workload, table = varied(load=load, slo=Slo(None, None, 0.4, 95)), plans(weights_bytes=0.0, streamed_bytes=0.0)
+    twice = Margins(col(2), col(1), col(1), col(0))
+    alone = unloaded_single_pass(workload, table, FLAT, READY_MADE, twice)
+    found = single_pass_speed(workload, memory(64), alone)
+    batch = 64 if load is Load.OFFLINE else 19  # as with a limit of 0.2 s
+    assert alone.e2e_limit_s.tolist() == [0.2] and found.slo_batch.tolist() == [batch]
+    assert found.capacity_per_s[0] == pytest.approx(batch / (batch * 0.005 + OVERHEAD) / 2)
+    assert found.saturation_per_s[0] == pytest.approx(64 / (64 * 0.005 + OVERHEAD))
