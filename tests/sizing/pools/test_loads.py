@@ -25,6 +25,7 @@ from app.sizing.pools.loads import (
     interpolated_wait_s,
     knee_per_s,
     mix_waits,
+    shared_concurrencies,
     slowdown_at_confidence,
     split_in_flight,
     wait_distribution,
@@ -406,3 +407,24 @@ def test_a_volume_takes_its_start_and_then_its_work_and_costs_what_its_hours_cos
     for other in (both, pool_estimate(WRITES), replace(both, performance=None)):
         asked = STEADY if other is both else volume
         assert with_volume(Question(asked), asked, other, pools) == other
+
+
+def test_queues_of_two_simulations_are_added_and_tokens_are_those_of_the_writer() -> None:
+    reads, writes = simulated(0.002, 0.9, 800, 0.1), simulated(0.03, 0.8, 1000, 0.2)
+    found = combined_simulation(STEADY, reads, writes, 50.0)
+    assert found is not None
+    for name in ("mean_s", "p50_s", "p95_s", "p99_s"):
+        assert getattr(found.queue, name) == pytest.approx(getattr(reads.queue, name) + getattr(writes.queue, name))
+    assert found.inter_token == writes.inter_token and found.inter_token != writes.queue
+    assert found.preemptions_per_request == pytest.approx(0.3) and found.goodput_share == pytest.approx(0.72)
+
+
+@pytest.mark.parametrize("asked", [3.0, 5.0, 8.0, 100.0])
+def test_loads_in_flight_are_all_powers_of_two_that_both_pools_simulated(asked: float) -> None:
+    """Readers and writers were simulated up to 10 each, at the same rate per request: up to 20 together."""
+    points = tuple((load, 0.1) for load in (1.0, 2.0, 4.0, 10.0))
+    pool = replace(READS, load_curve=curve(*points, closed=True), requests_per_s_capacity=800.0)
+    instant = replace(LINK, seconds=0.0, requests_per_s_capacity=1e9)
+    found = [s.load for s in shared_concurrencies(in_flight(asked), pool, pool, instant)]
+    wanted = {1.0, 2.0, 4.0, 8.0, 16.0} | ({asked} if asked <= 20 else set())
+    assert found == sorted(wanted)

@@ -12,15 +12,19 @@ import numpy as np
 import pytest
 
 from app.sizing.columns import at
+from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
+from app.sizing.pools import search as search_room
 from app.sizing.pools.parts import decode_reserve_s, decode_workload, prefill_workload
 from app.sizing.pools.search import (
     DECODE_DEPLOYMENT,
+    PoolPairs,
     better_split,
     disaggregating_plans,
     late_share,
+    leading_plans,
     machine_locations,
     max_load,
     prefill_options,
@@ -33,7 +37,7 @@ from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.options import Options
 from app.sizing.serving.search import enumerate_allowed_plans, search_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
-from tests.examples import col
+from tests.examples import col, row
 from tests.sizing.pools.given import at_rate
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import CARD, SMALL, SYSTEMS, snapshot, system
@@ -87,8 +91,8 @@ ROUNDS = [
 def cheapest(options: Options, part: InferenceWorkload, **how: Any) -> dict[tuple[int, int, int], float]:
     """The least that a pool costs as simulated, of all its plans, by engine and cache."""
     found: dict[tuple[int, int, int], float] = {}
-    for row in range(len(options)):
-        one = options.take(np.array([row]))
+    for number in range(len(options)):
+        one = options.take(np.array([number]))
         sized = simulate_pool(Search.start(Question(part), MARKET).of(part), one, **how)
         if sized is not None:
             key = int(one.plans.engine[0]), int(one.plans.kv[0]), int(machine_locations(one.plans, MARKET)[0])
@@ -207,3 +211,92 @@ def test_a_split_is_shown_if_it_is_better_by_more_than_a_near_tie() -> None:
     assert best is not None
     assert score(best / (1 - 1.5 * share)) == best and score(best / (1 - 0.5 * share)) is None
     assert better_split(search, plans, ANY, expected_score=best / 2) is None
+
+
+def test_pairs_are_ranked_by_the_sums_of_both_pools_and_the_narrower_one() -> None:
+    """Readers serve 3 x 10 and writers 2 x 20; both together cost 14 USD, take 12 accelerators and 9 kW."""
+    reads: Any = row(
+        fleet=row(replicas=col(3), accelerators=col(8)),
+        capacity_per_s=col(10),
+        e2e_p50_s=col(0.2),
+        daily_usd_per_hour=col(10),
+        cost=row(power_w=col(6000)),
+    )
+    writes: Any = row(
+        fleet=row(replicas=col(2), accelerators=col(4)),
+        capacity_per_s=col(20),
+        e2e_p50_s=col(2.0),
+        daily_usd_per_hour=col(4),
+        cost=row(power_w=col(3000)),
+    )
+    workload, pair = at_rate(20.0), PoolPairs(reads, writes, (ANY, ANY))
+    question = Question(workload)
+    factor = question.assumptions.split_first_token_factor
+    for transfer_s in (0.0, 0.5):
+        found = pair.ranking_measures(question, workload, transfer_s)
+        assert found.usd.tolist() == [14]
+        assert found.latency_s.tolist() == pytest.approx([0.2 * factor + transfer_s + 2.0])
+        assert found.throughput_per_accelerator.tolist() == pytest.approx([30 / 12])
+        assert found.joules_per_unit.tolist() == pytest.approx([9000 / (10 * workload.tokens_per_request)])
+    busy = pair.ranking_measures(question, at_rate(80.0))  # of a mean of 40, 30 are served
+    assert busy.joules_per_unit.tolist() == pytest.approx([9000 / (30 * workload.tokens_per_request)])
+
+
+def test_of_each_kind_of_plan_the_best_by_every_figure_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two accelerators, two engines and two formats, ten plans of each; the best ones found one by one."""
+    draw = np.random.default_rng(11)
+    count = 80
+    kinds = np.array(list(product((1, 2), (0, 3), (0, 15))) * 10)
+    place = draw.integers(0, 2, count)
+    figures = {name: draw.permutation(count) + 1.0 for name in ("usd", "power", "latency", "replicas", "rate", "cards")}
+    plans: Any = row(accelerator=kinds[:, 0], engine=kinds[:, 1], kv=kinds[:, 2])
+    taken: list[int] = []
+    options: Any = row(
+        plans=plans,
+        fleet=row(replicas=figures["replicas"], accelerators=figures["cards"]),
+        capacity_per_s=figures["rate"],
+        daily_usd_per_hour=figures["usd"],
+        cost=row(power_w=figures["power"]),
+        e2e_p50_s=figures["latency"],
+        take=lambda rows: taken.extend(rows.tolist()),
+    )
+    monkeypatch.setattr(search_room, "machine_locations", lambda *_: place)
+    leading_plans(options, SMALL)
+    cards = figures["cards"] / (figures["replicas"] * figures["rate"])
+    best = set()
+    for kind in {(*k, p) for k, p in zip(map(tuple, kinds.tolist()), place.tolist(), strict=True)}:
+        rows = [i for i in range(count) if (*kinds[i].tolist(), place[i]) == kind]
+        for figure in (figures["usd"], figures["power"], figures["latency"], cards):
+            best.add(min(rows, key=lambda i: figure[i]))
+    assert taken == sorted(best)
+
+
+def test_writing_starts_after_reading_and_the_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader's first token at the limit twice, and the transfer; the reader keeps what writing and it need."""
+    workload = at_rate(100.0)
+    search = Search.start(Question(workload), MARKET).of(workload)
+    plans = enumerate_allowed_plans(search)
+    pairs = rank_pairs(search, plans, ANY)
+    assert pairs is not None
+    parts: list[InferenceWorkload] = []
+
+    def pool(of: Any, options: Any, *_: Any) -> Any:
+        parts.append(of.workload)
+        return row(first_token_s=lambda _: 0.02, options=options)
+
+    monkeypatch.setattr(search_room, "simulate_pool", pool)
+    way = row(seconds=0.03, link="network", requests_per_s_capacity=1e9)
+    monkeypatch.setattr(search_room, "pair_transfer", lambda *_: way)
+    found, _ = search_room.simulate_pair(search, pairs.take(np.array([0])))
+    assert found is not None
+    later = search.question.assumptions.split_first_token_factor
+    assert parts[0] == prefill_workload(workload, decode_reserve_s(workload) + 0.03, later)
+    assert parts[1] == decode_workload(workload, later * 0.02 + 0.03)
+    measured = PoolPairs(found.reads.options, found.writes.options, pairs.plan_rows).ranking_measures(
+        search.question, workload, 0.03
+    )
+    assert found.score == pytest.approx(float(objective_score(search.question.objective, measured)[0]))
+    way.requests_per_s_capacity = 1.0
+    assert search_room.simulate_pair(search, pairs.take(np.array([0]))) == (None, 1)
+    monkeypatch.setattr(search_room, "simulate_pool", lambda *_: None)
+    assert search_room.simulate_pair(search, pairs.take(np.array([0]))) == (None, 0)
