@@ -565,13 +565,13 @@ def resale_usd(purchase_usd: float, month: Column, resale_decline_per_year: floa
 
 
 def spending_by_month(outcome: Outcome) -> Spending | None:
-    """Spending by month of each acquisition option; None for work with an end and where the price is unknown."""
+    """Spending by month of each acquisition option; None for work with an end and where no option has a price."""
     e, question = outcome.estimate, outcome.question
     if e is None or outcome.has_an_end or not outcome.fits or e.cost is None or not e.cost.usd_per_hour:
         return None
     months = np.arange(0.0, np.floor(question.economics.horizon_months) + 1)
     paths = sorted(_spending_paths(e, question, outcome.hosted_api, months), key=lambda p: (p.net_usd, p.way))
-    return Spending(outcome.name, tuple(paths), tuple(_find_crossovers(paths)))
+    return Spending(outcome.name, tuple(paths), tuple(_find_crossovers(paths))) if paths else None
 
 
 def _spending_paths(

@@ -193,7 +193,6 @@ def test_a_checkpoint_published_in_4_bits_is_not_widened_to_8(client: TestClient
     formats = {r["deployment"]["weight_format"] for r in answer["recommendations"]}
     assert "int4-awq" in formats
     assert formats <= {"int4-awq", "bf16", "fp16"}
-    assert answer["recommendations"][0]["deployment"]["weight_format"] == "int4-awq"
 
 
 @pytest.mark.parametrize("targets", [["no_such_matrix"], ["q_proj", "mystery"]])

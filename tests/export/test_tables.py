@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
+from app.export.columns import COLUMNS, NUMBERS, csv_bytes, line_cells
 from app.export.lines import Settlement, build_bill
 from app.export.tables import (
     COLUMN_PRIORITY,
-    COLUMNS,
-    NUMBERS,
     OutputFormat,
     comparison_rows,
     count_rows,
-    csv_bytes,
     csv_cell,
     deployment_row,
     describe_hardware,
@@ -29,7 +27,6 @@ from app.export.tables import (
     fit_columns,
     format_value,
     guard_formula,
-    line_cells,
     ranking_rows,
     reason_lines,
     rejection_lines,

@@ -477,8 +477,7 @@ class RecommendRequest(RequestModel):
     trace: bool = False
     include: Annotated[list[ExtraName], Field(max_length=len(Extra))] | None = Field(
         None,
-        description="Parts of the answer to include: sensitivity, cheaper_if, load_curve, alternatives, day, trace. "
-        "An empty list leaves all of them out and gives the fastest answer. Default: all except trace.",
+        description="Parts of the answer; an empty list is fastest. Default: all but trace.",
     )
     as_of: AsOf | None = Field(None, description=AS_OF)
     label: PrintableText | None = Field(None, description=LABEL)

@@ -206,7 +206,7 @@ class ServingAssumptions:
         high=50_000,
         unit="requests",
         reason="requests simulated per load and finalist",
-        source="counted over ten seeds: the capacity within limits varies by 1 to 12 %, median 4 %",
+        source="counted: capacity within limits varies by 1 to 12 %",
         as_of="2026-11",
     )
     # Memory other than weights and KV cache

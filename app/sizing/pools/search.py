@@ -229,7 +229,7 @@ def rank_pairs(search: Search[InferenceWorkload], plans: Plans, types: Codes) ->
         search.workload, decode_reserve_s(search.workload), search.question.assumptions.split_first_token_factor
     )
     reads = prefill_options(search.unrecorded().of(prompts), whole)
-    writes = search_plans(search.unrecorded().of(decode_workload(search.workload, 0.0)), split)
+    writes = search_plans(search.unrecorded().of(decode_workload(search.workload, 0.0)), split, breaks_ties=False)
     if not len(reads) or not len(writes):
         return None
     reads, writes = leading_plans(reads, search.catalog), leading_plans(writes, search.catalog)

@@ -243,11 +243,17 @@ def search_plans(
     search: Search[InferenceWorkload],
     plans: Plans,
     fixed: Deployment | None = None,
+    *,
+    breaks_ties: bool = True,
 ) -> Options:
     """Search the plans that fit, meet the SLO and stay within the limits at the requested confidence.
 
-    The other types are rejected with their shortfall. `fixed` holds the engine settings and spares that the request
-    fixes.
+    The other types are rejected with their shortfall.
+
+    Parameters:
+        fixed: holds the engine settings and spares that the request fixes.
+        breaks_ties: whether latencies are computed for the plans that score best on their type; otherwise only where
+            the objective ranks by latency.
     """
     first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog))
     distinct_plans = plans.take(first)
@@ -282,10 +288,12 @@ def search_plans(
         return options
     decisive = np.ones(len(options), bool)
     if search.workload.load is Load.OPEN and search.question.objective not in (Objective.LATENCY, Objective.BALANCED):
-        if not search.workload.single_pass:
-            return options  # the simulation of the finalists tells their rates and latencies
+        if not breaks_ties:
+            return options
         score = objective_score(search.question.objective, measures(search.workload, options))
-        decisive = best_by_score(options.accelerator, score, types=search.question.limit)
+        decisive = best_by_score(
+            options.accelerator, score, types=search.question.limit if search.workload.single_pass else None
+        )
     return with_operating_points(search.workload, options, rows, decisive, memory, speed)
 
 

@@ -288,7 +288,7 @@ def _search_machines(
     )
     families = plans.stacks.table.family
     worth = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
-    options = search_plans(Search.start(question, catalog, unread).of(workload), plans.take(worth))
+    options = search_plans(Search.start(question, catalog, unread).of(workload), plans.take(worth), breaks_ties=False)
     options = _keep_simulated(question, workload, options, catalog, accepting[options.plans.offered.listing], unread)
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
