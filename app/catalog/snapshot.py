@@ -24,6 +24,7 @@ from app.catalog.purchasing import Purchasing, load_purchasing
 from app.catalog.queries import load_snapshot, newest_version, region_countries
 from app.db import DatabaseError, read_consistently
 from app.errors import Conflict, NotFound, Unavailable, UnknownModel, describe_error
+from app.garbage import paused_collection
 from app.sizing.columns import GB, GIB
 from app.sizing.hardware.parts import PROCESSORS, Accelerator
 from app.sizing.model.architecture import ModelArchitecture
@@ -356,10 +357,12 @@ def load_newest(session: Session, known: LoadedCatalog | None = None) -> LoadedC
     newest = newest_version(session)
     if newest is None or (known is not None and newest == known.version):
         return None
-    catalog = load_snapshot(session, newest[1], newest[2])
-    directory = CatalogIndex(catalog, region_countries(session), load_purchasing(session))
+    with paused_collection():
+        catalog = load_snapshot(session, newest[1], newest[2])
+        directory = CatalogIndex(catalog, region_countries(session), load_purchasing(session))
+        loaded = LoadedCatalog(newest, directory, load_models(session), fetched_models(session))
     log.info("catalogue_loaded", snapshot=catalog.version)
-    return LoadedCatalog(newest, directory, load_models(session), fetched_models(session))
+    return loaded
 
 
 class CatalogStore:

@@ -18,6 +18,7 @@ def serve(
 ) -> None:
     """Serve the API, its documentation and the page."""
     from app.command.settings import load_settings
+    from app.garbage import paused_collection
     from app.metrics_folder import share_metrics
 
     configured = load_settings()
@@ -27,7 +28,8 @@ def serve(
     with share_metrics() if processes > 1 else nullcontext():
         # NumPy would start threads for matrix products, which are not used here, and a parent of workers has none.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        from app import server  # counts into the shared folder
+        with paused_collection():
+            from app import server  # counts into the shared folder
 
         raise typer.Exit(server.serve(configured, port, processes))
 

@@ -180,10 +180,11 @@ class Catalog:
         Factors were fitted to token streams; stacks of other phases keep their base values.
         """
         stacks = all_stacks(self.accelerators, self.documents)
-        once, which = distinct_stacks([StackKey(*s.key) for s in stacks])
+        keys = [s.key for s in stacks]
+        once, which = distinct_stacks([StackKey(*key) for key in keys])
         columns = stack_columns(
             stacks,
-            self.achieved_coefficients([s.key for s in stacks], fitted=[s.phase == records.SERVING for s in stacks]),
+            self.achieved_coefficients(keys, fitted=[s.phase == records.SERVING for s in stacks]),
             which,
             accelerators=self.accelerator_index,
             engines=index_by_name(self.engines),

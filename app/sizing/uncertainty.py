@@ -208,6 +208,9 @@ class EvidencePool:
         shapes = [sorted(measured[key]) for key in self._stacks]
         self._shapes = scale_shapes(shape for of_stack in shapes for shape in of_stack).T.copy()
         self._first: Codes = np.cumsum([0, *map(len, shapes)])[:-1]
+        self._words = {
+            name: np.array([stack_attribute(name, *key) for key in self._stacks], object) for name in STACK_WORDS
+        }
         self._known: dict[StackKey, Column] = {}
 
     def index_stacks(self, stacks: Sequence[StackKey]) -> EvidenceIndex:
@@ -224,17 +227,10 @@ class EvidencePool:
     def _categorical_distances(self, key: StackKey) -> Column:
         """Distance in categorical attributes from one stack to each measured stack."""
         if key not in self._known:
-            mine = [stack_attribute(name, *key) for name in STACK_WORDS]
-            self._known[key] = np.array(
-                [
-                    sum(
-                        CATEGORICAL_WEIGHTS[name].weight
-                        for name, word in zip(STACK_WORDS, mine, strict=True)
-                        if stack_attribute(name, *other) != word
-                    )
-                    for other in self._stacks
-                ]
-            )
+            apart = np.zeros(len(self._stacks))
+            for name, words in self._words.items():
+                apart += CATEGORICAL_WEIGHTS[name].weight * (words != stack_attribute(name, *key))
+            self._known[key] = apart
         return self._known[key]
 
 

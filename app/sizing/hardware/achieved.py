@@ -8,9 +8,10 @@ measurements gets the factors that it shares with measured combinations.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -139,6 +140,7 @@ def apply_factor(name: str, base: Number, factor: Number) -> Number:
     return odds / (1 + odds)
 
 
+@cache
 def format_class(weight_format: str, native: bool) -> str:
     """Format class of a stored format, which selects its coefficients."""
     return WEIGHT_FORMATS[weight_format].format_class(native=native)
@@ -161,6 +163,11 @@ class CoefficientTable:
 
     def __init__(self, rows: Iterable[Coefficient], factors: Iterable[Factor] = ()) -> None:
         self.rows = {(r.name, r.family, r.format_class, r.engine): r for r in rows}
+        self._general = {  # the rows of names that have no more specific one
+            name: self.rows[name, "*", "*", "*"]
+            for name, rows in Counter(r.name for r in self.rows.values()).items()
+            if rows == 1 and (name, "*", "*", "*") in self.rows
+        }
         self._columns: dict[tuple[type[Columns], str, str, str], dict[str, float]] = {}
         self.factors: dict[str, list[Factor]] = defaultdict(list)
         for factor in sorted(
@@ -169,12 +176,15 @@ class CoefficientTable:
         ):
             self.factors[factor.name].append(factor)
         self._near: dict[tuple[str, str, str], list[Factor]] = {}
+        self._of_engine: dict[tuple[str, str], list[Factor]] = {}
 
     def find_row(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> Coefficient:
         """The most specific base row; engine takes precedence over family, family over format class.
 
         Raises KeyError for a name without any row, which means that the catalog is incomplete.
         """
+        if name in self._general:
+            return self._general[name]
         for e in (engine, "*"):
             for f in (family, "*"):
                 for c in (format_class, "*"):
@@ -198,22 +208,25 @@ class CoefficientTable:
         if not fitted:
             return base
         at = {"generation": generation, "format_class": format_class}
-        applied = [f.value for f in self._applicable_factors(name, engine, family) if f.applies_to(**at)]
+        near = self._applicable_factors(name, engine, family) if name in self.factors else ()
+        applied = [f.value for f in near if f.applies_to(**at)]
         return apply_factor(name, base, math.prod(applied, start=1.0))
 
     def _applicable_factors(self, name: str, engine: str, family: str) -> list[Factor]:
         """Factors of a coefficient that can apply to an engine on a family, in any generation and format class."""
         key = (name, engine, family)
         if key not in self._near:
-            at = {
-                "runtime": engine_named(engine).runtime,
-                "engine": engine,
-                "kernels": kernels_of(family),
-                "vendor": vendor_of(family),
-                "family": family,
-            }
-            self._near[key] = [f for f in self.factors.get(name, ()) if f.applies_to(**at)]
+            at = {"kernels": kernels_of(family), "vendor": vendor_of(family), "family": family}
+            self._near[key] = [f for f in self._factors_of_engine(name, engine) if f.applies_to(**at)]
         return self._near[key]
+
+    def _factors_of_engine(self, name: str, engine: str) -> list[Factor]:
+        """Factors of a coefficient that can apply to an engine, on any family."""
+        key = (name, engine)
+        if key not in self._of_engine:
+            at = {"runtime": engine_named(engine).runtime, "engine": engine}
+            self._of_engine[key] = [f for f in self.factors.get(name, ()) if f.applies_to(**at)]
+        return self._of_engine[key]
 
     def stack_row(self, table: type[Columns], family: str, engine: str, format_class: str) -> dict[str, float]:
         """Every column of a coefficient table for one stack; cached."""

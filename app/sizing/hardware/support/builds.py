@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from app.sizing.facts import build_rows
@@ -55,6 +56,7 @@ def supports_work(build: Build, work: Work) -> bool:
     return work.task in build.serves
 
 
+@lru_cache(maxsize=4096)
 def covers_work(engine: str, work: Work) -> bool:
     """Whether evidence for an engine can apply to this kind of work; an engine with builds must have one that
     supports it.

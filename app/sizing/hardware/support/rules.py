@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from app.sizing.facts import build_tables
@@ -174,11 +174,14 @@ class SupportEvidence:
 
     def find_row(self, engine: str, family: str, weight_format: str, work: Work) -> EngineSupport | None:
         """The row with the highest confidence that documents a format for a piece of work; None without one."""
+        rows = [self.rows.get((engine, family, phase)) for phase in evidence_phases(work)]
+        found = [row for row in rows if row is not None]
+        if not found:
+            return None
         said = EVIDENCE_NAMES.get(weight_format, (weight_format,))
         if work.method == QLORA:
             said = (*said, "int4-mlx")  # format in which MLX stores the base
-        found = (self.rows.get((engine, family, phase)) for phase in evidence_phases(work))
-        saying = [r for r in found if r is not None and any(f in r.weight_formats for f in said)]
+        saying = [r for r in found if any(f in r.weight_formats for f in said)]
         return min(saying, key=lambda r: r.tentative, default=None)
 
     def engines(self, family: str) -> set[str]:
@@ -271,32 +274,44 @@ def verdict(
     return Verdict(Level.EXPECTED, rule, ruling.source, native, kv)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def apply_rules(generation: Generation, engine: str, weight_format: str, work: Work) -> Ruling:
     """Result of the rules without evidence; of several builds, the one that passes the most layers."""
-    for f in FORBIDDEN:
-        if (work.in_16_bit or not f.in_16_bit) and all(
-            not among or it in among
-            for it, among in (
-                (engine, f.engines),
-                (generation.name, f.generations),
-                (weight_format, f.formats),
-                (work.task, f.tasks),
-                (work.phase, f.phases),
-            )
+    for f in _forbidden_for(engine, generation.name):
+        if (
+            (work.in_16_bit or not f.in_16_bit)
+            and (not f.formats or weight_format in f.formats)
+            and (not f.tasks or work.task in f.tasks)
+            and (not f.phases or work.phase in f.phases)
         ):
             return Ruling(False, f.text, f.source, far=_FORMAT)
     builds = BUILDS.get(engine, ())
     if not builds:
         text = f"The catalog does not record which hardware {product_name(engine)} runs on."
         return Ruling(None, text, "rules of Headroom")
-    own = [b for b in builds if set(b.runtimes) & set(generation.runtimes)]
+    own = _builds_on(engine, generation.runtimes)
     if not own:
         on = " or ".join(RUNTIMES[r].display_name for r in generation.runtimes) or "{name}"
         return Ruling(None, f"{product_name(engine)} has no known build for {on}.", builds[0].source, far=_RUNTIME)
     doing = [b for b in own if supports_work(b, work)]
     found = [_rule_for_build(generation, b, weight_format, work) for b in doing or own]
     return max(found, key=lambda r: (r.says is True, r.native, r.far))
+
+
+@lru_cache(maxsize=4096)
+def _forbidden_for(engine: str, generation: str) -> tuple[Forbidden, ...]:
+    """Combinations with this engine and generation that do not run."""
+    return tuple(
+        f
+        for f in FORBIDDEN
+        if (not f.engines or engine in f.engines) and (not f.generations or generation in f.generations)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _builds_on(engine: str, runtimes: tuple[str, ...]) -> tuple[Build, ...]:
+    """Builds of an engine that one of these runtimes drives."""
+    return tuple(b for b in BUILDS.get(engine, ()) if not set(b.runtimes).isdisjoint(runtimes))
 
 
 def _rule_for_build(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
