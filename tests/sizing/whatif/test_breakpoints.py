@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.errors import Unanswerable
@@ -16,11 +17,13 @@ from app.sizing.result import Answer
 from app.sizing.whatif import breakpoints
 from app.sizing.whatif.breakpoints import (
     MAX_CORRECTIONS,
+    MAX_QUESTIONS,
     NO_OPTION,
     ClosedForms,
     RequestProbe,
     Thresholds,
     TopOption,
+    describe_change,
     describe_top,
     find_breakpoints,
     rank_savings,
@@ -233,3 +236,57 @@ def test_the_first_option_is_named_with_its_price_or_as_nothing() -> None:
     assert describe_top(service).usd == pytest.approx(cost.usd_per_day / 24)
     nothing = recommend_hardware(Question(replace(CHAT, load=Load.OPEN), Constraints(max_usd_per_hour=1e-6)), SMALL)
     assert describe_top(nothing) == TopOption(NO_OPTION, NO_OPTION, "")
+
+
+def test_a_change_is_one_sentence_whatever_meets_the_limits() -> None:
+    nothing, old, new = (
+        TopOption(NO_OPTION, NO_OPTION, ""),
+        TopOption("o", "Old", "2 USD"),
+        TopOption("n", "New", "1 USD"),
+    )
+    assert describe_change("load at 9", nothing, old) == "Load at 9: no option meets the limits."
+    assert describe_change("load at 9", new, nothing) == "Load at 9: New meets the limits at 1 USD."
+    assert describe_change("load at 9", new, old) == (
+        "Load at 9: New ranks first at 1 USD. As requested, Old ranks first at 2 USD."
+    )
+
+
+def test_no_more_questions_are_computed_than_the_most() -> None:
+    probe = RequestProbe(lambda _: Question(PRETRAIN), lambda question: recommend_hardware(question, SMALL))
+    body: dict[str, Any] = {"workload": {"phase": "training", "deadline_days": 14}}
+    probe.top_option({})
+    probe.found |= {str(i): TopOption("", "", "") for i in range(MAX_QUESTIONS - 1)}
+    found = find_breakpoints(probe, body, SMALL, [], lambda _: None)
+    assert found.breakpoints == () and found.stable_ranges == ()
+    del probe.found["0"], probe.found["1"]
+    assert find_breakpoints(probe, body, SMALL, [], lambda _: None).stable_ranges
+
+
+def test_nothing_saves_where_nothing_is_feasible() -> None:
+    impossible = Question(CHAT, Constraints(max_usd_per_hour=1e-6))
+    probe = RequestProbe(lambda _: impossible, lambda question: recommend_hardware(question, SMALL))
+    found = find_breakpoints(probe, {"workload": {}}, SMALL, [], lambda _: None)
+    assert found.first.type == NO_OPTION and found.savings == ()
+
+
+@pytest.mark.parametrize("in_flight", [4.0, 600.0])
+def test_closed_loops_are_sized_by_their_batch(in_flight: float) -> None:
+    workload = replace(PATIENT, load=Load.CLOSED, in_flight=in_flight, peak_per_s=0.0, average_per_s=0.0)
+    forms, question = closed_forms(workload), Question(workload)
+    best = forms.best_options(question)
+    first = recommend_hardware(question, SMALL).recommendations[0].estimate.deployment
+    assert forms.ranked_types(question)[0] == first.accelerator
+    assert float(best.fleet.replicas[0]) == pytest.approx(first.replicas, abs=1)
+
+
+def test_corrected_options_stay_within_the_limits() -> None:
+    heavy = PATIENT.scale_load(25.0)
+    forms = closed_forms(heavy)
+    free = forms.best_options(Question(heavy))
+    most = int(free.fleet.accelerators.min() * 1.2)
+    limited = Question(heavy, Constraints(max_accelerators=most))
+    slower = replace(forms, capacity_ratio=forms.capacity_ratio / 4)
+    assert (forms.best_options(limited).fleet.accelerators <= most).all() and len(forms.best_options(limited))
+    assert len(slower.best_options(limited, forms.options)) == 0
+    assert slower.expected_usd(Question(heavy)) > forms.expected_usd(Question(heavy))
+    assert slower.expected_usd(limited) == np.inf

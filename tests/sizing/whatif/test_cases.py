@@ -17,9 +17,10 @@ from app.sizing.pools.search import SimulatedPair, better_split
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import IN_ONE_POOL, recommend_hardware
 from app.sizing.result import Effect, Estimate, Percentiles
-from app.sizing.serving.search import enumerate_allowed_plans
+from app.sizing.serving.search import enumerate_allowed_plans, search_plans
 from app.sizing.training.counts import counts_of
 from app.sizing.training.search import best_runs, smallest_runs
+from app.sizing.whatif import cases
 from app.sizing.whatif.cases import (
     BATCH_FACTOR,
     State,
@@ -29,11 +30,13 @@ from app.sizing.whatif.cases import (
     describe_effect,
     describe_plan_change,
     doubled_accelerators_change,
+    find_best_plan,
     larger_batch_change,
     list_cases,
     ranking_figures,
     scale_state,
     split_changes,
+    volume_changes,
 )
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, col, row
@@ -455,3 +458,81 @@ def test_a_derived_batch_is_explained() -> None:
         "the run costs 194,400,000 USD and takes 30 days on 16,384 accelerators; with the default of 2.1"
     )
     assert larger_batch_change(PRETRAIN, first, None) == ()
+
+
+def test_a_case_of_a_split_moves_the_shown_figures_as_far_as_the_expected_ones() -> None:
+    shown = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
+    now, then = State(6, 2.0, 0.4, 8.0, 0.9, 2.0, 0.1), State(12, 4.0, 0.6, 20.0, 1.2, 3.0, 0.3)
+    scaled = scale_state(shown, now, then)
+    assert (scaled.accelerators, scaled.replicas) == (12, 4.0)
+    assert (scaled.utilization, scaled.usd, scaled.e2e_s) == pytest.approx((0.75, 25.0, 1.3))
+    assert (scaled.per_accelerator_per_s, scaled.kwh_per_million) == pytest.approx((4.5, 0.6))
+
+
+def test_two_pools_are_added_and_the_fuller_one_limits_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pool(replicas: float, capacity: float, accelerators: float, power: float, usd: float, e2e_s: float) -> Any:
+        options: Any = row(
+            fleet=row(replicas=col(replicas), accelerators=col(accelerators)),
+            capacity_per_s=col(capacity),
+            cost=row(power_w=col(power)),
+            daily_usd_per_hour=col(usd),
+            e2e_p50_s=col(e2e_s),
+        )
+        return row(workload=CHAT, options=options, simulated=None)
+
+    monkeypatch.setattr(cases, "with_expected_performance", lambda _, options, __: options)
+    workload = replace(CHAT, peak_per_s=6.0, average_per_s=3.0)
+    found = combined_state(workload, (pool(2.0, 6.0, 4.0, 1e3, 8.0, 0.5), pool(3.0, 4.0, 12.0, 3e3, 24.0, 1.5)))
+    # Capacities of 12 and 12 requests/s on 16 accelerators; the average is that of the pools' own workload.
+    assert (found.accelerators, found.replicas, found.usd, found.e2e_s) == (16, 5.0, 32.0, 2.0)
+    assert (found.utilization, found.per_accelerator_per_s) == pytest.approx((0.5, 0.75))
+    tokens = min(CHAT.average_per_s, 12.0) * workload.tokens_per_request
+    assert found.kwh_per_million == pytest.approx(4.0 / 3600 / tokens * 1e6)
+    slower = combined_state(workload, (pool(2.0, 6.0, 4.0, 1e3, 8.0, 0.5), pool(1.0, 4.0, 4.0, 1e3, 8.0, 0.5)))
+    assert (slower.utilization, slower.per_accelerator_per_s) == pytest.approx((1.5, 0.5))
+
+
+@pytest.mark.parametrize("deadline_s", [36_000.0, None])
+def test_a_volume_is_doubled_and_its_time_halved(monkeypatch: pytest.MonkeyPatch, deadline_s: float | None) -> None:
+    workload, asked = replace(VOLUME, deadline_s=deadline_s), list[InferenceWorkload]()
+
+    def best(_: Question, workload: InferenceWorkload, __: object) -> tuple[float, float, float]:
+        asked.append(workload)
+        return 100.0, 7200.0, 3.0
+
+    monkeypatch.setattr(cases, "find_best_plan", best)
+    options: Any = None
+    found = list(volume_changes(Search.start(Question(workload), SMALL).of(workload), options))
+    now, twice, sooner = asked
+    assert now == workload and twice == replace(workload, volume_requests=2e6)
+    assert sooner == replace(workload, deadline_s=18_000.0 if deadline_s else 3600.0)
+    assert [e.change for e in found] == ["twice the volume", "half the deadline" if deadline_s else "half the time"]
+    monkeypatch.setattr(cases, "find_best_plan", lambda *_: None)
+    assert list(volume_changes(Search.start(Question(workload), SMALL).of(workload), options)) == []
+
+
+def test_the_best_plan_of_a_volume_stays_within_the_limits() -> None:
+    search = Search.start(Question(VOLUME), SMALL).of(VOLUME)
+    options = search_plans(search, enumerate_allowed_plans(search))
+    free = find_best_plan(Question(VOLUME), VOLUME, options)
+    assert free is not None and free[2] > 1
+    limited = Question(VOLUME, Constraints(max_accelerators=int(free[2]) - 1))
+    less = find_best_plan(limited, VOLUME, options)
+    assert less is None or less[2] < free[2]
+    assert find_best_plan(Question(VOLUME), replace(VOLUME, deadline_s=1.0), options) is None
+
+
+def test_twice_the_accelerators_without_a_price_are_only_faster() -> None:
+    twice: Any = row(twice=row(days=5.0, usd_total=125.0))
+    for first, of in (
+        (row(performance=row(days=8.0), cost=None), twice),
+        (row(performance=row(days=8.0), cost=row(usd_total=None)), twice),
+        (row(performance=row(days=8.0), cost=row(usd_total=100.0)), row(twice=row(days=5.0, usd_total=None))),
+    ):
+        (change,) = doubled_accelerators_change(first, of)  # type: ignore[arg-type]
+        assert change.effect == "the run is 1.60 times as fast"
+    for unknown in (row(performance=None, cost=None), row(performance=row(days=None), cost=None)):
+        assert doubled_accelerators_change(unknown, twice) == ()  # type: ignore[arg-type]
+    run: Any = row(run=row(wall_s=col(1.0), batch=col(1.0), accelerators=col(1.0)), cost=row(usd_per_hour=col(np.nan)))
+    for cost in (None, row(usd_total=None), row(usd_total=1.0)):
+        assert larger_batch_change(PRETRAIN, row(cost=cost), run) == ()  # type: ignore[arg-type]

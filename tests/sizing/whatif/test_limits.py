@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.sizing.decisions.cost import RESOURCE_LIMITS, Cost
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
-from app.sizing.question import Constraints, Question
+from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.result import Effect, FilterStage, Rejection
 from app.sizing.snapshot import Catalog
@@ -28,9 +29,14 @@ from app.sizing.whatif.limits import (
     empty_plans,
     find_feasible_plans,
     find_relaxations,
+    list_alternatives,
     needs_simulation,
     note_on_closest,
+    requested_time_limits,
     resource_knobs,
+    types_helped_by_resources,
+    without_latencies,
+    without_resource_limits,
 )
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
@@ -327,3 +333,164 @@ def test_the_closest_option_does_not_suggest_another_value_than_the_confirmed_ch
     assert answer.summary.endswith(
         f"{answer.rejected[0].text}{note_on_closest(answer.rejected[0], answer.sensitivity)}"
     )
+
+
+def rejected(
+    slug: str, code: str = "too_slow_per_token", stage: FilterStage = FilterStage.SPEED, miss: float = 1.5
+) -> Rejection:
+    return Rejection(slug, slug, code, "", miss * 10.0, 10.0, "ms", 1.0, stage)
+
+
+OVER = rejected("over", "over_budget", FilterStage.LIMITS)
+NEAR, FAR, FAILED = rejected("near"), rejected("far", miss=3.0), rejected("failed", "no_layout", FilterStage.OFFERS)
+
+
+def alternatives(
+    limits: Constraints, workload: InferenceWorkload = SMALL_CHAT, *judged: Rejection
+) -> dict[str, Question]:
+    question = Question(workload, limits)
+    return {c.name: c.apply(question) for c in list_alternatives(question, judged)}
+
+
+def test_requirements_of_the_request_are_dropped_one_at_a_time() -> None:
+    broad = [
+        "allow broker, outdated and estimated prices",
+        "allow consumer and edge hardware",
+        "allow 4-bit weights, broker and estimated prices",
+    ]
+    assert list(alternatives(Constraints())) == broad
+    for limits, name, dropped in (
+        (Constraints(accelerators=("acme-big",)), "allow other accelerators", "accelerators"),
+        (Constraints(vendors=("acme",)), "allow other accelerators", "vendors"),
+        (Constraints(segments=("edge",)), "allow other accelerators", "segments"),
+        (Constraints(exclude_accelerators=("acme-big",)), "allow the excluded accelerators", "exclude_accelerators"),
+        (Constraints(regions=("eu",)), "allow every environment, provider, region and pricing model", "regions"),
+        (Constraints(providers=("sky",)), "allow every environment, provider, region and pricing model", "providers"),
+        (Constraints(engines=("vllm",)), "allow other engines", "engines"),
+        (Constraints(kv_formats=("fp8",)), "allow other KV cache formats", "kv_formats"),
+        (Constraints(price_kinds=("provider",)), "allow prices of every kind and age", None),  # type: ignore[arg-type]
+        (Constraints(max_price_age_days=9.0), "allow prices of every kind and age", None),
+    ):
+        found = alternatives(limits)
+        assert name in found
+        if dropped is not None:
+            assert getattr(found[name].constraints, dropped) == ()
+            assert replace(found[name].constraints, **{dropped: getattr(limits, dropped)}) == limits
+        else:
+            assert found[name].constraints.max_price_age_days is None and len(found[name].constraints.price_kinds) > 3
+    named = alternatives(Constraints(segments=("edge",), price_kinds=("provider",)))  # type: ignore[arg-type]
+    assert not {*broad} & {*named}
+    assert "allow broker and estimated prices" in alternatives(Constraints(max_price_age_days=9.0))
+
+
+def test_changes_that_help_some_types_are_restricted_to_them() -> None:
+    spared = replace(SMALL_CHAT, redundancy=Redundancy(spare=1))
+    found = alternatives(Constraints(max_usd_per_hour=1.0), spared, OVER, NEAR, FAR, FAILED)
+
+    def types(name: str) -> tuple[str, ...]:
+        return found[name].constraints.accelerators
+
+    assert types("allow spot capacity, which the provider can reclaim") == types("no redundancy") == ("over",)
+    assert types("lower the confidence to 50 %") == types("allow an 8-bit KV cache") == ("over", "near")
+    assert types("allow 4-bit weights") == ("over", "near", "far", "failed")
+    bare = found["no redundancy"].workload
+    assert isinstance(bare, InferenceWorkload) and bare.redundancy.spare == 0
+    assert found["lower the confidence to 50 %"].constraints.confidence == 0.5
+    for without, name in (
+        (alternatives(Constraints(), spared, OVER), "allow spot capacity, which the provider can reclaim"),
+        (alternatives(Constraints(max_usd_per_hour=1.0), SMALL_CHAT, OVER), "no redundancy"),
+        (alternatives(Constraints(max_usd_per_hour=1.0), spared, NEAR), "no redundancy"),
+        (alternatives(Constraints(confidence=0.5), spared, NEAR), "lower the confidence to 50 %"),
+        (alternatives(Constraints(), spared, FAR), "lower the confidence to 50 %"),
+        (alternatives(Constraints(), spared), "allow 4-bit weights"),
+    ):
+        assert name not in without
+    formats = alternatives(Constraints(weight_formats=("fp8",)), spared, NEAR)
+    assert "fp8" not in formats["allow other weight formats"].constraints.weight_formats
+    assert "allow 4-bit weights" not in formats
+
+
+def test_more_resources_help_types_that_miss_only_them() -> None:
+    every = [
+        OVER,
+        NEAR,
+        FAILED,
+        rejected("memory", "out_of_memory", FilterStage.MEMORY),
+        rejected("unsold", "no_offer", FilterStage.UNSOLD),
+    ]
+    for limits, helped in (
+        (Constraints(max_usd_per_hour=1.0), ("over",)),
+        (Constraints(max_accelerators=1), ("over", "near", "failed", "memory")),
+        (Constraints(max_purchase_usd=1.0), ("over", "near", "failed", "memory")),
+    ):
+        assert types_helped_by_resources(limits, every) == helped
+
+
+@pytest.mark.parametrize(
+    ("field", "limit", "name", "value", "kept", "text"),
+    [
+        ("max_accelerators", 4, "raise max_accelerators (now 4)", 6.0, 6, "6 accelerators"),
+        ("max_usd_per_hour", 1.5, "raise max_usd_per_hour (now 1.5)", 2.5, 2.5, "2.5 USD/h"),
+        ("max_purchase_usd", 100.5, "raise max_purchase_usd (now 100)", 250.5, 250.5, "251 USD"),
+        ("max_power_w", 1500.0, "raise max_power_kw (now 1.5)", 2.5, 2500.0, "2.5 kW"),
+    ],
+)
+def test_a_resource_limit_is_named_and_set_in_units_of_the_request(
+    field: str, limit: float, name: str, value: float, kept: float, text: str
+) -> None:
+    limits = Constraints(**{field: limit})  # type: ignore[arg-type]
+    ((_, knob),) = resource_knobs(limits)
+    assert (knob.name, knob.format_value(value)) == (name, text)
+    changed = knob.set_value(Question(CHAT, limits), value)
+    assert getattr(changed.constraints, field) == kept and type(getattr(changed.constraints, field)) is type(kept)
+    free = without_resource_limits(Question(CHAT, limits, Objective.LATENCY, trace=True))
+    assert getattr(free.constraints, field) == (np.inf if field == "max_purchase_usd" else None)
+    assert (free.objective, free.trace) == (Objective.COST, False)
+    assert list(resource_knobs(Constraints())) == []
+
+
+def test_time_limits_are_those_of_the_request_with_the_least_known_need() -> None:
+    chat = replace(SMALL_CHAT, slo=Slo(0.5, 0.02, 9.0, 95.0))
+    judged = [rejected("a", "too_slow_to_first_token", miss=70.0), NEAR, FAR, OVER]
+    found = {time.knob.name: time for time in requested_time_limits(Question(chat), judged)}
+    assert list(found) == ["raise ttft_ms (now 500)", "raise tpot_ms (now 20)", "raise e2e_ms (now 9,000)"]
+    first, token, whole = found.values()
+    assert (first.known_need_s, token.known_need_s, whole.known_need_s) == pytest.approx((0.7, 0.015, np.inf))
+    assert (first.types, token.types) == (("a", "over"), ("a", "near", "far", "over"))
+    assert token.knob.format_value(0.0251) == "TPOT 25.1 ms"
+    changed = token.knob.set_value(Question(chat), 0.04).workload
+    assert isinstance(changed, InferenceWorkload) and changed.slo == Slo(0.5, 0.04, 9.0, 95.0)
+    bare = without_latencies(Question(chat)).workload
+    assert isinstance(bare, InferenceWorkload) and bare.slo == Slo(None, None, None, 95.0)
+    (deadline,) = requested_time_limits(Question(PRETRAIN), [rejected("a", "too_slow", miss=2.0)])
+    assert deadline.known_need_s == 20 * 86400 and deadline.knob.now == PRETRAIN.deadline_s
+    assert deadline.knob.set_value(Question(PRETRAIN), 9.0).workload.deadline_s == 9.0
+    assert deadline.knob.format_value(86400 * 3.0) == "3 days"
+
+
+def plans(*rows: tuple[int, float, float, float, float]) -> FeasiblePlans:
+    """Plans by accelerator type, accelerators, USD/h, purchase and rated power."""
+    kind, count, hourly, bought, rated = (np.array(column) for column in zip(*rows, strict=True))
+    nothing = np.full(len(rows), np.nan)
+    return FeasiblePlans(kind, count, Cost(hourly, bought, nothing, rated, nothing), nothing)
+
+
+def test_plans_are_compared_with_limits_and_described_by_the_cheapest() -> None:
+    ways = plans((0, 8.0, 40.0, np.nan, 9e3), (1, 16.0, 30.0, 5e4, 8e3), (1, 12.0, 30.0, np.nan, 7e3))
+    names = [SMALL.accelerators[i].name for i in (0, 1)]
+    assert ways.describe(SMALL) == f"12 × {names[1]} (30.00 USD/h)"
+    assert ways.take(np.array([1])).describe(SMALL) == f"16 × {names[1]} (30.00 USD/h, 50,000 USD purchase price)"
+    ends = replace(ways, usd_total=np.array([100.0, 200.0, 300.0]))
+    assert ends.describe(SMALL) == f"8 × {names[0]} (100 USD in total)" and len(ends.cheapest()) == 1
+    assert ways.types(SMALL) == tuple(SMALL.accelerators[i].slug for i in (0, 1))
+    for limits, kept in (
+        (Constraints(max_accelerators=12), [8.0, 12.0]),
+        (Constraints(max_usd_per_hour=35.0), [16.0, 12.0]),
+        (Constraints(max_purchase_usd=4e4), [8.0, 12.0]),
+        (Constraints(max_power_w=7.5e3), [12.0]),
+        (Constraints(max_usd_per_hour=35.0, max_purchase_usd=1.0), [12.0]),
+        (Constraints(), [8.0, 16.0, 12.0]),
+    ):
+        assert ways.within(limits).accelerators.tolist() == kept
+    other = [limit for limit in RESOURCE_LIMITS if limit.name != "max_usd_per_hour"]
+    assert len(ways.within(Constraints(max_usd_per_hour=1.0), other)) == 3
