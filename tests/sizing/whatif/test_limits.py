@@ -30,6 +30,7 @@ from app.sizing.whatif.limits import (
     find_feasible_plans,
     find_relaxations,
     list_alternatives,
+    min_feasible_time,
     needs_simulation,
     note_on_closest,
     requested_time_limits,
@@ -494,3 +495,40 @@ def test_plans_are_compared_with_limits_and_described_by_the_cheapest() -> None:
         assert ways.within(limits).accelerators.tolist() == kept
     other = [limit for limit in RESOURCE_LIMITS if limit.name != "max_usd_per_hour"]
     assert len(ways.within(Constraints(max_usd_per_hour=1.0), other)) == 3
+
+
+def test_an_amount_of_money_is_tried_with_three_digits_and_a_plan_that_needs_less_is_tried_first() -> None:
+    found = confirmed(DEAR)
+    assert found is not None
+    value, plan = found
+    assert value == float(f"{value:.3g}") and not value.is_integer()
+    assert value <= float(plan.cost.usd_per_hour[0]) * 1.01
+    rest = alternatives(Constraints(weight_formats=("fp8", "bf16")))["allow other weight formats"]
+    every = tuple({"fp8", "bf16", *rest.constraints.weight_formats})
+    assert "allow other weight formats" not in alternatives(Constraints(weight_formats=every))
+
+
+def test_a_known_need_that_is_enough_is_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = replace(SMALL_CHAT, slo=Slo(None, 0.0001, None, 95.0))
+    tried: list[float] = []
+    real = room.find_feasible_plans
+
+    def find(question: Question, catalog: Catalog, types: tuple[str, ...] | None = None) -> FeasiblePlans:
+        assert isinstance(question.workload, InferenceWorkload)
+        tried.append(question.workload.slo.tpot_s or 0.0)
+        return real(question, catalog, types)
+
+    monkeypatch.setattr(room, "find_feasible_plans", find)
+    for miss, known in ((500.0, True), (0.011, False)):
+        tried.clear()
+        (time,) = requested_time_limits(Question(chat), [rejected("acme-big", miss=miss)])
+        enough = min_feasible_time(Question(chat), time, ("acme-big",), SMALL)
+        if known:
+            assert enough is not None and enough[0] == 5.0 and tried == [5.0]
+        else:
+            assert tried[0] == pytest.approx(0.00011) and len(tried) > 1
+    limited = Question(chat, Constraints(max_accelerators=8))
+    tried.clear()
+    (time,) = requested_time_limits(limited, [rejected("acme-big", miss=500.0)])
+    min_feasible_time(limited, time, ("acme-big",), SMALL)
+    assert tried[0] == pytest.approx(0.0016), "the need is known without the limit on accelerators only"

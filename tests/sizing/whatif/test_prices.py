@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 
 from app.sizing.columns import Column, Columns
+from app.sizing.decisions.machines import candidates_from_listings, listing_prices
 from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import SEGMENTS, Commitment, Environment, PriceKind, PricingModel, Segment
@@ -309,3 +310,88 @@ def test_money_decides_among_plans_that_are_as_good(
     monkeypatch.setattr(prices, "measures", lambda *_: found)
     plans: Any = Numbered(np.arange(3.0))
     assert near_best_plans(Question(CHAT, objective=objective), CHAT, plans).number.tolist() == kept  # type: ignore[attr-defined]
+
+
+def priced(*found: tuple[float, int, float, float]) -> prices.PricedDeployments:
+    """Deployments by rent of the listing, acceptance code, accelerators and cost to compare."""
+    rents = {SMALL.offers[offer].usd_per_hour: i for i, offer in enumerate(SMALL.listings.offer.tolist()) if offer >= 0}
+    keep = np.ones(len(SMALL.listings), bool)
+    question = Question(CHAT)
+    each = listing_prices(SMALL, keep, question.assumptions, question.economics)
+    rows = np.array([rents[rent] for rent, *_ in found])
+    offered = candidates_from_listings(SMALL, each, rows, SMALL.listings.vcpus, question.assumptions)
+    _, code, count, usd = (np.array(column) for column in zip(*found, strict=True))
+    return prices.PricedDeployments(offered, code, count, usd * 10, np.full(len(found), np.nan), usd)
+
+
+def test_of_each_condition_the_cheapest_that_beats_a_near_tie_is_shown() -> None:
+    found = prices._cheaper_options(
+        Question(CHAT),
+        SMALL,
+        priced(
+            (16.0, SPOT, 8, 50.0),
+            (16.0, SPOT, 4, 40.0),
+            (16.0, SPOT, 2, 40.0),
+            (24.0, COMMITMENT, 8, 96.0),
+            (0.3, BROKERS, 3, 90.0),
+        ),
+        100.0,
+    )
+    assert [(c.accepting, c.total_accelerators) for c in found] == [(ACCEPTING[BROKERS], 3), (ACCEPTING[SPOT], 2)]
+    brokers, spot = found
+    assert (spot.usd_per_hour, spot.usd_total, spot.provider) == (400.0, None, "sky")
+    assert spot.saves_share == pytest.approx(0.6)
+    assert brokers.saves_share == pytest.approx(0.1) and "marketplace" in brokers.risk
+    assert spot.risk == "the provider can interrupt it at any time"
+    ends = replace(priced((16.0, SPOT, 8, 50.0)), usd_total=np.array([70.0]))
+    assert [c.usd_total for c in prices._cheaper_options(Question(CHAT), SMALL, ends, 100.0)] == [70.0]
+
+
+def test_excluded_machines_are_the_cheapest_of_each_condition_below_a_price() -> None:
+    def rents(most: float = np.inf, **limits: object) -> set[tuple[str, float]]:
+        question = Question(CHAT, Constraints(**limits))  # type: ignore[arg-type]
+        codes = acceptance_codes(question, SMALL)
+        found = prices.excluded_machines(question, SMALL, codes, most)
+        hired = np.isnan(found.purchase_usd)
+        names = [ACCEPTING[code] for code in codes[found.listing[hired]].tolist()]
+        return set(zip(names, found.usd_per_hour[hired].tolist(), strict=True))
+
+    spot, bound, brokers = ("spot capacity", 16.0), ("a commitment", 24.0), (ACCEPTING[BROKERS], 0.3)
+    assert rents() == {spot, bound, brokers}
+    assert rents(24.0) == {spot, brokers} and rents(16.0) == {brokers}
+    assert rents(pricing_models=(PricingModel.ON_DEMAND,)) == {brokers}
+    assert rents(providers=("sky",)) == {spot, bound}
+    assert rents(accelerators=("acme-card",)) == {brokers}
+    keys = prices._machine_keys(
+        SMALL, priced((40.0, 0, 1, 1), (44.0, 0, 1, 1), (16.0, 0, 1, 1), (0.8, 0, 1, 1)).offered
+    )
+    assert keys[0] == keys[1] == keys[2] != keys[3]
+
+
+def test_a_service_is_priced_again_where_no_plan_changes() -> None:
+    big = replace(CHAT, peak_per_s=400.0, average_per_s=200.0)
+    found = cheaper_options(big, accelerators=("acme-big",), providers=("sky",))
+    first = recommend_hardware(Question(big, Constraints(accelerators=("acme-big",), providers=("sky",))), SMALL)
+    machines = first.recommendations[0].estimate.deployment.total_accelerators
+    assert {"spot capacity", "a commitment"} <= set(found) and machines
+    for name, rent in (("spot capacity", 16.0), ("a commitment", 24.0)):
+        assert found[name].total_accelerators == machines
+        assert found[name].usd_per_hour == pytest.approx(rent * machines / 8)
+    volume = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6)
+    ends = cheaper_options(volume, accelerators=("acme-big",), providers=("sky",))
+    assert ends["spot capacity"].saves_share == pytest.approx(0.6, abs=0.01)
+    assert (ends["spot capacity"].usd_total or 0) > ends["spot capacity"].usd_per_hour
+
+
+def test_a_run_moves_to_spot_machines_that_cost_less_and_are_as_good() -> None:
+    late = replace(PRETRAIN, deadline_s=PRETRAIN.deadline_s * 4)
+    found = cheaper_options(late, accelerators=("acme-big",), providers=("sky",))
+    spot = found["spot capacity"]
+    first = recommend_hardware(Question(late, Constraints(accelerators=("acme-big",), providers=("sky",))), SMALL)
+    cost = first.recommendations[0].estimate.cost
+    assert cost is not None and cost.usd_total is not None and spot.usd_total is not None
+    assert spot.usd_per_hour == pytest.approx((cost.usd_per_hour or 0) * 16 / 40)
+    assert 0.4 * cost.usd_total <= spot.usd_total < 0.6 * cost.usd_total, "interruptions take time"
+    assert set(found) == {"spot capacity"}
+    soon = replace(PRETRAIN, deadline_s=1.0)
+    assert cheaper_options(soon) == {}
