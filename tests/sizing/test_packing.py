@@ -508,7 +508,7 @@ def test_a_bound_is_the_load_placed_and_the_least_of_what_remains() -> None:
     assert sliced.min_cards(range(5), {}) == 3  # on whole cards
     assert CardSearch([[Option(1, 0.5, 0.1)]] * 4, Room(0.95, 0.95, parts=8)).min_cards(range(4), {}) == 2
     # The volume of a model is that of its smallest way, in the resource of which it takes more.
-    assert min_volume([Option(2, 0.19, 0.38), Option(1, 0.95, 0.1)], Room(0.95, 0.76)) == pytest.approx(1.0)
+    assert min_volume([Option(2, 0.19, 0.38), Option(3, 0.95, 0.1)], Room(0.95, 0.76)) == pytest.approx(1.0)
     assert min_volume([Option(2, 0.38, 0.19)], Room(0.76, 0.95)) == pytest.approx(1.0)
 
 

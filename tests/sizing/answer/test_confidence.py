@@ -205,3 +205,10 @@ def test_training_certainty_uses_training_evidence_and_every_rate_kind_is_known(
     assert build_certainty(RUN, KNOWN, Assumptions(), training=True).near is Familiarity.FAR
     rates = {r.kind for r in catalog.evidence.rows if r.metric.endswith("per_s")}
     assert rates | {"samples"} == RATES
+
+
+def test_settings_name_the_accelerator_and_its_family_as_results_do() -> None:
+    found = training_setting(PRETRAIN, BIG, "megatron", 8.0)
+    assert (found.accelerator, found.family, found.devices) == (BIG.slug, BIG.family, 8.0)
+    assert found.accelerator != BIG.name
+    assert (found.in_flight, found.input_tokens) == (PRETRAIN.global_batch, PRETRAIN.units_per_sequence)

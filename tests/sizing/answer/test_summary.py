@@ -16,6 +16,7 @@ from app.sizing.answer.summary import (
     compare_with_best,
     describe_deployment,
     describe_hardware,
+    describe_layout,
     describe_load,
     describe_maximum,
     describe_question,
@@ -413,3 +414,29 @@ def test_what_cannot_run_together_says_why(known: Rejection | None, code: str, w
     (reason,) = found.explanation
     assert (found.fits, reason.code) == (False, code)
     assert words in reason.text
+
+
+@pytest.mark.parametrize(
+    ("replicas", "spares", "size", "text"),
+    [
+        (1, 0, 1, "1 replica on one GPU"),
+        (1, None, 4, "1 replica on 4 GPUs"),
+        (1, 1, 1, "1 replica and 1 spare, one GPU each"),
+        (2, 1, 1, "2 replicas and 1 spare, one GPU each"),
+        (2, 0, 4, "2 replicas, 4 GPUs each"),
+        (3, 2, 2, "3 replicas and 2 spares, 2 GPUs each"),
+    ],
+)
+def test_a_layout_counts_replicas_and_spares_and_the_size_of_each(
+    replicas: int, spares: int | None, size: int, text: str
+) -> None:
+    found = describe_layout(ranked(replicas=replicas, spare_replicas=spares, accelerators_per_replica=size))
+    assert found.replace("accelerator", "GPU") == f"{text}, BF16, vLLM"
+
+
+def test_another_type_ties_only_at_a_similar_price_where_money_does_not_rank() -> None:
+    """A score 2 % lower is near; at 4 % more it is a tie, at 6 % more or half more it is none unless money ranks."""
+    for usd, tied in ((41.6, True), (42.4, False), (60.0, False), (100.0, False)):
+        places = (near(None), replace(SECOND, estimate=estimated(cost=replace(COST, usd_per_hour=usd))))
+        assert bool(find_near_ties(places, Objective.LATENCY, 0.05)) == tied
+        assert find_near_ties(places, Objective.COST, 0.05)

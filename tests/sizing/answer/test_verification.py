@@ -15,6 +15,7 @@ import pytest
 
 from app.sizing.answer.verification import (
     DecisionValue,
+    benchmark_speed,
     break_even_speed,
     checkpoint_to_load,
     choose_verification,
@@ -42,7 +43,7 @@ from app.sizing.question import Deployment, DraftMethod, Pools, Question, Specul
 from app.sizing.result import Assurance, Estimate, Interval, Level, Performance, Ranked
 from app.sizing.workload import Lengths, Load, Method
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
-from tests.sizing.answer.given import COST, DEPLOYMENT, RUN, estimated, ranked
+from tests.sizing.answer.given import COST, DEPLOYMENT, RUN, SPEED, estimated, ranked
 from tests.sizing.pools.given import ONE, parts, pools_of, speed, split
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, CARD
@@ -513,3 +514,29 @@ def test_a_candidate_without_a_speed_is_only_confirmed() -> None:
     )
     assert silent is not None
     assert decision_text(silent, silent, None) == f"The benchmark confirms 16 × {BIG.name}."
+
+
+def test_a_single_pair_carries_all_of_its_deployment() -> None:
+    alone = split(pools_of(), engine="vllm")
+    assert pool_pair_share(alone) == 1
+    assert pool_pair_share(estimated()) == 1
+    pools = alone.deployment.pools
+    assert pools is not None
+    unknown = Pools(replace(pools.prefill, replicas=None), replace(pools.decode, replicas=None))
+    assert pool_pair_share(replace(alone, deployment=replace(alone.deployment, pools=unknown))) == 1
+
+
+def test_a_benchmark_reports_the_rate_of_a_replica_in_its_own_unit() -> None:
+    """Of 120 output tokens a second three replicas write 40 each; a text that is read in one pass is a request."""
+    rate = replace(SPEED, output_tokens_per_s=120.0)
+    assert benchmark_speed(estimated(performance=rate)) == (40.0, "output tokens/s", " per replica")
+    read = replace(rate, total_tokens_per_s=900.0)
+    assert benchmark_speed(estimated(performance=read)) == (40.0, "output tokens/s", " per replica")
+    samples = replace(SPEED, interval=Interval("samples_per_s", 80.0, 120.0), samples_per_s=90.0)
+    assert benchmark_speed(estimated(performance=samples)) == (30.0, "samples/s", " per replica")
+    texts = replace(samples, total_tokens_per_s=900.0)
+    assert benchmark_speed(estimated(performance=texts)) == (30.0, "requests/s", " per replica")
+    assert benchmark_speed(estimated(performance=rate, replicas=None)) == (120.0, "output tokens/s", " per replica")
+    assert benchmark_speed(estimated(performance=replace(RUN, tokens_per_s=500.0))) == (500.0, "tokens/s", "")
+    assert benchmark_speed(estimated(performance=None)) is None
+    assert benchmark_speed(estimated()) is None  # its rate is not known

@@ -13,16 +13,27 @@ from app.sizing.answer.volume import (
     describe_volume,
     volume_duration_reason,
     volume_intervals,
+    with_volume_outcome,
 )
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.model.sample import SampleWork
-from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate, Interval, Performance
+from app.sizing.serving.interfaces import Settings
+from app.sizing.serving.options import duration_s
+from app.sizing.serving.search import (
+    enumerate_allowed_plans,
+    required_replicas,
+    search_plans,
+    with_replica_count,
+)
+from app.sizing.whatif.cases import find_best_plan
 from app.sizing.words import format_number
 from app.sizing.workload import InferenceWorkload, Load
 from tests.examples import CHAT, col
-from tests.sizing.answer.given import COST
+from tests.sizing.answer.given import COST, SPEED, estimated
 from tests.sizing.small import SMALL
 
 VOLUME = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6, deadline_s=36_000.0)
@@ -109,3 +120,39 @@ def test_intervals_stretch_the_work_and_not_the_start() -> None:
     (days,) = volume_intervals(lasting, 0, speed, replace(COST, usd_per_million=None))
     assert days.quantity == "days"
     assert (days.low, days.high) == pytest.approx((560 / 1060, 2060 / 1060))
+
+
+def test_an_estimate_without_speed_or_price_is_left_as_it_is() -> None:
+    outcome = VolumeOutcome(col(86_400.0), col(172_800.0), col(60.0), col(100.0))
+    question = Question(VOLUME)
+    for bare in (estimated(cost=None), estimated(performance=None)):
+        assert with_volume_outcome(question, VOLUME, bare, outcome, 0) is bare
+    rate = replace(SPEED, output_tokens_per_s=100.0)
+    found = with_volume_outcome(question, VOLUME, estimated(performance=rate), outcome, 0)
+    assert found.performance is not None and found.cost is not None
+    assert (found.performance.days, found.performance.surely_days, found.cost.usd_total) == (1.0, 2.0, 100.0)
+    unpriced = replace(outcome, usd=col(np.nan))
+    free = with_volume_outcome(question, VOLUME, estimated(performance=rate), unpriced, 0)
+    assert free.cost is not None and free.cost.usd_total is None
+
+
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.LATENCY])
+def test_the_best_plan_for_a_volume_is_the_best_of_all_one_by_one(objective: Objective) -> None:
+    """Replicas of each plan from its own rate and batch; plans that are late or too large are left out."""
+    work = replace(VOLUME, volume_requests=4e6)
+    question = Question(work, Constraints(confidence=0.5, max_accelerators=8), objective)
+    search = Search.start(Question(work, Constraints(confidence=0.5)), SMALL).of(work)
+    options = search_plans(search, enumerate_allowed_plans(search))
+    options = replace(options, slo_batch=np.maximum(1.0, options.slo_batch * np.linspace(1, 90, len(options))))
+    every: list[tuple[float, float, float]] = []
+    for number in range(len(options)):
+        alone = options.take(np.array([number]))
+        replicas = required_replicas(question, work, alone.plans, alone.capacity_per_s, alone.slo_batch, Settings())
+        sized = with_replica_count(question, work, alone, replicas)
+        seconds, count = float(duration_s(4e6, sized)[0]), float(sized.fleet.accelerators[0])
+        if seconds <= 36_000.0 * (1 + 1e-9) and count <= 8:
+            every.append((float(sized.cost.usd_per_hour[0]) * seconds / 3600, seconds, count))
+    assert 1 < len(every) < len(options)
+    first = 0 if objective is Objective.COST else 1
+    assert find_best_plan(question, work, options) == pytest.approx(min(every, key=lambda each: each[first]))
+    assert find_best_plan(question, replace(work, deadline_s=1.0), options) is None

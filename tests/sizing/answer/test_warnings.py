@@ -15,6 +15,7 @@ from app.sizing.answer.warnings import (
     SLOW_CASE,
     USUAL_QUANTITY_ASSUMPTIONS,
     AnswerContext,
+    ReplicaPlacement,
     describe_covered_failures,
     describe_level,
     describe_machines,
@@ -680,3 +681,21 @@ def test_a_run_on_purchased_machines_states_the_used_share_of_their_life() -> No
 def test_without_tokens_there_is_no_tail() -> None:
     idle = replace(SAFE, slo=slo(50), input_tokens=Lengths(0.0), output_tokens=Lengths(0.0))
     assert find_warnings(Question(idle), ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "across", "zones", "text"),
+    [
+        (4, 2, 3, "8 machines across 3 zones (4, 2, 2), 2 machines per replica"),
+        (5, 1, 3, "5 machines across 3 zones (2, 2, 1), 1 replica per machine"),
+        (6, 2, 3, "4 machines in each of 3 zones, 2 machines per replica"),
+        (3, 4, 1, "12 machines, 4 machines per replica"),
+    ],
+)
+def test_machines_of_all_zones_are_counted_whatever_a_replica_spans(
+    hosts: int, across: int, zones: int, text: str
+) -> None:
+    placement = ReplicaPlacement(Redundancy(zones=zones), hosts, hosts, hosts, across, "at peak")
+    assert describe_machines(placement) == text
+    if "(" in text:
+        assert sum(map(int, text[text.index("(") + 1 : text.index(")")].split(","))) == hosts * across
