@@ -873,6 +873,9 @@ def test_a_day_is_that_of_its_service() -> None:
     cold = asked(replace(SERVICE, starting=heavy)).cold_start
     assert cold.ten_at_once_s == start_time_s(heavy, BULK_START_REPLICAS, WHOLE_ASSUMED) > cold.seconds
     assert cold.seconds == start_time_s(heavy, 1.0, WHOLE_ASSUMED)
+    large = replace(RENTED, stored_bytes=7e12, nodes_per_replica=8.0, replicas_per_node=1.0)  # eight share the store
+    spread = asked(replace(SERVICE, nodes=576.0, accelerators_per_replica=64.0, starting=large)).cold_start
+    assert spread.seconds == start_time_s(large, 1.0, WHOLE_ASSUMED) < start_time_s(large, 2.0, WHOLE_ASSUMED)
     reaction_s = WHOLE_ASSUMED.autoscaler_reaction_s
     starts = replace(AT, start_s=once + reaction_s, supply_per_s=float(supply_per_s(RENTED, WHOLE_ASSUMED)))
     jump = asked(replace(SERVICE, shares=JUMP))

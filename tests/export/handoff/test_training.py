@@ -6,6 +6,7 @@ import json
 import math
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -152,3 +153,17 @@ def test_a_framework_without_a_launcher_runs_its_own_command() -> None:
 def test_a_run_without_a_data_parallel_degree_has_one_rank(deployment: dict[str, Any], ranks: int) -> None:
     option: Any = SimpleNamespace(deployment=deployment)
     assert data_ranks(option) == ranks
+
+
+def test_deepspeed_reads_the_settings_that_come_with_its_script() -> None:
+    made = build_handoff(ZERO, "deepspeed", None)
+    command = tokens(made)
+    assert command[command.index("--deepspeed_config") + 1] in {file.name for file in made.files}
+    assert "--deepspeed" in command
+
+
+@pytest.mark.parametrize("mode", ["full", "selective", "none", None])
+def test_settings_say_how_activations_are_kept(mode: str | None) -> None:
+    option = replace(TORCHTITAN, deployment={**TORCHTITAN.deployment, "activation_checkpointing": mode})
+    notes = " ".join(build_handoff(option, "torchrun", None).notes)
+    assert f"{mode or 'none'}." in notes

@@ -37,6 +37,7 @@ from app.sizing.training.memory import (
     fits_at_confidence,
     gathered_bytes,
     head_cast_bytes,
+    last_gradients_bytes,
     layer_params_per_rank,
     memory_factor,
     memory_scale,
@@ -347,3 +348,29 @@ def test_every_moment_is_reported() -> None:
     found = bytes_at_moments(moments_held())
     each = (found.loss_bytes, found.backward_bytes, found.gradients_bytes, found.update_bytes)
     assert [float(m[0]) for m in each] == [240, 217, 209, 208]
+
+
+@pytest.mark.parametrize("tied", [0.0, 3e6])
+def test_the_last_gradient_is_that_of_the_embedding(tied: float) -> None:
+    """5e6 parameters of an embedding over two ranks, of four bytes an element; the ends are 8e6, a layer 2e6."""
+    counts: Any = row(embedding_params=5e6, tied_params=tied)
+    plans: Any = row(tensor_parallel=col(2))
+
+    def found(
+        *, gathers: bool = False, accumulates: bool = False, in_backward: bool = False, frozen: bool = False
+    ) -> float:
+        params: Any = row(in_backward=np.array([in_backward]), gradients=2.0, ends=1.0)
+        recipe: Any = row(element_bytes=4.0, weight_bytes_per_param=2.0, frozen=frozen)
+        masks = np.array([gathers]), np.array([accumulates])
+        sizes = col(8e6), col(2e6), col(7e6), col(4), col(100)
+        return float(last_gradients_bytes(counts, plans, *masks, *sizes, params, recipe)[0]) - 100
+
+    both = 2 * 4 * tied / 2
+    assert found() == both  # a tied embedding's gradient comes in three parts
+    assert found(accumulates=True) == 4 * 5e6 / 2  # and a second one of the sum
+    assert found(in_backward=True) == found(in_backward=True, accumulates=True) == 8e6 * 2 + both
+    assert found(frozen=True) == found(frozen=True, accumulates=True) == 0
+    reduced = 8e6 * (1 + 4)
+    for adds in (False, True):
+        shared = 7e6 + 1.5 * both - (0 if adds else 8e6 * 2 / 4) if tied else 0
+        assert found(gathers=True, accumulates=adds) == max(reduced, shared)
