@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import httpx2
 
-from headroom_client import answers
 from headroom_client.transport import Transport
+
+if TYPE_CHECKING:
+    from headroom_client import answers
 
 Json = Mapping[str, Any]
 
@@ -47,27 +49,27 @@ class Headroom:
 
     def recommend(self, request: Json) -> answers.RecommendResponse:
         """Recommend hardware for a workload."""
-        return cast(answers.RecommendResponse, self._post_json("/recommend", request))
+        return cast("answers.RecommendResponse", self._post_json("/recommend", request))
 
     def estimate(self, request: Json) -> answers.EstimateShown:
         """Estimate a workload on a given deployment."""
-        return cast(answers.EstimateShown, self._post_json("/estimate", request))
+        return cast("answers.EstimateShown", self._post_json("/estimate", request))
 
     def compare(self, request: Json) -> answers.CompareResponse:
         """Compare options of one workload, or the phases of one model, side by side."""
-        return cast(answers.CompareResponse, self._post_json("/compare", request))
+        return cast("answers.CompareResponse", self._post_json("/compare", request))
 
     def diagnose(self, request: Json) -> answers.DiagnoseResponse:
         """Diagnose why a running deployment is slow, from its metrics or logs."""
-        return cast(answers.DiagnoseResponse, self._post_json("/diagnose", request))
+        return cast("answers.DiagnoseResponse", self._post_json("/diagnose", request))
 
     def inspect(self, model: str | Json, **further: Any) -> answers.InspectResponse:
         """Count a model's parameters and sizes. `model` is a name or {"huggingface_config": {...}}."""
-        return cast(answers.InspectResponse, self._post_json("/catalog/models/inspect", {"model": model, **further}))
+        return cast("answers.InspectResponse", self._post_json("/catalog/models/inspect", {"model": model, **further}))
 
     def recommendation(self, identity: str) -> answers.RecommendResponse:
         """Fetch a stored answer."""
-        return cast(answers.RecommendResponse, self._get_json(f"/recommendations/{identity}"))
+        return cast("answers.RecommendResponse", self._get_json(f"/recommendations/{identity}"))
 
     def recommendations(self, **filters: Any) -> Iterator[dict[str, Any]]:
         """Iterate over stored answers, newest first.
@@ -78,16 +80,16 @@ class Headroom:
 
     def sensitivity(self, identity: str) -> answers.SensitivityShown:
         """Changes that would make another accelerator rank first, and changes that would lower the cost."""
-        return cast(answers.SensitivityShown, self._get_json(f"/recommendations/{identity}/sensitivity"))
+        return cast("answers.SensitivityShown", self._get_json(f"/recommendations/{identity}/sensitivity"))
 
     def reprice(self, identity: str, *, rank: int = 1) -> answers.RepriceResponse:
         """Compare a stored answer with current prices."""
         path = f"/recommendations/{identity}/reprice"
-        return cast(answers.RepriceResponse, self._transport.send_request("POST", path, query={"rank": rank}).json())
+        return cast("answers.RepriceResponse", self._transport.send_request("POST", path, query={"rank": rank}).json())
 
     def status(self, identity: str) -> answers.StatusShown:
         """Approval status of a stored answer, with its history and the ETag that a change must send."""
-        return cast(answers.StatusShown, self._get_json(f"/recommendations/{identity}/status"))
+        return cast("answers.StatusShown", self._get_json(f"/recommendations/{identity}/status"))
 
     def set_status(
         self,
@@ -106,12 +108,12 @@ class Headroom:
         changed = self._transport.send_request(
             "PATCH", f"/recommendations/{identity}", body=body, headers={"If-Match": tag}
         )
-        return cast(answers.StatusShown, changed.json())
+        return cast("answers.StatusShown", changed.json())
 
     def bill_of_materials(self, identity: str, *, rank: int = 1, **further: Any) -> answers.MaterialsShown:
         """Bill of materials of one ranked option."""
         path = f"/recommendations/{identity}/bill-of-materials"
-        return cast(answers.MaterialsShown, self._get_json(path, rank=rank, **further))
+        return cast("answers.MaterialsShown", self._get_json(path, rank=rank, **further))
 
     def export(self, identity: str, form: str, *, rank: int = 1, **further: Any) -> bytes:
         """Bill of materials as a file: csv, xlsx, cxml, oci, ubl, html or json."""
@@ -121,7 +123,7 @@ class Headroom:
     def deployment(self, identity: str, target: str, *, rank: int = 1, **further: Any) -> answers.HandoffShown:
         """Files that start one ranked option."""
         path = f"/recommendations/{identity}/deployment"
-        return cast(answers.HandoffShown, self._get_json(path, target=target, rank=rank, **further))
+        return cast("answers.HandoffShown", self._get_json(path, target=target, rank=rank, **further))
 
     def catalog(self, what: str, **filters: Any) -> Iterator[dict[str, Any]]:
         """Iterate over a list of the catalog, page by page.
@@ -133,7 +135,7 @@ class Headroom:
 
     def support(self, **query: Any) -> answers.SupportAnswer:
         """Whether an engine supports a model and format on an accelerator, with the source."""
-        return cast(answers.SupportAnswer, self._get_json("/catalog/support", **query))
+        return cast("answers.SupportAnswer", self._get_json("/catalog/support", **query))
 
     def ready(self) -> dict[str, Any]:
         """Readiness of the service, with its catalog version."""

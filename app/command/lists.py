@@ -4,7 +4,6 @@ tools on standard input and output.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import islice
@@ -208,6 +207,8 @@ def mcp(
     ] = None,
 ) -> None:
     """Serve the tools for agents (Model Context Protocol) on standard input and output."""
+    import asyncio
+
     from app.command.local import logs_to_stderr
 
     with logs_to_stderr():  # standard output carries protocol messages only
