@@ -267,6 +267,7 @@ def test_nothing_saves_where_nothing_is_feasible() -> None:
     probe = RequestProbe(lambda _: impossible, lambda question: recommend_hardware(question, SMALL))
     found = find_breakpoints(probe, {"workload": {}}, SMALL, [], lambda _: None)
     assert found.first.type == NO_OPTION and found.savings == ()
+    assert not any("pricing_models" in change for change in probe.found), "no cost to save on"
 
 
 @pytest.mark.parametrize("in_flight", [4.0, 600.0])

@@ -33,6 +33,7 @@ from app.sizing.whatif.cases import (
     find_best_plan,
     larger_batch_change,
     list_cases,
+    pool_in_case,
     ranking_figures,
     scale_state,
     split_changes,
@@ -366,6 +367,9 @@ def test_twice_the_load_is_shown_in_replicas_and_money_of_both_pools() -> None:
     assert f"(replicas: prefill {reads:.0f} -> " in found[0].effect
     assert f"decode {writes:.0f} -> " in found[0].effect
     assert "USD/h" in found[0].effect or "same hardware" in found[0].effect
+    cases_of_split = [c for c in list_cases(SPLIT) if c.name == "twice the peak load"]
+    (twice,) = (pool_in_case(Question(SPLIT), c, pair.writes).options.fleet.replicas for c in cases_of_split)
+    assert found[0].effect.endswith(f"decode {writes:.0f} -> {float(twice[0]):.0f})")
 
 
 def test_half_the_load_asked_about_at_twice_takes_what_the_whole_does() -> None:

@@ -332,6 +332,7 @@ def test_of_each_condition_the_cheapest_that_beats_a_near_tie_is_shown() -> None
             (16.0, SPOT, 8, 50.0),
             (16.0, SPOT, 4, 40.0),
             (16.0, SPOT, 2, 40.0),
+            (16.0, SPOT, 1, 45.0),
             (24.0, COMMITMENT, 8, 96.0),
             (0.3, BROKERS, 3, 90.0),
         ),
