@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import Conflict
+from app.sizing.assumptions import Assumptions
 from app.sizing.day import start_times_s, supply_per_s
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import PricingModel
@@ -296,7 +297,8 @@ def test_equal_plans_are_numbered_by_accelerators_replica_and_stack() -> None:
 def test_a_day_follows_the_load_with_the_times_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scaled as assumed for a service: starts, the supply of the store and the delay before replicas stop."""
     workload, plans = daily(NIGHT, STEADY), on_big()
-    question = Question(workload)
+    known = replace(Assumptions(), scale_in_delay_s=100.0, scale_to_zero_after_s=200.0, autoscaler_reaction_s=50.0)
+    question = Question(workload, assumptions=known)
     judged = evaluate_plans(question, workload, plans, Settings())
     seen: list[Any] = []
 
