@@ -6,6 +6,7 @@ fits on a page. What a service of many is put on: parts of servers, unless other
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from app.sizing.decisions.machines import (
     filter_by_size,
     find_machines,
     listing_prices,
+    listings_allowed,
     max_accelerators_per_machine,
     min_accelerators_per_machine,
     paid_share,
@@ -446,3 +448,27 @@ def test_hosts_are_read_only_where_a_service_answers_in_one_piece(monkeypatch: p
         asked_for.clear()
         find_machines(Search.start(Question(workload), SMALL), Deployment(BIG.slug))
         assert asked_for == [reads]
+
+
+def test_a_named_accelerator_is_a_whole_one_and_a_named_machine_any_part() -> None:
+    """Of machines of which every other sells halves, an accelerator alone takes the whole ones."""
+    listings, machines = SMALL.listings, len(SMALL.machines)
+    share = np.where(np.arange(machines) % 2, 1.0, 0.5)
+    names = ("system_slugs", "providers", "regions", "instance_types")
+    known = {name: getattr(SMALL, name) for name in names}
+    parted: Any = SimpleNamespace(listings=listings, machines=SimpleNamespace(share=share), **known)
+    whole = share[listings.machine] == 1
+    assert 0 < whole.sum() < len(whole)
+
+    def kept_of(**named: Any) -> list[bool]:
+        found: list[bool] = listings_allowed(parted, Constraints(), Deployment(BIG.slug, **named)).tolist()
+        return found
+
+    assert kept_of() == whole.tolist() == kept_of(provider=None)
+    sky = listings.provider == SMALL.providers.index("sky")
+    assert kept_of(provider="sky") == (whole & sky).tolist()
+    system = listings.system == SMALL.system_slugs.index("big-8")
+    assert kept_of(system="big-8") == system.tolist()
+    kind = SMALL.instance_types[int(listings.instance_type.max())]
+    assert kept_of(instance_type=kind) == (listings.instance_type == listings.instance_type.max()).tolist()
+    assert listings_allowed(parted, Constraints(), None).all()
