@@ -144,7 +144,8 @@ def test_the_best_plan_for_a_volume_is_the_best_of_all_one_by_one(objective: Obj
     question = Question(work, Constraints(confidence=0.5, max_accelerators=8), objective)
     search = Search.start(Question(work, Constraints(confidence=0.5)), SMALL).of(work)
     options = search_plans(search, enumerate_allowed_plans(search))
-    options = replace(options, slo_batch=np.maximum(1.0, options.slo_batch * np.linspace(1, 90, len(options))))
+    seconds_per_batch = np.linspace(100.0, 20_000.0, len(options))  # batches that take up to hours
+    options = replace(options, slo_batch=options.capacity_per_s * seconds_per_batch)
     every: list[tuple[float, float, float]] = []
     for number in range(len(options)):
         alone = options.take(np.array([number]))
