@@ -17,7 +17,7 @@ import numpy as np
 
 from app.errors import AppError
 from app.sizing.answer.money import describe_price, mean_usd_per_hour
-from app.sizing.columns import Column, at
+from app.sizing.columns import Codes, Column, at
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.search import Search
 from app.sizing.question import Question
@@ -150,22 +150,28 @@ class ClosedForms:
     scores: Mapping[int, float]  # simulated score by type, of the types that lead
     capacity_ratio: Column  # simulated capacity over that of the formulas, by accelerator type
     batch_ratio: Column  # the same for the batch
+    layout: Codes  # the simulated layout of each type, by its key; -1 for the types that were not simulated
 
     @staticmethod
     def calibrate(search: Search[InferenceWorkload]) -> ClosedForms:
-        """Closed forms corrected for the types that were simulated; the others get the median correction."""
+        """Closed forms corrected for the types that were simulated; the others get the median correction.
+
+        Of a simulated type only its best layout competes: formulas cannot tell how another one would be corrected.
+        """
         options = search_plans(search, plans_to_serve(search))
         asked = replace(search.question, limit=CALIBRATED_TYPES, companions=())
         finalists, _ = select_finalists(replace(search, question=asked), options)
         rows, sized = finalists.rows, finalists.options
         types = options.accelerator[rows]
         ratios = np.ones((2, len(search.catalog.accelerators)))
+        layout = np.full(len(search.catalog.accelerators), -1)
+        layout[types] = layout_keys(options)[rows]
         for ratio, name in zip(ratios, ("capacity_per_s", "slo_batch"), strict=True) if len(rows) else ():
             simulated = getattr(sized, name)[rows] / getattr(options, name)[rows]
             ratio[:] = min(1.0, float(np.median(simulated)))
             ratio[types] = simulated
         scores = dict(zip(types.tolist(), finalists.scores.tolist(), strict=True))
-        return ClosedForms(search.catalog, options, scores, *ratios)
+        return ClosedForms(search.catalog, options, scores, ratios[0], ratios[1], layout)
 
     def ranked_types(
         self, question: Question, stage: Stage = Stage.SEARCH, among: tuple[str, ...] = ()
@@ -207,6 +213,7 @@ class ClosedForms:
 
     def sized(self, search: Search[InferenceWorkload], options: Options) -> Options:
         """Feasible options, sized by the corrected formulas."""
+        options = self._simulated_layouts(options)
         capacity = options.capacity_per_s * self.capacity_ratio[options.accelerator]
         batch = np.maximum(1.0, np.floor(options.slo_batch * self.batch_ratio[options.accelerator]))
         replicas = required_replicas(search.question, search.workload, options.plans, capacity, batch, Settings())
@@ -214,8 +221,23 @@ class ClosedForms:
         corrected = with_replica_count(search.question, search.workload, corrected, replicas)
         return corrected.take(within_constraints(search.question, corrected, search.rejections))
 
+    def _simulated_layouts(self, options: Options) -> Options:
+        """The options without other layouts of the types whose simulated layout is among them."""
+        wanted, types = self.layout[options.accelerator], options.accelerator
+        same = (wanted < 0) | (layout_keys(options) == wanted)
+        has = np.zeros(len(self.layout), bool)
+        has[types[same]] = True
+        return options.take(same | ~has[types])
+
     def _slugs(self, types: Sequence[int]) -> tuple[str, ...]:
         return tuple(self.catalog.accelerators[code].slug for code in types)
+
+
+def layout_keys(options: Options) -> Codes:
+    """Key of engine, weight format and accelerators per replica of every option."""
+    plans = options.plans
+    key: Codes = (plans.engine * 4096 + plans.weight_format) * 4096 + plans.accelerators_per_replica.astype(np.int64)
+    return key
 
 
 @dataclass(slots=True)

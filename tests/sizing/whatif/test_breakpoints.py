@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from app.errors import Unanswerable
+from app.sizing.columns import at
 from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Economics, Objective, Question
 from app.sizing.recommend import recommend_hardware
@@ -26,6 +27,7 @@ from app.sizing.whatif.breakpoints import (
     describe_change,
     describe_top,
     find_breakpoints,
+    layout_keys,
     rank_savings,
 )
 from app.sizing.whatif.change import Stage
@@ -291,3 +293,21 @@ def test_corrected_options_stay_within_the_limits() -> None:
     assert len(slower.best_options(limited, forms.options)) == 0
     assert slower.expected_usd(Question(heavy)) > forms.expected_usd(Question(heavy))
     assert slower.expected_usd(limited) == np.inf
+
+
+def test_of_a_simulated_type_only_the_layout_that_was_simulated_competes() -> None:
+    """Formulas are too favorable to layouts that a simulation rejects, and no other one is corrected."""
+    forms = closed_forms(PATIENT)
+    kind = next(iter(forms.scores))
+    own = forms.options.take(forms.options.accelerator == kind)
+    assert len(set(layout_keys(own).tolist())) > 1, "other layouts are feasible by formulas"
+    kept = forms.sized(Search.start(Question(PATIENT), SMALL).of(PATIENT), forms.options)
+    assert set(layout_keys(kept.take(kept.accelerator == kind)).tolist()) == {int(forms.layout[kind])}
+    others = own.take(layout_keys(own) != forms.layout[kind])
+    alone = forms.sized(Search.start(Question(PATIENT), SMALL).of(PATIENT), others)
+    assert set(layout_keys(alone).tolist()) == set(layout_keys(others).tolist())
+    free = replace(forms, layout=np.full(len(forms.layout), -1))
+    assert len(free.sized(Search.start(Question(PATIENT), SMALL).of(PATIENT), forms.options)) > len(kept)
+    (best,) = (at(forms.best_options(Question(PATIENT)).daily_usd_per_hour, 0),)
+    cost = recommend_hardware(Question(PATIENT), SMALL).recommendations[0].estimate.cost
+    assert cost is not None and best == pytest.approx(cost.usd_per_hour)
