@@ -113,11 +113,12 @@ def describe_top(answer: Answer) -> TopOption:
 
 @dataclass(slots=True)
 class RequestProbe:
-    """Puts changes of one request to the whole recommendation, and keeps what it found."""
+    """Puts changes of one request to the whole recommendation, and keeps what it found for later calls."""
 
     read: Callable[[Part], Question]  # the question of the request with a patch; raises for an invalid one
     recommend: Callable[[Question], Answer]
-    found: dict[str, TopOption] = field(default_factory=dict)
+    found: dict[str, TopOption] = field(default_factory=dict)  # by change, of this call and of earlier ones
+    used: set[str] = field(default_factory=set)  # changes of this call
 
     def change(self, patch: Part) -> Change:
         """A patch as a change."""
@@ -126,6 +127,7 @@ class RequestProbe:
     def top_option(self, patch: Part) -> TopOption:
         """The first-ranked option for the request with a patch; `NO_OPTION` if it is invalid or nothing is feasible."""
         change = self.change(patch)
+        self.used.add(change.name)
         if change.name not in self.found:
             try:
                 asked = replace(self.read({}), ranking_only=True)
@@ -396,7 +398,7 @@ def find_breakpoints(
     flips: list[Breakpoint] = []
     holds: list[StableRange] = []
     for parameter in tunable_parameters(body, question, runners_up):
-        if len(asked.found) >= MAX_QUESTIONS:
+        if len(asked.used) >= MAX_QUESTIONS:
             break
         found, stable = thresholds.nearest_changes(parameter)
         flips += found
@@ -405,7 +407,7 @@ def find_breakpoints(
         flips += thresholds.format_breakpoints(question.constraints.weight_formats)
     patterns = (p for p in open_patterns(body, question, smaller) if now.usd and thresholds.may_save(p.patch))
     savings = rank_savings(patterns, now.usd, asked.top_option, question.assumptions.near_tie_share)
-    return Sensitivity(now, tuple(flips), tuple(holds), tuple(savings), len(asked.found))
+    return Sensitivity(now, tuple(flips), tuple(holds), tuple(savings), len(asked.used))
 
 
 def describe_change(moved: str, then: TopOption, now: TopOption) -> str:

@@ -22,6 +22,7 @@ from app.sizing.whatif.breakpoints import (
     NO_OPTION,
     ClosedForms,
     RequestProbe,
+    Sensitivity,
     Thresholds,
     TopOption,
     describe_change,
@@ -207,7 +208,7 @@ def test_a_run_has_no_other_closed_form_than_its_recommendation() -> None:
     probe = RequestProbe(read, lambda question: recommend_hardware(question, SMALL))
     body: dict[str, Any] = {"workload": {"phase": "training", "deadline_days": PRETRAIN.deadline_s / 86400}}
     found = find_breakpoints(probe, body, SMALL, [], lambda _: None)
-    assert found.first == probe.top_option({}) and found.questions == len(probe.found)
+    assert found.first == probe.top_option({}) and found.questions == len(probe.used)
     assert {b.parameter for b in found.breakpoints} | {s.parameter for s in found.stable_ranges} >= {"deadline_days"}
     for flip in found.breakpoints:
         assert probe.top_option(flip.request).type == flip.first != found.first.type
@@ -253,15 +254,24 @@ def test_a_change_is_one_sentence_whatever_meets_the_limits() -> None:
     )
 
 
-def test_no_more_questions_are_computed_than_the_most() -> None:
-    probe = RequestProbe(lambda _: Question(PRETRAIN), lambda question: recommend_hardware(question, SMALL))
+def test_no_more_questions_are_computed_than_the_most_and_a_later_call_answers_the_same() -> None:
     body: dict[str, Any] = {"workload": {"phase": "training", "deadline_days": 14}}
-    probe.top_option({})
-    probe.found |= {str(i): TopOption("", "", "") for i in range(MAX_QUESTIONS - 1)}
-    found = find_breakpoints(probe, body, SMALL, [], lambda _: None)
-    assert found.breakpoints == () and found.stable_ranges == ()
-    del probe.found["0"], probe.found["1"]
-    assert find_breakpoints(probe, body, SMALL, [], lambda _: None).stable_ranges
+
+    def find(probe: RequestProbe) -> Sensitivity:
+        return find_breakpoints(probe, body, SMALL, [], lambda _: None)
+
+    def probe() -> RequestProbe:
+        return RequestProbe(lambda _: Question(PRETRAIN), lambda question: recommend_hardware(question, SMALL))
+
+    full = probe()
+    full.used |= {str(i) for i in range(MAX_QUESTIONS - 1)}
+    stopped = find(full)
+    assert stopped.breakpoints == () and stopped.stable_ranges == ()
+    first = probe()
+    once = find(first)
+    assert once.stable_ranges and once.questions == len(first.used) == len(first.found)
+    later = replace(probe(), found={**first.found, **{str(i): TopOption("", "", "") for i in range(MAX_QUESTIONS)}})
+    assert find(later) == once
 
 
 def test_nothing_saves_where_nothing_is_feasible() -> None:
