@@ -243,10 +243,10 @@ def test_pairs_are_ranked_by_the_sums_of_both_pools_and_the_narrower_one() -> No
 
 
 def test_of_each_kind_of_plan_the_best_by_every_figure_leads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two accelerators, two engines and two formats, ten plans of each; the best ones found one by one."""
+    """Four accelerators, four engines and two formats, ten plans of each; the best ones found one by one."""
     draw = np.random.default_rng(11)
-    count = 80
-    kinds = np.array(list(product((1, 2), (0, 3), (0, 15))) * 10)
+    count = 320
+    kinds = np.array(list(product((0, 1, 2, 4), (0, 1, 2, 3), (0, 15))) * 10)
     place = draw.integers(0, 2, count)
     figures = {name: draw.permutation(count) + 1.0 for name in ("usd", "power", "latency", "replicas", "rate", "cards")}
     plans: Any = row(accelerator=kinds[:, 0], engine=kinds[:, 1], kv=kinds[:, 2])
