@@ -62,6 +62,7 @@ def preload_app(settings: Settings) -> Callable[[], FastAPI]:
         log.warning("catalogue_not_checked", **describe_error(error))
     finally:
         engine.dispose()
+    telemetry.leave_counting_to_workers()
     return partial(create_app, settings, loaded)
 
 

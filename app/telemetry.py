@@ -272,6 +272,14 @@ def _is_running(pid: int) -> bool:
     return True
 
 
+def leave_counting_to_workers() -> None:
+    """Removes what this process has counted from the shared folder: a parent of workers serves no request and no
+    catalog.
+    """
+    for file in Path(os.environ.get(FOLDER, os.devnull)).glob(f"*_{os.getpid()}.db"):
+        file.unlink(missing_ok=True)
+
+
 def prometheus_text() -> bytes:
     """Returns all metrics in the Prometheus text format 0.0.4."""
     registry = CollectorRegistry()

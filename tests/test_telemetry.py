@@ -143,3 +143,27 @@ def test_without_a_place_for_files_workers_count_for_themselves(
     with metrics_folder.share_metrics():
         assert metrics_folder.FOLDER not in os.environ
     assert "metrics_not_shared" in capsys.readouterr().out
+
+
+FORKED = """
+import os, sys
+from app.metrics_folder import share_metrics
+with share_metrics():
+    from app import telemetry
+    telemetry.record_shed("overloaded")
+    telemetry.leave_counting_to_workers()
+    if os.fork() == 0:
+        telemetry.record_catalog_loaded(7, published="2026-11-20T00:00:00Z", prices_as_of="2026-11-20")
+        sys.stdout.write(f"parent {os.getppid()}\\n{telemetry.prometheus_text().decode()}")
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_a_parent_that_forks_workers_does_not_count_as_one() -> None:
+    ended = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True)
+    parent, _, shown = ended.stdout.partition("\n")
+    assert "headroom_catalogue_version 7.0" in shown
+    assert 'headroom_shed_total{reason="overloaded"} 0.0' in shown
+    assert f'pid="{parent.split()[1]}"' not in shown and shown.count("process_resident_memory_bytes{pid=") == 1
