@@ -6,6 +6,7 @@ import importlib
 import sys
 import time
 
+from app.compiled import compile_simulation
 from artefacts.parts import PARTS, changed_digests, write_stamp
 
 
@@ -15,6 +16,7 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"Unknown part: {', '.join(sorted(unknown))}. Parts: {', '.join(p.name for p in PARTS)}.")
         return 2
+    compile_simulation()
     for part in PARTS:
         if wanted and part.name not in wanted:
             continue

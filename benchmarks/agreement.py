@@ -15,6 +15,7 @@ from types import MappingProxyType
 from sqlalchemy.orm import sessionmaker
 
 from app.catalog.snapshot import CatalogStore
+from app.compiled import compile_simulation
 from app.db import make_engine
 from tests.sizing.serving.simulation.agreement import Compared, apart, cases, compared
 
@@ -41,6 +42,7 @@ def main() -> None:
         prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, env={**os.environ, "HEADROOM_DATABASE_URL": url})
         catalog = CatalogStore(sessionmaker(make_engine(url)), check_s=3600).catalog()
+    compile_simulation()
     found = [compared(case) for case in cases(catalog, asked.count, seed=asked.seed)]
     print(f"{'difference: median (p90), %':28}{'':>5}" + "".join(f"{name:>15}" for name in FIGURES))
     for name, belongs in GROUPS.items():

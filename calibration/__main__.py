@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from app.compiled import compile_simulation
 from app.sizing.accuracy import WIDEST_INTERVALS
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.words import percent
@@ -68,6 +69,7 @@ def miscalibrated_intervals(now: Mapping[str, Any]) -> list[str]:
 
 
 def main() -> int:
+    compile_simulation()
     found = calibrate_data_files()
     notes = accuracy_notes(found)
     print("\n".join(report_lines(found, notes)))
