@@ -517,6 +517,7 @@ class FlipShown(TypedDict):
     request: JsonObject
     now: NotRequired[float | None]
     value: NotRequired[float | None]
+    unchanged: NotRequired[float | None]
     unit: NotRequired[str | None]
 
 
