@@ -181,7 +181,7 @@ def find_feasible_plans(question: Question, catalog: Catalog, types: tuple[str, 
     search, workload = Search.start(question, catalog), question.workload
     if isinstance(workload, InferenceWorkload):
         service = search.of(workload)
-        return plans_from_options(workload, search_plans(service, plans_to_serve(service)))
+        return plans_from_options(workload, search_plans(service, plans_to_serve(service), breaks_ties=False))
     layouts = search_layouts(search.of(workload))
     runs = all_smallest_runs(workload, counts_of(workload), layouts, question)
     total = usd_total(runs.cost.usd_per_hour, runs.run.wall_s * runs.plans.stack.margins.time_factor)
