@@ -10,6 +10,8 @@ LEAST, MOST = 0.8, 1.25  # factors between which each number of a workload varie
 VARIED = (
     "peak_requests_per_s",
     "average_requests_per_s",
+    "requests_per_hour_each",
+    "samples_per_s",
     "concurrent_requests",
     "volume_requests",
     "input_tokens",
@@ -18,6 +20,7 @@ VARIED = (
     "tpot_ms",
     "e2e_ms",
     "training_tokens",
+    "training_samples",
     "deadline_days",
     "deadline_hours",
 )
