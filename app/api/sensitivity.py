@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from datetime import date
 
 import orjson
@@ -12,6 +10,7 @@ from app.api.merge_patch import apply_merge_patch
 from app.api.questions import build_recommend_question
 from app.api.schemas.requests import RecommendRequest
 from app.catalog.snapshot import CatalogIndex, CatalogStore
+from app.recent import RecentlyUsed
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.whatif.breakpoints import RequestProbe, Sensitivity, TopOption, find_breakpoints
@@ -20,24 +19,8 @@ from app.sizing.whatif.parameters import Part
 MAX_KEPT_ANSWERS = 64  # answers whose first options are kept, at most about 80 names each
 
 
-class KeptOptions:
-    """First options of changed requests by answer and catalog version; a call that ran out of time continues there."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.Lock()
-        self._kept: OrderedDict[tuple[str, str], dict[str, TopOption]] = OrderedDict()
-
-    def of(self, identity: str, version: str) -> dict[str, TopOption]:
-        """The options kept for an answer, to read and to extend."""
-        with self._lock:
-            found = self._kept.setdefault((identity, version), {})
-            self._kept.move_to_end((identity, version))
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-            return found
-
-
-KEPT_OPTIONS = KeptOptions(MAX_KEPT_ANSWERS)
+# First options of changed requests by answer and catalog version; a call that ran out of time continues there.
+KEPT_OPTIONS: RecentlyUsed[tuple[str, str], dict[str, TopOption]] = RecentlyUsed(MAX_KEPT_ANSWERS)
 
 
 def find_sensitivity(
@@ -60,7 +43,6 @@ def find_sensitivity(
 
     names = {a.slug: a.name for a in catalog.accelerators}
     runners_up = [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)]
-    probe = RequestProbe(
-        read, lambda question: recommend_hardware(question, catalog), KEPT_OPTIONS.of(identity, catalog.version)
-    )
+    kept = KEPT_OPTIONS.get_or_make((identity, catalog.version), dict)
+    probe = RequestProbe(read, lambda question: recommend_hardware(question, catalog), kept)
     return find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model)

@@ -244,3 +244,7 @@ class Question:
     today: str = ""  # day that price ages are counted to; empty: ages are not computed
     companions: tuple[Companion, ...] = ()  # models to pack onto the same cards
     maximize: str | None = None  # quantity to maximize, a member of maximum.QUANTITIES
+
+    def includes(self, extra: Extra) -> bool:
+        """Whether the answer includes a part that can be left out."""
+        return extra in self.extras and not self.ranking_only

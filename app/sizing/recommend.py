@@ -91,7 +91,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     if question.ranking_only:
         return Answer("", (), (), ranked, (), {}, considered, ())
     sensitivity, note = tuple[Effect, ...](), ""
-    if Extra.SENSITIVITY in question.extras:
+    if question.includes(Extra.SENSITIVITY):
         sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
         if not result.estimates:
             sensitivity = find_relaxations(question, catalog, rejected)
@@ -105,7 +105,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         summary=write_summary(question, ranked, rejected, note),
         assumptions=collect_assumptions(question),
         warnings=notices,
-        recommendations=tuple(without_extras(each, question.extras) for each in ranked),
+        recommendations=tuple(without_extras(each, question) for each in ranked),
         rejected=tuple(rejected[: question.rejected_limit]),
         rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),
         considered=considered,
@@ -117,14 +117,14 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     )
 
 
-def without_extras(ranked: Ranked, extras: frozenset[Extra]) -> Ranked:
+def without_extras(ranked: Ranked, question: Question) -> Ranked:
     """A recommendation without the parts that the question leaves out."""
     estimate, changes = ranked.estimate, dict[str, Any]()
-    if Extra.ALTERNATIVES not in extras:
+    if not question.includes(Extra.ALTERNATIVES):
         changes["alternatives"] = ()
-    if Extra.DAY not in extras:
+    if not question.includes(Extra.DAY):
         changes["day"] = None
-    if Extra.LOAD_CURVE not in extras and estimate.performance is not None:
+    if not question.includes(Extra.LOAD_CURVE) and estimate.performance is not None:
         changes["performance"] = replace(estimate.performance, load_curve=None)
     return replace(ranked, estimate=replace(estimate, **changes)) if changes else ranked
 
@@ -189,12 +189,10 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         types,
         cheapest=cheapest_option(options, search.catalog),
     )
-    extras = frozenset[Extra]() if search.question.ranking_only else search.question.extras
-    if Extra.SENSITIVITY in extras:
+    if search.question.includes(Extra.SENSITIVITY):
         result = replace(result, sensitivity=tuple(service_changes(search, finalists, estimates[0])))
-    if Extra.CHEAPER_IF in extras:
-        first = int(shown[0])
-        cheaper = find_cheaper_services(search.question, search.workload, options, first, search.catalog)
+    if search.question.includes(Extra.CHEAPER_IF):
+        cheaper = find_cheaper_services(search.question, search.workload, options, int(shown[0]), search.catalog)
         result = replace(result, cheaper_if=cheaper)
     return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
 
@@ -223,8 +221,7 @@ def add_pooled_option(
         return result
     pooled, pair = split
     own, before = estimate_usd_per_hour(pooled), estimate_usd_per_hour(result.estimates[0]) if result.estimates else 0.0
-    extras = frozenset[Extra]() if search.question.ranking_only else search.question.extras
-    changes = split_changes(search, pooled, pair) if Extra.SENSITIVITY in extras else ()
+    changes = split_changes(search, pooled, pair) if search.question.includes(Extra.SENSITIVITY) else ()
     return replace(
         result,
         sensitivity=(
@@ -279,7 +276,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     curve = scaling_curve(counts, layouts, chosen, search.question)
     larger = (
         None
-        if search.workload.batch_requested or Extra.SENSITIVITY not in search.question.extras
+        if search.workload.batch_requested or not search.question.includes(Extra.SENSITIVITY)
         else best_run_with_larger_batch(search.workload, layouts, chosen, search.question)
     )
     return replace(
@@ -290,6 +287,6 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
         ),
         scaling=curve,
         cheaper_if=find_cheaper_runs(search.question, counts, search.workload.deadline_s, chosen, search.catalog)
-        if Extra.CHEAPER_IF in search.question.extras
+        if search.question.includes(Extra.CHEAPER_IF)
         else (),
     )

@@ -12,18 +12,17 @@ Lengths and arrivals are drawn once and only their rate changes, so that two loa
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.recent import RecentlyUsed
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, at
 from app.sizing.formula import formula, suspend_recording, trace_label
@@ -66,7 +65,6 @@ STATISTIC_COLUMNS = (*STATISTICS, AT_LIMIT)
 MIN_WAIT_S = 1e-9
 
 Waits = NDArray[np.float64]
-Kept = TypeVar("Kept")
 
 
 @formula(unit="s", source="simulation at two loads, linear in log space between them")
@@ -320,35 +318,8 @@ FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
 )
 
 
-class RecentlyUsed(Generic[Kept]):
-    """Cache of the most recently used results, at most `most` of them; thread-safe."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.Lock()
-        self._results: OrderedDict[bytes, Kept] = OrderedDict()
-
-    def get_or_make(self, key: bytes, make: Callable[[], Kept]) -> Kept:
-        """Result of this key; made if it is not cached."""
-        with self._lock:
-            cached = self._results.get(key)
-            if cached is not None:
-                self._results.move_to_end(key)
-                return cached
-        made = make()
-        with self._lock:
-            self._results[key] = made
-            while len(self._results) > self._most:
-                self._results.popitem(last=False)
-        return made
-
-    def clear(self) -> None:
-        """Remove all results."""
-        with self._lock:
-            self._results.clear()
-
-
-CURVE_CACHE: RecentlyUsed[Curve] = RecentlyUsed(MAX_CACHED_CURVES)
-DRAWN_CACHE: RecentlyUsed[DrawnRequests] = RecentlyUsed(MAX_CACHED_DRAWS)
+CURVE_CACHE: RecentlyUsed[bytes, Curve] = RecentlyUsed(MAX_CACHED_CURVES)
+DRAWN_CACHE: RecentlyUsed[bytes, DrawnRequests] = RecentlyUsed(MAX_CACHED_DRAWS)
 
 
 def as_simulated(workload: InferenceWorkload) -> InferenceWorkload:
@@ -487,8 +458,7 @@ def simulate_rate(
         sent = cached_draw(workload)(count)
 
         def at_rate(replica: Replica, rate_per_s: float) -> Curve:
-            window = RequestWindow(sent.at_rate(rate_per_s), int(WARMUP_SHARE * count), count, sent.populations)
-            node = simulate_load(workload, replica, window)
+            node = simulate_load(workload, replica, open_window(sent, rate_per_s))
             return build_curve(workload, replica, np.array([rate_per_s]), [node], stable_below=np.inf, closed=False)
 
         return tuple(cached_curves(workload, at_rate, replicas, rates_per_s.tolist(), count))
@@ -588,11 +558,14 @@ def simulate_rates(
     most = saturation_rate_per_s(replica, draw(count))
     rates, nodes = most * np.array(RATE_SHARES), []
     for rate, share in zip(rates.tolist(), REQUEST_SHARES, strict=True):
-        sent = draw(int(share * count))
-        wanted = len(sent.input_tokens)
-        window = RequestWindow(sent.at_rate(rate), int(WARMUP_SHARE * wanted), wanted, sent.populations)
-        nodes.append(simulate_load(workload, replica, window))
+        nodes.append(simulate_load(workload, replica, open_window(draw(int(share * count)), rate)))
     return build_curve(workload, replica, rates, nodes, stable_below=most, closed=False)
+
+
+def open_window(sent: DrawnRequests, rate_per_s: float) -> RequestWindow:
+    """Requests that arrive at a rate, of which the first are not measured."""
+    count = len(sent.input_tokens)
+    return RequestWindow(sent.at_rate(rate_per_s), int(WARMUP_SHARE * count), count, sent.populations)
 
 
 def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:

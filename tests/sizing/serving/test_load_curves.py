@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.recent import RecentlyUsed
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
 from app.sizing.hardware.engines import engine_named
@@ -26,7 +27,6 @@ from app.sizing.serving.load_curves import (
     STATISTIC_COLUMNS,
     WAITS,
     Curve,
-    RecentlyUsed,
     as_simulated,
     capacity_at_confidence_per_s,
     curve_key,
@@ -353,7 +353,7 @@ def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:
 
 
 def test_the_curve_asked_for_longest_ago_is_forgotten_first() -> None:
-    kept, made = RecentlyUsed[Curve](2), []
+    kept, made = RecentlyUsed[bytes, Curve](2), []
 
     def asked(name: bytes) -> Curve:
         def simulate() -> Curve:
