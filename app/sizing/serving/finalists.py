@@ -32,7 +32,7 @@ from app.sizing.serving.load_curves import (
     waits_at,
 )
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.options import Options, PlanEvaluations, measures, stable_key, within_constraints
+from app.sizing.serving.options import Options, PlanEvaluations, layout_keys, measures, stable_key, within_constraints
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
     confidence_margins,
@@ -64,10 +64,7 @@ class SimulationQueue:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
         self.best_scores: dict[int, float] = {}  # best simulated score by type
-        plans = options.plans  # rows with equal engine, format and replica size share a key
-        self.layouts: Codes = (
-            plans.engine * 4096 + plans.weight_format
-        ) * 4096 + plans.accelerators_per_replica.astype(np.int64)
+        self.layouts = layout_keys(options)
         self.untried: Mask = np.ones(len(options), bool)
         self.replacement_budget, self.challenger_budget = MAX_REPLACEMENTS, MAX_CHALLENGERS
 

@@ -333,6 +333,13 @@ def measures(workload: InferenceWorkload, options: Options) -> Measures:
     return Measures(usd, latency, work, options.cost.power_w / served)
 
 
+def layout_keys(options: Options) -> Codes:
+    """Key that is equal for equal engine, weight format and accelerators per replica."""
+    plans = options.plans
+    key: Codes = (plans.engine * 4096 + plans.weight_format) * 4096 + plans.accelerators_per_replica.astype(np.int64)
+    return key
+
+
 def stable_key(options: Options) -> Column:
     """Tie-break order of equal plans: fewer accelerators first, then smaller replicas, then catalog order."""
     plans = options.plans

@@ -25,10 +25,10 @@ from app.sizing.result import Answer
 from app.sizing.serving.finalists import select_finalists
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.offload import plans_to_serve
-from app.sizing.serving.options import Options, measures, stable_key, within_constraints
+from app.sizing.serving.options import Options, layout_keys, measures, stable_key, within_constraints
 from app.sizing.serving.search import required_replicas, search_plans, with_replica_count
 from app.sizing.snapshot import Catalog
-from app.sizing.whatif.change import Change, Stage, Threshold, find_threshold, probe
+from app.sizing.whatif.change import Stage, Threshold, find_threshold
 from app.sizing.whatif.limits import limits_no_resource, needs_simulation, restrict_to_types
 from app.sizing.whatif.parameters import Parameter, Part, Pattern, format_changes, open_patterns, tunable_parameters
 from app.sizing.workload import InferenceWorkload
@@ -120,24 +120,21 @@ class RequestProbe:
     found: dict[str, TopOption] = field(default_factory=dict)  # by change, of this call and of earlier ones
     used: set[str] = field(default_factory=set)  # changes of this call
 
-    def change(self, patch: Part) -> Change:
-        """A patch as a change."""
-        return Change(json.dumps(patch, sort_keys=True), lambda _: self.read(patch), request=patch)
-
     def top_option(self, patch: Part) -> TopOption:
         """The first-ranked option for the request with a patch; `NO_OPTION` if it is invalid or nothing is feasible."""
-        change = self.change(patch)
-        self.used.add(change.name)
-        if change.name not in self.found:
+        name = patch_name(patch)
+        self.used.add(name)
+        if name not in self.found:
             try:
-                asked = replace(self.read({}), ranking_only=True)
-                self.found[change.name] = describe_top(probe(self._recommend_first, asked, change))
+                self.found[name] = describe_top(self.recommend(replace(self.read(patch), ranking_only=True)))
             except (AppError, ValueError):
-                self.found[change.name] = TopOption(NO_OPTION, NO_OPTION, "")
-        return self.found[change.name]
+                self.found[name] = TopOption(NO_OPTION, NO_OPTION, "")
+        return self.found[name]
 
-    def _recommend_first(self, question: Question) -> Answer:
-        return self.recommend(replace(question, ranking_only=True))
+
+def patch_name(patch: Part) -> str:
+    """Text that is equal for equal patches."""
+    return json.dumps(patch, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +232,6 @@ class ClosedForms:
         return tuple(self.catalog.accelerators[code].slug for code in types)
 
 
-def layout_keys(options: Options) -> Codes:
-    """Key of engine, weight format and accelerators per replica of every option."""
-    plans = options.plans
-    key: Codes = (plans.engine * 4096 + plans.weight_format) * 4096 + plans.accelerators_per_replica.astype(np.int64)
-    return key
-
-
 @dataclass(slots=True)
 class Thresholds:
     """Finds where the first rank changes: by closed forms, then by recommendations at both ends.
@@ -256,7 +246,7 @@ class Thresholds:
 
     def leading_by_formulas(self, parameter: Parameter, value: float) -> tuple[str, ...]:
         """Best types by the closed forms at a value, among all."""
-        name = self.probe.change(parameter.patch_to(value)).name
+        name = patch_name(parameter.patch_to(value))
         if name not in self.leading:
             self.leading[name] = self.first_by_formulas(parameter, value)[:LEADING_TYPES]
         return self.leading[name]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from app.sizing.question import Question
 
 T = TypeVar("T", bound=Hashable)
 Found = TypeVar("Found")
-Patch = Mapping[str, Any]
 
 
 class Stage(Enum):
@@ -29,7 +28,6 @@ class Change:
     name: str  # what changes, as text
     apply: Callable[[Question], Question]  # the question with the change
     words: str = ""  # caveat or trade-off that comes with it
-    request: Patch | None = None  # the same change as a merge patch of the request (RFC 7396)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Economics, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
+from app.sizing.serving.options import layout_keys
 from app.sizing.whatif import breakpoints
 from app.sizing.whatif.breakpoints import (
     MAX_CORRECTIONS,
@@ -28,7 +29,6 @@ from app.sizing.whatif.breakpoints import (
     describe_change,
     describe_top,
     find_breakpoints,
-    layout_keys,
     rank_savings,
 )
 from app.sizing.whatif.change import Stage
