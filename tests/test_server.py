@@ -315,6 +315,32 @@ def test_what_the_kernel_accepted_is_answered() -> None:
         assert [heard(client)[:12] for client in waiting] == [b"HTTP/1.1 200"] * 40
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's filter of a socket")
+def test_nobody_connects_between_the_last_look_at_the_queue_and_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[Exception | None] = []
+    accept_pending = Server._accept_pending
+
+    async def looks_twice(server: Server) -> None:
+        """The queue is looked at for the last time, and before the close a client tries to connect."""
+        address = server._listen_sockets[0].getsockname()
+        try:
+            await asyncio.to_thread(socket.create_connection, address, 0.3)
+            tries.append(None)
+        except OSError as error:
+            tries.append(error)
+        await accept_pending(server)
+
+    monkeypatch.setattr(Server, "_accept_pending", looks_twice)
+    with served(Limits()) as (server, connect):
+        kept = connect()
+        server.should_exit = True
+        while not tries:
+            time.sleep(0.01)
+        kept.sendall(PLAIN)
+        assert heard(kept).startswith(b"HTTP/1.1 200")
+    assert [type(error) for error in tries] == [TimeoutError]
+
+
 def children(process: subprocess.Popen[str]) -> list[int]:
     """Worker processes."""
     listed = subprocess.run(["pgrep", "-P", str(process.pid)], check=False, stdout=subprocess.PIPE)

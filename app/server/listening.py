@@ -1,16 +1,19 @@
 """Server of one process, with a graceful shutdown that loses no accepted connection.
 
 After a signal the server drains: it answers requests with `Connection: close` and sets `draining` in the state of
-their scope. Then it accepts the connections queued at the socket, closes the socket and finishes the requests in
-progress.
+their scope. Then the kernel drops attempts to connect, and the server accepts the connections that are queued at the
+socket, closes the socket and finishes the requests in progress.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import socket
+import struct
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +27,22 @@ from starlette.types import ASGIApp
 from app.server.connections import Connection, ConnectionPool, Limits, list_connections
 
 POLL_S = 0.02
+HANDSHAKE_S = 0.2  # between the drop of new attempts to connect and the close of the socket
+SO_ATTACH_FILTER = 26  # Linux: asm-generic/socket.h
+# Classic BPF: drop a TCP segment with SYN and without ACK (byte 13 of the header), keep all others.
+DROP_SYN = ((0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 FIRST_REQUEST_S = 1.0  # seconds that a new connection has for its first request during shutdown
+
+
+def drop_new_connections(listening: socket.socket) -> None:
+    """Makes the kernel ignore attempts to connect to a socket, in every process that shares it. Without this, it could
+    accept a connection between the last look at its queue and the close, and that connection would be lost. The
+    client tries again a second later, when the socket is closed. Has no effect where the kernel is not Linux.
+    """
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in DROP_SYN))
+    program = struct.pack("HP", len(DROP_SYN), ctypes.addressof(code))
+    if sys.platform == "linux":
+        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
 class ListenerConfig(uvicorn.Config):
@@ -88,6 +106,10 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._drain_connections()
+        if parent_process() is None:
+            for listening in self._listen_sockets:
+                drop_new_connections(listening)
+        await asyncio.sleep(HANDSHAKE_S)
         for server in self.servers:
             server.close()
         for given in sockets or ():

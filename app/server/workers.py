@@ -19,7 +19,7 @@ from types import FrameType
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Process
 
-from app.server.listening import ListenerConfig, Server
+from app.server.listening import ListenerConfig, Server, drop_new_connections
 
 FORK = multiprocessing.get_context("fork")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -145,13 +145,16 @@ class Workers:
         return True
 
     def _stop_workers(self, sig: int) -> int:
-        """Stops all workers together. Kills them on a second signal, or if the stop takes too long."""
-        self._socket.close()
+        """Stops all workers together. Kills them on a second signal, or if the stop takes too long.
+
+        Only the parent drops new connections: a worker that is stopped alone leaves the socket to the others.
+        """
         running = [w for w in self._workers if w.process.is_alive() and w.pid is not None]
         for worker in running:
             os.kill(worker.pid or 0, sig)
         graceful_s = self._config.timeout_graceful_shutdown or 0
-        deadline = time.monotonic() + self._config.drain_s + graceful_s + EXIT_GRACE_S
+        drained = time.monotonic() + (0.0 if sig == signal.SIGINT else self._config.drain_s)
+        deadline = drained + graceful_s + EXIT_GRACE_S
         received = len(self._signals)
         while any(w.process.is_alive() for w in running):
             if time.monotonic() > deadline or len(self._signals) > max(received, 1):
@@ -159,5 +162,7 @@ class Workers:
                     worker.kill()
                     worker.process.join()
                 return 1
+            if time.monotonic() > drained:
+                drop_new_connections(self._socket)
             time.sleep(POLL_S / 2)
         return 0
