@@ -198,8 +198,8 @@ MINUTES_PER_DAY = HOURS * MINUTES
 class Autoscaler:
     """Capacity, start time and limits of a fleet that follows the load."""
 
-    capacity_per_s: Column | float  # capacity of one replica within the SLO at the requested confidence, requests/s
-    target_utilization: float  # highest planned share of that capacity, from 0 to 1
+    capacity_per_s: Column | float  # requests/s that one replica is planned to carry
+    target_utilization: float  # share of it above which a replica is added; the rest lasts while it starts
     most_replicas: Column | float  # replicas of the fixed fleet, the upper limit
     start_s: Column | float  # time from a change of the load until a new replica answers, s
     supply_per_s: Column | float  # replicas per second that become ready, however many are ordered
@@ -288,7 +288,7 @@ def simulate_autoscaling(load: Column, autoscaler: Autoscaler, every: int = 1) -
     """
     recent = window_max(load, int(whole_minutes(autoscaler.keep_s)), 0)[::every]
     kept = np.minimum(
-        replicas_for_rate(recent, np.asarray(autoscaler.capacity_per_s), autoscaler.target_utilization),
+        replicas_for_rate(recent, np.asarray(autoscaler.capacity_per_s * autoscaler.target_utilization)),
         autoscaler.most_replicas,
     )
     ordered = np.minimum(np.maximum(kept, replicas_ahead_of_load(load, autoscaler, every)), autoscaler.most_replicas)
@@ -709,8 +709,8 @@ class Service:
     redundancy: Redundancy  # losses that the fleet survives
     accelerators_per_replica: float
     accelerators_per_node: float
-    capacity_per_s: float  # capacity of one replica within the SLO at the requested confidence, requests/s
-    target_utilization: float  # highest planned share of that capacity, from 0 to 1
+    capacity_per_s: float  # requests/s that one replica is planned to carry
+    target_utilization: float  # share of it above which a replica is added
     max_per_s: float  # request rate of one replica above which its queue grows, requests/s
     unloaded_ttft_s: float  # TTFT of a request with no other load, s
     ttft_curve: tuple[tuple[float, float], ...]  # (requests/s of one replica, p95 TTFT in s)

@@ -334,7 +334,12 @@ def size_member_plans(
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
     plans, requested = plans.take(rows), requested.take(rows)
     replicas = required_replicas(
-        search.question, search.workload, plans, speed.capacity_per_s, speed.slo_batch, Settings()
+        search.question,
+        search.workload,
+        plans,
+        speed.planned_capacity_per_s(search.workload),
+        speed.slo_batch,
+        Settings(),
     )
     settings, cards = (
         complete_settings(memory, speed, replicas, requested),
@@ -377,7 +382,7 @@ def with_simulated_cards(search: Search[Workload], member: Member, share: Share)
     runs = simulate_replicas(search.of(share.workload), plan, settings, member.deployment)
     if runs is None:
         return share
-    capacity, batch = runs.capacity_at_confidence(share.workload)
+    capacity, batch = runs.planned_capacity(share.workload)
     if not has_capacity(capacity, batch)[0]:
         return None
     replicas = required_replicas(search.question, share.workload, plan, capacity, batch, Settings())

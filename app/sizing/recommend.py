@@ -30,8 +30,18 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
-from app.sizing.question import Extra, Question
-from app.sizing.result import Answer, Cheaper, Considered, Effect, Estimate, Ranked, RunnerUp, ScalingCurve
+from app.sizing.question import Extra, Objective, Question
+from app.sizing.result import (
+    Answer,
+    Cheaper,
+    Considered,
+    Effect,
+    Estimate,
+    LevelDeployment,
+    Ranked,
+    RunnerUp,
+    ScalingCurve,
+)
 from app.sizing.serving.finalists import Finalists, first_replica, select_finalists
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
@@ -177,6 +187,8 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         return add_pooled_option(search, plans, nothing, any_type)
     estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
+    if search.question.objective is Objective.COST:
+        estimates = with_cheaper_levels(estimates)
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
@@ -195,6 +207,24 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         cheaper = find_cheaper_services(search.question, search.workload, options, int(shown[0]), search.catalog)
         result = replace(result, cheaper_if=cheaper)
     return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
+
+
+def with_cheaper_levels(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
+    """The estimates, best first, the first one with other deployments at the levels above the requested confidence
+    that these serve at less cost.
+    """
+    first = estimates[0]
+    if first.assurance is None or not all(e.assurance and e.fits for e in estimates):
+        return estimates
+    sure, levels = first.assurance, list(first.assurance.by_level)
+    for other in estimates[1:]:
+        assert other.assurance is not None
+        for i, (own, its) in enumerate(zip(levels, other.assurance.by_level, strict=True)):
+            if own.confidence > sure.asked and its.cost < own.cost:
+                d = other.deployment
+                layout = d.accelerators_per_replica, d.tensor_parallel, d.pipeline_parallel, d.data_parallel
+                levels[i] = replace(its, deployment=LevelDeployment(d.accelerator, *layout, d.weight_format, d.engine))
+    return (replace(first, assurance=replace(sure, by_level=tuple(levels))), *estimates[1:])
 
 
 def service_changes(search: Search[InferenceWorkload], finalists: Finalists, first: Estimate) -> Iterator[Effect]:

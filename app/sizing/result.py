@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -506,6 +507,27 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelDeployment:
+    """A deployment that serves a confidence level at less cost than the one recommended."""
+
+    accelerator: str
+    accelerators_per_replica: int | None
+    tensor_parallel: int | None
+    pipeline_parallel: int | None
+    data_parallel: int | None
+    weight_format: str | None
+    engine: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """Why no number of accelerators reaches a confidence level, and what would."""
+
+    why: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
     """Accelerators and cost needed at one confidence; None where no number of accelerators is enough."""
 
@@ -513,6 +535,38 @@ class Level:
     total_accelerators: int | None
     usd_per_hour: float | None = None  # cost of a service, USD/h
     usd_total: float | None = None  # cost of a run at its duration at this confidence, USD
+    deployment: LevelDeployment | None = None  # another deployment, where it serves this level at less cost
+    unreachable: Unreachable | None = None  # why no number is enough
+
+    @property
+    def cost(self) -> float:
+        """Cost in USD, or the number of accelerators where there is no price; infinite where no number is enough."""
+        spent = self.usd_total if self.usd_total is not None else self.usd_per_hour
+        if self.total_accelerators is None:
+            return math.inf
+        return float(self.total_accelerators) if spent is None else spent
+
+
+class BillFactor(StrEnum):
+    """Reasons for accelerators beyond those that the load needs at full speed, in the order of the bill."""
+
+    PREDICTED = "predicted"  # the load at the rate from which queues never empty
+    LIMITS = "limits"  # latency limits at the peak
+    CONFIDENCE = "confidence"  # errors of the predictions
+    RESERVE = "reserve"  # target utilization
+    REDUNDANCY = "redundancy"  # spare replicas
+    WHOLE_MACHINES = "whole_machines"  # whole replicas and whole machines
+
+
+@dataclass(frozen=True, slots=True)
+class BillLine:
+    """One factor of the bill of certainty."""
+
+    factor: BillFactor
+    multiplier: float  # factor on the accelerators of the line before; 1 in the first line
+    total_accelerators: float  # accelerators up to this line; whole only in the last line
+    usd_per_hour: float | None  # their cost, USD/h; None without a price
+    removed_by: str  # what would remove the factor; empty where it is 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -524,6 +578,7 @@ class Assurance:
     meets_slo: float | None  # probability that it meets the latency limits at the load
     meets_deadline: float | None  # probability that it meets the deadline
     by_level: tuple[Level, ...]  # size and cost at several confidences
+    bill: tuple[BillLine, ...] = ()  # why the load gets that many accelerators; empty where the load is not carried
 
 
 @dataclass(frozen=True, slots=True)

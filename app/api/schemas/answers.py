@@ -55,6 +55,8 @@ from app.sizing.question import Deployment, Speculative
 from app.sizing.result import (
     Answer,
     Assurance,
+    BillFactor,
+    BillLine,
     ClusterNeeds,
     Considered,
     CostSummary,
@@ -62,11 +64,13 @@ from app.sizing.result import (
     Estimate,
     Interval,
     Level,
+    LevelDeployment,
     MaximumThatFits,
     Notice,
     Performance,
     Reason,
     Rejection,
+    Unreachable,
     Verification,
 )
 
@@ -133,6 +137,25 @@ class IntervalShown(ResultModel, of=Interval):
     high: Annotated[float, _bound_of("high")]
 
 
+class LevelDeploymentShown(ResultModel, of=LevelDeployment):
+    """A deployment that serves a confidence level at less cost than the one recommended."""
+
+    accelerator: str
+    accelerators_per_replica: int | None
+    tensor_parallel: int | None
+    pipeline_parallel: int | None
+    data_parallel: int | None
+    weight_format: str | None
+    engine: str | None
+
+
+class UnreachableShown(ResultModel, of=Unreachable):
+    """Why no number of accelerators reaches a confidence level, and what would."""
+
+    why: str = Field(description="Why no number of these accelerators is enough.")
+    instead: str = Field(description="What would reach the level.")
+
+
 class LevelShown(ResultModel, of=Level):
     """Hardware needed to meet all requirements at one confidence level; null if no number of these accelerators is
     enough.
@@ -142,6 +165,20 @@ class LevelShown(ResultModel, of=Level):
     total_accelerators: int | None
     usd_per_hour: float | None = None
     usd_total: float | None = Field(None, description="Cost of a run at the duration with this confidence.")
+    deployment: LevelDeploymentShown | None = Field(
+        None, description="Another deployment, if it serves this level at less cost than the one recommended."
+    )
+    unreachable: UnreachableShown | None = None
+
+
+class BillLineShown(ResultModel, of=BillLine):
+    """One factor of the bill: why the load gets more accelerators than it needs at full speed."""
+
+    factor: BillFactor
+    multiplier: float
+    total_accelerators: float = Field(description="Accelerators up to this factor; whole in the last line.")
+    usd_per_hour: float | None = None
+    removed_by: str = Field(description="What would remove the factor; empty where it is 1.")
 
 
 class ConfidenceShown(ResultModel, of=Assurance):
@@ -152,6 +189,9 @@ class ConfidenceShown(ResultModel, of=Assurance):
     meets_deadline: float | None = Field(None, description="Probability that the run meets its deadline.")
     fits: float = Field(description="Probability that it fits in memory.")
     by_level: list[LevelShown]
+    bill: list[BillLineShown] = Field(
+        description="Factors from the accelerators at full load to those of this deployment; they multiply to it."
+    )
 
 
 class VerificationShown(ResultModel, of=Verification):

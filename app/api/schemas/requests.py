@@ -173,9 +173,8 @@ class InferenceSpec(RequestModel):
 
     def for_class(self, traffic_class: TrafficClassSpec) -> InferenceSpec:
         """The workload with only one class of the traffic."""
-        return self.model_copy(
-            update={"traffic": Traffic(**traffic_class.traffic_fields()), "sample": None, "slo": traffic_class.slo}
-        )
+        traffic = Traffic(**traffic_class.traffic_fields(), router=self.traffic.router)
+        return self.model_copy(update={"traffic": traffic, "sample": None, "slo": traffic_class.slo})
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """The workload in the engine's units. Raises Unanswerable if its parts contradict each other."""
@@ -199,6 +198,7 @@ class InferenceSpec(RequestModel):
                 redundancy=redundancy,
                 availability_asked=available,
                 target_utilization=self.target_utilization,
+                router=t.router,
             )
         return build_inference_workload(
             model,
@@ -209,6 +209,7 @@ class InferenceSpec(RequestModel):
             images=None if t.images is None else t.images.to_images(),
             average_per_s=t.average_requests_per_s,
             burstiness=t.burstiness,
+            router=t.router,
             hits=PrefixHits(t.cached_prefix_fraction, t.shared_prefix_fraction or 0.0, t.turn_gap_s),
             limits=limits,
             max_context_tokens=self.max_context_tokens,

@@ -28,6 +28,7 @@ from app.sizing.workload import (
     Lengths,
     Limits,
     Load,
+    Router,
     Shares,
     Trace,
     arrivals_from_users,
@@ -363,6 +364,11 @@ class Traffic(RequestModel):
     )
     burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
         1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
+    )
+    router: Router | None = Field(
+        None,
+        description="How the gateway chooses a replica. Default: prefix_aware if sessions leave prefixes in the cache, "
+        "else least_loaded. Other routers than prefix_aware find only the shared prefix.",
     )
     input_tokens: PromptSpec | None = Field(
         None, description=f"Prompt length. {LENGTHS} Default: the assumption default_input_tokens, 512."

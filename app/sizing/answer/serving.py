@@ -29,14 +29,15 @@ from app.sizing.decisions.acquisition import (
 from app.sizing.decisions.cost import usd_per_million
 from app.sizing.decisions.search import Search
 from app.sizing.evidence import Familiarity, Setting
-from app.sizing.formula import record_trace
+from app.sizing.formula import record_trace, suspend_recording
 from app.sizing.question import Deployment, Question, Speculative
-from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
+from app.sizing.result import BillLine, CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
+from app.sizing.serving.bill import bill_sentence, bills_of_certainty, loads_of_replicas
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     assurance_from_simulation,
-    replica_capacity_at_confidence,
+    planned_replica_capacity,
     with_simulated_performance,
 )
 from app.sizing.serving.interfaces import HardwareBound, Settings
@@ -93,7 +94,7 @@ def with_day(
     """An estimate with its day, where the workload states hourly shares and the plan fits.
 
     Parameters:
-        sure_capacity_per_s: requests per second of one replica within the limits, at the requested confidence.
+        sure_capacity_per_s: requests per second that one replica is planned to carry.
     """
     if not workload.hourly_shares or estimate.performance is None or estimate.cost is None:
         return estimate
@@ -108,7 +109,7 @@ def with_day(
         accelerators_per_replica=at(plans.accelerators_per_replica, row),
         accelerators_per_node=at(plans.accelerators_per_node, row),
         capacity_per_s=at(sure_capacity_per_s, row),
-        target_utilization=workload.target_utilization,
+        target_utilization=question.assumptions.target_utilization,
         max_per_s=saturation_per_s(estimate.performance, at(fleet.replicas, row)),
         unloaded_ttft_s=median_response_s(estimate.performance),
         ttft_curve=ttft_curve(estimate.performance, at(fleet.replicas, row)),
@@ -302,8 +303,8 @@ def load_reasons(
         busy = "the replica is" if d.replicas == 1 else f"the {replicas} are"
         spare = f"; {d.spare_replicas:,} spare" if d.spare_replicas else ""
         text = (
-            f"At peak {busy} {share} busy{spare}. The plan keeps utilization at or below "
-            f"{percent(workload.target_utilization)} with {confidence * 100:g} % confidence."
+            f"At peak {busy} {share} busy{spare}. With {confidence * 100:g} % confidence, the limits hold and the load "
+            f"is at most {percent(workload.target_utilization)} of the rate from which queues never empty."
         )
         yield Reason("utilization", text, "utilization_at_peak", used, "1")
 
@@ -500,13 +501,17 @@ def estimate_deployments(
         prefixes = answer_writer(workload).prefix_caches(workload, judged, question.assumptions)
         if simulated_replicas is not None:
             judged = with_simulated_performance(workload, judged, simulated_replicas)
-        guaranteed_capacity, guaranteed_batch = replica_capacity_at_confidence(
+        guaranteed_capacity, guaranteed_batch = planned_replica_capacity(
             workload, speed, by, question.constraints.confidence, simulated_replicas
         )
         required_replicas(question, workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
         usd_per_million(judged.cost.usd_per_hour, served_per_s(workload, judged.options) * units_per_request(workload))
         ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
     assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
+    with suspend_recording():
+        at_asked = speed.take(np.arange(len(speed))[by.level_rows(question.constraints.confidence)])
+        loads = loads_of_replicas(workload, expected[1], at_asked, simulated_replicas)
+    bills = bills_of_certainty(workload, judged, loads, simulated_replicas)
     context = build_serving_context(search, judged, neighbourhood, speculative, simulated_replicas)
     at_sale = describe_sold_machines(search.catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [
@@ -521,12 +526,19 @@ def estimate_deployments(
         replace(
             each,
             trace=trace.row_steps(row) if question.trace and judged.memory.fits[row] else (),
-            assurance=assurances[row],
+            assurance=replace(assurances[row], bill=bills[row]),
+            explanation=(*each.explanation, *bill_reasons(bills[row])),
             prefixes=prefixes[row],
             alternatives=others[row] if each.fits and not plans.offloads_weights[row] else (),
         )
         for row, each in enumerate(estimates)
     )
+
+
+def bill_reasons(bill: Sequence[BillLine]) -> Iterator[Reason]:
+    """The bill of certainty as a sentence, where there is one."""
+    if bill:
+        yield Reason("bill", bill_sentence(bill), "total_accelerators", bill[-1].total_accelerators, "accelerators")
 
 
 def with_support_levels(

@@ -102,7 +102,7 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
             f"{after.confidence:g}."
         )
         return Notice("thin_margin", text)
-    growth = level_cost(after) / max(level_cost(here), 1e-9)
+    growth = after.cost / max(here.cost, 1e-9)
     if growth < assumed.thin_margin_growth:
         return None
     return Notice(
@@ -134,16 +134,11 @@ def weakest_condition(assurance: Assurance) -> str:
     return f"{words}: {percent(probability)} likely"
 
 
-def level_cost(level: Level) -> float:
-    """Cost of a confidence level in USD, or its number of accelerators where there is no price."""
-    spent = level.usd_total if level.usd_total is not None else level.usd_per_hour
-    return float(level.total_accelerators or 0) if spent is None else spent
-
-
 def describe_level(level: Level) -> str:
     """A confidence level as text: "8 accelerators (16.00 USD/h)"."""
     count = level.total_accelerators or 0
     text = format_count(count, "accelerator")
+    text = text if level.deployment is None else f"{text} of another type or layout"
     if level.usd_total is not None:
         return f"{text} ({format_usd(level.usd_total)})"
     return text if level.usd_per_hour is None else f"{text} ({format_usd(level.usd_per_hour)}/h)"
@@ -662,7 +657,7 @@ def no_latency_headroom(question: Question) -> Notice | None:
     if not isinstance(workload, InferenceWorkload) or workload.load is not Load.OPEN:
         return None
     most = assumed.headroom_utilization
-    if workload.target_utilization <= most:
+    if workload.limits_wait or workload.target_utilization <= most:
         return None
     return Notice(
         "no_latency_headroom",

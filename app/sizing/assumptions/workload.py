@@ -24,8 +24,17 @@ class WorkloadAssumptions:
         low=0.05,
         high=1.0,
         unit="1",
-        reason="largest load of a replica over its capacity",
+        reason="largest load over the stable rate, if no limit bounds the wait",
         source="assumed: keeps queues short",
+        as_of="2026-11",
+    )
+    limited_utilization: float = assumption(
+        0.9,
+        low=0.05,
+        high=1.0,
+        unit="1",
+        reason="the same if each class has a limit on TTFT or end-to-end latency",
+        source="assumed: the limit leaves a reserve",
         as_of="2026-11",
     )
     busy_hour_factor: float = assumption(

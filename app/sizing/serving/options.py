@@ -207,7 +207,7 @@ def daily_usd_per_hour(
         starting = startup_terms(workload, plans, assumed)
         at = Autoscaler(
             capacity_per_s=capacity_per_s,
-            target_utilization=workload.target_utilization,
+            target_utilization=assumed.target_utilization,
             most_replicas=fleet.replicas,
             start_s=start_times_s(starting, 1.0, assumed) + assumed.autoscaler_reaction_s,
             supply_per_s=supply_per_s(starting, assumed),
@@ -227,7 +227,7 @@ class Options(Columns):
     plans: Plans
     settings: Settings  # complete settings for which the other columns hold
     slo_batch: Column  # largest batch of a replica within the limits
-    capacity_per_s: Column  # requests per second of one replica within the limits
+    capacity_per_s: Column  # requests per second of one replica within the limits; in a search, with the reserve
     rate_per_s: Column  # requests per second of one replica at the load
     cold_start_s: Column  # cold start of a replica, in seconds
     e2e_p50_s: Column  # median end-to-end latency at the load, in seconds

@@ -149,7 +149,8 @@ def evaluate_measured_plans(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, memory: Memory, speed: Speed
 ) -> PlanEvaluations[Any, Any, Any]:
     """Evaluate plans whose memory and speed are already known."""
-    replicas = required_replicas(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
+    planned = speed.planned_capacity_per_s(workload)
+    replicas = required_replicas(question, workload, plans, planned, speed.slo_batch, settings)
     operation = serving_backend(workload).operating_point(workload, memory, speed, replicas)
     options = build_options(
         question,
@@ -267,7 +268,8 @@ def search_plans(
     kept = rows >= 0
     rows = rows[kept]
     plans, settings = plans.take(kept), complete_settings(memory, speed, None, asked.take(able)).take(rows)
-    batch, capacity, unknown = speed.slo_batch[rows], speed.capacity_per_s[rows], np.full(len(rows), np.inf)
+    planned = speed.planned_capacity_per_s(search.workload)
+    batch, capacity, unknown = speed.slo_batch[rows], planned[rows], np.full(len(rows), np.inf)
     options = build_options(
         search.question,
         search.workload,

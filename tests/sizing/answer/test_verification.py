@@ -381,8 +381,8 @@ VERIFICATION_TRAINED = replace(RUN, interval=Interval("tokens_per_s", 6e4, 1.4e5
 
 def sure(*levels: tuple[float, int | None, float | None], asked: float = 0.8, run: bool = False) -> Assurance:
     """Confidence, accelerators, and USD per hour or of the run."""
-    money = "usd_total" if run else "usd_per_hour"
-    return Assurance(asked, 0.99, 0.9, None, tuple(Level(c, n, **{money: usd}) for c, n, usd in levels))
+    found = (Level(c, n, usd_total=usd) if run else Level(c, n, usd_per_hour=usd) for c, n, usd in levels)
+    return Assurance(asked, 0.99, 0.9, None, tuple(found))
 
 
 def candidate(rank: int, *levels: tuple[float, int | None, float | None], run: bool = False, **given: Any) -> Ranked:

@@ -58,7 +58,7 @@ def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
     options = prefill_options(Search.start(question, SMALL).of(workload), plans)
     runs = simulate_replicas(Search.start(question, SMALL).of(workload), options.plans, options.settings)
     assert runs is not None
-    simulated, _ = runs.capacity_at_confidence(workload)
+    simulated, _ = runs.planned_capacity(workload)
     assert options.capacity_per_s == pytest.approx(simulated, rel=0.25)
 
 

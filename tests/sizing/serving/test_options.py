@@ -315,7 +315,7 @@ def test_a_day_follows_the_load_with_the_times_of_the_service(monkeypatch: pytes
     starting = startup_terms(workload, plans, assumed)
     assert load.max() <= STEADY.peak_per_s and redundancy is workload.redundancy and fleet is judged.fleet
     assert (at.capacity_per_s, at.most_replicas) == (judged.options.capacity_per_s, judged.fleet.replicas)
-    assert (at.target_utilization, at.keep_s) == (workload.target_utilization, assumed.scale_in_delay_s)
+    assert (at.target_utilization, at.keep_s) == (assumed.target_utilization, assumed.scale_in_delay_s)
     assert at.start_s == start_times_s(starting, 1.0, assumed) + assumed.autoscaler_reaction_s
     assert at.supply_per_s == supply_per_s(starting, assumed)
     assert on == (plans.accelerators_per_replica, plans.accelerators_per_node)
