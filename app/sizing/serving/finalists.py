@@ -24,14 +24,15 @@ from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
     MAX_POOLED,
     Curve,
+    build_replicas,
     capacity_at_confidence_per_s,
     confident_loads_per_s,
+    curves_of_replicas,
     expected_capacity_per_s,
     in_flight_within,
     is_simulated,
     loads_within_limits,
     pooled_replicas,
-    simulate_curves,
     simulate_rate,
     stability_limits,
     waits_at,
@@ -231,16 +232,17 @@ def simulate_replicas(
     """
     if not is_simulated(search.workload):
         return None
+    workload, assumed = search.workload, search.question.assumptions
+    count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
     with suspend_recording():
-        memory = AUTOREGRESSIVE.estimate_memory(search.workload, plans, search.question.assumptions, settings)
+        memory = AUTOREGRESSIVE.estimate_memory(workload, plans, assumed, settings)
+        replicas = build_replicas(workload, plans, memory, assumed, asked)
         margins, sequences = confidence_margins(search, plans), memory.sequences * plans.data_parallel
-        pooled = pooled_replicas(
-            search.workload, np.ones(len(plans)) if settings.replicas is None else settings.replicas
-        )
+        pooled = pooled_replicas(workload, np.ones(len(plans)) if settings.replicas is None else settings.replicas)
 
         def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
-            of_rows = plans.take(rows), memory.take(rows), search.question.assumptions, asked, most_requests
-            curves = simulate_curves(search.workload, *of_rows, together)
+            own = [replicas[row] for row in rows.tolist()]
+            curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count)
             return SimulatedReplicas(curves, sequences[rows], margins.take(rows), together)
 
         runs = simulate(np.arange(len(plans)), pooled)

@@ -346,7 +346,16 @@ FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LightLoads:
+    """What the curves of a replica in pools of any size have in common."""
+
+    stable_below: float  # rate from which the queue never empties, requests/s
+    points: tuple[LoadPoint, ...]  # points at the lightest loads
+
+
 CURVE_CACHE: RecentlyUsed[bytes, Curve] = RecentlyUsed(MAX_CACHED_CURVES)
+LIGHT_CACHE: RecentlyUsed[bytes, LightLoads] = RecentlyUsed(MAX_CACHED_CURVES)
 DRAWN_CACHE: RecentlyUsed[bytes, DrawnRequests] = RecentlyUsed(MAX_CACHED_DRAWS)
 
 
@@ -405,7 +414,9 @@ SEED = 1
 # Simulated request rates as shares of the saturation rate.
 RATE_SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
 # The same for replicas that share a queue, whose waits grow later and more steeply.
-POOLED_RATE_SHARES = (0.12, 0.5, 0.8, 0.9, 0.96, 1.02)
+POOLED_RATE_SHARES = (0.12, 0.45, 0.8, 0.9, 0.96, 1.02)
+# The lightest of these shares hardly queue, so that pools of any size have the same points there.
+LIGHT_SHARES = 2
 # Requests simulated at these rates, as shares of the most: waits without queues vary little.
 REQUEST_SHARES = (0.5, 0.5, 1.0, 1.0, 1.0, 1.0)
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
@@ -460,32 +471,42 @@ def simulate_curves(
     assumed: Assumptions,
     requested: Deployment | None = None,
     most_requests: int | None = None,
-    pooled: Codes | None = None,
 ) -> tuple[Curve, ...]:
-    """Load curve of one replica of every plan.
+    """Load curve of every plan with one replica.
 
     Parameters:
-        pooled: replicas of every plan behind one router; omitted: one.
         requested: deployment settings fixed by the request.
         most_requests: cap on the simulated requests per load.
     """
-    count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
     with suspend_recording():
         replicas = build_replicas(workload, plans, memory, assumed, requested)
-        workload = as_simulated(workload)
-        draw = cached_draw(workload)
-        if workload.load is Load.CLOSED:
-            most = (memory.sequences * plans.data_parallel).tolist()
-            in_flight = partial(simulate_in_flight, workload, draw, count=count)
-            return tuple(cached_curves(workload, in_flight, replicas, [int(m) for m in most], count))
+    together = (memory.sequences * plans.data_parallel).astype(np.int64)
+    count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
+    return curves_of_replicas(workload, replicas, together, np.ones(len(plans), np.int64), count)
 
-        def at_rates(replica: Replica, together: int) -> Curve:
-            if workload.trace is None:
-                return simulate_rates(workload, replica, draw, count, together)
-            return simulate_trace(workload, replica, draw(count))
 
-        together = [1] * len(replicas) if pooled is None else pooled.tolist()
-        return tuple(cached_curves(workload, at_rates, replicas, together, count))
+def curves_of_replicas(
+    workload: InferenceWorkload, replicas: Sequence[Replica], sequences: Codes, pooled: Codes, count: int
+) -> tuple[Curve, ...]:
+    """Load curve of every replica.
+
+    Parameters:
+        sequences: sequences that each replica runs at the same time.
+        pooled: replicas behind one router, of which each is one.
+        count: simulated requests per load.
+    """
+    workload = as_simulated(workload)
+    draw = cached_draw(workload)
+    if workload.load is Load.CLOSED:
+        in_flight = partial(simulate_in_flight, workload, draw, count=count)
+        return tuple(cached_curves(workload, in_flight, replicas, sequences.tolist(), count))
+
+    def at_rates(replica: Replica, together: int) -> Curve:
+        if workload.trace is None:
+            return simulate_rates(workload, replica, draw, count, together)
+        return simulate_trace(workload, replica, draw(count))
+
+    return tuple(cached_curves(workload, at_rates, replicas, pooled.tolist(), count))
 
 
 def simulate_rate(
@@ -613,13 +634,26 @@ def simulate_rates(
 
     `draw` returns random requests.
     """
-    most = saturation_rate_per_s(replica, draw(count))
-    used_shares = RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES
-    rates, nodes = most * np.array(used_shares), []
-    for rate, used, share in zip(rates.tolist(), used_shares, REQUEST_SHARES, strict=True):
+    light = LIGHT_CACHE.get_or_make(
+        curve_key(workload_key(workload), replica, count), lambda: simulate_light_loads(workload, replica, draw, count)
+    )
+    most, used_shares = light.stable_below, RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES
+    rates, nodes = most * np.array(used_shares), list(light.points)
+    loads = list(zip(rates.tolist(), used_shares, REQUEST_SHARES, strict=True))
+    for rate, used, share in loads[LIGHT_SHARES:]:
         sent = pooled_window(replica, draw(pooled * int(share * count)), rate, pooled, used)
         nodes.append(simulate_load(workload, replica, sent))
     return build_curve(workload, replica, rates, nodes, stable_below=most, closed=False)
+
+
+def simulate_light_loads(
+    workload: InferenceWorkload, replica: Replica, draw: Callable[[int], DrawnRequests], count: int
+) -> LightLoads:
+    """The rate from which a replica's queue never empties, and its points at the lightest loads of a curve."""
+    most = saturation_rate_per_s(replica, draw(count))
+    loads = list(zip(RATE_SHARES, REQUEST_SHARES, strict=True))[:LIGHT_SHARES]
+    windows = (open_window(draw(int(share * count)), used * most) for used, share in loads)
+    return LightLoads(most, tuple(simulate_load(workload, replica, window) for window in windows))
 
 
 def pooled_window(
