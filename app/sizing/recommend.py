@@ -25,6 +25,7 @@ from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import find_warnings
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, at
+from app.sizing.decisions.prices import PRICE_TOO_OLD
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
@@ -92,10 +93,8 @@ class SearchResult:
 def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected."""
     question = replace(question, assumptions=question.assumptions.with_recording())
-    rejections = Rejections(catalog.accelerators)
-    search = Search.start(question, catalog, rejections)
-    result = find_finalists(search)
-    rejected = rejections.closest_first()
+    search, rejections, result = search_current_prices(question, catalog)
+    question, rejected = search.question, rejections.closest_first()
     ranked = rank_estimates(result, catalog)
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
     if question.ranking_only:
@@ -125,6 +124,26 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         cheaper_if=result.cheaper_if,
         hosted_api=compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None),
     )
+
+
+def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
+    """The finalists at current prices. If there are none, and the request names sellers or types with outdated rents
+    only, the finalists at these rents: an outdated price never ranks before a current one.
+    """
+    rejections = Rejections(catalog.accelerators)
+    search = Search.start(question, catalog, rejections)
+    result = find_finalists(search)
+    limits = question.constraints
+    has_outdated = limits.max_price_age_days is None and any(
+        r.code == PRICE_TOO_OLD for r in rejections.by_accelerator.values()
+    )
+    if result.estimates or not (limits.names_sellers_or_types and has_outdated):
+        return search, rejections, result
+    question = replace(question, constraints=replace(limits, outdated_rents=True))
+    others = Rejections(catalog.accelerators)
+    outdated_search = Search.start(question, catalog, others)
+    found = find_finalists(outdated_search)
+    return (outdated_search, others, found) if found.estimates else (search, rejections, result)
 
 
 def without_extras(ranked: Ranked, question: Question) -> Ranked:

@@ -127,6 +127,33 @@ def test_the_day_is_part_of_the_answer(client: TestClient) -> None:
         assert refused.json()["errors"][0]["pointer"] == "#/as_of"
 
 
+AT_GOOGLE: dict[str, Any] = {"environments": ["cloud"], "providers": ["gcp"]}
+TPU = "google-tpu-v6e"
+
+
+@pytest.mark.parametrize(
+    ("limits", "first"),
+    [
+        (AT_GOOGLE, "nvidia"),
+        ({**AT_GOOGLE, "accelerators": [TPU, "nvidia-h100-sxm5-80gb"]}, "nvidia"),
+        ({**AT_GOOGLE, "vendors": ["google", "nvidia"]}, "nvidia"),
+        ({**AT_GOOGLE, "vendors": ["google"]}, "google"),
+        ({**AT_GOOGLE, "accelerators": [TPU]}, "google"),
+        ({**AT_GOOGLE, "accelerators": ["google-tpu-v6*"]}, "google"),
+    ],
+)
+def test_an_outdated_price_ranks_only_where_no_current_one_does(
+    client: TestClient, limits: dict[str, Any], first: str
+) -> None:
+    answer = recommend(client, constraints=limits, assumptions={"stale_price_days": 300}, limit=30)
+    ranked = [r["deployment"]["accelerator"] for r in answer["recommendations"]]
+    assert ranked[0].startswith(first)
+    assert {slug.startswith("google") for slug in ranked} == {first == "google"}
+    assert ("stale_price" in {w["code"] for w in answer["warnings"]}) == (first == "google")
+    if first == "nvidia":
+        assert answer["rejected_by_code"]["price_too_old"] >= 1
+
+
 def test_without_a_fixed_day_it_is_the_utc_day(sqlite_url: str) -> None:
     with TestClient(create_app(Settings(database_url=sqlite_url))) as made:
         before = datetime.now(UTC).date().isoformat()

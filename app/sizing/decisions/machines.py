@@ -483,6 +483,7 @@ def find_machines(search: Search[Workload], deployment: Deployment, kinds: tuple
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
         price_kinds=kinds,
+        outdated_rents=True,
     )
     unread, workload = NullRejections(search.catalog.accelerators), search.question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
