@@ -14,7 +14,7 @@ import orjson
 from pydantic import ValidationError
 
 from app.api.doubts import input_warnings
-from app.api.questions import build_estimate_question, build_recommend_question
+from app.api.questions import build_estimate_question, build_recommend_question, index_on_day
 from app.api.schemas.answers import NoticeShown
 from app.api.schemas.conversion import answer_json, estimate_json
 from app.api.schemas.filing import estimate_supply, supply_json
@@ -298,16 +298,16 @@ def find_or_compute_answer(
     today: date,
 ) -> StoredAnswer:
     """Returns the stored answer to a request, or computes and stores a new one."""
-    catalog = catalog_index.catalog
-    identity, canonical = identify_request(request, catalog.version, today)
+    identity, canonical = identify_request(request, catalog_index.catalog.version, today)
     known = answers.find_answer(identity)
     if known is not None:
         return StoredAnswer(known, stored=True)
 
     with stage("read"):
+        catalog_index = index_on_day(catalog_index, request.as_of, today)
         question = build_recommend_question(request, catalog_index, catalog_store, today)
 
-    answer = recommend_hardware(question, catalog)
+    answer = recommend_hardware(question, catalog_index.catalog)
 
     return store_answer(request, identity, canonical, question, answer, catalog_index, answers)
 

@@ -30,6 +30,15 @@ from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.inference import Companion
 
 
+def index_on_day(catalog_index: CatalogIndex, as_of: date | None, today: date) -> CatalogIndex:
+    """Returns the catalog with the prices in force on a request's day. Raises Unanswerable before the oldest rent."""
+    try:
+        return catalog_index.on_day((as_of or today).isoformat())
+    except Unanswerable as error:
+        error.facts["errors"] = [{"pointer": "#/as_of", "detail": error.detail}]
+        raise
+
+
 def build_recommend_question(
     request: RecommendRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> Question:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from functools import cache
 from sys import intern
 from types import MappingProxyType
@@ -26,6 +26,8 @@ from app.catalog.tables import (
     MeasurementRow,
     OfferRow,
     PredictionRow,
+    PriceRow,
+    ProviderRow,
     SpreadRow,
     SystemRow,
 )
@@ -108,11 +110,38 @@ def _make_offer(**row: Any) -> Offer:
     return Offer(**row | kinds)
 
 
+OFFER_KEY = ("provider", "region", "instance_type", "accelerator", "accelerator_count", "pricing_model")
+UNUSABLE_TIERS = ("incomplete", "quarantined")  # prices that lack a host, and extreme outliers
+
+
 def list_offers(session: Session) -> list[Offer]:
     """Returns usable offers, unordered: without prices that lack a host, and without extreme outliers."""
-    return _load_rows(
-        session, _make_offer, _matching_columns(OfferRow, Offer), OfferRow.tier.not_in(("incomplete", "quarantined"))
-    )
+    usable = OfferRow.tier.not_in(UNUSABLE_TIERS)
+    return _load_rows(session, _make_offer, _matching_columns(OfferRow, Offer), usable)
+
+
+def list_past_offers(session: Session, offers: Iterable[Offer]) -> list[Offer]:
+    """Returns past prices as offers, unordered.
+
+    A price of an offer that is still listed takes its machine and price kind from it. A price of any other takes the
+    kind of its provider; its machine is unknown. Prices of providers that the catalog does not describe are left out.
+    """
+    unusable = select(*(getattr(OfferRow, name) for name in OFFER_KEY)).where(OfferRow.tier.in_(UNUSABLE_TIERS))
+    withheld = {(*key[:-1], PricingModel(key[-1])) for key in session.execute(unusable)}
+    kinds = {slug: kind for slug, kind in session.execute(select(ProviderRow.slug, ProviderRow.kind))}  # noqa: C416
+    listed, found = {offer.key: offer for offer in offers}, list[Offer]()
+    columns = {name: getattr(PriceRow, name) for name in (*OFFER_KEY, "usd_per_hour", "source")}
+    rows: list[dict[str, Any]] = _load_rows(session, dict, columns | {"as_of": PriceRow.observed_on})
+    for past in rows:
+        past["pricing_model"] = PricingModel(past["pricing_model"])
+        key = tuple(past[name] for name in OFFER_KEY)
+        if key in withheld or past["provider"] not in kinds:
+            continue
+        if key in listed:
+            found.append(replace(listed[key], **past, upfront_usd=None))
+        else:
+            found.append(Offer(**past, system=None, price_kind=PriceKind(kinds[past["provider"]]), confidence="low"))
+    return found
 
 
 def region_countries(session: Session) -> Mapping[str, str]:
@@ -213,6 +242,7 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Catalog:
         evidence=Evidence(list_compared(session)),
         hosted=list_hosted_prices(session),
         slices=list_slices(session),
+        past_offers=list_past_offers(session, offers),
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),
         created_at=published_at,

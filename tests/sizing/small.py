@@ -233,6 +233,7 @@ def snapshot(
     spreads: Sequence[Spread] = (),
     published: Sequence[Compared] = (),
     hosted: Sequence[HostedPrice] = (),
+    past_offers: Sequence[Offer] = (),
     **changed: float,
 ) -> Catalog:
     """The small catalogue, with other rows or coefficients where a test says so."""
@@ -245,6 +246,7 @@ def snapshot(
         spreads=spreads,
         evidence=Evidence(published),
         hosted=hosted,
+        past_offers=past_offers,
         version="small",
         prices_as_of="2026-01-01",
         created_at="2026-01-01",

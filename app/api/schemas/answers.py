@@ -541,7 +541,7 @@ class RecommendResponse(ResultModel, of=Answer):
         "answer was first stored."
     )
     catalog: Annotated[CatalogShown, ADDED]
-    as_of: Annotated[str, ADDED] = Field(description="Day that price ages refer to.")
+    as_of: Annotated[str, ADDED] = Field(description="Day of the prices; their ages refer to it.")
     request: Annotated[dict[str, Any], ADDED] = Field(
         description="The request as sent. Sent again, it gives the same answer while catalog and engine are unchanged."
     )

@@ -452,7 +452,10 @@ class EconomicsSpec(RequestModel):
 AsOf = Annotated[date, Field(ge=date(2000, 1, 1), le=date(2100, 1, 1))]
 LABEL = "Your own label, by which you can find the stored answer."
 REFERENCE = "Your own reference number, for example of a requisition, project or ticket."
-AS_OF = "Day that price ages refer to; part of the answer's identity. Default: today, UTC."
+AS_OF = (
+    "Day of the prices, and day that their ages refer to; part of the answer's identity. On a past day, the prices in "
+    "force then apply. Default: today, UTC."
+)
 
 
 Overrides = Annotated[

@@ -147,7 +147,9 @@ def reject_unoffered(
     unpriced = allowed.copy()
     unpriced[listings.accelerator] = False
     code = "no_offer"
-    rejections.reject(np.flatnonzero(unpriced), code, "The catalog has no price for {name}.", FilterStage.UNSOLD)
+    seen = f" that was observed by {catalog.priced_on}" if catalog.priced_on else ""
+    text = f"The catalog has no price for {{name}}{seen}."
+    rejections.reject(np.flatnonzero(unpriced), code, text, FilterStage.UNSOLD)
     among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, remaining)
     counts = _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
     _reject_other_pricing(
@@ -157,7 +159,7 @@ def reject_unoffered(
         listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among), rejections, firm=False
     )
     requested = "within the requested environments, providers, regions and pricing models"
-    text = f"The catalog has no price for {{name}} {requested}."
+    text = f"The catalog has no price for {{name}} {requested}{seen}."
     rejections.reject_if_none_left(np.flatnonzero(allowed), remaining, code, text, FilterStage.UNSOLD)
 
 

@@ -287,6 +287,12 @@ class Offer:
     upfront_usd: float | None = None  # USD per machine, paid at the start
 
     @property
+    def key(self) -> tuple[str, str, str, str, float, PricingModel]:
+        """Identity of the offer: its prices on different days have equal keys."""
+        machine = self.instance_type, self.accelerator, self.accelerator_count
+        return self.provider, self.region, *machine, self.pricing_model
+
+    @property
     def terms(self) -> Terms:
         """Terms of the price."""
         seen = self.source, self.as_of, self.confidence
