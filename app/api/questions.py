@@ -50,7 +50,10 @@ def build_recommend_question(
     model = resolve_model(named.workload.model, catalog_store, assumed)
     check_units(named.workload, model)
     question = named.to_question(model, assumed, today)
-    question = replace(question, constraints=replace(question.constraints, by_pattern=by_pattern))
+    named_countries = (catalog_index.find_countries(name) for name in request.constraints.regions)
+    countries = tuple(sorted(frozenset[str]().union(*named_countries)))
+    limits = replace(question.constraints, by_pattern=by_pattern, countries=countries)
+    question = replace(question, constraints=limits)
     question = replace(question, companions=resolve_companions(request, catalog_store, assumed))
     return with_format_from_name(question, named)
 

@@ -27,6 +27,7 @@ from app.catalog.tables import (
     OfferRow,
     PredictionRow,
     PriceRow,
+    ProviderPlaceRow,
     ProviderRow,
     SpreadRow,
     SystemRow,
@@ -39,6 +40,8 @@ from app.sizing.hardware.parts import (
     Accelerator,
     Link,
     Offer,
+    PlaceFact,
+    Places,
     PriceKind,
     PricingModel,
     Segment,
@@ -144,10 +147,22 @@ def list_past_offers(session: Session, offers: Iterable[Offer]) -> list[Offer]:
     return found
 
 
+ISO_CODE_LENGTH = 2  # price lists also state "global" and "unspecified"
+
+
 def region_countries(session: Session) -> Mapping[str, str]:
     """Returns the country of every region that has one."""
     rows = session.execute(select(OfferRow.region, OfferRow.country).distinct())
-    return {region: country for region, country in rows if country}
+    return {region: country for region, country in rows if country and len(country) == ISO_CODE_LENGTH}
+
+
+def list_places(session: Session) -> dict[str, Places]:
+    """Returns the countries of each provider's data centers and seat, by provider."""
+    found: dict[str, Places] = {}
+    for row in session.scalars(select(ProviderPlaceRow)):
+        fact = PlaceFact(frozenset(row.countries.split()), row.source, row.as_of)
+        found[row.provider] = replace(found.get(row.provider, Places()), **{row.fact: fact})
+    return found
 
 
 def list_coefficients(session: Session) -> list[Coefficient]:
@@ -243,6 +258,8 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Catalog:
         hosted=list_hosted_prices(session),
         slices=list_slices(session),
         past_offers=list_past_offers(session, offers),
+        places=list_places(session),
+        region_countries=region_countries(session),
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),
         created_at=published_at,

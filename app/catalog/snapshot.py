@@ -28,6 +28,7 @@ from app.errors import Conflict, NotFound, Unanswerable, Unavailable, UnknownMod
 from app.garbage import paused_collection
 from app.recent import RecentlyUsed
 from app.sizing.columns import GB, GIB
+from app.sizing.decisions.places import possible_countries
 from app.sizing.hardware.parts import PROCESSORS, Accelerator, Environment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
@@ -243,15 +244,33 @@ class CatalogIndex:
 
     def find_regions(self, name: str) -> tuple[str, ...]:
         """Returns the regions that match a name, a pattern, a country or an area."""
+        if matches := self._find_named_regions(name):
+            return matches
+        codes = self.find_countries(name)
+        return tuple(r for r in self.regions if self._countries.get(r) in codes)
+
+    def _find_named_regions(self, name: str) -> tuple[str, ...]:
+        """Returns the regions that match a name or a pattern. The code of a country is never the name of a region."""
         if WILDCARD.search(name):
             pattern = name.strip().lower().replace("[", "[[]")
             return tuple(r for r in self.regions if fnmatchcase(r.lower(), pattern))
+        if name.strip().upper() in NAME_TABLES.countries:
+            return ()
         exact = tuple(r for r in self.regions if r.lower() == name.strip().lower())
         key = compact_name(name)  # "us-east-1" and "us-east1" are two regions; "US East 1" matches both
-        if matches := exact or tuple(r for r in self.regions if self._region_keys[r] == key):
-            return matches
-        codes = countries_named(key)
-        return tuple(r for r in self.regions if self._countries.get(r) in codes)
+        return exact or tuple(r for r in self.regions if self._region_keys[r] == key)
+
+    def find_countries(self, name: str) -> frozenset[str]:
+        """Returns the ISO codes of the country or area that a name of regions means; none for names of regions."""
+        named = WILDCARD.search(name) or self._find_named_regions(name)
+        return frozenset() if named else countries_named(compact_name(name))
+
+    def has_data_centers(self, countries: frozenset[str]) -> bool:
+        """Returns whether a provider that rents out machines may place them in one of these countries."""
+        return any(
+            not possible_countries(self.catalog, provider, None).isdisjoint(countries)
+            for provider in self.regions_by_provider
+        )
 
 
 def closest_names(name: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ class Constraints:
     environments: tuple[Environment, ...] = ()
     providers: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
+    countries: tuple[str, ...] = ()  # ISO 3166 codes of the countries that `regions` names as a whole
+    jurisdictions: tuple[str, ...] = ()  # ISO 3166 codes of the countries in which providers may have their seat
     vendors: tuple[str, ...] = ()
     accelerators: tuple[str, ...] = ()
     exclude_accelerators: tuple[str, ...] = ()
@@ -54,6 +56,11 @@ class Constraints:
     def named_accelerators(self) -> tuple[str, ...]:
         """Accelerators that the request names directly, not by a pattern."""
         return tuple(name for name in self.accelerators if name not in self.by_pattern)
+
+    @property
+    def names_places(self) -> bool:
+        """Whether the request names regions or countries."""
+        return bool(self.regions or self.countries)
 
     @property
     def names_sellers_or_types(self) -> bool:

@@ -671,6 +671,7 @@ class Price:
     pricing_model: str
     age_days: int | None = None  # age of the price, days; None where the day of the answer is unknown
     discount: float = 0.0  # discount of the request, 0 to 1
+    countries: tuple[str, ...] | None = None  # where the machines may stand if no region is known, ISO 3166 codes
 
     @property
     def upfront_usd(self) -> float | None:

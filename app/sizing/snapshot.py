@@ -9,6 +9,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from app.sizing.hardware.parts import (
     Environment,
     Link,
     Offer,
+    Places,
     Profile,
     System,
     slicings_by_accelerator,
@@ -60,6 +63,9 @@ from app.sizing.uncertainty import (
     evidence_pool,
     sample_spreads,
 )
+
+# Places of a catalog that knows none.
+NOWHERE: Mapping[str, Any] = MappingProxyType({})
 
 
 def sort_offers(offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -152,6 +158,8 @@ class Catalog:
         hosted: Sequence[HostedPrice] = (),
         slices: Sequence[Profile] = (),
         past_offers: Sequence[Offer] = (),
+        places: Mapping[str, Places] = NOWHERE,
+        region_countries: Mapping[str, str] = NOWHERE,
         version: str,
         prices_as_of: str,
         created_at: str,
@@ -185,6 +193,7 @@ class Catalog:
         self.stacks_cache: dict[tuple[Work, frozenset[str], tuple[str, ...]], Stacks] = {}  # cache of selected stacks
 
         self._index_prices(systems, offers, past_offers)
+        self.places, self.region_countries = places, region_countries
 
     def _index_prices(self, systems: Sequence[System], offers: Sequence[Offer], past_offers: Sequence[Offer]) -> None:
         """Index machines for sale and their prices."""

@@ -349,9 +349,8 @@ class ConstraintsSpec(RequestModel):
 
     environments: Annotated[list[EnvironmentName], Field(max_length=2)] = []
     providers: Names = []
-    regions: Names = Field(
-        [], description="Names, patterns such as eu-*, countries or areas: DE, US, EU, asia. Default: all."
-    )
+    regions: Names = Field([], description="Names, patterns (eu-*), countries or areas: DE, EU, asia. Default: all.")
+    provider_jurisdiction: Names = Field([], description="Seats of providers: ISO codes or EU.")
     vendors: Names = []
     accelerators: Names = Field(
         [],
@@ -400,6 +399,7 @@ class ConstraintsSpec(RequestModel):
             environments=tuple(Environment(e) for e in self.environments),
             providers=tuple(self.providers),
             regions=tuple(self.regions),
+            jurisdictions=tuple(self.provider_jurisdiction),
             vendors=tuple(self.vendors),
             accelerators=tuple(self.accelerators),
             exclude_accelerators=tuple(self.exclude_accelerators),
@@ -452,10 +452,7 @@ class EconomicsSpec(RequestModel):
 AsOf = Annotated[date, Field(ge=date(2000, 1, 1), le=date(2100, 1, 1))]
 LABEL = "Your own label, by which you can find the stored answer."
 REFERENCE = "Your own reference number, for example of a requisition, project or ticket."
-AS_OF = (
-    "Day of the prices, and day that their ages refer to; part of the answer's identity. On a past day, the prices in "
-    "force then apply. Default: today, UTC."
-)
+AS_OF = "Day of the prices. Default: today, UTC."
 
 
 Overrides = Annotated[

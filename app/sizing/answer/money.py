@@ -17,6 +17,7 @@ from app.sizing.decisions.cost import (
     kwh_per_million,
     usd_per_million,
 )
+from app.sizing.decisions.places import list_countries
 from app.sizing.hardware.parts import PRICE_KIND_TEXTS, PriceKind
 from app.sizing.question import Deployment, Question
 from app.sizing.result import CostSummary, Estimate, HostedApi, HostedCost, Part, Reason
@@ -97,6 +98,8 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
             )
     else:
         region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
+        if summary.price.countries:
+            region = f" in {list_countries(frozenset(summary.price.countries))}"
         text = (
             f"{machines} of type {deployment.instance_type} from {provider_name(deployment.provider or '')}{region}, "
             f"{summary.price.pricing_model.replace('_', ' ')}: {format_usd(summary.usd_per_hour)}/h. {backing}"

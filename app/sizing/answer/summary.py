@@ -8,6 +8,7 @@ from dataclasses import replace
 from app.sizing.answer.money import confident_usd, describe_price, mean_usd_per_hour
 from app.sizing.assumptions import Assumed
 from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
+from app.sizing.decisions.places import list_countries
 from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.parts import FIRM, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
@@ -153,21 +154,26 @@ def describe_hardware(ranked: Ranked) -> str:
     d, name = ranked.estimate.deployment, ranked.accelerator.name
     if d.pools is not None:
         return describe_pools(d.pools, d.engine, ranked.names)
+    price = None if ranked.estimate.cost is None else ranked.estimate.cost.price
+    countries = frozenset() if price is None else frozenset(price.countries or ())
     if ranked.accelerator.kind == SOCKET and d.instance_type is not None:  # a small instance is part of a socket
-        return f"{d.nodes or 0:,} × {d.instance_type} ({name}) {describe_seller(d, ranked.names)}"
-    return f"{d.total_accelerators or 0:,} × {name} {describe_seller(d, ranked.names)}"
+        return f"{d.nodes or 0:,} × {d.instance_type} ({name}) {describe_seller(d, ranked.names, countries)}"
+    return f"{d.total_accelerators or 0:,} × {name} {describe_seller(d, ranked.names, countries)}"
 
 
-def describe_seller(d: Deployment, names: Mapping[str, str]) -> str:
+def describe_seller(d: Deployment, names: Mapping[str, str], countries: frozenset[str] = frozenset()) -> str:
     """Seller, region and pricing model: "from Lambda (us-east-1, on demand)", "(purchase, Acme Server 8x Big)".
 
     Parameters:
         names: names of systems by slug; a slug that is not listed stays as it is.
+        countries: countries in one of which the machines are if no region is known.
     """
     if d.pricing_model is PricingModel.OWNED:
         return f"(purchase, {names.get(d.system or '', f'system {d.system}')})"
     pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "no listed price"
-    terms = pricing if d.region in (None, "unspecified") else f"{d.region}, {pricing}"
+    region = None if d.region == "unspecified" else d.region
+    place = f"in {list_countries(countries)}" if countries else region
+    terms = pricing if place is None else f"{place}, {pricing}"
     return f"from {provider_name(d.provider)} ({terms})" if d.provider else f"({terms})"
 
 

@@ -32,6 +32,7 @@ from app.sizing.decisions.ownership import (
     power_usd_per_hour,
     upkeep_usd_per_hour,
 )
+from app.sizing.decisions.places import possible_countries
 from app.sizing.decisions.prices import age_days
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
@@ -169,16 +170,19 @@ def _describe_listing(
     pricing = PRICING[row.pricing[listing]]
     terms = offer.terms if offer is not None else None if system is None else purchase_terms(system, accelerator)
     age = age_days(row.observed_days[[listing]], today)[0]
+    provider, region = catalog.providers[row.provider[listing]], catalog.regions[row.region[listing]]
+    unplaced = offer is not None and region not in catalog.region_countries
+    countries = tuple(sorted(possible_countries(catalog, provider, None))) or None if unplaced else None
     return SoldMachine(
         accelerator=accelerator,
         system=system,
-        provider=catalog.providers[row.provider[listing]],
-        region=catalog.regions[row.region[listing]],
+        provider=provider,
+        region=region,
         pricing_model=pricing,
         instance_type=None if offer is None else offer.instance_type,
         price=None
         if terms is None or not priced
-        else Price(terms, pricing.value, None if math.isnan(age) else int(age)),
+        else Price(terms, pricing.value, None if math.isnan(age) else int(age), countries=countries),
     )
 
 

@@ -231,10 +231,10 @@ def break_even_rate_per_s(usd_per_hour: float, hosted_usd_per_million: float, to
 def allows_hosted_api(limits: Constraints) -> bool:
     """Whether the constraints permit a hosted API, whose location is unknown.
 
-    Regions, providers and on-premises machines that the request names rule it out.
+    Regions, providers, their jurisdiction and on-premises machines that the request names rule it out.
     """
     own = limits.environments and Environment.CLOUD not in limits.environments
-    return not (own or limits.regions or limits.providers)
+    return not (own or limits.names_places or limits.jurisdictions or limits.providers)
 
 
 def hosted_costs(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
-from fnmatch import translate
 
 import numpy as np
 
@@ -20,8 +18,16 @@ from app.sizing.decisions.ownership import (
     owned_usd_per_hour,
     rated_power_w,
 )
+from app.sizing.decisions.places import (
+    explain_unknown_places,
+    in_regions,
+    in_unplaced_regions,
+    possibly_in_regions,
+    under_jurisdiction,
+)
 from app.sizing.decisions.prices import (
     UNINTERRUPTIBLE,
+    counts_by_kind,
     firm_listings,
     no_older_than,
     reject_unoffered,
@@ -32,7 +38,15 @@ from app.sizing.decisions.rejections import NullRejections, Rejections, is_at_mo
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import BY_THE_HOUR, LINKS, Environment, PriceKind, PricingModel, machine_link
+from app.sizing.hardware.parts import (
+    BY_THE_HOUR,
+    LINKS,
+    UNNAMED_REGIONS,
+    Environment,
+    PriceKind,
+    PricingModel,
+    machine_link,
+)
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import FilterStage
@@ -117,10 +131,6 @@ def usual_types(
     return kept
 
 
-# Regions in price lists that name no real region.
-UNNAMED_REGIONS = ("unspecified", "global")
-
-
 # More accelerators than any machine carries: the factor that combines accelerator and count into one key.
 MAX_ACCELERATORS_IN_MACHINE = 100_000
 
@@ -179,7 +189,9 @@ def find_candidates(
     listings = catalog.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
     placed = listings_allowed(catalog, constraints, fixed)
-    keep = allowed[listings.accelerator] & _is_among(PRICING, payable)[listings.pricing] & placed
+    keep = allowed[listings.accelerator] & _is_among(PRICING, payable)[listings.pricing]
+    reject_unplaced(catalog, constraints, keep, placed, rejections)
+    keep &= placed
     keep = firm_listings(catalog, constraints, keep, named, today, assumed, rejections)
     keep &= ~superseded_listings(catalog, keep)
     with suspend_recording():
@@ -195,6 +207,23 @@ def find_candidates(
     reject_unoffered(catalog, constraints, allowed, placed, listings.accelerator[first], rejections)
     with suspend_recording():
         return candidates_from_listings(catalog, priced, first, vcpus, assumed)
+
+
+def reject_unplaced(
+    catalog: Catalog, constraints: Constraints, keep: Mask, placed: Mask, rejections: Rejections
+) -> None:
+    """Reject the types whose remaining rents may be where the request wants them, but not certainly."""
+    if not constraints.names_places:
+        return
+    elsewhere = replace(constraints, regions=(), countries=())
+    unplaced = keep & in_unplaced_regions(catalog) & listings_allowed(catalog, elsewhere, None)
+    unplaced &= counts_by_kind(catalog.listings, constraints)
+    accelerator = catalog.listings.accelerator
+    rows = rejections.rows_of_eliminated_types(accelerator, keep & placed, unplaced)
+    for of_type in np.unique(accelerator[rows]).tolist():
+        text = explain_unknown_places(catalog, constraints, rows[accelerator[rows] == of_type])
+        if text:
+            rejections.reject(np.array([of_type]), "no_offer", text)
 
 
 def _purchase_affordable(
@@ -231,13 +260,18 @@ def superseded_listings(catalog: Catalog, keep: Mask) -> Mask:
     return superseded
 
 
-def listings_on_sale(question: Question, catalog: Catalog, types: Mask) -> Mask:
+def listings_on_sale(question: Question, catalog: Catalog, types: Mask, *, possible: bool = False) -> Mask:
     """Listings of some types that the filters, the price age and the zones of a request allow.
 
-    Prices of every kind and all pricing models count; a derived price that another one supersedes does not.
+    Prices of every kind and all pricing models count; a derived price that another one supersedes does not. With
+    `possible`, rents count that may be in the requested regions, but not certainly.
     """
     limits, workload, listings = question.constraints, question.workload, catalog.listings
-    keep: Mask = types[listings.accelerator] & listings_allowed(catalog, limits, None)
+    allowed = listings_allowed(catalog, limits, None)
+    if possible and limits.names_places:
+        elsewhere = replace(limits, regions=(), countries=())
+        allowed |= listings_allowed(catalog, elsewhere, None) & possibly_in_regions(catalog, limits)
+    keep: Mask = types[listings.accelerator] & allowed
     keep &= no_older_than(listings, limits.max_price_age_days, question.today)
     keep &= ~superseded_listings(catalog, keep)
     if isinstance(workload, InferenceWorkload) and workload.redundancy.zones > 1:
@@ -316,10 +350,10 @@ def listings_allowed(catalog: Catalog, constraints: Constraints, fixed: Deployme
         )
     if constraints.providers:
         keep &= _is_among(catalog.providers, constraints.providers)[listings.provider]
-    if constraints.regions:
-        regions = re.compile("|".join(translate(p.lower()) for p in constraints.regions))
-        regional = np.array([regions.match(r.lower()) is not None for r in catalog.regions], dtype=bool)
-        keep &= regional[listings.region] | owned
+    if constraints.names_places:
+        keep &= in_regions(catalog, constraints)
+    if constraints.jurisdictions:
+        keep &= under_jurisdiction(catalog, constraints)
     if fixed is not None:
         if fixed.instance_type is None and fixed.system is None:
             keep &= catalog.machines.share[listings.machine] == 1  # a named accelerator means a whole one

@@ -112,7 +112,7 @@ def firm_listings(
 
 def _counted_listings(listings: Listings, constraints: Constraints, among: Mask, named: Mask) -> Mask:
     """The listings whose kind of price counts, and all listings of named types that have none of them."""
-    kept: Mask = among & _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
+    kept: Mask = among & counts_by_kind(listings, constraints)
     if not constraints.price_kinds and named.any():
         without = named.copy()
         without[listings.accelerator[kept]] = False
@@ -125,6 +125,12 @@ def outdated_rents(catalog: Catalog, assumed: Assumptions) -> Mask:
     listings = catalog.listings
     behind = age_days(listings.observed_days, catalog.prices_as_of)
     found: Mask = ~listings.is_owned & (behind > assumed.stale_price_days)
+    return found
+
+
+def counts_by_kind(listings: Listings, constraints: Constraints) -> Mask:
+    """Listings whose kind of price counts."""
+    found: Mask = _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
     return found
 
 
@@ -151,7 +157,7 @@ def reject_unoffered(
     text = f"The catalog has no price for {{name}}{seen}."
     rejections.reject(np.flatnonzero(unpriced), code, text, FilterStage.UNSOLD)
     among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, remaining)
-    counts = _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
+    counts = counts_by_kind(listings, constraints)
     _reject_other_pricing(
         listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among & counts), rejections
     )

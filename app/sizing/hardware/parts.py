@@ -300,6 +300,26 @@ class Offer:
         return Terms(self.price_kind, *seen, self.min_quantity, self.max_quantity, *bound)
 
 
+UNNAMED_REGIONS = ("unspecified", "global")  # regions in price lists that name no real region
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFact:
+    """Countries of a provider's data centers or seat, as ISO 3166 codes, with the source and the day it was read."""
+
+    countries: frozenset[str]
+    source: str
+    as_of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a provider's data centers and its seat are; None if unknown."""
+
+    data_centers: PlaceFact | None = None
+    seat: PlaceFact | None = None
+
+
 LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
 
 # One direction of a generation 4 x16 slot: 16 GT/s on 16 lanes (PCI Express Base Specification 4.0). Used for slots

@@ -497,9 +497,11 @@ def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterat
         yield _allow("allow other accelerators", accelerators=(), vendors=(), segments=())
     if limits.exclude_accelerators:
         yield _allow("allow the excluded accelerators", exclude_accelerators=())
-    if limits.environments or limits.providers or limits.regions or limits.pricing_models:
+    if limits.environments or limits.providers or limits.names_places or limits.pricing_models:
         label = "allow every environment, provider, region and pricing model"
-        yield _allow(label, environments=(), providers=(), regions=(), pricing_models=())
+        yield _allow(label, environments=(), providers=(), regions=(), countries=(), pricing_models=())
+    if limits.jurisdictions:
+        yield _allow("allow providers with their seat in any country", jurisdictions=())
     if not limits.price_kinds:
         old = ", outdated" if limits.max_price_age_days is None else ""
         label = f"allow broker{old} and estimated prices"

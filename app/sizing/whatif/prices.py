@@ -19,6 +19,7 @@ from app.sizing.decisions.acquisition import (
     FIRM_CODES,
     OPTION_CODES,
     OWNED,
+    SoldMachine,
     describe_sold_machines,
     equivalent_or_better,
 )
@@ -36,6 +37,7 @@ from app.sizing.decisions.machines import (
     types_named,
 )
 from app.sizing.decisions.placement import plan_fleet
+from app.sizing.decisions.places import list_countries, possible_countries, possibly_in_regions
 from app.sizing.decisions.prices import outdated_rents, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import NullRejections
@@ -66,8 +68,9 @@ ACCEPTING = (
     "spot capacity",
     "consumer and edge hardware",
     "prices last seen more than a year ago",
+    "machines that may stand outside the requested regions",
 )
-UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER, OLD = range(len(ACCEPTING))
+UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER, OLD, PLACE = range(len(ACCEPTING))
 MAX_SIMULATED_REQUESTS = 2000  # simulated requests per suggestion
 CONSUMER_RISK = "no data-center support, usually no ECC memory"
 NOT_ACCEPTABLE = -1  # code of a listing that no single acceptance makes available
@@ -105,6 +108,9 @@ def acceptance_codes(question: Question, catalog: Catalog) -> Codes:
     found[old] = np.where((firm & np.isin(way, UNCOMMITTED))[old], OLD, NOT_ACCEPTABLE)
     consumer = _not_for_servers(question, catalog)[catalog.listings.accelerator]
     found[consumer] = np.where((firm & np.isin(way, UNCOMMITTED) & ~old)[consumer], CONSUMER, NOT_ACCEPTABLE)
+    if question.constraints.names_places:
+        unsure = possibly_in_regions(catalog, question.constraints)
+        found[unsure] = np.where((firm & np.isin(way, UNCOMMITTED) & ~old & ~consumer)[unsure], PLACE, NOT_ACCEPTABLE)
     return found
 
 
@@ -125,17 +131,18 @@ def open_acceptance_codes(question: Question) -> tuple[int, ...]:
         prices = (*prices, OLD)
     terms = () if limits.pricing_models else (COMMITMENT, SPOT)
     parts = () if limits.segments else (CONSUMER,)
+    places = (PLACE,) if limits.names_places else ()
     outlasting: tuple[int, ...] = ()
     if not isinstance(workload, InferenceWorkload) or workload.is_finite:
         own = PricingModel.OWNED in run_pricing(limits)
         outlasting = (COMMITMENT,) if own else (UNQUOTED, COMMITMENT)
-    return tuple(code for code in (*prices, *terms, *parts) if code not in outlasting)
+    return tuple(code for code in (*prices, *terms, *parts, *places) if code not in outlasting)
 
 
 def excluded_machines(question: Question, catalog: Catalog, accepting: Codes, most_usd_per_hour: float) -> Candidates:
     """Excluded machines at their cheapest price for each acceptance code, below a price per machine."""
     workload, listings = question.workload, catalog.listings
-    keep = listings_on_sale(question, catalog, types_allowed(catalog, question.constraints))
+    keep = listings_on_sale(question, catalog, types_allowed(catalog, question.constraints), possible=True)
     keep &= np.isin(accepting, open_acceptance_codes(question))
     prices = listing_prices(catalog, keep, question.assumptions, question.economics)
     keep &= prices.usd_per_hour < most_usd_per_hour
@@ -342,10 +349,19 @@ def _cheaper_options(question: Question, catalog: Catalog, found: PricedDeployme
                 saves_share=1 - at(found.usd, row) / usd,
                 kind=terms.kind,
                 observed=terms.observed,
-                risk=CONSUMER_RISK if accepted == CONSUMER else describe_risk(way, terms.kind),
+                risk=_describe_risk(catalog, accepted, at_sale, describe_risk(way, terms.kind)),
             )
         )
     return tuple(cheaper)
+
+
+def _describe_risk(catalog: Catalog, accepted: int, at_sale: SoldMachine, of_terms: str) -> str:
+    """Risk of what the buyer accepts in words; `of_terms` is that of the terms of the price."""
+    if accepted == CONSUMER:
+        return CONSUMER_RISK
+    if accepted == PLACE and at_sale.provider is not None:
+        return f"in {list_countries(possible_countries(catalog, at_sale.provider, None))}; ask the provider where"
+    return of_terms
 
 
 # Lines of a bill that belong to the price of machines; other lines have prices of their own.
