@@ -316,7 +316,7 @@ def test_what_the_kernel_accepted_is_answered() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's filter of a socket")
-def test_nobody_connects_between_the_last_look_at_the_queue_and_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_client_connects_between_the_last_look_at_the_queue_and_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[Exception | None] = []
     accept_pending = Server._accept_pending
 
