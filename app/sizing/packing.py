@@ -500,8 +500,10 @@ def add_separate_companions(search: Search[Workload], found: Estimate) -> Estima
 
 
 def separate_total_usd(found: Estimate, companion_usd: float | None) -> float | None:
-    """Cost of the deployment plus every companion on machines of its own, USD/h; None where one has no price."""
-    own = None if found.cost is None else found.cost.usd_per_hour
+    """Cost of the deployment plus every companion on machines of its own at the peak, USD/h; None where one has no
+    price.
+    """
+    own = None if found.cost is None else found.cost.full_usd_per_hour
     return None if own is None or companion_usd is None else own + companion_usd
 
 

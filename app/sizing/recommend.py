@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.money import compare_hosted_api, mean_usd_per_hour
+from app.sizing.answer.money import compare_hosted_api
 from app.sizing.answer.overkill import CheapestOption, explain_idle_hardware
 from app.sizing.answer.serving import estimate_deployments
 from app.sizing.answer.summary import add_comparisons, collect_assumptions, write_summary
@@ -291,7 +291,7 @@ def add_pooled_option(
 
 def estimate_usd_per_hour(estimate: Estimate) -> float:
     """Mean cost of an estimate over a day, USD/h; 0 where the price is unknown."""
-    return mean_usd_per_hour(estimate.cost) or 0.0
+    return (None if estimate.cost is None else estimate.cost.usd_per_hour) or 0.0
 
 
 def cheapest_option(options: Options, catalog: Catalog) -> CheapestOption:

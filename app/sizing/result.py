@@ -693,7 +693,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class CostSummary:
-    """Money and energy; None where the catalog has no price."""
+    """Money and energy; None where the catalog has no price.
+
+    Where the workload states the hours of a day, money and energy are means of the day of a fleet that follows the
+    load.
+    """
 
     usd_per_hour: float | None
     usd_per_month: float | None
@@ -708,6 +712,18 @@ class CostSummary:
     million_of: str = "tokens"  # the same unit as text, such as "input and output tokens"
     parts: tuple[Part, ...] = ()  # lines of the bill, from which the amounts above follow
     usd_per_day: float | None = None  # cost of a day, where the workload states the hours of a day
+    peak_usd_per_hour: float | None = None  # hourly cost at the peak, where the workload states the hours of a day
+    average_power_w: float | None = None  # mean power of a day, where the workload states its hours, W
+
+    @property
+    def full_usd_per_hour(self) -> float | None:
+        """Hourly cost of the whole fleet, which runs at the peak, USD/h."""
+        return self.usd_per_hour if self.usd_per_day is None else self.peak_usd_per_hour
+
+    @property
+    def mean_power_w(self) -> float:
+        """Mean power of the machines that run, W."""
+        return self.power_w if self.average_power_w is None else self.average_power_w
 
 
 @dataclass(frozen=True, slots=True)

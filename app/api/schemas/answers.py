@@ -303,11 +303,12 @@ def _per_million(name: str, unit: str) -> From:
 class CostShown(ResultModel, of=CostSummary):
     """Cost of renting the deployment, or of buying and running it."""
 
-    usd_per_hour: float | None
-    usd_per_day: float | None = Field(
-        None,
-        description="With a daily profile: daily cost of the fleet that follows the load. The objective cost ranks by "
-        "it.",
+    usd_per_hour: float | None = Field(
+        description="With a daily profile: mean over the day of the fleet that follows the load."
+    )
+    usd_per_day: float | None = Field(None, description="With a daily profile: 24 times usd_per_hour.")
+    peak_usd_per_hour: float | None = Field(
+        None, description="With a daily profile: hourly cost at the peak, to which max_usd_per_hour applies."
     )
     usd_per_month: float | None
     usd_per_million_tokens: Annotated[float | None, _per_million("usd", "tokens")] = Field(
@@ -318,6 +319,9 @@ class CostShown(ResultModel, of=CostSummary):
     usd_total: float | None
     purchase_usd: float | None
     power_kw: float
+    average_power_kw: float | None = Field(
+        None, description="With a daily profile: mean power of the machines that run, over the day."
+    )
     kwh_per_million_tokens: Annotated[float | None, _per_million("kwh", "tokens")] = None
     kwh_per_million_samples: Annotated[float | None, _per_million("kwh", "samples")] = None
     tco_usd: float | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.sizing.answer.money import format_usd, mean_usd_per_hour
+from app.sizing.answer.money import format_usd
 from app.sizing.question import Question
 from app.sizing.result import FilterStage, Notice, Ranked, Reason, Rejection
 from app.sizing.words import format_number
@@ -37,7 +37,7 @@ def describe_low_use(question: Question, first: Ranked) -> str | None:
 
 def cheaper_is_enough(question: Question, first: Ranked, cheapest: CheapestOption) -> bool:
     """True if another option is cheaper by more than a near tie."""
-    hourly = mean_usd_per_hour(first.estimate.cost)
+    hourly = None if first.estimate.cost is None else first.estimate.cost.usd_per_hour
     return hourly is not None and cheapest.usd_per_hour * (1 + question.assumptions.near_tie_share) < hourly
 
 

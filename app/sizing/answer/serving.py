@@ -17,7 +17,7 @@ from app.sizing.answer.streams import TokenAnswerWriter, simulation_reasons, wit
 from app.sizing.answer.volume import estimate_volume_outcome, with_volume_outcome
 from app.sizing.answer.warnings import placement_reasons, with_support
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GIB, HOURS_PER_DAY, TINY, Column, at
+from app.sizing.columns import GIB, TINY, Column, at
 from app.sizing.day import Service, StartProfile, simulate_day
 from app.sizing.decisions.acquisition import (
     DeployedMachines,
@@ -26,11 +26,12 @@ from app.sizing.decisions.acquisition import (
     find_alternatives,
     itemize_costs,
 )
-from app.sizing.decisions.cost import usd_per_million
+from app.sizing.decisions.cost import Cost, tco_usd, usd_per_million
+from app.sizing.decisions.ownership import horizon_hours
 from app.sizing.decisions.search import Search
 from app.sizing.evidence import Familiarity, Setting
 from app.sizing.formula import record_trace, suspend_recording
-from app.sizing.question import Deployment, Question, Speculative
+from app.sizing.question import Deployment, Economics, Question, Speculative
 from app.sizing.result import BillLine, CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
 from app.sizing.serving.bill import bill_sentence, bills_of_certainty, loads_of_replicas
@@ -46,7 +47,7 @@ from app.sizing.serving.margins import plan_neighbourhoods
 from app.sizing.serving.offload import note_host_assumptions
 from app.sizing.serving.options import (
     PlanEvaluations,
-    daily_usd_per_hour,
+    daily_means,
     served_per_s,
     startup_terms,
     throughput_per_s,
@@ -60,27 +61,19 @@ from app.sizing.words import format_count, format_name, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load
 
 
-def with_days(
-    question: Question,
-    workload: InferenceWorkload,
-    estimates: Sequence[Estimate],
-    judged: PlanEvaluations[Any, Any, Any],
-    sure_capacity_per_s: Column,
-) -> list[Estimate]:
-    """Estimates with their cost per day, and the first one with its day, where the workload states hourly shares."""
-    if not workload.hourly_shares:
-        return list(estimates)
-    plans, cost = judged.plans, judged.cost
-    hourly = daily_usd_per_hour(question, workload, plans, judged.fleet, cost, sure_capacity_per_s)
-    with_cost = [with_daily_cost(each, usd) for each, usd in zip(estimates, hourly.tolist(), strict=True)]
-    return [with_day(question, workload, with_cost[0], judged, sure_capacity_per_s, 0), *with_cost[1:]]
+def with_daily_means(
+    question: Question, workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], sure_capacity_per_s: Column
+) -> PlanEvaluations[Any, Any, Any]:
+    """Deployments with their means over a day at this capacity of a replica, at the requested confidence."""
+    daily = daily_means(question, workload, judged.plans, judged.fleet, judged.cost, sure_capacity_per_s)
+    return replace(judged, options=replace(judged.options, daily=daily))
 
 
-def with_daily_cost(estimate: Estimate, usd_per_hour: float) -> Estimate:
-    """An estimate with the cost of a day at this mean cost in USD per hour."""
-    if estimate.cost is None or estimate.cost.usd_per_hour is None:
-        return estimate
-    return replace(estimate, cost=replace(estimate.cost, usd_per_day=usd_per_hour * HOURS_PER_DAY))
+def mean_cost(judged: PlanEvaluations[Any, Any, Any], economics: Economics) -> Cost:
+    """Cost of deployments as means over a day."""
+    daily, hours = judged.options.daily, horizon_hours(economics)
+    paid_usd = tco_usd(daily.usd_per_hour, hours)
+    return replace(judged.cost, usd_per_hour=daily.usd_per_hour, power_w=daily.power_w, tco_usd=paid_usd)
 
 
 def with_day(
@@ -113,7 +106,7 @@ def with_day(
         max_per_s=saturation_per_s(estimate.performance, at(fleet.replicas, row)),
         unloaded_ttft_s=median_response_s(estimate.performance),
         ttft_curve=ttft_curve(estimate.performance, at(fleet.replicas, row)),
-        usd_per_hour=estimate.cost.usd_per_hour,
+        usd_per_hour=estimate.cost.full_usd_per_hour,
         power_w=estimate.cost.power_w,
         pricing=deployment.pricing_model,
         starting=replica_start(workload, judged, row, question.assumptions),
@@ -363,11 +356,14 @@ def cost_of_row(
     row: int,
     at_sale: SoldMachine,
     context: ServingContext,
+    economics: Economics,
 ) -> CostSummary:
     """Cost, energy and bill of a row."""
+    only = np.array([row])
     return cost_summary(
         at_sale,
-        judged.cost.take(np.array([row])),
+        judged.cost.take(only),
+        mean=mean_cost(judged, economics).take(only) if workload.hourly_shares else None,
         units_per_s=at(served_per_s(workload, judged.options), row) * units_per_request(workload),
         usd_total=None,
         per_million="samples" if workload.model.sample else "tokens",
@@ -399,7 +395,7 @@ def build_serving_estimate(
         return Estimate(deployment, False, memory, None, "memory_capacity", None, reasons)
     full = words.is_full(judged, row, question.assumptions)
     bottleneck = "memory_capacity" if full else max(shares, key=lambda k: (shares[k], k))
-    cost = cost_of_row(workload, judged, row, at_sale, context)
+    cost = cost_of_row(workload, judged, row, at_sale, context, question.economics)
     setting = serving_setting(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.offloads_weights[row])
     around = context.neighbourhood.take(only)
@@ -436,9 +432,11 @@ def build_serving_estimate(
 
 def machine_demand(judged: PlanEvaluations[Any, Any, Any]) -> DeployedMachines:
     """Machines that each deployment needs, for the comparison of ways to acquire them."""
-    plans, nothing = judged.plans, np.zeros(len(judged.plans))
-    spanning = plans.nodes_per_replica > 1
-    return DeployedMachines(plans.offered, judged.cost, judged.fleet.nodes, plans.linked_nodes, spanning, nothing)
+    plans, nothing, daily = judged.plans, np.zeros(len(judged.plans)), judged.options.daily
+    spanning, mean = plans.nodes_per_replica > 1, replace(judged.cost, usd_per_hour=daily.usd_per_hour)
+    return DeployedMachines(
+        plans.offered, mean, judged.fleet.nodes, plans.linked_nodes, spanning, nothing, daily.idle_share
+    )
 
 
 def build_serving_context(
@@ -453,8 +451,9 @@ def build_serving_context(
     best = serving_backend(search.workload).hardware_bound(
         search.workload, plans, *measured, search.question.assumptions, speculative
     )
-    bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
-    billed = itemize_costs(*bought, search.question.assumptions, search.question.economics, host_bytes=host)
+    bought = plans.offered, judged.fleet.nodes, plans.linked_nodes
+    assumed, economics, idle = search.question.assumptions, search.question.economics, judged.options.daily.idle_share
+    billed = itemize_costs(*bought, assumed, economics, host_bytes=plans.host_bytes, idle_share=idle)
     return ServingContext(
         search.catalog,
         neighbourhood,
@@ -491,12 +490,7 @@ def estimate_deployments(
         memory, speed = measure_at_margins(question, workload, plans, settings, by, speculative=speculative)
         expected = memory.take(by.median_rows), speed.take(by.median_rows)
         judged = evaluate_measured_plans(
-            question,
-            workload,
-            plans,
-            settings,
-            expected[0],
-            apply_service_limits(workload, *expected),
+            question, workload, plans, settings, expected[0], apply_service_limits(workload, *expected)
         )
         prefixes = answer_writer(workload).prefix_caches(workload, judged, question.assumptions)
         if simulated_replicas is not None:
@@ -505,7 +499,10 @@ def estimate_deployments(
             workload, speed, by, question.constraints.confidence, simulated_replicas
         )
         required_replicas(question, workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
-        usd_per_million(judged.cost.usd_per_hour, served_per_s(workload, judged.options) * units_per_request(workload))
+        judged = with_daily_means(question, workload, judged, guaranteed_capacity)
+        usd_per_million(
+            judged.options.daily_usd_per_hour, served_per_s(workload, judged.options) * units_per_request(workload)
+        )
         ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
     assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
     with suspend_recording():
@@ -519,7 +516,8 @@ def estimate_deployments(
     ]
     if ends is not None:
         estimates = [with_volume_outcome(question, workload, each, ends, row) for row, each in enumerate(estimates)]
-    estimates = with_days(question, workload, estimates, judged, guaranteed_capacity)
+    if estimates:
+        estimates[0] = with_day(question, workload, estimates[0], judged, guaranteed_capacity, 0)
     others = find_alternatives(search, machine_demand(judged))
     estimates = with_support_levels(search, plans, estimates)
     return tuple(

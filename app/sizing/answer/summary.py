@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from app.sizing.answer.money import confident_usd, describe_price, mean_usd_per_hour
+from app.sizing.answer.money import confident_usd, describe_price
 from app.sizing.assumptions import Assumed
 from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
 from app.sizing.decisions.places import list_countries
@@ -506,7 +506,7 @@ def spent_usd(e: Estimate) -> float | None:
     """USD of the run, or USD per hour as the mean of a day."""
     if e.cost is None:
         return None
-    return e.cost.usd_total if e.cost.usd_total is not None else mean_usd_per_hour(e.cost)
+    return e.cost.usd_total if e.cost.usd_total is not None else e.cost.usd_per_hour
 
 
 def duration_s(e: Estimate) -> float | None:

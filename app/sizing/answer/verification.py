@@ -87,9 +87,9 @@ def training_minutes(p: Performance, assumed: Assumptions) -> float:
 def rent_usd(estimate: Estimate, machines: int, minutes: float) -> float | None:
     """Rent in USD of this many machines for this many minutes; None for owned hardware and where there is no price."""
     cost, d = estimate.cost, estimate.deployment
-    if cost is None or cost.usd_per_hour is None or cost.purchase_usd is not None:
+    if cost is None or cost.full_usd_per_hour is None or cost.purchase_usd is not None:
         return None
-    return round(cost.usd_per_hour / max(1, d.nodes or 1) * machines * minutes / MINUTES_PER_HOUR, 2)
+    return round(cost.full_usd_per_hour / max(1, d.nodes or 1) * machines * minutes / MINUTES_PER_HOUR, 2)
 
 
 def file_name(name: str) -> str:

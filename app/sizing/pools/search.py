@@ -157,7 +157,7 @@ class PoolPairs:
             reads.daily_usd_per_hour + writes.daily_usd_per_hour,
             read_s + transfer_s + writes.e2e_p50_s,
             capacity / (reads.fleet.accelerators + writes.fleet.accelerators),
-            (reads.cost.power_w + writes.cost.power_w) / np.maximum(served, LEAST_PER_S),
+            (reads.daily.power_w + writes.daily.power_w) / np.maximum(served, LEAST_PER_S),
         )
 
     def within_constraints(self, search: Search[Workload]) -> Mask:
@@ -403,7 +403,7 @@ def leading_plans(options: Options, catalog: Catalog) -> Options:
     _, kinds = np.unique(np.stack([kinds, machine_locations(plans, catalog)]), axis=1, return_inverse=True)
     measures: tuple[Column, ...] = (
         options.daily_usd_per_hour,
-        options.cost.power_w,
+        options.daily.power_w,
         options.e2e_p50_s,
         options.fleet.accelerators / np.maximum(work, LEAST_PER_S),
     )

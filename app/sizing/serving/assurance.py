@@ -18,7 +18,7 @@ from app.sizing.result import Assurance, Level, Unreachable
 from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.margins import Margins, margins_at
-from app.sizing.serving.options import Options, PlanEvaluations
+from app.sizing.serving.options import Options, PlanEvaluations, daily_usd_per_hour_by_level
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import required_replicas
 from app.sizing.uncertainty import MAX_Z_SCORE, NORMAL, Neighborhood, Spreads
@@ -196,9 +196,11 @@ def resources_by_level(
     placed = plan_fleet(workload.redundancy, plans.accelerators_per_replica, plans.accelerators_per_node, replicas)
     bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes
     cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
-    usd, paid = cost.usd_per_hour, "usd_per_hour"
+    planned = speed.planned_capacity_per_s(workload)
+    capacity, batch = (values.reshape(replicas.shape) for values in (planned, speed.slo_batch))
+    usd = daily_usd_per_hour_by_level(question, workload, plans, placed, cost, capacity)
+    paid = "usd_per_hour"
     if workload.volume_requests is not None:
-        capacity, batch = (values.reshape(replicas.shape) for values in (speed.capacity_per_s, speed.slo_batch))
         lasts = run_s(workload.volume_requests, replicas, capacity, batch, options.cold_start_s)
         usd, paid = usd_total(usd, lasts), "usd_total"
     reached = np.full(replicas.shape, np.nan) if within is None else within

@@ -65,7 +65,7 @@ def bills_of_certainty(
     if loads is None:
         return ((),) * len(judged)
     asked = workload.peak_per_s if workload.load is Load.OPEN else workload.in_flight
-    fleet, each, usd = judged.fleet, judged.plans.accelerators_per_replica, judged.cost.usd_per_hour
+    fleet, each, usd = judged.fleet, judged.plans.accelerators_per_replica, judged.options.daily_usd_per_hour
     counts = [asked / np.maximum(load, 1e-12) * each for load in (loads.stable, loads.expected, loads.confident)]
     planned = asked / np.maximum(loads.planned, 1e-12) * each
     spared = planned * (fleet.replicas + fleet.spare_replicas) / fleet.replicas

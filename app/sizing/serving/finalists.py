@@ -590,10 +590,10 @@ def write_back(options: Options, rows: Codes, tables: list[Options]) -> Options:
         capacity_per_s=merged_column("capacity_per_s", options, tables),
         rate_per_s=merged_column("rate_per_s", options, tables),
         e2e_p50_s=merged_column("e2e_p50_s", options, tables),
-        daily_usd_per_hour=merged_column("daily_usd_per_hour", options, tables),
         settings=replace(options.settings, **counts),
         fleet=with_rows(options.fleet, rows, concat_tables([table.fleet for table in tables])),
         cost=with_rows(options.cost, rows, concat_tables([table.cost for table in tables])),
+        daily=with_rows(options.daily, rows, concat_tables([table.daily for table in tables])),
     )
 
 

@@ -30,7 +30,7 @@ from app.sizing.serving.margins import Margins, margins_at, plan_neighbourhoods,
 from app.sizing.serving.options import (
     Options,
     PlanEvaluations,
-    daily_usd_per_hour,
+    daily_means,
     measures,
     requested_settings,
     startup_s,
@@ -218,7 +218,7 @@ def build_options(
     settings = replace(settings, spare_replicas=placed.spare_replicas, nodes=placed.nodes)
     bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes
     cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
-    daily = daily_usd_per_hour(question, workload, plans, placed, cost, capacity_per_s)
+    daily = daily_means(question, workload, plans, placed, cost, capacity_per_s)
     start = startup_s(question, plans)
     return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost, daily)
 

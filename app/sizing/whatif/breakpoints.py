@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from app.errors import AppError
-from app.sizing.answer.money import describe_price, mean_usd_per_hour
+from app.sizing.answer.money import describe_price
 from app.sizing.columns import Codes, Column, at
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.search import Search
@@ -104,7 +104,7 @@ def describe_top(answer: Answer) -> TopOption:
         return TopOption(NO_OPTION, NO_OPTION, "")
     first = answer.recommendations[0]
     cost, pools = first.estimate.cost, first.estimate.deployment.pools
-    usd = None if cost is None else cost.usd_total if cost.usd_total is not None else mean_usd_per_hour(cost)
+    usd = None if cost is None else cost.usd_total if cost.usd_total is not None else cost.usd_per_hour
     kind, name = first.accelerator.slug, first.accelerator.name
     if pools is not None:
         kind = name = f"two pools of {pools.prefill.accelerator} and {pools.decode.accelerator}"

@@ -263,7 +263,8 @@ def _reprice_plans(
     cost = deployment_cost(offered, nodes, linked, question.assumptions, question.economics)
     usd = cost.usd_per_hour * each[code, row]
     total = usd if workload.is_finite else np.full(len(row), np.nan)
-    return PricedDeployments(offered, code, options.fleet.accelerators[row], cost.usd_per_hour, total, usd)
+    hourly = usd if workload.hourly_shares else cost.usd_per_hour
+    return PricedDeployments(offered, code, options.fleet.accelerators[row], hourly, total, usd)
 
 
 def _best_stacks(workload: InferenceWorkload, options: Options) -> Codes:
@@ -300,7 +301,8 @@ def _search_machines(
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
     total = usd if workload.is_finite else np.full(len(usd), np.nan)
-    return PricedDeployments(offered, accepting[offered.listing], accelerators, options.cost.usd_per_hour, total, usd)
+    hourly = options.daily_usd_per_hour
+    return PricedDeployments(offered, accepting[offered.listing], accelerators, hourly, total, usd)
 
 
 def _keep_simulated(

@@ -43,8 +43,8 @@ def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(catal
     assert max(hour.replicas for hour in day.hours) == placed
     assert day.fixed.replica_hours == placed * 24
     assert first.estimate.cost is not None
-    assert first.estimate.cost.usd_per_hour is not None
-    assert day.fixed.usd_per_day == pytest.approx(first.estimate.cost.usd_per_hour * 24)
+    assert first.estimate.cost.peak_usd_per_hour is not None
+    assert day.fixed.usd_per_day == pytest.approx(first.estimate.cost.peak_usd_per_hour * 24)
 
 
 def test_without_hours_there_is_no_day_and_with_them_the_cheapest_day_is_first(catalog: Catalog) -> None:

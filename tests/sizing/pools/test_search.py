@@ -220,14 +220,14 @@ def test_pairs_are_ranked_by_the_sums_of_both_pools_and_the_narrower_one() -> No
         capacity_per_s=col(10),
         e2e_p50_s=col(0.2),
         daily_usd_per_hour=col(10),
-        cost=row(power_w=col(6000)),
+        daily=row(power_w=col(6000)),
     )
     writes: Any = row(
         fleet=row(replicas=col(2), accelerators=col(4)),
         capacity_per_s=col(20),
         e2e_p50_s=col(2.0),
         daily_usd_per_hour=col(4),
-        cost=row(power_w=col(3000)),
+        daily=row(power_w=col(3000)),
     )
     workload, pair = at_rate(20.0), PoolPairs(reads, writes, (ANY, ANY))
     question = Question(workload)
@@ -256,7 +256,7 @@ def test_of_each_kind_of_plan_the_best_by_every_figure_leads(monkeypatch: pytest
         fleet=row(replicas=figures["replicas"], accelerators=figures["cards"]),
         capacity_per_s=figures["rate"],
         daily_usd_per_hour=figures["usd"],
-        cost=row(power_w=figures["power"]),
+        daily=row(power_w=figures["power"]),
         e2e_p50_s=figures["latency"],
         take=lambda rows: taken.extend(rows.tolist()),
     )
