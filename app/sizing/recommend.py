@@ -10,7 +10,7 @@ that /estimate uses (`estimate.py`), so a recommendation and its estimate cannot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +68,6 @@ from app.sizing.whatif.prices import (
     find_cheaper_runs,
     find_cheaper_services,
     find_leading_discount,
-    near_best_plans,
 )
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -221,7 +220,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         cheapest=cheapest_option(options, search.catalog),
     )
     if search.question.includes(Extra.SENSITIVITY):
-        result = replace(result, sensitivity=tuple(service_changes(search, finalists, estimates[0])))
+        result = replace(result, sensitivity=tuple(service_changes(search, finalists, result.estimates)))
     if search.question.includes(Extra.CHEAPER_IF):
         cheaper = find_cheaper_services(search.question, search.workload, options, int(shown[0]), search.catalog)
         result = replace(result, cheaper_if=cheaper)
@@ -246,14 +245,16 @@ def with_cheaper_levels(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]
     return (replace(first, assurance=replace(sure, by_level=tuple(levels))), *estimates[1:])
 
 
-def service_changes(search: Search[InferenceWorkload], finalists: Finalists, first: Estimate) -> Iterator[Effect]:
-    """What would change the first recommendation."""
+def service_changes(
+    search: Search[InferenceWorkload], finalists: Finalists, estimates: Sequence[Estimate]
+) -> Iterator[Effect]:
+    """What would change the first of the ranked recommendations."""
     options = finalists.options
     if search.workload.is_finite:
         yield from volume_changes(search, options)
         return
-    yield from find_sensitivity(search, options, finalists.rows, first, first_replica(finalists.runs))
-    yield from compare_rent_and_buy(search.workload, near_best_plans(search.question, search.workload, options))
+    yield from find_sensitivity(search, options, finalists.rows, estimates[0], first_replica(finalists.runs))
+    yield from compare_rent_and_buy(search, options, estimates, finalists.scores)
 
 
 def add_pooled_option(
