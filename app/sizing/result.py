@@ -213,6 +213,9 @@ class SeparateService:
     accelerator: str | None
     replicas: int | None
     usd_per_hour: float | None
+    total_accelerators: int | None = None
+    engine: str | None = None
+    accelerator_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,7 +261,9 @@ class ApartShown(ResultModel, of=SeparateService):
 
     name: str
     accelerator: str | None
+    total_accelerators: int | None
     replicas: int | None
+    engine: str | None
     usd_per_hour: float | None
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from app.sizing.answer.money import confident_usd, describe_price
+from app.sizing.answer.money import confident_usd, describe_price, format_usd
 from app.sizing.assumptions import Assumed
 from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
 from app.sizing.decisions.places import list_countries
@@ -13,7 +14,7 @@ from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.parts import FIRM, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Deployment, Objective, Pools, Question
-from app.sizing.result import Estimate, Percentiles, Performance, Ranked, Reason, Rejection, RunnerUp
+from app.sizing.result import Estimate, Percentiles, Performance, Ranked, Reason, Rejection, RunnerUp, SharedFleet
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.words import (
     format_count,
@@ -221,11 +222,33 @@ def write_summary(question: Question, ranked: Sequence[Ranked], rejected: Sequen
     if first.deployment.pools is None:
         hardware = f"{hardware}: {describe_layout(ranked[0])}"
         lasting = "" if days is None else f" Duration: {format_duration(days)}."
-    middle = f"Recommended: {hardware}.{lasting} Cost: {describe_price(first)}."
+    apart = describe_separate_services(first.shared, question.assumptions.near_tie_share)
+    middle = f"Recommended: {apart}{hardware}.{lasting} Cost: {describe_price(first)}."
     closing = f" At least {percent(question.constraints.confidence)} likely to meet every limit."
     if len(ranked) > 1:
         closing += f" Next best: {describe_hardware(ranked[1])}, {describe_price(ranked[1].estimate)}."
     return f"{opening}. {middle}{closing}"
+
+
+def describe_separate_services(fleet: SharedFleet | None, share: float) -> str:
+    """Separate services for the traffic classes, where they cost less than one shared service; else empty.
+
+    Parameters:
+        share: largest difference that counts as a near tie, from 0 to 1.
+    """
+    theirs = None if fleet is None else fleet.separate_usd_per_hour
+    if fleet is None or theirs is None or (fleet.usd_per_hour or 0.0) <= theirs * (1 + share):
+        return ""
+    each = "; ".join(
+        f"{s.name} on {s.total_accelerators:,} × {s.accelerator_name} ({product_name(s.engine or '')}, "
+        f"{format_usd(s.usd_per_hour or 0.0)}/h)"
+        for s in fleet.separate_services
+    )
+    return (
+        f"{format_count(len(fleet.separate_services), 'separate service')}, {each}; together "
+        f"{format_usd(theirs)}/h. Request each class alone for its full plan. "
+        "One shared service needs "
+    )
 
 
 def impossible_estimate(
@@ -389,6 +412,8 @@ def add_comparisons(ranked: tuple[Ranked, ...], question: Question, feasible: in
     reasons = [Reason("choice", why, "feasible_accelerators", float(feasible), "types")]
     if len(ranked) > 1:
         reasons.append(compare_with_best(ranked[1], best, lead="Next best: {name}. It"))
+    if question.objective is Objective.ENERGY:
+        reasons.extend(price_of_saved_energy(ranked))
     share = question.assumptions.near_tie_share
     others = ((r, compare_with_best(r, best, lead="Compared with the best option, {name}")) for r in ranked[1:])
     return (
@@ -400,6 +425,27 @@ def add_comparisons(ranked: tuple[Ranked, ...], question: Question, feasible: in
             for r, lacks in others
         ),
     )
+
+
+def price_of_saved_energy(ranked: tuple[Ranked, ...]) -> Iterator[Reason]:
+    """What the first option costs more than the cheapest one, per kWh that it saves; nothing where it is cheapest."""
+    best = ranked[0].estimate.cost
+    priced = [r for r in ranked if r.estimate.cost is not None and r.estimate.cost.usd_per_million is not None]
+    if best is None or best.usd_per_million is None or best.kwh_per_million is None or not priced:
+        return
+    cheapest = min(priced, key=lambda r: spent_usd(r.estimate) or math.inf)
+    other = cheapest.estimate.cost
+    if cheapest is ranked[0] or other is None or other.usd_per_million is None or other.kwh_per_million is None:
+        return
+    saved_kwh, more_usd = other.kwh_per_million - best.kwh_per_million, best.usd_per_million - other.usd_per_million
+    if saved_kwh <= 0 or more_usd <= 0:
+        return
+    text = (
+        f"Compared with the cheapest option, {describe_hardware(cheapest)}, it saves {format_number(saved_kwh)} kWh "
+        f"and costs {format_usd(more_usd)} more per million {best.million_of}: {format_usd(more_usd / saved_kwh)} per "
+        "kWh saved."
+    )
+    yield Reason("price_of_saved_energy", text, "usd_per_saved_kwh", more_usd / saved_kwh, "USD/kWh")
 
 
 def find_near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) -> tuple[Reason, ...]:

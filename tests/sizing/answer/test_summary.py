@@ -20,11 +20,13 @@ from app.sizing.answer.summary import (
     describe_load,
     describe_maximum,
     describe_question,
+    describe_separate_services,
     describe_workload,
     duration_s,
     find_near_ties,
     impossible_estimate,
     limiting_resource,
+    price_of_saved_energy,
     ratio_or_none,
     spent_usd,
     write_summary,
@@ -44,6 +46,8 @@ from app.sizing.result import (
     Reason,
     Rejection,
     RunnerUp,
+    SeparateService,
+    SharedFleet,
 )
 from app.sizing.workload import Load, Method, Trace
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
@@ -440,3 +444,34 @@ def test_another_type_ties_only_at_a_similar_price_where_money_does_not_rank() -
         places = (near(None), replace(SECOND, estimate=estimated(cost=replace(COST, usd_per_hour=usd))))
         assert bool(find_near_ties(places, Objective.LATENCY, 0.05)) == tied
         assert find_near_ties(places, Objective.COST, 0.05)
+
+
+def test_classes_that_are_cheaper_apart_are_answered_apart() -> None:
+    def fleet(*usd_per_hour: float | None) -> SharedFleet:
+        services = tuple(
+            SeparateService(f"class {i}", BIG.slug, 2, usd, 16, "vllm", BIG.name) for i, usd in enumerate(usd_per_hour)
+        )
+        return SharedFleet(4, 100.0, (), services, None, None, "")
+
+    assert describe_separate_services(fleet(20.0, 30.0), 0.05) == (
+        f"2 separate services, class 0 on 16 × {BIG.name} (vLLM, 20.00 USD/h); class 1 on 16 × {BIG.name} (vLLM, "
+        "30.00 USD/h); together 50.00 USD/h. Request each class alone for its full plan. One shared service needs "
+    )
+    for together in (fleet(60.0, 36.0), fleet(20.0, None), None):  # a near tie, an infeasible class, and no classes
+        assert describe_separate_services(together, 0.05) == ""
+
+
+def test_the_objective_energy_states_the_price_of_a_saved_kwh() -> None:
+    dear, cheap = (
+        ranked(rank, cost=replace(COST, usd_per_hour=usd, usd_per_million=usd / 40, kwh_per_million=kwh))
+        for rank, usd, kwh in ((1, 80.0, 0.2), (2, 40.0, 0.3))
+    )
+    (reason,) = price_of_saved_energy((dear, cheap))
+    assert reason.value == pytest.approx((2.0 - 1.0) / (0.3 - 0.2))
+    assert "saves 0.1 kWh and costs 1.00 USD more per million tokens: 10.00 USD per kWh saved" in reason.text
+    assert list(price_of_saved_energy((cheap, dear))) == []  # the first is the cheapest
+    assert list(price_of_saved_energy((dear,))) == []
+    first, _ = add_comparisons((dear, cheap), Question(CHAT, objective=Objective.ENERGY), 2)
+    assert "price_of_saved_energy" in [r.code for r in first.estimate.explanation]
+    first, _ = add_comparisons((dear, cheap), Question(CHAT), 2)
+    assert "price_of_saved_energy" not in [r.code for r in first.estimate.explanation]
