@@ -526,6 +526,18 @@ class DecisionValue:
         return self.at_prediction.usd_total is not None
 
     @property
+    def cost_to_beat(self) -> float | None:
+        """Cost that a confirmed prediction is compared with.
+
+        A service is bought in the size of the requested confidence. A run costs what its duration turns out to be, so
+        both sides of a comparison are median predictions.
+        """
+        cost = self.ranked.estimate.cost
+        if self.is_run_cost and self.priced and cost is not None and cost.usd_total is not None:
+            return cost.usd_total
+        return self.cost_of_level(self.at_confidence)
+
+    @property
     def accelerator_name(self) -> str:
         return self.ranked.accelerator.name
 
@@ -572,12 +584,12 @@ def decision_value(ranked: Ranked) -> DecisionValue | None:
 
 
 def saving_over_first(stake: DecisionValue, first: DecisionValue) -> float:
-    """Saving if a candidate performs as predicted, relative to the first candidate at the requested confidence.
+    """Saving if a candidate performs as predicted, relative to the cost to beat of the first candidate.
 
     Zero where the first candidate takes as many accelerators at both confidences: a benchmark then changes no
     decision.
     """
-    paid, found = first.cost_of_level(first.at_confidence), stake.cost_of_level(stake.at_prediction)
+    paid, found = first.cost_to_beat, stake.cost_of_level(stake.at_prediction)
     alike = stake is first and stake.at_prediction.total_accelerators == stake.at_confidence.total_accelerators
     if paid is None or found is None or alike:
         return 0.0
@@ -592,10 +604,11 @@ def decision_text(
     if speed is None:
         return f"The benchmark confirms {hardware_text(first)}."
     value, unit, where = speed
-    saving, paid = saving_over_first(chosen, first), first.cost_of_level(first.at_confidence) or 0.0
+    saving, paid = saving_over_first(chosen, first), first.cost_to_beat or 0.0
     read = f" (computed as {counts})" if counts else ""
     rate = f"{format_number(value)} {unit}{where}{read}"
     confidence = f"{percent(first.at_confidence.confidence)} confidence"
+    against = "the predicted cost of the first option" if chosen.is_run_cost else f"the first option at {confidence}"
     other, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
     if saving <= NEGLIGIBLE_SAVING_SHARE * paid:
         text = (
@@ -613,7 +626,7 @@ def decision_text(
         text = (
             f"If the benchmark of {chosen.accelerator_name} shows at least {rate}, choose "
             f"{hardware_text(chosen, chosen.at_prediction)} instead of {hardware_text(first)}. "
-            f"This saves {saving_text(saving, chosen)} compared with the first option at {confidence}."
+            f"This saves {saving_text(saving, chosen)} compared with {against}."
         )
     least = break_even_speed(value, chosen, other)
     unchanged = chosen is not first and saving <= NEGLIGIBLE_SAVING_SHARE * paid
@@ -628,7 +641,7 @@ def break_even_speed(value: float, chosen: DecisionValue, other: DecisionValue |
     None where that speed is not between the low end of the predicted range and the prediction.
     """
     bound, found = (
-        None if other is None else other.cost_of_level(other.at_confidence),
+        None if other is None else other.cost_to_beat,
         chosen.cost_of_level(chosen.at_prediction),
     )
     p, point = chosen.ranked.estimate.performance, predicted_value(chosen.ranked.estimate)

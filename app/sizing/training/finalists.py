@@ -195,7 +195,8 @@ def _needs_per_level(
     """Return (accelerators paid for, USD) per run and confidence level.
 
     At the requested level and above, the run keeps its own size while that size is feasible. Otherwise the cheapest
-    feasible size counts.
+    feasible size counts that is not smaller than at the level below; under the requested level, not larger than at
+    the level above.
     """
     rows, candidates, degree = _candidate_sizes(counts, plans, run)
     assumed, economics = question.assumptions, question.economics
@@ -205,15 +206,22 @@ def _needs_per_level(
     other = np.where(np.arange(len(rows)) < len(plans), 0.0, 1.0)
     total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes
     accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
-    for i, level in enumerate(levels):
+    asked = levels.index(margins.asked)
+    bounds = np.full(len(plans), -np.inf)
+    for i in (*range(asked, len(levels)), *range(asked - 1, -1, -1)):
+        level, rising = levels[i], i >= asked
+        if i == asked - 1:
+            bounds = np.nan_to_num(accelerators[:, asked], nan=np.inf)
         wall = sizes.wall_s * margins.time.error_factor(level, margins.time_scale)
         needed_bytes = total * memory_factor(candidates, sizes.memory, level)
-        feasible = np.flatnonzero(fitting & (needed_bytes <= capacity) & (wall <= deadline_s))
+        ordered = paid >= bounds[rows] if rising else paid <= bounds[rows]
+        feasible = np.flatnonzero(fitting & (needed_bytes <= capacity) & (wall <= deadline_s) & ordered)
         cost = usd_total(usd_per_hour, wall)
         own_first = other[feasible] * (level >= margins.asked)
         order = feasible[np.lexsort((paid[feasible], np.nan_to_num(cost[feasible]), own_first, rows[feasible]))]
         run_row, first = np.unique(rows[order], return_index=True)
         accelerators[run_row, i], usd[run_row, i] = paid[order[first]], cost[order[first]]
+        bounds[run_row] = paid[order[first]]
     return accelerators, usd
 
 

@@ -540,3 +540,20 @@ def test_a_benchmark_reports_the_rate_of_a_replica_in_its_own_unit() -> None:
     assert benchmark_speed(estimated(performance=replace(RUN, tokens_per_s=500.0))) == (500.0, "tokens/s", "")
     assert benchmark_speed(estimated(performance=None)) is None
     assert benchmark_speed(estimated()) is None  # its rate is not known
+
+
+def test_runs_are_compared_by_their_predicted_costs() -> None:
+    """The first costs 100 USD as predicted and 130 at 80 % confidence: a rival predicted at 110 saves nothing."""
+    first = candidate(1, (0.5, 8, 100.0), (0.8, 8, 130.0), run=True, cost=replace(COST, usd_total=100.0))
+    rival = candidate(
+        2, (0.5, 8, 110.0), (0.8, 8, 132.0), run=True, accelerator=CARD, cost=replace(COST, usd_total=110.0)
+    )
+    found = choose_verification(Question(PRETRAIN), (first, rival))
+    assert found is not None
+    assert "the recommendation stays 8 × Acme Big" in found.decides
+    cheap = candidate(
+        2, (0.5, 8, 90.0), (0.8, 8, 132.0), run=True, accelerator=CARD, cost=replace(COST, usd_total=90.0)
+    )
+    found = choose_verification(Question(PRETRAIN), (first, cheap))
+    assert found is not None
+    assert "This saves 10.00 USD compared with the predicted cost of the first option." in found.decides
