@@ -845,6 +845,7 @@ class Rejection:
     count: float = 1.0  # accelerators of the nearest plan
     stage: FilterStage = FilterStage.OFFERS  # last filter that the type reached
     rule: str = ""  # support rule that applies
+    counted_as: str = "accelerator"  # what one of the accelerators is called when counted
 
     @property
     def text(self) -> str:
@@ -859,8 +860,8 @@ class Rejection:
             numbers = {"needed": needed, "available": available}
         return self.template.format(
             name=self.name,
-            on=format_count(self.count, "accelerator"),
-            each="one accelerator" if self.count == 1 else f"each of {self.count:,.0f} accelerators",
+            on=format_count(self.count, self.counted_as),
+            each=f"one {self.counted_as}" if self.count == 1 else f"each of {self.count:,.0f} {self.counted_as}s",
             **numbers,
         )
 

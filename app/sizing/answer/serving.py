@@ -165,6 +165,7 @@ class ServingContext:
     neighbourhood: Neighborhood  # the published results nearest to each row
     ideal: HardwareBound  # ideal performance of the hardware, without any software overhead
     shares: Mapping[str, Column]  # seconds of one step, by bottleneck
+    prefill_s: Column  # seconds of prefill in one step
     bills: tuple[tuple[Part, ...], ...]  # the itemized bill of each row
     simulated_replicas: SimulatedReplicas | None  # the simulated replicas, if the rows were simulated
 
@@ -244,12 +245,20 @@ def step_share(shares: Mapping[str, float], spent_on: str) -> float:
     return shares.get(spent_on, 0.0) / max(sum(shares.values()), TINY)
 
 
-def bottleneck_reason(bottleneck: str, shares: Mapping[str, float], *, weights_on_host: bool = False) -> Reason:
-    """Sentence with the bottleneck and its share of a step; `weights_on_host`: host memory holds part of the
-    weights.
+def bottleneck_reason(
+    bottleneck: str, shares: Mapping[str, float], *, weights_on_host: bool = False, prefill_s: float = 0.0
+) -> Reason:
+    """Sentence with the bottleneck and its share of a step.
+
+    Parameters:
+        shares: seconds of one step, by bottleneck.
+        weights_on_host: whether host memory holds part of the weights.
+        prefill_s: seconds of prefill in a step.
     """
     share = step_share(shares, bottleneck)
     what = WEIGHTS_ON_HOST if weights_on_host and bottleneck == "host" else BOTTLENECKS[bottleneck]
+    if bottleneck == "compute" and prefill_s > shares["compute"] / 2:
+        what = "prefill of prompts (compute)"
     of_step = "" if bottleneck == "memory_capacity" else f" ({percent(share)} of each step)"
     return Reason("bottleneck", f"Bottleneck: {what}{of_step}.", "share_of_step", share, "1")
 
@@ -408,7 +417,8 @@ def build_serving_estimate(
         limits = list(simulation_reasons(workload, judged, context.simulated_replicas, row))
     intervals = (*performance.intervals, *cost_intervals(workload, cost, performance))
     size, name = deployment.accelerators_per_replica or 1, at_sale.accelerator.name
-    location = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
+    noun = at_sale.accelerator.counted_as
+    location = f"on one {noun}" if size == 1 else f"on each of {size} {noun}s"
     stored = f"{workload.model.name} in {format_name(deployment.weight_format or '')}"
     return Estimate(
         deployment=deployment,
@@ -419,7 +429,7 @@ def build_serving_estimate(
         cost=cost,
         explanation=(
             words.memory_reason(workload, judged, row, location, stored),
-            bottleneck_reason(bottleneck, shares, weights_on_host=away),
+            bottleneck_reason(bottleneck, shares, weights_on_host=away, prefill_s=at(context.prefill_s, row)),
             *host_weight_reasons(workload, judged, row, step_share(shares, "host")),
             *(host_reasons(judged, row) if workload.single_pass else ()),
             *limits,
@@ -459,6 +469,7 @@ def build_serving_context(
         neighbourhood,
         best,
         answer_writer(search.workload).step_seconds(search.workload, judged),
+        answer_writer(search.workload).prefill_seconds(search.workload, judged),
         billed,
         simulated_replicas,
     )

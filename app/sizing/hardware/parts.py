@@ -210,6 +210,11 @@ class Accelerator:
     as_of: str = ""
 
     @property
+    def counted_as(self) -> str:
+        """What one of them is called when counted: a CPU socket is no accelerator."""
+        return "CPU" if self.kind == SOCKET else "accelerator"
+
+    @property
     def segments(self) -> tuple[str, ...]:
         """The entries of SEGMENTS that it belongs to."""
         if self.kind == "cpu":
