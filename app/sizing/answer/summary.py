@@ -412,6 +412,9 @@ def add_comparisons(ranked: tuple[Ranked, ...], question: Question, feasible: in
     reasons = [Reason("choice", why, "feasible_accelerators", float(feasible), "types")]
     if len(ranked) > 1:
         reasons.append(compare_with_best(ranked[1], best, lead="Next best: {name}. It"))
+        if question.objective is Objective.COST and worse_share(ranked[1], best) <= question.assumptions.near_tie_share:
+            text = f"{reasons[-1].text} The difference in cost is a near tie: choose by availability."
+            reasons[-1] = replace(reasons[-1], text=text)
     if question.objective is Objective.ENERGY:
         reasons.extend(price_of_saved_energy(ranked))
     share = question.assumptions.near_tie_share
@@ -451,17 +454,24 @@ def price_of_saved_energy(ranked: tuple[Ranked, ...]) -> Iterator[Reason]:
 def find_near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) -> tuple[Reason, ...]:
     """Near ties of the first of these options: another engine, or the next accelerator type at a similar price.
 
+    Where cost is the objective, the comparison with the next accelerator type says so itself.
+
     Parameters:
         share: largest difference that counts as a near tie, from 0 to 1.
     """
     first, near, choice = ranked[0], [], KNOWN_SOFTWARE
     if first.runner_up is not None:
         near.append(describe_runner_up(first.runner_up))
-    if len(ranked) > 1 and (objective is Objective.COST or relative_cost(ranked[1], first) <= 1 + share):
-        worse = first.score / ranked[1].score - 1
+    if len(ranked) > 1 and objective is not Objective.COST and relative_cost(ranked[1], first) <= 1 + share:
+        worse = worse_share(ranked[1], first)
         near.append((ranked[1].accelerator.name, worse))
         choice = "choose by availability" if worse <= share else choice
     return near_tie_reason([(name, worse) for name, worse in near if worse <= share], objective, choice)
+
+
+def worse_share(other: Ranked, first: Ranked) -> float:
+    """How much worse an option's value of the objective is than that of the first, as a share."""
+    return first.score / other.score - 1
 
 
 def relative_cost(other: Ranked, first: Ranked) -> float:

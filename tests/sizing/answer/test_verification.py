@@ -557,3 +557,9 @@ def test_runs_are_compared_by_their_predicted_costs() -> None:
     found = choose_verification(Question(PRETRAIN), (first, cheap))
     assert found is not None
     assert "This saves 10.00 USD compared with the predicted cost of the first option." in found.decides
+
+
+def test_speech_on_ctranslate2_is_measured_with_ctranslate2() -> None:
+    speech = replace(CHAT, model=registered("openai/whisper-large-v3"))
+    used = serving_benchmark(speech, Deployment("a", engine="ctranslate2"))
+    assert "faster_whisper" in used.load and "transformers import" not in used.load
