@@ -261,9 +261,8 @@ class ApartShown(ResultModel, of=SeparateService):
 
     name: str
     accelerator: str | None
-    total_accelerators: int | None
+    total_accelerators: int | None = None
     replicas: int | None
-    engine: str | None
     usd_per_hour: float | None
 
 

@@ -585,7 +585,7 @@ def wide_run(memory: DeviceMemory, **deployment: Any) -> Estimate:
 
 
 def test_a_run_on_many_machines_is_measured_on_one() -> None:
-    """One machine holds the layers of one of four stages: 4 + 8 + 8 * 3 GiB of states beside 12 of 72 GiB."""
+    """One machine holds the layers of one of four stages: 4 + 8 + 8 * 3 GiB of states next to 12 of 72 GiB."""
     estimate = wide_run(STATES)
     trial = plan_benchmark(Question(PRETRAIN), estimate)
     assert trial is not None and trial.section is not None
