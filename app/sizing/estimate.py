@@ -77,9 +77,8 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
     search = Search.start(question, catalog)
     found = judge_deployment(search, deployment)
     accelerator = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]]
-    ranked = (
-        Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator, names=catalog.names_in(found.deployment)),
-    )
+    names, hosts = catalog.names_in(found.deployment), catalog.other_hosts_in(found.deployment)
+    ranked = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator, names=names, hosts=hosts),)
     return replace(
         found,
         summary=describe_deployment(question, ranked[0]),

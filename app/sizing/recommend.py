@@ -177,6 +177,7 @@ def rank_estimates(result: SearchResult, catalog: Catalog) -> tuple[Ranked, ...]
             accelerator=catalog.accelerators[catalog.accelerator_index[estimate.deployment.accelerator]],
             runner_up=rival,
             names=catalog.names_in(estimate.deployment),
+            hosts=catalog.other_hosts_in(estimate.deployment),
         )
         for i, (estimate, score, rival) in enumerate(
             zip(result.estimates, result.scores, result.runners_up, strict=True)

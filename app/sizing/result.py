@@ -14,6 +14,7 @@ import numpy as np
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbor
 from app.sizing.formula import Step
+from app.sizing.hardware.hosts import HostProcessor
 from app.sizing.hardware.parts import Accelerator, PriceKind, PricingModel, Terms
 from app.sizing.question import Deployment
 from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration
@@ -778,6 +779,7 @@ class Ranked:
     accelerator: Accelerator
     runner_up: RunnerUp | None = None  # another engine that is almost as good
     names: Mapping[str, str] = field(default_factory=dict)  # names of the accelerators and systems, by slug
+    hosts: Mapping[str, HostProcessor] = field(default_factory=dict)  # hosts that are not x86-64, by accelerator name
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from app.sizing.columns import Codes, Column, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.hosts import socket_bytes_per_s
+from app.sizing.hardware.hosts import HostProcessor, other_host, socket_bytes_per_s
 from app.sizing.hardware.listings import ListingBuilder, generic_hosts, purchase_terms
 from app.sizing.hardware.parts import (
     LINKS,
@@ -258,6 +258,17 @@ class Catalog:
         slugs = {slug for part in (d, *pools) for slug in (part.accelerator, part.system) if slug is not None}
         types = {a.slug: a.name for a in self.accelerators if a.slug in slugs}
         return types | {slug: self.systems[slug].name for slug in slugs if slug in self.systems}
+
+    def other_hosts_in(self, d: Deployment) -> dict[str, HostProcessor]:
+        """Host processors of a deployment and its pools that are not x86-64, by the name of the accelerator."""
+        pools = () if d.pools is None else (d.pools.prefill, d.pools.decode)
+        found = dict[str, HostProcessor]()
+        for part in (d, *pools):
+            system = self.systems.get(part.system or "")
+            host = other_host(None if system is None else system.cpu_model, part.accelerator)
+            if host is not None:
+                found[self.accelerators[self.accelerator_index[part.accelerator]].name] = host
+        return found
 
     def _list_machines(self) -> tuple[Machines, Listings]:
         book = ListingBuilder(

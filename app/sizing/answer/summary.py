@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from app.sizing.answer.money import confident_usd, describe_price, format_usd
+from app.sizing.answer.warnings import describe_hosts
 from app.sizing.assumptions import Assumed
 from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
 from app.sizing.decisions.places import list_countries
@@ -424,7 +425,15 @@ def add_comparisons(ranked: tuple[Ranked, ...], question: Question, feasible: in
             best, (*reasons, *find_near_ties(ranked, question.objective, share), *best.estimate.explanation)
         ),
         *(
-            with_explanation(r, (*r.estimate.explanation, lacks, *find_near_ties((r,), question.objective, share)))
+            with_explanation(
+                r,
+                (
+                    *r.estimate.explanation,
+                    lacks,
+                    *find_near_ties((r,), question.objective, share),
+                    *host_reasons(r),
+                ),
+            )
             for r, lacks in others
         ),
     )
@@ -449,6 +458,12 @@ def price_of_saved_energy(ranked: tuple[Ranked, ...]) -> Iterator[Reason]:
         "kWh saved."
     )
     yield Reason("price_of_saved_energy", text, "usd_per_saved_kwh", more_usd / saved_kwh, "USD/kWh")
+
+
+def host_reasons(ranked: Ranked) -> tuple[Reason, ...]:
+    """Reason that names the instruction set of hosts that are not x86-64; the first option has it as a warning."""
+    text = describe_hosts(ranked.hosts)
+    return (Reason("host_architecture", text, "hosts", float(len(ranked.hosts)), "types"),) if text else ()
 
 
 def find_near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) -> tuple[Reason, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -13,6 +13,7 @@ from app.sizing.answer.overkill import CheapestOption, overkill_warning
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_DAY
 from app.sizing.decisions.placement import max_items_in_groups, nodes_per_replica, surviving_replicas
+from app.sizing.hardware.hosts import HostProcessor, excluded_use
 from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, Accelerator, PriceKind, PricingModel
 from app.sizing.hardware.stacks import training_work
 from app.sizing.hardware.support.records import Level as SupportLevel
@@ -623,6 +624,7 @@ class TopAnswer(AnswerContext):
     """The first recommendation, its accelerator and the question."""
 
     accelerator: Accelerator
+    hosts: Mapping[str, HostProcessor] = field(default_factory=dict)  # hosts that are not x86-64, by accelerator name
 
 
 def find_warnings(
@@ -635,7 +637,7 @@ def find_warnings(
     """
     notices = [of_request(question) for of_request in REQUEST_WARNINGS]
     if ranked:
-        best = TopAnswer(question, ranked[0].estimate, ranked[0].accelerator)
+        best = TopAnswer(question, ranked[0].estimate, ranked[0].accelerator, ranked[0].hosts)
         notices += [
             overkill_warning(question, ranked[0], cheapest),
             price_not_firm(ranked),
@@ -738,10 +740,24 @@ def consumer_hardware(best: TopAnswer) -> Notice | None:
     segment = best.accelerator.segment
     if segment not in what:
         return None
-    return Notice(
-        "consumer_hardware",
-        f"{best.accelerator.name} is {what[segment]}. It has no data-center support and usually no ECC memory, and its "
-        "driver license may forbid data-center use.",
+    text = f"{best.accelerator.name} is {what[segment]}. It has no data-center support and usually no ECC memory."
+    if (excluded := excluded_use(best.accelerator.vendor, segment)) is not None:
+        text += f" {best.accelerator.vendor}'s driver license excludes {excluded}."
+    return Notice("consumer_hardware", text)
+
+
+def host_architecture(best: TopAnswer) -> Notice | None:
+    """Say which instruction set images need where the host is not x86-64."""
+    text = describe_hosts(best.hosts)
+    return Notice("host_architecture", text) if text else None
+
+
+def describe_hosts(hosts: Mapping[str, HostProcessor]) -> str:
+    """Sentences on hosts that are not x86-64; empty if there are none."""
+    return " ".join(
+        f"The host of {name} is {host.processor}: container images and compiled packages must be built for "
+        f"{host.architecture}."
+        for name, host in hosts.items()
     )
 
 
@@ -772,6 +788,7 @@ ANSWER_WARNINGS: tuple[Callable[[TopAnswer], Notice | None], ...] = (
     inference_hardware_for_training,
     data_pipeline_limit,
     consumer_hardware,
+    host_architecture,
     stale_price,
     quantity_warning,
     spot_interruptions,
