@@ -16,19 +16,30 @@ from typing import Any
 
 import numpy as np
 
+from app.sizing.answer.familiarity import Contenders, explain_published_use
 from app.sizing.answer.money import compare_hosted_api
-from app.sizing.answer.overkill import CheapestOption, explain_idle_hardware
+from app.sizing.answer.overkill import (
+    CheapestOption,
+    cheaper_is_enough,
+    describe_low_use,
+    explain_idle_hardware,
+    limits_types,
+)
 from app.sizing.answer.serving import estimate_deployments
 from app.sizing.answer.summary import add_comparisons, collect_assumptions, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
-from app.sizing.answer.warnings import find_warnings
+from app.sizing.answer.warnings import find_warnings, unsuited_for_training
 from app.sizing.classes import shared_fleet
-from app.sizing.columns import Codes, at
-from app.sizing.decisions.prices import PRICE_TOO_OLD
+from app.sizing.columns import Codes, Column, at
+from app.sizing.decisions.prices import PRICE_TOO_OLD, service_pricing
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
+from app.sizing.formula import suspend_recording
+from app.sizing.hardware.listings import PRICING
+from app.sizing.hardware.parts import FIRM, KINDS, Accelerator
+from app.sizing.hardware.support.records import Work
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
 from app.sizing.question import Extra, Objective, Question
@@ -40,10 +51,12 @@ from app.sizing.result import (
     Estimate,
     LevelDeployment,
     Ranked,
+    Reason,
     RunnerUp,
     ScalingCurve,
 )
 from app.sizing.serving.finalists import Finalists, first_replica, select_finalists
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.plans import Plans
@@ -52,7 +65,7 @@ from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
 from app.sizing.training.scaling import scaling_curve
-from app.sizing.training.search import best_runs, run_measures, search_layouts, smallest_runs
+from app.sizing.training.search import CostedRuns, best_runs, run_measures, search_layouts, smallest_runs
 from app.sizing.whatif.cases import (
     best_run_with_larger_batch,
     doubled_accelerators_change,
@@ -87,6 +100,7 @@ class SearchResult:
     scaling: ScalingCurve | None = None  # scaling of the first training run
     cheapest: CheapestOption | None = None  # cheapest feasible option
     cheaper_if: tuple[Cheaper, ...] = ()
+    use: Reason | None = None  # what published use has to do with the first place
 
 
 def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
@@ -104,10 +118,13 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         if not result.estimates:
             sensitivity = find_relaxations(question, catalog, rejected)
         note = note_on_closest(rejected[0], sensitivity) if rejected else ""
-    ranked = add_comparisons(ranked, question, result.feasible_accelerators)
-    ranked = explain_idle_hardware(question, ranked, result.cheapest, rejected)
+    ranked = add_comparisons(ranked, question, result.feasible_accelerators, result.use)
+    cheapest = cheapest_for_warning(search, ranked, result.cheapest)
+    ranked = explain_idle_hardware(question, ranked, cheapest, rejected)
     ranked = add_class_comparison(search, ranked)
-    notices = find_warnings(question, ranked, result.cheapest)
+    notices = find_warnings(question, ranked, cheapest)
+    if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
+        notices = (*notices, unsuited)
     settled = choose_verification(question, ranked)
     return Answer(
         summary=write_summary(question, ranked, rejected, note),
@@ -168,7 +185,7 @@ def add_class_comparison(search: Search[Workload], ranked: tuple[Ranked, ...]) -
 
 def rank_estimates(result: SearchResult, catalog: Catalog) -> tuple[Ranked, ...]:
     """The finalists with their rank and score."""
-    best = result.scores[0] if result.scores else 0.0
+    best = min(result.scores, default=0.0)
     return tuple(
         Ranked(
             rank=i + 1,
@@ -219,6 +236,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         len(plans),
         types,
         cheapest=cheapest_option(options, search.catalog),
+        use=service_use(search, finalists, as_known),
     )
     if search.question.includes(Extra.SENSITIVITY):
         result = replace(result, sensitivity=tuple(service_changes(search, finalists, result.estimates)))
@@ -244,6 +262,22 @@ def with_cheaper_levels(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]
                 layout = d.accelerators_per_replica, d.tensor_parallel, d.pipeline_parallel, d.data_parallel
                 levels[i] = replace(its, deployment=LevelDeployment(d.accelerator, *layout, d.weight_format, d.engine))
     return (replace(first, assurance=replace(sure, by_level=tuple(levels))), *estimates[1:])
+
+
+def service_use(search: Search[InferenceWorkload], finalists: Finalists, score: Column) -> Reason | None:
+    """What published use has to do with the first place of a service."""
+    plans = finalists.options.plans
+    contenders = Contenders(plans.accelerator, plans.engine, plans.published_recipes, score)
+    work = Work(serving_backend(search.workload).phase, task=search.workload.model.task)
+    return explain_published_use(search, work, contenders, int(finalists.rows[0]), finalists.passed)
+
+
+def run_use(search: Search[TrainingWorkload], runs: CostedRuns, best: Codes, score: Column) -> Reason | None:
+    """What published use has to do with the first place of a training run."""
+    plans, workload = runs.plans, search.workload
+    contenders = Contenders(plans.accelerator, plans.framework, plans.stack.published_recipes, score)
+    work = Work(workload.phase, workload.method.value, workload.model.task)
+    return explain_published_use(search, work, contenders, int(best[0]), int(best[1]) if len(best) > 1 else None)
 
 
 def service_changes(
@@ -288,6 +322,7 @@ def add_pooled_option(
         scores=(pair.score, *result.scores)[: search.question.limit],
         runners_up=(None, *result.runners_up)[: search.question.limit],
         feasible_accelerators=max(1, result.feasible_accelerators),
+        use=None,
     )
 
 
@@ -301,6 +336,62 @@ def cheapest_option(options: Options, catalog: Catalog) -> CheapestOption:
     row = int(np.argmin(options.daily_usd_per_hour))
     name = catalog.accelerators[int(options.accelerator[row])].name
     return CheapestOption(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))
+
+
+CHEAPER_TYPES = 4  # cheaper accelerator types beyond the limits of a request that are tried by formulas
+
+
+def allowed_types(question: Question, catalog: Catalog) -> list[Accelerator]:
+    """The accelerator types that a request names; empty if it names none."""
+    return [catalog.accelerators[catalog.accelerator_index[slug]] for slug in question.constraints.accelerators]
+
+
+def cheapest_for_warning(
+    search: Search[Workload], ranked: tuple[Ranked, ...], cheapest: CheapestOption | None
+) -> CheapestOption | None:
+    """The cheapest option with which mostly idle hardware is compared.
+
+    Where the request limits accelerator types, a few cheaper types beyond those limits are compared too, by formulas.
+    """
+    workload, question = search.workload, search.question
+    if not ranked or cheapest is None or not limits_types(question) or describe_low_use(question, ranked[0]) is None:
+        return cheapest
+    if cheaper_is_enough(question, ranked[0], cheapest) or not isinstance(workload, InferenceWorkload):
+        return cheapest
+    types = cheaper_types(question, search.catalog, ranked[0].estimate, cheapest.usd_per_hour)
+    constraints = replace(
+        question.constraints, accelerators=types, by_pattern=types, exclude_accelerators=(), vendors=(), segments=()
+    )
+    found = search.ask(replace(question, constraints=constraints, companions=(), limit=1)).of(workload).unrecorded()
+    with suspend_recording():
+        options = search_plans(found, plans_to_serve(found)) if types else None
+    if options is None or not len(options):
+        return cheapest
+    other = replace(cheapest_option(options, search.catalog), beyond_limits=True)
+    return other if cheaper_is_enough(question, ranked[0], other) else cheapest
+
+
+def cheaper_types(question: Question, catalog: Catalog, first: Estimate, usd_per_hour: float) -> tuple[str, ...]:
+    """Accelerator types to rent below a price whose memory holds the weights, spread over their prices.
+
+    Parameters:
+        first: the deployment whose weights they must hold.
+        usd_per_hour: hourly cost that one accelerator must stay below, USD/h.
+    """
+    listings, per_node = catalog.listings, catalog.machines.accelerators_per_node
+    kinds = [KINDS.index(kind) for kind in question.constraints.price_kinds or FIRM]
+    pricing = [PRICING.index(model) for model in service_pricing(question.constraints)]
+    open_to_all = ~listings.is_owned & np.isin(listings.kind, kinds) & np.isin(listings.pricing, pricing)
+    each = np.where(open_to_all, listings.usd_per_hour / per_node[listings.machine], np.inf)
+    least = np.full(len(catalog.accelerators), np.inf)
+    np.fmin.at(least, listings.accelerator, each)
+    shards = first.deployment.accelerators_per_replica or 1
+    weights = 0.0 if first.memory is None else first.memory.weights_bytes * shards
+    holds = np.array([(a.memory_bytes or 0.0) > weights for a in catalog.accelerators])
+    cheap = np.flatnonzero(holds & (least < usd_per_hour))
+    cheap = cheap[np.argsort(least[cheap], kind="stable")]
+    tried = np.unique(np.linspace(0, len(cheap) - 1, CHEAPER_TYPES).round().astype(np.int64)) if len(cheap) else cheap
+    return tuple(catalog.accelerators[row].slug for row in cheap[tried].tolist())
 
 
 def find_training(search: Search[TrainingWorkload]) -> SearchResult:
@@ -321,6 +412,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
         find_runners_up(search, runs.plans.accelerator, runs.plans.framework, compared, shown),
         len(layouts),
         len(best),
+        use=run_use(search, runs, best, compared),
     )
     if search.question.ranking_only:
         return result

@@ -31,6 +31,7 @@ from app.sizing.hardware.parts import (
     System,
     slicings_by_accelerator,
 )
+from app.sizing.hardware.published_use import maker_of, published_recipes, use_task
 from app.sizing.hardware.recipes import recipes_today
 from app.sizing.hardware.stacks import Software, all_stacks, stack_columns
 from app.sizing.hardware.support import records
@@ -251,6 +252,18 @@ class Catalog:
         dated.machines, dated.listings = dated._list_machines()
         dated.alike = equivalence_keys(dated.machines)
         return dated
+
+    def published_recipes(self, work: Work, engine: Codes, family: Codes) -> Column:
+        """Published recipes for a piece of work with each engine on each family of accelerators."""
+        task = use_task(work)
+        pairs = zip(engine.tolist(), family.tolist(), strict=True)
+        named = ((self.engines[e], self.families[f]) for e, f in pairs)
+        return column([published_recipes(task, e, f, self._makers[f]) for e, f in named])
+
+    @cached_property
+    def _makers(self) -> dict[str, str]:
+        """Maker of each family; empty for families of several vendors."""
+        return {f: maker_of(a.vendor for a in self.accelerators if a.family == f) for f in self.families}
 
     def names_in(self, d: Deployment) -> dict[str, str]:
         """Names of the accelerators and systems of a deployment and its pools, by slug."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from app.sizing.answer.familiarity import difference_words
 from app.sizing.answer.money import confident_usd, describe_price, format_usd
 from app.sizing.answer.warnings import describe_hosts
 from app.sizing.assumptions import Assumed
@@ -370,8 +371,6 @@ def describe_probability(estimate: Estimate) -> str:
 ROUNDS_TO_0_PERCENT = 0.005
 ROUNDS_TO_ONE = 0.05
 KNOWN_SOFTWARE = "use whichever you know"  # how to choose between near ties of software
-# How much worse an option of a near tie is; other objectives say "worse".
-WORSE_WORDS = {Objective.COST: "more expensive", Objective.LATENCY: "slower"}
 # What options of a near tie have in common, by objective: for one option and for several.
 NEAR_TIE_WORDS = {
     Objective.COST: ("costs about the same", "cost about the same"),
@@ -399,18 +398,27 @@ def limiting_resource(bottleneck: str | None, a: Accelerator) -> str:
     return f"{format_number((a.memory_bytes_per_s or 0) / TERA)} TB/s of memory bandwidth"
 
 
-def add_comparisons(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> tuple[Ranked, ...]:
-    """Recommendations with their comparison: why the best one leads, and how the others differ from it."""
+def add_comparisons(
+    ranked: tuple[Ranked, ...], question: Question, feasible: int, use: Reason | None = None
+) -> tuple[Ranked, ...]:
+    """Recommendations with their comparison: why the best one leads, and how the others differ from it.
+
+    Parameters:
+        use: what published use has to do with the first place; None if nothing.
+    """
     if not ranked:
         return ranked
-    best = ranked[0]
+    best, share = ranked[0], question.assumptions.near_tie_share
     why = "This is the only accelerator type that meets the limits."
     if feasible > 1:
+        lead = f"within {percent(share)} of " if best.score < 1 - ROUNDING else ""
         why = (
-            f"Of the {feasible} accelerator types that meet the limits, this one has "
+            f"Of the {feasible} accelerator types that meet the limits, this one has {lead}"
             f"{OBJECTIVE_WORDS[question.objective]}: {describe_hardware(best)}, {describe_price(best.estimate)}."
         )
     reasons = [Reason("choice", why, "feasible_accelerators", float(feasible), "types")]
+    if use is not None:
+        reasons.append(use)
     if len(ranked) > 1:
         reasons.append(compare_with_best(ranked[1], best, lead="Next best: {name}. It"))
         if question.objective is Objective.COST and worse_share(ranked[1], best) <= question.assumptions.near_tie_share:
@@ -418,7 +426,6 @@ def add_comparisons(ranked: tuple[Ranked, ...], question: Question, feasible: in
             reasons[-1] = replace(reasons[-1], text=text)
     if question.objective is Objective.ENERGY:
         reasons.extend(price_of_saved_energy(ranked))
-    share = question.assumptions.near_tie_share
     others = ((r, compare_with_best(r, best, lead="Compared with the best option, {name}")) for r in ranked[1:])
     return (
         with_explanation(
@@ -506,8 +513,9 @@ def near_tie_reason(
     """The near tie as a reason: each option of `near` with how much worse it is, and how to choose."""
     if not near:
         return ()
-    less = WORSE_WORDS.get(objective, "worse")
-    named = " and ".join(f"{n} ({percent(worse)} {less})" if worse >= ROUNDS_TO_0_PERCENT else n for n, worse in near)
+    named = " and ".join(
+        f"{n} ({difference_words(worse, objective)})" if abs(worse) >= ROUNDS_TO_0_PERCENT else n for n, worse in near
+    )
     one, several = NEAR_TIE_WORDS[objective]
     text = f"{named} {one if len(near) == 1 else several}; {choice}."
     return (Reason("near_tie", text, "difference", min(worse for _, worse in near), "1"),)

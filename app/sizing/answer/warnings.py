@@ -706,6 +706,24 @@ def purchase_outlasts_run(best: TopAnswer) -> Notice | None:
     )
 
 
+def unsuited_for_training(question: Question, allowed: Sequence[Accelerator]) -> Notice | None:
+    """Warn that none of the accelerators that the request names is built for training, where nothing is feasible."""
+    workload = question.workload
+    if not isinstance(workload, TrainingWorkload) or workload.method is not Method.FULL or not allowed:
+        return None
+    if any(a.training_class for a in allowed):
+        return None
+    names = join_words([a.name for a in allowed[:MAX_NAMED_TYPES]])
+    verb = "is" if len(allowed) == 1 else "are"
+    return Notice(
+        "inference_hardware_for_training",
+        f"{names} {verb} not built for training. Remove the limit on accelerators to find hardware that is.",
+    )
+
+
+MAX_NAMED_TYPES = 3  # accelerator types that a warning names
+
+
 def inference_hardware_for_training(best: TopAnswer) -> Notice | None:
     if (
         best.training_workload is None

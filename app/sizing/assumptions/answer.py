@@ -174,6 +174,15 @@ class AnswerAssumptions:
         source="assumed: smaller than any prediction spread",
         as_of="2026-11",
     )
+    published_use_ratio: float = assumption(
+        3,
+        low=1,
+        high=100,
+        unit="1",
+        reason="ratio of published recipes from which one stack is more used",
+        source="assumed: projects count different things",
+        as_of="2026-11",
+    )
     # Confidence in a prediction
     same_setting_distance: float = assumption(
         0.2,

@@ -17,7 +17,6 @@ from app.sizing.decisions.machines import Candidates, unpriced_machine
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.ranking import (
     best_by_score,
-    best_per_accelerator,
     find_runners_up,
     objective_score,
     ranking_key,
@@ -27,7 +26,7 @@ from app.sizing.decisions.search import Search, Workload
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import RunnerUp
-from app.sizing.serving.finalists import SimulatedReplicas, select_finalists
+from app.sizing.serving.finalists import SimulatedReplicas, ranked_rows, select_finalists
 from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.offload import plans_to_serve
@@ -131,9 +130,7 @@ def search_best_plan(search: Search[InferenceWorkload], plans: Plans, deployment
         options = with_fixed_replicas(search.question, search.workload, options, deployment)
     if not len(options):
         return None
-    row = best_per_accelerator(
-        options.accelerator, search.question.objective, measures(search.workload, options), stable_key(options)
-    )[:1]
+    row = ranked_rows(search.question, search.workload, options)[0][:1]
     if deployment.replicas is None:
         first_only = replace(search, question=replace(search.question, limit=1))
         finalists, _ = select_finalists(first_only, options, deployment)

@@ -12,7 +12,12 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask, concat_tables, with_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
 from app.sizing.decisions.placement import planned_capacity_per_s
-from app.sizing.decisions.ranking import best_per_accelerator, objective_score
+from app.sizing.decisions.ranking import (
+    best_per_accelerator,
+    familiar_first,
+    familiar_per_accelerator,
+    objective_score,
+)
 from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording, trace_label
 from app.sizing.question import Deployment, Objective, Question
@@ -321,6 +326,7 @@ class Finalists:
     rows: Codes  # rows of the finalists in `options`
     scores: Column  # scores of the finalists; lower is better
     runs: SimulatedReplicas | None  # simulation of the finalists; None if they are not simulated
+    passed: int | None = None  # row with a better score that the first finalist passes for its published use
 
     def keep_best(self, count: int) -> Finalists:
         """The first `count` finalists."""
@@ -330,12 +336,30 @@ class Finalists:
     def take(self, kept: Codes, scores: Column) -> Finalists:
         """Some of the finalists, in another order and with other scores."""
         runs = None if self.runs is None else self.runs.take(kept)
-        return Finalists(self.options, self.rows[kept], scores, runs)
+        return Finalists(self.options, self.rows[kept], scores, runs, self.passed)
 
     @property
     def chosen_options(self) -> Options:
         """Options of the finalists only."""
         return self.options.take(self.rows)
+
+
+def ranked_rows(question: Question, workload: InferenceWorkload, options: Options) -> tuple[Codes, Column]:
+    """The best option of each accelerator type, best type first, and the score of every option.
+
+    Of near ties, the engine with more published use is taken, and the type with more published use comes first.
+    """
+    ranking, recipes = measures(workload, options), options.plans.published_recipes
+    score, assumed = objective_score(question.objective, ranking), question.assumptions
+    best = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
+    best = familiar_per_accelerator(options.accelerator, best, score, ranking.usd, recipes, assumed)
+    best = best[np.argsort(score[best], kind="stable")]
+    return best[familiar_first(score[best], ranking.usd[best], recipes[best], assumed)], score
+
+
+def passed_row(rows: Codes, scores: Column) -> int | None:
+    """The second row if its score is better than that of the first; None otherwise."""
+    return int(rows[1]) if len(rows) > 1 and scores[1] < scores[0] else None
 
 
 def select_finalists(
@@ -347,12 +371,11 @@ def select_finalists(
 
     `requested` is the deployment that the request fixes.
     """
-    ranking = measures(search.workload, options)
-    best = best_per_accelerator(options.accelerator, search.question.objective, ranking, stable_key(options))
+    best, score = ranked_rows(search.question, search.workload, options)
     if not is_simulated(search.workload):
         shown = best[: search.question.limit]
-        return Finalists(options, shown, objective_score(search.question.objective, ranking)[shown], None), len(best)
-    queue = SimulationQueue(options, objective_score(search.question.objective, ranking), best)
+        return Finalists(options, shown, score[shown], None, passed_row(best, score[best])), len(best)
+    queue = SimulationQueue(options, score, best[np.argsort(score[best], kind="stable")])
     results = SimulationResults(search, options, requested)
     wanted = max(search.question.limit, MIN_SIMULATED_TYPES)
     while len(rows := queue.next_rows(max(wanted - len(queue.best_scores), int(queue.may_beat())))):
@@ -548,15 +571,14 @@ def merge_results(
         return Finalists(options, none, np.zeros(0), None)
     rows = np.concatenate(kept_rows)
     again = write_back(apply_simulation_ratio(question, workload, options, rows, tables), rows, tables)
-    ranking = measures(workload, again.take(rows))
-    order = best_per_accelerator(again.accelerator[rows], question.objective, ranking, stable_key(again.take(rows)))
+    order, score = ranked_rows(question, workload, again.take(rows))
     runs = SimulatedReplicas(
         tuple(c for part in simulations for c in part.curves),
         np.concatenate([part.sequences for part in simulations]),
         concat_tables([part.margins for part in simulations]),
         np.concatenate([part.pooled for part in simulations]),
     )
-    return Finalists(again, rows[order], objective_score(question.objective, ranking)[order], runs.take(order))
+    return Finalists(again, rows[order], score[order], runs.take(order), passed_row(rows[order], score[order]))
 
 
 def apply_simulation_ratio(

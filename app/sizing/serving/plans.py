@@ -128,6 +128,11 @@ class Plans(Columns):
         return self.stacks.table.expected[self.stacks.rows]
 
     @property
+    def published_recipes(self) -> Column:
+        """Published recipes for this work with the engine on this family."""
+        return self.stacks.table.published_recipes[self.stacks.rows]
+
+    @property
     def small_engine(self) -> Mask:
         return self.stacks.table.small_engine[self.stacks.rows]
 
@@ -463,7 +468,11 @@ def _filter_stacks(catalog: Catalog, work: Work, formats: frozenset[str], engine
     if engines:
         keep &= np.array([name in engines for name in catalog.engines])[stacks.engine]
     selected = stacks.take(np.flatnonzero(keep))
-    selected = replace(selected, expected=level[keep] == LEVELS.index(Level.EXPECTED))
+    selected = replace(
+        selected,
+        expected=level[keep] == LEVELS.index(Level.EXPECTED),
+        published_recipes=catalog.published_recipes(work, selected.engine, selected.family),
+    )
     if not engines:
         on = competing_mask(selected.on, selected.expected, selected.named_only[:, TASKS.index(work.task)])
         selected = replace(selected, on=on).take(np.flatnonzero(on.any(axis=1)))

@@ -174,6 +174,7 @@ class TrainingStacks(Columns):
     family: Codes  # accelerator family
     framework: Codes  # training framework
     expected: Mask  # whether support is inferred from rules, neither documented nor measured
+    published_recipes: Column  # published recipes for this work with the framework on this family
     interleaved_pipeline: Mask  # whether the framework interleaves pipeline stages
     sequence_parallel: Mask  # whether the framework uses sequence parallelism
     recipe: Recipes  # memory recipe of the framework

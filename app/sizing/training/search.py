@@ -29,7 +29,14 @@ from app.sizing.columns import (
 )
 from app.sizing.decisions.cost import Cost, usd_total, within_limits
 from app.sizing.decisions.machines import Candidates, apply_oversubscription, drop_dominated, find_candidates
-from app.sizing.decisions.ranking import Measures, best_per_accelerator, objective_score, ranking_key
+from app.sizing.decisions.ranking import (
+    Measures,
+    best_per_accelerator,
+    familiar_first,
+    familiar_per_accelerator,
+    objective_score,
+    ranking_key,
+)
 from app.sizing.decisions.rejections import NullRejections, Rejections, SupportFilter
 from app.sizing.decisions.search import Search
 from app.sizing.formula import formula
@@ -644,6 +651,7 @@ def _training_stacks(
 ) -> TrainingStacks:
     """Return the behavior and achieved rates of each framework on each accelerator family."""
     rate, traits = PRECISIONS[workload.precision].format_class, catalog.frameworks.take(trainers.engine)
+    use_work = Work(workload.phase, workload.method.value, workload.model.task)
 
     def coefficient_table(table: type[Table], *, read: bool = True) -> Table:
         keys = _coefficient_keys(workload, catalog, pairs) if read else []
@@ -654,6 +662,7 @@ def _training_stacks(
         family=trainers.family,
         framework=trainers.engine,
         expected=trainers.expected,
+        published_recipes=catalog.published_recipes(use_work, trainers.engine, trainers.family),
         interleaved_pipeline=traits.splits,
         sequence_parallel=traits.splits,
         recipe=recipes,
@@ -891,13 +900,19 @@ def comparison_score(counts: Counts, costed: CostedRuns, question: Question) -> 
 
 
 def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[Codes, Column]:
-    """Return (row of the best run of each accelerator type, best type first; comparison score of all runs)."""
+    """Return (row of the best run of each accelerator type, best type first; comparison score of all runs).
+
+    Of near ties, the framework with more published use is taken, and the type with more published use comes first.
+    """
     scores, tie = comparison_score(counts, costed, question), stable_run_key(costed)
-    first = best_row_per_type(costed.plans.accelerator, scores, costed.cost.usd_per_hour, tie)
+    accelerator, recipes = costed.plans.accelerator, costed.plans.stack.published_recipes
+    usd, assumed = run_measures(counts, costed).usd, question.assumptions
+    first = best_row_per_type(accelerator, scores, costed.cost.usd_per_hour, tie)
+    first = familiar_per_accelerator(accelerator, first, scores, usd, recipes, assumed)
     measures = run_measures(counts, costed.take(first))
-    return first[
-        best_per_accelerator(costed.plans.accelerator[first], question.objective, measures, tie[first])
-    ], scores
+    best = first[best_per_accelerator(accelerator[first], question.objective, measures, tie[first])]
+    own = objective_score(question.objective, run_measures(counts, costed.take(best)))
+    return best[familiar_first(own, usd[best], recipes[best], assumed)], scores
 
 
 def run_measures(counts: Counts, costed: CostedRuns) -> Measures:
