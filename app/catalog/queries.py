@@ -214,7 +214,21 @@ def make_support(row: EngineSupportRow) -> EngineSupport:
         kv_formats=tuple(filter(None, row.kv_formats.split("|"))),
         source=row.source,
         tentative=row.confidence == "low",
+        statements=MappingProxyType(parse_statements(row.as_published or "")),
     )
+
+
+def parse_statements(cell: str) -> dict[str, str]:
+    """Returns what a source states, by weight format.
+
+    `;` separates statements, `=` the formats from the statement, `|` the formats; `*` stands for all formats.
+
+    Check:
+        >>> parse_statements("bf16|fp16=supports T4 ; int8=INT8 x Turing: yes")
+        {'bf16': 'supports T4', 'fp16': 'supports T4', 'int8': 'INT8 x Turing: yes'}
+    """
+    parted = (statement.partition("=") for statement in cell.split(" ; ") if statement)
+    return {name: text for formats, _, text in parted for name in formats.split("|")}
 
 
 @cache

@@ -232,7 +232,9 @@ class EngineSupportRow(Base):
         Text, doc="joined by |; ':weight_only' if products are computed in 16 bits"
     )
     kv_formats: Mapped[str] = mapped_column(Text)
-    as_published: Mapped[str | None] = mapped_column(Text)
+    as_published: Mapped[str | None] = mapped_column(
+        Text, doc="statements of the source by format: formats=statement, joined by ' ; '"
+    )
     notes: Mapped[str | None] = mapped_column(Text)
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str] = mapped_column(String(10))
