@@ -28,9 +28,11 @@ class Contenders:
     published_recipes: Column
     score: Column  # smaller is better
 
-    def name(self, row: int, search: Search[Workload]) -> str:
-        """An option as text: "Megatron-LM on NVIDIA H100 SXM5 80GB"."""
+    def name(self, row: int, search: Search[Workload], *, engine_only: bool = False) -> str:
+        """An option as text: "Megatron-LM on NVIDIA H100 SXM5 80GB", or its engine only."""
         engine = product_name(search.catalog.engines[int(self.engine[row])])
+        if engine_only:
+            return engine
         return f"{engine} on {search.catalog.accelerators[int(self.accelerator[row])].name}"
 
 
@@ -60,12 +62,12 @@ def explain_published_use(
         return None
     passed = _passed_row(search.question, contenders, first, second)
     if passed is not None:
+        same = contenders.accelerator[first] == contenders.accelerator[passed]
+        one, other = (contenders.name(row, search, engine_only=bool(same)) for row in (first, passed))
+        less = difference_words(_worse(contenders, passed, first), search.question.objective)
         text = (
-            f"{contenders.name(first, search)} has {_recipes(known[first])} for {task}; "
-            f"{contenders.name(passed, search)}, "
-            f"{difference_words(_worse(contenders, passed, first), search.question.objective)}, has "
-            f"{_recipes(known[passed])}. Within {percent(search.question.assumptions.near_tie_share)} the option with "
-            "more published use ranks first."
+            f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, has {format_number(known[passed])}. "
+            f"Within {percent(search.question.assumptions.near_tie_share)}, more published use ranks first."
         )
         return Reason("published_use", text, "published_recipes", at(known, first), "recipes")
     if known[first] or search.question.constraints.engines:
