@@ -40,6 +40,7 @@ from app.sizing.formula import suspend_recording
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import (
     BY_THE_HOUR,
+    KINDS,
     LINKS,
     UNNAMED_REGIONS,
     Environment,
@@ -508,10 +509,57 @@ def unpriced_machine(catalog: Catalog, deployment: Deployment, assumed: Assumpti
     )
 
 
-def find_machines(search: Search[Workload], deployment: Deployment, kinds: tuple[PriceKind, ...] = ()) -> Candidates:
+def required_connection(group: Column, largest: Column) -> Column:
+    """Accelerators of a group that a machine must connect without the network.
+
+    Where a machine on sale connects the whole group, every machine must. A larger group needs machines with several
+    accelerators, if any are on sale.
+
+    Parameters:
+        group: accelerators that exchange data.
+        largest: accelerators that the largest machine on sale connects.
+    Check: four accelerators and 16 where the largest machine connects eight, and four where all have one.
+        >>> required_connection(np.array([4, 16, 4]), np.array([8, 8, 1])).tolist()
+        [4.0, 2.0, 1.0]
+    """
+    return np.where(group <= largest, group, np.minimum(largest, 2.0))
+
+
+def within_machine_limits(machines: Candidates, constraints: Constraints) -> Mask:
+    """Whether one of each machine stays within the limits on accelerators, hourly cost, purchase and power."""
+    within: Mask = np.ones(len(machines), dtype=bool)
+    for most, each in (
+        (constraints.max_accelerators, machines.node.accelerators_per_node),
+        (constraints.max_usd_per_hour, machines.usd_per_hour),
+        (constraints.max_purchase_usd, machines.purchase_usd),
+        (constraints.max_power_w, machines.rated_w),
+    ):
+        if most is not None:
+            within &= ~(each > most)
+    return within
+
+
+def find_wider_machines(search: Search[Workload], deployment: Deployment, size: int) -> Candidates:
+    """Machines at any price, and those to own for a job that ends where only they connect `size` accelerators."""
+    question = search.question
+    every = filter_by_size(find_machines(search, deployment, KINDS), question, deployment)
+    every = every if len(every) else unlisted_machine(search, deployment)
+    if max_connected_accelerators(every) >= size or deployment.pricing_model is not None:
+        return every
+    owned = filter_by_size(find_machines(search, deployment, KINDS, UNINTERRUPTIBLE), question, deployment)
+    return max((every, owned), key=max_connected_accelerators)
+
+
+def find_machines(
+    search: Search[Workload],
+    deployment: Deployment,
+    kinds: tuple[PriceKind, ...] = (),
+    pricing: tuple[PricingModel, ...] = (),
+) -> Candidates:
     """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none.
 
-    Raises `Conflict` if the named fields match no listing.
+    `kinds` and `pricing` replace the price kinds and the pricing models that count by default. Raises `Conflict` if
+    the named fields match no listing.
     """
     constraints = Constraints(
         accelerators=(deployment.accelerator,),
@@ -524,7 +572,9 @@ def find_machines(search: Search[Workload], deployment: Deployment, kinds: tuple
     ends = isinstance(workload, TrainingWorkload) or workload.is_finite
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
     sought = (search.catalog, constraints, search.question.economics, search.question.assumptions, unread)
-    machines = find_candidates(*sought, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host)
+    machines = find_candidates(
+        *sought, pricing=pricing, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host
+    )
     if not len(machines) and deployment.pricing_model is None:
         machines = find_candidates(
             *sought, pricing=UNINTERRUPTIBLE, fixed=deployment, zones=zones, reads_host=reads_host
@@ -542,12 +592,15 @@ def find_machines(search: Search[Workload], deployment: Deployment, kinds: tuple
 
 
 def filter_by_size(machines: Candidates, question: Question, deployment: Deployment) -> Candidates:
-    """For a service, the machines whose accelerator count matches `total_accelerators` divided by `nodes`."""
-    training = isinstance(question.workload, TrainingWorkload)
-    if training or deployment.nodes is None or deployment.total_accelerators is None:
+    """The machines whose accelerator count matches `total_accelerators` divided by `nodes`.
+
+    A training run that matches none of them may use any machine.
+    """
+    if deployment.nodes is None or deployment.total_accelerators is None:
         return machines
     held = machines.node.accelerators_per_node * deployment.nodes
-    return machines.take(np.flatnonzero(held == deployment.total_accelerators))
+    matching = machines.take(np.flatnonzero(held == deployment.total_accelerators))
+    return machines if isinstance(question.workload, TrainingWorkload) and not len(matching) else matching
 
 
 def unlisted_machine(search: Search[Workload], deployment: Deployment) -> Candidates:
@@ -562,21 +615,22 @@ def unlisted_machine(search: Search[Workload], deployment: Deployment) -> Candid
     return unpriced_machine(search.catalog, deployment, search.question.assumptions)
 
 
-def min_accelerators_per_machine(question: Question, deployment: Deployment) -> int:
-    """Accelerators that one machine must carry: those of a replica or a small training run, or the requested total per
-    machine.
+def min_connected_accelerators(search: Search[Workload], deployment: Deployment) -> int:
+    """Accelerators that one machine must connect: those of a replica or a small training run, or the requested total
+    per machine. A larger training run needs machines of the accelerator's usual size.
     """
     if deployment.nodes is not None and deployment.total_accelerators is not None:
         return deployment.total_accelerators // deployment.nodes
     size = deployment.accelerators_per_replica or deployment.tensor_parallel
-    if isinstance(question.workload, TrainingWorkload):
+    if isinstance(search.workload, TrainingWorkload):
         size = deployment.total_accelerators or size or 1
-        return size if size <= question.assumptions.largest_host_accelerators else 1
+        usual = search.catalog.accelerators[search.catalog.accelerator_index[deployment.accelerator]].typical_node_size
+        return size if size <= search.question.assumptions.largest_host_accelerators else usual
     if deployment.accelerators_per_replica is None and deployment.data_parallel is not None:
         size = (size or 1) * deployment.data_parallel
     return size or 1
 
 
-def max_accelerators_per_machine(machines: Candidates) -> float:
-    """Largest accelerator count of the given machines."""
-    return float(machines.node.accelerators_per_node.max(initial=0.0))
+def max_connected_accelerators(machines: Candidates) -> float:
+    """Most accelerators that one of the given machines connects without the network."""
+    return float(machines.node.connected_accelerators.max(initial=0.0))

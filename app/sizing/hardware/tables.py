@@ -103,6 +103,12 @@ class Machines(Columns):
     on_prem: Mask
     workstation: Mask
 
+    @property
+    def connected_accelerators(self) -> Column:
+        """Accelerators that exchange data without the network: those of a machine or of a larger scale-up domain."""
+        connected: Column = np.maximum(self.accelerators_per_node, self.scale_up_domain)
+        return connected
+
 
 @dataclass(frozen=True, slots=True)
 class Listings(Columns):

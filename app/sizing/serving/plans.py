@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Indexed, Mask, lazy_rows
-from app.sizing.decisions.machines import Candidates
+from app.sizing.decisions.machines import Candidates, within_machine_limits
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
@@ -266,18 +266,15 @@ def build_plans(
 
     Types without a stack, a layout, a cache format or a required specification are rejected with that reason.
     """
+    requested = bool(constraints.weight_formats or fixed)
     pairs = pair_machines_with_stacks(
-        machines,
-        stacks,
-        accelerators,
-        rejections,
-        unsupported,
-        formats_are_requested=bool(constraints.weight_formats or fixed),
+        machines, stacks, accelerators, rejections, unsupported, formats_are_requested=requested
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
     layouts = candidate_layouts(model, machines.node, assumed, fixed)
     on = machines.node, stacks, pairs.machine, pairs.stack
-    pair, layout = legal_layouts(model, layouts, *on, weights, constraints.max_accelerators, assumed, fixed)
+    limits = constraints.max_accelerators, within_machine_limits(machines, constraints)
+    pair, layout = legal_layouts(model, layouts, *on, weights, *limits, assumed, fixed)
     laid_out = pairs.accelerator[pair]
     rejections.reject_if_none_left(
         pairs.accelerator,

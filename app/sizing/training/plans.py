@@ -158,6 +158,7 @@ class TrainingMachines(Columns):
     scale_up_bytes_per_s: Column  # link rate of one accelerator within a machine, one way, bytes/s
     network_bytes_per_s: Column  # network rate of one accelerator, bytes/s; assumed if unknown
     scale_up_accelerators: Column  # accelerators in one scale-up domain
+    largest_scale_up: Column  # accelerators in the largest affordable scale-up domain of the same type
     shape: Codes  # group of machines that allow the same data-parallel degrees
 
     @property
