@@ -57,6 +57,7 @@ from app.sizing.training.given import (
     find_maximum,
     requested_accelerators,
     with_quantity,
+    without_unrequested_offload,
 )
 from app.sizing.training.layouts import check_layout
 from app.sizing.training.plans import meets_deadline_at_confidence
@@ -278,6 +279,7 @@ def estimate_training(search: Search[TrainingWorkload], deployment: Deployment, 
     layouts = training_layouts(
         workload, search.catalog, machines, search.question.constraints, rejections, assumed, fixed=deployment
     )
+    layouts = without_unrequested_offload(layouts, deployment)
     if not len(layouts):
         return infeasible_estimate(deployment, workload.model, search.catalog, rejections)
     runs = best_requested_run(workload, counts, layouts, deployment, search.question)
@@ -346,7 +348,7 @@ def maximize_quantity(
         layouts = training_layouts(
             w, catalog, machines, constraints, NullRejections(catalog.accelerators), assumed, fixed=d
         )
-        return any_layout_fits(counts_of(w), layouts, d, assumed)
+        return any_layout_fits(counts_of(w), without_unrequested_offload(layouts, d), d, assumed)
 
     maximum = find_maximum(quantity, workload, deployment, size, fitting_layout)
     return *with_quantity(workload, deployment, maximum.quantity, maximum.value, size), maximum

@@ -301,7 +301,10 @@ def describe_deployment(question: Question, ranked: Ranked) -> str:
         done = describe_run(workload, estimate.performance)
     else:
         done = describe_service(workload, estimate.performance)
-    return f"{taken}. It fits {done}.{describe_probability(estimate)} {describe_cost(estimate)}."
+    fit = None if estimate.assurance is None else estimate.assurance.fits
+    unsure = fit is not None and fit < question.constraints.confidence
+    fitting = f"It is {percent(fit or 0.0)} likely to fit" if unsure else "It fits"
+    return f"{taken}. {fitting} {done}.{describe_probability(estimate)} {describe_cost(estimate)}."
 
 
 def describe_maximum(estimate: Estimate) -> str:

@@ -455,12 +455,13 @@ def build_misfit_estimate(
 ) -> Estimate:
     """Estimate of a run that does not fit: how much memory it lacks and, if it may still fit, its speed."""
     needed, usable = memory.total_bytes / GIB, memory.usable_bytes / GIB
-    text = f"The run does not fit: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
+    verdict = "is not expected to fit" if probability >= SHOW_SPEED_FROM_PROBABILITY else "does not fit"
+    text = f"The run {verdict}: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
     if memory.total_bytes <= memory.usable_bytes:
         text = f"The run does not fit: the host needs {host_bytes / GIB:,.0f} GiB of memory for offloaded states."
     near = probability >= SHOW_SPEED_FROM_PROBABILITY
     if near:
-        text += f" It may still fit ({percent(probability)} probability), so its speed is shown."
+        text += f" This is borderline: the run is {percent(probability)} likely to fit. The speed assumes that it does."
     return Estimate(
         deployment,
         False,

@@ -42,6 +42,20 @@ def requested_accelerators(deployment: Deployment) -> int | None:
     return deployment.accelerators_per_replica or deployment.total_accelerators
 
 
+def without_unrequested_offload(layouts: TrainingPlans, deployment: Deployment) -> TrainingPlans:
+    """Return the layouts that keep in host memory only what the deployment requests or the framework always moves.
+
+    Offloaded trained parameters take their optimizer states along.
+    """
+    unrequested: Mask = np.zeros(len(layouts), dtype=bool)
+    if not deployment.parameter_offload:
+        unrequested |= layouts.parameter_offload
+        unrequested |= layouts.optimizer_offload & (not deployment.optimizer_offload)
+    if not deployment.activation_offload:
+        unrequested |= layouts.activation_offload & ~layouts.stack.recipe.offloads_checkpoints
+    return layouts.take(~unrequested)
+
+
 def best_requested_run(
     workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, deployment: Deployment, question: Question
 ) -> CostedRuns | None:
