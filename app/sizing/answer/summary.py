@@ -225,7 +225,7 @@ def write_summary(question: Question, ranked: Sequence[Ranked], rejected: Sequen
         hardware = f"{hardware}: {describe_layout(ranked[0])}"
         lasting = "" if days is None else f" Duration: {format_duration(days)}."
     apart = describe_separate_services(first.shared, question.assumptions.near_tie_share)
-    middle = f"Recommended: {apart}{hardware}.{lasting} Cost: {describe_price(first)}."
+    middle = f"Recommended: {apart}{describe_offload(first)}{hardware}.{lasting} Cost: {describe_price(first)}."
     closing = f" At least {percent(question.constraints.confidence)} likely to meet every limit."
     if len(ranked) > 1:
         closing += f" Next best: {describe_hardware(ranked[1])}, {describe_price(ranked[1].estimate)}."
@@ -251,6 +251,14 @@ def describe_separate_services(fleet: SharedFleet | None, share: float) -> str:
         f"{format_usd(theirs)}/h. Request each class alone for its full plan. "
         "One shared service needs "
     )
+
+
+def describe_offload(estimate: Estimate) -> str:
+    """Text about parts in host memory, as it precedes the hardware in a summary; empty if everything stays on
+    accelerators.
+    """
+    moved = next((reason.text for reason in estimate.explanation if reason.code == "offload"), "")
+    return f"offload to host memory. {moved} Hardware: " if moved else ""
 
 
 def impossible_estimate(

@@ -30,6 +30,7 @@ from app.sizing.training.layouts import (
     COMPILER_ZERO_STAGES,
     FULL,
     NONE,
+    OFFLOAD_COLUMNS,
     SELECTIVE,
     ZERO_STAGES,
 )
@@ -48,6 +49,7 @@ class Alternative:
     fits: bool  # whether it fits, by the median prediction
     slowdown: float  # its duration relative to the chosen layout's, minus 1
     total_bytes: float  # memory per device, bytes
+    probability: float  # probability that it fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,16 @@ class ComparisonRuns:
     one_machine_run: Run  # the chosen layout on one machine
 
 
+WITHOUT_OFFLOAD = "no offload"  # description of the same layout without anything in host memory
+
+
 def neighboring_layouts(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, float]]:
-    """Yield (description, column to change, new value) of each layout that differs from a row in one choice."""
+    """Yield (description, column to change, new value) of each layout that differs from a row in one choice.
+
+    Everything in host memory moves back as one choice, whose column is empty.
+    """
+    if plans.optimizer_offload[row] or plans.last_resort[row]:
+        yield WITHOUT_OFFLOAD, "", 0.0
     checkpointing = int(plans.activation_checkpointing[row])
     if checkpointing > NONE:
         less = "no" if checkpointing == SELECTIVE else ACTIVATION_CHECKPOINTING[checkpointing - 1]
@@ -81,21 +91,25 @@ def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assum
     like = np.array([row for row, *_ in neighbors] + [*chosen])
     table = plans.take(like)
     for i, (_, _, name, value) in enumerate(neighbors):
-        getattr(table, name)[i] = value
+        for changed in (name,) if name else OFFLOAD_COLUMNS:
+            getattr(table, changed)[i] = value
     near, able = degree_for_accelerators(counts, table, run.accelerators[like])
     degree = np.concatenate([near[: len(neighbors)], one_machine_degree(plans, run)])
     able &= is_legal_degree(counts, table, np.maximum(1.0, near))
     keep = _first_feasible_neighbors([row for row, *_ in neighbors], able[: len(neighbors)])
     rows = np.concatenate([keep, np.arange(len(neighbors), len(table))])
+    evaluated = table.take(rows)
     with suspend_recording():
-        other = run_at(counts, table.take(rows), degree[rows], assumed)
-    fitting = fits_memory(table.take(rows), other, assumed)
+        other = run_at(counts, evaluated, degree[rows], assumed)
+    fitting = fits_memory(evaluated, other, assumed)
+    likely = np.where(host_fits_memory(evaluated, other.memory, assumed), fit_probability(evaluated, other.memory), 0.0)
     alternatives: list[list[Alternative]] = [[] for _ in chosen]
     for i, place in enumerate(keep.tolist()):
         row = neighbors[place][0]
         slower = float(other.wall_s[i]) / float(run.wall_s[row]) - 1
         total_bytes = float(other.memory.total_bytes[i])
-        alternatives[row].append(Alternative(neighbors[place][1], bool(fitting[i]), slower, total_bytes))
+        found = Alternative(neighbors[place][1], bool(fitting[i]), slower, total_bytes, float(likely[i]))
+        alternatives[row].append(found)
     return ComparisonRuns(tuple(map(tuple, alternatives)), other.take(np.arange(len(keep), len(rows))))
 
 

@@ -754,9 +754,9 @@ def smallest_runs(
 ) -> CostedRuns:
     """Return the smallest runs of every accelerator type.
 
-    Last-resort layouts, which offload more to the host, are searched only for types without any other run.
+    Layouts that offload to the host are searched only for types without any other run.
     """
-    resort = layouts.last_resort
+    resort = layouts.last_resort | layouts.optimizer_offload
     if not resort.any():
         return _find_smallest_runs(workload, counts, layouts, question, rejections)
     usual = _find_smallest_runs(workload, counts, layouts, question, rejections, ~resort)

@@ -185,14 +185,22 @@ def test_links_are_shown_with_their_rates() -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (Alternative("tensor parallel 2", True, 0.25, 70 * GIB), "tensor parallel 2 (25 % slower)"),
-        (Alternative("a micro-batch of 4", True, 0.002, 70 * GIB), "a micro-batch of 4 (equally fast)"),
-        (Alternative("tensor parallel 2", True, -0.1, 70 * GIB), "tensor parallel 2 (10 % faster)"),
-        (Alternative("tensor parallel 2", False, -0.1, 96 * GIB), "tensor parallel 2 (does not fit: 96 GiB needed)"),
+        (Alternative("tensor parallel 2", True, 0.25, 70 * GIB, 0.9), "tensor parallel 2 (25 % slower)"),
+        (Alternative("a micro-batch of 4", True, 0.002, 70 * GIB, 0.8), "a micro-batch of 4 (equally fast)"),
+        (Alternative("tensor parallel 2", True, -0.1, 70 * GIB, 1.0), "tensor parallel 2 (10 % faster)"),
+        (
+            Alternative("no offload", False, -0.1, 76 * GIB, 0.4),
+            "no offload (would fit with 40 % probability: 76 GiB needed, 10 % faster)",
+        ),
+        (
+            Alternative("no offload", True, -0.1, 70 * GIB, 0.7),
+            "no offload (would fit with 70 % probability: 70 GiB needed, 10 % faster)",
+        ),
+        (Alternative("tensor parallel 2", False, -0.1, 96 * GIB, 0), "tensor parallel 2 (does not fit: 96 GiB needed)"),
     ],
 )
 def test_an_alternative_is_slower_faster_or_too_large(other: Alternative, words: str) -> None:
-    assert alternative_text(other) == words
+    assert alternative_text(other, 0.8) == words
 
 
 def test_storage_is_shown_in_gigabytes_and_minutes() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Mask
+from app.sizing.columns import GIB, Mask
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.question import Constraints, Deployment, Question
@@ -216,3 +216,38 @@ def test_a_run_slightly_too_large_keeps_its_method_and_is_a_probability(catalog:
     assert found.assurance is not None and 0.1 < (found.assurance.fits or 0) < 0.5
     assert (moved.performance.step_time_s or 0) > 5 * (found.performance.step_time_s or 0)
     assert found.summary is not None and "borderline" in found.summary and "likely to fit" in found.summary
+
+
+def test_a_recommendation_names_offload_first_and_how_near_the_run_is_without(catalog: Catalog) -> None:
+    named = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), max_accelerators=1, engines=("fsdp",))
+    tuned = replace(WORKLOAD, model=LLAMA_8B, phase="fine_tuning", units=2e8, global_batch=32)
+    answer = recommend_hardware(Question(tuned, named), catalog)
+    best = answer.recommendations[0].estimate
+    assert best.deployment.optimizer_offload
+    reason = next(r for r in best.explanation if r.code == "offload")
+    assert ". Recommended: offload to host memory. " + reason.text in answer.summary
+    back = replace(
+        best.deployment, activation_offload=None, parameter_offload=None, optimizer_offload=None, recipe=None
+    )
+    near = estimate_deployment(Question(tuned, named), back, catalog)
+    assert not near.fits and near.memory is not None
+    assert f"{near.memory.total_bytes / GIB:,.1f} of {near.memory.usable_bytes / GIB:,.1f} GiB" in reason.text
+    assert near.assurance is not None and near.assurance.fits == pytest.approx(reason.value)
+    alternatives = next(r.text for r in best.explanation if r.code == "alternatives")
+    assert "no offload (" in alternatives
+
+
+def test_a_run_without_offload_says_nothing_about_it(catalog: Catalog) -> None:
+    found = asked(catalog, accelerators_per_replica=8)
+    assert "offload" not in {reason.code for reason in found.explanation}
+    assert "no offload" not in " ".join(reason.text for reason in found.explanation)
+
+
+def test_a_search_offloads_only_where_nothing_else_fits(catalog: Catalog) -> None:
+    tuned = replace(WORKLOAD, model=LLAMA_8B, phase="fine_tuning", units=2e8, global_batch=32, deadline_s=20 * 86400.0)
+    for most, offloads in ((1, True), (None, False)):
+        limits = Constraints(accelerators=("nvidia-h100-sxm5-80gb", "nvidia-a100-sxm4-80gb"), max_accelerators=most)
+        found = recommend_hardware(Question(tuned, limits), catalog).recommendations
+        assert len(found) == 2
+        for ranked in found:
+            assert any(getattr(ranked.estimate.deployment, name) for name in OFFLOADS) is offloads
