@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,30 +18,39 @@ from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.pools import search as search_room
+from app.sizing.pools.estimate import DISAGGREGATING_ENGINES, max_concurrent_prompts
 from app.sizing.pools.parts import decode_reserve_s, decode_workload, prefill_workload
 from app.sizing.pools.search import (
     DECODE_DEPLOYMENT,
+    MAX_CLOSE_RATIO,
     PoolPairs,
+    SimulatedPool,
     better_split,
+    compatible_pairs,
     disaggregating_plans,
     late_share,
     leading_plans,
     machine_locations,
     max_load,
+    may_split,
+    next_row,
+    pair_transfer,
     prefill_options,
     rank_pairs,
     simulate_pool,
+    transfer_carries_load,
 )
-from app.sizing.question import Constraints, Objective, Question
+from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.options import Options
 from app.sizing.serving.search import enumerate_allowed_plans, search_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import col, row
-from tests.sizing.pools.given import at_rate
+from tests.sizing.pools.given import LINK, READS, at_rate, pool_estimate
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import CARD, SMALL, SYSTEMS, snapshot, system
+from tests.sizing.test_across import LATENT, MODEL
 
 
 def test_the_largest_load_is_where_just_as_many_are_late_as_may_be() -> None:
@@ -243,10 +253,10 @@ def test_pairs_are_ranked_by_the_sums_of_both_pools_and_the_narrower_one() -> No
 
 
 def test_of_each_kind_of_plan_the_best_by_every_figure_leads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four accelerators, four engines and two formats, ten plans of each; the best ones found one by one."""
+    """Four accelerators, four engines and three formats, ten plans of each; the best ones found one by one."""
     draw = np.random.default_rng(11)
-    count = 320
-    kinds = np.array(list(product((0, 1, 2, 4), (0, 1, 2, 3), (0, 15))) * 10)
+    count = 480
+    kinds = np.array(list(product((0, 1, 2, 4), (0, 1, 2, 3), (0, 1, 15))) * 10)
     place = draw.integers(0, 2, count)
     figures = {name: draw.permutation(count) + 1.0 for name in ("usd", "power", "latency", "replicas", "rate", "cards")}
     plans: Any = row(accelerator=kinds[:, 0], engine=kinds[:, 1], kv=kinds[:, 2])
@@ -273,30 +283,283 @@ def test_of_each_kind_of_plan_the_best_by_every_figure_leads(monkeypatch: pytest
 
 def test_writing_starts_after_reading_and_the_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader's first token at the limit twice, and the transfer; the reader keeps what writing and it need."""
-    workload = at_rate(100.0)
+    workload = at_rate(100.0, slo=Slo(0.5, 0.02, 9.0, 95))
     search = Search.start(Question(workload), MARKET).of(workload)
     plans = enumerate_allowed_plans(search)
     pairs = rank_pairs(search, plans, ANY)
     assert pairs is not None
+    pair = pairs.take(np.flatnonzero(pairs.reads.accelerator != pairs.writes.accelerator)[:1])
     parts: list[InferenceWorkload] = []
+    pools: list[Options] = []
 
     def pool(of: Any, options: Any, *_: Any) -> Any:
         parts.append(of.workload)
+        pools.append(options)
         return row(first_token_s=lambda _: 0.02, options=options)
 
     monkeypatch.setattr(search_room, "simulate_pool", pool)
     way = row(seconds=0.03, link="network", requests_per_s_capacity=1e9)
     monkeypatch.setattr(search_room, "pair_transfer", lambda *_: way)
-    found, _ = search_room.simulate_pair(search, pairs.take(np.array([0])))
+    found, _ = search_room.simulate_pair(search, pair)
     assert found is not None
     later = search.question.assumptions.split_first_token_factor
     assert parts[0] == prefill_workload(workload, decode_reserve_s(workload) + 0.03, later)
     assert parts[1] == decode_workload(workload, later * 0.02 + 0.03)
-    measured = PoolPairs(found.reads.options, found.writes.options, pairs.plan_rows).ranking_measures(
+    assert parts[1].slo.ttft_s == pytest.approx(0.5 - 2 * 0.02 - 0.03)
+    for simulated, ranked in zip(pools, (pair.reads, pair.writes), strict=True):
+        assert simulated.accelerator == ranked.accelerator
+    reader = Deployment(MARKET.accelerators[int(pair.reads.accelerator[0])].slug, engine="vllm")
+    assert pools[0].settings.max_sequences == max_concurrent_prompts(reader, MARKET)
+    measured = PoolPairs(found.reads.options, found.writes.options, pair.plan_rows).ranking_measures(
         search.question, workload, 0.03
     )
     assert found.score == pytest.approx(float(objective_score(search.question.objective, measured)[0]))
     way.requests_per_s_capacity = 1.0
-    assert search_room.simulate_pair(search, pairs.take(np.array([0]))) == (None, 1)
+    assert search_room.simulate_pair(search, pair) == (None, 1)
     monkeypatch.setattr(search_room, "simulate_pool", lambda *_: None)
-    assert search_room.simulate_pair(search, pairs.take(np.array([0]))) == (None, 0)
+    assert search_room.simulate_pair(search, pair) == (None, 0)
+
+
+def rows_tried(
+    monkeypatch: pytest.MonkeyPatch,
+    pairs: list[dict[str, Any]],
+    carries: tuple[bool, ...] | None = None,
+    **limits: float,
+) -> tuple[list[int], float | None]:
+    """Pairs that are simulated, in order, and the simulated score of the best.
+
+    A pair has its score by formulas, the accelerator types and plan rows of its pools, and its simulated score or the
+    pool that cannot serve. `carries` says whose transfer carries the load.
+    """
+    tried: list[int] = []
+
+    def columns(name: str) -> Any:
+        return tuple(np.array([pair.get(name, (n, n))[side] for n, pair in enumerate(pairs)]) for side in (0, 1))
+
+    def simulated(_: Any, number: Any) -> tuple[Any, int]:
+        tried.append(int(number[0]))
+        pair = pairs[tried[-1]]
+        failed = pair.get("fails")
+        return (row(score=pair.get("simulated", pair["score"])), 1) if failed is None else (None, failed)
+
+    types = columns("types")
+    ranked = row(
+        reads=row(accelerator=types[0]),
+        writes=row(accelerator=types[1]),
+        plan_rows=columns("plans"),
+        ranking_measures=lambda *_: None,
+        take=lambda number: number,
+    )
+    monkeypatch.setattr(search_room, "rank_pairs", lambda *_: ranked)
+    monkeypatch.setattr(search_room, "objective_score", lambda *_: np.array([pair["score"] for pair in pairs]))
+    monkeypatch.setattr(search_room, "simulate_pair", simulated)
+    monkeypatch.setattr(search_room, "pair_transfer", lambda _, number, __: carries is None or carries[int(number[0])])
+    monkeypatch.setattr(search_room, "transfer_carries_load", lambda _, transfer: transfer)
+    monkeypatch.setattr(search_room, "pair_estimate", lambda *_: None)
+    every: Any = row(accelerator=np.concatenate(types))
+    found = better_split(Search.start(Question(STEADY), SMALL).of(STEADY), every, ANY, **limits)
+    return tried, None if found is None else found[1].score
+
+
+def test_a_second_pair_is_simulated_for_other_types_with_a_close_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    close, far = 10.0 * MAX_CLOSE_RATIO, 10.1 * MAX_CLOSE_RATIO
+    for score, types, follows in ((close, (1, 0), True), (far, (1, 0), False), (close, (0, 1), False)):
+        second = {"score": score, "types": types, "simulated": 9.0}
+        pairs = [{"score": 10.0, "types": (0, 1)}, second, {"score": 10.5, "types": (0, 1), "simulated": 1.0}]
+        assert rows_tried(monkeypatch, pairs) == (([0, 1], 9.0) if follows else ([0], 10.0))
+
+
+def test_pairs_have_the_same_types_only_where_both_pools_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = list(product(range(3), repeat=2))
+    for first, second in product(every, every):
+        # The last pair is too expensive to follow; its types complete the range.
+        pairs = [{"score": 1.0, "types": first}, {"score": 1.0, "types": second}, {"score": 2.0, "types": (2, 2)}]
+        assert rows_tried(monkeypatch, pairs)[0] == ([0] if first == second else [0, 1]), (first, second)
+
+
+@pytest.mark.parametrize(("fails", "next_pair"), [(0, 2), (1, 1)])
+def test_pairs_with_a_pool_that_cannot_serve_are_not_simulated(
+    monkeypatch: pytest.MonkeyPatch, fails: int, next_pair: int
+) -> None:
+    plans = ((5, 7), (5, 8), (6, 7), (6, 8))
+    pairs: list[dict[str, Any]] = [{"score": 10.0 + n, "plans": plan} for n, plan in enumerate(plans)]
+    pairs[0]["fails"] = fails
+    assert rows_tried(monkeypatch, pairs) == ([0, next_pair], 10.0 + next_pair)
+
+
+def test_the_first_of_equal_pairs_is_kept_and_must_be_better_than_what_it_replaces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs = [{"score": 10.0, "simulated": 9.0}, {"score": 10.0, "simulated": 9.0}]
+    assert rows_tried(monkeypatch, pairs) == ([0, 1], 9.0)
+    near_tie = 1 - Question(STEADY).assumptions.near_tie_share
+    assert rows_tried(monkeypatch, pairs, simulated_score=9.0 / near_tie)[1] is None
+    assert rows_tried(monkeypatch, pairs, simulated_score=9.1 / near_tie)[1] == 9.0
+    assert rows_tried(monkeypatch, pairs, expected_score=10.0) == ([], None)
+    assert rows_tried(monkeypatch, pairs, expected_score=10.1) == ([0, 1], 9.0)
+
+
+def test_only_pairs_whose_transfer_carries_the_load_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [{"score": 10.0}, {"score": 10.1}, {"score": 10.2}]
+    for carries in product((True, False), repeat=3):
+        wanted = [n for n, carried in enumerate(carries) if carried][:2]
+        assert rows_tried(monkeypatch, pairs, carries)[0] == wanted
+    ways = {True: LINK, False: replace(LINK, requests_per_s_capacity=1.0)}
+    monkeypatch.undo()
+    monkeypatch.setattr(search_room, "pair_transfer", lambda _, number, __: ways[bool(number[0] > 1)])
+    open_pairs, listed = np.array([False, True, True, True]), SimpleNamespace(take=lambda rows: rows)
+    assert next_row(Question(STEADY), STEADY, listed, open_pairs) == np.array([2])  # type: ignore[arg-type]
+    assert open_pairs.tolist() == [False, False, True, True]
+
+
+def test_a_transfer_carries_the_load_up_to_the_target_utilization() -> None:
+    most = LINK.requests_per_s_capacity * STEADY.target_utilization
+    assert transfer_carries_load(at_rate(most), LINK) and not transfer_carries_load(at_rate(1.001 * most), LINK)
+
+
+def test_the_transfer_of_a_pair_has_the_replicas_of_each_pool_and_all_accelerators(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads, writes = (
+        row(plans=name, fleet=row(replicas=col(replicas), accelerators=col(count)))
+        for name, replicas, count in (("prefill", 3, 8), ("decode", 2, 16))
+    )
+    given: list[Any] = []
+    monkeypatch.setattr(search_room, "estimate_transfer", lambda *arguments: given.extend(arguments))
+    question = Question(STEADY)
+    pair_transfer(STEADY, row(reads=reads, writes=writes), question)  # type: ignore[arg-type]
+    assert given == [STEADY, "prefill", "decode", (3.0, 2.0), 24.0, question.assumptions]
+
+
+def test_locations_are_equal_where_provider_and_region_are() -> None:
+    listings = MARKET.listings
+    codes = machine_locations(row(offered=row(listing=np.arange(len(listings)))), MARKET)  # type: ignore[arg-type]
+    offers = [None if offer < 0 else MARKET.offers[offer] for offer in listings.offer.tolist()]
+    places = [None if offer is None else (offer.provider, offer.region) for offer in offers]
+    assert len(set(places)) > 3 and None in places
+    for (one, here), (other, there) in product(zip(codes, places, strict=True), repeat=2):
+        assert (one == other) == (here == there)
+
+
+def test_pools_are_compatible_with_one_engine_one_cache_format_and_one_location(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds = list(product((1, 2), (0, 3), (-1, 5)))
+    engine, kv, place = (np.array(column) for column in zip(*kinds, strict=True))
+    plans: Any = row(engine=engine, kv=kv)
+    monkeypatch.setattr(search_room, "machine_locations", lambda *_: place)
+    assert compatible_pairs(plans, plans, SMALL).tolist() == np.eye(len(kinds), dtype=bool).tolist()
+
+
+def test_plans_can_be_pools_on_their_engines_in_device_memory_with_a_known_network() -> None:
+    able, unable = (SMALL.engines.index(name) for name in (DISAGGREGATING_ENGINES[0], "ollama"))
+    kinds = list(product((able, unable), (False, True), (1e9, np.nan), (1, 2)))
+    engine, offloads, network, accelerator = (np.array(column) for column in zip(*kinds, strict=True))
+    plans: Any = row(
+        engine=engine,
+        offloads_weights=offloads,
+        node=row(network_bytes_per_s=network),
+        accelerator=accelerator,
+        take=lambda rows: [kind for kind, taken in zip(kinds, rows, strict=True) if taken],
+    )
+    both = [(able, False, 1e9, 1), (able, False, 1e9, 2)]
+    assert disaggregating_plans(plans, SMALL, ANY) == both  # type: ignore[comparison-overlap]
+    assert disaggregating_plans(plans, SMALL, np.array([2])) == both[1:]  # type: ignore[comparison-overlap]
+
+
+@pytest.mark.parametrize(("model", "splits"), [(MODEL, {1.0}), (LATENT, {1.0, 4.0, 8.0})], ids=["heads", "latents"])
+def test_only_decode_pools_split_contexts_and_only_of_latents(
+    monkeypatch: pytest.MonkeyPatch, model: Any, splits: set[float]
+) -> None:
+    workload = at_rate(100.0, model=model, slo=Slo(0.5, 0.02, None, 95))
+    search = Search.start(Question(workload), MARKET).of(workload)
+    plans = enumerate_allowed_plans(search)
+    assert set(plans.context_parallel) > {1.0}
+    pools: list[tuple[Any, set[float]]] = []
+
+    def searched(at: Any, some: Any, **how: Any) -> Any:
+        assert how.get("breaks_ties", True) == (not pools)
+        pools.append((at.workload, set(some.context_parallel)))
+        return some.take(np.zeros(0, np.int64))
+
+    monkeypatch.setattr(search_room, "search_plans", searched)
+    assert rank_pairs(search, plans, ANY) is None
+    (_, reading), (writing, written) = pools
+    assert (reading, written) == ({1.0}, splits)
+    assert writing == decode_workload(workload, 0.0)
+
+
+def test_prompts_are_read_in_what_the_decode_pool_leaves_and_no_pair_lacks_a_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workload = at_rate(100.0, slo=Slo(0.5, 0.02, None, 95))
+    search = Search.start(Question(workload), MARKET).of(workload)
+    plans = enumerate_allowed_plans(search)
+    options = search_plans(search, plans)
+    empty, parts = options.take(ANY), list[InferenceWorkload]()
+
+    def pools_are(reads: Options, writes: Options) -> None:
+        def reading(at: Any, _: Any) -> Options:
+            parts.append(at.workload)
+            return reads
+
+        monkeypatch.setattr(search_room, "prefill_options", reading)
+        monkeypatch.setattr(search_room, "search_plans", lambda *_, **__: writes)
+
+    for both in ((options, empty), (empty, options), (empty, empty)):
+        pools_are(*both)
+        assert rank_pairs(search, plans, ANY) is None
+    factor = search.question.assumptions.split_first_token_factor
+    assert set(map(repr, parts)) == {repr(prefill_workload(workload, decode_reserve_s(workload), factor))}
+    pools_are(options, options)
+    for most in (4, 8, 16):
+        limited = replace(search, question=Question(workload, Constraints(max_accelerators=most)))
+        pairs = rank_pairs(limited, plans, ANY)
+        assert pairs is not None
+        assert (pairs.reads.fleet.accelerators + pairs.writes.fleet.accelerators <= most).all()
+
+
+def test_a_split_takes_attention_and_more_than_one_token() -> None:
+    assert may_split(Question(STEADY), replace(STEADY, output_tokens=Lengths(2.0)))
+    for changes in ({"output_tokens": Lengths(1.0)}, {"load": Load.CLOSED}, {"model": replace(MODEL, attention=())}):
+        assert not may_split(Question(STEADY), replace(STEADY, **changes))
+    assert not may_split(Question(STEADY, Constraints(kv_formats=("fp8",))), STEADY)
+
+
+def test_a_pool_is_simulated_where_its_replicas_have_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Search.start(Question(STEADY), SMALL).of(STEADY)
+    options: Any = row(plans="plans", settings="settings")
+    monkeypatch.setattr(search_room, "size_fleet", lambda *_: "sized")
+    for capacity, serves in ((None, False), (col(5), True), (col(0), False), (col(5, 0), False)):
+        runs = None if capacity is None else row(capacity_at_confidence=lambda _, c=capacity: (c, c))
+        monkeypatch.setattr(search_room, "simulate_replicas", lambda *_, runs=runs: runs)
+        found: Any = simulate_pool(search, options)
+        assert (found is not None) == serves
+        assert found is None or (found.options, found.simulated) == ("sized", runs)
+
+
+def test_what_a_request_fixes_of_a_scheduler_is_what_its_estimate_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Search.start(Question(STEADY), SMALL).of(STEADY)
+    fixed = DECODE_DEPLOYMENT.scheduler
+    assert fixed is not None
+    chosen = replace(fixed, policy=None)
+    pool = SimulatedPool(STEADY, row(plans=None, settings=None), None)  # type: ignore[arg-type]
+    for own, asked, shown in (
+        (chosen, None, chosen),
+        (chosen, DECODE_DEPLOYMENT, chosen.with_settings(fixed)),
+        (None, DECODE_DEPLOYMENT, None),
+        (None, None, None),
+    ):
+        made = pool_estimate(READS, deployment=Deployment("acme-big", scheduler=own))
+        monkeypatch.setattr(search_room, "estimate_deployments", lambda *_, made=made, **__: (made,))
+        assert pool.build_estimate(search, asked).deployment.scheduler == shown
+
+
+def test_what_a_split_states_is_what_asking_for_it_gives() -> None:
+    workload = ROUNDS[1]
+    search = Search.start(Question(workload), MARKET).of(workload)
+    found = better_split(search, enumerate_allowed_plans(search), ANY)
+    assert found is not None
+    asked = estimate_deployment(Question(workload), found[0].deployment, MARKET)
+    assert asked.deployment == found[0].deployment
+    assert asked.performance == found[0].performance and asked.cost == found[0].cost
