@@ -33,7 +33,7 @@ from app.sizing.pools.loads import (
     with_volume,
 )
 from app.sizing.question import Pools, Question
-from app.sizing.result import Estimate, Interval, LoadPoint, Percentiles, Performance
+from app.sizing.result import Estimate, Interval, LoadCurve, LoadPoint, Percentiles, Performance
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import col
@@ -435,3 +435,31 @@ def test_loads_in_flight_are_all_powers_of_two_that_both_pools_simulated(asked: 
     found = [s.load for s in shared_concurrencies(in_flight(asked), pool, pool, instant)]
     wanted = {1.0, 2.0, 4.0, 8.0, 16.0} | ({asked} if asked <= 20 else set())
     assert found == sorted(wanted)
+
+
+def test_each_pool_waits_as_it_does_at_its_own_part_of_the_requests_in_flight() -> None:
+    # Readers complete one request a second of each in flight, writers a third of that.
+    loads = (1.0, 2.0, 4.0, 16.0)
+    points = curve(*((n, 0.1 * n) for n in loads), goodput=0.9, queue_s=0.01, closed=True).points
+    slow = tuple(
+        replace(p, requests_per_s=p.requests_per_s / 3, queue_p50_s=0.01 * n, queue_p95_s=0.02 * n, goodput_share=1 / n)
+        for n, p in zip(loads, points, strict=True)
+    )
+    falling = tuple(replace(p, goodput_share=0.9 - 0.01 * n) for n, p in zip(loads, points, strict=True))
+    reads, writes = (replace(READS, load_curve=LoadCurve(p, 1.0)) for p in (falling, slow))
+    found, link = in_flight(8.0), replace(LINK, seconds=0.05)
+    shown = combined_load_curve(found, reads, writes, link)
+    assert shown is not None and len(shown.points) > 3
+    parted = list(shared_concurrencies(found, reads, writes, link))
+    for both, part in zip(shown.points, parted, strict=True):
+        assert part.reading < part.writing and part.answered_per_s == pytest.approx(part.writing / 3)
+        assert part.load == pytest.approx(part.reading + part.writing + 0.05 * part.answered_per_s)
+        assert (both.in_flight, both.requests_per_s) == (part.load, part.answered_per_s)
+        for statistic in ("p50", "p95"):
+            read_s = interpolated_wait_s(falling, part.reading, f"ttft_{statistic}_s")
+            queue_s = interpolated_wait_s(slow, part.writing, f"queue_{statistic}_s")
+            assert getattr(both, f"ttft_{statistic}_s") == pytest.approx(read_s + 0.05 + queue_s)
+            token_s = interpolated_wait_s(slow, part.writing, f"tpot_{statistic}_s")
+            assert getattr(both, f"tpot_{statistic}_s") == pytest.approx(token_s)
+        share = goodput_at(falling, part.reading) * goodput_at(slow, part.writing)
+        assert both.goodput_share == pytest.approx(share)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from app.sizing.columns import at
+from app.sizing.decisions.cost import RESOURCE_LIMITS, Cost
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
@@ -44,7 +45,7 @@ from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.options import Options
-from app.sizing.serving.search import enumerate_allowed_plans, search_plans
+from app.sizing.serving.search import confidence_margins, enumerate_allowed_plans, search_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import col, row
 from tests.sizing.pools.given import LINK, READS, at_rate, pool_estimate
@@ -563,3 +564,49 @@ def test_what_a_split_states_is_what_asking_for_it_gives() -> None:
     asked = estimate_deployment(Question(workload), found[0].deployment, MARKET)
     assert asked.deployment == found[0].deployment
     assert asked.performance == found[0].performance and asked.cost == found[0].cost
+
+
+@pytest.mark.parametrize("tokenise_token_s", [2e-6, 1e-3], ids=["accelerators", "tokenizer"])
+def test_readers_carry_the_load_at_which_as_many_are_late_as_may_be(tokenise_token_s: float) -> None:
+    """The slower of accelerators and tokenizer serves; a long prompt leaves the wait the rest of the limit."""
+    long = Lengths(800.0, 2400.0)
+    workload = replace(
+        prefill_workload(at_rate(400.0, input_tokens=long, max_context_tokens=6000.0), 0.0, 1.0),
+        slo=Slo(4.0, None, None, 95),
+        burstiness=1.5,
+    )
+    catalog = snapshot(systems=(*SYSTEMS[:2], WIRED), tokenise_token_s=tokenise_token_s)
+    search = Search.start(Question(workload), catalog).of(workload)
+    plans = enumerate_allowed_plans(search)
+    free = search_plans(search.of(replace(workload, slo=Slo(None, None, None, 95))), plans)
+    found = prefill_options(search, plans)
+    margins = confidence_margins(search, free.plans)
+    service_s = np.maximum(1 / (free.capacity_per_s * margins.rate), 800.0 * tokenise_token_s)
+    assert (margins.rate != 1).all() and (margins.ttft != 1).all()
+    wait_s = 4.0 / margins.ttft - service_s * workload.long_prompt(95) / 800.0
+    # Prompts that take the limit alone have no place in any queue.
+    able = np.flatnonzero(wait_s > 0)
+    assert 0 < len(able) == len(found) and found.accelerator.tolist() == free.accelerator[able].tolist()
+    served_s = service_s[able]
+    load = found.capacity_per_s * (served_s * margins.rate[able])
+    variation = 1.5**2 + long.squared_variation
+    assert late_share(load, wait_s[able], served_s, variation) == pytest.approx([0.05] * len(able), rel=1e-3)
+    most = int(found.fleet.accelerators.min())
+    few = prefill_options(replace(search, question=Question(workload, Constraints(max_accelerators=most))), plans)
+    assert len(few) < len(found) and set(few.fleet.accelerators) == {most}
+
+
+@pytest.mark.parametrize("limit", RESOURCE_LIMITS, ids=lambda limit: limit.name)
+def test_a_pair_needs_the_sum_of_what_its_pools_need(limit: Any) -> None:
+    """Prefill needs 10, 20 and so on of each resource, and decode a tenth of that."""
+    names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
+
+    def pool(each: float) -> Any:
+        cost = Cost(*(col(each * (n + 1)) for n in range(len(names))))
+        return row(accelerator=np.zeros(1, np.int64), cost=cost, fleet=row(accelerators=col(each)))
+
+    pair = PoolPairs(pool(10.0), pool(1.0), (ANY, ANY))
+    needed = float(limit.needed(col(11.0), Cost(*(col(11.0 * (n + 1)) for n in range(len(names)))))[0])
+    for most, within in ((needed, True), (needed - 0.5, False)):
+        question = Question(STEADY, Constraints(**{limit.field: most * limit.per_unit}))
+        assert pair.within_constraints(Search.start(question, SMALL)).tolist() == [within]

@@ -27,6 +27,7 @@ from app.sizing.whatif.cases import (
     best_run_with_larger_batch,
     combined_state,
     current_state,
+    describe_cheaper_option,
     describe_effect,
     describe_plan_change,
     doubled_accelerators_change,
@@ -540,3 +541,26 @@ def test_twice_the_accelerators_without_a_price_are_only_faster() -> None:
     run: Any = row(run=row(wall_s=col(1.0), batch=col(1.0), accelerators=col(1.0)), cost=row(usd_per_hour=col(np.nan)))
     for cost in (None, row(usd_total=None), row(usd_total=1.0)):
         assert larger_batch_change(PRETRAIN, row(cost=cost), run) == ()  # type: ignore[arg-type]
+
+
+def test_that_nothing_stays_within_the_limits_is_said_only_of_all_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of three costs 12 USD/h; a cheaper one has to cost less than that by more than a near tie."""
+    again: Any = row(daily_usd_per_hour=col(12, 9, 8))
+    given: list[tuple[Any, float]] = []
+
+    def cheaper(search: Any, *most: Any) -> None:
+        given.append((search, most[-1]))
+
+    monkeypatch.setattr(cases, "best_cheaper_option", cheaper)
+    question, first_row = Question(CHAT, limit=3, trace=True), np.zeros(1, np.int64)
+    for within in ([True, False, False], [False, True, True], [True, True, True]):
+        assert describe_cheaper_option(question, again, np.array(within), first_row, SMALL) == ""
+        search, most = given[-1]
+        # A first option that exceeds the limits is no price to beat.
+        own = 12 / (1 + question.assumptions.near_tie_share) if within[0] else np.inf
+        assert most == pytest.approx(own)
+        assert search.question == replace(question, limit=1, trace=False)
+    none = describe_cheaper_option(question, again, np.zeros(3, bool), first_row, SMALL)
+    assert none == "; no other option stays within your limits" and len(given) == 3
+    for other in (replace(question, objective=Objective.LATENCY), replace(question, workload=PRETRAIN)):
+        assert describe_cheaper_option(other, again, np.zeros(3, bool), first_row, SMALL) == ""

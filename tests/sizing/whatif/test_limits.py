@@ -33,6 +33,7 @@ from app.sizing.whatif.limits import (
     min_feasible_time,
     needs_simulation,
     note_on_closest,
+    relax_time_limits,
     requested_time_limits,
     resource_knobs,
     types_helped_by_resources,
@@ -568,3 +569,57 @@ def test_a_known_need_that_is_enough_is_not_searched_for(monkeypatch: pytest.Mon
     (time,) = requested_time_limits(limited, [rejected("acme-big", miss=500.0)])
     min_feasible_time(limited, time, ("acme-big",), SMALL)
     assert tried[0] == pytest.approx(0.0016), "the need is known without the limit on accelerators only"
+
+
+def test_types_are_tried_in_the_order_of_their_cheapest_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = plans((0, 2.0, 40.0, np.nan, 1.0), (1, 12.0, 30.0, np.nan, 1.0), (2, 4.0, 35.0, np.nan, 1.0))
+    tried: list[str] = []
+
+    def decide(_: Question, __: Catalog, slug: str) -> FeasiblePlans:
+        tried.append(slug)
+        return empty_plans()
+
+    monkeypatch.setattr(room, "decide_for_type", decide)
+    for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+        tried.clear()
+        assert cheapest_confirmed(Question(SMALL_CHAT), SMALL, ways.take(np.array(order))) is None
+        assert tried == [SMALL.accelerators[code].slug for code in (1, 2, 0)]
+
+
+@pytest.mark.parametrize(("needed", "serves_from", "stated"), [(8.0, 8.0, 8.0), (8.0, 9.0, 10.0), (12.0, 8.0, 10.0)])
+def test_a_plan_that_needs_less_than_is_tried_states_what_it_needs_if_that_is_enough(
+    monkeypatch: pytest.MonkeyPatch, needed: float, serves_from: float, stated: float
+) -> None:
+    """At 10 USD/h, as formulas say, a plan is found; the plan itself costs less, or not."""
+    ((limit, knob),) = resource_knobs(DEAR.constraints)
+    best = plans((0, 2.0, needed, np.nan, 1.0))
+
+    def decide(question: Question, **_: Any) -> FeasiblePlans:
+        return best if (question.constraints.max_usd_per_hour or 0.0) >= serves_from else empty_plans()
+
+    monkeypatch.setattr(room, "decide_for_type", decide)
+    slug = SMALL.accelerators[0].slug
+    for need_of in (lambda found: limit.needed(found.accelerators, found.cost), None):
+        found = confirm_value(DEAR, SMALL, knob, 10.0, best, lambda _: (slug,), need_of)
+        assert found is not None and found[1] is best
+        assert found[0] == (10.0 if need_of is None else stated)
+
+
+def test_time_limits_are_relaxed_for_types_that_meet_the_other_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = replace(SMALL_CHAT, slo=Slo(None, 0.001, None, 95.0))
+    judged = [rejected(a.slug) for a in SMALL.accelerators]
+    tried: list[tuple[str, ...]] = []
+    monkeypatch.setattr(room, "relax_time", lambda _, __, types, ___: tried.append(types))
+    every, both = tuple(a.slug for a in SMALL.accelerators), ways_at(chat, 0.001 * room.MAX_LIMIT_FACTOR)
+    most = float(both.cost.usd_per_hour.min()) * 1.01
+    for limits in (Constraints(), Constraints(max_usd_per_hour=most)):
+        assert list(relax_time_limits(Question(chat, limits), SMALL, judged)) == []
+    assert tried == [every, both.within(limits).types(SMALL)]
+    assert 0 < len(tried[1]) < len(every)
+    monkeypatch.setattr(room, "find_feasible_plans", lambda *_: pytest.fail("searched without a limit to meet"))
+    assert list(relax_time_limits(Question(chat), SMALL, judged)) == []
+
+
+def ways_at(workload: InferenceWorkload, tpot_s: float) -> FeasiblePlans:
+    """Every plan that meets a TPOT by formulas."""
+    return find_feasible_plans(Question(replace(workload, slo=replace(workload.slo, tpot_s=tpot_s))), SMALL)

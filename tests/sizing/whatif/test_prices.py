@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 from app.sizing.columns import Column
-from app.sizing.decisions.machines import candidates_from_listings, listing_prices
+from app.sizing.decisions.machines import candidates_from_listings, listing_prices, machine_kinds
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import SEGMENTS, Commitment, Environment, PriceKind, PricingModel, Segment
@@ -435,3 +435,19 @@ def test_a_run_moves_to_spot_machines_that_cost_less_and_are_as_good() -> None:
     assert set(found) == {"spot capacity"}
     soon = replace(PRETRAIN, deadline_s=1.0)
     assert cheaper_options(soon) == {}
+
+
+def test_machines_of_a_service_with_a_day_are_told_apart_by_what_is_paid_by_the_hour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[bool] = []
+
+    def kinds(*columns: Any, gives_back: bool) -> Any:
+        given.append(gives_back)
+        return machine_kinds(*columns, gives_back=gives_back)
+
+    monkeypatch.setattr(prices, machine_kinds.__name__, kinds)
+    for workload in (CHAT, replace(CHAT, hourly_shares=(0.5,) * 23 + (1.0,)), PRETRAIN):
+        question = Question(workload)
+        prices.excluded_machines(question, SMALL, acceptance_codes(question, SMALL), np.inf)
+    assert given == [False, True, False]
