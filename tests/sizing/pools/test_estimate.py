@@ -115,6 +115,11 @@ def test_open_replicas_are_as_many_as_the_load_takes_and_the_answer_posted_back_
         assert getattr(again, name) == getattr(found, name), name
 
 
+def test_a_batch_that_is_asked_for_is_the_one_of_its_pool() -> None:
+    pools = split(pools_of({**ONE, "max_batch": 7}, {**ONE, "max_batch": 5})).deployment.pools
+    assert pools is not None and (pools.prefill.max_batch, pools.decode.max_batch) == (7, 5)
+
+
 def test_pools_may_lie_on_different_accelerators_and_cost_what_both_cost() -> None:
     found = split(pools_of(decode={**ONE, "accelerator": CARD.slug}))
     own = estimate_deployment(Question(STEADY), Deployment(CARD.slug, **ONE), SMALL).cost

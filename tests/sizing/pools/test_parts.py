@@ -15,6 +15,7 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.pools.parts import (
     check_contexts,
+    check_pools,
     check_total,
     decode_reserve_s,
     decode_workload,
@@ -26,14 +27,16 @@ from app.sizing.pools.parts import (
     remaining_limit_s,
     reported_percentile,
     shares_domain,
+    transfer_s,
     ttft_at_limit_s,
     with_client_ttft,
 )
 from app.sizing.question import Deployment, Pools, Question
+from app.sizing.result import Percentiles
 from app.sizing.serving.load_curves import draw_requests
 from app.sizing.serving.memory import cache_bytes
 from app.sizing.workload import Lengths, Load, Slo, Trace
-from tests.examples import col
+from tests.examples import PRETRAIN, col
 from tests.sizing.pools.given import (
     AT_ONCE,
     INFINITE,
@@ -78,6 +81,11 @@ def test_what_belongs_to_a_pool_is_not_said_of_both(said: dict[str, Any], words:
 def test_what_no_rate_sizes_asks_for_pools_of_a_size(changes: dict[str, Any]) -> None:
     with pytest.raises(Conflict, match="Set replicas and accelerators_per_replica of decode"):
         split(pools_of(decode=OPEN), workload=replace(STEADY, **changes))
+
+
+def test_pools_serve_requests_and_train_nothing() -> None:
+    with pytest.raises(Conflict, match="requires a model that generates tokens"):
+        check_pools(Question(PRETRAIN), Deployment(BIG.slug), pools_of(), ("vllm",))
 
 
 def test_a_cache_has_one_format_on_both_sides() -> None:
@@ -133,6 +141,10 @@ def test_limits_are_parted_and_never_used_up() -> None:
     assert decode_reserve_s(LIMITED) == 0.02
     assert decode_reserve_s(STEADY) == 0.0
     assert ttft_at_limit_s(None, 95) == 0.0
+    assert [ttft_at_limit_s(READS, p) for p in (50, 95, 99)] == pytest.approx([0.2, 0.3, 0.4])
+    without_end = replace(READS, ttft=Percentiles(0.1, 0.2, None, None))
+    assert [ttft_at_limit_s(without_end, p) for p in (50, 95, 99)] == [0.2, 0.0, 0.0]
+    assert ttft_at_limit_s(replace(READS, ttft=None), 95) == 0.0
     assert [reported_percentile(p) for p in (50, 90, 95, 99)] == ["p50", "p95", "p95", "p99"]
 
 
@@ -188,6 +200,17 @@ def test_accelerators_send_side_by_side_and_the_side_with_fewer_is_waited_for() 
         for sides in ((ONE, ONE), (four, ONE), (four, four))
     )
     assert alone == both == pytest.approx(4 * wide)
+
+
+def test_a_slower_side_never_makes_a_transfer_faster() -> None:
+    rates = (0.0, 1.0, 10.0, 40.0)
+    for other in rates[1:]:
+        for taken in (
+            [float(transfer_s(col(100), col(rate), col(50), col(other))[0]) for rate in rates],
+            [float(transfer_s(col(100), col(other), col(50), col(rate))[0]) for rate in rates],
+        ):
+            assert taken == sorted(taken, reverse=True) and max(taken) <= 100
+    assert transfer_s(col(100), col(10), col(50), col(1)) == 50 and transfer_s(col(100), col(1), col(50), col(1)) == 100
 
 
 def test_a_domain_across_machines_is_used_where_both_pools_lie_in_it() -> None:

@@ -62,6 +62,14 @@ def test_the_largest_load_is_where_just_as_many_are_late_as_may_be() -> None:
     assert late_share(load[:3], wait[:3], service[:3], 2.0) == pytest.approx([0.05] * 3, rel=1e-4)
 
 
+def test_fewer_are_late_the_longer_they_may_wait_and_the_less_varies() -> None:
+    waits, half = col(-1, 0, 1, 2), np.exp(-0.5)
+    assert late_share(col(0.5), waits, col(1), 1.0) == pytest.approx([0.5, 0.5, 0.5 * half**2, 0.5 * half**4])
+    assert late_share(col(0.5), waits, col(1), 2.0) == pytest.approx([0.5, 0.5, 0.5 * half, 0.5 * half**2])
+    assert late_share(col(0.5), col(2), col(2), 2.0) == pytest.approx([0.5 * half])
+    assert late_share(col(0.5), waits, col(0), 1.0).tolist() == [0.5, 0.5, 0.0, 0.0]
+
+
 def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
     workload = replace(prefill_workload(at_rate(400.0), 0.0, 1.0), slo=Slo(0.3, None, None, 95))
     question = Question(workload)
@@ -319,6 +327,17 @@ def test_writing_starts_after_reading_and_the_transfer(monkeypatch: pytest.Monke
     assert search_room.simulate_pair(search, pair) == (None, 1)
     monkeypatch.setattr(search_room, "simulate_pool", lambda *_: None)
     assert search_room.simulate_pair(search, pair) == (None, 0)
+    monkeypatch.setattr(
+        search_room, "simulate_pool", lambda *at: pool(*at) if at[-1] is not DECODE_DEPLOYMENT else None
+    )
+    assert search_room.simulate_pair(search, pair) == (None, 1)
+
+
+def test_a_queue_without_end_leaves_the_whole_limit_to_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = SimulatedPool(STEADY, row(fleet=row(replicas=col(1))), row(curves=None))  # type: ignore[arg-type]
+    for wait_s, counted in ((0.3, 0.3), (np.inf, 0.0)):
+        monkeypatch.setattr(search_room, "waits_at", lambda *_, wait_s=wait_s: {"ttft_p95_s": col(wait_s)})
+        assert pool.first_token_s(95) == counted
 
 
 def rows_tried(
@@ -566,33 +585,40 @@ def test_what_a_split_states_is_what_asking_for_it_gives() -> None:
     assert asked.performance == found[0].performance and asked.cost == found[0].cost
 
 
-@pytest.mark.parametrize("tokenise_token_s", [2e-6, 1e-3], ids=["accelerators", "tokenizer"])
-def test_readers_carry_the_load_at_which_as_many_are_late_as_may_be(tokenise_token_s: float) -> None:
+@pytest.mark.parametrize(
+    ("tokenise_token_s", "every"), [(2e-6, False), (1e-3, True)], ids=["accelerators", "tokenizer"]
+)
+def test_readers_carry_the_load_at_which_as_many_are_late_as_may_be(tokenise_token_s: float, every: bool) -> None:
     """The slower of accelerators and tokenizer serves; a long prompt leaves the wait the rest of the limit."""
-    long = Lengths(800.0, 2400.0)
+    prompts = Lengths(800.0, 1200.0)
     workload = replace(
-        prefill_workload(at_rate(400.0, input_tokens=long, max_context_tokens=6000.0), 0.0, 1.0),
-        slo=Slo(4.0, None, None, 95),
+        prefill_workload(at_rate(400.0, input_tokens=prompts, max_context_tokens=6000.0), 0.0, 1.0),
+        slo=Slo(None, None, None, 95),
         burstiness=1.5,
     )
     catalog = snapshot(systems=(*SYSTEMS[:2], WIRED), tokenise_token_s=tokenise_token_s)
     search = Search.start(Question(workload), catalog).of(workload)
     plans = enumerate_allowed_plans(search)
-    free = search_plans(search.of(replace(workload, slo=Slo(None, None, None, 95))), plans)
-    found = prefill_options(search, plans)
+    free = search_plans(search, plans)
+    assert prefill_options(search, plans).capacity_per_s.tolist() == free.capacity_per_s.tolist()
     margins = confidence_margins(search, free.plans)
-    service_s = np.maximum(1 / (free.capacity_per_s * margins.rate), 800.0 * tokenise_token_s)
     assert (margins.rate != 1).all() and (margins.ttft != 1).all()
-    wait_s = 4.0 / margins.ttft - service_s * workload.long_prompt(95) / 800.0
+    service_s = np.maximum(1 / (free.capacity_per_s * margins.rate), 800.0 * tokenise_token_s)
+    alone_s = service_s * workload.long_prompt(95) / 800.0
     # Prompts that take the limit alone have no place in any queue.
-    able = np.flatnonzero(wait_s > 0)
-    assert 0 < len(able) == len(found) and found.accelerator.tolist() == free.accelerator[able].tolist()
-    served_s = service_s[able]
+    needed_s = alone_s * margins.ttft
+    ttft_s = 2 * needed_s.max() if every else (needed_s.min() + needed_s.max()) / 2
+    able = np.flatnonzero(needed_s < ttft_s)
+    assert (len(able) == len(free)) == every
+    limited = search.of(replace(workload, slo=Slo(float(ttft_s), None, None, 95)))
+    found = prefill_options(limited, plans)
+    assert found.accelerator.tolist() == free.accelerator[able].tolist()
+    wait_s, served_s = ttft_s / margins.ttft[able] - alone_s[able], service_s[able]
     load = found.capacity_per_s * (served_s * margins.rate[able])
-    variation = 1.5**2 + long.squared_variation
-    assert late_share(load, wait_s[able], served_s, variation) == pytest.approx([0.05] * len(able), rel=1e-3)
+    variation = 1.5**2 + prompts.squared_variation
+    assert late_share(load, wait_s, served_s, variation) == pytest.approx([0.05] * len(able), rel=1e-3)
     most = int(found.fleet.accelerators.min())
-    few = prefill_options(replace(search, question=Question(workload, Constraints(max_accelerators=most))), plans)
+    few = prefill_options(replace(limited, question=Question(workload, Constraints(max_accelerators=most))), plans)
     assert len(few) < len(found) and set(few.fleet.accelerators) == {most}
 
 

@@ -171,9 +171,10 @@ def test_a_change_of_load_or_price_repeats_no_search(monkeypatch: pytest.MonkeyP
     assert forms.ranked_types(more, Stage.FLEET)[0] == whole[0]
     off = replace(question, economics=Economics(discounts=((second, 0.9),)))
     assert forms.ranked_types(off, Stage.PRICE)[:2] == (second, first)
-    for slug in (first, second):
-        little = replace(question, economics=Economics(discounts=((slug, 1e-6),)))
-        assert forms.ranked_types(little, Stage.PRICE) == forms.ranked_types(question, Stage.PRICE)
+    least, own = (forms.scores[SMALL.accelerator_index[slug]] for slug in (first, second))
+    for change, order in ((-1e-6, (first, second)), (1e-6, (second, first))):
+        off = replace(question, economics=Economics(discounts=((second, 1 - least / own + change),)))
+        assert forms.ranked_types(off, Stage.PRICE)[:2] == order
     for changed, stage in (
         (question, Stage.SEARCH),
         (replace(more, constraints=Constraints(max_accelerators=4)), Stage.FLEET),
