@@ -437,7 +437,7 @@ def test_a_run_moves_to_spot_machines_that_cost_less_and_are_as_good() -> None:
     assert cheaper_options(soon) == {}
 
 
-def test_machines_of_a_service_with_a_day_are_told_apart_by_what_is_paid_by_the_hour(
+def test_machines_of_a_service_with_a_day_differ_by_what_is_paid_by_the_hour(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[bool] = []
