@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,23 @@ def test_listings_are_classified_by_the_condition_to_accept() -> None:
     assert by_offer == {40.0: -1, 44.0: -1, 16.0: SPOT, 24.0: COMMITMENT, 0.8: -1, 0.9: -1, 0.3: BROKERS}
     owned = codes[SMALL.listings.is_owned]
     assert UNQUOTED in owned and -1 in owned
+
+
+def test_a_listing_that_needs_two_conditions_is_not_offered_for_one() -> None:
+    """Spot capacity and commitments of brokers, and old prices of all of these."""
+    ways = (PricingModel.ON_DEMAND, PricingModel.SPOT, PricingModel.RESERVED_1Y)
+    made = [
+        replace(
+            offer("big-8", float(n), pricing_model=way, price_kind=kind, region=f"r-{n}"),
+            as_of="2023-01-01" if old else "2026-01-01",
+        )
+        for n, (old, kind, way) in enumerate(product((False, True), (PriceKind.PROVIDER, PriceKind.BROKER), ways), 1)
+    ]
+    of = snapshot(offers=made)
+    codes = acceptance_codes(Question(CHAT), of)
+    found = {of.offers[o].usd_per_hour: int(c) for o, c in zip(of.listings.offer, codes, strict=True) if o >= 0}
+    old = ACCEPTING.index(OLD)
+    assert [found[float(n)] for n in range(1, 13)] == [-1, SPOT, COMMITMENT, BROKERS, -1, -1, old, -1, -1, -1, -1, -1]
 
 
 def test_nothing_is_named_that_the_question_has_settled() -> None:
@@ -279,6 +297,13 @@ def way(usd_per_hour: float, purchase_usd: float | None = None, *others: Alterna
     )
 
 
+@dataclass(frozen=True)
+class Numbered(Columns):
+    """Plans by their number."""
+
+    number: Column
+
+
 def alternative(option: AcquisitionOption, usd_per_hour: float, purchase_usd: float | None = None) -> Alternative:
     return Alternative(
         option, "a", "b", usd_per_hour, purchase_usd, PriceKind.PROVIDER, "2026-01", ownable=True, break_even_month=None
@@ -398,6 +423,9 @@ def test_excluded_machines_are_the_cheapest_of_each_condition_below_a_price() ->
 
     spot, bound, brokers = ("spot capacity", 16.0), ("a commitment", 24.0), (ACCEPTING[BROKERS], 0.3)
     assert rents() == {spot, bound, brokers}
+    question = Question(CHAT)
+    machines = prices.excluded_machines(question, SMALL, acceptance_codes(question, SMALL), np.inf)
+    assert np.isnan(machines.vcpus).all(), "processors of the host tell machines apart only where they prepare inputs"
     assert rents(24.0) == {spot, brokers} and rents(16.0) == {brokers}
     assert rents(pricing_models=(PricingModel.ON_DEMAND,)) == {brokers}
     assert rents(providers=("sky",)) == {spot, bound}
@@ -433,6 +461,7 @@ def test_a_run_moves_to_spot_machines_that_cost_less_and_are_as_good() -> None:
     assert spot.usd_per_hour == pytest.approx((cost.usd_per_hour or 0) * 16 / 40)
     assert 0.4 * cost.usd_total <= spot.usd_total < 0.6 * cost.usd_total, "interruptions take time"
     assert set(found) == {"spot capacity"}
+    assert spot.total_accelerators == first.recommendations[0].estimate.deployment.total_accelerators
     soon = replace(PRETRAIN, deadline_s=1.0)
     assert cheaper_options(soon) == {}
 
