@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -295,13 +295,6 @@ def way(usd_per_hour: float, purchase_usd: float | None = None, *others: Alterna
     return replace(
         estimated(cost=replace(COST, usd_per_hour=usd_per_hour, purchase_usd=purchase_usd)), alternatives=others
     )
-
-
-@dataclass(frozen=True)
-class Numbered(Columns):
-    """Plans by their number."""
-
-    number: Column
 
 
 def alternative(option: AcquisitionOption, usd_per_hour: float, purchase_usd: float | None = None) -> Alternative:
