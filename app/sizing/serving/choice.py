@@ -182,6 +182,7 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
         settings.take(of_kind),
         slo_batch=evaluated.slo_batch[of_kind],
         capacity_per_s=evaluated.capacity_per_s[of_kind],
+        stable_per_s=evaluated.stable_per_s[of_kind],
         rate_per_s=evaluated.rate_per_s[of_kind],
         e2e_p50_s=evaluated.e2e_p50_s[of_kind],
     )

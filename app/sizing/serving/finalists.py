@@ -307,7 +307,9 @@ def size_fleet(question: Question, workload: InferenceWorkload, options: Options
     capacity, held = runs.planned_capacity(workload)
     replicas = required_replicas(question, workload, options.plans, capacity, held, Settings())
     replicas = np.maximum(replicas, runs.pooled)
-    again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
+    stable = stability_limits(runs.curves) / runs.margins.rate
+    sized = replace(options, capacity_per_s=capacity, stable_per_s=stable, slo_batch=held)
+    again = with_replica_count(question, workload, sized, replicas)
     loads, margins = load_per_replica(workload, replicas), runs.margins
     with suspend_recording():
         waits = waits_at(runs.curves, loads)
@@ -610,6 +612,7 @@ def write_back(options: Options, rows: Codes, tables: list[Options]) -> Options:
         options,
         slo_batch=merged_column("slo_batch", options, tables),
         capacity_per_s=merged_column("capacity_per_s", options, tables),
+        stable_per_s=merged_column("stable_per_s", options, tables),
         rate_per_s=merged_column("rate_per_s", options, tables),
         e2e_p50_s=merged_column("e2e_p50_s", options, tables),
         settings=replace(options.settings, **counts),

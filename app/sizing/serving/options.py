@@ -277,6 +277,7 @@ class Options(Columns):
     fleet: Fleet
     cost: Cost
     daily: DailyMeans
+    stable_per_s: Column  # requests per second from which the queue of a replica never empties, at the confidence
 
     @property
     def accelerator(self) -> Codes:

@@ -159,6 +159,7 @@ def evaluate_measured_plans(
         complete_settings(memory, speed, replicas, settings),
         slo_batch=speed.slo_batch,
         capacity_per_s=speed.capacity_per_s,
+        stable_per_s=speed.saturation_per_s / speed.margins.rate,
         rate_per_s=operation.rate_per_s,
         e2e_p50_s=operation.e2e_p50_s,
     )
@@ -202,6 +203,7 @@ def build_options(
     *,
     slo_batch: Column,
     capacity_per_s: Column,
+    stable_per_s: Column,
     rate_per_s: Column,
     e2e_p50_s: Column,
 ) -> Options:
@@ -220,7 +222,9 @@ def build_options(
     cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
     daily = daily_means(question, workload, plans, placed, cost, capacity_per_s)
     start = startup_s(question, plans)
-    return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost, daily)
+    return Options(
+        plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost, daily, stable_per_s
+    )
 
 
 def with_replica_count(
@@ -234,6 +238,7 @@ def with_replica_count(
         replace(options.settings, replicas=replicas, spare_replicas=spares, nodes=None),
         slo_batch=options.slo_batch,
         capacity_per_s=options.capacity_per_s,
+        stable_per_s=options.stable_per_s,
         rate_per_s=options.rate_per_s,
         e2e_p50_s=options.e2e_p50_s,
     )
@@ -279,6 +284,7 @@ def search_plans(
         ),
         slo_batch=batch,
         capacity_per_s=capacity,
+        stable_per_s=(speed.saturation_per_s / speed.margins.rate)[rows],
         rate_per_s=unknown,
         e2e_p50_s=unknown,
     )

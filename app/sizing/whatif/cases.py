@@ -154,10 +154,15 @@ def plan_cost_usd(workload: InferenceWorkload, options: Options, row: int) -> fl
 
 
 def plans_in_case(question: Question, options: Options) -> Options:
-    """Every plan with the replicas, machines and cost that a changed question needs; its capacity stays."""
+    """Every plan with the replicas, machines and cost that a changed question needs; its capacity stays, but for a
+    larger reserve.
+    """
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
-    replicas = replicas_needed(workload, options.capacity_per_s, options.slo_batch)
+    capacity = options.capacity_per_s
+    if workload.load is Load.OPEN:
+        capacity = np.minimum(capacity, workload.target_utilization * options.stable_per_s)
+    replicas = replicas_needed(workload, capacity, options.slo_batch)
     return with_replica_count(question, workload, options, replicas)
 
 
