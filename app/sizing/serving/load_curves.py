@@ -302,14 +302,14 @@ def confident_loads_per_s(curves: Sequence[Curve], slo: Slo, margins: Margins) -
     expected = [list(c.loads_at_limits(slo, none, 0)) for c in curves]
     if not expected or not expected[0]:
         return np.array([c.loads[-1] for c in curves]) / margins.rate
-    late = [[load for _, load in c.loads_at_limits(slo, margins, row)] for row, c in enumerate(curves)]
-    together = jointly_confident_per_s(
-        np.array([[load for _, load in of_curve] for of_curve in expected]).T,
-        np.array(late).T,
-        margins.rate,
-        np.array([[RATE_CORRELATIONS[name]] for name, _ in expected[0]]),
-    )
-    least: Column = together.min(axis=0)
+    late = [list(c.loads_at_limits(slo, margins, row)) for row, c in enumerate(curves)]
+    rates = []
+    for likely, sure in zip(zip(*expected, strict=True), zip(*late, strict=True), strict=True):
+        name, expected_per_s = likely[0][0], np.array([load for _, load in likely])
+        late_per_s = np.array([load for _, load in sure])
+        with trace_label(name):
+            rates.append(jointly_confident_per_s(expected_per_s, late_per_s, margins.rate, RATE_CORRELATIONS[name]))
+    least: Column = np.min(rates, axis=0)
     return least
 
 
