@@ -162,6 +162,13 @@ def _without_other_levels(option: Document) -> Document:
     return {**option, "confidence": {**sure, "by_level": asked}}
 
 
+def _without_certainty_bill(option: Document) -> Document:
+    """Removes the bill of certainty and its sentence; POST /estimate returns them."""
+    reasons = [reason for reason in option["explanation"] if reason["code"] != "bill"]
+    sure = {key: value for key, value in option.get("confidence", {}).items() if key != "bill"}
+    return {**option, "explanation": reasons, **({"confidence": sure} if sure else {})}
+
+
 def _without_means(option: Document) -> Document:
     """Removes the intervals of means that accompany those of medians; POST /estimate returns them."""
     speed = option.get("performance", {})
@@ -225,6 +232,7 @@ def _without_assumption_reasons(document: Document) -> Document:
 STEPS: tuple[Callable[[Document], Document], ...] = (
     _for_ranks_after(_thin_failure_minutes(FAILURE_INTERVALS), after=0),
     _limit_rejections(REJECTIONS_SHOWN),
+    _for_ranks_after(_without_certainty_bill, after=1),
     _for_ranks_after(_without_measurements, after=WHOLE_RANKS),
     _for_ranks_after(_without_alternatives, after=WHOLE_RANKS),
     _for_ranks_after(_without_bill, after=WHOLE_RANKS),

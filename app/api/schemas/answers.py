@@ -190,7 +190,8 @@ class ConfidenceShown(ResultModel, of=Assurance):
     fits: float = Field(description="Probability that it fits in memory.")
     by_level: list[LevelShown]
     bill: list[BillLineShown] = Field(
-        description="Factors from the accelerators at full load to those of this deployment; they multiply to it."
+        default_factory=list,
+        description="Factors from the accelerators at full load to those of this deployment; they multiply to it.",
     )
 
 
