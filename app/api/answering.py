@@ -253,6 +253,7 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
 LAST_STEPS = (
     _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS - 1),
     _for_ranks_after(_without_bill, after=1),
+    _for_ranks_after(_keep_comparison_reasons, after=1),
     _for_ranks_after(_keep_essential_reasons, after=1),
     _for_ranks_after(_without_other_levels, after=1),
     _for_ranks_after(_without_intervals, after=1),

@@ -563,7 +563,7 @@ class BillFactor(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BillLine:
+class CertaintyFactor:
     """One factor of the bill of certainty."""
 
     factor: BillFactor
@@ -582,7 +582,9 @@ class Assurance:
     meets_slo: float | None  # probability that it meets the latency limits at the load
     meets_deadline: float | None  # probability that it meets the deadline
     by_level: tuple[Level, ...]  # size and cost at several confidences
-    bill: tuple[BillLine, ...] = ()  # why the load gets that many accelerators; empty where the load is not carried
+    bill: tuple[
+        CertaintyFactor, ...
+    ] = ()  # why the load gets that many accelerators; empty where the load is not carried
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,9 @@ def sort_offers(offers: Sequence[Offer]) -> tuple[Offer, ...]:
 def last_day_of(date: str) -> str:
     """The last day of an ISO 8601 year or month; a day itself.
 
-    Check: "2025" ends on "2025-12-31".
+    Check:
+        >>> last_day_of("2025")
+        '2025-12-31'
     """
     return date + "-12-31"[len(date) - 4 :] if date else ""
 
@@ -85,7 +87,9 @@ def last_day_of(date: str) -> str:
 def was_observed_by(observed: str, day: str) -> bool:
     """Whether a price had been observed by a day. A month or year counts from its last day; an unknown date never does.
 
-    Check: "2025-03" had been observed by "2025-03-31" but not by "2025-03-30".
+    Check:
+        >>> was_observed_by("2025-03", "2025-03-31"), was_observed_by("2025-03", "2025-03-30")
+        (True, False)
     """
     return bool(observed) and last_day_of(observed) <= day
 

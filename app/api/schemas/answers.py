@@ -56,7 +56,7 @@ from app.sizing.result import (
     Answer,
     Assurance,
     BillFactor,
-    BillLine,
+    CertaintyFactor,
     ClusterNeeds,
     Considered,
     CostSummary,
@@ -168,14 +168,14 @@ class LevelShown(ResultModel, of=Level):
     deployment: LevelDeploymentShown | None = Field(
         None, description="Another deployment, if it serves this level at less cost than the one recommended."
     )
-    unreachable: UnreachableShown | None = None
+    unreachable: UnreachableShown | None = Field(None, description="Why no number of accelerators is enough.")
 
 
-class BillLineShown(ResultModel, of=BillLine):
+class CertaintyFactorShown(ResultModel, of=CertaintyFactor):
     """One factor of the bill: why the load gets more accelerators than it needs at full speed."""
 
-    factor: BillFactor
-    multiplier: float
+    factor: BillFactor = Field(description="Reason for more accelerators.")
+    multiplier: float = Field(description="Factor on the accelerators of the line before; 1 in the first line.")
     total_accelerators: float = Field(description="Accelerators up to this factor; whole in the last line.")
     usd_per_hour: float | None = None
     removed_by: str = Field(description="What would remove the factor; empty where it is 1.")
@@ -189,7 +189,7 @@ class ConfidenceShown(ResultModel, of=Assurance):
     meets_deadline: float | None = Field(None, description="Probability that the run meets its deadline.")
     fits: float = Field(description="Probability that it fits in memory.")
     by_level: list[LevelShown]
-    bill: list[BillLineShown] = Field(
+    bill: list[CertaintyFactorShown] = Field(
         default_factory=list,
         description="Factors from the accelerators at full load to those of this deployment; they multiply to it.",
     )

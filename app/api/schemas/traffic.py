@@ -368,8 +368,7 @@ class Traffic(RequestModel):
     )
     router: Router | None = Field(
         None,
-        description="How the gateway chooses a replica. Default: prefix_aware if sessions leave prefixes in the cache, "
-        "else least_loaded. Other routers than prefix_aware find only the shared prefix.",
+        description="How a replica is chosen. Default: prefix_aware if sessions leave prefixes, else least_loaded.",
     )
     input_tokens: PromptSpec | None = Field(
         None, description=f"Prompt length. {LENGTHS} Default: the assumption default_input_tokens, 512."

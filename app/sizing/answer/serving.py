@@ -30,11 +30,11 @@ from app.sizing.decisions.cost import Cost, tco_usd, usd_per_million
 from app.sizing.decisions.ownership import horizon_hours
 from app.sizing.decisions.search import Search
 from app.sizing.evidence import Familiarity, Setting
-from app.sizing.formula import record_trace, suspend_recording
+from app.sizing.formula import record_trace
 from app.sizing.question import Deployment, Economics, Question, Speculative
-from app.sizing.result import BillLine, CostSummary, Estimate, Interval, Part, Performance, Reason
+from app.sizing.result import CertaintyFactor, CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
-from app.sizing.serving.bill import bill_sentence, bills_of_certainty, loads_of_replicas
+from app.sizing.serving.bill import bill_sentence, bills_of_certainty
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     assurance_from_simulation,
@@ -516,10 +516,8 @@ def estimate_deployments(
         )
         ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
     assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
-    with suspend_recording():
-        at_asked = speed.take(np.arange(len(speed))[by.level_rows(question.constraints.confidence)])
-        loads = loads_of_replicas(workload, expected[1], at_asked, simulated_replicas)
-    bills = bills_of_certainty(workload, judged, loads, simulated_replicas)
+    at_asked = speed.take(np.arange(len(speed))[by.level_rows(question.constraints.confidence)])
+    bills = bills_of_certainty(workload, judged, expected[1], at_asked, simulated_replicas)
     context = build_serving_context(search, judged, neighbourhood, speculative, simulated_replicas)
     at_sale = describe_sold_machines(search.catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [
@@ -544,7 +542,7 @@ def estimate_deployments(
     )
 
 
-def bill_reasons(bill: Sequence[BillLine]) -> Iterator[Reason]:
+def bill_reasons(bill: Sequence[CertaintyFactor]) -> Iterator[Reason]:
     """The bill of certainty as a sentence, where there is one."""
     if bill:
         yield Reason("bill", bill_sentence(bill), "total_accelerators", bill[-1].total_accelerators, "accelerators")

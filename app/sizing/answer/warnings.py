@@ -659,7 +659,7 @@ def no_latency_headroom(question: Question) -> Notice | None:
     if not isinstance(workload, InferenceWorkload) or workload.load is not Load.OPEN:
         return None
     most = assumed.headroom_utilization
-    if workload.limits_wait or workload.target_utilization <= most:
+    if workload.target_utilization <= most:
         return None
     return Notice(
         "no_latency_headroom",

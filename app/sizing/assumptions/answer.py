@@ -11,7 +11,7 @@ from app.sizing.assumptions.chosen import assumption
 class AnswerAssumptions:
     # Warnings
     headroom_utilization: float = assumption(
-        0.85,
+        0.9,
         low=0.5,
         high=1,
         unit="1",

@@ -20,21 +20,12 @@ class WorkloadAssumptions:
         as_of="2026-11",
     )
     target_utilization: float = assumption(
-        0.7,
-        low=0.05,
-        high=1.0,
-        unit="1",
-        reason="largest load over the stable rate, if no limit bounds the wait",
-        source="assumed: keeps queues short",
-        as_of="2026-11",
-    )
-    limited_utilization: float = assumption(
         0.9,
         low=0.05,
         high=1.0,
         unit="1",
-        reason="the same if each class has a limit on TTFT or end-to-end latency",
-        source="assumed: the limit leaves a reserve",
+        reason="largest planned share of a replica's stable rate",
+        source="assumed: queues grow near the stable rate",
         as_of="2026-11",
     )
     busy_hour_factor: float = assumption(

@@ -41,7 +41,7 @@ def planned_capacity_per_s(
         rate_margin: factor by which the rate may be lower than predicted at the confidence.
         target_utilization: highest planned share of the stable rate, from 0 to 1.
     Check:
-        >>> float(planned_capacity_per_s(5.2, 8.0, 1.25, 0.7))
+        >>> round(float(planned_capacity_per_s(5.2, 8.0, 1.25, 0.7)), 2)
         4.48
     """
     return np.minimum(capacity_at_confidence_per_s, target_utilization * stable_below_per_s / rate_margin)

@@ -100,9 +100,11 @@ def max_load(
 def prefill_options(search: Search[InferenceWorkload], plans: Plans) -> Options:
     """Options of a prefill pool, with enough replicas to keep its queue within the TTFT limit."""
     slo, prompt = search.workload.slo, search.workload.input_tokens
-    unlimited = Slo(None, None, None, slo.percentile)
-    options = search_plans(search.of(replace(search.workload, slo=unlimited, target_utilization=1.0)), plans)
-    if not len(options) or slo.ttft_s is None:
+    unlimited = replace(search.workload, slo=Slo(None, None, None, slo.percentile))
+    if slo.ttft_s is None:
+        return search_plans(search.of(unlimited), plans)
+    options = search_plans(search.of(replace(unlimited, target_utilization=1.0)), plans)
+    if not len(options):
         return options
     margins = confidence_margins(search, options.plans)
     tokenise_s = options.plans.achieved_rates.tokenise_token_s * prompt.mean  # the server tokenizes prompts one by one

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import Column, Columns, at
-from app.sizing.result import BillFactor, BillLine
+from app.sizing.formula import suspend_recording
+from app.sizing.result import BillFactor, CertaintyFactor
 from app.sizing.serving.finalists import SimulatedReplicas
 from app.sizing.serving.interfaces import Speed
 from app.sizing.serving.load_curves import stability_limits
@@ -58,10 +59,19 @@ def loads_of_replicas(
 def bills_of_certainty(
     workload: InferenceWorkload,
     judged: PlanEvaluations[Any, Any, Any],
-    loads: ReplicaLoads | None,
+    expected: Speed,
+    confident: Speed,
     runs: SimulatedReplicas | None,
-) -> tuple[tuple[BillLine, ...], ...]:
-    """Bill of every deployment; empty where a deployment cannot carry the load or there is none."""
+) -> tuple[tuple[CertaintyFactor, ...], ...]:
+    """Bill of every deployment; empty where a deployment cannot carry the load or there is none.
+
+    Parameters:
+        expected: median prediction of the speed.
+        confident: speed at the requested confidence.
+        runs: simulation of the deployments, if there is one.
+    """
+    with suspend_recording():
+        loads = loads_of_replicas(workload, expected, confident, runs)
     if loads is None:
         return ((),) * len(judged)
     asked = workload.peak_per_s if workload.load is Load.OPEN else workload.in_flight
@@ -72,12 +82,12 @@ def bills_of_certainty(
     table = np.stack([*counts, planned, spared, fleet.accelerators])
     carries = (loads.planned * fleet.replicas >= asked * (1 - 1e-9)) & (loads.planned > 1e-9)
 
-    def bill_of(row: int) -> tuple[BillLine, ...]:
+    def bill_of(row: int) -> tuple[CertaintyFactor, ...]:
         removed = removal_texts(workload, judged, runs, row)
         column, hourly = table[:, row].tolist(), at(usd, row) / at(fleet.accelerators, row)
         before = [None, *column]
         return tuple(
-            BillLine(
+            CertaintyFactor(
                 factor,
                 1.0 if last is None else count / last,
                 count,
@@ -117,13 +127,14 @@ def limit_text(workload: InferenceWorkload, runs: SimulatedReplicas | None, row:
     return text
 
 
-def bill_sentence(bill: Sequence[BillLine]) -> str:
+def bill_sentence(bill: Sequence[CertaintyFactor]) -> str:
     """A bill as one sentence."""
     first, *others = bill
     factors = "; ".join(
         f"{line.factor.value.replace('_', ' ')} x {line.multiplier:.2f}" for line in others if line.multiplier > 1.005
     )
+    steps = f"; {factors}" if factors else ""
     return (
-        f"At full load, as predicted, {format_number(first.total_accelerators)} accelerators would carry the peak. "
-        f"{f'With {factors}, they are' if factors else 'They are'} {format_number(bill[-1].total_accelerators)}."
+        f"Accelerators for the peak: {format_number(first.total_accelerators)} at full load, as predicted{steps}; "
+        f"{format_number(bill[-1].total_accelerators)} in all."
     )

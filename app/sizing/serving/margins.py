@@ -66,7 +66,7 @@ def jointly_confident_per_s(
     Limits: errors that are normal in logarithms, and a rate that is a power of each.
     Check:
         >>> round(one(jointly_confident_per_s(col(2.0), col(1.5), col(1.25), col(0.5))), 3)  # 1.2 with r = 1
-        1.294
+        1.283
     """
     late = np.log(np.maximum(expected_per_s, TINY) / np.maximum(late_per_s, TINY))
     slow = np.log(rate_margin)

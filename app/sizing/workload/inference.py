@@ -556,12 +556,6 @@ class InferenceWorkload:
         """True if the router avoids busy replicas, so that their queues act almost as one."""
         return self.router is Router.LEAST_LOADED and self.load is Load.OPEN
 
-    @property
-    def limits_wait(self) -> bool:
-        """True if the limits bound the wait of every request at the peak: each class limits TTFT or the whole."""
-        limits = [c.slo for c in self.classes] or [self.slo]
-        return all(slo.ttft_s is not None or slo.e2e_s is not None for slo in limits)
-
     def pool_size(self, rate_per_s: Column) -> Column:
         """Replicas that share the peak if each gets this rate, as the queue formulas count them; at least one."""
         if not self.balances_load:
@@ -723,7 +717,7 @@ def build_inference_workload(
         max_context_tokens=longest_context_tokens(model, arrivals, longest, max_context_tokens, assumed),
         slo=build_slo(requested_limits, model, arrivals.load, prompt.mean, assumed, personal=personal),
         redundancy=redundancy or Redundancy(),
-        target_utilization=1.0,
+        target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
         most_personal_in_flight=assumed.most_personal_in_flight if arrivals.in_flight else 0.0,
         volume_requests=arrivals.volume_requests,
@@ -731,11 +725,8 @@ def build_inference_workload(
         requests=arrivals.requests,
         hourly_shares=arrivals.hourly_shares,
     )
-    workload = replace(
-        workload,
-        target_utilization=usual_utilization(workload, assumed) if target_utilization is None else target_utilization,
-        router=router or (Router.PREFIX_AWARE if workload.keeps_prefixes else Router.LEAST_LOADED),
-    )
+    usual_router = Router.PREFIX_AWARE if workload.keeps_prefixes else Router.LEAST_LOADED
+    workload = replace(workload, router=router or usual_router)
     lengths = explicit_fields(
         input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens
     )
@@ -757,11 +748,9 @@ def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:
     return arrivals.peak_per_s * assumed.average_to_peak if arrivals.load is Load.OPEN else 0.0
 
 
-def usual_utilization(workload: InferenceWorkload, assumed: Assumptions) -> float:
+def usual_utilization(arrivals: Arrivals, assumed: Assumptions) -> float:
     """Default target utilization of a replica; 1 for loads without unexpected requests."""
-    if workload.load is not Load.OPEN:
-        return 1.0
-    return assumed.limited_utilization if workload.limits_wait else assumed.target_utilization
+    return assumed.target_utilization if arrivals.load is Load.OPEN else 1.0
 
 
 def usual_lengths(

@@ -46,7 +46,7 @@ from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.options import Options
 from app.sizing.serving.search import confidence_margins, enumerate_allowed_plans, search_plans
-from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Router, Slo
 from tests.examples import col, row
 from tests.sizing.pools.given import LINK, READS, at_rate, pool_estimate
 from tests.sizing.serving.given import STEADY
@@ -595,6 +595,8 @@ def test_readers_carry_the_load_at_which_as_many_are_late_as_may_be(tokenise_tok
         prefill_workload(at_rate(400.0, input_tokens=prompts, max_context_tokens=6000.0), 0.0, 1.0),
         slo=Slo(None, None, None, 95),
         burstiness=1.5,
+        router=Router.RANDOM,
+        target_utilization=1.0,
     )
     catalog = snapshot(systems=(*SYSTEMS[:2], WIRED), tokenise_token_s=tokenise_token_s)
     search = Search.start(Question(workload), catalog).of(workload)

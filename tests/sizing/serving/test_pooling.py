@@ -1,5 +1,5 @@
 """Replicas behind one router share a queue: exact where theory is exact, one replica unchanged, pooled never worse than
-apart, and errors of latency and speed taken together. The bill multiplies to what is bought.
+apart. Errors of latency and of speed count together.
 """
 
 from __future__ import annotations
