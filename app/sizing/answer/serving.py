@@ -492,8 +492,7 @@ def estimate_deployments(
         requested: the deployment fields that the caller fixed.
         simulated_replicas: results of the scheduler simulation of each plan, if it ran.
     """
-    question, workload = search.question, search.workload
-    speculative = requested.speculative if requested else None
+    question, workload, speculative = search.question, search.workload, requested.speculative if requested else None
     note_host_assumptions(plans, question.assumptions)
     neighbourhood = plan_neighbourhoods(workload, plans, search.catalog.stack_evidence, question.assumptions)
     by = build_margin_levels(question, workload, neighbourhood, search.catalog.spreads)
@@ -506,18 +505,16 @@ def estimate_deployments(
         prefixes = answer_writer(workload).prefix_caches(workload, judged, question.assumptions)
         if simulated_replicas is not None:
             judged = with_simulated_performance(workload, judged, simulated_replicas)
-        guaranteed_capacity, guaranteed_batch = planned_replica_capacity(
-            workload, speed, by, question.constraints.confidence, simulated_replicas
-        )
-        required_replicas(question, workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
-        judged = with_daily_means(question, workload, judged, guaranteed_capacity)
+        asked = question.constraints.confidence
+        planned = planned_replica_capacity(workload, speed, by, asked, simulated_replicas)
+        required_replicas(question, workload, plans, *planned, Settings())
+        judged = with_daily_means(question, workload, judged, planned[0])
         usd_per_million(
             judged.options.daily_usd_per_hour, served_per_s(workload, judged.options) * units_per_request(workload)
         )
         ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
     assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
-    at_asked = speed.take(np.arange(len(speed))[by.level_rows(question.constraints.confidence)])
-    bills = bills_of_certainty(workload, judged, expected[1], at_asked, simulated_replicas)
+    bills = bills_of_certainty(workload, judged, expected[1], by.speed_at(asked, speed), simulated_replicas)
     context = build_serving_context(search, judged, neighbourhood, speculative, simulated_replicas)
     at_sale = describe_sold_machines(search.catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [
@@ -526,7 +523,7 @@ def estimate_deployments(
     if ends is not None:
         estimates = [with_volume_outcome(question, workload, each, ends, row) for row, each in enumerate(estimates)]
     if estimates:
-        estimates[0] = with_day(question, workload, estimates[0], judged, guaranteed_capacity, 0)
+        estimates[0] = with_day(question, workload, estimates[0], judged, planned[0], 0)
     others = find_alternatives(search, machine_demand(judged))
     estimates = with_support_levels(search, plans, estimates)
     return tuple(

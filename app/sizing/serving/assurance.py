@@ -55,6 +55,10 @@ class MarginLevels:
         start = self.count * (1 + self.levels.index(level))
         return slice(start, start + self.count)
 
+    def speed_at(self, level: float, speed: Any) -> Any:
+        """Speed at one confidence level, from that of all rows."""
+        return speed.take(np.arange(len(speed))[self.level_rows(level)])
+
     @property
     def all_level_rows(self) -> slice:
         """Rows of all confidence levels."""

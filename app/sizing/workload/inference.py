@@ -668,6 +668,11 @@ class PrefixHits:
             return self
         return PrefixHits(self.shared_fraction, self.shared_fraction, self.turn_gap_s)
 
+    def usual_router(self, load: Load, assumed: Assumptions) -> Router:
+        """The router that finds these hits again."""
+        kept = self.cached_fraction > 0 and self.gap_s(load, assumed) > 0 and load in (Load.OPEN, Load.CLOSED)
+        return Router.PREFIX_AWARE if kept else Router.LEAST_LOADED
+
     def gap_s(self, load: Load, assumed: Assumptions) -> float:
         """Time from a session's answer to its next request, in seconds; 0 if sessions keep nothing in the cache."""
         if self.turn_gap_s is not None:
@@ -724,16 +729,15 @@ def build_inference_workload(
         deadline_s=arrivals.deadline_s,
         requests=arrivals.requests,
         hourly_shares=arrivals.hourly_shares,
+        router=router or hits.usual_router(arrivals.load, assumed),
     )
-    usual_router = Router.PREFIX_AWARE if workload.keeps_prefixes else Router.LEAST_LOADED
-    workload = replace(workload, router=router or usual_router)
-    lengths = explicit_fields(
-        input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens
-    )
-    explicit_names = (
-        availability_asked
-        | lengths
-        | explicit_fields(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s, router=router)
+    explicit_names = availability_asked | explicit_fields(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        max_context_tokens=max_context_tokens,
+        average_requests_per_s=average_per_s,
+        turn_gap_s=hits.turn_gap_s,
+        router=router,
     )
     limited = limit_assumptions(requested_limits, workload.slo, personal=personal)
     return replace(workload, derived=(*arrivals.derived, *traffic_assumptions(workload, explicit_names), *limited))

@@ -122,7 +122,10 @@ def test_the_version_of_an_engine_is_asked_for_with_the_engine() -> None:
         return stacks
 
     catalog: Any = row(
-        **{name: getattr(SMALL, name) for name in ("stacks", "formats", "format_index", "phases", "engines")},
+        **{
+            name: getattr(SMALL, name)
+            for name in ("stacks", "formats", "format_index", "phases", "engines", "published_recipes")
+        },
         stacks_of_version=stacks_of_version,
         stacks_cache={},
     )
