@@ -704,8 +704,11 @@ def build_inference_workload(
     """
     prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
     model, prompt, image_flops = add_images(model, prompt, images)
-    requested_limits, personal = limits or Limits(), arrivals.is_personal(assumed)
-    hits = (hits or PrefixHits()).behind_router(router)
+    limits, personal, hits = (
+        limits or Limits(),
+        arrivals.is_personal(assumed),
+        (hits or PrefixHits()).behind_router(router),
+    )
     longest = LongestSequence(prompt, output, isinstance(input_tokens, Lengths), isinstance(output_tokens, Lengths))
     workload = InferenceWorkload(
         model=model,
@@ -720,7 +723,7 @@ def build_inference_workload(
         shared_prefix_fraction=hits.shared_fraction,
         turn_gap_s=hits.gap_s(arrivals.load, assumed),
         max_context_tokens=longest_context_tokens(model, arrivals, longest, max_context_tokens, assumed),
-        slo=build_slo(requested_limits, model, arrivals.load, prompt.mean, assumed, personal=personal),
+        slo=build_slo(limits, model, arrivals.load, prompt.mean, assumed, personal=personal),
         redundancy=redundancy or Redundancy(),
         target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
@@ -739,7 +742,7 @@ def build_inference_workload(
         turn_gap_s=hits.turn_gap_s,
         router=router,
     )
-    limited = limit_assumptions(requested_limits, workload.slo, personal=personal)
+    limited = limit_assumptions(limits, workload.slo, personal=personal)
     return replace(workload, derived=(*arrivals.derived, *traffic_assumptions(workload, explicit_names), *limited))
 
 
