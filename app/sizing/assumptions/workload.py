@@ -20,12 +20,12 @@ class WorkloadAssumptions:
         as_of="2026-11",
     )
     target_utilization: float = assumption(
-        0.9,
+        0.7,
         low=0.05,
         high=1.0,
         unit="1",
-        reason="largest planned share of a replica's stable rate",
-        source="assumed: queues grow near the stable rate",
+        reason="largest load of a replica over its capacity",
+        source="assumed: keeps queues short",
         as_of="2026-11",
     )
     busy_hour_factor: float = assumption(
