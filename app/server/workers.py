@@ -162,7 +162,8 @@ class Workers:
                     worker.kill()
                     worker.process.join()
                 return 1
-            if time.monotonic() > drained:
+            if time.monotonic() > drained and self._socket.fileno() >= 0:
                 drop_new_connections(self._socket)
+                self._socket.close()
             time.sleep(POLL_S / 2)
         return 0
