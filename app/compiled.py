@@ -572,7 +572,7 @@ def _compile_library(library: Path) -> bool:
     compiler, source = c_compiler(), library.with_suffix(".c")
     if not compiler:
         return False
-    source.write_text(c_source(cast(FunctionType, kernel.run_events)))
+    source.write_text(c_source(*(cast(FunctionType, loop) for loop in (kernel.run_events, kernel.dispatch_requests))))
     command = [*compiler, *COMPILER_FLAGS, "-o", str(library), str(source)]
     caches = {name: str(library.parent) for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")}
     done = subprocess.run(  # noqa: S603, the command has no part that a user gave

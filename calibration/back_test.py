@@ -41,7 +41,7 @@ def meets_guarantee(row: Compared, factor: float) -> bool:
     if lower_is_better(row.metric):
         return row.measured <= row.held_out * factor
     asked = FLEET_REPLICAS * row.measured
-    replicas = float(replicas_for_rate(asked, column([row.held_out / factor]), 1.0)[0])
+    replicas = float(replicas_for_rate(asked, column([row.held_out / factor]))[0])
     return replicas * row.measured >= asked
 
 

@@ -101,6 +101,7 @@ class AlternativeShown(TypedDict):
 class ApartShown(TypedDict):
     name: str
     accelerator: str | None
+    total_accelerators: NotRequired[int | None]
     replicas: int | None
     usd_per_hour: float | None
 
@@ -145,27 +146,7 @@ class AutoscaledShown(TypedDict):
 
 Basis: TypeAlias = "Literal['measured', 'calibrated', 'roofline']"
 
-
-class BillLineShown(TypedDict):
-    line_no: int
-    kind: str
-    goods: str
-    sku: str
-    description: str
-    quantity: float
-    unit: str
-    unit_price: NotRequired[float | None]
-    line_total: NotRequired[float | None]
-    paid: Paid
-    term_months: NotRequired[float | None]
-    price: NotRequired[PriceSourceShown | None]
-    manufacturer: NotRequired[str | None]
-    part_number: NotRequired[str | None]
-    supplier: NotRequired[str | None]
-    supplier_part_id: NotRequired[str | None]
-    codes: dict[str, str]
-    notes: NotRequired[str | None]
-
+BillFactor: TypeAlias = "Literal['predicted', 'limits', 'confidence', 'reserve', 'redundancy', 'whole_machines']"
 
 Bottleneck: TypeAlias = (
     "Literal['compute', 'memory_bandwidth', 'memory_capacity', 'interconnect', 'latency', 'host', 'storage']"
@@ -279,6 +260,7 @@ class ConfidenceShown(TypedDict):
     meets_deadline: NotRequired[float | None]
     fits: float
     by_level: list[LevelShown]
+    bill: list[app__api__schemas__answers__BillLineShown]
 
 
 class ConsideredShown(TypedDict):
@@ -297,12 +279,14 @@ class ContextShown(TypedDict):
 class CostShown(TypedDict):
     usd_per_hour: float | None
     usd_per_day: NotRequired[float | None]
+    peak_usd_per_hour: NotRequired[float | None]
     usd_per_month: float | None
     usd_per_million_tokens: NotRequired[float | None]
     usd_per_million_samples: NotRequired[float | None]
     usd_total: float | None
     purchase_usd: float | None
     power_kw: float
+    average_power_kw: NotRequired[float | None]
     kwh_per_million_tokens: NotRequired[float | None]
     kwh_per_million_samples: NotRequired[float | None]
     tco_usd: float | None
@@ -640,11 +624,23 @@ Kernels: TypeAlias = "Literal['eager', 'fused', 'compiled']"
 KvFormat: TypeAlias = "Literal['bf16', 'fp16', 'fp8', 'int8', 'gguf-q8_0', 'gguf-q4_0']"
 
 
+class LevelDeploymentShown(TypedDict):
+    accelerator: str
+    accelerators_per_replica: int | None
+    tensor_parallel: int | None
+    pipeline_parallel: int | None
+    data_parallel: int | None
+    weight_format: str | None
+    engine: str | None
+
+
 class LevelShown(TypedDict):
     confidence: float
     total_accelerators: int | None
     usd_per_hour: NotRequired[float | None]
     usd_total: NotRequired[float | None]
+    deployment: NotRequired[LevelDeploymentShown | None]
+    unreachable: NotRequired[UnreachableShown | None]
 
 
 class LoadCurveShown(TypedDict):
@@ -690,7 +686,7 @@ class MaterialsShown(TypedDict):
     rate_date: NotRequired[str | None]
     tax_name: NotRequired[str | None]
     tax_percent: NotRequired[float | None]
-    lines: list[BillLineShown]
+    lines: list[app__api__schemas__materials__BillLineShown]
     totals: MaterialsTotalsShown
     to_be_quoted: list[int]
 
@@ -973,6 +969,12 @@ class PerformanceShown(TypedDict):
     basis: Basis
 
 
+class PlaceShown(TypedDict):
+    countries: list[str]
+    source: str
+    as_of: str
+
+
 class PlacedShown(TypedDict):
     card: int
     cards: NotRequired[int | None]
@@ -1058,6 +1060,7 @@ class PriceShown(TypedDict):
     pricing_model: PricingModel
     commitment: Commitment
     upfront_usd: NotRequired[float | None]
+    countries: NotRequired[list[str] | None]
     discount: NotRequired[float | None]
 
 
@@ -1103,6 +1106,8 @@ class ProviderShown(TypedDict):
     rents: bool
     sells: bool
     regions: list[str]
+    data_centers: PlaceShown | None
+    seat: PlaceShown | None
     pricing_models: list[PricingModel]
     price_kinds: list[PriceKind]
     accelerators: int
@@ -1243,6 +1248,7 @@ class RegionList(TypedDict):
 class RegionShown(TypedDict):
     region: str
     country: str | None
+    countries: list[str]
     providers: list[str]
     accelerators: int
     offers: int
@@ -1268,8 +1274,8 @@ class RepriceResponse(TypedDict):
 
 class RepricedLineShown(TypedDict):
     goods: str
-    then: NotRequired[BillLineShown | None]
-    now: NotRequired[BillLineShown | None]
+    then: NotRequired[app__api__schemas__materials__BillLineShown | None]
+    now: NotRequired[app__api__schemas__materials__BillLineShown | None]
     difference: NotRequired[float | None]
     causes: list[MovedCauseShown]
 
@@ -1601,6 +1607,12 @@ class TransferShown(TypedDict):
 
 Trust: TypeAlias = "Literal['high', 'medium', 'low']"
 
+
+class UnreachableShown(TypedDict):
+    why: str
+    instead: str
+
+
 Verdict: TypeAlias = "Literal['refused', 'expected', 'documented']"
 
 
@@ -1631,3 +1643,32 @@ class WorstShown(TypedDict):
     measured: float
     predicted: float
     unit: str
+
+
+class app__api__schemas__answers__BillLineShown(TypedDict):
+    factor: BillFactor
+    multiplier: float
+    total_accelerators: float
+    usd_per_hour: NotRequired[float | None]
+    removed_by: str
+
+
+class app__api__schemas__materials__BillLineShown(TypedDict):
+    line_no: int
+    kind: str
+    goods: str
+    sku: str
+    description: str
+    quantity: float
+    unit: str
+    unit_price: NotRequired[float | None]
+    line_total: NotRequired[float | None]
+    paid: Paid
+    term_months: NotRequired[float | None]
+    price: NotRequired[PriceSourceShown | None]
+    manufacturer: NotRequired[str | None]
+    part_number: NotRequired[str | None]
+    supplier: NotRequired[str | None]
+    supplier_part_id: NotRequired[str | None]
+    codes: dict[str, str]
+    notes: NotRequired[str | None]

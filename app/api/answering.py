@@ -14,7 +14,7 @@ import orjson
 from pydantic import ValidationError
 
 from app.api.doubts import input_warnings
-from app.api.questions import build_estimate_question, build_recommend_question
+from app.api.questions import build_estimate_question, build_recommend_question, index_on_day
 from app.api.schemas.answers import NoticeShown
 from app.api.schemas.conversion import answer_json, estimate_json
 from app.api.schemas.filing import estimate_supply, supply_json
@@ -46,7 +46,7 @@ WHOLE_RANKS = 3
 REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS = 12, 10, 8
 FAILURE_INTERVALS = 6
 COMPARISON_CODES = ("comparison", "near_tie")
-ALWAYS_KEPT_CODES = ("memory", *COMPARISON_CODES)
+ALWAYS_KEPT_CODES = ("memory", "published_use", *COMPARISON_CODES)
 ASSUMPTION_GROUPS = (
     AnswerAssumptions,
     DayAssumptions,
@@ -162,6 +162,13 @@ def _without_other_levels(option: Document) -> Document:
     return {**option, "confidence": {**sure, "by_level": asked}}
 
 
+def _without_certainty_bill(option: Document) -> Document:
+    """Removes the bill of certainty and its sentence; POST /estimate returns them."""
+    reasons = [reason for reason in option["explanation"] if reason["code"] != "bill"]
+    sure = {key: value for key, value in option.get("confidence", {}).items() if key != "bill"}
+    return {**option, "explanation": reasons, **({"confidence": sure} if sure else {})}
+
+
 def _without_means(option: Document) -> Document:
     """Removes the intervals of means that accompany those of medians; POST /estimate returns them."""
     speed = option.get("performance", {})
@@ -225,6 +232,7 @@ def _without_assumption_reasons(document: Document) -> Document:
 STEPS: tuple[Callable[[Document], Document], ...] = (
     _for_ranks_after(_thin_failure_minutes(FAILURE_INTERVALS), after=0),
     _limit_rejections(REJECTIONS_SHOWN),
+    _for_ranks_after(_without_certainty_bill, after=1),
     _for_ranks_after(_without_measurements, after=WHOLE_RANKS),
     _for_ranks_after(_without_alternatives, after=WHOLE_RANKS),
     _for_ranks_after(_without_bill, after=WHOLE_RANKS),
@@ -245,6 +253,7 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
 LAST_STEPS = (
     _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS - 1),
     _for_ranks_after(_without_bill, after=1),
+    _for_ranks_after(_keep_comparison_reasons, after=1),
     _for_ranks_after(_keep_essential_reasons, after=1),
     _for_ranks_after(_without_other_levels, after=1),
     _for_ranks_after(_without_intervals, after=1),
@@ -298,16 +307,16 @@ def find_or_compute_answer(
     today: date,
 ) -> StoredAnswer:
     """Returns the stored answer to a request, or computes and stores a new one."""
-    catalog = catalog_index.catalog
-    identity, canonical = identify_request(request, catalog.version, today)
+    identity, canonical = identify_request(request, catalog_index.catalog.version, today)
     known = answers.find_answer(identity)
     if known is not None:
         return StoredAnswer(known, stored=True)
 
     with stage("read"):
+        catalog_index = index_on_day(catalog_index, request.as_of, today)
         question = build_recommend_question(request, catalog_index, catalog_store, today)
 
-    answer = recommend_hardware(question, catalog)
+    answer = recommend_hardware(question, catalog_index.catalog)
 
     return store_answer(request, identity, canonical, question, answer, catalog_index, answers)
 

@@ -18,11 +18,13 @@ from app.api.schemas.requests import (
 )
 from app.catalog.snapshot import CatalogIndex
 from app.errors import Conflict, Unanswerable
+from app.sizing.decisions.places import MAX_PROVIDERS_SHOWN, list_countries, possible_countries, seat_of
 from app.sizing.hardware.engines import release_of
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.recipes import ADAPTER_FIELDS
 from app.sizing.hardware.recipes.record import GRADIENTS, WEIGHTS
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.words import provider_name
 
 CLOUD, ON_PREM, OWNED = Environment.CLOUD.value, Environment.ON_PREM.value, PricingModel.OWNED.value
 
@@ -38,14 +40,52 @@ def check_constraints(
     """Raises Conflict if constraints contradict each other. `written` are the constraints as the caller wrote them."""
     _check_accelerators(c, written, by_pattern, catalog_index)
     _check_acquisition(c, catalog_index)
-    if c.providers and c.regions and (c.environments == [CLOUD] or _sells_no_machines(c.providers, catalog_index)):
-        served = {region for provider in c.providers for region in catalog_index.regions_by_provider.get(provider, ())}
-        if served and served.isdisjoint(c.regions):
-            raise conflict_at(
-                "#/constraints/regions",
-                f"{list_names(c.providers)} has no offers in {list_names(written.regions)}. "
-                f"Available regions: {list_names(sorted(served))}.",
+    if c.providers and (c.environments == [CLOUD] or _sells_no_machines(c.providers, catalog_index)):
+        _check_provider_regions(c, written, catalog_index)
+        _check_provider_seats(c, written, catalog_index)
+
+
+def _check_provider_regions(c: ConstraintsSpec, written: ConstraintsSpec, catalog_index: CatalogIndex) -> None:
+    """Raises Conflict if no offer of the named providers is certainly in the requested regions."""
+    served = {name: catalog_index.regions_by_provider.get(name, frozenset()) for name in c.providers}
+    if not written.regions or not any(served.values()):
+        return
+    wanted = frozenset[str]().union(*map(catalog_index.find_countries, written.regions))
+    asked, texts = list_names(written.regions), []
+    for provider, regions in served.items():
+        named = sorted(region for region in regions if catalog_index.country_of(region))
+        countries = possible_countries(catalog_index.catalog, provider, None)
+        unplaced = len(named) < len(regions)
+        if not regions.isdisjoint(c.regions) or (unplaced and countries and countries <= wanted):
+            return
+        name = provider_name(provider)
+        if named:
+            texts.append(f"{name} has no offers in {asked} with a named region. It has {list_names(named)}.")
+        if unplaced and countries and countries.isdisjoint(wanted):
+            texts.append(
+                f"{name} is not known to have data centers in {asked}, only in {list_names(sorted(countries))}."
             )
+        elif unplaced:
+            where = f": in {list_countries(countries)}" if countries else ""
+            texts.append(f"Where {name} would place its offers without a region is not known{where}.")
+            texts += [f"Add {list_names(sorted(countries - wanted))} to accept them."] if countries else []
+    raise conflict_at("#/constraints/regions", " ".join(texts[:MAX_PROVIDERS_SHOWN]))
+
+
+def _check_provider_seats(c: ConstraintsSpec, written: ConstraintsSpec, catalog_index: CatalogIndex) -> None:
+    """Raises Conflict if none of the named providers is known to have its seat in a requested country."""
+    seats = {name: seat_of(catalog_index.catalog, name) for name in c.providers}
+    if not c.provider_jurisdiction or not {*seats.values()}.isdisjoint(c.provider_jurisdiction):
+        return
+    texts = [
+        f"The seat of {provider_name(name)} is not known."
+        if seat is None
+        else f"{provider_name(name)} has it in {seat}."
+        for name, seat in seats.items()
+    ]
+    asked = list_names(written.provider_jurisdiction)
+    detail = f"No named provider is known to have its seat in {asked}. {' '.join(texts[:MAX_PROVIDERS_SHOWN])}"
+    raise conflict_at("#/constraints/provider_jurisdiction", detail)
 
 
 def _check_accelerators(

@@ -14,7 +14,7 @@ from app.api.problems import escape_pointer_step
 from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EconomicsSpec, EstimateRequest, RecommendRequest
 from app.catalog.lists import column_values
-from app.catalog.names import engine_slug, quote_name
+from app.catalog.names import NAME_TABLES, countries_named, engine_slug, quote_name
 from app.catalog.snapshot import WILDCARD, CatalogIndex, HardwareMatch, closest_names, compact_name, machine_key
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
@@ -23,6 +23,7 @@ from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.words import join_words
 
 MAX_ERRORS_SHOWN = 20
+UNION = ("eu", "europeanunion")  # the area that is a jurisdiction
 MAX_CHOICES = 8
 
 
@@ -172,8 +173,11 @@ class NameResolver:
 
     def resolve_regions(self, name: str, pointer: str) -> tuple[str, ...]:
         """Returns the regions that a name, a pattern, a country or an area matches."""
-        matches = self.directory.find_regions(name)
-        if not matches:
+        matches, countries = self.directory.find_regions(name), self.directory.find_countries(name)
+        if countries and not matches and not self.directory.has_data_centers(countries):
+            where = list_names(sorted(countries))
+            self.add_problem(UnknownName, pointer, f"No provider in the catalog is known to have machines in {where}.")
+        if not matches and not countries:
             close = () if self._is_full else closest_names(name, self.directory.regions)
             what = "No region matches the pattern" if WILDCARD.search(name) else "Unknown region"
             self.add_problem(
@@ -184,6 +188,16 @@ class NameResolver:
                 nearest=close,
             )
         return matches
+
+    def resolve_jurisdiction(self, name: str, pointer: str) -> tuple[str, ...]:
+        """Returns the ISO codes of a country, or of the members of the European Union."""
+        key = compact_name(name)
+        is_other = WILDCARD.search(name) or (key in NAME_TABLES.areas and key not in UNION)
+        codes = frozenset() if is_other else countries_named(key)
+        if not codes:
+            detail = f"Unknown jurisdiction {quote_name(name)}. Send an ISO 3166 country code such as DE, or EU."
+            self.add_problem(UnknownName, pointer, detail)
+        return tuple(sorted(codes))
 
     def check_assumptions(self, overrides: Mapping[str, float]) -> None:
         """Checks that every overridden assumption exists and that its value is within the allowed range."""
@@ -222,6 +236,10 @@ def resolve_constraints(
     excluded, _ = naming.resolve_accelerators(spec.exclude_accelerators, f"{at}/exclude_accelerators")
     vendors, where = naming.directory.vendors, "GET /catalog/accelerators lists the vendors."
     regions = [naming.resolve_regions(name, f"{at}/regions/{i}") for i, name in enumerate(spec.regions)]
+    seats = [
+        naming.resolve_jurisdiction(name, f"{at}/provider_jurisdiction/{i}")
+        for i, name in enumerate(spec.provider_jurisdiction)
+    ]
     changed = spec.model_copy(
         update={
             "accelerators": every,
@@ -235,6 +253,7 @@ def resolve_constraints(
             ],
             "engines": [naming.resolve_engine(name, f"{at}/engines/{i}") for i, name in enumerate(spec.engines)],
             "regions": [*dict.fromkeys(name for names in regions for name in names)],
+            "provider_jurisdiction": [*dict.fromkeys(code for codes in seats for code in codes)],
         }
     )
     return changed, tuple(slug for slug in every if slug not in outright)

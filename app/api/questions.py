@@ -30,6 +30,15 @@ from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.inference import Companion
 
 
+def index_on_day(catalog_index: CatalogIndex, as_of: date | None, today: date) -> CatalogIndex:
+    """Returns the catalog with the prices in force on a request's day. Raises Unanswerable before the oldest rent."""
+    try:
+        return catalog_index.on_day((as_of or today).isoformat())
+    except Unanswerable as error:
+        error.facts["errors"] = [{"pointer": "#/as_of", "detail": error.detail}]
+        raise
+
+
 def build_recommend_question(
     request: RecommendRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> Question:
@@ -41,7 +50,10 @@ def build_recommend_question(
     model = resolve_model(named.workload.model, catalog_store, assumed)
     check_units(named.workload, model)
     question = named.to_question(model, assumed, today)
-    question = replace(question, constraints=replace(question.constraints, by_pattern=by_pattern))
+    named_countries = (catalog_index.find_countries(name) for name in request.constraints.regions)
+    countries = tuple(sorted(frozenset[str]().union(*named_countries)))
+    limits = replace(question.constraints, by_pattern=by_pattern, countries=countries)
+    question = replace(question, constraints=limits)
     question = replace(question, companions=resolve_companions(request, catalog_store, assumed))
     return with_format_from_name(question, named)
 

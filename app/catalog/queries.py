@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from functools import cache
 from sys import intern
 from types import MappingProxyType
@@ -26,6 +26,9 @@ from app.catalog.tables import (
     MeasurementRow,
     OfferRow,
     PredictionRow,
+    PriceRow,
+    ProviderPlaceRow,
+    ProviderRow,
     SpreadRow,
     SystemRow,
 )
@@ -37,6 +40,8 @@ from app.sizing.hardware.parts import (
     Accelerator,
     Link,
     Offer,
+    PlaceFact,
+    Places,
     PriceKind,
     PricingModel,
     Segment,
@@ -108,17 +113,56 @@ def _make_offer(**row: Any) -> Offer:
     return Offer(**row | kinds)
 
 
+OFFER_KEY = ("provider", "region", "instance_type", "accelerator", "accelerator_count", "pricing_model")
+UNUSABLE_TIERS = ("incomplete", "quarantined")  # prices that lack a host, and extreme outliers
+
+
 def list_offers(session: Session) -> list[Offer]:
     """Returns usable offers, unordered: without prices that lack a host, and without extreme outliers."""
-    return _load_rows(
-        session, _make_offer, _matching_columns(OfferRow, Offer), OfferRow.tier.not_in(("incomplete", "quarantined"))
-    )
+    usable = OfferRow.tier.not_in(UNUSABLE_TIERS)
+    return _load_rows(session, _make_offer, _matching_columns(OfferRow, Offer), usable)
+
+
+def list_past_offers(session: Session, offers: Iterable[Offer]) -> list[Offer]:
+    """Returns past prices as offers, unordered.
+
+    A price of an offer that is still listed takes its machine and price kind from it. A price of any other takes the
+    kind of its provider; its machine is unknown. Prices of providers that the catalog does not describe are left out.
+    """
+    unusable = select(*(getattr(OfferRow, name) for name in OFFER_KEY)).where(OfferRow.tier.in_(UNUSABLE_TIERS))
+    withheld = {(*key[:-1], PricingModel(key[-1])) for key in session.execute(unusable)}
+    kinds = {slug: kind for slug, kind in session.execute(select(ProviderRow.slug, ProviderRow.kind))}  # noqa: C416
+    listed, found = {offer.key: offer for offer in offers}, list[Offer]()
+    columns = {name: getattr(PriceRow, name) for name in (*OFFER_KEY, "usd_per_hour", "source")}
+    rows: list[dict[str, Any]] = _load_rows(session, dict, columns | {"as_of": PriceRow.observed_on})
+    for past in rows:
+        past["pricing_model"] = PricingModel(past["pricing_model"])
+        key = tuple(past[name] for name in OFFER_KEY)
+        if key in withheld or past["provider"] not in kinds:
+            continue
+        if key in listed:
+            found.append(replace(listed[key], **past, upfront_usd=None))
+        else:
+            found.append(Offer(**past, system=None, price_kind=PriceKind(kinds[past["provider"]]), confidence="low"))
+    return found
+
+
+ISO_CODE_LENGTH = 2  # price lists also state "global" and "unspecified"
 
 
 def region_countries(session: Session) -> Mapping[str, str]:
     """Returns the country of every region that has one."""
     rows = session.execute(select(OfferRow.region, OfferRow.country).distinct())
-    return {region: country for region, country in rows if country}
+    return {region: country for region, country in rows if country and len(country) == ISO_CODE_LENGTH}
+
+
+def list_places(session: Session) -> dict[str, Places]:
+    """Returns the countries of each provider's data centers and seat, by provider."""
+    found: dict[str, Places] = {}
+    for row in session.scalars(select(ProviderPlaceRow)):
+        fact = PlaceFact(frozenset(row.countries.split()), row.source, row.as_of)
+        found[row.provider] = replace(found.get(row.provider, Places()), **{row.fact: fact})
+    return found
 
 
 def list_coefficients(session: Session) -> list[Coefficient]:
@@ -170,7 +214,21 @@ def make_support(row: EngineSupportRow) -> EngineSupport:
         kv_formats=tuple(filter(None, row.kv_formats.split("|"))),
         source=row.source,
         tentative=row.confidence == "low",
+        statements=MappingProxyType(parse_statements(row.as_published or "")),
     )
+
+
+def parse_statements(cell: str) -> dict[str, str]:
+    """Returns what a source states, by weight format.
+
+    `;` separates statements, `=` the formats from the statement, `|` the formats; `*` stands for all formats.
+
+    Check:
+        >>> parse_statements("bf16|fp16=supports T4 ; int8=INT8 x Turing: yes")
+        {'bf16': 'supports T4', 'fp16': 'supports T4', 'int8': 'INT8 x Turing: yes'}
+    """
+    parted = (statement.partition("=") for statement in cell.split(" ; ") if statement)
+    return {name: text for formats, _, text in parted for name in formats.split("|")}
 
 
 @cache
@@ -213,6 +271,9 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Catalog:
         evidence=Evidence(list_compared(session)),
         hosted=list_hosted_prices(session),
         slices=list_slices(session),
+        past_offers=list_past_offers(session, offers),
+        places=list_places(session),
+        region_countries=region_countries(session),
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),
         created_at=published_at,

@@ -35,6 +35,7 @@ from app.catalog.tables import (
     OfferRow,
     PredictionRow,
     PriceRow,
+    ProviderPlaceRow,
     ProviderRow,
     SpreadRow,
     SystemRow,
@@ -118,6 +119,10 @@ def provider_values(row: Row) -> dict[str, Any]:
     }
 
 
+def provider_place_values(row: Row) -> dict[str, Any]:
+    return {**{k: row[k] for k in ("provider", "fact", "countries", "as_of")}, "source": row["source_ref"]}
+
+
 @cache
 def provider_kinds() -> Mapping[str, str]:
     """Returns the kind of every provider."""
@@ -160,6 +165,7 @@ DATA_FILES = (
     "slices.csv",
     "systems.csv",
     "providers.csv",
+    "provider_places.csv",
     "offers.csv",
     "price_history.csv",
     "hosted_prices.csv",
@@ -332,6 +338,7 @@ LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
     (SliceRow, "slices.csv", slice_values),
     (SystemRow, "systems.csv", system_values),
     (ProviderRow, "providers.csv", provider_values),
+    (ProviderPlaceRow, "provider_places.csv", provider_place_values),
     (OfferRow, "offers.csv", offer_values),
     (PriceRow, "price_history.csv", price_values),
     (HostedPriceRow, "hosted_prices.csv", hosted_price_values),
@@ -398,6 +405,7 @@ def seed_catalog(session: Session) -> bool:
         PartNumberRow,
         PriceRow,
         OfferRow,
+        ProviderPlaceRow,
         ProviderRow,
         SystemRow,
         SliceRow,

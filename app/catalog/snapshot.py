@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -23,14 +24,17 @@ from app.catalog.names import NAME_TABLES, NOISE_WORDS, countries_named, fold_na
 from app.catalog.purchasing import Purchasing, load_purchasing
 from app.catalog.queries import load_snapshot, newest_version, region_countries
 from app.db import DatabaseError, read_consistently
-from app.errors import Conflict, NotFound, Unavailable, UnknownModel, describe_error
+from app.errors import Conflict, NotFound, Unanswerable, Unavailable, UnknownModel, describe_error
 from app.garbage import paused_collection
+from app.recent import RecentlyUsed
 from app.sizing.columns import GB, GIB
-from app.sizing.hardware.parts import PROCESSORS, Accelerator
+from app.sizing.decisions.places import possible_countries
+from app.sizing.hardware.parts import PROCESSORS, Accelerator, Environment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
 
 MAX_NAME_CHARS = 120
+MAX_DATED_CATALOGS = 8  # days whose prices stay in memory; about 4 MB each
 WILDCARD = re.compile(r"[*?]")
 _ATOM = re.compile(r"[a-z0-9]+")
 _TRADEMARK = re.compile(r"\((?:r|tm|c)\)|[®™©]")
@@ -129,11 +133,37 @@ class CatalogIndex:
         self.catalog = catalog
         self.providers = _index_by_key(catalog.providers, NAME_TABLES.providers)
         self.vendors = _index_by_key(catalog.vendors, NAME_TABLES.vendors)
-        self.regions = tuple(catalog.regions)
-        self._region_keys = {region: compact_name(region) for region in self.regions}
+        self._read_regions(catalog)
         self._countries = MappingProxyType(dict(countries or {}))
-        self.regions_by_provider: Mapping[str, frozenset[str]] = _regions_by_provider(catalog)
         self.resolve_name = lru_cache(maxsize=4096)(self._resolve_name)
+        self._of_day: RecentlyUsed[str, CatalogIndex] = RecentlyUsed(MAX_DATED_CATALOGS)
+
+    def _read_regions(self, catalog: Catalog) -> None:
+        """Indexes the regions of the offers."""
+        self.regions = tuple(sorted({o.region for o in catalog.offers} | {Environment.ON_PREM.value}))
+        self._region_keys = {region: compact_name(region) for region in self.regions}
+        self.regions_by_provider: Mapping[str, frozenset[str]] = _regions_by_provider(catalog)
+
+    def on_day(self, day: str) -> CatalogIndex:
+        """Returns the index of the catalog with the prices in force on a day; itself if no price is newer.
+
+        Raises Unanswerable if the catalog has no rent from then or before.
+        """
+        newest, first = self.catalog.newest_price_day(day), self.catalog.first_rent_day
+        if not newest:
+            return self
+        if day < first:
+            raise Unanswerable(
+                f"The catalog has no prices of {day}. Its oldest rent is of {first}; send that day or later."
+            )
+        return self._of_day.get_or_make(newest, lambda: self._dated(newest))
+
+    def _dated(self, day: str) -> CatalogIndex:
+        """Returns an index of the same names with the prices in force on a day."""
+        dated = copy(self)
+        dated.catalog = self.catalog.on_day(day)
+        dated._read_regions(dated.catalog)
+        return dated
 
     def _resolve_name(self, name: str) -> HardwareMatch:
         """Resolves a name: a slug, a title, words in any order, a machine that contains the accelerator, or the part in
@@ -214,15 +244,33 @@ class CatalogIndex:
 
     def find_regions(self, name: str) -> tuple[str, ...]:
         """Returns the regions that match a name, a pattern, a country or an area."""
+        if matches := self._find_named_regions(name):
+            return matches
+        codes = self.find_countries(name)
+        return tuple(r for r in self.regions if self._countries.get(r) in codes)
+
+    def _find_named_regions(self, name: str) -> tuple[str, ...]:
+        """Returns the regions that match a name or a pattern. The code of a country is never the name of a region."""
         if WILDCARD.search(name):
             pattern = name.strip().lower().replace("[", "[[]")
             return tuple(r for r in self.regions if fnmatchcase(r.lower(), pattern))
+        if name.strip().upper() in NAME_TABLES.countries:
+            return ()
         exact = tuple(r for r in self.regions if r.lower() == name.strip().lower())
         key = compact_name(name)  # "us-east-1" and "us-east1" are two regions; "US East 1" matches both
-        if matches := exact or tuple(r for r in self.regions if self._region_keys[r] == key):
-            return matches
-        codes = countries_named(key)
-        return tuple(r for r in self.regions if self._countries.get(r) in codes)
+        return exact or tuple(r for r in self.regions if self._region_keys[r] == key)
+
+    def find_countries(self, name: str) -> frozenset[str]:
+        """Returns the ISO codes of the country or area that a name of regions means; none for names of regions."""
+        named = WILDCARD.search(name) or self._find_named_regions(name)
+        return frozenset() if named else countries_named(compact_name(name))
+
+    def has_data_centers(self, countries: frozenset[str]) -> bool:
+        """Returns whether a provider that rents out machines may place them in one of these countries."""
+        return any(
+            not possible_countries(self.catalog, provider, None).isdisjoint(countries)
+            for provider in self.regions_by_provider
+        )
 
 
 def closest_names(name: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:

@@ -145,6 +145,19 @@ class ProviderRow(Base):
     as_of: Mapped[str] = mapped_column(String(10))
 
 
+class ProviderPlaceRow(Base):
+    """Countries of a provider's data centers, or the country of its seat."""
+
+    __tablename__ = "provider_places"
+    __table_args__ = (CheckConstraint("fact IN ('data_centers', 'seat')", name="fact_known"),)
+
+    provider: Mapped[str] = mapped_column(ForeignKey("providers.slug"), primary_key=True)
+    fact: Mapped[str] = mapped_column(String(12), primary_key=True, doc="data_centers or seat")
+    countries: Mapped[str] = mapped_column(Text, doc="ISO 3166 codes, separated by spaces; one for a seat")
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+
+
 class OfferRow(Base):
     """The newest price of an instance type in a region under a pricing model."""
 
@@ -219,7 +232,9 @@ class EngineSupportRow(Base):
         Text, doc="joined by |; ':weight_only' if products are computed in 16 bits"
     )
     kv_formats: Mapped[str] = mapped_column(Text)
-    as_published: Mapped[str | None] = mapped_column(Text)
+    as_published: Mapped[str | None] = mapped_column(
+        Text, doc="statements of the source by format: formats=statement, joined by ' ; '"
+    )
     notes: Mapped[str | None] = mapped_column(Text)
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str] = mapped_column(String(10))

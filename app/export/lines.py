@@ -492,10 +492,7 @@ def _rental_line(lot: Document, part: Document, hours: float) -> Line:
     usd = by_month if months else to_decimal(part["usd_per_hour"], PRICE_STEP)
     paid_first = "" if upfront is None else f"{upfront:,.2f} USD per machine is paid upfront and included in the price"
     notes = (paid_first, _discount_note(lot, part["what"], usd))
-    text = (
-        f"{describe_machine(lot)}, {way} from {provider_name(lot['seller'])}{where}; "
-        f"{format_count(int(machines), 'machine')}"
-    )
+    text = f"{describe_machine(lot)}, {way} from {provider_name(lot['seller'])}{where}; {_machines_text(lot, machines)}"
     return Line(
         goods="cloud",
         kind="cloud",
@@ -513,6 +510,13 @@ def _rental_line(lot: Document, part: Document, hours: float) -> Line:
         term_months=Decimal(months) if months else to_decimal(hours / HOURS_PER_MONTH, THOUSANDTH),
         notes="; ".join(note for note in notes if note),
     )
+
+
+def _machines_text(lot: Document, mean: Decimal) -> str:
+    """Number of machines; if fewer are rented on average than at the peak, both numbers."""
+    peak = lot.get("machines", mean)
+    counted = format_count(int(peak), "machine")
+    return counted if mean >= peak else f"{counted} at peak, {format_number(float(mean))} on average"
 
 
 def _unpriced_line(lot: Document) -> Line:

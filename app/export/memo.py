@@ -33,6 +33,7 @@ DECIDING_CODES = (
     "choice",
     "comparison",
     "near_tie",
+    "published_use",
     "ttft_ms",
     "tpot_ms",
     "deadline",

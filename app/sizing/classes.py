@@ -41,11 +41,15 @@ def separate_service(search: Search[InferenceWorkload], traffic_class: TrafficCl
     best = best_single_service(search.of(search.workload.single_class_workload(traffic_class)))
     if best is None:
         return SeparateService(traffic_class.name, None, None, None)
+    accelerator = search.catalog.accelerators[int(best.accelerator[0])]
     return SeparateService(
         traffic_class.name,
-        search.catalog.accelerators[int(best.accelerator[0])].slug,
+        accelerator.slug,
         int(at(best.fleet.replicas, 0)),
         finite_or_none(at(best.cost.usd_per_hour, 0)),
+        total_accelerators=int(at(best.fleet.accelerators, 0)),
+        engine=search.catalog.engines[int(best.plans.engine[0])],
+        accelerator_name=accelerator.name,
     )
 
 

@@ -23,6 +23,7 @@ from app.sizing.columns import (
     column,
     one,
 )
+from app.sizing.decisions.cost import paid_usd_per_hour
 from app.sizing.decisions.placement import (
     Fleet,
     max_items_in_groups,
@@ -49,63 +50,6 @@ def fixed_usd_per_day(usd_per_hour: float) -> float:
         960.0
     """
     return usd_per_hour * HOURS_PER_DAY
-
-
-@formula(unit="USD")
-def rent_saved_usd(usd_per_hour: Column, idle_share: Column) -> Column:
-    """Rent saved in a day by releasing machines for a share of their hours.
-
-    Parameters:
-        usd_per_hour: hourly cost of the fleet at the peak, USD/h.
-        idle_share: share of the machine-hours that are released, from 0 to 1.
-    Limits: rented by the hour and billed by the minute; machines are available again when needed.
-    Check:
-        >>> rent_saved_usd(40.0, 0.25)
-        240.0
-    """
-    return usd_per_hour * HOURS_PER_DAY * idle_share
-
-
-@formula(unit="USD", source="definition; the power of an idle machine is an assumption")
-def energy_saved_usd(power_w: Column, idle_share: Column, assumed: Assumptions, economics: Economics) -> Column:
-    """Electricity saved in a day by owned machines that are idle for a share of their hours.
-
-    Parameters:
-        power_w: mean power of the fleet under load, W.
-        idle_share: share of the machine-hours that are idle, from 0 to 1.
-        assumed: assumptions: power of an idle machine as a share of its power under load.
-        economics: economics of the request: PUE and the electricity tariff.
-    Limits: machines stay switched on.
-    Check: 10 kW, a quarter of the hours idle at 40 % of it: 36 kWh, times a PUE of 1.3.
-        >>> round(energy_saved_usd(1e4, 0.25, Assumptions(), Economics(electricity_usd_per_kwh=0.1, pue=1.3)), 3)
-        4.68
-    """
-    saved = power_w / 1e3 * idle_share * (1 - assumed.idle_power_share) * HOURS_PER_DAY
-    return saved * economics.pue * economics.electricity_usd_per_kwh
-
-
-def paid_usd_per_hour(
-    usd_per_hour: Column,
-    power_w: Column,
-    idle_share: Column,
-    by_the_hour: Mask,
-    is_owned: Mask,
-    assumed: Assumptions,
-    economics: Economics,
-) -> Column:
-    """Mean hourly cost of a day with idle machines, by pricing model.
-
-    Reserved machines are billed whether they run or not; owned machines save energy only.
-
-    Check: a quarter idle, on demand and reserved.
-        >>> rented = np.array([True, False])
-        >>> paid_usd_per_hour(40.0, 0.0, 0.25, rented, np.array([False, False]), Assumptions(), Economics()).tolist()
-        [30.0, 40.0]
-    """
-    back = np.where(by_the_hour, rent_saved_usd(usd_per_hour, idle_share), 0.0)
-    energy = np.where(is_owned, energy_saved_usd(power_w, idle_share, assumed, economics), 0.0)
-    paid: Column = usd_per_hour - (back + energy) / HOURS_PER_DAY
-    return paid
 
 
 def savings_note(pricing: PricingModel | None) -> str:
@@ -198,8 +142,8 @@ MINUTES_PER_DAY = HOURS * MINUTES
 class Autoscaler:
     """Capacity, start time and limits of a fleet that follows the load."""
 
-    capacity_per_s: Column | float  # capacity of one replica within the SLO at the requested confidence, requests/s
-    target_utilization: float  # highest planned share of that capacity, from 0 to 1
+    capacity_per_s: Column | float  # requests/s that one replica is planned to carry
+    target_utilization: float  # share of it above which a replica is added; the rest lasts while it starts
     most_replicas: Column | float  # replicas of the fixed fleet, the upper limit
     start_s: Column | float  # time from a change of the load until a new replica answers, s
     supply_per_s: Column | float  # replicas per second that become ready, however many are ordered
@@ -288,7 +232,7 @@ def simulate_autoscaling(load: Column, autoscaler: Autoscaler, every: int = 1) -
     """
     recent = window_max(load, int(whole_minutes(autoscaler.keep_s)), 0)[::every]
     kept = np.minimum(
-        replicas_for_rate(recent, np.asarray(autoscaler.capacity_per_s), autoscaler.target_utilization),
+        replicas_for_rate(recent, np.asarray(autoscaler.capacity_per_s * autoscaler.target_utilization)),
         autoscaler.most_replicas,
     )
     ordered = np.minimum(np.maximum(kept, replicas_ahead_of_load(load, autoscaler, every)), autoscaler.most_replicas)
@@ -709,8 +653,8 @@ class Service:
     redundancy: Redundancy  # losses that the fleet survives
     accelerators_per_replica: float
     accelerators_per_node: float
-    capacity_per_s: float  # capacity of one replica within the SLO at the requested confidence, requests/s
-    target_utilization: float  # highest planned share of that capacity, from 0 to 1
+    capacity_per_s: float  # requests/s that one replica is planned to carry
+    target_utilization: float  # share of it above which a replica is added
     max_per_s: float  # request rate of one replica above which its queue grows, requests/s
     unloaded_ttft_s: float  # TTFT of a request with no other load, s
     ttft_curve: tuple[tuple[float, float], ...]  # (requests/s of one replica, p95 TTFT in s)

@@ -26,13 +26,12 @@ from app.sizing.decisions.machines import (
     apply_oversubscription,
     filter_by_size,
     find_machines,
-    max_accelerators_per_machine,
-    min_accelerators_per_machine,
-    unlisted_machine,
+    find_wider_machines,
+    max_connected_accelerators,
+    min_connected_accelerators,
 )
 from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.decisions.search import Search, Workload
-from app.sizing.hardware.parts import KINDS
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.packing import add_packing, add_separate_companions
 from app.sizing.pools.estimate import estimate_pools
@@ -58,6 +57,7 @@ from app.sizing.training.given import (
     find_maximum,
     requested_accelerators,
     with_quantity,
+    without_unrequested_offload,
 )
 from app.sizing.training.layouts import check_layout
 from app.sizing.training.plans import meets_deadline_at_confidence
@@ -77,9 +77,8 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
     search = Search.start(question, catalog)
     found = judge_deployment(search, deployment)
     accelerator = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]]
-    ranked = (
-        Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator, names=catalog.names_in(found.deployment)),
-    )
+    names, hosts = catalog.names_in(found.deployment), catalog.other_hosts_in(found.deployment)
+    ranked = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator, names=names, hosts=hosts),)
     return replace(
         found,
         summary=describe_deployment(question, ranked[0]),
@@ -100,24 +99,48 @@ def effective_workload(
 
 
 def judge_deployment(search: Search[Workload], deployment: Deployment) -> Estimate:
-    """Judge the deployment on machines with a firm current price, or on any machine where it does not fit those."""
+    """Judge the deployment on machines with a firm current price, or on others where those do not hold it.
+
+    Machines with a firm price also give way where they only hold the accelerators one by one, and others that connect
+    them carry clearly more.
+    """
     question = search.question
     if deployment.pools is not None:
         without_companions = replace(search, question=replace(question, companions=()))
         split = estimate_pools(without_companions, deployment, deployment.pools, judge_deployment)
         return add_separate_companions(search, split)
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
-    size = min_accelerators_per_machine(question, deployment)
+    size = min_connected_accelerators(search, deployment)
+    together = max(size, connectable_accelerators(search, deployment))
     firm = filter_by_size(find_machines(search, deployment), question, deployment)
-    found = judge_on_machines(search, firm, deployment) if max_accelerators_per_machine(firm) >= size else None
-    if found is not None and found.fits:
+    connected = max_connected_accelerators(firm)
+    found = judge_on_machines(search, firm, deployment) if connected >= size else None
+    if found is not None and found.fits and connected >= together:
         return found
-    every = filter_by_size(find_machines(search, deployment, KINDS), question, deployment)
-    every = every if len(every) else unlisted_machine(search, deployment)
-    if found is not None and np.array_equal(every.listing, firm.listing):
+    wider = find_wider_machines(search, deployment, together)
+    connects_more = max_connected_accelerators(wider) > connected
+    if found is None:
+        return judge_on_machines(search, wider if connects_more else firm, deployment)
+    if np.array_equal(wider.listing, firm.listing) or (found.fits and not connects_more):
         return found
-    other = judge_on_machines(search, every if max_accelerators_per_machine(every) >= size else firm, deployment)
-    return other if found is None or other.fits else found
+    other = judge_on_machines(search, wider, deployment)
+    better = carries_more(other, found, question.assumptions) if found.fits else other.fits
+    return other if better else found
+
+
+def connectable_accelerators(search: Search[Workload], deployment: Deployment) -> int:
+    """Accelerators that a service may use together: the requested total, where one machine can hold that many."""
+    total = deployment.total_accelerators or 1
+    small = total <= search.question.assumptions.largest_host_accelerators and deployment.nodes is None
+    return total if small and isinstance(search.workload, InferenceWorkload) else 1
+
+
+def carries_more(estimate: Estimate, other: Estimate, assumed: Assumptions) -> bool:
+    """Whether one deployment of a service fits and carries more requests than another by more than a near tie."""
+    if estimate.performance is None or other.performance is None or not estimate.fits:
+        return False
+    capacity, least = estimate.performance.requests_per_s_capacity, other.performance.requests_per_s_capacity
+    return (capacity or 0.0) > (least or 0.0) * (1 + assumed.near_tie_share)
 
 
 def judge_on_machines(search: Search[Workload], machines: Candidates, deployment: Deployment) -> Estimate:
@@ -256,6 +279,7 @@ def estimate_training(search: Search[TrainingWorkload], deployment: Deployment, 
     layouts = training_layouts(
         workload, search.catalog, machines, search.question.constraints, rejections, assumed, fixed=deployment
     )
+    layouts = without_unrequested_offload(layouts, deployment)
     if not len(layouts):
         return infeasible_estimate(deployment, workload.model, search.catalog, rejections)
     runs = best_requested_run(workload, counts, layouts, deployment, search.question)
@@ -324,7 +348,7 @@ def maximize_quantity(
         layouts = training_layouts(
             w, catalog, machines, constraints, NullRejections(catalog.accelerators), assumed, fixed=d
         )
-        return any_layout_fits(counts_of(w), layouts, d, assumed)
+        return any_layout_fits(counts_of(w), without_unrequested_offload(layouts, d), d, assumed)
 
     maximum = find_maximum(quantity, workload, deployment, size, fitting_layout)
     return *with_quantity(workload, deployment, maximum.quantity, maximum.value, size), maximum

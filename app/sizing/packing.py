@@ -334,7 +334,12 @@ def size_member_plans(
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
     plans, requested = plans.take(rows), requested.take(rows)
     replicas = required_replicas(
-        search.question, search.workload, plans, speed.capacity_per_s, speed.slo_batch, Settings()
+        search.question,
+        search.workload,
+        plans,
+        speed.planned_capacity_per_s(search.workload),
+        speed.slo_batch,
+        Settings(),
     )
     settings, cards = (
         complete_settings(memory, speed, replicas, requested),
@@ -377,7 +382,7 @@ def with_simulated_cards(search: Search[Workload], member: Member, share: Share)
     runs = simulate_replicas(search.of(share.workload), plan, settings, member.deployment)
     if runs is None:
         return share
-    capacity, batch = runs.capacity_at_confidence(share.workload)
+    capacity, batch = runs.planned_capacity(share.workload)
     if not has_capacity(capacity, batch)[0]:
         return None
     replicas = required_replicas(search.question, share.workload, plan, capacity, batch, Settings())
@@ -495,8 +500,10 @@ def add_separate_companions(search: Search[Workload], found: Estimate) -> Estima
 
 
 def separate_total_usd(found: Estimate, companion_usd: float | None) -> float | None:
-    """Cost of the deployment plus every companion on machines of its own, USD/h; None where one has no price."""
-    own = None if found.cost is None else found.cost.usd_per_hour
+    """Cost of the deployment plus every companion on machines of its own at the peak, USD/h; None where one has no
+    price.
+    """
+    own = None if found.cost is None else found.cost.full_usd_per_hour
     return None if own is None or companion_usd is None else own + companion_usd
 
 

@@ -29,6 +29,8 @@ class Constraints:
     environments: tuple[Environment, ...] = ()
     providers: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
+    countries: tuple[str, ...] = ()  # ISO 3166 codes of the countries that `regions` names as a whole
+    jurisdictions: tuple[str, ...] = ()  # ISO 3166 codes of the countries in which providers may have their seat
     vendors: tuple[str, ...] = ()
     accelerators: tuple[str, ...] = ()
     exclude_accelerators: tuple[str, ...] = ()
@@ -38,6 +40,7 @@ class Constraints:
     commitment: Commitment = Commitment.NONE  # longest commitment accepted
     price_kinds: tuple[PriceKind, ...] = ()  # empty: prices that a seller has published or quoted
     max_price_age_days: float | None = None
+    outdated_rents: bool = False  # rents much older than the newest price count for types without another price
     weight_formats: tuple[str, ...] = ()
     kv_formats: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
@@ -53,6 +56,16 @@ class Constraints:
     def named_accelerators(self) -> tuple[str, ...]:
         """Accelerators that the request names directly, not by a pattern."""
         return tuple(name for name in self.accelerators if name not in self.by_pattern)
+
+    @property
+    def names_places(self) -> bool:
+        """Whether the request names regions or countries."""
+        return bool(self.regions or self.countries)
+
+    @property
+    def names_sellers_or_types(self) -> bool:
+        """Whether the request names providers, vendors or accelerators."""
+        return bool(self.providers or self.vendors or self.accelerators)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,29 +10,53 @@ that /estimate uses (`estimate.py`), so a recommendation and its estimate cannot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.money import compare_hosted_api, mean_usd_per_hour
-from app.sizing.answer.overkill import CheapestOption, explain_idle_hardware
+from app.sizing.answer.familiarity import Contenders, explain_published_use
+from app.sizing.answer.money import compare_hosted_api
+from app.sizing.answer.overkill import (
+    CheapestOption,
+    cheaper_is_enough,
+    describe_low_use,
+    explain_idle_hardware,
+    limits_types,
+)
 from app.sizing.answer.serving import estimate_deployments
 from app.sizing.answer.summary import add_comparisons, collect_assumptions, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
-from app.sizing.answer.warnings import find_warnings
+from app.sizing.answer.warnings import find_warnings, unsuited_for_training
 from app.sizing.classes import shared_fleet
-from app.sizing.columns import Codes, at
+from app.sizing.columns import Codes, Column, at
+from app.sizing.decisions.prices import PRICE_TOO_OLD, service_pricing
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
+from app.sizing.formula import suspend_recording
+from app.sizing.hardware.listings import PRICING
+from app.sizing.hardware.parts import FIRM, KINDS, Accelerator
+from app.sizing.hardware.support.records import Work
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
-from app.sizing.question import Extra, Question
-from app.sizing.result import Answer, Cheaper, Considered, Effect, Estimate, Ranked, RunnerUp, ScalingCurve
+from app.sizing.question import Extra, Objective, Question
+from app.sizing.result import (
+    Answer,
+    Cheaper,
+    Considered,
+    Effect,
+    Estimate,
+    LevelDeployment,
+    Ranked,
+    Reason,
+    RunnerUp,
+    ScalingCurve,
+)
 from app.sizing.serving.finalists import Finalists, first_replica, select_finalists
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.plans import Plans
@@ -41,7 +65,7 @@ from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
 from app.sizing.training.scaling import scaling_curve
-from app.sizing.training.search import best_runs, run_measures, search_layouts, smallest_runs
+from app.sizing.training.search import CostedRuns, best_runs, run_measures, search_layouts, smallest_runs
 from app.sizing.whatif.cases import (
     best_run_with_larger_batch,
     doubled_accelerators_change,
@@ -57,7 +81,6 @@ from app.sizing.whatif.prices import (
     find_cheaper_runs,
     find_cheaper_services,
     find_leading_discount,
-    near_best_plans,
 )
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -77,15 +100,14 @@ class SearchResult:
     scaling: ScalingCurve | None = None  # scaling of the first training run
     cheapest: CheapestOption | None = None  # cheapest feasible option
     cheaper_if: tuple[Cheaper, ...] = ()
+    use: Reason | None = None  # what published use has to do with the first place
 
 
 def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected."""
     question = replace(question, assumptions=question.assumptions.with_recording())
-    rejections = Rejections(catalog.accelerators)
-    search = Search.start(question, catalog, rejections)
-    result = find_finalists(search)
-    rejected = rejections.closest_first()
+    search, rejections, result = search_current_prices(question, catalog)
+    question, rejected = search.question, rejections.closest_first()
     ranked = rank_estimates(result, catalog)
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
     if question.ranking_only:
@@ -96,10 +118,13 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         if not result.estimates:
             sensitivity = find_relaxations(question, catalog, rejected)
         note = note_on_closest(rejected[0], sensitivity) if rejected else ""
-    ranked = add_comparisons(ranked, question, result.feasible_accelerators)
-    ranked = explain_idle_hardware(question, ranked, result.cheapest, rejected)
+    ranked = add_comparisons(ranked, question, result.feasible_accelerators, result.use)
+    cheapest = cheapest_for_warning(search, ranked, result.cheapest)
+    ranked = explain_idle_hardware(question, ranked, cheapest, rejected)
     ranked = add_class_comparison(search, ranked)
-    notices = find_warnings(question, ranked, result.cheapest)
+    notices = find_warnings(question, ranked, cheapest)
+    if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
+        notices = (*notices, unsuited)
     settled = choose_verification(question, ranked)
     return Answer(
         summary=write_summary(question, ranked, rejected, note),
@@ -115,6 +140,26 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         cheaper_if=result.cheaper_if,
         hosted_api=compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None),
     )
+
+
+def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
+    """The finalists at current prices. If there are none, and the request names sellers or types with outdated rents
+    only, the finalists at these rents: an outdated price never ranks before a current one.
+    """
+    rejections = Rejections(catalog.accelerators)
+    search = Search.start(question, catalog, rejections)
+    result = find_finalists(search)
+    limits = question.constraints
+    has_outdated = limits.max_price_age_days is None and any(
+        r.code == PRICE_TOO_OLD for r in rejections.by_accelerator.values()
+    )
+    if result.estimates or not (limits.names_sellers_or_types and has_outdated):
+        return search, rejections, result
+    question = replace(question, constraints=replace(limits, outdated_rents=True))
+    others = Rejections(catalog.accelerators)
+    outdated_search = Search.start(question, catalog, others)
+    found = find_finalists(outdated_search)
+    return (outdated_search, others, found) if found.estimates else (search, rejections, result)
 
 
 def without_extras(ranked: Ranked, question: Question) -> Ranked:
@@ -140,7 +185,7 @@ def add_class_comparison(search: Search[Workload], ranked: tuple[Ranked, ...]) -
 
 def rank_estimates(result: SearchResult, catalog: Catalog) -> tuple[Ranked, ...]:
     """The finalists with their rank and score."""
-    best = result.scores[0] if result.scores else 0.0
+    best = min(result.scores, default=0.0)
     return tuple(
         Ranked(
             rank=i + 1,
@@ -149,6 +194,7 @@ def rank_estimates(result: SearchResult, catalog: Catalog) -> tuple[Ranked, ...]
             accelerator=catalog.accelerators[catalog.accelerator_index[estimate.deployment.accelerator]],
             runner_up=rival,
             names=catalog.names_in(estimate.deployment),
+            hosts=catalog.other_hosts_in(estimate.deployment),
         )
         for i, (estimate, score, rival) in enumerate(
             zip(result.estimates, result.scores, result.runners_up, strict=True)
@@ -177,6 +223,8 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         return add_pooled_option(search, plans, nothing, any_type)
     estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
+    if search.question.objective is Objective.COST:
+        estimates = with_cheaper_levels(estimates)
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
@@ -188,23 +236,60 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         len(plans),
         types,
         cheapest=cheapest_option(options, search.catalog),
+        use=service_use(search, finalists, as_known),
     )
     if search.question.includes(Extra.SENSITIVITY):
-        result = replace(result, sensitivity=tuple(service_changes(search, finalists, estimates[0])))
+        result = replace(result, sensitivity=tuple(service_changes(search, finalists, result.estimates)))
     if search.question.includes(Extra.CHEAPER_IF):
         cheaper = find_cheaper_services(search.question, search.workload, options, int(shown[0]), search.catalog)
         result = replace(result, cheaper_if=cheaper)
     return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
 
 
-def service_changes(search: Search[InferenceWorkload], finalists: Finalists, first: Estimate) -> Iterator[Effect]:
-    """What would change the first recommendation."""
+def with_cheaper_levels(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
+    """The estimates, best first, the first one with other deployments at the levels above the requested confidence
+    that these serve at less cost.
+    """
+    first = estimates[0]
+    if first.assurance is None or not all(e.assurance and e.fits for e in estimates):
+        return estimates
+    sure, levels = first.assurance, list(first.assurance.by_level)
+    for other in estimates[1:]:
+        assert other.assurance is not None
+        for i, (own, its) in enumerate(zip(levels, other.assurance.by_level, strict=True)):
+            if own.confidence > sure.asked and its.cost < own.cost:
+                d = other.deployment
+                layout = d.accelerators_per_replica, d.tensor_parallel, d.pipeline_parallel, d.data_parallel
+                levels[i] = replace(its, deployment=LevelDeployment(d.accelerator, *layout, d.weight_format, d.engine))
+    return (replace(first, assurance=replace(sure, by_level=tuple(levels))), *estimates[1:])
+
+
+def service_use(search: Search[InferenceWorkload], finalists: Finalists, score: Column) -> Reason | None:
+    """What published use has to do with the first place of a service."""
+    plans = finalists.options.plans
+    contenders = Contenders(plans.accelerator, plans.engine, plans.published_recipes, score)
+    work = Work(serving_backend(search.workload).phase, task=search.workload.model.task)
+    return explain_published_use(search, work, contenders, int(finalists.rows[0]), finalists.passed)
+
+
+def run_use(search: Search[TrainingWorkload], runs: CostedRuns, best: Codes, score: Column) -> Reason | None:
+    """What published use has to do with the first place of a training run."""
+    plans, workload = runs.plans, search.workload
+    contenders = Contenders(plans.accelerator, plans.framework, plans.stack.published_recipes, score)
+    work = Work(workload.phase, workload.method.value, workload.model.task)
+    return explain_published_use(search, work, contenders, int(best[0]), int(best[1]) if len(best) > 1 else None)
+
+
+def service_changes(
+    search: Search[InferenceWorkload], finalists: Finalists, estimates: Sequence[Estimate]
+) -> Iterator[Effect]:
+    """What would change the first of the ranked recommendations."""
     options = finalists.options
     if search.workload.is_finite:
         yield from volume_changes(search, options)
         return
-    yield from find_sensitivity(search, options, finalists.rows, first, first_replica(finalists.runs))
-    yield from compare_rent_and_buy(search.workload, near_best_plans(search.question, search.workload, options))
+    yield from find_sensitivity(search, options, finalists.rows, estimates[0], first_replica(finalists.runs))
+    yield from compare_rent_and_buy(search, options, estimates, finalists.scores)
 
 
 def add_pooled_option(
@@ -237,12 +322,13 @@ def add_pooled_option(
         scores=(pair.score, *result.scores)[: search.question.limit],
         runners_up=(None, *result.runners_up)[: search.question.limit],
         feasible_accelerators=max(1, result.feasible_accelerators),
+        use=None,
     )
 
 
 def estimate_usd_per_hour(estimate: Estimate) -> float:
     """Mean cost of an estimate over a day, USD/h; 0 where the price is unknown."""
-    return mean_usd_per_hour(estimate.cost) or 0.0
+    return (None if estimate.cost is None else estimate.cost.usd_per_hour) or 0.0
 
 
 def cheapest_option(options: Options, catalog: Catalog) -> CheapestOption:
@@ -250,6 +336,62 @@ def cheapest_option(options: Options, catalog: Catalog) -> CheapestOption:
     row = int(np.argmin(options.daily_usd_per_hour))
     name = catalog.accelerators[int(options.accelerator[row])].name
     return CheapestOption(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))
+
+
+CHEAPER_TYPES = 4  # cheaper accelerator types beyond the limits of a request that are tried by formulas
+
+
+def allowed_types(question: Question, catalog: Catalog) -> list[Accelerator]:
+    """The accelerator types that a request names; empty if it names none."""
+    return [catalog.accelerators[catalog.accelerator_index[slug]] for slug in question.constraints.accelerators]
+
+
+def cheapest_for_warning(
+    search: Search[Workload], ranked: tuple[Ranked, ...], cheapest: CheapestOption | None
+) -> CheapestOption | None:
+    """The cheapest option with which mostly idle hardware is compared.
+
+    Where the request limits accelerator types, a few cheaper types beyond those limits are compared too, by formulas.
+    """
+    workload, question = search.workload, search.question
+    if not ranked or cheapest is None or not limits_types(question) or describe_low_use(question, ranked[0]) is None:
+        return cheapest
+    if cheaper_is_enough(question, ranked[0], cheapest) or not isinstance(workload, InferenceWorkload):
+        return cheapest
+    types = cheaper_types(question, search.catalog, ranked[0].estimate, cheapest.usd_per_hour)
+    constraints = replace(
+        question.constraints, accelerators=types, by_pattern=types, exclude_accelerators=(), vendors=(), segments=()
+    )
+    found = search.ask(replace(question, constraints=constraints, companions=(), limit=1)).of(workload).unrecorded()
+    with suspend_recording():
+        options = search_plans(found, plans_to_serve(found)) if types else None
+    if options is None or not len(options):
+        return cheapest
+    other = replace(cheapest_option(options, search.catalog), beyond_limits=True)
+    return other if cheaper_is_enough(question, ranked[0], other) else cheapest
+
+
+def cheaper_types(question: Question, catalog: Catalog, first: Estimate, usd_per_hour: float) -> tuple[str, ...]:
+    """Accelerator types to rent below a price whose memory holds the weights, spread over their prices.
+
+    Parameters:
+        first: the deployment whose weights they must hold.
+        usd_per_hour: hourly cost that one accelerator must stay below, USD/h.
+    """
+    listings, per_node = catalog.listings, catalog.machines.accelerators_per_node
+    kinds = [KINDS.index(kind) for kind in question.constraints.price_kinds or FIRM]
+    pricing = [PRICING.index(model) for model in service_pricing(question.constraints)]
+    open_to_all = ~listings.is_owned & np.isin(listings.kind, kinds) & np.isin(listings.pricing, pricing)
+    each = np.where(open_to_all, listings.usd_per_hour / per_node[listings.machine], np.inf)
+    least = np.full(len(catalog.accelerators), np.inf)
+    np.fmin.at(least, listings.accelerator, each)
+    shards = first.deployment.accelerators_per_replica or 1
+    weights = 0.0 if first.memory is None else first.memory.weights_bytes * shards
+    holds = np.array([(a.memory_bytes or 0.0) > weights for a in catalog.accelerators])
+    cheap = np.flatnonzero(holds & (least < usd_per_hour))
+    cheap = cheap[np.argsort(least[cheap], kind="stable")]
+    tried = np.unique(np.linspace(0, len(cheap) - 1, CHEAPER_TYPES).round().astype(np.int64)) if len(cheap) else cheap
+    return tuple(catalog.accelerators[row].slug for row in cheap[tried].tolist())
 
 
 def find_training(search: Search[TrainingWorkload]) -> SearchResult:
@@ -270,6 +412,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
         find_runners_up(search, runs.plans.accelerator, runs.plans.framework, compared, shown),
         len(layouts),
         len(best),
+        use=run_use(search, runs, best, compared),
     )
     if search.question.ranking_only:
         return result

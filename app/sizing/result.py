@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -13,6 +14,7 @@ import numpy as np
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbor
 from app.sizing.formula import Step
+from app.sizing.hardware.hosts import HostProcessor
 from app.sizing.hardware.parts import Accelerator, PriceKind, PricingModel, Terms
 from app.sizing.question import Deployment
 from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration
@@ -212,6 +214,9 @@ class SeparateService:
     accelerator: str | None
     replicas: int | None
     usd_per_hour: float | None
+    total_accelerators: int | None = None
+    engine: str | None = None
+    accelerator_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,6 +511,27 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelDeployment:
+    """A deployment that serves a confidence level at less cost than the one recommended."""
+
+    accelerator: str
+    accelerators_per_replica: int | None
+    tensor_parallel: int | None
+    pipeline_parallel: int | None
+    data_parallel: int | None
+    weight_format: str | None
+    engine: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """Why no number of accelerators reaches a confidence level, and what would."""
+
+    why: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
     """Accelerators and cost needed at one confidence; None where no number of accelerators is enough."""
 
@@ -513,6 +539,38 @@ class Level:
     total_accelerators: int | None
     usd_per_hour: float | None = None  # cost of a service, USD/h
     usd_total: float | None = None  # cost of a run at its duration at this confidence, USD
+    deployment: LevelDeployment | None = None  # another deployment, where it serves this level at less cost
+    unreachable: Unreachable | None = None  # why no number is enough
+
+    @property
+    def cost(self) -> float:
+        """Cost in USD, or the number of accelerators where there is no price; infinite where no number is enough."""
+        spent = self.usd_total if self.usd_total is not None else self.usd_per_hour
+        if self.total_accelerators is None:
+            return math.inf
+        return float(self.total_accelerators) if spent is None else spent
+
+
+class BillFactor(StrEnum):
+    """Reasons for accelerators beyond those that the load needs at full speed, in the order of the bill."""
+
+    PREDICTED = "predicted"  # the load at the rate from which queues never empty
+    LIMITS = "limits"  # latency limits at the peak
+    CONFIDENCE = "confidence"  # errors of the predictions
+    RESERVE = "reserve"  # target utilization
+    REDUNDANCY = "redundancy"  # spare replicas
+    WHOLE_MACHINES = "whole_machines"  # whole replicas and whole machines
+
+
+@dataclass(frozen=True, slots=True)
+class CertaintyFactor:
+    """One factor of the bill of certainty."""
+
+    factor: BillFactor
+    multiplier: float  # factor on the accelerators of the line before; 1 in the first line
+    total_accelerators: float  # accelerators up to this line; whole only in the last line
+    usd_per_hour: float | None  # their cost, USD/h; None without a price
+    removed_by: str  # what would remove the factor; empty where it is 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -524,6 +582,9 @@ class Assurance:
     meets_slo: float | None  # probability that it meets the latency limits at the load
     meets_deadline: float | None  # probability that it meets the deadline
     by_level: tuple[Level, ...]  # size and cost at several confidences
+    bill: tuple[
+        CertaintyFactor, ...
+    ] = ()  # why the load gets that many accelerators; empty where the load is not carried
 
 
 @dataclass(frozen=True, slots=True)
@@ -616,6 +677,7 @@ class Price:
     pricing_model: str
     age_days: int | None = None  # age of the price, days; None where the day of the answer is unknown
     discount: float = 0.0  # discount of the request, 0 to 1
+    countries: tuple[str, ...] | None = None  # where the machines may stand if no region is known, ISO 3166 codes
 
     @property
     def upfront_usd(self) -> float | None:
@@ -637,7 +699,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class CostSummary:
-    """Money and energy; None where the catalog has no price."""
+    """Money and energy; None where the catalog has no price.
+
+    Where the workload states the hours of a day, money and energy are means of the day of a fleet that follows the
+    load.
+    """
 
     usd_per_hour: float | None
     usd_per_month: float | None
@@ -652,6 +718,18 @@ class CostSummary:
     million_of: str = "tokens"  # the same unit as text, such as "input and output tokens"
     parts: tuple[Part, ...] = ()  # lines of the bill, from which the amounts above follow
     usd_per_day: float | None = None  # cost of a day, where the workload states the hours of a day
+    peak_usd_per_hour: float | None = None  # hourly cost at the peak, where the workload states the hours of a day
+    average_power_w: float | None = None  # mean power of a day, where the workload states its hours, W
+
+    @property
+    def full_usd_per_hour(self) -> float | None:
+        """Hourly cost of the whole fleet, which runs at the peak, USD/h."""
+        return self.usd_per_hour if self.usd_per_day is None else self.peak_usd_per_hour
+
+    @property
+    def mean_power_w(self) -> float:
+        """Mean power of the machines that run, W."""
+        return self.power_w if self.average_power_w is None else self.average_power_w
 
 
 @dataclass(frozen=True, slots=True)
@@ -703,6 +781,7 @@ class Ranked:
     accelerator: Accelerator
     runner_up: RunnerUp | None = None  # another engine that is almost as good
     names: Mapping[str, str] = field(default_factory=dict)  # names of the accelerators and systems, by slug
+    hosts: Mapping[str, HostProcessor] = field(default_factory=dict)  # hosts that are not x86-64, by accelerator name
 
 
 @dataclass(frozen=True, slots=True)
@@ -770,6 +849,7 @@ class Rejection:
     count: float = 1.0  # accelerators of the nearest plan
     stage: FilterStage = FilterStage.OFFERS  # last filter that the type reached
     rule: str = ""  # support rule that applies
+    counted_as: str = "accelerator"  # what one of the accelerators is called when counted
 
     @property
     def text(self) -> str:
@@ -784,8 +864,8 @@ class Rejection:
             numbers = {"needed": needed, "available": available}
         return self.template.format(
             name=self.name,
-            on=format_count(self.count, "accelerator"),
-            each="one accelerator" if self.count == 1 else f"each of {self.count:,.0f} accelerators",
+            on=format_count(self.count, self.counted_as),
+            each=f"one {self.counted_as}" if self.count == 1 else f"each of {self.count:,.0f} {self.counted_as}s",
             **numbers,
         )
 

@@ -9,6 +9,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +18,20 @@ from app.sizing.columns import Codes, Column, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.hosts import socket_bytes_per_s
-from app.sizing.hardware.listings import ListingBuilder, generic_hosts
+from app.sizing.hardware.hosts import HostProcessor, other_host, socket_bytes_per_s
+from app.sizing.hardware.listings import ListingBuilder, generic_hosts, purchase_terms
 from app.sizing.hardware.parts import (
     LINKS,
     Accelerator,
     Environment,
     Link,
     Offer,
+    Places,
     Profile,
     System,
     slicings_by_accelerator,
 )
+from app.sizing.hardware.published_use import maker_of, published_recipes, use_task
 from app.sizing.hardware.recipes import recipes_today
 from app.sizing.hardware.stacks import Software, all_stacks, stack_columns
 from app.sizing.hardware.support import records
@@ -61,10 +65,60 @@ from app.sizing.uncertainty import (
     sample_spreads,
 )
 
+# Places of a catalog that knows none.
+NOWHERE: Mapping[str, Any] = MappingProxyType({})
+
 
 def sort_offers(offers: Sequence[Offer]) -> tuple[Offer, ...]:
     """Offers sorted by seller and place, so that the order of the catalog's rows does not matter."""
     return tuple(sorted(offers, key=lambda o: (o.provider, o.region, o.instance_type, o.pricing_model, o.accelerator)))
+
+
+def last_day_of(date: str) -> str:
+    """The last day of an ISO 8601 year or month; a day itself.
+
+    Check:
+        >>> last_day_of("2025")
+        '2025-12-31'
+    """
+    return date + "-12-31"[len(date) - 4 :] if date else ""
+
+
+def was_observed_by(observed: str, day: str) -> bool:
+    """Whether a price had been observed by a day. A month or year counts from its last day; an unknown date never does.
+
+    Check:
+        >>> was_observed_by("2025-03", "2025-03-31"), was_observed_by("2025-03", "2025-03-30")
+        (True, False)
+    """
+    return bool(observed) and last_day_of(observed) <= day
+
+
+def offers_in_force(offers: Sequence[Offer], past: Sequence[Offer], day: str) -> tuple[Offer, ...]:
+    """Prices in force on a day: the newest one of each offer that had been observed by then.
+
+    Providers rename and withdraw what they sell. A past offer that is no longer listed therefore counts only until its
+    provider's next price under the same pricing model that is of the same accelerator or from the same source.
+    """
+    newest: dict[tuple[object, ...], Offer] = {}
+    next_days: dict[tuple[object, ...], str] = {}
+    for offer in sorted((*past, *offers), key=lambda o: o.as_of):
+        if was_observed_by(offer.as_of, day):
+            newest[offer.key] = offer
+            next_days |= dict.fromkeys(_series(offer), offer.as_of)
+    listed = {offer.key for offer in offers}
+
+    def is_last(offer: Offer) -> bool:
+        return all(next_days[series] == offer.as_of for series in _series(offer))
+
+    return sort_offers([offer for key, offer in newest.items() if key in listed or is_last(offer)])
+
+
+def _series(offer: Offer) -> tuple[tuple[object, ...], ...]:
+    """The series of a provider's prices in which an offer may be replaced: of its accelerator, and of its source."""
+    source = offer.source.partition("@")[0]  # without the version that was read
+    of = offer.provider, offer.pricing_model
+    return (*of, "accelerator", offer.accelerator), (*of, "source", source)
 
 
 def prices_by_model(prices: Sequence[HostedPrice]) -> Mapping[str, tuple[HostedPrice, ...]]:
@@ -108,11 +162,15 @@ class Catalog:
         evidence: Evidence | None = None,
         hosted: Sequence[HostedPrice] = (),
         slices: Sequence[Profile] = (),
+        past_offers: Sequence[Offer] = (),
+        places: Mapping[str, Places] = NOWHERE,
+        region_countries: Mapping[str, str] = NOWHERE,
         version: str,
         prices_as_of: str,
         created_at: str,
     ) -> None:
         self.version, self.prices_as_of, self.created_at = version, prices_as_of, created_at
+        self.priced_on = ""  # day of the prices if it is before the newest one
         self.evidence = evidence if evidence is not None else Evidence(())
         self.evidence_pools = build_evidence_pools(self.evidence.rows)
         self.hosted, self.slicings = prices_by_model(hosted), slicings_by_accelerator(slices)
@@ -139,19 +197,77 @@ class Catalog:
         self.stacks, self.stack_evidence = self._build_stacks()
         self.stacks_cache: dict[tuple[Work, frozenset[str], tuple[str, ...]], Stacks] = {}  # cache of selected stacks
 
-        self.systems, owned = index_systems(self.accelerators, systems)
+        self._index_prices(systems, offers, past_offers)
+        self.places, self.region_countries = places, region_countries
+
+    def _index_prices(self, systems: Sequence[System], offers: Sequence[Offer], past_offers: Sequence[Offer]) -> None:
+        """Index machines for sale and their prices."""
+        self.systems, self.owned_systems = index_systems(self.accelerators, systems)
         self.system_slugs = tuple(self.systems)
-        self.offers = sort_offers(offers)
-        self.providers = tuple(sorted({o.provider for o in self.offers} | {s.provider for s in self.systems.values()}))
-        self.regions = tuple(sorted({o.region for o in self.offers} | {Environment.ON_PREM.value}))
-        self.instance_types = tuple(sorted({o.instance_type for o in self.offers}))
-        self.machines, self.listings = self._list_machines(owned)
+        self.offers, self.past_offers = sort_offers(offers), sort_offers(past_offers)
+        known = (*self.offers, *self.past_offers)
+        self.providers = tuple(sorted({o.provider for o in known} | {s.provider for s in self.systems.values()}))
+        self.regions = tuple(sorted({o.region for o in known} | {Environment.ON_PREM.value}))
+        self.instance_types = tuple(sorted({o.instance_type for o in known}))
+        self.machines, self.listings = self._list_machines()
         self.alike = equivalence_keys(self.machines)
 
     @cached_property
     def socket_bytes_per_s(self) -> Column:
         """Memory bandwidth per socket of every system in bytes/s, in the order of their slugs; NaN where unknown."""
         return column([socket_bytes_per_s(s.cpu_model) for s in self.systems.values()])
+
+    @cached_property
+    def price_days(self) -> tuple[str, ...]:
+        """Dates of prices, oldest first: of machines, rents and hosted APIs."""
+        parts = {a.slug: a for a in self.accelerators}
+        bought = {purchase_terms(s, parts[s.accelerator]).observed for s in self.owned_systems}
+        hosted = {price.observed for prices in self.hosted.values() for price in prices}
+        return tuple(sorted({*bought, *hosted, *(o.as_of for o in (*self.offers, *self.past_offers))} - {""}))
+
+    @cached_property
+    def first_rent_day(self) -> str:
+        """Day of the oldest rent; empty if the catalog has none."""
+        return min((o.as_of for o in (*self.offers, *self.past_offers)), default="")
+
+    def newest_price_day(self, day: str) -> str:
+        """The last day up to `day` on which a price was observed; empty if no price is newer than `day`."""
+        if not self.price_days or self.price_days[-1] <= day:
+            return ""
+        return max((last_day_of(seen) for seen in self.price_days if was_observed_by(seen, day)), default=day)
+
+    def on_day(self, day: str) -> Catalog:
+        """The catalog with the prices in force on a day, and none observed later; itself if no price is newer."""
+        if not self.newest_price_day(day):
+            return self
+        dated, parts = copy(self), {a.slug: a for a in self.accelerators}
+        dated.priced_on = day
+        if day < self.prices_as_of:
+            dated.offers = offers_in_force(self.offers, self.past_offers, day)
+        dated.owned_systems = [
+            s for s in self.owned_systems if was_observed_by(purchase_terms(s, parts[s.accelerator]).observed, day)
+        ]
+        dated.hosted = {
+            model: kept
+            for model, prices in self.hosted.items()
+            if (kept := tuple(p for p in prices if was_observed_by(p.observed, day)))
+        }
+        dated.prices_as_of = max((o.as_of for o in dated.offers), default="")
+        dated.machines, dated.listings = dated._list_machines()
+        dated.alike = equivalence_keys(dated.machines)
+        return dated
+
+    def published_recipes(self, work: Work, engine: Codes, family: Codes) -> Column:
+        """Published recipes for a piece of work with each engine on each family of accelerators."""
+        task = use_task(work)
+        pairs = zip(engine.tolist(), family.tolist(), strict=True)
+        named = ((self.engines[e], self.families[f]) for e, f in pairs)
+        return column([published_recipes(task, e, f, self._makers[f]) for e, f in named])
+
+    @cached_property
+    def _makers(self) -> dict[str, str]:
+        """Maker of each family; empty for families of several vendors."""
+        return {f: maker_of(a.vendor for a in self.accelerators if a.family == f) for f in self.families}
 
     def names_in(self, d: Deployment) -> dict[str, str]:
         """Names of the accelerators and systems of a deployment and its pools, by slug."""
@@ -160,7 +276,18 @@ class Catalog:
         types = {a.slug: a.name for a in self.accelerators if a.slug in slugs}
         return types | {slug: self.systems[slug].name for slug in slugs if slug in self.systems}
 
-    def _list_machines(self, owned: Sequence[System]) -> tuple[Machines, Listings]:
+    def other_hosts_in(self, d: Deployment) -> dict[str, HostProcessor]:
+        """Host processors of a deployment and its pools that are not x86-64, by the name of the accelerator."""
+        pools = () if d.pools is None else (d.pools.prefill, d.pools.decode)
+        found = dict[str, HostProcessor]()
+        for part in (d, *pools):
+            system = self.systems.get(part.system or "")
+            host = other_host(None if system is None else system.cpu_model, part.accelerator)
+            if host is not None:
+                found[self.accelerators[self.accelerator_index[part.accelerator]].name] = host
+        return found
+
+    def _list_machines(self) -> tuple[Machines, Listings]:
         book = ListingBuilder(
             self.accelerators,
             self.systems,
@@ -170,7 +297,7 @@ class Catalog:
         )
         for row, offer in enumerate(self.offers):
             book.add_rented(row, offer)
-        for system in owned:
+        for system in self.owned_systems:
             book.add_owned(system)
         return book.to_machines(), book.to_listings()
 

@@ -45,7 +45,8 @@ def check(shown: dict[str, Any]) -> None:
     assert cost["power_kw"] == pytest.approx(drawn, rel=NEAR)
     (unit,) = (what for what in ("tokens", "samples") if f"{what}_per_s" in figures)
     millions_per_hour = figures[f"{unit}_per_s"] * 3600 / 1e6
-    assert cost[f"kwh_per_million_{unit}"] == pytest.approx(cost["power_kw"] / millions_per_hour, rel=NEAR)
+    power = cost.get("average_power_kw", cost["power_kw"])
+    assert cost[f"kwh_per_million_{unit}"] == pytest.approx(power / millions_per_hour, rel=NEAR)
     bought = sum(line["quantity"] * line["unit_usd"] for line in lines if "unit_usd" in line)
     by_hour = sum(line["quantity"] * line["usd_per_hour"] for line in lines if "usd_per_hour" in line)
     if cost["usd_per_hour"] is None:
@@ -81,6 +82,46 @@ def test_whatever_is_asked_it_follows(
     assert answer.status_code == 200, answer.json()
     for ranked in answer.json()["recommendations"]:
         check(ranked)
+
+
+FACTORS = [2, 1, 1, 1, 1, 2, 5, 10, 16, 20, 22, 21, 18, 19, 21, 20, 18, 15, 12, 10, 8, 6, 4, 3]
+SHAPES = ({"peak_to_average": 3}, {"hourly_factors": FACTORS}, {"hourly_factors": [1] * 24})
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("bought", [["on_demand"], ["owned"], ["reserved_1y", "committed_1y"]])
+def test_every_figure_of_an_answer_is_that_of_the_day(
+    client: TestClient, shape: dict[str, Any], bought: list[str]
+) -> None:
+    """Rank, month, horizon, price per token, hosted API and bill of materials cost what the day costs."""
+    traffic = {"peak_requests_per_s": 200, "input_tokens": 1000, "output_tokens": 200, **shape}
+    workload = {"phase": "inference", "model": "llama-3.1-8b-instruct", "traffic": traffic}
+    request = {"workload": workload, "constraints": {"pricing_models": bought}, "include": ["day"], "rejected_limit": 3}
+    answer = client.post("/recommend", json=request).json()
+    ranks = answer["recommendations"]
+    costs = [ranked["cost"] for ranked in ranks]
+    hourly = [cost["usd_per_hour"] for cost in costs]
+    assert hourly == sorted(hourly)
+    for cost in costs:
+        assert cost["usd_per_day"] == pytest.approx(24 * cost["usd_per_hour"], rel=NEAR)
+        assert cost["usd_per_month"] == pytest.approx(730 * cost["usd_per_hour"], rel=NEAR)
+        assert cost["usd_per_hour"] <= cost["peak_usd_per_hour"] * (1 + NEAR)
+        assert cost["average_power_kw"] <= cost["power_kw"] * (1 + NEAR)
+    check(ranks[0])
+    saves = costs[0]["usd_per_hour"] < costs[0]["peak_usd_per_hour"] * (1 - NEAR)
+    assert saves == (
+        len(set(FACTORS if "peak_to_average" in shape else shape["hourly_factors"])) > 1
+        and (bought != ["reserved_1y", "committed_1y"])
+    )
+    asked = next(v for v in ranks[0]["confidence"]["by_level"] if v["confidence"] == ranks[0]["confidence"]["asked"])
+    assert asked["total_accelerators"] == ranks[0]["deployment"]["total_accelerators"]
+    assert asked["usd_per_hour"] == pytest.approx(hourly[0], rel=NEAR)
+    own = f"{costs[0]['usd_per_month']:,.0f} USD"
+    assert "hosted_api" not in answer or own in answer["hosted_api"]["text"]
+    bill = client.get(f"/recommendations/{answer['id']}/bill-of-materials").json()
+    spent = sum(line["line_total"] for line in bill["lines"] if line.get("line_total") is not None)
+    horizon = 12 if costs[0]["purchase_usd"] is None and "1y" in bought[0] else 36
+    assert spent == pytest.approx(costs[0]["tco_usd"] * horizon / 36, rel=1e-3)
 
 
 def test_a_deployment_posted_back_has_the_same_bill(client: TestClient) -> None:

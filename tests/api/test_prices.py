@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -125,6 +125,65 @@ def test_the_day_is_part_of_the_answer(client: TestClient) -> None:
         refused = client.post("/recommend", json={"workload": CHAT, "as_of": day})
         assert refused.status_code == 422, day
         assert refused.json()["errors"][0]["pointer"] == "#/as_of"
+
+
+AT_GOOGLE: dict[str, Any] = {"environments": ["cloud"], "providers": ["gcp"]}
+TPU = "google-tpu-v6e"
+
+
+@pytest.mark.parametrize(
+    ("limits", "first"),
+    [
+        (AT_GOOGLE, "nvidia"),
+        ({**AT_GOOGLE, "accelerators": [TPU, "nvidia-h100-sxm5-80gb"]}, "nvidia"),
+        ({**AT_GOOGLE, "vendors": ["google", "nvidia"]}, "nvidia"),
+        ({**AT_GOOGLE, "vendors": ["google"]}, "google"),
+        ({**AT_GOOGLE, "accelerators": [TPU]}, "google"),
+        ({**AT_GOOGLE, "accelerators": ["google-tpu-v6*"]}, "google"),
+    ],
+)
+def test_an_outdated_price_ranks_only_where_no_current_one_does(
+    client: TestClient, limits: dict[str, Any], first: str
+) -> None:
+    answer = recommend(client, constraints=limits, assumptions={"stale_price_days": 300}, limit=30)
+    ranked = [r["deployment"]["accelerator"] for r in answer["recommendations"]]
+    assert ranked[0].startswith(first)
+    assert {slug.startswith("google") for slug in ranked} == {first == "google"}
+    assert ("stale_price" in {w["code"] for w in answer["warnings"]}) == (first == "google")
+    if first == "nvidia":
+        assert answer["rejected_by_code"]["price_too_old"] >= 1
+
+
+def test_a_past_day_has_its_own_prices(client: TestClient) -> None:
+    body = {"workload": CHAT, "as_of": "2025-06-01", "limit": 30, "rejected_limit": 200}
+    answer = client.post("/recommend", json=body).json()
+    assert answer["catalog"]["prices_as_of"] == "2025-06-01"
+    history = [r for r in read_rows("price_history.csv") if r["observed_on"] <= "2025-06-01"]
+    rented = [r for r in answer["recommendations"] if r["deployment"].get("offer", {}).get("provider") == "aws"]
+    assert len(rented) > 2
+    for r in rented:
+        offer, shown = r["deployment"]["offer"], r["cost"]["price"]
+        series = [p for p in history if all(p[k] == offer[k] for k in ("provider", "region", "instance_type"))]
+        newest = max((p for p in series if p["pricing_model"] == "on_demand"), key=lambda p: p["observed_on"])
+        assert (shown["observed"], shown["source"]) == (newest["observed_on"], newest["source_ref"])
+        assert shown["age_days"] == (date(2025, 6, 1) - date.fromisoformat(newest["observed_on"])).days
+    estimate = {name: body[name] for name in ("workload", "as_of")} | {"deployment": rented[0]["deployment"]}
+    assert client.post("/estimate", json=estimate).json()["cost"]["price"] == rented[0]["cost"]["price"]
+    text = " ".join(r["text"] for r in answer["rejected"])
+    assert "that was observed by 2025-06-01" in text
+
+
+@pytest.mark.parametrize("path", ["recommend", "estimate", "compare"])
+def test_a_day_before_all_prices_is_refused(client: TestClient, path: str) -> None:
+    body: dict[str, Any] = {"workload": CHAT, "as_of": "2020-06-01"}
+    if path == "estimate":
+        body["deployment"] = {"accelerator": "nvidia-l4"}
+    if path == "compare":
+        body["options"] = [{"name": "one", "constraints": {}}, {"name": "two", "constraints": {"vendors": ["amd"]}}]
+    refused = client.post(f"/{path}", json=body)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "#/as_of"
+    assert "oldest rent is of 2022-02-09" in refused.json()["detail"]
 
 
 def test_without_a_fixed_day_it_is_the_utc_day(sqlite_url: str) -> None:

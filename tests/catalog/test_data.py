@@ -9,6 +9,7 @@ import pytest
 
 from app.catalog.files import read_rows
 from app.catalog.names import fold_name
+from app.catalog.queries import make_support, parse_statements
 from app.catalog.seed import (
     accelerator_values,
     coefficient_values,
@@ -20,6 +21,7 @@ from app.catalog.seed import (
     support_values,
     system_values,
 )
+from app.catalog.tables import EngineSupportRow
 from app.sizing.columns import GIB, TERA
 from app.sizing.hardware.parts import Link, PriceKind, PricingModel
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
@@ -110,6 +112,29 @@ def test_slugs_and_names_are_unique() -> None:
     assert max(keys.values()) == 1
     assert max(Counter((s["engine"], s["accelerator_family"], s["phase"]) for s in SUPPORT).values()) == 1
     assert max(Counter(m["hf_id"] for m in MODELS).values()) == 1
+
+
+def test_every_documented_format_has_the_statement_of_its_source() -> None:
+    """A row documents a format only with a quotation that names where it stands; silence of a source is not a yes."""
+    for row in SUPPORT:
+        formats = {token.partition(":")[0] for token in row["weight_formats"].split("|") if token}
+        stated = parse_statements(row["as_published"] or "")
+        assert stated.keys() - {"*"} <= formats | {"fp8"}, row
+        assert all(10 <= len(text) <= 160 for text in stated.values()), row
+        support = make_support(EngineSupportRow(**row))
+        for name in formats:
+            documented = support.statement((name,)) is not None
+            assert documented == (row["confidence"] != "low" and bool({name, "*"} & stated.keys())), (row, name)
+
+
+def test_int8_is_not_documented_where_a_source_is_silent_or_denies_it() -> None:
+    rows = {(r["engine"], r["accelerator_family"], r["phase"]): r for r in SUPPORT}
+    blackwell = ("nvidia_blackwell", "nvidia_blackwell_consumer")
+    for engine in ("vllm", "sglang", "tensorrt-llm"):
+        for family in blackwell:
+            row = make_support(EngineSupportRow(**rows[engine, family, "inference"]))
+            assert row.statement(("int8",)) is None, (engine, family)
+    assert make_support(EngineSupportRow(**rows["vllm", "nvidia_ampere", "inference"])).statement(("int8",)) is not None
 
 
 def test_references_hold() -> None:

@@ -111,7 +111,7 @@ PLANTED = (
     Planted(
         "sizing/serving/finalists.py",
         "with_carrying_replicas",
-        "np.clip(replicas, 1.0, np.floor(MAX_ACCELERATORS / each))",
+        "np.clip(np.maximum(replicas, runs.pooled), 1.0, np.floor(MAX_ACCELERATORS / each))",
         "np.maximum(replicas, 1.0)",
         "sizes a fleet without the guard of the largest one",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from app.sizing.columns import GIB, Columns, column_names
 from app.sizing.evidence import Compared, Evidence
@@ -13,10 +13,20 @@ from app.sizing.hardware.achieved import (
     TrainingAchieved,
     TrainingMemoryFactors,
 )
-from app.sizing.hardware.parts import Accelerator, Link, Offer, PriceKind, PricingModel, Segment, System, SystemKind
+from app.sizing.hardware.parts import (
+    Accelerator,
+    Link,
+    Offer,
+    Places,
+    PriceKind,
+    PricingModel,
+    Segment,
+    System,
+    SystemKind,
+)
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.result import HostedPrice
-from app.sizing.snapshot import Catalog
+from app.sizing.snapshot import NOWHERE, Catalog
 from app.sizing.uncertainty import Spread
 
 # The formulas choose a layout and its largest batch, the simulation says how many of it: for one it may take two.
@@ -233,6 +243,9 @@ def snapshot(
     spreads: Sequence[Spread] = (),
     published: Sequence[Compared] = (),
     hosted: Sequence[HostedPrice] = (),
+    past_offers: Sequence[Offer] = (),
+    places: Mapping[str, Places] = NOWHERE,
+    region_countries: Mapping[str, str] = NOWHERE,
     **changed: float,
 ) -> Catalog:
     """The small catalogue, with other rows or coefficients where a test says so."""
@@ -245,6 +258,9 @@ def snapshot(
         spreads=spreads,
         evidence=Evidence(published),
         hosted=hosted,
+        past_offers=past_offers,
+        places=places,
+        region_countries=region_countries,
         version="small",
         prices_as_of="2026-01-01",
         created_at="2026-01-01",

@@ -189,6 +189,8 @@ def test_an_answer_holds_one_service_against_one_for_each() -> None:
     assert ours is not None
     assert shared.cheaper == ("together" if ours <= theirs else "apart")
     assert shared.saving_usd_per_hour == pytest.approx(abs(ours - theirs))
+    apart = ours > theirs * (1 + Assumptions().near_tie_share)
+    assert ("2 separate services, class 0 on" in answer.summary) == apart
     assert all(each.limits_met for each in shared.by_class)
 
 

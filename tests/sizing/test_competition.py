@@ -179,7 +179,7 @@ def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(c
             if rival is not None:
                 only = Constraints(accelerators=(estimate.deployment.accelerator,), engines=(rival.engine,))
                 assert best(Question(workload, only), catalog) == pytest.approx(score * (1 + rival.worse))
-                assert -1e-9 <= rival.worse <= 0.05
+                assert -0.05 <= rival.worse <= 0.05  # better where the first has more published use
 
 
 @pytest.mark.slow

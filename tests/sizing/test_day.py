@@ -39,7 +39,6 @@ from app.sizing.day import (
     merge_days,
     merge_scale_to_zero,
     min_replicas_for_load,
-    paid_usd_per_hour,
     recovery_s,
     replicas_ahead_of_load,
     restart_s,
@@ -57,6 +56,7 @@ from app.sizing.day import (
     wait_s,
     window_max,
 )
+from app.sizing.decisions.cost import paid_usd_per_hour
 from app.sizing.decisions.placement import Fleet, plan_fleet
 from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics

@@ -698,11 +698,11 @@ def test_each_number_of_cards_takes_the_least_memory_and_whole_cards_also_the_mo
 
 
 def test_a_simulation_adds_cards_and_never_takes_any_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten requests a second at 0.7 of two each take eight replicas, of two cards each."""
-    busy, plan = replace(CHAT, peak_per_s=10.0, target_utilization=0.7), on_big(tensor_parallel=2)
+    """Ten requests a second at 1.4 each take eight replicas, of two cards each."""
+    busy, plan = replace(CHAT, peak_per_s=10.0), on_big(tensor_parallel=2)
     share = Share(Option(2, 0.5, 0.5), 1, busy, plan, Settings())
-    capacity = 2.0
-    runs: Any = SimpleNamespace(capacity_at_confidence=lambda _: (column([capacity]), column([8.0])))
+    capacity = 1.4
+    runs: Any = SimpleNamespace(planned_capacity=lambda _: (column([capacity]), column([8.0])))
     monkeypatch.setattr(packing, "simulate_replicas", lambda *_: runs)
     found = with_simulated_cards(SEARCH, member_on(plan), share)
     assert found is not None and found.simulated

@@ -78,6 +78,33 @@ def test_a_looser_slo_is_never_dearer(catalog: Catalog, workload: InferenceWorkl
     assert found <= tight * ONE_MORE
 
 
+QUESTIONS = st.one_of(
+    st.builds(Question, WORKLOADS, limit=st.integers(1, 5)),
+    st.builds(
+        lambda model, tokens, days, limit: Question(
+            replace(PRETRAIN, model=model, units=tokens, deadline_s=days * 86400), limit=limit
+        ),
+        st.sampled_from([LLAMA_8B, LLAMA_70B]),
+        st.floats(1e9, 1e11),
+        st.floats(2, 60),
+        st.integers(1, 5),
+    ),
+)
+
+
+@pytest.mark.slow
+@given(QUESTIONS)
+def test_the_first_is_at_most_a_near_tie_dearer_than_another_and_says_so(catalog: Catalog, question: Question) -> None:
+    ranked = recommend_hardware(question, catalog).recommendations
+    if not ranked:
+        return
+    best = max(place.score for place in ranked)
+    assert best == 1 and ranked[0].score >= 1 / (1 + question.assumptions.near_tie_share) - 1e-9
+    assert [place.score for place in ranked[1:]] == sorted((place.score for place in ranked[1:]), reverse=True)
+    said = {reason.code for reason in ranked[0].estimate.explanation}
+    assert ranked[0].score == 1 or {"published_use", "near_tie"} <= said
+
+
 @pytest.mark.slow
 @given(WORKLOADS)
 def test_nothing_ranked_exceeds_its_memory_and_parts_sum(catalog: Catalog, workload: InferenceWorkload) -> None:

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.sizing.decisions.machines import UNNAMED_REGIONS
 from app.sizing.estimate import estimate_deployment
-from app.sizing.hardware.parts import Environment
+from app.sizing.hardware.parts import UNNAMED_REGIONS, Environment
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog

@@ -29,6 +29,7 @@ from app.api.questions import (
     RequestedOption,
     build_estimate_question,
     build_options,
+    index_on_day,
     option_error,
 )
 from app.api.schemas.answers import EstimateShown, RecommendResponse
@@ -74,7 +75,7 @@ async def post_compare(
 def compute_comparison(raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
     """Computes and compares the options."""
     request = parse_body(raw, CompareRequest)
-    directory = catalog_store.directory()
+    directory = index_on_day(catalog_store.directory(), request.as_of, today)
     catalog = directory.catalog
     options = build_options(parse_document(raw), request, directory, catalog_store, today)
 
@@ -132,7 +133,7 @@ def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date) -> R
     """Computes the diagnosis of one deployment."""
     request = parse_body(raw, DiagnoseRequest, PASTED_FIELDS)
     check_observed(request)
-    directory = catalog_store.directory()
+    directory = index_on_day(catalog_store.directory(), request.as_of, today)
     question, deployment = build_estimate_question(request, directory, catalog_store, today)
     pasted = read_observation(request.observed, question, deployment, directory.catalog)
     diagnosis = diagnose(question, deployment, directory.catalog, pasted.observed)
@@ -193,8 +194,8 @@ async def post_estimate(raw: RawBody, catalog_store: Snapshots, turn: ShortSlot,
 
 def compute_estimate(raw: bytes, catalog_store: CatalogStore, today: date) -> Response:
     """Computes the estimate of one deployment."""
-    directory = catalog_store.directory()
     request = parse_body(raw, EstimateRequest)
+    directory = index_on_day(catalog_store.directory(), request.as_of, today)
     question, deployment = build_estimate_question(request, directory, catalog_store, today)
 
     document = with_input_warnings(
@@ -251,7 +252,7 @@ def compute_repricing(
 ) -> Response:
     """Prices the machines of a stored answer again and answers its request again."""
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
-    directory = catalog_store.directory()
+    directory = index_on_day(catalog_store.directory(), None, today)
     machines = {}
     if stored["recommendations"] or rank > 1:
         then = build_bill(stored, supply, rank, Settlement())
@@ -291,7 +292,7 @@ async def get_sensitivity(
 ) -> Response:
     """Varies load, lengths, limits, confidence, prices and formats one at a time and finds the smallest change that
     makes another accelerator type rank first. Also tests cheaper patterns that the request left open. Takes several
-    seconds. Uses today's prices; their age counts to the date of the answer.
+    seconds. Uses the prices in force on the date of the answer.
     """
     return await turn.answer_shared(compute_sensitivity, id, answers, catalog_store)
 
@@ -300,8 +301,9 @@ def compute_sensitivity(identity: str, answers: AnswerStore, catalog_store: Cata
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get_answer(identity)[0])
     request = load_stored_request(stored)
-    directory = catalog_store.directory()
+    today = date.fromisoformat(stored["as_of"])
+    directory = index_on_day(catalog_store.directory(), request.as_of, today)
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
-    found = find_sensitivity(identity, request, behind, date.fromisoformat(stored["as_of"]), directory, catalog_store)
+    found = find_sensitivity(identity, request, behind, today, directory, catalog_store)
     head = {"id": identity, "catalog": catalog_json(directory.catalog)}
     return Response(json_bytes(SensitivityShown.as_json(found, given=head)), media_type="application/json")

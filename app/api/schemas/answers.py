@@ -55,6 +55,8 @@ from app.sizing.question import Deployment, Speculative
 from app.sizing.result import (
     Answer,
     Assurance,
+    BillFactor,
+    CertaintyFactor,
     ClusterNeeds,
     Considered,
     CostSummary,
@@ -62,11 +64,13 @@ from app.sizing.result import (
     Estimate,
     Interval,
     Level,
+    LevelDeployment,
     MaximumThatFits,
     Notice,
     Performance,
     Reason,
     Rejection,
+    Unreachable,
     Verification,
 )
 
@@ -133,6 +137,25 @@ class IntervalShown(ResultModel, of=Interval):
     high: Annotated[float, _bound_of("high")]
 
 
+class LevelDeploymentShown(ResultModel, of=LevelDeployment):
+    """A deployment that serves a confidence level at less cost than the one recommended."""
+
+    accelerator: str
+    accelerators_per_replica: int | None
+    tensor_parallel: int | None
+    pipeline_parallel: int | None
+    data_parallel: int | None
+    weight_format: str | None
+    engine: str | None
+
+
+class UnreachableShown(ResultModel, of=Unreachable):
+    """Why no number of accelerators reaches a confidence level, and what would."""
+
+    why: str = Field(description="Why no number of these accelerators is enough.")
+    instead: str = Field(description="What would reach the level.")
+
+
 class LevelShown(ResultModel, of=Level):
     """Hardware needed to meet all requirements at one confidence level; null if no number of these accelerators is
     enough.
@@ -142,6 +165,20 @@ class LevelShown(ResultModel, of=Level):
     total_accelerators: int | None
     usd_per_hour: float | None = None
     usd_total: float | None = Field(None, description="Cost of a run at the duration with this confidence.")
+    deployment: LevelDeploymentShown | None = Field(
+        None, description="Another deployment, if it serves this level at less cost than the one recommended."
+    )
+    unreachable: UnreachableShown | None = Field(None, description="Why no number of accelerators is enough.")
+
+
+class CertaintyFactorShown(ResultModel, of=CertaintyFactor):
+    """One factor of the bill: why the load gets more accelerators than it needs at full speed."""
+
+    factor: BillFactor = Field(description="Reason for more accelerators.")
+    multiplier: float = Field(description="Factor on the accelerators of the line before; 1 in the first line.")
+    total_accelerators: float = Field(description="Accelerators up to this factor; whole in the last line.")
+    usd_per_hour: float | None = None
+    removed_by: str = Field(description="What would remove the factor; empty where it is 1.")
 
 
 class ConfidenceShown(ResultModel, of=Assurance):
@@ -152,6 +189,10 @@ class ConfidenceShown(ResultModel, of=Assurance):
     meets_deadline: float | None = Field(None, description="Probability that the run meets its deadline.")
     fits: float = Field(description="Probability that it fits in memory.")
     by_level: list[LevelShown]
+    bill: list[CertaintyFactorShown] = Field(
+        default_factory=list,
+        description="Factors from the accelerators at full load to those of this deployment; they multiply to it.",
+    )
 
 
 class VerificationShown(ResultModel, of=Verification):
@@ -263,11 +304,12 @@ def _per_million(name: str, unit: str) -> From:
 class CostShown(ResultModel, of=CostSummary):
     """Cost of renting the deployment, or of buying and running it."""
 
-    usd_per_hour: float | None
-    usd_per_day: float | None = Field(
-        None,
-        description="With a daily profile: daily cost of the fleet that follows the load. The objective cost ranks by "
-        "it.",
+    usd_per_hour: float | None = Field(
+        description="With a daily profile: mean over the day of the fleet that follows the load."
+    )
+    usd_per_day: float | None = Field(None, description="With a daily profile: 24 times usd_per_hour.")
+    peak_usd_per_hour: float | None = Field(
+        None, description="With a daily profile: hourly cost at the peak, to which max_usd_per_hour applies."
     )
     usd_per_month: float | None
     usd_per_million_tokens: Annotated[float | None, _per_million("usd", "tokens")] = Field(
@@ -278,6 +320,9 @@ class CostShown(ResultModel, of=CostSummary):
     usd_total: float | None
     purchase_usd: float | None
     power_kw: float
+    average_power_kw: float | None = Field(
+        None, description="With a daily profile: mean power of the machines that run, over the day."
+    )
     kwh_per_million_tokens: Annotated[float | None, _per_million("kwh", "tokens")] = None
     kwh_per_million_samples: Annotated[float | None, _per_million("kwh", "samples")] = None
     tco_usd: float | None
@@ -501,7 +546,7 @@ class RecommendResponse(ResultModel, of=Answer):
         "answer was first stored."
     )
     catalog: Annotated[CatalogShown, ADDED]
-    as_of: Annotated[str, ADDED] = Field(description="Day that price ages refer to.")
+    as_of: Annotated[str, ADDED] = Field(description="Day of the prices; their ages refer to it.")
     request: Annotated[dict[str, Any], ADDED] = Field(
         description="The request as sent. Sent again, it gives the same answer while catalog and engine are unchanged."
     )

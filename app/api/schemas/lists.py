@@ -26,10 +26,11 @@ from app.api.schemas.origins import EMPTY, From, ResultModel
 from app.api.schemas.replica import RecipeListed, listed_json
 from app.catalog.snapshot import CatalogIndex
 from app.sizing.accuracy import FAMILY_REASONS, Errors, Report, Slice, link_of
+from app.sizing.decisions.places import possible_countries
 from app.sizing.evidence import Compared
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.engines.record import Engine, Scheduling, StepSize
-from app.sizing.hardware.parts import Environment
+from app.sizing.hardware.parts import Environment, Places
 from app.sizing.hardware.recipes import recipes_of_framework
 from app.sizing.hardware.stacks import PairVerdict
 from app.sizing.hardware.support.builds import BUILDS
@@ -291,6 +292,14 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
     }
 
 
+class PlaceShown(ResponseModel):
+    """Countries of a provider's data centers, or the country of its seat."""
+
+    countries: list[str] = Field(description="ISO 3166 codes.")
+    source: str
+    as_of: str = Field(description="Day on which the source was read, YYYY-MM-DD.")
+
+
 class ProviderShown(ResponseModel):
     """A company that rents out or sells machines."""
 
@@ -299,6 +308,12 @@ class ProviderShown(ResponseModel):
     rents: bool
     sells: bool
     regions: list[str]
+    data_centers: PlaceShown | None = Field(
+        description="Countries in which the provider may place machines whose price names no region; null if unknown."
+    )
+    seat: PlaceShown | None = Field(
+        description="Country of the seat, the value of constraints.provider_jurisdiction; null if unknown."
+    )
     pricing_models: list[PricingName]
     price_kinds: list[PriceKindName]
     accelerators: int
@@ -310,6 +325,9 @@ class RegionShown(ResponseModel):
 
     region: str
     country: str | None
+    countries: list[str] = Field(
+        description="The country, or all countries of the providers' data centers if the region is none."
+    )
     providers: list[str]
     accelerators: int
     offers: int
@@ -368,24 +386,40 @@ def providers_json(catalog_index: CatalogIndex) -> Items:
             "rents": name in offers,
             "sells": name in sells,
             "regions": sorted({o.region for o in offers[name]}),
+            **_places_json(catalog.places.get(name, Places())),
             "pricing_models": sorted({o.pricing_model.value for o in offers[name]}),
             "price_kinds": sorted({o.price_kind.value for o in offers[name]}),
             "accelerators": len({o.accelerator for o in offers[name]}),
             "offers": len(offers[name]),
         }
         for name in catalog.providers
+        if name in offers or name in sells
     ]
+
+
+def _places_json(places: Places) -> dict[str, Any]:
+    """Where a provider's data centers and its seat are, with sources."""
+    return {
+        name: None
+        if fact is None
+        else {"countries": sorted(fact.countries), "source": fact.source, "as_of": fact.as_of}
+        for name, fact in (("data_centers", places.data_centers), ("seat", places.seat))
+    }
 
 
 def regions_json(catalog_index: CatalogIndex) -> Items:
     """Every region as JSON, by name."""
     offers = defaultdict(list)
-    for offer in catalog_index.catalog.offers:
+    catalog = catalog_index.catalog
+    for offer in catalog.offers:
         offers[offer.region].append(offer)
     return [
         {
             "region": name,
             "country": catalog_index.country_of(name),
+            "countries": sorted(
+                frozenset[str]().union(*(possible_countries(catalog, o.provider, name) for o in offers[name]))
+            ),
             "providers": sorted({o.provider for o in offers[name]}),
             "accelerators": len({o.accelerator for o in offers[name]}),
             "offers": len(offers[name]),

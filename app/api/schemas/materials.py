@@ -247,7 +247,9 @@ class MaterialsShown(ResultModel, of=Bill):
     option: Annotated[str, From("title")]
     created_at: str
     snapshot: str
-    as_of: Annotated[str, From(convert=date.isoformat)] = Field(description="Day that price ages refer to.")
+    as_of: Annotated[str, From(convert=date.isoformat)] = Field(
+        description="Day of the prices; their ages refer to it."
+    )
     label: Annotated[str | None, _filed("label")] = Field(None, description="Label from the request.")
     reference: Annotated[str | None, _filed("reference")] = None
     cost_centre: Annotated[str | None, _filed("cost_centre")] = None

@@ -173,9 +173,8 @@ class InferenceSpec(RequestModel):
 
     def for_class(self, traffic_class: TrafficClassSpec) -> InferenceSpec:
         """The workload with only one class of the traffic."""
-        return self.model_copy(
-            update={"traffic": Traffic(**traffic_class.traffic_fields()), "sample": None, "slo": traffic_class.slo}
-        )
+        traffic = Traffic(**traffic_class.traffic_fields(), router=self.traffic.router)
+        return self.model_copy(update={"traffic": traffic, "sample": None, "slo": traffic_class.slo})
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """The workload in the engine's units. Raises Unanswerable if its parts contradict each other."""
@@ -199,6 +198,7 @@ class InferenceSpec(RequestModel):
                 redundancy=redundancy,
                 availability_asked=available,
                 target_utilization=self.target_utilization,
+                router=t.router,
             )
         return build_inference_workload(
             model,
@@ -209,6 +209,7 @@ class InferenceSpec(RequestModel):
             images=None if t.images is None else t.images.to_images(),
             average_per_s=t.average_requests_per_s,
             burstiness=t.burstiness,
+            router=t.router,
             hits=PrefixHits(t.cached_prefix_fraction, t.shared_prefix_fraction or 0.0, t.turn_gap_s),
             limits=limits,
             max_context_tokens=self.max_context_tokens,
@@ -348,9 +349,8 @@ class ConstraintsSpec(RequestModel):
 
     environments: Annotated[list[EnvironmentName], Field(max_length=2)] = []
     providers: Names = []
-    regions: Names = Field(
-        [], description="Names, patterns such as eu-*, countries or areas: DE, US, EU, asia. Default: all."
-    )
+    regions: Names = Field([], description="Names, patterns (eu-*), countries or areas: DE, EU, asia. Default: all.")
+    provider_jurisdiction: Names = Field([], description="Seats of providers: ISO codes or EU.")
     vendors: Names = []
     accelerators: Names = Field(
         [],
@@ -399,6 +399,7 @@ class ConstraintsSpec(RequestModel):
             environments=tuple(Environment(e) for e in self.environments),
             providers=tuple(self.providers),
             regions=tuple(self.regions),
+            jurisdictions=tuple(self.provider_jurisdiction),
             vendors=tuple(self.vendors),
             accelerators=tuple(self.accelerators),
             exclude_accelerators=tuple(self.exclude_accelerators),
@@ -451,7 +452,7 @@ class EconomicsSpec(RequestModel):
 AsOf = Annotated[date, Field(ge=date(2000, 1, 1), le=date(2100, 1, 1))]
 LABEL = "Your own label, by which you can find the stored answer."
 REFERENCE = "Your own reference number, for example of a requisition, project or ticket."
-AS_OF = "Day that price ages refer to; part of the answer's identity. Default: today, UTC."
+AS_OF = "Day of the prices. Default: today, UTC."
 
 
 Overrides = Annotated[

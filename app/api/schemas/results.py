@@ -510,6 +510,11 @@ class PriceShown(ResultModel, of=Price):
         description="Length of the commitment: none, 1y or 3y."
     )
     upfront_usd: float | None = Field(None, description="Upfront payment for one machine; included in usd_per_hour.")
+    countries: list[str] | None = Field(
+        None,
+        description="Countries, as ISO 3166 codes, in one of which the provider places the machines; absent if the "
+        "region is known, or the countries are not.",
+    )
     discount: Annotated[float | None, From(omit=EMPTY)] = Field(
         None, description="Discount from the request; every figure includes it."
     )

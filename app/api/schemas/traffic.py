@@ -28,6 +28,7 @@ from app.sizing.workload import (
     Lengths,
     Limits,
     Load,
+    Router,
     Shares,
     Trace,
     arrivals_from_users,
@@ -260,6 +261,7 @@ class ApartShown(ResultModel, of=SeparateService):
 
     name: str
     accelerator: str | None
+    total_accelerators: int | None = None
     replicas: int | None
     usd_per_hour: float | None
 
@@ -363,6 +365,10 @@ class Traffic(RequestModel):
     )
     burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
         1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
+    )
+    router: Router | None = Field(
+        None,
+        description="How a replica is chosen. Default: prefix_aware if sessions leave prefixes, else least_loaded.",
     )
     input_tokens: PromptSpec | None = Field(
         None, description=f"Prompt length. {LENGTHS} Default: the assumption default_input_tokens, 512."

@@ -17,6 +17,7 @@ from app.sizing.decisions.cost import (
     kwh_per_million,
     usd_per_million,
 )
+from app.sizing.decisions.places import list_countries
 from app.sizing.hardware.parts import PRICE_KIND_TEXTS, PriceKind
 from app.sizing.question import Deployment, Question
 from app.sizing.result import CostSummary, Estimate, HostedApi, HostedCost, Part, Reason
@@ -45,6 +46,7 @@ def cost_summary(
     per_million: str,
     million_of: str | None = None,
     bill: tuple[Part, ...] = (),
+    mean: Cost | None = None,
 ) -> CostSummary:
     """Cost and energy of a one-row table.
 
@@ -52,25 +54,29 @@ def cost_summary(
         units_per_s: rate over which cost and energy are spread; it is also the last line of the bill.
         per_million: unit of the price per million, as part of a field name.
         million_of: the same unit as text, where it differs.
+        mean: cost and power as means of a day, where the workload states its hours.
     """
-    hourly = one(cost.usd_per_hour)
+    paid = cost if mean is None else mean
+    hourly, power, units = one(paid.usd_per_hour), one(paid.power_w), np.array([units_per_s])
     priced = math.isfinite(hourly)
-    units = np.array([units_per_s])
     return CostSummary(
         usd_per_hour=finite_or_none(hourly),
         usd_per_month=hourly * HOURS_PER_MONTH if priced else None,
-        usd_per_million=one(usd_per_million(cost.usd_per_hour, units))
+        usd_per_million=one(usd_per_million(paid.usd_per_hour, units))
         if priced and has_measurable_throughput(units_per_s)
         else None,
         usd_total=usd_total,
         purchase_usd=finite_or_none(one(cost.purchase_usd)),
         power_w=one(cost.power_w),
-        kwh_per_million=one(kwh_per_million(cost.power_w, units)) if has_measurable_throughput(units_per_s) else None,
-        tco_usd=finite_or_none(one(cost.tco_usd)),
+        kwh_per_million=one(kwh_per_million(paid.power_w, units)) if has_measurable_throughput(units_per_s) else None,
+        tco_usd=finite_or_none(one(paid.tco_usd)),
         price=sold.price,
         per_million=per_million,
         million_of=million_of or per_million,
         parts=(*bill, Part(f"{per_million}_per_s", units_per_s)),
+        usd_per_day=hourly * HOURS_PER_DAY if priced and mean is not None else None,
+        peak_usd_per_hour=None if mean is None else finite_or_none(one(cost.usd_per_hour)),
+        average_power_w=None if mean is None else power,
     )
 
 
@@ -85,9 +91,8 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
         f"{terms.observed}{_describe_discount(summary.price.discount)}."
     )
     if summary.purchase_usd is not None:
-        hourly = format_usd(summary.usd_per_hour)
         text = (
-            f"Purchase of {machines} for {format_usd(summary.purchase_usd)}. This is {hourly}/h "
+            f"Purchase of {machines} for {format_usd(summary.purchase_usd)}. This is {describe_hourly_cost(summary)} "
             f"over the horizon, including power, floor space and maintenance; resale value is not counted. {backing}"
         )
         if terms.kind is PriceKind.ESTIMATE:
@@ -97,9 +102,11 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
             )
     else:
         region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
+        if summary.price.countries:
+            region = f" in {list_countries(frozenset(summary.price.countries))}"
         text = (
             f"{machines} of type {deployment.instance_type} from {provider_name(deployment.provider or '')}{region}, "
-            f"{summary.price.pricing_model.replace('_', ' ')}: {format_usd(summary.usd_per_hour)}/h. {backing}"
+            f"{summary.price.pricing_model.replace('_', ' ')}: {describe_hourly_cost(summary)}. {backing}"
         )
         if summary.price.upfront_usd is not None:
             text += f" This includes an upfront payment of {format_usd(summary.price.upfront_usd)} per machine."
@@ -132,13 +139,6 @@ def confident_usd(estimate: Estimate) -> float | None:
     return asked.usd_total
 
 
-def mean_usd_per_hour(cost: CostSummary | None) -> float | None:
-    """USD per hour as the mean of a day."""
-    if cost is None or cost.usd_per_day is None:
-        return None if cost is None else cost.usd_per_hour
-    return cost.usd_per_day / HOURS_PER_DAY
-
-
 def describe_price(estimate: Estimate) -> str:
     """Price in one clause: "40.00 USD/h, 0.25 USD per million tokens", "4,800 USD for the run (40.00 USD/h)"."""
     cost = estimate.cost
@@ -151,8 +151,22 @@ def describe_price(estimate: Estimate) -> str:
             surely = f", {format_usd(sure)} at {percent(assurance.asked)} confidence"
         return f"{expected} for the run{surely} ({format_usd(cost.usd_per_hour)}/h)"
     per = "" if cost.usd_per_million is None else f", {format_usd(cost.usd_per_million)} per million {cost.million_of}"
-    day = "" if cost.usd_per_day is None else f" at peak, {format_usd(cost.usd_per_day)} per day"
-    return f"{format_usd(cost.usd_per_hour)}/h{day}{per}"
+    return f"{describe_hourly_cost(cost)}{per}"
+
+
+def describe_hourly_cost(cost: CostSummary) -> str:
+    """Cost per hour; where it varies over a day, also its mean per day and its maximum.
+
+    Example: "21.20 USD/h on average (509 USD per day, 40.00 USD/h at peak)".
+    """
+    hourly = f"{format_usd(cost.usd_per_hour or 0.0)}/h"
+    if cost.usd_per_day is None or cost.peak_usd_per_hour is None:
+        return hourly
+    if format_usd(cost.peak_usd_per_hour) == format_usd(cost.usd_per_hour or 0.0):
+        return f"{hourly} ({format_usd(cost.usd_per_day)} per day)"
+    return (
+        f"{hourly} on average ({format_usd(cost.usd_per_day)} per day, {format_usd(cost.peak_usd_per_hour)}/h at peak)"
+    )
 
 
 HOST_CAVEAT = "Check the API provider's speed, rate limits and data location."
@@ -190,7 +204,8 @@ def _break_even_per_s(workload: InferenceWorkload, own: Estimate | None, host: H
         return None
     assert own.performance is not None
     needed = break_even_rate_per_s(own.cost.usd_per_hour, host.usd_per_million_tokens, workload.tokens_per_request)
-    return needed if needed <= (own.performance.requests_per_s_capacity or 0.0) else None
+    paid_share = own.cost.usd_per_hour / (own.cost.full_usd_per_hour or own.cost.usd_per_hour)
+    return needed if needed <= (own.performance.requests_per_s_capacity or 0.0) * paid_share else None
 
 
 def _compare_prices(
@@ -205,19 +220,19 @@ def _compare_prices(
         return f"API price at {name}: {format_usd(host.usd_per_million_tokens)} per million tokens of this traffic."
     if ours is None:
         return f"API price at {name}: {format_usd(theirs)}{per}."
-    fixed = "" if cost is None or cost.usd_per_day is None else " without autoscaling"
+    follows = "" if cost is None or cost.usd_per_day is None else " with autoscaling"
     if theirs >= ours:
         below = ""
         if pays_from is not None:
             below = f" Break-even: below an average of {format_number(pays_from)} requests/s, the API costs less."
         return (
-            f"Cheaper self-hosted{fixed}: {format_usd(ours)}{per}. The cheapest API is {name} at "
+            f"Cheaper self-hosted{follows}: {format_usd(ours)}{per}. The cheapest API is {name} at "
             f"{format_usd(theirs)}{per}.{below}"
         )
     later = "" if workload.load is not Load.OPEN else " Self-hosting costs more even at full utilization."
     if pays_from is not None:
         later = f" Break-even: above an average of {format_number(pays_from)} requests/s, self-hosting costs less."
-    return f"Cheaper as an API: {name} at {format_usd(theirs)}{per} (self-hosted{fixed}: {format_usd(ours)}).{later}"
+    return f"Cheaper as an API: {name} at {format_usd(theirs)}{per} (self-hosted{follows}: {format_usd(ours)}).{later}"
 
 
 def _usd_per_month(usd_per_hour: float | None) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.sizing.answer.money import format_usd, mean_usd_per_hour
+from app.sizing.answer.money import format_usd
 from app.sizing.question import Question
 from app.sizing.result import FilterStage, Notice, Ranked, Reason, Rejection
 from app.sizing.words import format_number
@@ -19,6 +19,7 @@ class CheapestOption:
     name: str
     accelerators: int
     usd_per_hour: float
+    beyond_limits: bool = False  # found without the request's limits on accelerator types
 
 
 def describe_low_use(question: Question, first: Ranked) -> str | None:
@@ -37,8 +38,14 @@ def describe_low_use(question: Question, first: Ranked) -> str | None:
 
 def cheaper_is_enough(question: Question, first: Ranked, cheapest: CheapestOption) -> bool:
     """True if another option is cheaper by more than a near tie."""
-    hourly = mean_usd_per_hour(first.estimate.cost)
+    hourly = None if first.estimate.cost is None else first.estimate.cost.usd_per_hour
     return hourly is not None and cheapest.usd_per_hour * (1 + question.assumptions.near_tie_share) < hourly
+
+
+def limits_types(question: Question) -> bool:
+    """Whether the request limits which accelerator types may be used."""
+    c = question.constraints
+    return bool(c.accelerators or c.exclude_accelerators or c.vendors or c.segments)
 
 
 def overkill_warning(question: Question, first: Ranked, cheapest: CheapestOption | None) -> Notice | None:
@@ -50,9 +57,10 @@ def overkill_warning(question: Question, first: Ranked, cheapest: CheapestOption
         return Notice("training_class_overkill", f"{why}. Use POST /recommend to look for a cheaper option.")
     if not cheaper_is_enough(question, first, cheapest):
         return None
-    count = cheapest.accelerators
+    count, lead = cheapest.accelerators, "Without the limit on accelerators, " if cheapest.beyond_limits else ""
     less = (
-        f"{count:,} × {cheapest.name} {'is' if count == 1 else 'are'} enough for {format_usd(cheapest.usd_per_hour)}/h"
+        f"{lead}{count:,} × {cheapest.name} {'is' if count == 1 else 'are'} enough for "
+        f"{format_usd(cheapest.usd_per_hour)}/h"
     )
     return Notice("training_class_overkill", f"{why}. {less}.")
 
@@ -73,6 +81,7 @@ def explain_idle_hardware(
     }[(FilterStage.MEMORY in reached, FilterStage.SPEED in reached)]
     performance, first = ranked[0].estimate.performance, ranked[0].estimate
     used = 0.0 if performance is None else performance.utilization_at_peak or 0.0
-    reason = Reason("mostly_idle", f"{why}, but no cheaper option is enough: {decided}.", "used", used, "1")
+    none = "no cheaper option that was compared" if limits_types(question) else "no cheaper option"
+    reason = Reason("mostly_idle", f"{why}, but {none} is enough: {decided}.", "used", used, "1")
     best = replace(ranked[0], estimate=replace(first, explanation=(*first.explanation, reason)))
     return (best, *ranked[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,10 @@ class PassAnswerWriter:
             + terms.request_s / terms.passes,
         }
 
+    def prefill_seconds(self, workload: InferenceWorkload, judged: JudgedPasses) -> Column:
+        """Zero: a pass generates nothing."""
+        return np.zeros(len(judged.plans))
+
     def is_full(self, judged: JudgedPasses, row: int, assumed: Assumptions) -> bool:
         """False: memory limits the batch of a pass, not the number of requests."""
         return False
@@ -115,10 +120,12 @@ class PassAnswerWriter:
     def memory_reason(
         self, workload: InferenceWorkload, judged: JudgedPasses, row: int, location: str, stored_model: str
     ) -> Reason:
-        """Sentence about the memory of an accelerator."""
-        return weights_reason(
-            stored_model, at(judged.memory.weights_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
-        )
+        """Sentence about the memory of an accelerator: the weights, and all that the largest batch needs."""
+        memory, batch = self.device_memory(workload, judged, row), at(judged.speed.slo_batch, row)
+        weights, total = memory.weights_bytes / GIB, memory.total_bytes / GIB
+        reason = weights_reason(stored_model, weights, memory.usable_bytes / GIB)
+        samples = format_quantity(batch, "sample" if workload.model.sample is not None else "request")
+        return replace(reason, text=f"{reason.text} With a batch of {samples}, {total:.1f} GiB are needed.")
 
 
 def waits_for_host(terms: BatchTerms, batch: Column) -> Mask:

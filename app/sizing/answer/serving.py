@@ -17,7 +17,7 @@ from app.sizing.answer.streams import TokenAnswerWriter, simulation_reasons, wit
 from app.sizing.answer.volume import estimate_volume_outcome, with_volume_outcome
 from app.sizing.answer.warnings import placement_reasons, with_support
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GIB, HOURS_PER_DAY, TINY, Column, at
+from app.sizing.columns import GIB, TINY, Column, at
 from app.sizing.day import Service, StartProfile, simulate_day
 from app.sizing.decisions.acquisition import (
     DeployedMachines,
@@ -26,17 +26,19 @@ from app.sizing.decisions.acquisition import (
     find_alternatives,
     itemize_costs,
 )
-from app.sizing.decisions.cost import usd_per_million
+from app.sizing.decisions.cost import Cost, tco_usd, usd_per_million
+from app.sizing.decisions.ownership import horizon_hours
 from app.sizing.decisions.search import Search
 from app.sizing.evidence import Familiarity, Setting
 from app.sizing.formula import record_trace
-from app.sizing.question import Deployment, Question, Speculative
-from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
+from app.sizing.question import Deployment, Economics, Question, Speculative
+from app.sizing.result import CertaintyFactor, CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
+from app.sizing.serving.bill import bill_sentence, bills_of_certainty
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     assurance_from_simulation,
-    replica_capacity_at_confidence,
+    planned_replica_capacity,
     with_simulated_performance,
 )
 from app.sizing.serving.interfaces import HardwareBound, Settings
@@ -45,7 +47,7 @@ from app.sizing.serving.margins import plan_neighbourhoods
 from app.sizing.serving.offload import note_host_assumptions
 from app.sizing.serving.options import (
     PlanEvaluations,
-    daily_usd_per_hour,
+    daily_means,
     served_per_s,
     startup_terms,
     throughput_per_s,
@@ -59,27 +61,19 @@ from app.sizing.words import format_count, format_name, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load
 
 
-def with_days(
-    question: Question,
-    workload: InferenceWorkload,
-    estimates: Sequence[Estimate],
-    judged: PlanEvaluations[Any, Any, Any],
-    sure_capacity_per_s: Column,
-) -> list[Estimate]:
-    """Estimates with their cost per day, and the first one with its day, where the workload states hourly shares."""
-    if not workload.hourly_shares:
-        return list(estimates)
-    plans, cost = judged.plans, judged.cost
-    hourly = daily_usd_per_hour(question, workload, plans, judged.fleet, cost, sure_capacity_per_s)
-    with_cost = [with_daily_cost(each, usd) for each, usd in zip(estimates, hourly.tolist(), strict=True)]
-    return [with_day(question, workload, with_cost[0], judged, sure_capacity_per_s, 0), *with_cost[1:]]
+def with_daily_means(
+    question: Question, workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], sure_capacity_per_s: Column
+) -> PlanEvaluations[Any, Any, Any]:
+    """Deployments with their means over a day at this capacity of a replica, at the requested confidence."""
+    daily = daily_means(question, workload, judged.plans, judged.fleet, judged.cost, sure_capacity_per_s)
+    return replace(judged, options=replace(judged.options, daily=daily))
 
 
-def with_daily_cost(estimate: Estimate, usd_per_hour: float) -> Estimate:
-    """An estimate with the cost of a day at this mean cost in USD per hour."""
-    if estimate.cost is None or estimate.cost.usd_per_hour is None:
-        return estimate
-    return replace(estimate, cost=replace(estimate.cost, usd_per_day=usd_per_hour * HOURS_PER_DAY))
+def mean_cost(judged: PlanEvaluations[Any, Any, Any], economics: Economics) -> Cost:
+    """Cost of deployments as means over a day."""
+    daily, hours = judged.options.daily, horizon_hours(economics)
+    paid_usd = tco_usd(daily.usd_per_hour, hours)
+    return replace(judged.cost, usd_per_hour=daily.usd_per_hour, power_w=daily.power_w, tco_usd=paid_usd)
 
 
 def with_day(
@@ -93,7 +87,7 @@ def with_day(
     """An estimate with its day, where the workload states hourly shares and the plan fits.
 
     Parameters:
-        sure_capacity_per_s: requests per second of one replica within the limits, at the requested confidence.
+        sure_capacity_per_s: requests per second that one replica is planned to carry.
     """
     if not workload.hourly_shares or estimate.performance is None or estimate.cost is None:
         return estimate
@@ -108,11 +102,11 @@ def with_day(
         accelerators_per_replica=at(plans.accelerators_per_replica, row),
         accelerators_per_node=at(plans.accelerators_per_node, row),
         capacity_per_s=at(sure_capacity_per_s, row),
-        target_utilization=workload.target_utilization,
+        target_utilization=question.assumptions.target_utilization,
         max_per_s=saturation_per_s(estimate.performance, at(fleet.replicas, row)),
         unloaded_ttft_s=median_response_s(estimate.performance),
         ttft_curve=ttft_curve(estimate.performance, at(fleet.replicas, row)),
-        usd_per_hour=estimate.cost.usd_per_hour,
+        usd_per_hour=estimate.cost.full_usd_per_hour,
         power_w=estimate.cost.power_w,
         pricing=deployment.pricing_model,
         starting=replica_start(workload, judged, row, question.assumptions),
@@ -171,6 +165,7 @@ class ServingContext:
     neighbourhood: Neighborhood  # the published results nearest to each row
     ideal: HardwareBound  # ideal performance of the hardware, without any software overhead
     shares: Mapping[str, Column]  # seconds of one step, by bottleneck
+    prefill_s: Column  # seconds of prefill in one step
     bills: tuple[tuple[Part, ...], ...]  # the itemized bill of each row
     simulated_replicas: SimulatedReplicas | None  # the simulated replicas, if the rows were simulated
 
@@ -250,12 +245,20 @@ def step_share(shares: Mapping[str, float], spent_on: str) -> float:
     return shares.get(spent_on, 0.0) / max(sum(shares.values()), TINY)
 
 
-def bottleneck_reason(bottleneck: str, shares: Mapping[str, float], *, weights_on_host: bool = False) -> Reason:
-    """Sentence with the bottleneck and its share of a step; `weights_on_host`: host memory holds part of the
-    weights.
+def bottleneck_reason(
+    bottleneck: str, shares: Mapping[str, float], *, weights_on_host: bool = False, prefill_s: float = 0.0
+) -> Reason:
+    """Sentence with the bottleneck and its share of a step.
+
+    Parameters:
+        shares: seconds of one step, by bottleneck.
+        weights_on_host: whether host memory holds part of the weights.
+        prefill_s: seconds of prefill in a step.
     """
     share = step_share(shares, bottleneck)
     what = WEIGHTS_ON_HOST if weights_on_host and bottleneck == "host" else BOTTLENECKS[bottleneck]
+    if bottleneck == "compute" and prefill_s > shares["compute"] / 2:
+        what = "prefill of prompts (compute)"
     of_step = "" if bottleneck == "memory_capacity" else f" ({percent(share)} of each step)"
     return Reason("bottleneck", f"Bottleneck: {what}{of_step}.", "share_of_step", share, "1")
 
@@ -302,8 +305,8 @@ def load_reasons(
         busy = "the replica is" if d.replicas == 1 else f"the {replicas} are"
         spare = f"; {d.spare_replicas:,} spare" if d.spare_replicas else ""
         text = (
-            f"At peak {busy} {share} busy{spare}. The plan keeps utilization at or below "
-            f"{percent(workload.target_utilization)} with {confidence * 100:g} % confidence."
+            f"At peak {busy} {share} busy{spare}. With {confidence * 100:g} % confidence, the limits hold and the load "
+            f"is at most {percent(workload.target_utilization)} of the rate from which queues never empty."
         )
         yield Reason("utilization", text, "utilization_at_peak", used, "1")
 
@@ -362,11 +365,14 @@ def cost_of_row(
     row: int,
     at_sale: SoldMachine,
     context: ServingContext,
+    economics: Economics,
 ) -> CostSummary:
     """Cost, energy and bill of a row."""
+    only = np.array([row])
     return cost_summary(
         at_sale,
-        judged.cost.take(np.array([row])),
+        judged.cost.take(only),
+        mean=mean_cost(judged, economics).take(only) if workload.hourly_shares else None,
         units_per_s=at(served_per_s(workload, judged.options), row) * units_per_request(workload),
         usd_total=None,
         per_million="samples" if workload.model.sample else "tokens",
@@ -398,7 +404,7 @@ def build_serving_estimate(
         return Estimate(deployment, False, memory, None, "memory_capacity", None, reasons)
     full = words.is_full(judged, row, question.assumptions)
     bottleneck = "memory_capacity" if full else max(shares, key=lambda k: (shares[k], k))
-    cost = cost_of_row(workload, judged, row, at_sale, context)
+    cost = cost_of_row(workload, judged, row, at_sale, context, question.economics)
     setting = serving_setting(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.offloads_weights[row])
     around = context.neighbourhood.take(only)
@@ -411,7 +417,8 @@ def build_serving_estimate(
         limits = list(simulation_reasons(workload, judged, context.simulated_replicas, row))
     intervals = (*performance.intervals, *cost_intervals(workload, cost, performance))
     size, name = deployment.accelerators_per_replica or 1, at_sale.accelerator.name
-    location = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
+    noun = at_sale.accelerator.counted_as
+    location = f"on one {noun}" if size == 1 else f"on each of {size} {noun}s"
     stored = f"{workload.model.name} in {format_name(deployment.weight_format or '')}"
     return Estimate(
         deployment=deployment,
@@ -422,7 +429,7 @@ def build_serving_estimate(
         cost=cost,
         explanation=(
             words.memory_reason(workload, judged, row, location, stored),
-            bottleneck_reason(bottleneck, shares, weights_on_host=away),
+            bottleneck_reason(bottleneck, shares, weights_on_host=away, prefill_s=at(context.prefill_s, row)),
             *host_weight_reasons(workload, judged, row, step_share(shares, "host")),
             *(host_reasons(judged, row) if workload.single_pass else ()),
             *limits,
@@ -435,9 +442,11 @@ def build_serving_estimate(
 
 def machine_demand(judged: PlanEvaluations[Any, Any, Any]) -> DeployedMachines:
     """Machines that each deployment needs, for the comparison of ways to acquire them."""
-    plans, nothing = judged.plans, np.zeros(len(judged.plans))
-    spanning = plans.nodes_per_replica > 1
-    return DeployedMachines(plans.offered, judged.cost, judged.fleet.nodes, plans.linked_nodes, spanning, nothing)
+    plans, nothing, daily = judged.plans, np.zeros(len(judged.plans)), judged.options.daily
+    spanning, mean = plans.nodes_per_replica > 1, replace(judged.cost, usd_per_hour=daily.usd_per_hour)
+    return DeployedMachines(
+        plans.offered, mean, judged.fleet.nodes, plans.linked_nodes, spanning, nothing, daily.idle_share
+    )
 
 
 def build_serving_context(
@@ -452,13 +461,15 @@ def build_serving_context(
     best = serving_backend(search.workload).hardware_bound(
         search.workload, plans, *measured, search.question.assumptions, speculative
     )
-    bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
-    billed = itemize_costs(*bought, search.question.assumptions, search.question.economics, host_bytes=host)
+    bought = plans.offered, judged.fleet.nodes, plans.linked_nodes
+    assumed, economics, idle = search.question.assumptions, search.question.economics, judged.options.daily.idle_share
+    billed = itemize_costs(*bought, assumed, economics, host_bytes=plans.host_bytes, idle_share=idle)
     return ServingContext(
         search.catalog,
         neighbourhood,
         best,
         answer_writer(search.workload).step_seconds(search.workload, judged),
+        answer_writer(search.workload).prefill_seconds(search.workload, judged),
         billed,
         simulated_replicas,
     )
@@ -481,8 +492,7 @@ def estimate_deployments(
         requested: the deployment fields that the caller fixed.
         simulated_replicas: results of the scheduler simulation of each plan, if it ran.
     """
-    question, workload = search.question, search.workload
-    speculative = requested.speculative if requested else None
+    question, workload, speculative = search.question, search.workload, requested.speculative if requested else None
     note_host_assumptions(plans, question.assumptions)
     neighbourhood = plan_neighbourhoods(workload, plans, search.catalog.stack_evidence, question.assumptions)
     by = build_margin_levels(question, workload, neighbourhood, search.catalog.spreads)
@@ -490,23 +500,21 @@ def estimate_deployments(
         memory, speed = measure_at_margins(question, workload, plans, settings, by, speculative=speculative)
         expected = memory.take(by.median_rows), speed.take(by.median_rows)
         judged = evaluate_measured_plans(
-            question,
-            workload,
-            plans,
-            settings,
-            expected[0],
-            apply_service_limits(workload, *expected),
+            question, workload, plans, settings, expected[0], apply_service_limits(workload, *expected)
         )
         prefixes = answer_writer(workload).prefix_caches(workload, judged, question.assumptions)
         if simulated_replicas is not None:
             judged = with_simulated_performance(workload, judged, simulated_replicas)
-        guaranteed_capacity, guaranteed_batch = replica_capacity_at_confidence(
-            workload, speed, by, question.constraints.confidence, simulated_replicas
+        asked = question.constraints.confidence
+        planned = planned_replica_capacity(workload, speed, by, asked, simulated_replicas)
+        required_replicas(question, workload, plans, *planned, Settings())
+        judged = with_daily_means(question, workload, judged, planned[0])
+        usd_per_million(
+            judged.options.daily_usd_per_hour, served_per_s(workload, judged.options) * units_per_request(workload)
         )
-        required_replicas(question, workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
-        usd_per_million(judged.cost.usd_per_hour, served_per_s(workload, judged.options) * units_per_request(workload))
         ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
     assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
+    bills = bills_of_certainty(workload, judged, expected[1], by.speed_at(asked, speed), simulated_replicas)
     context = build_serving_context(search, judged, neighbourhood, speculative, simulated_replicas)
     at_sale = describe_sold_machines(search.catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [
@@ -514,19 +522,27 @@ def estimate_deployments(
     ]
     if ends is not None:
         estimates = [with_volume_outcome(question, workload, each, ends, row) for row, each in enumerate(estimates)]
-    estimates = with_days(question, workload, estimates, judged, guaranteed_capacity)
+    if estimates:
+        estimates[0] = with_day(question, workload, estimates[0], judged, planned[0], 0)
     others = find_alternatives(search, machine_demand(judged))
     estimates = with_support_levels(search, plans, estimates)
     return tuple(
         replace(
             each,
             trace=trace.row_steps(row) if question.trace and judged.memory.fits[row] else (),
-            assurance=assurances[row],
+            assurance=replace(assurances[row], bill=bills[row]),
+            explanation=(*each.explanation, *bill_reasons(bills[row])),
             prefixes=prefixes[row],
             alternatives=others[row] if each.fits and not plans.offloads_weights[row] else (),
         )
         for row, each in enumerate(estimates)
     )
+
+
+def bill_reasons(bill: Sequence[CertaintyFactor]) -> Iterator[Reason]:
+    """The bill of certainty as a sentence, where there is one."""
+    if bill:
+        yield Reason("bill", bill_sentence(bill), "total_accelerators", bill[-1].total_accelerators, "accelerators")
 
 
 def with_support_levels(

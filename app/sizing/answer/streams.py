@@ -395,7 +395,7 @@ class TokenAnswerWriter:
         """Seconds of one mixed step (prefill and decode) at the operating batch, by bottleneck."""
         terms = judged.speed.step
         batch = np.maximum(judged.operation.batch / terms.data_parallel, 1.0)
-        prefill = (batch - 1) / max(1.0, workload.output_tokens.mean) * judged.speed.occupancy_s
+        prefill = self.prefill_seconds(workload, judged)
         with suspend_recording():
             micro = micro_batch(batch, terms.pipeline_parallel)
             multiply, read = multiply_and_read_s(terms, micro)
@@ -408,6 +408,12 @@ class TokenAnswerWriter:
             "interconnect": micro * terms.links_slope_s + terms.links_fixed_s,
             "host": batch * terms.host_slope_s + terms.host_fixed_s + part,
         }
+
+    def prefill_seconds(self, workload: InferenceWorkload, judged: JudgedStreams) -> Column:
+        """Seconds of prefill per mixed step: as many prompts start as sequences end, one per output length."""
+        batch = np.maximum(judged.operation.batch / judged.speed.step.data_parallel, 1.0)
+        seconds: Column = batch / max(1.0, workload.output_tokens.mean) * judged.speed.occupancy_s
+        return seconds
 
     def is_full(self, judged: JudgedStreams, row: int, assumed: Assumptions) -> bool:
         """Whether memory caps the batch below the latency limits, or prefixes of idle sessions cap the request rate."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from app.sizing.answer.money import confident_usd, describe_price, mean_usd_per_hour
+from app.sizing.answer.familiarity import difference_words
+from app.sizing.answer.money import confident_usd, describe_price, format_usd
+from app.sizing.answer.warnings import describe_hosts
 from app.sizing.assumptions import Assumed
 from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
+from app.sizing.decisions.places import list_countries
 from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.parts import FIRM, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Deployment, Objective, Pools, Question
-from app.sizing.result import Estimate, Percentiles, Performance, Ranked, Reason, Rejection, RunnerUp
+from app.sizing.result import Estimate, Percentiles, Performance, Ranked, Reason, Rejection, RunnerUp, SharedFleet
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.words import (
     format_count,
@@ -153,21 +157,26 @@ def describe_hardware(ranked: Ranked) -> str:
     d, name = ranked.estimate.deployment, ranked.accelerator.name
     if d.pools is not None:
         return describe_pools(d.pools, d.engine, ranked.names)
+    price = None if ranked.estimate.cost is None else ranked.estimate.cost.price
+    countries = frozenset() if price is None else frozenset(price.countries or ())
     if ranked.accelerator.kind == SOCKET and d.instance_type is not None:  # a small instance is part of a socket
-        return f"{d.nodes or 0:,} × {d.instance_type} ({name}) {describe_seller(d, ranked.names)}"
-    return f"{d.total_accelerators or 0:,} × {name} {describe_seller(d, ranked.names)}"
+        return f"{d.nodes or 0:,} × {d.instance_type} ({name}) {describe_seller(d, ranked.names, countries)}"
+    return f"{d.total_accelerators or 0:,} × {name} {describe_seller(d, ranked.names, countries)}"
 
 
-def describe_seller(d: Deployment, names: Mapping[str, str]) -> str:
+def describe_seller(d: Deployment, names: Mapping[str, str], countries: frozenset[str] = frozenset()) -> str:
     """Seller, region and pricing model: "from Lambda (us-east-1, on demand)", "(purchase, Acme Server 8x Big)".
 
     Parameters:
         names: names of systems by slug; a slug that is not listed stays as it is.
+        countries: countries in one of which the machines are if no region is known.
     """
     if d.pricing_model is PricingModel.OWNED:
         return f"(purchase, {names.get(d.system or '', f'system {d.system}')})"
     pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "no listed price"
-    terms = pricing if d.region in (None, "unspecified") else f"{d.region}, {pricing}"
+    region = None if d.region == "unspecified" else d.region
+    place = f"in {list_countries(countries)}" if countries else region
+    terms = pricing if place is None else f"{place}, {pricing}"
     return f"from {provider_name(d.provider)} ({terms})" if d.provider else f"({terms})"
 
 
@@ -215,11 +224,41 @@ def write_summary(question: Question, ranked: Sequence[Ranked], rejected: Sequen
     if first.deployment.pools is None:
         hardware = f"{hardware}: {describe_layout(ranked[0])}"
         lasting = "" if days is None else f" Duration: {format_duration(days)}."
-    middle = f"Recommended: {hardware}.{lasting} Cost: {describe_price(first)}."
+    apart = describe_separate_services(first.shared, question.assumptions.near_tie_share)
+    middle = f"Recommended: {apart}{describe_offload(first)}{hardware}.{lasting} Cost: {describe_price(first)}."
     closing = f" At least {percent(question.constraints.confidence)} likely to meet every limit."
     if len(ranked) > 1:
         closing += f" Next best: {describe_hardware(ranked[1])}, {describe_price(ranked[1].estimate)}."
     return f"{opening}. {middle}{closing}"
+
+
+def describe_separate_services(fleet: SharedFleet | None, share: float) -> str:
+    """Separate services for the traffic classes, where they cost less than one shared service; else empty.
+
+    Parameters:
+        share: largest difference that counts as a near tie, from 0 to 1.
+    """
+    theirs = None if fleet is None else fleet.separate_usd_per_hour
+    if fleet is None or theirs is None or (fleet.usd_per_hour or 0.0) <= theirs * (1 + share):
+        return ""
+    each = "; ".join(
+        f"{s.name} on {s.total_accelerators:,} × {s.accelerator_name} ({product_name(s.engine or '')}, "
+        f"{format_usd(s.usd_per_hour or 0.0)}/h)"
+        for s in fleet.separate_services
+    )
+    return (
+        f"{format_count(len(fleet.separate_services), 'separate service')}, {each}; together "
+        f"{format_usd(theirs)}/h. Request each class alone for its full plan. "
+        "One shared service needs "
+    )
+
+
+def describe_offload(estimate: Estimate) -> str:
+    """Text about parts in host memory, as it precedes the hardware in a summary; empty if everything stays on
+    accelerators.
+    """
+    moved = next((reason.text for reason in estimate.explanation if reason.code == "offload"), "")
+    return f"offload to host memory. {moved} Hardware: " if moved else ""
 
 
 def impossible_estimate(
@@ -270,7 +309,10 @@ def describe_deployment(question: Question, ranked: Ranked) -> str:
         done = describe_run(workload, estimate.performance)
     else:
         done = describe_service(workload, estimate.performance)
-    return f"{taken}. It fits {done}.{describe_probability(estimate)} {describe_cost(estimate)}."
+    fit = None if estimate.assurance is None else estimate.assurance.fits
+    unsure = fit is not None and fit < question.constraints.confidence
+    fitting = f"It is {percent(fit or 0.0)} likely to fit" if unsure else "It fits"
+    return f"{taken}. {fitting} {done}.{describe_probability(estimate)} {describe_cost(estimate)}."
 
 
 def describe_maximum(estimate: Estimate) -> str:
@@ -340,8 +382,6 @@ def describe_probability(estimate: Estimate) -> str:
 ROUNDS_TO_0_PERCENT = 0.005
 ROUNDS_TO_ONE = 0.05
 KNOWN_SOFTWARE = "use whichever you know"  # how to choose between near ties of software
-# How much worse an option of a near tie is; other objectives say "worse".
-WORSE_WORDS = {Objective.COST: "more expensive", Objective.LATENCY: "slower"}
 # What options of a near tie have in common, by objective: for one option and for several.
 NEAR_TIE_WORDS = {
     Objective.COST: ("costs about the same", "cost about the same"),
@@ -369,35 +409,85 @@ def limiting_resource(bottleneck: str | None, a: Accelerator) -> str:
     return f"{format_number((a.memory_bytes_per_s or 0) / TERA)} TB/s of memory bandwidth"
 
 
-def add_comparisons(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> tuple[Ranked, ...]:
-    """Recommendations with their comparison: why the best one leads, and how the others differ from it."""
+def add_comparisons(
+    ranked: tuple[Ranked, ...], question: Question, feasible: int, use: Reason | None = None
+) -> tuple[Ranked, ...]:
+    """Recommendations with their comparison: why the best one leads, and how the others differ from it.
+
+    Parameters:
+        use: what published use has to do with the first place; None if nothing.
+    """
     if not ranked:
         return ranked
-    best = ranked[0]
+    best, share = ranked[0], question.assumptions.near_tie_share
     why = "This is the only accelerator type that meets the limits."
     if feasible > 1:
+        lead = f"within {percent(share)} of " if best.score < 1 - ROUNDING else ""
         why = (
-            f"Of the {feasible} accelerator types that meet the limits, this one has "
+            f"Of the {feasible} accelerator types that meet the limits, this one has {lead}"
             f"{OBJECTIVE_WORDS[question.objective]}: {describe_hardware(best)}, {describe_price(best.estimate)}."
         )
     reasons = [Reason("choice", why, "feasible_accelerators", float(feasible), "types")]
+    if use is not None:
+        reasons.append(use)
     if len(ranked) > 1:
         reasons.append(compare_with_best(ranked[1], best, lead="Next best: {name}. It"))
-    share = question.assumptions.near_tie_share
+        if question.objective is Objective.COST and worse_share(ranked[1], best) <= question.assumptions.near_tie_share:
+            text = f"{reasons[-1].text} The difference in cost is a near tie: choose by availability."
+            reasons[-1] = replace(reasons[-1], text=text)
+    if question.objective is Objective.ENERGY:
+        reasons.extend(price_of_saved_energy(ranked))
     others = ((r, compare_with_best(r, best, lead="Compared with the best option, {name}")) for r in ranked[1:])
     return (
         with_explanation(
             best, (*reasons, *find_near_ties(ranked, question.objective, share), *best.estimate.explanation)
         ),
         *(
-            with_explanation(r, (*r.estimate.explanation, lacks, *find_near_ties((r,), question.objective, share)))
+            with_explanation(
+                r,
+                (
+                    *r.estimate.explanation,
+                    lacks,
+                    *find_near_ties((r,), question.objective, share),
+                    *host_reasons(r),
+                ),
+            )
             for r, lacks in others
         ),
     )
 
 
+def price_of_saved_energy(ranked: tuple[Ranked, ...]) -> Iterator[Reason]:
+    """What the first option costs more than the cheapest one, per kWh that it saves; nothing where it is cheapest."""
+    best = ranked[0].estimate.cost
+    priced = [r for r in ranked if r.estimate.cost is not None and r.estimate.cost.usd_per_million is not None]
+    if best is None or best.usd_per_million is None or best.kwh_per_million is None or not priced:
+        return
+    cheapest = min(priced, key=lambda r: spent_usd(r.estimate) or math.inf)
+    other = cheapest.estimate.cost
+    if cheapest is ranked[0] or other is None or other.usd_per_million is None or other.kwh_per_million is None:
+        return
+    saved_kwh, more_usd = other.kwh_per_million - best.kwh_per_million, best.usd_per_million - other.usd_per_million
+    if saved_kwh <= 0 or more_usd <= 0:
+        return
+    text = (
+        f"Compared with the cheapest option, {describe_hardware(cheapest)}, it saves {format_number(saved_kwh)} kWh "
+        f"and costs {format_usd(more_usd)} more per million {best.million_of}: {format_usd(more_usd / saved_kwh)} per "
+        "kWh saved."
+    )
+    yield Reason("price_of_saved_energy", text, "usd_per_saved_kwh", more_usd / saved_kwh, "USD/kWh")
+
+
+def host_reasons(ranked: Ranked) -> tuple[Reason, ...]:
+    """Reason that names the instruction set of hosts that are not x86-64; the first option has it as a warning."""
+    text = describe_hosts(ranked.hosts)
+    return (Reason("host_architecture", text, "hosts", float(len(ranked.hosts)), "types"),) if text else ()
+
+
 def find_near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) -> tuple[Reason, ...]:
     """Near ties of the first of these options: another engine, or the next accelerator type at a similar price.
+
+    Where cost is the objective, the comparison with the next accelerator type says so itself.
 
     Parameters:
         share: largest difference that counts as a near tie, from 0 to 1.
@@ -405,11 +495,16 @@ def find_near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: floa
     first, near, choice = ranked[0], [], KNOWN_SOFTWARE
     if first.runner_up is not None:
         near.append(describe_runner_up(first.runner_up))
-    if len(ranked) > 1 and (objective is Objective.COST or relative_cost(ranked[1], first) <= 1 + share):
-        worse = first.score / ranked[1].score - 1
+    if len(ranked) > 1 and objective is not Objective.COST and relative_cost(ranked[1], first) <= 1 + share:
+        worse = worse_share(ranked[1], first)
         near.append((ranked[1].accelerator.name, worse))
         choice = "choose by availability" if worse <= share else choice
     return near_tie_reason([(name, worse) for name, worse in near if worse <= share], objective, choice)
+
+
+def worse_share(other: Ranked, first: Ranked) -> float:
+    """How much worse an option's value of the objective is than that of the first, as a share."""
+    return first.score / other.score - 1
 
 
 def relative_cost(other: Ranked, first: Ranked) -> float:
@@ -429,8 +524,9 @@ def near_tie_reason(
     """The near tie as a reason: each option of `near` with how much worse it is, and how to choose."""
     if not near:
         return ()
-    less = WORSE_WORDS.get(objective, "worse")
-    named = " and ".join(f"{n} ({percent(worse)} {less})" if worse >= ROUNDS_TO_0_PERCENT else n for n, worse in near)
+    named = " and ".join(
+        f"{n} ({difference_words(worse, objective)})" if abs(worse) >= ROUNDS_TO_0_PERCENT else n for n, worse in near
+    )
     one, several = NEAR_TIE_WORDS[objective]
     text = f"{named} {one if len(near) == 1 else several}; {choice}."
     return (Reason("near_tie", text, "difference", min(worse for _, worse in near), "1"),)
@@ -500,7 +596,7 @@ def spent_usd(e: Estimate) -> float | None:
     """USD of the run, or USD per hour as the mean of a day."""
     if e.cost is None:
         return None
-    return e.cost.usd_total if e.cost.usd_total is not None else mean_usd_per_hour(e.cost)
+    return e.cost.usd_total if e.cost.usd_total is not None else e.cost.usd_per_hour
 
 
 def duration_s(e: Estimate) -> float | None:

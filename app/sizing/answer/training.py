@@ -31,7 +31,7 @@ from app.sizing.hardware.recipes.columns import SETTABLE_FIELDS, WHOLE
 from app.sizing.hardware.recipes.record import LOSSES
 from app.sizing.question import Deployment
 from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
-from app.sizing.training.finalists import Alternative, Finalists
+from app.sizing.training.finalists import WITHOUT_OFFLOAD, Alternative, Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.memory import activation_parts_at, total_bytes_at_moments
 from app.sizing.training.plans import TrainingPlans
@@ -202,6 +202,8 @@ def non_default_choice(chosen: Mask, row: int, usual: bool) -> bool | None:
 # A run that is expected not to fit still shows its speed from this probability of fitting on.
 SHOW_SPEED_FROM_PROBABILITY = 0.1
 
+LEAST_SHOWN_PROBABILITY = 0.01  # smaller probabilities are not shown
+
 # The part of a step that belongs to each bottleneck, and its name in sentences.
 STEP_PART_BY_BOTTLENECK = {
     "compute": ("compute", "compute"),
@@ -301,6 +303,7 @@ def training_reasons(
     plans, run = finalists.plans, finalists.run
     accelerators, step_s = at(run.accelerators, row), at(run.step.step_s, row)
     yield memory_reason(workload, plans, run, row)
+    yield from offload_reason(finalists, row)
     yield from recipe_reason(resolve_recipe(workload, plans, row))
     yield Reason(
         "layout",
@@ -311,7 +314,8 @@ def training_reasons(
         "accelerators",
     )
     yield from batch_reason(workload, run, row)
-    others = "; ".join(map(alternative_text, finalists.comparisons.alternatives[row]))
+    asked = plans.stack.margins.asked
+    others = "; ".join(alternative_text(other, asked) for other in finalists.comparisons.alternatives[row])
     if others:
         text = f"Alternatives on the same number of accelerators: {others}."
         yield Reason("alternatives", text, "step_time_s", step_s, "s")
@@ -344,13 +348,35 @@ def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Rea
         )
 
 
-def alternative_text(other: Alternative) -> str:
-    """A neighboring layout as text, and its disadvantage: slower, or out of memory."""
-    share = percent(abs(other.slowdown))
+def alternative_text(other: Alternative, confidence: float) -> str:
+    """A neighboring layout as text, and its disadvantage: slower, or not sure enough to fit into memory."""
+    share, needed = percent(abs(other.slowdown)), f"{other.total_bytes / GIB:,.0f} GiB needed"
     speed = "equally fast" if share == percent(0.0) else f"{share} {'slower' if other.slowdown >= 0 else 'faster'}"
-    return (
-        f"{other.description} ({speed if other.fits else f'does not fit: {other.total_bytes / GIB:,.0f} GiB needed'})"
-    )
+    if other.fits and other.probability >= confidence:
+        return f"{other.description} ({speed})"
+    if other.probability >= SHOW_SPEED_FROM_PROBABILITY:
+        return f"{other.description} (would fit with {percent(other.probability)} probability: {needed}, {speed})"
+    return f"{other.description} (does not fit: {needed})"
+
+
+def offload_reason(finalists: Finalists, row: int) -> Iterator[Reason]:
+    """What a run keeps in host memory, and how likely it would fit without, where it offloads more than its framework
+    always does.
+    """
+    plans, near = finalists.plans, finalists.comparisons.alternatives[row]
+    if not (plans.optimizer_offload[row] or plans.last_resort[row]):
+        return
+    moved = join_words([words for column, words in OFFLOADED_PARTS.items() if getattr(plans, column)[row]])
+    text, probability = f"{moved[0].upper()}{moved[1:]} are in host memory.", 0.0
+    for other in near:
+        if other.description == WITHOUT_OFFLOAD:
+            needed, usable = other.total_bytes / GIB, at(finalists.run.memory.usable_bytes, row) / GIB
+            probability = other.probability
+            likely = (
+                f" and is {percent(probability)} likely to hold it" if probability >= LEAST_SHOWN_PROBABILITY else ""
+            )
+            text += f" Without offload, each accelerator needs {needed:,.1f} of {usable:,.1f} GiB{likely}."
+    yield Reason("offload", text, "fits_without_offload", probability, "1")
 
 
 def storage_reason(performance: Performance) -> Reason:
@@ -455,12 +481,13 @@ def build_misfit_estimate(
 ) -> Estimate:
     """Estimate of a run that does not fit: how much memory it lacks and, if it may still fit, its speed."""
     needed, usable = memory.total_bytes / GIB, memory.usable_bytes / GIB
-    text = f"The run does not fit: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
+    verdict = "is not expected to fit" if probability >= SHOW_SPEED_FROM_PROBABILITY else "does not fit"
+    text = f"The run {verdict}: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
     if memory.total_bytes <= memory.usable_bytes:
         text = f"The run does not fit: the host needs {host_bytes / GIB:,.0f} GiB of memory for offloaded states."
     near = probability >= SHOW_SPEED_FROM_PROBABILITY
     if near:
-        text += f" It may still fit ({percent(probability)} probability), so its speed is shown."
+        text += f" This is borderline: the run is {percent(probability)} likely to fit. The speed assumes that it does."
     return Estimate(
         deployment,
         False,

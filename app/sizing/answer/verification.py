@@ -13,7 +13,16 @@ from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, llama_cpp_layers
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
-from app.sizing.hardware.benchmarks import BENCHMARKS, READY, STOP, Benchmark, Places, Server, fill_template
+from app.sizing.hardware.benchmarks import (
+    BENCHMARKS,
+    READY,
+    STOP,
+    Benchmark,
+    Places,
+    Server,
+    fill_template,
+    place_names,
+)
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, PoolServers
 from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
@@ -28,6 +37,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
 RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes attention data parallelism only from a file
+SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
 MIN_BURSTINESS = 0.1  # smallest burstiness that a load generator can reproduce
 
 
@@ -44,6 +54,27 @@ class BenchmarkPlan:
     accelerators: int
     minutes: float
     usd: float | None
+    section: RunSection | None = None  # the part of a run that the command measures; None for the whole deployment
+
+
+@dataclass(frozen=True, slots=True)
+class RunSection:
+    """One machine with a few layers of a run on several machines, and its rate relative to the whole run."""
+
+    deployment: Deployment
+    layers: int  # layers of the section
+    all_layers: int  # layers of the model
+    accelerators: int  # accelerators of the whole run
+    sequences: int  # sequences per step of the section
+    rate_share: float  # rate of the section as a share of the rate of the whole run
+
+    @property
+    def note(self) -> str:
+        """What the section measures, and what it leaves to the prediction."""
+        return (
+            f" This measures {self.layers:,} of {self.all_layers:,} layers on one machine; the scaling to "
+            f"{self.accelerators:,} accelerators is extrapolated."
+        )
 
 
 def plan_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
@@ -57,15 +88,82 @@ def plan_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | No
         return None
     if isinstance(workload, TrainingWorkload):
         used = training_benchmark(workload, d)
+        section = run_section(workload, estimate, used)
+        minutes = math.ceil(training_minutes(p, question.assumptions))
+        if section is not None:
+            command = used.fill_places(section_places(workload, section, question.assumptions))
+            taken, rent = section.deployment.total_accelerators or 1, rent_usd(estimate, 1, minutes)
+            return BenchmarkPlan(command, used.counts, taken, minutes, rent, section)
         command = used.fill_places(training_places(workload, d, question.assumptions))
         accelerators, machines = d.accelerators_per_replica or 1, d.nodes or 1
-        minutes = math.ceil(training_minutes(p, question.assumptions))
     else:
         used = serving_benchmark(workload, d)
         command = used.fill_places(serving_places(workload, d, p, used, question.assumptions))
         accelerators, machines = d.accelerators_per_replica or 1, machines_per_replica(d)
         minutes = math.ceil(serving_minutes(p, question.assumptions))
     return BenchmarkPlan(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))
+
+
+def run_section(workload: TrainingWorkload, estimate: Estimate, used: Benchmark) -> RunSection | None:
+    """The part of a run on several machines that fits on one, without pipeline stages; None for a run on one machine
+    and where the command cannot set the number of layers.
+
+    Layers are limited to those of one stage, and to those whose states fit without the other machines.
+    """
+    d, memory, p = estimate.deployment, estimate.memory, estimate.performance
+    nodes, all_layers = d.nodes or 1, workload.model.num_layers
+    if nodes <= 1 or memory is None or p is None or not SECTION_PLACES & place_names(used.load):
+        return None
+    each = max(1, (d.total_accelerators or nodes) // nodes)
+    tensor = min(d.tensor_parallel or 1, each)
+    contexts = min(d.context_parallel or 1, each // tensor)
+    data, before, stage = max(1, each // (tensor * contexts)), d.data_parallel or 1, d.zero_stage or 0
+    unsharded = [1.0 if stage < least else before / data for least in (3, 2, 1)]
+    states = (memory.weights_bytes, memory.gradient_bytes, memory.optimizer_bytes)
+    needed = sum(part * more for part, more in zip(states, unsharded, strict=True)) * (d.tensor_parallel or 1) / tensor
+    left = memory.usable_bytes - memory.activation_bytes - memory.overhead_bytes
+    layers = max(1, math.floor(all_layers / (d.pipeline_parallel or 1) * min(1.0, left / max(needed, 1.0))))
+    sequences = max(data * (d.micro_batch_sequences or 1), round(workload.global_batch * data / before))
+    part = replace(
+        d,
+        accelerators_per_replica=tensor * contexts * data,
+        total_accelerators=tensor * contexts * data,
+        nodes=1,
+        tensor_parallel=tensor,
+        context_parallel=contexts,
+        pipeline_parallel=1,
+        virtual_pipeline=None,
+        data_parallel=data,
+        expert_parallel=None if d.expert_parallel is None else min(d.expert_parallel, data),
+    )
+    model = workload.model
+    kept = work_share(model.matmul_params, model.head_matmul_params, layers / all_layers)
+    share = 1 / kept / nodes / (p.scaling_efficiency or 1.0)
+    return RunSection(part, layers, all_layers, d.total_accelerators or 0, sequences, share)
+
+
+def work_share(matmul_params: float, head_params: float, layers_share: float) -> float:
+    """Share of a model's multiplications that a copy with fewer layers keeps: those of its layers, and the LM head.
+
+    Parameters:
+        matmul_params: elements that one token multiplies, LM head included.
+        head_params: elements of the LM head.
+        layers_share: share of the layers that the copy keeps, from 0 to 1.
+    Check: half of the layers, and a head as large as a fifth of the whole.
+        >>> work_share(500.0, 100.0, 0.5)
+        0.6
+    """
+    return ((matmul_params - head_params) * layers_share + head_params) / matmul_params
+
+
+def section_places(workload: TrainingWorkload, section: RunSection, assumed: Assumptions) -> Places:
+    """Placeholders of the training command of a section."""
+    smaller = replace(workload, global_batch=section.sequences)
+    return {
+        **training_places(smaller, section.deployment, assumed),
+        "layers": section.layers,
+        "fewer_layers": section.layers,
+    }
 
 
 def machines_per_replica(d: Deployment) -> int:
@@ -87,9 +185,9 @@ def training_minutes(p: Performance, assumed: Assumptions) -> float:
 def rent_usd(estimate: Estimate, machines: int, minutes: float) -> float | None:
     """Rent in USD of this many machines for this many minutes; None for owned hardware and where there is no price."""
     cost, d = estimate.cost, estimate.deployment
-    if cost is None or cost.usd_per_hour is None or cost.purchase_usd is not None:
+    if cost is None or cost.full_usd_per_hour is None or cost.purchase_usd is not None:
         return None
-    return round(cost.usd_per_hour / max(1, d.nodes or 1) * machines * minutes / MINUTES_PER_HOUR, 2)
+    return round(cost.full_usd_per_hour / max(1, d.nodes or 1) * machines * minutes / MINUTES_PER_HOUR, 2)
 
 
 def file_name(name: str) -> str:
@@ -526,6 +624,18 @@ class DecisionValue:
         return self.at_prediction.usd_total is not None
 
     @property
+    def cost_to_beat(self) -> float | None:
+        """Cost that a confirmed prediction is compared with.
+
+        A service is bought in the size of the requested confidence. A run costs what its duration turns out to be, so
+        both sides of a comparison are median predictions.
+        """
+        cost = self.ranked.estimate.cost
+        if self.is_run_cost and self.priced and cost is not None and cost.usd_total is not None:
+            return cost.usd_total
+        return self.cost_of_level(self.at_confidence)
+
+    @property
     def accelerator_name(self) -> str:
         return self.ranked.accelerator.name
 
@@ -543,7 +653,7 @@ def choose_verification(question: Question, ranked: Sequence[Ranked]) -> Verific
     if trial is None:
         return None
     runner_up = next((s for s in stakes if s is not first), None)
-    text = decision_text(chosen, first, runner_up, trial.rate_expression)
+    text = decision_text(chosen, first, runner_up, trial.rate_expression, trial.section)
     if chosen.is_run_cost and 0 < saving_over_first(chosen, first) <= (trial.usd or 0.0):
         text += " The benchmark costs more than it saves."
     return Verification(
@@ -572,12 +682,12 @@ def decision_value(ranked: Ranked) -> DecisionValue | None:
 
 
 def saving_over_first(stake: DecisionValue, first: DecisionValue) -> float:
-    """Saving if a candidate performs as predicted, relative to the first candidate at the requested confidence.
+    """Saving if a candidate performs as predicted, relative to the cost to beat of the first candidate.
 
     Zero where the first candidate takes as many accelerators at both confidences: a benchmark then changes no
     decision.
     """
-    paid, found = first.cost_of_level(first.at_confidence), stake.cost_of_level(stake.at_prediction)
+    paid, found = first.cost_to_beat, stake.cost_of_level(stake.at_prediction)
     alike = stake is first and stake.at_prediction.total_accelerators == stake.at_confidence.total_accelerators
     if paid is None or found is None or alike:
         return 0.0
@@ -585,17 +695,28 @@ def saving_over_first(stake: DecisionValue, first: DecisionValue) -> float:
 
 
 def decision_text(
-    chosen: DecisionValue, first: DecisionValue, runner_up: DecisionValue | None, counts: str = ""
+    chosen: DecisionValue,
+    first: DecisionValue,
+    runner_up: DecisionValue | None,
+    counts: str = "",
+    section: RunSection | None = None,
 ) -> str:
     """Text that says which result changes the decision, and how much it saves."""
     speed = benchmark_speed(chosen.ranked.estimate)
     if speed is None:
         return f"The benchmark confirms {hardware_text(first)}."
     value, unit, where = speed
-    saving, paid = saving_over_first(chosen, first), first.cost_of_level(first.at_confidence) or 0.0
+    if section is not None:
+        value, where = (
+            value * section.rate_share,
+            f" on {format_count(section.deployment.total_accelerators or 1, 'accelerator')}",
+        )
+    note = "" if section is None else section.note
+    saving, paid = saving_over_first(chosen, first), first.cost_to_beat or 0.0
     read = f" (computed as {counts})" if counts else ""
     rate = f"{format_number(value)} {unit}{where}{read}"
     confidence = f"{percent(first.at_confidence.confidence)} confidence"
+    against = "the predicted cost of the first option" if chosen.is_run_cost else f"the first option at {confidence}"
     other, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
     if saving <= NEGLIGIBLE_SAVING_SHARE * paid:
         text = (
@@ -613,13 +734,13 @@ def decision_text(
         text = (
             f"If the benchmark of {chosen.accelerator_name} shows at least {rate}, choose "
             f"{hardware_text(chosen, chosen.at_prediction)} instead of {hardware_text(first)}. "
-            f"This saves {saving_text(saving, chosen)} compared with the first option at {confidence}."
+            f"This saves {saving_text(saving, chosen)} compared with {against}."
         )
     least = break_even_speed(value, chosen, other)
     unchanged = chosen is not first and saving <= NEGLIGIBLE_SAVING_SHARE * paid
     if least is None or other is None or unchanged:
-        return text
-    return f"{text} Below {format_number(least)} {unit}, {hardware_text(other)} {outcome}."
+        return text + note
+    return f"{text} Below {format_number(least)} {unit}, {hardware_text(other)} {outcome}.{note}"
 
 
 def break_even_speed(value: float, chosen: DecisionValue, other: DecisionValue | None) -> float | None:
@@ -628,7 +749,7 @@ def break_even_speed(value: float, chosen: DecisionValue, other: DecisionValue |
     None where that speed is not between the low end of the predicted range and the prediction.
     """
     bound, found = (
-        None if other is None else other.cost_of_level(other.at_confidence),
+        None if other is None else other.cost_to_beat,
         chosen.cost_of_level(chosen.at_prediction),
     )
     p, point = chosen.ranked.estimate.performance, predicted_value(chosen.ranked.estimate)

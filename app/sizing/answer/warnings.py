@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -13,6 +13,7 @@ from app.sizing.answer.overkill import CheapestOption, overkill_warning
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_DAY
 from app.sizing.decisions.placement import max_items_in_groups, nodes_per_replica, surviving_replicas
+from app.sizing.hardware.hosts import HostProcessor, excluded_use
 from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, Accelerator, PriceKind, PricingModel
 from app.sizing.hardware.stacks import training_work
 from app.sizing.hardware.support.records import Level as SupportLevel
@@ -102,7 +103,7 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
             f"{after.confidence:g}."
         )
         return Notice("thin_margin", text)
-    growth = level_cost(after) / max(level_cost(here), 1e-9)
+    growth = after.cost / max(here.cost, 1e-9)
     if growth < assumed.thin_margin_growth:
         return None
     return Notice(
@@ -134,16 +135,11 @@ def weakest_condition(assurance: Assurance) -> str:
     return f"{words}: {percent(probability)} likely"
 
 
-def level_cost(level: Level) -> float:
-    """Cost of a confidence level in USD, or its number of accelerators where there is no price."""
-    spent = level.usd_total if level.usd_total is not None else level.usd_per_hour
-    return float(level.total_accelerators or 0) if spent is None else spent
-
-
 def describe_level(level: Level) -> str:
     """A confidence level as text: "8 accelerators (16.00 USD/h)"."""
     count = level.total_accelerators or 0
     text = format_count(count, "accelerator")
+    text = text if level.deployment is None else f"{text} of another type or layout"
     if level.usd_total is not None:
         return f"{text} ({format_usd(level.usd_total)})"
     return text if level.usd_per_hour is None else f"{text} ({format_usd(level.usd_per_hour)}/h)"
@@ -628,6 +624,7 @@ class TopAnswer(AnswerContext):
     """The first recommendation, its accelerator and the question."""
 
     accelerator: Accelerator
+    hosts: Mapping[str, HostProcessor] = field(default_factory=dict)  # hosts that are not x86-64, by accelerator name
 
 
 def find_warnings(
@@ -640,7 +637,7 @@ def find_warnings(
     """
     notices = [of_request(question) for of_request in REQUEST_WARNINGS]
     if ranked:
-        best = TopAnswer(question, ranked[0].estimate, ranked[0].accelerator)
+        best = TopAnswer(question, ranked[0].estimate, ranked[0].accelerator, ranked[0].hosts)
         notices += [
             overkill_warning(question, ranked[0], cheapest),
             price_not_firm(ranked),
@@ -709,6 +706,24 @@ def purchase_outlasts_run(best: TopAnswer) -> Notice | None:
     )
 
 
+def unsuited_for_training(question: Question, allowed: Sequence[Accelerator]) -> Notice | None:
+    """Warn that none of the accelerators that the request names is built for training, where nothing is feasible."""
+    workload = question.workload
+    if not isinstance(workload, TrainingWorkload) or workload.method is not Method.FULL or not allowed:
+        return None
+    if any(a.training_class for a in allowed):
+        return None
+    names = join_words([a.name for a in allowed[:MAX_NAMED_TYPES]])
+    verb = "is" if len(allowed) == 1 else "are"
+    return Notice(
+        "inference_hardware_for_training",
+        f"{names} {verb} not built for training. Remove the limit on accelerators to find hardware that is.",
+    )
+
+
+MAX_NAMED_TYPES = 3  # accelerator types that a warning names
+
+
 def inference_hardware_for_training(best: TopAnswer) -> Notice | None:
     if (
         best.training_workload is None
@@ -743,10 +758,24 @@ def consumer_hardware(best: TopAnswer) -> Notice | None:
     segment = best.accelerator.segment
     if segment not in what:
         return None
-    return Notice(
-        "consumer_hardware",
-        f"{best.accelerator.name} is {what[segment]}. It has no data-center support and usually no ECC memory, and its "
-        "driver license may forbid data-center use.",
+    text = f"{best.accelerator.name} is {what[segment]}. It has no data-center support and usually no ECC memory."
+    if (excluded := excluded_use(best.accelerator.vendor, segment)) is not None:
+        text += f" {best.accelerator.vendor}'s driver license excludes {excluded}."
+    return Notice("consumer_hardware", text)
+
+
+def host_architecture(best: TopAnswer) -> Notice | None:
+    """Say which instruction set images need where the host is not x86-64."""
+    text = describe_hosts(best.hosts)
+    return Notice("host_architecture", text) if text else None
+
+
+def describe_hosts(hosts: Mapping[str, HostProcessor]) -> str:
+    """Sentences on hosts that are not x86-64; empty if there are none."""
+    return " ".join(
+        f"The host of {name} is {host.processor}: container images and compiled packages must be built for "
+        f"{host.architecture}."
+        for name, host in hosts.items()
     )
 
 
@@ -777,6 +806,7 @@ ANSWER_WARNINGS: tuple[Callable[[TopAnswer], Notice | None], ...] = (
     inference_hardware_for_training,
     data_pipeline_limit,
     consumer_hardware,
+    host_architecture,
     stale_price,
     quantity_warning,
     spot_interruptions,

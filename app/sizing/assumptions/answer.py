@@ -11,7 +11,7 @@ from app.sizing.assumptions.chosen import assumption
 class AnswerAssumptions:
     # Warnings
     headroom_utilization: float = assumption(
-        0.85,
+        0.9,
         low=0.5,
         high=1,
         unit="1",
@@ -172,6 +172,15 @@ class AnswerAssumptions:
         unit="1",
         reason="cost difference below the prediction error",
         source="assumed: smaller than any prediction spread",
+        as_of="2026-11",
+    )
+    published_use_ratio: float = assumption(
+        3,
+        low=1,
+        high=100,
+        unit="1",
+        reason="ratio of published recipes from which one stack is more used",
+        source="assumed: projects count different things",
         as_of="2026-11",
     )
     # Confidence in a prediction

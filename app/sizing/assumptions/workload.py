@@ -20,12 +20,12 @@ class WorkloadAssumptions:
         as_of="2026-11",
     )
     target_utilization: float = assumption(
-        0.7,
+        0.9,
         low=0.05,
         high=1.0,
         unit="1",
-        reason="largest load of a replica over its capacity",
-        source="assumed: keeps queues short",
+        reason="largest planned share of a replica's stable rate",
+        source="assumed: queues grow near the stable rate",
         as_of="2026-11",
     )
     busy_hour_factor: float = assumption(

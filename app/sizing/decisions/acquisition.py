@@ -18,6 +18,8 @@ from app.sizing.decisions.cost import (
     meets_limits,
     network_price,
     node_gbit_per_s,
+    paid_power_w,
+    paid_usd_per_hour,
 )
 from app.sizing.decisions.machines import (
     Candidates,
@@ -32,6 +34,7 @@ from app.sizing.decisions.ownership import (
     power_usd_per_hour,
     upkeep_usd_per_hour,
 )
+from app.sizing.decisions.places import possible_countries
 from app.sizing.decisions.prices import age_days
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
@@ -50,15 +53,18 @@ def itemize_costs(
     economics: Economics,
     *,
     host_bytes: Column | float = 0.0,
+    idle_share: Column | float = 0.0,
 ) -> tuple[tuple[Part, ...], ...]:
     """Itemized bill of each of a few deployments, consistent with `cost.deployment_cost`.
 
-    `nodes` is the number of machines of each deployment.
+    Parameters:
+        nodes: machines of each deployment.
+        idle_share: share of their hours that the load does not need, as in `cost.paid_usd_per_hour`.
     """
-    host = np.broadcast_to(np.asarray(host_bytes, dtype=np.float64), nodes.shape)
+    host, idle = (np.broadcast_to(np.asarray(v, dtype=np.float64), nodes.shape) for v in (host_bytes, idle_share))
     with suspend_recording():
         return tuple(
-            (*_bill_lines(found.take(row), nodes[row], linked_nodes[row], host[row], assumed, economics),)
+            (*_bill_lines(found.take(row), nodes[row], linked_nodes[row], host[row], idle[row], assumed, economics),)
             for row in np.arange(len(nodes))[:, None]
         )
 
@@ -68,11 +74,12 @@ def _bill_lines(
     nodes: Column,
     linked_nodes: Column,
     host_bytes: Column,
+    idle_share: Column,
     assumed: Assumptions,
     economics: Economics,
 ) -> Iterator[Part]:
     """Bill lines of one deployment: purchases with a unit price, then hourly costs, the power of a machine and the
-    horizon.
+    horizon. Rented machines and power are means over the day.
     """
     machines, kilowatts = one(nodes), one(found.draw_w) / 1e3
     if not np.isnan(found.purchase_usd[0]):
@@ -83,9 +90,11 @@ def _bill_lines(
         floor = one(floor_usd_per_hour(np.full(1, 1e3), ~found.node.workstation, assumed))
         if floor > 0:
             yield Part("floor_kw", machines * kilowatts, usd_per_hour=floor)
-        yield Part("power_kw", machines * kilowatts, usd_per_hour=one(power_usd_per_hour(np.full(1, 1e3), economics)))
+        drawn = one(paid_power_w(nodes * kilowatts, idle_share, found.by_the_hour, assumed))
+        yield Part("power_kw", drawn, usd_per_hour=one(power_usd_per_hour(np.full(1, 1e3), economics)))
     elif not np.isnan(found.usd_per_hour[0]):
-        yield Part("machine", machines, usd_per_hour=one(found.usd_per_hour))
+        rented = machines * (1 - one(idle_share)) if found.by_the_hour[0] else machines
+        yield Part("machine", rented, usd_per_hour=one(found.usd_per_hour))
     yield Part("machine_kw", kilowatts)
     yield Part("horizon_hours", horizon_hours(economics))
 
@@ -169,16 +178,19 @@ def _describe_listing(
     pricing = PRICING[row.pricing[listing]]
     terms = offer.terms if offer is not None else None if system is None else purchase_terms(system, accelerator)
     age = age_days(row.observed_days[[listing]], today)[0]
+    provider, region = catalog.providers[row.provider[listing]], catalog.regions[row.region[listing]]
+    unplaced = offer is not None and region not in catalog.region_countries
+    countries = tuple(sorted(possible_countries(catalog, provider, None))) or None if unplaced else None
     return SoldMachine(
         accelerator=accelerator,
         system=system,
-        provider=catalog.providers[row.provider[listing]],
-        region=catalog.regions[row.region[listing]],
+        provider=provider,
+        region=region,
         pricing_model=pricing,
         instance_type=None if offer is None else offer.instance_type,
         price=None
         if terms is None or not priced
-        else Price(terms, pricing.value, None if math.isnan(age) else int(age)),
+        else Price(terms, pricing.value, None if math.isnan(age) else int(age), countries=countries),
     )
 
 
@@ -234,11 +246,12 @@ class DeployedMachines(Columns):
     """Deployments with their machines, their cost and what a replacement machine must offer."""
 
     machines: Candidates  # machine of each deployment
-    cost: Cost  # cost of each deployment
+    cost: Cost  # cost of each deployment; per hour the mean of a day
     nodes: Column  # machines of the deployment
     linked_nodes: Column  # machines that one network joins; the network is priced only where machines are owned
     spanning: Mask  # whether the work crosses the network between machines
     host_bytes: Column  # host memory used on each machine, bytes
+    idle_share: Column  # share of the machine-hours of a day that the load does not need, from 0 to 1
 
 
 def find_alternatives(search: Search[Workload], deployments: DeployedMachines) -> tuple[tuple[Alternative, ...], ...]:
@@ -259,6 +272,9 @@ def find_alternatives(search: Search[Workload], deployments: DeployedMachines) -
         others = deployment_cost(found, nodes, linked, assumed, economics, host_bytes=host)
         accelerators = nodes * found.node.accelerators_per_node
         kept = meets_limits(MONEY_LIMITS, search.question.constraints, accelerators, others)
+        idle, terms = deployments.idle_share[of], (found.by_the_hour, way == OWNED, assumed, economics)
+        hourly = paid_usd_per_hour(others.usd_per_hour, others.power_w, idle, *terms)
+        others = replace(others, usd_per_hour=hourly)
         kept &= _cheaper_than_on_demand(search.catalog, deployments, others, of, way)
         found, others, of, way = found.take(kept), others.take(kept), of[kept], way[kept]
         months = _break_even_months(search.question, deployments.cost, others, of, way)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
-from fnmatch import translate
 
 import numpy as np
 
@@ -20,8 +18,16 @@ from app.sizing.decisions.ownership import (
     owned_usd_per_hour,
     rated_power_w,
 )
+from app.sizing.decisions.places import (
+    explain_unknown_places,
+    in_regions,
+    in_unplaced_regions,
+    possibly_in_regions,
+    under_jurisdiction,
+)
 from app.sizing.decisions.prices import (
     UNINTERRUPTIBLE,
+    counts_by_kind,
     firm_listings,
     no_older_than,
     reject_unoffered,
@@ -32,7 +38,16 @@ from app.sizing.decisions.rejections import NullRejections, Rejections, is_at_mo
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import BY_THE_HOUR, LINKS, Environment, PriceKind, PricingModel, machine_link
+from app.sizing.hardware.parts import (
+    BY_THE_HOUR,
+    KINDS,
+    LINKS,
+    UNNAMED_REGIONS,
+    Environment,
+    PriceKind,
+    PricingModel,
+    machine_link,
+)
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import FilterStage
@@ -117,10 +132,6 @@ def usual_types(
     return kept
 
 
-# Regions in price lists that name no real region.
-UNNAMED_REGIONS = ("unspecified", "global")
-
-
 # More accelerators than any machine carries: the factor that combines accelerator and count into one key.
 MAX_ACCELERATORS_IN_MACHINE = 100_000
 
@@ -179,7 +190,9 @@ def find_candidates(
     listings = catalog.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
     placed = listings_allowed(catalog, constraints, fixed)
-    keep = allowed[listings.accelerator] & _is_among(PRICING, payable)[listings.pricing] & placed
+    keep = allowed[listings.accelerator] & _is_among(PRICING, payable)[listings.pricing]
+    reject_unplaced(catalog, constraints, keep, placed, rejections)
+    keep &= placed
     keep = firm_listings(catalog, constraints, keep, named, today, assumed, rejections)
     keep &= ~superseded_listings(catalog, keep)
     with suspend_recording():
@@ -195,6 +208,23 @@ def find_candidates(
     reject_unoffered(catalog, constraints, allowed, placed, listings.accelerator[first], rejections)
     with suspend_recording():
         return candidates_from_listings(catalog, priced, first, vcpus, assumed)
+
+
+def reject_unplaced(
+    catalog: Catalog, constraints: Constraints, keep: Mask, placed: Mask, rejections: Rejections
+) -> None:
+    """Reject the types whose remaining rents may be where the request wants them, but not certainly."""
+    if not constraints.names_places:
+        return
+    elsewhere = replace(constraints, regions=(), countries=())
+    unplaced = keep & in_unplaced_regions(catalog) & listings_allowed(catalog, elsewhere, None)
+    unplaced &= counts_by_kind(catalog.listings, constraints)
+    accelerator = catalog.listings.accelerator
+    rows = rejections.rows_of_eliminated_types(accelerator, keep & placed, unplaced)
+    for of_type in np.unique(accelerator[rows]).tolist():
+        text = explain_unknown_places(catalog, constraints, rows[accelerator[rows] == of_type])
+        if text:
+            rejections.reject(np.array([of_type]), "no_offer", text)
 
 
 def _purchase_affordable(
@@ -231,13 +261,18 @@ def superseded_listings(catalog: Catalog, keep: Mask) -> Mask:
     return superseded
 
 
-def listings_on_sale(question: Question, catalog: Catalog, types: Mask) -> Mask:
+def listings_on_sale(question: Question, catalog: Catalog, types: Mask, *, possible: bool = False) -> Mask:
     """Listings of some types that the filters, the price age and the zones of a request allow.
 
-    Prices of every kind and all pricing models count; a derived price that another one supersedes does not.
+    Prices of every kind and all pricing models count; a derived price that another one supersedes does not. With
+    `possible`, rents count that may be in the requested regions, but not certainly.
     """
     limits, workload, listings = question.constraints, question.workload, catalog.listings
-    keep: Mask = types[listings.accelerator] & listings_allowed(catalog, limits, None)
+    allowed = listings_allowed(catalog, limits, None)
+    if possible and limits.names_places:
+        elsewhere = replace(limits, regions=(), countries=())
+        allowed |= listings_allowed(catalog, elsewhere, None) & possibly_in_regions(catalog, limits)
+    keep: Mask = types[listings.accelerator] & allowed
     keep &= no_older_than(listings, limits.max_price_age_days, question.today)
     keep &= ~superseded_listings(catalog, keep)
     if isinstance(workload, InferenceWorkload) and workload.redundancy.zones > 1:
@@ -316,10 +351,10 @@ def listings_allowed(catalog: Catalog, constraints: Constraints, fixed: Deployme
         )
     if constraints.providers:
         keep &= _is_among(catalog.providers, constraints.providers)[listings.provider]
-    if constraints.regions:
-        regions = re.compile("|".join(translate(p.lower()) for p in constraints.regions))
-        regional = np.array([regions.match(r.lower()) is not None for r in catalog.regions], dtype=bool)
-        keep &= regional[listings.region] | owned
+    if constraints.names_places:
+        keep &= in_regions(catalog, constraints)
+    if constraints.jurisdictions:
+        keep &= under_jurisdiction(catalog, constraints)
     if fixed is not None:
         if fixed.instance_type is None and fixed.system is None:
             keep &= catalog.machines.share[listings.machine] == 1  # a named accelerator means a whole one
@@ -474,22 +509,72 @@ def unpriced_machine(catalog: Catalog, deployment: Deployment, assumed: Assumpti
     )
 
 
-def find_machines(search: Search[Workload], deployment: Deployment, kinds: tuple[PriceKind, ...] = ()) -> Candidates:
+def required_connection(group: Column, largest: Column) -> Column:
+    """Accelerators of a group that a machine must connect without the network.
+
+    Where a machine on sale connects the whole group, every machine must. A larger group needs machines with several
+    accelerators, if any are on sale.
+
+    Parameters:
+        group: accelerators that exchange data.
+        largest: accelerators that the largest machine on sale connects.
+    Check: four accelerators and 16 where the largest machine connects eight, and four where all have one.
+        >>> required_connection(np.array([4, 16, 4]), np.array([8, 8, 1])).tolist()
+        [4.0, 2.0, 1.0]
+    """
+    return np.where(group <= largest, group, np.minimum(largest, 2.0))
+
+
+def within_machine_limits(machines: Candidates, constraints: Constraints) -> Mask:
+    """Whether one of each machine stays within the limits on accelerators, hourly cost, purchase and power."""
+    within: Mask = np.ones(len(machines), dtype=bool)
+    for most, each in (
+        (constraints.max_accelerators, machines.node.accelerators_per_node),
+        (constraints.max_usd_per_hour, machines.usd_per_hour),
+        (constraints.max_purchase_usd, machines.purchase_usd),
+        (constraints.max_power_w, machines.rated_w),
+    ):
+        if most is not None:
+            within &= ~(each > most)
+    return within
+
+
+def find_wider_machines(search: Search[Workload], deployment: Deployment, size: int) -> Candidates:
+    """Machines at any price, and those to own for a job that ends where only they connect `size` accelerators."""
+    question = search.question
+    every = filter_by_size(find_machines(search, deployment, KINDS), question, deployment)
+    every = every if len(every) else unlisted_machine(search, deployment)
+    if max_connected_accelerators(every) >= size or deployment.pricing_model is not None:
+        return every
+    owned = filter_by_size(find_machines(search, deployment, KINDS, UNINTERRUPTIBLE), question, deployment)
+    return max((every, owned), key=max_connected_accelerators)
+
+
+def find_machines(
+    search: Search[Workload],
+    deployment: Deployment,
+    kinds: tuple[PriceKind, ...] = (),
+    pricing: tuple[PricingModel, ...] = (),
+) -> Candidates:
     """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none.
 
-    Raises `Conflict` if the named fields match no listing.
+    `kinds` and `pricing` replace the price kinds and the pricing models that count by default. Raises `Conflict` if
+    the named fields match no listing.
     """
     constraints = Constraints(
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
         price_kinds=kinds,
+        outdated_rents=True,
     )
     unread, workload = NullRejections(search.catalog.accelerators), search.question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
     ends = isinstance(workload, TrainingWorkload) or workload.is_finite
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
     sought = (search.catalog, constraints, search.question.economics, search.question.assumptions, unread)
-    machines = find_candidates(*sought, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host)
+    machines = find_candidates(
+        *sought, pricing=pricing, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host
+    )
     if not len(machines) and deployment.pricing_model is None:
         machines = find_candidates(
             *sought, pricing=UNINTERRUPTIBLE, fixed=deployment, zones=zones, reads_host=reads_host
@@ -507,12 +592,15 @@ def find_machines(search: Search[Workload], deployment: Deployment, kinds: tuple
 
 
 def filter_by_size(machines: Candidates, question: Question, deployment: Deployment) -> Candidates:
-    """For a service, the machines whose accelerator count matches `total_accelerators` divided by `nodes`."""
-    training = isinstance(question.workload, TrainingWorkload)
-    if training or deployment.nodes is None or deployment.total_accelerators is None:
+    """The machines whose accelerator count matches `total_accelerators` divided by `nodes`.
+
+    A training run that matches none of them may use any machine.
+    """
+    if deployment.nodes is None or deployment.total_accelerators is None:
         return machines
     held = machines.node.accelerators_per_node * deployment.nodes
-    return machines.take(np.flatnonzero(held == deployment.total_accelerators))
+    matching = machines.take(np.flatnonzero(held == deployment.total_accelerators))
+    return machines if isinstance(question.workload, TrainingWorkload) and not len(matching) else matching
 
 
 def unlisted_machine(search: Search[Workload], deployment: Deployment) -> Candidates:
@@ -527,21 +615,22 @@ def unlisted_machine(search: Search[Workload], deployment: Deployment) -> Candid
     return unpriced_machine(search.catalog, deployment, search.question.assumptions)
 
 
-def min_accelerators_per_machine(question: Question, deployment: Deployment) -> int:
-    """Accelerators that one machine must carry: those of a replica or a small training run, or the requested total per
-    machine.
+def min_connected_accelerators(search: Search[Workload], deployment: Deployment) -> int:
+    """Accelerators that one machine must connect: those of a replica or a small training run, or the requested total
+    per machine. A larger training run needs machines of the accelerator's usual size.
     """
     if deployment.nodes is not None and deployment.total_accelerators is not None:
         return deployment.total_accelerators // deployment.nodes
     size = deployment.accelerators_per_replica or deployment.tensor_parallel
-    if isinstance(question.workload, TrainingWorkload):
+    if isinstance(search.workload, TrainingWorkload):
         size = deployment.total_accelerators or size or 1
-        return size if size <= question.assumptions.largest_host_accelerators else 1
+        usual = search.catalog.accelerators[search.catalog.accelerator_index[deployment.accelerator]].typical_node_size
+        return size if size <= search.question.assumptions.largest_host_accelerators else usual
     if deployment.accelerators_per_replica is None and deployment.data_parallel is not None:
         size = (size or 1) * deployment.data_parallel
     return size or 1
 
 
-def max_accelerators_per_machine(machines: Candidates) -> float:
-    """Largest accelerator count of the given machines."""
-    return float(machines.node.accelerators_per_node.max(initial=0.0))
+def max_connected_accelerators(machines: Candidates) -> float:
+    """Most accelerators that one of the given machines connects without the network."""
+    return float(machines.node.connected_accelerators.max(initial=0.0))

@@ -26,23 +26,40 @@ class Fleet(Columns):
     accelerators: Column  # billed accelerators: all those of the machines
 
 
-@formula(unit="replicas")
-def replicas_for_rate(
-    peak_per_s: Column | float, capacity_at_confidence_per_s: Column, target_utilization: float
+@formula(unit="requests/s", source="minimum of the rate within the limits and the planned share of the stable rate")
+def planned_capacity_per_s(
+    capacity_at_confidence_per_s: Column, stable_below_per_s: Column, rate_margin: Column, target_utilization: float
 ) -> Column:
-    """Replicas needed so that each carries at most the target share of its capacity within the SLO.
+    """Request rate that one replica is planned to carry.
+
+    The limits and the reserve are two bounds, not two factors: a limit on the wait at the peak leaves a reserve of its
+    own.
+
+    Parameters:
+        capacity_at_confidence_per_s: capacity of one replica within the SLO at the requested confidence, requests/s.
+        stable_below_per_s: rate from which the queue never empties, requests/s.
+        rate_margin: factor by which the rate may be lower than predicted at the confidence.
+        target_utilization: highest planned share of the stable rate, from 0 to 1.
+    Check:
+        >>> round(float(planned_capacity_per_s(5.2, 8.0, 1.25, 0.7)), 2)
+        4.48
+    """
+    return np.minimum(capacity_at_confidence_per_s, target_utilization * stable_below_per_s / rate_margin)
+
+
+@formula(unit="replicas")
+def replicas_for_rate(peak_per_s: Column | float, planned_capacity_per_s: Column) -> Column:
+    """Replicas needed so that none gets more than it is planned to carry.
 
     Parameters:
         peak_per_s: request rate at the peak, requests/s.
-        capacity_at_confidence_per_s: capacity of one replica within the SLO at the requested confidence, requests/s.
-        target_utilization: highest planned share of that capacity, from 0 to 1.
-    Limits: requests are spread evenly over the replicas.
+        planned_capacity_per_s: request rate that one replica is planned to carry, requests/s.
+    Limits: every replica gets the same share of the requests.
     Check:
-        >>> float(replicas_for_rate(10.0, 5.2, 0.7))
+        >>> float(replicas_for_rate(10.0, 3.64))
         3.0
     """
-    needed = peak_per_s / np.maximum(capacity_at_confidence_per_s * target_utilization, LEAST_PER_S)
-    return np.maximum(1.0, np.ceil(needed - ROUNDING))
+    return np.maximum(1.0, np.ceil(peak_per_s / np.maximum(planned_capacity_per_s, LEAST_PER_S) - ROUNDING))
 
 
 @formula(unit="replicas")
@@ -63,7 +80,7 @@ def replicas_for_requests(in_flight: float, slo_batch: Column) -> Column:
 def replicas_needed(workload: InferenceWorkload, capacity_per_s: Column, slo_batch: Column) -> Column:
     """Replicas that carry a load, which is a request rate or a number of concurrent requests."""
     if workload.load is Load.OPEN:
-        return replicas_for_rate(workload.peak_per_s, capacity_per_s, workload.target_utilization)
+        return replicas_for_rate(workload.peak_per_s, capacity_per_s)
     return replicas_for_requests(workload.in_flight, slo_batch)
 
 

@@ -67,6 +67,7 @@ def _with_commitments(usual: tuple[PricingModel, ...], constraints: Constraints)
     return tuple(dict.fromkeys((*(constraints.pricing_models or usual), *commitment_models(constraints.commitment))))
 
 
+PRICE_TOO_OLD = "price_too_old"  # code of types whose prices are all too old
 TOO_OLD = "The newest price of {name} is {needed} old; the limit is {available}."
 RENT_TOO_OLD = (
     "The newest rental price of {name} is {needed} older than the newest price in the catalog; the limit is "
@@ -86,27 +87,36 @@ def firm_listings(
     """The listings of the requested kinds of price that are not too old.
 
     If the request names no kinds, firm prices count, and brokers' prices if it names providers. If it names no
-    maximum age, providers or vendors, rents much older than the newest price in the catalog are dropped. An
-    accelerator that the request names and that has no such price keeps its other prices.
+    maximum age, rents much older than the newest price in the catalog are dropped, whatever the request names; with
+    `outdated_rents`, they count for types that have no other price. An accelerator that the request names and that
+    has no price of these kinds keeps its other prices.
     """
     listings, usual, most_days = catalog.listings, not constraints.price_kinds, constraints.max_price_age_days
     allowed = among & no_older_than(listings, most_days, today)
-    recent = allowed
-    if usual and most_days is None and not (constraints.providers or constraints.vendors):
-        recent = allowed & ~outdated_rents(catalog, assumed)
-    kept = recent & _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
-    if usual and named.any():
-        without = named.copy()
+    recent = allowed if most_days is not None else allowed & ~outdated_rents(catalog, assumed)
+    kept = _counted_listings(listings, constraints, recent, named)
+    if constraints.outdated_rents:
+        without = np.ones(len(catalog.accelerators), dtype=bool)
         without[listings.accelerator[kept]] = False
-        kept |= allowed & without[listings.accelerator]
+        kept |= _counted_listings(listings, constraints, allowed & without[listings.accelerator], named)
     if most_days is not None:
         _reject_too_old(
             listings, among, allowed, age_days(listings.observed_days, today), most_days, TOO_OLD, rejections
         )
-    elif recent is not allowed:
+    else:
         behind = age_days(listings.observed_days, catalog.prices_as_of)
         _reject_too_old(listings, allowed, recent | kept, behind, assumed.stale_price_days, RENT_TOO_OLD, rejections)
     _reject_without_firm_price(listings, recent, kept, not usual, rejections)
+    return kept
+
+
+def _counted_listings(listings: Listings, constraints: Constraints, among: Mask, named: Mask) -> Mask:
+    """The listings whose kind of price counts, and all listings of named types that have none of them."""
+    kept: Mask = among & counts_by_kind(listings, constraints)
+    if not constraints.price_kinds and named.any():
+        without = named.copy()
+        without[listings.accelerator[kept]] = False
+        kept = kept | (among & without[listings.accelerator])
     return kept
 
 
@@ -115,6 +125,12 @@ def outdated_rents(catalog: Catalog, assumed: Assumptions) -> Mask:
     listings = catalog.listings
     behind = age_days(listings.observed_days, catalog.prices_as_of)
     found: Mask = ~listings.is_owned & (behind > assumed.stale_price_days)
+    return found
+
+
+def counts_by_kind(listings: Listings, constraints: Constraints) -> Mask:
+    """Listings whose kind of price counts."""
+    found: Mask = _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
     return found
 
 
@@ -137,9 +153,11 @@ def reject_unoffered(
     unpriced = allowed.copy()
     unpriced[listings.accelerator] = False
     code = "no_offer"
-    rejections.reject(np.flatnonzero(unpriced), code, "The catalog has no price for {name}.", FilterStage.UNSOLD)
+    seen = f" that was observed by {catalog.priced_on}" if catalog.priced_on else ""
+    text = f"The catalog has no price for {{name}}{seen}."
+    rejections.reject(np.flatnonzero(unpriced), code, text, FilterStage.UNSOLD)
     among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, remaining)
-    counts = _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
+    counts = counts_by_kind(listings, constraints)
     _reject_other_pricing(
         listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among & counts), rejections
     )
@@ -147,7 +165,7 @@ def reject_unoffered(
         listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among), rejections, firm=False
     )
     requested = "within the requested environments, providers, regions and pricing models"
-    text = f"The catalog has no price for {{name}} {requested}."
+    text = f"The catalog has no price for {{name}} {requested}{seen}."
     rejections.reject_if_none_left(np.flatnonzero(allowed), remaining, code, text, FilterStage.UNSOLD)
 
 
@@ -193,7 +211,7 @@ def _reject_too_old(
     rejections.reject_with_shortfall(
         listings.accelerator[rows],
         kept[rows],
-        code="price_too_old",
+        code=PRICE_TOO_OLD,
         text=text,
         needed=age[rows],
         available=np.full(len(rows), most_days),

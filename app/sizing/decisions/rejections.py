@@ -104,6 +104,7 @@ class Rejections:
                 unit,
                 float(count[row]),
                 reached,
+                counted_as=a.counted_as,
             )
 
     def empty_copy(self) -> Rejections:

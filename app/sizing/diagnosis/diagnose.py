@@ -41,12 +41,13 @@ class Diagnosis:
 def diagnose(question: Question, deployment: Deployment, catalog: Catalog, observed: Observations) -> Diagnosis:
     """Diagnose a running deployment.
 
-    Raises Conflict if the deployment cannot run at all or cannot be diagnosed.
+    A training run that is not expected to fit but may do so is taken to fit, because it runs. Raises Conflict if the
+    deployment cannot run at all or cannot be diagnosed.
     """
     if deployment.pools is not None:
         raise Conflict("Pools for prefill and decode cannot be diagnosed together. Send the deployment of one pool.")
     case = build_case(question, deployment, catalog, observed)
-    if not case.expected_estimate.fits:
+    if case.expected_performance is None:
         raise Conflict(
             "The observations cannot come from this deployment: it does not run. "
             f"{case.expected_estimate.explanation[0].text}"

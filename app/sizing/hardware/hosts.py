@@ -1,4 +1,4 @@
-"""Memory bandwidth per socket of the host processors that systems name."""
+"""Host processors: memory bandwidth per socket, and instruction sets that images must be built for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.sizing.columns import GB
-from app.sizing.facts import build, parse_number, read_rows
+from app.sizing.facts import build, build_rows, parse_number, read_rows
+from app.sizing.hardware.parts import Segment
 
 FILE = "host_processors.csv"
 
@@ -45,3 +46,61 @@ def socket_bytes_per_s(cpu_model: str | None) -> float | None:
     """
     name = (cpu_model or "").lower()
     return next((g.bytes_per_s for g in GENERATIONS if any(word in name for word in g.name_patterns)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class HostProcessor:
+    """A host processor whose instruction set is not x86-64.
+
+    A system has it if its processor name contains one of `name_patterns`. Machines without a processor name have it
+    if their accelerator is one of `accelerators`: parts that are sold only on a board or module with this processor.
+    """
+
+    architecture: str  # as container registries name it
+    processor: str  # name in sentences
+    name_patterns: tuple[str, ...]
+    source: str
+    as_of: str
+    accelerators: tuple[str, ...] = ()
+
+
+OTHER_HOSTS = build_rows(HostProcessor, "host_architectures.csv")
+
+
+def other_host(cpu_model: str | None, accelerator: str) -> HostProcessor | None:
+    """The host processor of a machine that does not run x86-64 images; None for x86-64 and macOS machines.
+
+    Check:
+        >>> getattr(other_host("2x Grace", "nvidia-gb200-186gb"), "architecture", None)
+        'aarch64'
+        >>> other_host("2x EPYC 9575F", "nvidia-h100-sxm5-80gb") is None
+        True
+    """
+    name = (cpu_model or "").lower()
+    if name:
+        return next((h for h in OTHER_HOSTS if any(word in name for word in h.name_patterns)), None)
+    return next((h for h in OTHER_HOSTS if accelerator in h.accelerators), None)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverLicense:
+    """Uses that the driver license of a vendor excludes on parts of a segment."""
+
+    vendor: str
+    segment: Segment
+    excludes: str
+    source: str
+    as_of: str
+
+
+DRIVER_LICENSES = build_rows(DriverLicense, "driver_licenses.csv")
+
+
+def excluded_use(vendor: str, segment: Segment) -> str | None:
+    """Use that the driver license excludes; None if none is known.
+
+    Check:
+        >>> excluded_use("NVIDIA", Segment.CONSUMER), excluded_use("AMD", Segment.CONSUMER)
+        ('data-center use', None)
+    """
+    return next((one.excludes for one in DRIVER_LICENSES if (one.vendor, one.segment) == (vendor, segment)), None)

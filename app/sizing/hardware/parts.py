@@ -210,6 +210,11 @@ class Accelerator:
     as_of: str = ""
 
     @property
+    def counted_as(self) -> str:
+        """What one of them is called when counted: a CPU socket is no accelerator."""
+        return "CPU" if self.kind == SOCKET else "accelerator"
+
+    @property
     def segments(self) -> tuple[str, ...]:
         """The entries of SEGMENTS that it belongs to."""
         if self.kind == "cpu":
@@ -287,11 +292,37 @@ class Offer:
     upfront_usd: float | None = None  # USD per machine, paid at the start
 
     @property
+    def key(self) -> tuple[str, str, str, str, float, PricingModel]:
+        """Identity of the offer: its prices on different days have equal keys."""
+        machine = self.instance_type, self.accelerator, self.accelerator_count
+        return self.provider, self.region, *machine, self.pricing_model
+
+    @property
     def terms(self) -> Terms:
         """Terms of the price."""
         seen = self.source, self.as_of, self.confidence
         bound = self.pricing_model.commitment, self.upfront_usd
         return Terms(self.price_kind, *seen, self.min_quantity, self.max_quantity, *bound)
+
+
+UNNAMED_REGIONS = ("unspecified", "global")  # regions in price lists that name no real region
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFact:
+    """Countries of a provider's data centers or seat, as ISO 3166 codes, with the source and the day it was read."""
+
+    countries: frozenset[str]
+    source: str
+    as_of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a provider's data centers and its seat are; None if unknown."""
+
+    data_centers: PlaceFact | None = None
+    seat: PlaceFact | None = None
 
 
 LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)

@@ -167,6 +167,7 @@ def stack_columns(
         levels=levels,
         on=_accelerator_mask(stacks, accelerators),
         expected=levels.max(axis=1, initial=0) < LEVELS.index(Level.DOCUMENTED),
+        published_recipes=np.zeros(len(stacks)),
         named_only=np.array([[t not in e.competes for t in TASKS] for e in of_engine]).reshape(-1, len(TASKS)),
         keeps_kv=np.array([[kv.is_supported_by(s.kv_formats) for kv in KV_FORMATS.values()] for s in stacks]),
         phase=codes([phases[s.phase] for s in stacks]),

@@ -103,6 +103,12 @@ class Machines(Columns):
     on_prem: Mask
     workstation: Mask
 
+    @property
+    def connected_accelerators(self) -> Column:
+        """Accelerators that exchange data without the network: those of a machine or of a larger scale-up domain."""
+        connected: Column = np.maximum(self.accelerators_per_node, self.scale_up_domain)
+        return connected
+
 
 @dataclass(frozen=True, slots=True)
 class Listings(Columns):
@@ -266,6 +272,7 @@ class Stacks(Columns):
     levels: Codes  # level of support, index into LEVELS; a column per kind of model
     on: Mask  # accelerators it runs on, a column each
     expected: Mask  # support follows from rules only
+    published_recipes: Column  # published recipes for the selected work; 0 before stacks are selected
     named_only: Mask  # competes only if named; a column per kind of model
     keeps_kv: Mask  # supports the KV cache format; a column per format, in the order of KV_FORMATS
     phase: Codes

@@ -429,7 +429,7 @@ def combined_cost(workload: InferenceWorkload, both: PoolEstimates, performance:
     if workload.volume_requests is not None and performance.days:
         served = workload.volume_requests / (performance.days * SECONDS_PER_DAY)
     units = np.array([served * max(1.0, workload.tokens_per_request)])
-    hourly, power = sum_known(first.usd_per_hour, second.usd_per_hour), first.power_w + second.power_w
+    hourly, power = sum_known(first.usd_per_hour, second.usd_per_hour), first.mean_power_w + second.mean_power_w
     dearer = max((first, second), key=lambda cost: cost.usd_per_hour or 0.0)
     return CostSummary(
         usd_per_hour=hourly,
@@ -439,7 +439,7 @@ def combined_cost(workload: InferenceWorkload, both: PoolEstimates, performance:
         else None,
         usd_total=None,
         purchase_usd=None if hourly is None else total_purchase_usd(first.purchase_usd, second.purchase_usd),
-        power_w=power,
+        power_w=first.power_w + second.power_w,
         kwh_per_million=one(kwh_per_million(np.array([power]), units))
         if has_measurable_throughput(one(units))
         else None,
@@ -449,6 +449,8 @@ def combined_cost(workload: InferenceWorkload, both: PoolEstimates, performance:
         million_of="input and output tokens",
         parts=(*first.parts[:-1], *second.parts[:-1], Part("tokens_per_s", one(units))),
         usd_per_day=sum_known(first.usd_per_day, second.usd_per_day),
+        peak_usd_per_hour=sum_known(first.peak_usd_per_hour, second.peak_usd_per_hour),
+        average_power_w=sum_known(first.average_power_w, second.average_power_w),
     )
 
 

@@ -53,33 +53,46 @@ HALVINGS = 24
 
 
 @formula(unit="1", source="G/G/1 queue in heavy traffic (Kingman 1962; Kleinrock 1975)")
-def late_share(load: Column, wait_s: Column, service_s: Column, variation: float) -> Column:
-    """Share of requests that wait longer than `wait_s` for one server.
+def late_share(
+    load: Column, wait_s: Column, service_s: Column, variation: float, pooled: Column | float = 1.0
+) -> Column:
+    """Share of requests that wait longer than `wait_s` for the first free server behind one router.
 
-    The wait is exponential given that the server is busy.
+    The wait is exponential given that all servers are busy.
 
     Parameters:
         load: utilization of the server, from 0 to 1.
         wait_s: wait that is compared, in seconds.
         service_s: mean service time, in seconds.
         variation: squared coefficients of variation of arrivals and service, added.
-    Limits: one server; exact for exponential service, for which `variation` is 2.
+        pooled: servers behind one router.
+    Limits: one server; exact for exponential service, for which `variation` is 2. For several servers, the share that
+        waits is that of Sakasegawa (1977).
     Check: at half load, waits of more than twice the mean service time.
         >>> round(float(late_share(0.5, 2.0, 1.0, 2.0)), 3)
         0.184
     """
-    return load * np.exp(-2 * (1 - load) * np.maximum(wait_s, 0.0) / np.maximum(service_s * variation, TINY))
+    busy = load ** (np.sqrt(2 * (pooled + 1)) - 1)
+    tail: Column = np.exp(-2 * (1 - load) * pooled * np.maximum(wait_s, 0.0) / np.maximum(service_s * variation, TINY))
+    late: Column = busy * tail
+    return late
 
 
-def max_load(wait_s: Column, service_s: Column, variation: float, share: float) -> Column:
+def max_load(
+    wait_s: Column, service_s: Column, variation: float, share: float, workload: InferenceWorkload | None = None
+) -> Column:
     """Largest utilization at which at most `share` of requests wait longer than `wait_s`; 0 where no wait is
     allowed.
+
+    Parameters:
+        workload: its peak and router tell how many replicas share a queue; omitted: one.
     """
     low, high = np.zeros(len(wait_s)), np.ones(len(wait_s))
     with suspend_recording():
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            within_share = late_share(middle, wait_s, service_s, variation) <= share
+            pooled = 1.0 if workload is None else workload.pool_size(middle / service_s)
+            within_share = late_share(middle, wait_s, service_s, variation, pooled) <= share
             low, high = np.where(within_share, middle, low), np.where(within_share, high, middle)
     return np.where(wait_s > 0, low, 0.0)
 
@@ -87,17 +100,20 @@ def max_load(wait_s: Column, service_s: Column, variation: float, share: float) 
 def prefill_options(search: Search[InferenceWorkload], plans: Plans) -> Options:
     """Options of a prefill pool, with enough replicas to keep its queue within the TTFT limit."""
     slo, prompt = search.workload.slo, search.workload.input_tokens
-    unlimited = Slo(None, None, None, slo.percentile)
-    options = search_plans(search.of(replace(search.workload, slo=unlimited)), plans)
-    if not len(options) or slo.ttft_s is None:
+    unlimited = replace(search.workload, slo=Slo(None, None, None, slo.percentile))
+    if slo.ttft_s is None:
+        return search_plans(search.of(unlimited), plans)
+    options = search_plans(search.of(replace(unlimited, target_utilization=1.0)), plans)
+    if not len(options):
         return options
     margins = confidence_margins(search, options.plans)
     tokenise_s = options.plans.achieved_rates.tokenise_token_s * prompt.mean  # the server tokenizes prompts one by one
     service_s = np.maximum(1 / np.maximum(options.capacity_per_s * margins.rate, LEAST_PER_S), tokenise_s)
     long_s = service_s * max(1.0, search.workload.long_prompt(slo.percentile) / prompt.mean)
     variation = search.workload.burstiness**2 + prompt.squared_variation
-    load = max_load(slo.ttft_s / margins.ttft - long_s, service_s, variation, 1 - slo.percentile / 100)
-    capacity = load / (service_s * margins.rate)
+    wait_s, late = slo.ttft_s / margins.ttft - long_s, 1 - slo.percentile / 100
+    load = max_load(wait_s, service_s, variation, late, search.workload)
+    capacity = np.minimum(load, search.workload.target_utilization) / (service_s * margins.rate)
     able = np.flatnonzero(capacity > LEAST_CAPACITY_PER_S)
     options, capacity = options.take(able), capacity[able]
     if not len(options):
@@ -143,7 +159,7 @@ class PoolPairs:
             reads.daily_usd_per_hour + writes.daily_usd_per_hour,
             read_s + transfer_s + writes.e2e_p50_s,
             capacity / (reads.fleet.accelerators + writes.fleet.accelerators),
-            (reads.cost.power_w + writes.cost.power_w) / np.maximum(served, LEAST_PER_S),
+            (reads.daily.power_w + writes.daily.power_w) / np.maximum(served, LEAST_PER_S),
         )
 
     def within_constraints(self, search: Search[Workload]) -> Mask:
@@ -389,7 +405,7 @@ def leading_plans(options: Options, catalog: Catalog) -> Options:
     _, kinds = np.unique(np.stack([kinds, machine_locations(plans, catalog)]), axis=1, return_inverse=True)
     measures: tuple[Column, ...] = (
         options.daily_usd_per_hour,
-        options.cost.power_w,
+        options.daily.power_w,
         options.e2e_p50_s,
         options.fleet.accelerators / np.maximum(work, LEAST_PER_S),
     )

@@ -14,11 +14,11 @@ from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, run_s,
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.formula import suspend_recording
 from app.sizing.question import CONFIDENCE_GRID, CONFIDENCE_LEVELS, Question, Speculative
-from app.sizing.result import Assurance, Level
+from app.sizing.result import Assurance, Level, Unreachable
 from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.margins import Margins, margins_at
-from app.sizing.serving.options import Options, PlanEvaluations
+from app.sizing.serving.options import Options, PlanEvaluations, daily_usd_per_hour_by_level
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import required_replicas
 from app.sizing.uncertainty import MAX_Z_SCORE, NORMAL, Neighborhood, Spreads
@@ -54,6 +54,10 @@ class MarginLevels:
         """Rows of one confidence level."""
         start = self.count * (1 + self.levels.index(level))
         return slice(start, start + self.count)
+
+    def speed_at(self, level: float, speed: Any) -> Any:
+        """Speed at one confidence level, from that of all rows."""
+        return speed.take(np.arange(len(speed))[self.level_rows(level)])
 
     @property
     def all_level_rows(self) -> slice:
@@ -108,20 +112,27 @@ def estimate_assurance(
     memory: Memory,
     speed: Speed,
     within: Column | None = None,
+    pooled: Codes | None = None,
 ) -> tuple[Assurance, ...]:
     """Assurance of every deployment: its probability to meet the requirements, and the resources needed at each level.
 
-    Machine, engine and layout stay the same. `within` is the ratio of latency limit to simulated latency at the
-    lightest load, where a simulation exists.
+    Machine, engine and layout stay the same.
+
+    Parameters:
+        within: ratio of latency limit to simulated latency at the lightest load, where a simulation exists.
+        pooled: replicas that were simulated behind one router; with fewer, the capacity would be lower.
     """
     rows, at_level, count = by.deployment_rows, by.all_level_rows, by.count
     capacity, batch, start = speed.capacity_per_s, speed.slo_batch, judged.options.cold_start_s[rows]
-    needed = required_replicas(question, workload, judged.plans.take(rows), capacity, batch, Settings())
+    planned = speed.planned_capacity_per_s(workload)
+    needed = required_replicas(question, workload, judged.plans.take(rows), planned, batch, Settings())
+    needed = needed if pooled is None else np.maximum(needed, pooled[rows])
     serves = meets_unloaded_limits(workload, memory, speed) if within is None else memory.fits & speed.has_capacity
     holds = serves & can_meet_deadline(workload, capacity, batch, start)
     needed = np.where(holds, needed, np.inf)[at_level].reshape(-1, count)
     of_levels = speed.take(np.arange(at_level.start, at_level.stop))
-    by_level = resources_by_level(question, workload, by.levels, judged.options, needed, of_levels)
+    reached = None if within is None else within[at_level].reshape(-1, count)
+    by_level = resources_by_level(question, workload, by.levels, judged.options, needed, of_levels, reached)
     room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
     slack = np.minimum(log_slack(workload, speed, judged.fleet.replicas[rows], start, within), room)
     fits, meets = (
@@ -169,12 +180,14 @@ def resources_by_level(
     options: Options,
     needed: Column,
     speed: Speed,
+    within: Column | None = None,
 ) -> list[tuple[Level, ...]]:
     """Resources of every deployment at each confidence level.
 
     Parameters:
         needed: replicas, one row per level; infinite where no number is enough.
         speed: speed of all levels, one after another.
+        within: ratio of latency limit to latency on an idle replica, one row per level, where it was simulated.
 
     A higher confidence never needs fewer replicas than a lower one. Layouts with almost no capacity within the
     limits get no result: a large multiple of the requested replicas is not useful advice.
@@ -187,19 +200,42 @@ def resources_by_level(
     placed = plan_fleet(workload.redundancy, plans.accelerators_per_replica, plans.accelerators_per_node, replicas)
     bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes
     cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
-    usd, paid = cost.usd_per_hour, "usd_per_hour"
+    planned = speed.planned_capacity_per_s(workload)
+    capacity, batch = (values.reshape(replicas.shape) for values in (planned, speed.slo_batch))
+    usd = daily_usd_per_hour_by_level(question, workload, plans, placed, cost, capacity)
+    paid = "usd_per_hour"
     if workload.volume_requests is not None:
-        capacity, batch = (values.reshape(replicas.shape) for values in (speed.capacity_per_s, speed.slo_batch))
         lasts = run_s(workload.volume_requests, replicas, capacity, batch, options.cold_start_s)
         usd, paid = usd_total(usd, lasts), "usd_total"
-    columns = (values.T.tolist() for values in (placed.accelerators, usd, never))
+    reached = np.full(replicas.shape, np.nan) if within is None else within
+    columns = (values.T.tolist() for values in (placed.accelerators, usd, never, reached))
     return [
         tuple(
-            Level(c, None) if gone else Level(c, int(n), **{paid: None if np.isnan(spent) else spent})
-            for c, n, spent, gone in zip(levels, *of_plan, strict=True)
+            Level(c, None, unreachable=unreachable_level(ratio))
+            if gone
+            else Level(c, int(n), **{paid: None if np.isnan(spent) else spent})
+            for c, n, spent, gone, ratio in zip(levels, *of_plan, strict=True)
         )
         for of_plan in zip(*columns, strict=True)
     ]
+
+
+def unreachable_level(within: float) -> Unreachable:
+    """Why no number of accelerators reaches a level.
+
+    Parameters:
+        within: ratio of latency limit to latency on an idle replica; NaN if unknown.
+    """
+    if within < 1:
+        return Unreachable(
+            f"At this confidence, a latency on an idle replica may be {1 / within:.2f} times its limit.",
+            "A looser limit, a faster type or layout, or the benchmark in `verification` would reach it.",
+        )
+    return Unreachable(
+        f"It takes more than {MOST_TIMES:g} times the replicas of the requested confidence: the limits leave a replica "
+        "almost no time for a queue.",
+        "A looser limit, another type or layout, or the benchmark in `verification` would reach it.",
+    )
 
 
 def log_slack(

@@ -47,7 +47,7 @@ from app.sizing.serving.interfaces import (
     limits_with_margins,
     tightest_limits,
 )
-from app.sizing.serving.margins import Margins
+from app.sizing.serving.margins import RATE_CORRELATIONS, Margins, jointly_confident_per_s
 from app.sizing.serving.memory import Prefixes, ServingMemory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, seconds_per_prompt
@@ -59,6 +59,7 @@ from app.sizing.serving.steady_state import (
     open_loop,
     open_rate_per_s,
     queue_free_ttft_s,
+    queued_share,
     server_load,
     shared_server_wait_s,
     steady_state,
@@ -363,15 +364,17 @@ class QueueWithinLimit(Columns):
     prompts_per_full_step: Column  # prompts that fill one step
     variation: Column  # mean of the squared coefficients of variation of arrivals and prompts
     ttft_limit_s: Column  # TTFT limit after margins, s
+    rate_margin: Column  # factor by which the rate may be lower than predicted
+    workload: InferenceWorkload  # its peak and router tell how many replicas have one queue
     percentile: float  # percentile at which the limit holds
 
     def holds(self, rate: Column) -> Mask:
-        """Whether TTFT meets its limit at this rate."""
-        load = server_load(rate, self.prompt_service_s)
-        wait = shared_server_wait_s(load, load, self.prompt_service_s, self.prompts_per_full_step, self.variation)
-        met: Mask = (
-            self.long_prompt_ttft_s + queue_tail_s(wait, np.minimum(load, 1.0), self.percentile) <= self.ttft_limit_s
-        )
+        """Whether TTFT meets its limit at this rate, and with as many replicas as it takes for the peak."""
+        load, at_once = server_load(rate, self.prompt_service_s), self.prompts_per_full_step
+        pooled = self.workload.pool_size(rate / self.rate_margin)
+        wait = shared_server_wait_s(load, load, self.prompt_service_s, at_once, self.variation, pooled)
+        tail = queue_tail_s(wait, queued_share(load, at_once, pooled), self.percentile)
+        met: Mask = self.long_prompt_ttft_s + tail <= self.ttft_limit_s
         return met
 
 
@@ -433,22 +436,31 @@ def stream_speed(
     workload: InferenceWorkload, memory: ServingMemory, unloaded: UnloadedStream, assumed: Assumptions
 ) -> StreamSpeed:
     """Capacity of every plan within the workload's latency limits."""
-    within = unloaded.within
-    with suspend_recording():
-        found = bisect_largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
-    peak = np.maximum(1.0, np.floor(found + 1e-6))
+    within, margins = unloaded.within, unloaded.margins
+    peak = largest_batch(within, memory)
     with trace_label("all sequences running"):
         full = closed_loop(within.stream, memory.sequences, memory.sequences, queued=True)
-    return StreamSpeed(
-        unloaded=unloaded,
-        slo_batch=peak,
-        capacity_per_s=capacity_within_limits(workload, within, peak, assumed) / unloaded.margins.rate,
-        saturation_per_s=full.rate_per_s,
-    )
+    capacity = capacity_within_limits(workload, within, peak, margins.rate, assumed)
+    if workload.load is Load.OPEN and (margins.rate != 1).any():
+        none = Margins.without_margin(len(memory))
+        expected = with_stream_margins(workload, unloaded, none).within
+        with trace_label("as predicted"):
+            likely = capacity_within_limits(workload, expected, largest_batch(expected, memory), none.rate, assumed)
+        capacity = jointly_confident_per_s(likely, capacity, margins.rate, RATE_CORRELATIONS["ttft"])
+    else:
+        capacity = capacity / margins.rate
+    return StreamSpeed(unloaded, peak, capacity, full.rate_per_s)
+
+
+def largest_batch(within: WithinLimits, memory: ServingMemory) -> Column:
+    """Largest number of sequences at a time that meets the limits, at least one."""
+    with suspend_recording():
+        found = bisect_largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
+    return np.maximum(1.0, np.floor(found + 1e-6))
 
 
 def capacity_within_limits(
-    workload: InferenceWorkload, within: WithinLimits, peak: Column, assumed: Assumptions
+    workload: InferenceWorkload, within: WithinLimits, peak: Column, rate_margin: Column, assumed: Assumptions
 ) -> Column:
     """Request rate of a replica whose limits allow `peak` sequences at a time, requests/s."""
     percentile, stream = workload.slo.percentile, within.stream
@@ -461,7 +473,14 @@ def capacity_within_limits(
         at = decode_cadence(stream, peak)
         first = within.long_prompt_ttft_s(at, peak)
     waits = QueueWithinLimit(
-        first, at.prompt_service_s, at.prompts_per_full_step, stream.variation, within.ttft_limit_s, percentile
+        first,
+        at.prompt_service_s,
+        at.prompts_per_full_step,
+        stream.variation,
+        within.ttft_limit_s,
+        rate_margin,
+        workload,
+        percentile,
     )
     most = np.minimum(by_batch, assumed.prefill_share_limit / within.occupancy_s)
     with suspend_recording():
@@ -632,7 +651,8 @@ def stream_operating_point(
     """Operating point of one replica when `replicas` replicas share the workload's load."""
     if workload.load is Load.OPEN:
         rate = replica_rate_per_s(workload.peak_per_s, replicas)
-        steady = open_loop(speed.stream, rate, memory.sequences, speed.saturation_per_s)
+        pooled = workload.pool_size(rate)
+        steady = open_loop(speed.stream, rate, memory.sequences, speed.saturation_per_s, pooled)
         overloaded = rate > speed.saturation_per_s
         used = utilization(rate, speed.capacity_per_s)
     else:

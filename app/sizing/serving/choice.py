@@ -17,7 +17,6 @@ from app.sizing.decisions.machines import Candidates, unpriced_machine
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.ranking import (
     best_by_score,
-    best_per_accelerator,
     find_runners_up,
     objective_score,
     ranking_key,
@@ -27,7 +26,7 @@ from app.sizing.decisions.search import Search, Workload
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import RunnerUp
-from app.sizing.serving.finalists import SimulatedReplicas, select_finalists
+from app.sizing.serving.finalists import SimulatedReplicas, ranked_rows, select_finalists
 from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.offload import plans_to_serve
@@ -131,9 +130,7 @@ def search_best_plan(search: Search[InferenceWorkload], plans: Plans, deployment
         options = with_fixed_replicas(search.question, search.workload, options, deployment)
     if not len(options):
         return None
-    row = best_per_accelerator(
-        options.accelerator, search.question.objective, measures(search.workload, options), stable_key(options)
-    )[:1]
+    row = ranked_rows(search.question, search.workload, options)[0][:1]
     if deployment.replicas is None:
         first_only = replace(search, question=replace(search.question, limit=1))
         finalists, _ = select_finalists(first_only, options, deployment)
@@ -185,6 +182,7 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
         settings.take(of_kind),
         slo_batch=evaluated.slo_batch[of_kind],
         capacity_per_s=evaluated.capacity_per_s[of_kind],
+        stable_per_s=evaluated.stable_per_s[of_kind],
         rate_per_s=evaluated.rate_per_s[of_kind],
         e2e_p50_s=evaluated.e2e_p50_s[of_kind],
     )
@@ -269,7 +267,8 @@ def complete_open_settings(
     most = asked.max_sequences
     if most is None:
         most = np.where(held, default_max_sequences(workload, memory, speed), memory.sequences)
-    capacity = np.where(held, speed.capacity_per_s, speed.saturation_per_s)
+    stable = workload.target_utilization * speed.saturation_per_s
+    capacity = np.where(held, speed.planned_capacity_per_s(workload), stable)
     batch = np.where(held, speed.slo_batch, memory.sequences * plans.data_parallel)
     replicas = required_replicas(question, workload, plans, capacity, batch, asked)
     if asked.replicas is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,13 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Mask, concat_tables, with_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
-from app.sizing.decisions.ranking import best_per_accelerator, objective_score
+from app.sizing.decisions.placement import planned_capacity_per_s
+from app.sizing.decisions.ranking import (
+    best_per_accelerator,
+    familiar_first,
+    familiar_per_accelerator,
+    objective_score,
+)
 from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording, trace_label
 from app.sizing.question import Deployment, Objective, Question
@@ -20,13 +27,17 @@ from app.sizing.serving.capacity import replica_rate_per_s, utilization
 from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
+    MAX_POOLED,
     Curve,
+    build_replicas,
     capacity_at_confidence_per_s,
+    confident_loads_per_s,
+    curves_of_replicas,
     expected_capacity_per_s,
     in_flight_within,
     is_simulated,
     loads_within_limits,
-    simulate_curves,
+    pooled_replicas,
     simulate_rate,
     stability_limits,
     waits_at,
@@ -158,14 +169,23 @@ class SimulatedReplicas:
     curves: tuple[Curve, ...]  # load curve of each replica
     sequences: Column  # sequences that run concurrently
     margins: Margins  # margins of the requested confidence
+    pooled: Codes  # replicas that were simulated behind one router
 
     def capacity_at_confidence(self, workload: InferenceWorkload) -> tuple[Column, Column]:
         """Requests per second, and requests in flight, of a replica within the limits at the requested confidence."""
         if workload.load is Load.CLOSED:
             rate, held = self.in_flight_capacity(workload, self.margins)
             return rate / self.margins.rate, held
-        within = loads_within_limits(self.curves, workload.slo, self.margins)
+        within = confident_loads_per_s(self.curves, workload.slo, self.margins)
         return capacity_at_confidence_per_s(within, stability_limits(self.curves), self.margins.rate), self.sequences
+
+    def planned_capacity(self, workload: InferenceWorkload) -> tuple[Column, Column]:
+        """Requests per second that a replica is planned to carry, and requests in flight within the limits."""
+        capacity, held = self.capacity_at_confidence(workload)
+        if workload.load is Load.CLOSED:
+            return capacity, held
+        stable = stability_limits(self.curves)
+        return planned_capacity_per_s(capacity, stable, self.margins.rate, workload.target_utilization), held
 
     def expected_capacity(self, workload: InferenceWorkload) -> tuple[Column, Column]:
         """Requests per second, and requests in flight, of a replica within the limits, as the median prediction."""
@@ -184,10 +204,19 @@ class SimulatedReplicas:
         """Requests per second that the replicas complete at their loads."""
         return np.array([c.answered_rate_per_s(load) for c, load in zip(self.curves, loads.tolist(), strict=True)])
 
+    def replace_rows(self, rows: Codes, others: SimulatedReplicas) -> SimulatedReplicas:
+        """These replicas with others in the given rows; sequences and margins stay the same."""
+        curves, pooled = list(self.curves), self.pooled.copy()
+        for row, curve in zip(rows.tolist(), others.curves, strict=True):
+            curves[row] = curve
+        pooled[rows] = others.pooled
+        return replace(self, curves=tuple(curves), pooled=pooled)
+
     def take(self, rows: Codes, margins: Margins | None = None) -> SimulatedReplicas:
         """Some of the rows, with their own margins or with the given ones."""
         curves = tuple(self.curves[row] for row in rows.tolist())
-        return SimulatedReplicas(curves, self.sequences[rows], self.margins.take(rows) if margins is None else margins)
+        margins = self.margins.take(rows) if margins is None else margins
+        return SimulatedReplicas(curves, self.sequences[rows], margins, self.pooled[rows])
 
 
 def simulate_replicas(
@@ -200,15 +229,64 @@ def simulate_replicas(
 ) -> SimulatedReplicas | None:
     """Simulate plans with complete settings; None for workloads that are not simulated.
 
-    `asked` is the deployment that the request fixes.
+    No more replicas share a queue than the simulation then finds necessary.
+
+    Parameters:
+        asked: the deployment that the request fixes.
+        most_requests: cap on the simulated requests per load.
     """
     if not is_simulated(search.workload):
         return None
+    workload, assumed = search.workload, search.question.assumptions
+    count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
     with suspend_recording():
-        memory = AUTOREGRESSIVE.estimate_memory(search.workload, plans, search.question.assumptions, settings)
-        curves = simulate_curves(search.workload, plans, memory, search.question.assumptions, asked, most_requests)
-        together = memory.sequences * plans.data_parallel
-        return SimulatedReplicas(curves, together, confidence_margins(search, plans))
+        memory = AUTOREGRESSIVE.estimate_memory(workload, plans, assumed, settings)
+        replicas = build_replicas(workload, plans, memory, assumed, asked)
+        margins, sequences = confidence_margins(search, plans), memory.sequences * plans.data_parallel
+        pooled = pooled_replicas(workload, np.ones(len(plans)) if settings.replicas is None else settings.replicas)
+
+        def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
+            own = [replicas[row] for row in rows.tolist()]
+            curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count)
+            return SimulatedReplicas(curves, sequences[rows], margins.take(rows), together)
+
+        runs = simulate(np.arange(len(plans)), pooled)
+        fixed = asked is not None and (asked.replicas is not None or asked.fixes_hardware)
+        return runs if fixed else with_fitting_pools(search, plans, runs, simulate)
+
+
+def with_fitting_pools(
+    search: Search[InferenceWorkload],
+    plans: Plans,
+    runs: SimulatedReplicas,
+    simulate: Callable[[Codes, Codes], SimulatedReplicas],
+) -> SimulatedReplicas:
+    """Simulated plans whose pool is the fleet that carries the load, as far as the size of a pool matters.
+
+    More replicas share their load better, so the fewest that are enough are found by bisection. `simulate` simulates
+    rows with other pools.
+    """
+    if not search.workload.balances_load or search.workload.trace is not None:
+        return runs
+    needed = np.minimum(needed_replicas(search, plans, runs), MAX_POOLED).astype(np.int64)
+    enough = needed <= runs.pooled
+    least, most = np.where(enough, needed, runs.pooled + 1), np.where(enough, runs.pooled, needed)
+    while len(rows := np.flatnonzero((least < most) | (runs.pooled != most))):
+        middle = (least[rows] + most[rows]) // 2
+        tried = simulate(rows, middle)
+        needed = np.minimum(needed_replicas(search, plans.take(rows), tried), MAX_POOLED).astype(np.int64)
+        enough = (needed <= middle) | (least[rows] == most[rows])
+        runs = runs.replace_rows(rows[enough], tried.take(np.flatnonzero(enough)))
+        most[rows] = np.minimum(most[rows], np.where(enough, middle, needed))
+        least[rows] = np.minimum(np.maximum(least[rows], np.where(enough, needed, middle + 1)), most[rows])
+    return runs
+
+
+def needed_replicas(search: Search[InferenceWorkload], plans: Plans, runs: SimulatedReplicas) -> Column:
+    """Replicas of simulated plans that carry the load."""
+    return required_replicas(
+        search.question, search.workload, plans, *runs.planned_capacity(search.workload), Settings()
+    )
 
 
 def has_capacity(capacity_per_s: Column, held: Column) -> Mask:
@@ -226,9 +304,12 @@ def load_per_replica(workload: InferenceWorkload, replicas: Column) -> Column:
 
 def size_fleet(question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas) -> Options:
     """Options with the replicas, machines and cost that the simulation implies, and simulated figures with margins."""
-    capacity, held = runs.capacity_at_confidence(workload)
+    capacity, held = runs.planned_capacity(workload)
     replicas = required_replicas(question, workload, options.plans, capacity, held, Settings())
-    again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
+    replicas = np.maximum(replicas, runs.pooled)
+    stable = stability_limits(runs.curves) / runs.margins.rate
+    sized = replace(options, capacity_per_s=capacity, stable_per_s=stable, slo_batch=held)
+    again = with_replica_count(question, workload, sized, replicas)
     loads, margins = load_per_replica(workload, replicas), runs.margins
     with suspend_recording():
         waits = waits_at(runs.curves, loads)
@@ -247,6 +328,7 @@ class Finalists:
     rows: Codes  # rows of the finalists in `options`
     scores: Column  # scores of the finalists; lower is better
     runs: SimulatedReplicas | None  # simulation of the finalists; None if they are not simulated
+    passed: int | None = None  # row with a better score that the first finalist passes for its published use
 
     def keep_best(self, count: int) -> Finalists:
         """The first `count` finalists."""
@@ -256,12 +338,30 @@ class Finalists:
     def take(self, kept: Codes, scores: Column) -> Finalists:
         """Some of the finalists, in another order and with other scores."""
         runs = None if self.runs is None else self.runs.take(kept)
-        return Finalists(self.options, self.rows[kept], scores, runs)
+        return Finalists(self.options, self.rows[kept], scores, runs, self.passed)
 
     @property
     def chosen_options(self) -> Options:
         """Options of the finalists only."""
         return self.options.take(self.rows)
+
+
+def ranked_rows(question: Question, workload: InferenceWorkload, options: Options) -> tuple[Codes, Column]:
+    """The best option of each accelerator type, best type first, and the score of every option.
+
+    Of near ties, the engine with more published use is taken, and the type with more published use comes first.
+    """
+    ranking, recipes = measures(workload, options), options.plans.published_recipes
+    score, assumed = objective_score(question.objective, ranking), question.assumptions
+    best = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
+    best = familiar_per_accelerator(options.accelerator, best, score, ranking.usd, recipes, assumed)
+    best = best[np.argsort(score[best], kind="stable")]
+    return best[familiar_first(score[best], ranking.usd[best], recipes[best], assumed)], score
+
+
+def passed_row(rows: Codes, scores: Column) -> int | None:
+    """The second row if its score is better than that of the first; None otherwise."""
+    return int(rows[1]) if len(rows) > 1 and scores[1] < scores[0] else None
 
 
 def select_finalists(
@@ -273,12 +373,11 @@ def select_finalists(
 
     `requested` is the deployment that the request fixes.
     """
-    ranking = measures(search.workload, options)
-    best = best_per_accelerator(options.accelerator, search.question.objective, ranking, stable_key(options))
+    best, score = ranked_rows(search.question, search.workload, options)
     if not is_simulated(search.workload):
         shown = best[: search.question.limit]
-        return Finalists(options, shown, objective_score(search.question.objective, ranking)[shown], None), len(best)
-    queue = SimulationQueue(options, objective_score(search.question.objective, ranking), best)
+        return Finalists(options, shown, score[shown], None, passed_row(best, score[best])), len(best)
+    queue = SimulationQueue(options, score, best[np.argsort(score[best], kind="stable")])
     results = SimulationResults(search, options, requested)
     wanted = max(search.question.limit, MIN_SIMULATED_TYPES)
     while len(rows := queue.next_rows(max(wanted - len(queue.best_scores), int(queue.may_beat())))):
@@ -309,7 +408,7 @@ def next_challengers(
         options = queue.options.take(rows)
         replicas = most_winning_replicas(search, options, queue.scores_to_beat(rows))
         with np.errstate(divide="ignore"):
-            needed_per_s = search.workload.peak_per_s / (replicas * search.workload.target_utilization)
+            needed_per_s = search.workload.peak_per_s / replicas
         able = needed_per_s <= options.capacity_per_s * results.best_capacity_ratio * CHECK_TOLERANCE
         queue.mark_tried(rows[~able])
         rows = rows[able]
@@ -374,10 +473,11 @@ def winning_slack(
     able: Mask = replicas > 0
     options, replicas, assumed = options.take(able), replicas[able], search.question.assumptions
     margins = confidence_margins(search, options.plans)
-    rate = search.workload.peak_per_s / (replicas * search.workload.target_utilization) * margins.rate
+    rate = search.workload.peak_per_s / replicas * margins.rate
     with suspend_recording():
         memory = AUTOREGRESSIVE.estimate_memory(search.workload, options.plans, assumed, options.settings)
-        curves = simulate_rate(search.workload, options.plans, memory, rate, assumed, requested)
+        pooled = pooled_replicas(search.workload, replicas)
+        curves = simulate_rate(search.workload, options.plans, memory, rate, assumed, requested, pooled)
     waits = (c.worst_wait_at_lightest(search.workload.slo, margins, row) for row, c in enumerate(curves))
     slack = np.zeros(len(able))
     slack[able] = [limit_s / wait_s for wait_s, limit_s in waits]
@@ -410,7 +510,7 @@ def most_winning_replicas(search: Search[InferenceWorkload], options: Options, t
     most = np.ceil(least * to_beat / objective_score(question.objective, measures(workload, options))) + 1
     tried = np.rint(np.linspace(least, most, TRIED_COUNTS)).ravel()
     again = options.take(np.tile(np.arange(count), TRIED_COUNTS))
-    capacity = workload.peak_per_s / (tried * workload.target_utilization)
+    capacity = workload.peak_per_s / tried
     with suspend_recording():
         sized = with_replica_count(question, workload, replace(again, capacity_per_s=capacity), tried)
         score = objective_score(question.objective, measures(workload, sized)).reshape(TRIED_COUNTS, count)
@@ -473,14 +573,14 @@ def merge_results(
         return Finalists(options, none, np.zeros(0), None)
     rows = np.concatenate(kept_rows)
     again = write_back(apply_simulation_ratio(question, workload, options, rows, tables), rows, tables)
-    ranking = measures(workload, again.take(rows))
-    order = best_per_accelerator(again.accelerator[rows], question.objective, ranking, stable_key(again.take(rows)))
+    order, score = ranked_rows(question, workload, again.take(rows))
     runs = SimulatedReplicas(
         tuple(c for part in simulations for c in part.curves),
         np.concatenate([part.sequences for part in simulations]),
         concat_tables([part.margins for part in simulations]),
+        np.concatenate([part.pooled for part in simulations]),
     )
-    return Finalists(again, rows[order], objective_score(question.objective, ranking)[order], runs.take(order))
+    return Finalists(again, rows[order], score[order], runs.take(order), passed_row(rows[order], score[order]))
 
 
 def apply_simulation_ratio(
@@ -512,12 +612,13 @@ def write_back(options: Options, rows: Codes, tables: list[Options]) -> Options:
         options,
         slo_batch=merged_column("slo_batch", options, tables),
         capacity_per_s=merged_column("capacity_per_s", options, tables),
+        stable_per_s=merged_column("stable_per_s", options, tables),
         rate_per_s=merged_column("rate_per_s", options, tables),
         e2e_p50_s=merged_column("e2e_p50_s", options, tables),
-        daily_usd_per_hour=merged_column("daily_usd_per_hour", options, tables),
         settings=replace(options.settings, **counts),
         fleet=with_rows(options.fleet, rows, concat_tables([table.fleet for table in tables])),
         cost=with_rows(options.cost, rows, concat_tables([table.cost for table in tables])),
+        daily=with_rows(options.daily, rows, concat_tables([table.daily for table in tables])),
     )
 
 
@@ -537,15 +638,16 @@ def with_carrying_replicas(
     """
     if asked.replicas is not None:
         return settings
-    capacity, held = runs.capacity_at_confidence(workload)
+    capacity, held = runs.planned_capacity(workload)
     able = has_capacity(capacity, held)
     likely, likely_held = runs.expected_capacity(workload)
     at_all = has_capacity(likely, likely_held)
-    capacity = np.where(able, capacity, np.where(at_all, likely, stability_limits(runs.curves)))
+    stable = workload.target_utilization * stability_limits(runs.curves)
+    capacity = np.where(able, capacity, np.where(at_all, np.minimum(likely, stable), stable))
     held = np.where(able, held, np.where(at_all, likely_held, runs.sequences))
     replicas = required_replicas(question, workload, plans, capacity, held, Settings())
     each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)
-    enough = np.clip(replicas, 1.0, np.floor(MAX_ACCELERATORS / each))
+    enough = np.clip(np.maximum(replicas, runs.pooled), 1.0, np.floor(MAX_ACCELERATORS / each))
     return replace(settings, replicas=enough, spare_replicas=asked.spare_replicas, nodes=asked.nodes)
 
 
@@ -604,7 +706,8 @@ def speed_from_curves(
     least = [c.worst_wait_at_lightest(workload.slo, by.margins, row) for row, c in enumerate(every.curves)]
     wait_s, limit_s = np.array(least).T
     batch = speed.slo_batch if workload.load is Load.OPEN else held
-    return replace(speed, capacity_per_s=capacity, slo_batch=batch), limit_s / wait_s
+    stable = speed.saturation_per_s if workload.load is not Load.OPEN else stability_limits(every.curves)
+    return replace(speed, capacity_per_s=capacity, saturation_per_s=stable, slo_batch=batch), limit_s / wait_s
 
 
 def assurance_from_simulation(
@@ -619,14 +722,15 @@ def assurance_from_simulation(
     """Assurance of deployments, based on simulation where one exists."""
     if runs is None:
         return estimate_assurance(question, workload, judged, by, memory, speed)
-    return estimate_assurance(question, workload, judged, by, memory, *speed_from_curves(workload, speed, by, runs))
+    speed, within = speed_from_curves(workload, speed, by, runs)
+    return estimate_assurance(question, workload, judged, by, memory, speed, within, runs.pooled)
 
 
-def replica_capacity_at_confidence(
+def planned_replica_capacity(
     workload: InferenceWorkload, speed: Speed, by: MarginLevels, asked: float, runs: SimulatedReplicas | None
 ) -> tuple[Column, Column]:
-    """Requests per second, and concurrent requests, of a replica within the limits at the requested confidence."""
+    """Requests per second, and concurrent requests, that a replica is planned to carry at the requested confidence."""
     if runs is not None:
-        return runs.capacity_at_confidence(workload)
+        return runs.planned_capacity(workload)
     at_asked = by.level_rows(asked)
-    return speed.capacity_per_s[at_asked], speed.slo_batch[at_asked]
+    return speed.planned_capacity_per_s(workload)[at_asked], speed.slo_batch[at_asked]

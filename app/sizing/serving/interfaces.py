@@ -9,8 +9,9 @@ from typing import Protocol, Self
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.decisions.placement import planned_capacity_per_s
 from app.sizing.serving.margins import Margins
-from app.sizing.workload import InferenceWorkload
+from app.sizing.workload import InferenceWorkload, Load
 
 # Bisection steps for a batch to within 1 of 8192 sequences, and for a rate to within 10^-5.
 BATCH_BISECTIONS = 13
@@ -76,6 +77,13 @@ class Speed(Columns):
     @property
     def margins(self) -> Margins:
         return self.unloaded.margins
+
+    def planned_capacity_per_s(self, workload: InferenceWorkload) -> Column:
+        """Requests per second that a replica is planned to carry."""
+        if workload.load is not Load.OPEN:
+            return self.capacity_per_s
+        bounds = self.saturation_per_s, self.margins.rate, workload.target_utilization
+        return planned_capacity_per_s(self.capacity_per_s, *bounds)
 
     @property
     def data_parallel(self) -> Column:

@@ -10,6 +10,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.decisions.machines import required_connection
 from app.sizing.hardware.engines.record import ContextParallel
 from app.sizing.hardware.parts import LINKS, Link
 from app.sizing.hardware.tables import Machines, Stacks
@@ -224,6 +225,7 @@ def legal_layouts(
     stack: Codes,
     weights: Column,
     max_accelerators: int | None,
+    affordable: Mask,
     assumed: Assumptions,
     fixed: Deployment | None,
 ) -> tuple[Codes, Codes]:
@@ -233,12 +235,13 @@ def legal_layouts(
     Where the hardware is open, layouts much larger than the weights need are left out. The largest legal layout
     always stays, so that the rejection of a type reports its best attempt. Tensor parallelism across machines is
     used in two cases: the request asks for a degree that no single machine holds, or no other layout holds the
-    weights.
+    weights. `affordable` says which machines the limits of the request allow.
     """
     wired, across = _wired_layouts(layouts, node, max_accelerators, assumed, fixed)
     layout_is_fixed = fixed is not None and (fixed.tensor_parallel is not None or fixed.fixes_layout)
     if layout_is_fixed:
         across &= ~wired.any(axis=0)
+    wired, across = (_connected_layouts(layouts, node, among, affordable) for among in (wired, across))
     inside = layouts.accelerator_count <= node.accelerators_per_node[:, None]
     alone, wide = (layouts.tensor_parallel == 1) & (layouts.data_parallel == 1), layouts.data_parallel > 1
     wired = np.concatenate([wired, wired & inside & alone])  # first for most engines, then for small engines
@@ -312,6 +315,25 @@ def _wired_layouts(
     if fixed is not None and fixed.nodes is not None:
         allowed &= nodes <= fixed.nodes
     return wired & allowed, across & allowed
+
+
+def _connected_layouts(layouts: Layouts, node: Machines, among: Mask, affordable: Mask) -> Mask:
+    """The layouts of a mask without those that a machine splits over the network although another one of its type does
+    not.
+
+    The ranks of a pipeline stage exchange data at every layer; the stages themselves may span machines.
+    """
+    stage, connected = layouts.tensor_parallel * layouts.data_parallel, node.connected_accelerators
+    wide = np.flatnonzero(stage > connected.min(initial=np.inf))
+    if not len(wide) or not among[:, wide].any():
+        return among
+    largest = np.ones((int(node.accelerator.max()) + 1, len(wide)))
+    on_sale = among[:, wide] & affordable[:, None]
+    np.maximum.at(largest, node.accelerator, np.where(on_sale, connected[:, None], 1.0))
+    required = required_connection(stage[wide], largest)[node.accelerator]
+    found = among.copy()
+    found[:, wide] &= connected[:, None] >= np.minimum(required, stage[wide])
+    return found
 
 
 def _worthwhile_layouts(layouts: Layouts, need: Column, largest: Column) -> Mask:

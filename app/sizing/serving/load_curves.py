@@ -31,10 +31,11 @@ from app.sizing.hardware.tables import scheduler_at
 from app.sizing.question import Deployment
 from app.sizing.serving.collectives import link_use
 from app.sizing.serving.interfaces import QUANTILES
-from app.sizing.serving.margins import Margins
+from app.sizing.serving.margins import RATE_CORRELATIONS, Margins, jointly_confident_per_s
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Requests, simulate_replica
+from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Requests, choose_replicas, simulate_replica
+from app.sizing.serving.simulation.kernel import linear_s, prompt_attention_total_s
 from app.sizing.serving.simulation.record import (
     CLASSES,
     OUTPUTS,
@@ -49,6 +50,7 @@ from app.sizing.workload import (
     InferenceWorkload,
     Load,
     Redundancy,
+    Router,
     Slo,
     Trace,
     TrafficClass,
@@ -99,21 +101,21 @@ def expected_capacity_per_s(load_within_limits_per_s: Column, stable_below_per_s
     return np.minimum(load_within_limits_per_s, stable_below_per_s)
 
 
-@formula(unit="requests/s", source="simulation, with waits and rates worsened by the margins of the confidence")
+@formula(unit="requests/s", source="minimum of the rate within the limits and the stability limit")
 def capacity_at_confidence_per_s(
     confident_load_per_s: Column, stable_below_per_s: Column, rate_margin: Column
 ) -> Column:
     """Request rate of a replica within the latency limits at the requested confidence.
 
     Parameters:
-        confident_load_per_s: largest simulated rate within the limits after latency margins, requests/s.
+        confident_load_per_s: rate within the limits at the confidence, `jointly_confident_per_s`, requests/s.
         stable_below_per_s: rate from which the queue never empties, requests/s.
         rate_margin: factor by which the rate may be lower than predicted.
     Check:
-        >>> one(capacity_at_confidence_per_s(col(2.0), col(2.5), col(1.25)))
+        >>> one(capacity_at_confidence_per_s(col(1.8), col(2.0), col(1.25)))
         1.6
     """
-    return np.minimum(confident_load_per_s, stable_below_per_s) / rate_margin
+    return np.minimum(confident_load_per_s, stable_below_per_s / rate_margin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +209,10 @@ class Curve:
             return min(load, self.stable_below)
         return self.interpolate_value(self.answered_per_s, load)
 
-    def waits_and_limits(self, slo: Slo, margins: Margins, row: int) -> Iterator[tuple[Column, float]]:
-        """Pairs of a wait at every load, after the margins of a row, and its limit.
+    def waits_and_limits(self, slo: Slo, margins: Margins, row: int) -> Iterator[tuple[str, Column, float]]:
+        """Each wait with a limit: its name, its values at every load after the margins of a row, and its limit.
 
-        Only waits with a limit count; each traffic class has its own limits.
+        Each traffic class has its own limits.
         """
         if self.by_class:
             for part in self.by_class:
@@ -218,24 +220,32 @@ class Curve:
             return
         first, token, whole = (self.statistic_s(name, AT_LIMIT) for name in LATENCIES)
         slower_first, slower_token = float(margins.ttft[row]), float(margins.tpot[row])
-        for wait_s, limit_s in (
-            (first * slower_first, slo.ttft_s),
-            (token * slower_token, slo.tpot_s),
-            (first * slower_first + (whole - first) * slower_token, slo.e2e_s),
+        for name, wait_s, limit_s in (
+            ("ttft", first * slower_first, slo.ttft_s),
+            ("tpot", token * slower_token, slo.tpot_s),
+            ("e2e", first * slower_first + (whole - first) * slower_token, slo.e2e_s),
         ):
             if limit_s is not None:
-                yield np.maximum.accumulate(np.maximum(wait_s, MIN_WAIT_S)), limit_s
+                yield name, np.maximum.accumulate(np.maximum(wait_s, MIN_WAIT_S)), limit_s
 
     def load_within_limits(self, slo: Slo, margins: Margins, row: int) -> float:
         """Largest load that meets every limit after the margins of a row; 0 if none does."""
-        return min(
-            (self.load_at_limit(*limit) for limit in self.waits_and_limits(slo, margins, row)),
-            default=float(self.loads[-1]),
-        )
+        return min((load for _, load in self.loads_at_limits(slo, margins, row)), default=float(self.loads[-1]))
+
+    def loads_at_limits(self, slo: Slo, margins: Margins, row: int) -> Iterator[tuple[str, float]]:
+        """Each wait with a limit: its name, and the largest load at which it meets its limit."""
+        waits = self.waits_and_limits(slo, margins, row)
+        return ((name, self.load_at_limit(wait_s, limit_s)) for name, wait_s, limit_s in waits)
+
+    def binding_limit(self, slo: Slo) -> tuple[str, float] | None:
+        """The wait whose limit the load reaches first, and that limit, s; None without limits."""
+        none = Margins.without_margin(1)
+        waits = [(self.load_at_limit(w, limit), name, limit) for name, w, limit in self.waits_and_limits(slo, none, 0)]
+        return min(waits)[1:] if waits else None
 
     def worst_wait_at_lightest(self, slo: Slo, margins: Margins, row: int) -> tuple[float, float]:
         """At the lightest load, the wait that exceeds its limit by the largest factor, s, and that limit, s."""
-        pairs = [(float(wait_s[0]), limit_s) for wait_s, limit_s in self.waits_and_limits(slo, margins, row)]
+        pairs = [(float(wait_s[0]), limit_s) for _, wait_s, limit_s in self.waits_and_limits(slo, margins, row)]
         return max(pairs, key=lambda pair: pair[0] / pair[1], default=(1.0, np.inf))
 
     def load_at_limit(self, wait_s: Column, limit_s: float) -> float:
@@ -286,6 +296,23 @@ def loads_within_limits(curves: Sequence[Curve], slo: Slo, margins: Margins) -> 
     return np.array([c.load_within_limits(slo, margins, row) for row, c in enumerate(curves)])
 
 
+def confident_loads_per_s(curves: Sequence[Curve], slo: Slo, margins: Margins) -> Column:
+    """Largest request rate of every curve within the limits at the confidence of the margins, requests/s."""
+    none = Margins.without_margin(1)
+    expected = [list(c.loads_at_limits(slo, none, 0)) for c in curves]
+    if not expected or not expected[0]:
+        return np.array([c.loads[-1] for c in curves]) / margins.rate
+    late = [list(c.loads_at_limits(slo, margins, row)) for row, c in enumerate(curves)]
+    rates = []
+    for likely, sure in zip(zip(*expected, strict=True), zip(*late, strict=True), strict=True):
+        name, expected_per_s = likely[0][0], np.array([load for _, load in likely])
+        late_per_s = np.array([load for _, load in sure])
+        with trace_label(name):
+            rates.append(jointly_confident_per_s(expected_per_s, late_per_s, margins.rate, RATE_CORRELATIONS[name]))
+    least: Column = np.min(rates, axis=0)
+    return least
+
+
 def stability_limits(curves: Sequence[Curve]) -> Column:
     """Rate of every curve from which the queue never empties, requests/s."""
     return np.array([c.stable_below for c in curves])
@@ -298,7 +325,7 @@ def in_flight_within(curves: Sequence[Curve], slo: Slo, margins: Margins, sequen
 
 
 MAX_CACHED_CURVES = 1000  # most cached curves, a few KB each
-MAX_CACHED_DRAWS = 32  # most cached sets of random requests, at most 160 KB each at the default number of requests
+MAX_CACHED_DRAWS = 16  # most cached sets of random requests, at most 1.3 MB each at the default number of requests
 # Workload fields left out of the key: the replica covers the model except its context limit; traces are not cached.
 EXCLUDED_FIELDS = ("model", "trace")
 # Values in place of the fields that no simulation of one replica reads: they size the fleet.
@@ -307,6 +334,7 @@ FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
         "average_per_s": 0.0,
         "max_context_tokens": 0.0,
         "redundancy": Redundancy(),
+        "router": Router.LEAST_LOADED,
         "target_utilization": 1.0,
         "encoder_flops_per_request": 0.0,
         "most_personal_in_flight": 0.0,
@@ -318,7 +346,16 @@ FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LightLoads:
+    """What the curves of a replica in pools of any size have in common."""
+
+    stable_below: float  # rate from which the queue never empties, requests/s
+    points: tuple[LoadPoint, ...]  # points at the lightest loads
+
+
 CURVE_CACHE: RecentlyUsed[bytes, Curve] = RecentlyUsed(MAX_CACHED_CURVES)
+LIGHT_CACHE: RecentlyUsed[bytes, LightLoads] = RecentlyUsed(MAX_CACHED_CURVES)
 DRAWN_CACHE: RecentlyUsed[bytes, DrawnRequests] = RecentlyUsed(MAX_CACHED_DRAWS)
 
 
@@ -342,7 +379,7 @@ def workload_key(workload: InferenceWorkload) -> bytes:
     return repr((workload.model.max_context_tokens, *values)).encode()
 
 
-def curve_key(workload: bytes, replica: Replica, *bounds: float) -> bytes:
+def curve_key(workload: bytes, replica: Replica, *bounds: Any) -> bytes:
     """Cache key of a curve.
 
     Parameters:
@@ -376,6 +413,10 @@ def deployed_scheduler(
 SEED = 1
 # Simulated request rates as shares of the saturation rate.
 RATE_SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
+# The same for replicas that share a queue, whose waits grow later and more steeply.
+POOLED_RATE_SHARES = (0.12, 0.45, 0.8, 0.9, 0.96, 1.02)
+# The lightest of these shares hardly queue, so that pools of any size have the same points there.
+LIGHT_SHARES = 2
 # Requests simulated at these rates, as shares of the most: waits without queues vary little.
 REQUEST_SHARES = (0.5, 0.5, 1.0, 1.0, 1.0, 1.0)
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
@@ -392,6 +433,8 @@ MAX_TIMES_SEQUENCES, MAX_TIMES_REQUESTED = (
 MAX_TIMES_COUNT = 4  # most requests simulated of a run that ends, as a multiple of `count`; the rest is extrapolated
 MAX_EXACT_REPLICAS = 16  # most replicas for which the exact split of a run that ends is simulated
 MIN_RATE_PER_S = 1e-9
+MAX_POOLED = 8  # most replicas simulated behind one router; more share their load still better
+CHECKED_UTILIZATION = 0.85  # utilization at which a router sees replicas whose saturation was not simulated
 POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.value}
 
 
@@ -410,6 +453,17 @@ def is_simulated(workload: InferenceWorkload) -> bool:
     return not workload.single_pass and workload.load in (Load.OPEN, Load.CLOSED)
 
 
+def pooled_replicas(workload: InferenceWorkload, replicas: Column) -> Codes:
+    """Replicas of every plan that are simulated behind one router: all of them, as far as more make a difference.
+
+    A trace is split among the replicas as it is; a router that does not know the load is one replica with its share.
+    """
+    if workload.load is not Load.OPEN or not workload.balances_load or workload.trace is not None:
+        return np.ones(len(replicas), np.int64)
+    pooled: Codes = np.clip(np.floor(replicas), 1, MAX_POOLED).astype(np.int64)
+    return pooled
+
+
 def simulate_curves(
     workload: InferenceWorkload,
     plans: Plans,
@@ -418,28 +472,41 @@ def simulate_curves(
     requested: Deployment | None = None,
     most_requests: int | None = None,
 ) -> tuple[Curve, ...]:
-    """Load curve of every plan.
+    """Load curve of every plan with one replica.
 
     Parameters:
         requested: deployment settings fixed by the request.
         most_requests: cap on the simulated requests per load.
     """
-    count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
     with suspend_recording():
         replicas = build_replicas(workload, plans, memory, assumed, requested)
-        workload = as_simulated(workload)
-        draw = cached_draw(workload)
-        if workload.load is Load.CLOSED:
-            most = (memory.sequences * plans.data_parallel).tolist()
-            in_flight = partial(simulate_in_flight, workload, draw, count=count)
-            return tuple(cached_curves(workload, in_flight, replicas, [int(m) for m in most], count))
+    together = (memory.sequences * plans.data_parallel).astype(np.int64)
+    count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
+    return curves_of_replicas(workload, replicas, together, np.ones(len(plans), np.int64), count)
 
-        def at_rates(replica: Replica, _: float) -> Curve:
-            if workload.trace is None:
-                return simulate_rates(workload, replica, draw, count)
-            return simulate_trace(workload, replica, draw(count))
 
-        return tuple(cached_curves(workload, at_rates, replicas, np.zeros(len(replicas)).tolist(), count))
+def curves_of_replicas(
+    workload: InferenceWorkload, replicas: Sequence[Replica], sequences: Codes, pooled: Codes, count: int
+) -> tuple[Curve, ...]:
+    """Load curve of every replica.
+
+    Parameters:
+        sequences: sequences that each replica runs at the same time.
+        pooled: replicas behind one router, of which each is one.
+        count: simulated requests per load.
+    """
+    workload = as_simulated(workload)
+    draw = cached_draw(workload)
+    if workload.load is Load.CLOSED:
+        in_flight = partial(simulate_in_flight, workload, draw, count=count)
+        return tuple(cached_curves(workload, in_flight, replicas, sequences.tolist(), count))
+
+    def at_rates(replica: Replica, together: int) -> Curve:
+        if workload.trace is None:
+            return simulate_rates(workload, replica, draw, count, together)
+        return simulate_trace(workload, replica, draw(count))
+
+    return tuple(cached_curves(workload, at_rates, replicas, pooled.tolist(), count))
 
 
 def simulate_rate(
@@ -449,26 +516,35 @@ def simulate_rate(
     rates_per_s: Column,
     assumed: Assumptions,
     requested: Deployment | None = None,
+    pooled: Codes | None = None,
 ) -> tuple[Curve, ...]:
-    """Curve of every plan at one request rate only; no rate is known from which its queue grows without bound."""
+    """Curve of every plan at one request rate only; no rate is known from which its queue grows without bound.
+
+    Parameters:
+        pooled: replicas of every plan behind one router; omitted: one.
+    """
     count = int(assumed.simulated_requests * CHECKED_SHARE)
     with suspend_recording():
         replicas = build_replicas(workload, plans, memory, assumed, requested)
         workload = as_simulated(workload)
-        sent = cached_draw(workload)(count)
+        draw = cached_draw(workload)
 
-        def at_rate(replica: Replica, rate_per_s: float) -> Curve:
-            node = simulate_load(workload, replica, open_window(sent, rate_per_s))
+        def at_rate(replica: Replica, load: tuple[float, int]) -> Curve:
+            rate_per_s, together = load
+            sent = pooled_window(replica, draw(together * count), rate_per_s, together, CHECKED_UTILIZATION)
+            node = simulate_load(workload, replica, sent)
             return build_curve(workload, replica, np.array([rate_per_s]), [node], stable_below=np.inf, closed=False)
 
-        return tuple(cached_curves(workload, at_rate, replicas, rates_per_s.tolist(), count))
+        together = [1] * len(replicas) if pooled is None else pooled.tolist()
+        loads = list(zip(rates_per_s.tolist(), together, strict=True))
+        return tuple(cached_curves(workload, at_rate, replicas, loads, count))
 
 
 def cached_curves(
     workload: InferenceWorkload,
     simulate: Callable[[Replica, Any], Curve],
     replicas: Sequence[Replica],
-    limits: Sequence[float],
+    limits: Sequence[Any],
     count: int,
 ) -> Iterator[Curve]:
     """Curve of every replica, from the cache where possible; replicas under a trace are always simulated."""
@@ -552,14 +628,67 @@ def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
 
 
 def simulate_rates(
-    workload: InferenceWorkload, replica: Replica, draw: Callable[[int], DrawnRequests], count: int
+    workload: InferenceWorkload, replica: Replica, draw: Callable[[int], DrawnRequests], count: int, pooled: int
 ) -> Curve:
-    """Curve of a replica at request rates up to slightly above saturation; `draw` returns random requests."""
-    most = saturation_rate_per_s(replica, draw(count))
-    rates, nodes = most * np.array(RATE_SHARES), []
-    for rate, share in zip(rates.tolist(), REQUEST_SHARES, strict=True):
-        nodes.append(simulate_load(workload, replica, open_window(draw(int(share * count)), rate)))
+    """Curve of one of `pooled` replicas at request rates up to slightly above saturation.
+
+    `draw` returns random requests.
+    """
+    light = LIGHT_CACHE.get_or_make(
+        curve_key(workload_key(workload), replica, count), lambda: simulate_light_loads(workload, replica, draw, count)
+    )
+    most, used_shares = light.stable_below, RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES
+    rates, nodes = most * np.array(used_shares), list(light.points)
+    loads = list(zip(rates.tolist(), used_shares, REQUEST_SHARES, strict=True))
+    for rate, used, share in loads[LIGHT_SHARES:]:
+        sent = pooled_window(replica, draw(pooled * int(share * count)), rate, pooled, used)
+        nodes.append(simulate_load(workload, replica, sent))
     return build_curve(workload, replica, rates, nodes, stable_below=most, closed=False)
+
+
+def simulate_light_loads(
+    workload: InferenceWorkload, replica: Replica, draw: Callable[[int], DrawnRequests], count: int
+) -> LightLoads:
+    """The rate from which a replica's queue never empties, and its points at the lightest loads of a curve."""
+    most = saturation_rate_per_s(replica, draw(count))
+    loads = list(zip(RATE_SHARES, REQUEST_SHARES, strict=True))[:LIGHT_SHARES]
+    windows = (open_window(draw(int(share * count)), used * most) for used, share in loads)
+    return LightLoads(most, tuple(simulate_load(workload, replica, window) for window in windows))
+
+
+def pooled_window(
+    replica: Replica, sent: DrawnRequests, rate_per_s: float, pooled: int, utilization: float
+) -> RequestWindow:
+    """Requests that one of `pooled` replicas gets from a router that knows the work of each, at its share of a rate.
+
+    Parameters:
+        sent: requests to all replicas.
+        rate_per_s: rate of one replica, requests/s.
+        utilization: the same rate as a share of the replica's saturation.
+    """
+    if pooled == 1:
+        return open_window(sent, rate_per_s)
+    arrival_s, work_s = sent.arrival_s(pooled * rate_per_s), request_work_s(replica, sent, utilization / rate_per_s)
+    chosen = choose_replicas(arrival_s, work_s, pooled)
+    # One replica is watched: the one whose requests are most alike the mean of all.
+    off = np.abs(np.bincount(chosen, work_s, pooled) - work_s.sum() / pooled)
+    rows = np.flatnonzero(chosen == int(np.argmin(off)))
+    count, own = len(rows), sent.take(rows)
+    return RequestWindow(own.arriving(arrival_s[rows]), int(WARMUP_SHARE * count), count, own.populations)
+
+
+def request_work_s(replica: Replica, sent: DrawnRequests, mean_s: float) -> Column:
+    """Time of a replica that each request takes, with a given mean, s: a part by its new prompt, a part by its answer.
+
+    A router knows the work that it sent only roughly, so token counts stand for it.
+    """
+    new, answers = sent.input_tokens - sent.prefix_tokens, sent.output_tokens
+    tokens = max(float(new.mean()), 1.0)
+    each = min(float(replica.max_batched_tokens), tokens)
+    linear = linear_s(replica, each * replica.prompt_equivalent + replica.prompt_fixed_tokens) * tokens / each
+    share = min((linear + prompt_attention_total_s(replica, tokens)) / mean_s, 1.0)
+    work: Column = mean_s * (share * new / tokens + (1 - share) * answers / answers.mean())
+    return work
 
 
 def open_window(sent: DrawnRequests, rate_per_s: float) -> RequestWindow:

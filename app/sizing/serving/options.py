@@ -9,18 +9,25 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import TINY, Codes, Column, Columns, Mask
+from app.sizing.columns import TINY, Codes, Column, Columns, Mask, Table, column_names
 from app.sizing.day import (
     Autoscaler,
     StartProfile,
     idle_shares,
     image_bytes,
     load_per_minute,
-    paid_usd_per_hour,
     start_times_s,
     supply_per_s,
 )
-from app.sizing.decisions.cost import Cost, cold_start_s, run_s, usd_total, within_limits
+from app.sizing.decisions.cost import (
+    Cost,
+    cold_start_s,
+    paid_power_w,
+    paid_usd_per_hour,
+    run_s,
+    usd_total,
+    within_limits,
+)
 from app.sizing.decisions.placement import Fleet, dependable_replicas, hosts_needed, replicas_per_node
 from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
@@ -196,18 +203,32 @@ def startup_terms(workload: InferenceWorkload, plans: Plans, assumed: Assumption
         )
 
 
-def daily_usd_per_hour(
+@dataclass(frozen=True, slots=True)
+class DailyMeans(Columns):
+    """Means over a day of fleets that follow the load; those at the peak if the workload has no hourly profile."""
+
+    idle_share: Column  # share of the machine-hours that the load does not need, from 0 to 1
+    usd_per_hour: Column  # USD/h
+    power_w: Column  # W
+
+
+def daily_means(
     question: Question, workload: InferenceWorkload, plans: Plans, fleet: Fleet, cost: Cost, capacity_per_s: Column
-) -> Column:
-    """Mean cost per hour over a day, in USD/h; equal to the plain hourly cost if the workload has no hourly profile."""
+) -> DailyMeans:
+    """Mean cost and power of each fleet over a day.
+
+    Parameters:
+        cost: cost of each fleet at the peak.
+        capacity_per_s: requests per second of one replica within the limits.
+    """
     if not workload.hourly_shares or not len(plans):
-        return cost.usd_per_hour
+        return DailyMeans(np.zeros(len(plans)), cost.usd_per_hour, cost.power_w)
     assumed = question.assumptions
     with suspend_recording():
         starting = startup_terms(workload, plans, assumed)
         at = Autoscaler(
             capacity_per_s=capacity_per_s,
-            target_utilization=workload.target_utilization,
+            target_utilization=assumed.target_utilization,
             most_replicas=fleet.replicas,
             start_s=start_times_s(starting, 1.0, assumed) + assumed.autoscaler_reaction_s,
             supply_per_s=supply_per_s(starting, assumed),
@@ -216,8 +237,30 @@ def daily_usd_per_hour(
         load = load_per_minute(workload.peak_per_s, workload.hourly_shares)
         on = plans.accelerators_per_replica, plans.accelerators_per_node
         idle = idle_shares(load, at, workload.redundancy, fleet, *on)
-        terms = plans.offered.by_the_hour, ~np.isnan(cost.purchase_usd)
-        return paid_usd_per_hour(cost.usd_per_hour, cost.power_w, idle, *terms, assumed, question.economics)
+        returned, owned = plans.offered.by_the_hour, ~np.isnan(cost.purchase_usd)
+        return DailyMeans(
+            idle,
+            paid_usd_per_hour(cost.usd_per_hour, cost.power_w, idle, returned, owned, assumed, question.economics),
+            paid_power_w(cost.power_w, idle, returned, assumed),
+        )
+
+
+def daily_usd_per_hour_by_level(
+    question: Question, workload: InferenceWorkload, plans: Plans, fleet: Fleet, cost: Cost, capacity_per_s: Column
+) -> Column:
+    """Mean cost over a day in USD/h, where the fleets, costs and capacities have one row of plans per level."""
+    if not workload.hourly_shares:
+        return cost.usd_per_hour
+    rows = [
+        daily_means(question, workload, plans, level_of(fleet, i), level_of(cost, i), capacity_per_s[i])
+        for i in range(len(capacity_per_s))
+    ]
+    return np.stack([row.usd_per_hour for row in rows])
+
+
+def level_of(table: Table, level: int) -> Table:
+    """One level of a table whose columns have one row of plans per level."""
+    return type(table)(**{name: getattr(table, name)[level] for name in column_names(type(table))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,17 +270,23 @@ class Options(Columns):
     plans: Plans
     settings: Settings  # complete settings for which the other columns hold
     slo_batch: Column  # largest batch of a replica within the limits
-    capacity_per_s: Column  # requests per second of one replica within the limits
+    capacity_per_s: Column  # requests per second of one replica within the limits; in a search, with the reserve
     rate_per_s: Column  # requests per second of one replica at the load
     cold_start_s: Column  # cold start of a replica, in seconds
     e2e_p50_s: Column  # median end-to-end latency at the load, in seconds
     fleet: Fleet
     cost: Cost
-    daily_usd_per_hour: Column  # mean cost over a day in USD/h; the plain cost if there is no hourly profile
+    daily: DailyMeans
+    stable_per_s: Column  # requests per second from which the queue of a replica never empties, at the confidence
 
     @property
     def accelerator(self) -> Codes:
         return self.plans.accelerator
+
+    @property
+    def daily_usd_per_hour(self) -> Column:
+        """Mean cost over a day in USD/h; the plain cost if there is no hourly profile."""
+        return self.daily.usd_per_hour
 
 
 M = TypeVar("M", bound=Memory)
@@ -330,7 +379,7 @@ def measures(workload: InferenceWorkload, options: Options) -> Measures:
         usd = usd_total(usd, latency)
     elif workload.load is Load.OFFLINE:
         usd = usd / served
-    return Measures(usd, latency, work, options.cost.power_w / served)
+    return Measures(usd, latency, work, options.daily.power_w / served)
 
 
 def layout_keys(options: Options) -> Codes:

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Indexed, Mask, lazy_rows
-from app.sizing.decisions.machines import Candidates
+from app.sizing.decisions.machines import Candidates, within_machine_limits
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
@@ -126,6 +126,11 @@ class Plans(Columns):
     def support_is_expected(self) -> Mask:
         """Whether engine support is inferred from rules instead of documented."""
         return self.stacks.table.expected[self.stacks.rows]
+
+    @property
+    def published_recipes(self) -> Column:
+        """Published recipes for this work with the engine on this family."""
+        return self.stacks.table.published_recipes[self.stacks.rows]
 
     @property
     def small_engine(self) -> Mask:
@@ -261,18 +266,15 @@ def build_plans(
 
     Types without a stack, a layout, a cache format or a required specification are rejected with that reason.
     """
+    requested = bool(constraints.weight_formats or fixed)
     pairs = pair_machines_with_stacks(
-        machines,
-        stacks,
-        accelerators,
-        rejections,
-        unsupported,
-        formats_are_requested=bool(constraints.weight_formats or fixed),
+        machines, stacks, accelerators, rejections, unsupported, formats_are_requested=requested
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
     layouts = candidate_layouts(model, machines.node, assumed, fixed)
     on = machines.node, stacks, pairs.machine, pairs.stack
-    pair, layout = legal_layouts(model, layouts, *on, weights, constraints.max_accelerators, assumed, fixed)
+    limits = constraints.max_accelerators, within_machine_limits(machines, constraints)
+    pair, layout = legal_layouts(model, layouts, *on, weights, *limits, assumed, fixed)
     laid_out = pairs.accelerator[pair]
     rejections.reject_if_none_left(
         pairs.accelerator,
@@ -463,7 +465,11 @@ def _filter_stacks(catalog: Catalog, work: Work, formats: frozenset[str], engine
     if engines:
         keep &= np.array([name in engines for name in catalog.engines])[stacks.engine]
     selected = stacks.take(np.flatnonzero(keep))
-    selected = replace(selected, expected=level[keep] == LEVELS.index(Level.EXPECTED))
+    selected = replace(
+        selected,
+        expected=level[keep] == LEVELS.index(Level.EXPECTED),
+        published_recipes=catalog.published_recipes(work, selected.engine, selected.family),
+    )
     if not engines:
         on = competing_mask(selected.on, selected.expected, selected.named_only[:, TASKS.index(work.task)])
         selected = replace(selected, on=on).take(np.flatnonzero(on.any(axis=1)))

@@ -30,7 +30,7 @@ from app.sizing.serving.margins import Margins, margins_at, plan_neighbourhoods,
 from app.sizing.serving.options import (
     Options,
     PlanEvaluations,
-    daily_usd_per_hour,
+    daily_means,
     measures,
     requested_settings,
     startup_s,
@@ -149,7 +149,8 @@ def evaluate_measured_plans(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, memory: Memory, speed: Speed
 ) -> PlanEvaluations[Any, Any, Any]:
     """Evaluate plans whose memory and speed are already known."""
-    replicas = required_replicas(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
+    planned = speed.planned_capacity_per_s(workload)
+    replicas = required_replicas(question, workload, plans, planned, speed.slo_batch, settings)
     operation = serving_backend(workload).operating_point(workload, memory, speed, replicas)
     options = build_options(
         question,
@@ -158,6 +159,7 @@ def evaluate_measured_plans(
         complete_settings(memory, speed, replicas, settings),
         slo_batch=speed.slo_batch,
         capacity_per_s=speed.capacity_per_s,
+        stable_per_s=speed.saturation_per_s / speed.margins.rate,
         rate_per_s=operation.rate_per_s,
         e2e_p50_s=operation.e2e_p50_s,
     )
@@ -201,6 +203,7 @@ def build_options(
     *,
     slo_batch: Column,
     capacity_per_s: Column,
+    stable_per_s: Column,
     rate_per_s: Column,
     e2e_p50_s: Column,
 ) -> Options:
@@ -217,9 +220,11 @@ def build_options(
     settings = replace(settings, spare_replicas=placed.spare_replicas, nodes=placed.nodes)
     bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes
     cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
-    daily = daily_usd_per_hour(question, workload, plans, placed, cost, capacity_per_s)
+    daily = daily_means(question, workload, plans, placed, cost, capacity_per_s)
     start = startup_s(question, plans)
-    return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost, daily)
+    return Options(
+        plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost, daily, stable_per_s
+    )
 
 
 def with_replica_count(
@@ -233,6 +238,7 @@ def with_replica_count(
         replace(options.settings, replicas=replicas, spare_replicas=spares, nodes=None),
         slo_batch=options.slo_batch,
         capacity_per_s=options.capacity_per_s,
+        stable_per_s=options.stable_per_s,
         rate_per_s=options.rate_per_s,
         e2e_p50_s=options.e2e_p50_s,
     )
@@ -267,7 +273,8 @@ def search_plans(
     kept = rows >= 0
     rows = rows[kept]
     plans, settings = plans.take(kept), complete_settings(memory, speed, None, asked.take(able)).take(rows)
-    batch, capacity, unknown = speed.slo_batch[rows], speed.capacity_per_s[rows], np.full(len(rows), np.inf)
+    planned = speed.planned_capacity_per_s(search.workload)
+    batch, capacity, unknown = speed.slo_batch[rows], planned[rows], np.full(len(rows), np.inf)
     options = build_options(
         search.question,
         search.workload,
@@ -277,6 +284,7 @@ def search_plans(
         ),
         slo_batch=batch,
         capacity_per_s=capacity,
+        stable_per_s=(speed.saturation_per_s / speed.margins.rate)[rows],
         rate_per_s=unknown,
         e2e_p50_s=unknown,
     )

@@ -196,10 +196,15 @@ def mva_wait_s(batch: Column, prompt_service_s: Column, think_s: Column) -> Colu
 
 @formula(unit="s", source="M/G/1 (Kingman 1961), extended to M/G/c by Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
 def shared_server_wait_s(
-    load: Column, busy_share: Column, prompt_service_s: Column, prompts_at_once: Column, variation: Column
+    load: Column,
+    busy_share: Column,
+    prompt_service_s: Column,
+    prompts_at_once: Column,
+    variation: Column,
+    pooled: Column | float = 1.0,
 ) -> Column:
     """Mean wait for a server that takes several prompts at a time, as in M/G/1 with a rarer queue; infinite at
-    saturation.
+    saturation. Servers behind one router that balances their load have one queue: M/G/c.
 
     Parameters:
         load: offered load (rho) of the server, `server_load`.
@@ -207,14 +212,34 @@ def shared_server_wait_s(
         prompt_service_s: server time per prompt, s.
         prompts_at_once: prompts that the server takes at a time.
         variation: mean of the squared coefficients of variation of arrivals and prompts.
-    Limits: independent arrivals.
+        pooled: servers behind one router.
+    Limits: independent arrivals; within 4 % of Erlang C where the queue matters (loads of 0.7 and more).
     Check:
         >>> round(one(shared_server_wait_s(col(0.8), col(0.8), col(1), col(1), col(1.0))), 3)  # M/M/1: 0.8 / 0.2
         4.0
     """
-    idle = np.maximum(1 - load, TINY)
-    power = np.sqrt(2 * (np.maximum(prompts_at_once, 1.0) + 1)) - 1
+    idle = np.maximum(1 - load, TINY) * pooled
+    power = np.sqrt(2 * (np.maximum(prompts_at_once, 1.0) * pooled + 1)) - 1
     return np.where(load >= 1, np.inf, variation * prompt_service_s * np.minimum(busy_share, 1.0) ** power / idle)
+
+
+@formula(unit="1", source="Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
+def queued_share(load: Column, prompts_at_once: Column, pooled: Column | float) -> Column:
+    """Share of requests that find a queue of prompts; for one server its load, for several less.
+
+    Parameters:
+        load: offered load (rho) of the server, `server_load`.
+        prompts_at_once: prompts that the server takes at a time.
+        pooled: servers behind one router.
+    Limits: independent arrivals.
+    Check: a load of 0.8 on four servers; Erlang C is 0.596.
+        >>> round(one(queued_share(col(0.8), col(1), col(4))), 3)
+        0.617
+    """
+    at_once = np.maximum(prompts_at_once, 1.0)
+    power = (np.sqrt(2 * (at_once * pooled + 1)) - 1) / (np.sqrt(2 * (at_once + 1)) - 1)
+    share: Column = np.minimum(load, 1.0) ** power
+    return share
 
 
 @formula(unit="s", source="answers of one step trigger new prompts together")
@@ -487,24 +512,29 @@ def open_overlap_share(batch: Column, rate_per_s: Column, unloaded_ttft_s: Colum
 
 
 @formula(unit="1", source="Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
-def slots_full_share(batch: Column, max_sequences: Column) -> Column:
+def slots_full_share(batch: Column, max_sequences: Column, pooled: Column | float = 1.0) -> Column:
     """Share of an open loop's requests that find all sequence slots busy, an approximation of Erlang C.
 
     Parameters:
         batch: mean sequences running.
         max_sequences: sequences that can run at the same time.
+        pooled: replicas behind one router; a request waits only if the slots of all are busy.
     Limits: independent arrivals.
     Check:
         >>> round(one(slots_full_share(col(0.8), col(1))), 3)  # M/M/1: the load
         0.8
     """
-    share: Column = np.minimum(batch / max_sequences, 1.0) ** (np.sqrt(2 * (max_sequences + 1)) - 1)
+    share: Column = np.minimum(batch / max_sequences, 1.0) ** (np.sqrt(2 * (max_sequences * pooled + 1)) - 1)
     return share
 
 
 @formula(unit="s", source="Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
 def open_slot_wait_s(
-    slots_full_share: Column, rate_per_s: Column, saturation_per_s: Column, output_variation: Column
+    slots_full_share: Column,
+    rate_per_s: Column,
+    saturation_per_s: Column,
+    output_variation: Column,
+    pooled: Column | float = 1.0,
 ) -> Column:
     """Mean wait of a request for an open slot in the batch at a request rate (open loop), as in M/G/c; infinite at
     saturation.
@@ -514,17 +544,24 @@ def open_slot_wait_s(
         rate_per_s: request rate, requests/s.
         saturation_per_s: rate at which the queue grows without bound, requests/s.
         output_variation: mean of the squared coefficients of variation of arrivals and answers.
+        pooled: replicas behind one router; the first free slot of any ends the wait.
     Limits: independent arrivals.
     Check:
         >>> round(one(open_slot_wait_s(col(0.8), col(8.0), col(10.0), col(1.0))), 3)  # 1 / 10 * 0.8 / 0.2
         0.4
     """
     load = rate_per_s / saturation_per_s
-    wait = output_variation / saturation_per_s * slots_full_share / np.maximum(1 - load, TINY)
+    wait = output_variation / saturation_per_s * slots_full_share / np.maximum(1 - load, TINY) / pooled
     return np.where(load >= 1, np.inf, wait)
 
 
-def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Column | None = None) -> SteadyState:
+def open_loop(
+    stream: Stream,
+    rate: Column,
+    sequences: Column,
+    saturation: Column | None = None,
+    pooled: Column | float = 1.0,
+) -> SteadyState:
     """Steady state of an open loop at a request rate below saturation.
 
     Parameters:
@@ -532,6 +569,7 @@ def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Colum
         rate: request rate, requests/s.
         sequences: sequences that can run at the same time.
         saturation: rate at which the queue grows without bound, requests/s; computed if omitted.
+        pooled: replicas behind one router that balances their load.
     """
     with suspend_recording():
         sequences = np.minimum(sequences, stream_sequence_budget(stream))
@@ -544,10 +582,10 @@ def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Colum
     base = queue_free_ttft_s(stream.unloaded_ttft_s, entry, cadence.prefill_own_s, overlap)
     load = server_load(rate, cadence.prompt_service_s)
     queue_wait = shared_server_wait_s(
-        load, load, cadence.prompt_service_s, cadence.prompts_per_full_step, stream.variation
+        load, load, cadence.prompt_service_s, cadence.prompts_per_full_step, stream.variation, pooled
     )
-    full = slots_full_share(batch, sequences)
-    slot_wait = open_slot_wait_s(full, rate, saturation, stream.output_variation)
+    full = slots_full_share(batch, sequences, pooled)
+    slot_wait = open_slot_wait_s(full, rate, saturation, stream.output_variation, pooled)
     return SteadyState(
         batch=batch,
         tpot_s=cadence.tpot_s,
@@ -559,7 +597,7 @@ def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Colum
         mean_step_s=cadence.mean_step_s,
         added_prompt_s=cadence.added_prompt_s,
         prompts_per_token=np.maximum(sequences_seen(batch, sequences) - 1, 0.0) / stream.later_tokens,
-        queued_share=np.minimum(load, 1.0),
+        queued_share=queued_share(load, cadence.prompts_per_full_step, pooled),
         slots_full_share=full,
     )
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.cost import usd_total
+from app.sizing.decisions.machines import required_connection
 from app.sizing.decisions.ranking import Measures
 from app.sizing.formula import formula
 from app.sizing.training.counts import Counts
@@ -131,6 +132,17 @@ def forms_cluster(plans: TrainingPlans, accelerators: Column) -> Mask:
     return result
 
 
+def is_well_connected(plans: TrainingPlans, accelerators: Column) -> Mask:
+    """Whether accelerators (one number per row, or a row of options) use the network no more than they must.
+
+    They share a scale-up domain where an affordable machine of their type holds them all in one.
+    """
+    largest = _align_rows(plans.machine.largest_scale_up, accelerators)
+    required = np.minimum(required_connection(accelerators, largest), accelerators)
+    connected: Mask = _align_rows(plans.machine.scale_up_accelerators, accelerators) >= required
+    return connected
+
+
 @dataclass(frozen=True, slots=True)
 class LegalDegrees:
     """Legal data-parallel degrees of each row, ascending. Rows with equal options share one list."""
@@ -168,7 +180,7 @@ def legal_degrees(counts: Counts, plans: TrainingPlans) -> LegalDegrees:
     options = np.broadcast_to(divisors, (len(examples), len(divisors)))
     accelerators = examples.ranks[:, None] * options
     allowed = is_legal_degree(counts, examples, options) & forms_cluster(examples, accelerators)
-    allowed &= accelerators <= LARGEST_CLUSTER
+    allowed &= is_well_connected(examples, accelerators) & (accelerators <= LARGEST_CLUSTER)
     kind, option = np.nonzero(allowed)
     packed = np.full(allowed.shape, np.inf)
     packed[kind, np.cumsum(allowed, axis=1)[kind, option] - 1] = divisors[option]

@@ -30,6 +30,7 @@ from app.sizing.training.layouts import (
     COMPILER_ZERO_STAGES,
     FULL,
     NONE,
+    OFFLOAD_COLUMNS,
     SELECTIVE,
     ZERO_STAGES,
 )
@@ -48,6 +49,7 @@ class Alternative:
     fits: bool  # whether it fits, by the median prediction
     slowdown: float  # its duration relative to the chosen layout's, minus 1
     total_bytes: float  # memory per device, bytes
+    probability: float  # probability that it fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,16 @@ class ComparisonRuns:
     one_machine_run: Run  # the chosen layout on one machine
 
 
+WITHOUT_OFFLOAD = "no offload"  # description of the same layout without anything in host memory
+
+
 def neighboring_layouts(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, float]]:
-    """Yield (description, column to change, new value) of each layout that differs from a row in one choice."""
+    """Yield (description, column to change, new value) of each layout that differs from a row in one choice.
+
+    Everything in host memory moves back as one choice, whose column is empty.
+    """
+    if plans.optimizer_offload[row] or plans.last_resort[row]:
+        yield WITHOUT_OFFLOAD, "", 0.0
     checkpointing = int(plans.activation_checkpointing[row])
     if checkpointing > NONE:
         less = "no" if checkpointing == SELECTIVE else ACTIVATION_CHECKPOINTING[checkpointing - 1]
@@ -81,21 +91,25 @@ def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assum
     like = np.array([row for row, *_ in neighbors] + [*chosen])
     table = plans.take(like)
     for i, (_, _, name, value) in enumerate(neighbors):
-        getattr(table, name)[i] = value
+        for changed in (name,) if name else OFFLOAD_COLUMNS:
+            getattr(table, changed)[i] = value
     near, able = degree_for_accelerators(counts, table, run.accelerators[like])
     degree = np.concatenate([near[: len(neighbors)], one_machine_degree(plans, run)])
     able &= is_legal_degree(counts, table, np.maximum(1.0, near))
     keep = _first_feasible_neighbors([row for row, *_ in neighbors], able[: len(neighbors)])
     rows = np.concatenate([keep, np.arange(len(neighbors), len(table))])
+    evaluated = table.take(rows)
     with suspend_recording():
-        other = run_at(counts, table.take(rows), degree[rows], assumed)
-    fitting = fits_memory(table.take(rows), other, assumed)
+        other = run_at(counts, evaluated, degree[rows], assumed)
+    fitting = fits_memory(evaluated, other, assumed)
+    likely = np.where(host_fits_memory(evaluated, other.memory, assumed), fit_probability(evaluated, other.memory), 0.0)
     alternatives: list[list[Alternative]] = [[] for _ in chosen]
     for i, place in enumerate(keep.tolist()):
         row = neighbors[place][0]
         slower = float(other.wall_s[i]) / float(run.wall_s[row]) - 1
         total_bytes = float(other.memory.total_bytes[i])
-        alternatives[row].append(Alternative(neighbors[place][1], bool(fitting[i]), slower, total_bytes))
+        found = Alternative(neighbors[place][1], bool(fitting[i]), slower, total_bytes, float(likely[i]))
+        alternatives[row].append(found)
     return ComparisonRuns(tuple(map(tuple, alternatives)), other.take(np.arange(len(keep), len(rows))))
 
 
@@ -195,7 +209,8 @@ def _needs_per_level(
     """Return (accelerators paid for, USD) per run and confidence level.
 
     At the requested level and above, the run keeps its own size while that size is feasible. Otherwise the cheapest
-    feasible size counts.
+    feasible size counts that is not smaller than at the level below; under the requested level, not larger than at
+    the level above.
     """
     rows, candidates, degree = _candidate_sizes(counts, plans, run)
     assumed, economics = question.assumptions, question.economics
@@ -205,15 +220,22 @@ def _needs_per_level(
     other = np.where(np.arange(len(rows)) < len(plans), 0.0, 1.0)
     total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes
     accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
-    for i, level in enumerate(levels):
+    asked = levels.index(margins.asked)
+    bounds = np.full(len(plans), -np.inf)
+    for i in (*range(asked, len(levels)), *range(asked - 1, -1, -1)):
+        level, rising = levels[i], i >= asked
+        if i == asked - 1:
+            bounds = np.nan_to_num(accelerators[:, asked], nan=np.inf)
         wall = sizes.wall_s * margins.time.error_factor(level, margins.time_scale)
         needed_bytes = total * memory_factor(candidates, sizes.memory, level)
-        feasible = np.flatnonzero(fitting & (needed_bytes <= capacity) & (wall <= deadline_s))
+        ordered = paid >= bounds[rows] if rising else paid <= bounds[rows]
+        feasible = np.flatnonzero(fitting & (needed_bytes <= capacity) & (wall <= deadline_s) & ordered)
         cost = usd_total(usd_per_hour, wall)
         own_first = other[feasible] * (level >= margins.asked)
         order = feasible[np.lexsort((paid[feasible], np.nan_to_num(cost[feasible]), own_first, rows[feasible]))]
         run_row, first = np.unique(rows[order], return_index=True)
         accelerators[run_row, i], usd[run_row, i] = paid[order[first]], cost[order[first]]
+        bounds[run_row] = paid[order[first]]
     return accelerators, usd
 
 

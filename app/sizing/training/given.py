@@ -16,7 +16,12 @@ from app.sizing.model.counting.registered import assumed_architecture
 from app.sizing.question import Deployment, Question
 from app.sizing.result import QUANTITY_UNITS, MaximumThatFits
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import degree_for_accelerators, fills_machines, has_interconnect
+from app.sizing.training.degrees import (
+    degree_for_accelerators,
+    fills_machines,
+    has_interconnect,
+    is_well_connected,
+)
 from app.sizing.training.memory import allowed_bytes
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, fits_memory, run_at, run_cost, run_fits_at_confidence
@@ -25,6 +30,7 @@ from app.sizing.training.search import (
     attempt_layouts,
     best_runs,
     comparison_score,
+    pipeline_handicap,
     smallest_runs,
     stable_run_key,
 )
@@ -34,6 +40,20 @@ from app.sizing.workload import TrainingWorkload
 def requested_accelerators(deployment: Deployment) -> int | None:
     """Number of accelerators that the request fixes; None if it fixes none."""
     return deployment.accelerators_per_replica or deployment.total_accelerators
+
+
+def without_unrequested_offload(layouts: TrainingPlans, deployment: Deployment) -> TrainingPlans:
+    """Return the layouts that keep in host memory only what the deployment requests or the framework always moves.
+
+    Offloaded trained parameters take their optimizer states along.
+    """
+    unrequested: Mask = np.zeros(len(layouts), dtype=bool)
+    if not deployment.parameter_offload:
+        unrequested |= layouts.parameter_offload
+        unrequested |= layouts.optimizer_offload & (not deployment.optimizer_offload)
+    if not deployment.activation_offload:
+        unrequested |= layouts.activation_offload & ~layouts.stack.recipe.offloads_checkpoints
+    return layouts.take(~unrequested)
 
 
 def best_requested_run(
@@ -66,7 +86,8 @@ def rank_requested_runs(workload: TrainingWorkload, counts: Counts, costed: Cost
     """Return the rows in order of preference.
 
     Runs rank by fit, fit at the requested confidence, absence of last-resort offload, distance to the requested
-    batch, deadline and then the objective. Late runs rank by their duration.
+    batch, deadline, a machine on which the run is about as fast as on any other, and then the objective. Late runs
+    rank by their duration.
     """
     plans, run, assumed = costed.plans, costed.run, question.assumptions
     margins, memory = plans.stack.margins, run.memory
@@ -77,8 +98,25 @@ def rank_requested_runs(workload: TrainingWorkload, counts: Counts, costed: Cost
     late = wall > workload.deadline_s
     figure = np.where(late, wall, comparison_score(counts, costed, question))
     ties = stable_run_key(costed), ranking_key(costed.cost.usd_per_hour)
-    batch_excess = batch_deviation(counts, run)
-    return np.lexsort((*ties, ranking_key(figure), late, batch_excess, plans.last_resort, short, unfit))
+    tiers = late, batch_deviation(counts, run), plans.last_resort, short, unfit
+    slow = on_slow_machine(plans, wall, tiers, question.assumptions)
+    return np.lexsort((*ties, ranking_key(figure), slow, *tiers))
+
+
+def on_slow_machine(
+    plans: TrainingPlans, wall_s: Column, tiers: tuple[Column | Mask, ...], assumed: Assumptions
+) -> Mask:
+    """Whether a run's machine needs longer than the fastest machine by more than a near tie.
+
+    The layouts of the best tier count, each machine with its fastest one. `tiers` are sort keys, the last one first.
+    """
+    best = np.lexsort(tiers)[0]
+    rows = np.flatnonzero(np.all([key == key[best] for key in tiers], axis=0))
+    machine, duration = plans.offered.listing + 1, wall_s * pipeline_handicap(plans.pipeline_parallel, assumed)
+    fastest = np.full(int(machine.max()) + 1, np.inf)
+    np.minimum.at(fastest, machine[rows], duration[rows])
+    slow: Mask = fastest[machine] > fastest.min() * (1 + assumed.near_tie_share)
+    return slow
 
 
 def batch_deviation(counts: Counts, run: Run) -> Column:
@@ -109,8 +147,9 @@ def target_accelerators(layouts: TrainingPlans, deployment: Deployment) -> Colum
 def layouts_at_size(counts: Counts, layouts: TrainingPlans, deployment: Deployment) -> tuple[Column, Codes]:
     """Return (data-parallel degree, row) of the layouts that use the requested accelerators.
 
-    Clusters of whole machines with a known network come first, then whole machines with an assumed network, then any
-    layout.
+    Accelerators that share a scale-up domain come first where a machine on sale holds them all, and never machines
+    with one accelerator where others are on sale. Among the rest, clusters of whole machines with a known network come
+    first, then whole machines with an assumed network, then any layout.
     """
     target, size = target_accelerators(layouts, deployment), requested_accelerators(deployment)
     degree, keep = degree_for_accelerators(counts, layouts, target)
@@ -119,7 +158,8 @@ def layouts_at_size(counts: Counts, layouts: TrainingPlans, deployment: Deployme
             (deployment.accelerators_per_replica is None) & (target <= size) & (layouts.accelerators_per_node == size)
         )
         keep &= (target == size) | idle
-    whole = fills_machines(layouts, target)
+    connected, whole = keep & is_well_connected(layouts, target), fills_machines(layouts, target)
+    keep = connected if connected.any() else keep
     for better in (whole & has_interconnect(layouts, target), whole):
         preferred: Mask = keep & better
         if preferred.any():

@@ -30,6 +30,7 @@ LAYOUT_COLUMNS = (
     "parameter_offload",
     "activation_offload",
 )
+OFFLOAD_COLUMNS = LAYOUT_COLUMNS[-3:]  # whether a part of OFFLOADS is in host memory
 # Combinations of parts (of OFFLOADS) that may be in host memory together.
 OFFLOADED_STATES, OFFLOADED_ACTIVATIONS = frozenset({"optimizer"}), frozenset({"activations"})
 TRAINED_OFFLOAD_SETS = (

@@ -343,7 +343,8 @@ def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Ec
 
 def deployed_machines(plans: TrainingPlans, run: Run, cost: Cost) -> DeployedMachines:
     """Return the machines that each run uses, with cost and host memory."""
-    return DeployedMachines(plans.offered, cost, run.nodes, run.nodes, run.nodes > 1, run.memory.host_bytes)
+    host, always = run.memory.host_bytes, np.zeros(len(run.nodes))
+    return DeployedMachines(plans.offered, cost, run.nodes, run.nodes, run.nodes > 1, host, always)
 
 
 def fits_memory(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:

@@ -28,8 +28,21 @@ from app.sizing.columns import (
     with_rows,
 )
 from app.sizing.decisions.cost import Cost, usd_total, within_limits
-from app.sizing.decisions.machines import Candidates, apply_oversubscription, drop_dominated, find_candidates
-from app.sizing.decisions.ranking import Measures, best_per_accelerator, objective_score, ranking_key
+from app.sizing.decisions.machines import (
+    Candidates,
+    apply_oversubscription,
+    drop_dominated,
+    find_candidates,
+    within_machine_limits,
+)
+from app.sizing.decisions.ranking import (
+    Measures,
+    best_per_accelerator,
+    familiar_first,
+    familiar_per_accelerator,
+    objective_score,
+    ranking_key,
+)
 from app.sizing.decisions.rejections import NullRejections, Rejections, SupportFilter
 from app.sizing.decisions.search import Search
 from app.sizing.formula import formula
@@ -50,6 +63,7 @@ from app.sizing.training.degrees import (
     forms_cluster,
     group_rows,
     is_legal_degree,
+    is_well_connected,
     least_accelerator_s,
     legal_degrees,
     lower_bound_measures,
@@ -114,7 +128,7 @@ def degrees_near_size(counts: Counts, plans: TrainingPlans, accelerators: Column
     """Return (row, data-parallel degree) of each layout at each legal size near a given number of accelerators."""
     sizes = sizes_around(accelerators, plans.accelerators_per_node)
     degrees, able = degree_for_accelerators(counts, plans, sizes)
-    able &= is_legal_degree(counts, plans, degrees) & forms_cluster(plans, sizes)
+    able &= is_legal_degree(counts, plans, degrees) & forms_cluster(plans, sizes) & is_well_connected(plans, sizes)
     able[:, 1:] &= sizes[:, 1:] != sizes[:, :-1]
     rows, place = np.nonzero(able)
     return rows, degrees[rows, place]
@@ -571,7 +585,7 @@ def training_layouts(
     required = training_work(workload.phase, workload.method.value, workload.precision, workload.model.task)
     trainers = _allowed_trainers(catalog, *required, engines)
     pairs = list(zip(trainers.family.tolist(), trainers.engine.tolist(), strict=True))
-    machines = _training_machines(workload, catalog, offered_machines, assumed)
+    machines = _training_machines(workload, catalog, offered_machines, constraints, assumed)
     return build_training_plans(
         workload,
         machines if fixed else machines_able_to_hold(workload, machines),
@@ -602,7 +616,11 @@ def _allowed_trainers(catalog: Catalog, weight_format: str, work: Work, engines:
 
 
 def _training_machines(
-    workload: TrainingWorkload, catalog: Catalog, offered_machines: Candidates, assumed: Assumptions
+    workload: TrainingWorkload,
+    catalog: Catalog,
+    offered_machines: Candidates,
+    constraints: Constraints,
+    assumed: Assumptions,
 ) -> TrainingMachines:
     """Return the machines on sale with the properties that training needs; BF16 requires hardware support."""
     precision, columns = PRECISIONS[workload.precision], catalog.columns
@@ -615,7 +633,9 @@ def _training_machines(
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
     whole = precision.weight_bytes == BYTES_32_BIT
     network, link = node.network_bytes_per_s, node.link_bytes_per_s
-    joined, training_class = np.maximum(node.accelerators_per_node, node.scale_up_domain), columns.training_class
+    joined, training_class = node.connected_accelerators, columns.training_class
+    largest = np.ones(len(columns))
+    np.maximum.at(largest, accelerator, np.where(within_machine_limits(offered_machines, constraints), joined, 1.0))
     return TrainingMachines(
         offered=offered_machines,
         family=catalog.family_of[accelerator],
@@ -629,7 +649,10 @@ def _training_machines(
         scale_up_bytes_per_s=np.where(link > 0, link, NO_LINK_BYTES_PER_S),
         network_bytes_per_s=known_network_bytes_per_s(network, assumed),
         scale_up_accelerators=joined,
-        shape=group_rows(node.accelerators_per_node, joined, training_class[accelerator], np.isnan(network))[1],
+        largest_scale_up=largest[accelerator],
+        shape=group_rows(
+            node.accelerators_per_node, joined, largest[accelerator], training_class[accelerator], np.isnan(network)
+        )[1],
     )
 
 
@@ -644,6 +667,7 @@ def _training_stacks(
 ) -> TrainingStacks:
     """Return the behavior and achieved rates of each framework on each accelerator family."""
     rate, traits = PRECISIONS[workload.precision].format_class, catalog.frameworks.take(trainers.engine)
+    use_work = Work(workload.phase, workload.method.value, workload.model.task)
 
     def coefficient_table(table: type[Table], *, read: bool = True) -> Table:
         keys = _coefficient_keys(workload, catalog, pairs) if read else []
@@ -654,6 +678,7 @@ def _training_stacks(
         family=trainers.family,
         framework=trainers.engine,
         expected=trainers.expected,
+        published_recipes=catalog.published_recipes(use_work, trainers.engine, trainers.family),
         interleaved_pipeline=traits.splits,
         sequence_parallel=traits.splits,
         recipe=recipes,
@@ -729,9 +754,9 @@ def smallest_runs(
 ) -> CostedRuns:
     """Return the smallest runs of every accelerator type.
 
-    Last-resort layouts, which offload more to the host, are searched only for types without any other run.
+    Layouts that offload to the host are searched only for types without any other run.
     """
-    resort = layouts.last_resort
+    resort = layouts.last_resort | layouts.optimizer_offload
     if not resort.any():
         return _find_smallest_runs(workload, counts, layouts, question, rejections)
     usual = _find_smallest_runs(workload, counts, layouts, question, rejections, ~resort)
@@ -891,13 +916,19 @@ def comparison_score(counts: Counts, costed: CostedRuns, question: Question) -> 
 
 
 def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[Codes, Column]:
-    """Return (row of the best run of each accelerator type, best type first; comparison score of all runs)."""
+    """Return (row of the best run of each accelerator type, best type first; comparison score of all runs).
+
+    Of near ties, the framework with more published use is taken, and the type with more published use comes first.
+    """
     scores, tie = comparison_score(counts, costed, question), stable_run_key(costed)
-    first = best_row_per_type(costed.plans.accelerator, scores, costed.cost.usd_per_hour, tie)
+    accelerator, recipes = costed.plans.accelerator, costed.plans.stack.published_recipes
+    usd, assumed = run_measures(counts, costed).usd, question.assumptions
+    first = best_row_per_type(accelerator, scores, costed.cost.usd_per_hour, tie)
+    first = familiar_per_accelerator(accelerator, first, scores, usd, recipes, assumed)
     measures = run_measures(counts, costed.take(first))
-    return first[
-        best_per_accelerator(costed.plans.accelerator[first], question.objective, measures, tie[first])
-    ], scores
+    best = first[best_per_accelerator(accelerator[first], question.objective, measures, tie[first])]
+    own = objective_score(question.objective, run_measures(counts, costed.take(best)))
+    return best[familiar_first(own, usd[best], recipes[best], assumed)], scores
 
 
 def run_measures(counts: Counts, costed: CostedRuns) -> Measures:

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from app.errors import AppError
-from app.sizing.answer.money import describe_price, mean_usd_per_hour
+from app.sizing.answer.money import describe_price
 from app.sizing.columns import Codes, Column, at
-from app.sizing.decisions.ranking import best_per_accelerator
+from app.sizing.decisions.ranking import familiar_first
 from app.sizing.decisions.search import Search
 from app.sizing.question import Question
 from app.sizing.result import Answer
-from app.sizing.serving.finalists import select_finalists
+from app.sizing.serving.finalists import ranked_rows, select_finalists
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.offload import plans_to_serve
-from app.sizing.serving.options import Options, layout_keys, measures, stable_key, within_constraints
+from app.sizing.serving.options import Options, layout_keys, measures, within_constraints
 from app.sizing.serving.search import required_replicas, search_plans, with_replica_count
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif.change import Stage, Threshold, find_threshold
@@ -104,7 +104,7 @@ def describe_top(answer: Answer) -> TopOption:
         return TopOption(NO_OPTION, NO_OPTION, "")
     first = answer.recommendations[0]
     cost, pools = first.estimate.cost, first.estimate.deployment.pools
-    usd = None if cost is None else cost.usd_total if cost.usd_total is not None else mean_usd_per_hour(cost)
+    usd = None if cost is None else cost.usd_total if cost.usd_total is not None else cost.usd_per_hour
     kind, name = first.accelerator.slug, first.accelerator.name
     if pools is not None:
         kind = name = f"two pools of {pools.prefill.accelerator} and {pools.decode.accelerator}"
@@ -150,6 +150,7 @@ class ClosedForms:
     capacity_ratio: Column  # simulated capacity over that of the formulas, by accelerator type
     batch_ratio: Column  # the same for the batch
     layout: Codes  # the simulated layout of each type, by its key; -1 for the types that were not simulated
+    recipes: Column  # published recipes of the stack of each simulated type
 
     @staticmethod
     def calibrate(search: Search[InferenceWorkload]) -> ClosedForms:
@@ -165,12 +166,14 @@ class ClosedForms:
         ratios = np.ones((2, len(search.catalog.accelerators)))
         layout = np.full(len(search.catalog.accelerators), -1)
         layout[types] = layout_keys(options)[rows]
+        recipes = np.zeros(len(search.catalog.accelerators))
+        recipes[types] = options.plans.published_recipes[rows]
         for ratio, name in zip(ratios, ("capacity_per_s", "slo_batch"), strict=True) if len(rows) else ():
             simulated = getattr(sized, name)[rows] / getattr(options, name)[rows]
             ratio[:] = min(1.0, float(np.median(simulated)))
             ratio[types] = simulated
         scores = dict(zip(types.tolist(), finalists.scores.tolist(), strict=True))
-        return ClosedForms(search.catalog, options, scores, ratios[0], ratios[1], layout)
+        return ClosedForms(search.catalog, options, scores, ratios[0], ratios[1], layout, recipes)
 
     def ranked_types(
         self, question: Question, stage: Stage = Stage.SEARCH, among: tuple[str, ...] = ()
@@ -187,7 +190,11 @@ class ClosedForms:
         if keeps_plans and stage is Stage.PRICE:
             if {index[slug] for slug in discounts} <= {*self.scores}:
                 paid = {index[slug]: 1 - off for slug, off in discounts.items()}
-                return self._slugs(sorted(self.scores, key=lambda code: self.scores[code] * paid.get(code, 1.0)))
+                score = {code: own * paid.get(code, 1.0) for code, own in self.scores.items()}
+                types = np.array(sorted(score, key=score.__getitem__), np.int64)
+                own = np.array([score[code] for code in types.tolist()])
+                order = familiar_first(own, own, self.recipes[types], question.assumptions)
+                return self._slugs(types[order].tolist())
             keeps_plans = False
         if among and not keeps_plans:
             question = restrict_to_types(question, among)
@@ -200,9 +207,7 @@ class ClosedForms:
         assert isinstance(workload, InferenceWorkload)
         search = Search.start(question, self.catalog).of(workload)
         sized = self.sized(search, search_plans(search, plans_to_serve(search)) if options is None else options)
-        ranking = measures(workload, sized)
-        rows = best_per_accelerator(sized.accelerator, question.objective, ranking, stable_key(sized))
-        return sized.take(rows)
+        return sized.take(ranked_rows(question, workload, sized)[0])
 
     def expected_usd(self, question: Question) -> float:
         """Cost of the best option, in the unit of the ranking; infinite where nothing is feasible."""

@@ -154,10 +154,15 @@ def plan_cost_usd(workload: InferenceWorkload, options: Options, row: int) -> fl
 
 
 def plans_in_case(question: Question, options: Options) -> Options:
-    """Every plan with the replicas, machines and cost that a changed question needs; its capacity stays."""
+    """Every plan with the replicas, machines and cost that a changed question needs; its capacity stays, but for a
+    larger reserve.
+    """
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
-    replicas = replicas_needed(workload, options.capacity_per_s, options.slo_batch)
+    capacity = options.capacity_per_s
+    if workload.load is Load.OPEN:
+        capacity = np.minimum(capacity, workload.target_utilization * options.stable_per_s)
+    replicas = replicas_needed(workload, capacity, options.slo_batch)
     return with_replica_count(question, workload, options, replicas)
 
 
@@ -185,7 +190,7 @@ def state_in_case(
         usd=plan_cost_usd(workload, then, 0),
         e2e_s=now.e2e_s,
         per_accelerator_per_s=now.per_accelerator_per_s * replicas / now.replicas * now.accelerators / accelerators,
-        kwh_per_million=now.kwh_per_million * one(then.cost.power_w) / at(options.cost.power_w, row) / load,
+        kwh_per_million=now.kwh_per_million * one(then.daily.power_w) / at(options.daily.power_w, row) / load,
     )
     if question.objective is Objective.COST or replicas / load == now.replicas:
         return state
@@ -198,7 +203,7 @@ def state_in_case(
         state,
         e2e_s=one(judged.e2e_p50_s),
         per_accelerator_per_s=one(throughput_per_s(workload, judged)) / accelerators,
-        kwh_per_million=one(kwh_per_million(then.cost.power_w, served)),
+        kwh_per_million=one(kwh_per_million(then.daily.power_w, served)),
     )
 
 
@@ -334,7 +339,7 @@ def combined_state(workload: InferenceWorkload, pools: tuple[SimulatedPool, Simu
     accelerators = sum(one(pool.fleet.accelerators) for pool in expected)
     capacity = min(one(pool.fleet.replicas * pool.capacity_per_s) for pool in expected)
     served = min(one(served_per_s(pool.workload, each)) for pool, each in zip(pools, expected, strict=True))
-    power, units = sum(one(pool.cost.power_w) for pool in expected), served * units_per_request(workload)
+    power, units = sum(one(pool.daily.power_w) for pool in expected), served * units_per_request(workload)
     return State(
         accelerators=int(accelerators),
         replicas=sum(one(pool.fleet.replicas) for pool in expected),

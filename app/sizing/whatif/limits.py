@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,8 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
     """Changes that would make an infeasible question feasible, each with the smallest sufficient value."""
     judged = [r for r in rejected if r.stage is not FilterStage.EXCLUDED]
     helped = types_helped_by_resources(question.constraints, judged)
-    enough = relax_each_resource(question, find_feasible_plans(question, catalog, helped), catalog)
+    resourceful = find_feasible_plans(question, catalog, helped)
+    enough = relax_each_resource(question, resourceful, catalog)
     single = [Effect(name, effect or NOT_FEASIBLE) for name, effect in enough.items()]
     single += relax_time_limits(question, catalog, judged)
     double: list[Effect] = []
@@ -115,7 +117,8 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
             Effect(f"{change.name}, {name}", f"{effect}{change.words}") for name, effect in enough.items() if effect
         ]
     if all(effect.effect == NOT_FEASIBLE for effect in single):
-        single += double or relax_all_limits(question, catalog)
+        pairs = relax_resource_pairs(question, resourceful, catalog)
+        single += [*pairs, *double] or relax_all_limits(question, catalog)
     return tuple(single)
 
 
@@ -320,6 +323,82 @@ def relax_each_resource(question: Question, ways: FeasiblePlans, catalog: Catalo
     return effects
 
 
+def relax_resource_pairs(question: Question, ways: FeasiblePlans, catalog: Catalog) -> Iterator[Effect]:
+    """For each pair of resource limits, the smallest values that are enough together, where one alone is not."""
+    for pair in combinations(resource_knobs(question.constraints), 2):
+        limits, knobs = [limit for limit, _ in pair], [knob for _, knob in pair]
+        rest = ways.within(question.constraints, [other for other in RESOURCE_LIMITS if other not in limits])
+        confirmed = least_sufficient_pair(question, catalog, limits, knobs, rest) if len(rest) else None
+        if confirmed is not None:
+            values, best = confirmed
+            named = " and ".join(knob.format_value(value) for knob, value in zip(knobs, values, strict=True))
+            yield Effect(", ".join(knob.name for knob in knobs), f"feasible at {named}: {best.describe(catalog)}")
+
+
+def least_sufficient_pair(
+    question: Question,
+    catalog: Catalog,
+    limits: Sequence[ResourceLimit],
+    knobs: Sequence[Knob],
+    ways: FeasiblePlans,
+) -> tuple[list[float], FeasiblePlans] | None:
+    """Confirmed values of two resource limits, with a plan for them, whose excesses have the smallest product.
+
+    `ways` meet every other limit. The accelerator types with the smallest products by formulas are tried.
+    """
+
+    def excess_of(plans: FeasiblePlans) -> Column:
+        first, second = (
+            np.maximum(limit.needed(plans.accelerators, plans.cost) / knob.now, 1.0)
+            for limit, knob in zip(limits, knobs, strict=True)
+        )
+        return first * second
+
+    order = np.lexsort((ways.price, excess_of(ways)))
+    _, first = np.unique(ways.accelerator[order], return_index=True)
+    confirmed = [
+        pair
+        for row in order[np.sort(first)[:MAX_TYPES_TRIED]]
+        if (pair := confirm_pair(question, catalog, limits, knobs, ways.take(np.array([row])))) is not None
+    ]
+    return min(confirmed, key=lambda pair: one(excess_of(pair[1])), default=None)
+
+
+def confirm_pair(
+    question: Question,
+    catalog: Catalog,
+    limits: Sequence[ResourceLimit],
+    knobs: Sequence[Knob],
+    best: FeasiblePlans,
+) -> tuple[list[float], FeasiblePlans] | None:
+    """Smallest values of two limits that are confirmed feasible for the accelerator type of `best`, one row; see
+    `confirm_value`.
+    """
+    slug = catalog.accelerators[int(best.accelerator[0])].slug
+
+    def decide(values: list[float]) -> FeasiblePlans:
+        asked = question
+        for knob, value in zip(knobs, values, strict=True):
+            asked = knob.set_value(asked, max(value, knob.now))
+        return decide_for_type(asked, catalog, slug)
+
+    def needed_by(plans: FeasiblePlans, factor: float = 1.0) -> list[float]:
+        exact = [one(limit.needed(plans.accelerators, plans.cost)) * factor for limit in limits]
+        return [
+            math.ceil(need) if limit is MAX_ACCELERATORS_LIMIT else round_up_to_digits(need)
+            for limit, need in zip(limits, exact, strict=True)
+        ]
+
+    if not needs_simulation(question):
+        return needed_by(best), best
+    for factor in TRIAL_FACTORS:
+        values = needed_by(best, factor)
+        if len(found := decide(values)):
+            exact = needed_by(found)
+            return (exact, fewer) if len(fewer := decide(exact)) else (values, found)
+    return None
+
+
 def least_sufficient(
     question: Question, catalog: Catalog, limit: ResourceLimit, knob: Knob, ways: FeasiblePlans
 ) -> tuple[float, FeasiblePlans] | None:
@@ -497,15 +576,18 @@ def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterat
         yield _allow("allow other accelerators", accelerators=(), vendors=(), segments=())
     if limits.exclude_accelerators:
         yield _allow("allow the excluded accelerators", exclude_accelerators=())
-    if limits.environments or limits.providers or limits.regions or limits.pricing_models:
+    if limits.environments or limits.providers or limits.names_places or limits.pricing_models:
         label = "allow every environment, provider, region and pricing model"
-        yield _allow(label, environments=(), providers=(), regions=(), pricing_models=())
+        yield _allow(label, environments=(), providers=(), regions=(), countries=(), pricing_models=())
+    if limits.jurisdictions:
+        yield _allow("allow providers with their seat in any country", jurisdictions=())
     if not limits.price_kinds:
         old = ", outdated" if limits.max_price_age_days is None else ""
         label = f"allow broker{old} and estimated prices"
-        yield _allow(label, "; request a quote before deciding", price_kinds=KINDS)
+        yield _allow(label, "; request a quote before deciding", price_kinds=KINDS, outdated_rents=True)
     if limits.price_kinds or limits.max_price_age_days is not None:
-        yield _allow("allow prices of every kind and age", price_kinds=KINDS, max_price_age_days=None)
+        label = "allow prices of every kind and age"
+        yield _allow(label, price_kinds=KINDS, max_price_age_days=None, outdated_rents=True)
     if not limits.segments:
         risk = "; no data-center support, usually no ECC memory"
         yield _allow("allow consumer and edge hardware", risk, segments=SEGMENTS)

@@ -8,17 +8,29 @@ searched. Options that the request itself settles are not suggested.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from app.sizing.answer.money import confident_usd, format_usd, priced_unit
-from app.sizing.columns import HOURS_PER_DAY, Codes, Column, Columns, Mask, at, column_names, concat_tables
+from app.sizing.columns import (
+    HOURS_PER_DAY,
+    ROUNDING,
+    Codes,
+    Column,
+    Columns,
+    Mask,
+    at,
+    column_names,
+    concat_tables,
+)
 from app.sizing.decisions.acquisition import (
     ACQUISITION_OPTIONS,
     FIRM_CODES,
     OPTION_CODES,
     OWNED,
+    SoldMachine,
     describe_sold_machines,
     equivalent_or_better,
 )
@@ -36,12 +48,13 @@ from app.sizing.decisions.machines import (
     types_named,
 )
 from app.sizing.decisions.placement import plan_fleet
+from app.sizing.decisions.places import list_countries, possible_countries, possibly_in_regions
 from app.sizing.decisions.prices import outdated_rents, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
 from app.sizing.formula import formula, suspend_recording
-from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.parts import FIRM, PricingModel
 from app.sizing.question import Objective, Question
 from app.sizing.result import AcquisitionOption, Cheaper, CostSummary, Effect, Estimate, Part, Ranked, describe_risk
 from app.sizing.serving.finalists import simulate_candidates
@@ -66,8 +79,9 @@ ACCEPTING = (
     "spot capacity",
     "consumer and edge hardware",
     "prices last seen more than a year ago",
+    "machines that may stand outside the requested regions",
 )
-UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER, OLD = range(len(ACCEPTING))
+UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER, OLD, PLACE = range(len(ACCEPTING))
 MAX_SIMULATED_REQUESTS = 2000  # simulated requests per suggestion
 CONSUMER_RISK = "no data-center support, usually no ECC memory"
 NOT_ACCEPTABLE = -1  # code of a listing that no single acceptance makes available
@@ -105,6 +119,9 @@ def acceptance_codes(question: Question, catalog: Catalog) -> Codes:
     found[old] = np.where((firm & np.isin(way, UNCOMMITTED))[old], OLD, NOT_ACCEPTABLE)
     consumer = _not_for_servers(question, catalog)[catalog.listings.accelerator]
     found[consumer] = np.where((firm & np.isin(way, UNCOMMITTED) & ~old)[consumer], CONSUMER, NOT_ACCEPTABLE)
+    if question.constraints.names_places:
+        unsure = possibly_in_regions(catalog, question.constraints)
+        found[unsure] = np.where((firm & np.isin(way, UNCOMMITTED) & ~old & ~consumer)[unsure], PLACE, NOT_ACCEPTABLE)
     return found
 
 
@@ -125,17 +142,18 @@ def open_acceptance_codes(question: Question) -> tuple[int, ...]:
         prices = (*prices, OLD)
     terms = () if limits.pricing_models else (COMMITMENT, SPOT)
     parts = () if limits.segments else (CONSUMER,)
+    places = (PLACE,) if limits.names_places else ()
     outlasting: tuple[int, ...] = ()
     if not isinstance(workload, InferenceWorkload) or workload.is_finite:
         own = PricingModel.OWNED in run_pricing(limits)
         outlasting = (COMMITMENT,) if own else (UNQUOTED, COMMITMENT)
-    return tuple(code for code in (*prices, *terms, *parts) if code not in outlasting)
+    return tuple(code for code in (*prices, *terms, *parts, *places) if code not in outlasting)
 
 
 def excluded_machines(question: Question, catalog: Catalog, accepting: Codes, most_usd_per_hour: float) -> Candidates:
     """Excluded machines at their cheapest price for each acceptance code, below a price per machine."""
     workload, listings = question.workload, catalog.listings
-    keep = listings_on_sale(question, catalog, types_allowed(catalog, question.constraints))
+    keep = listings_on_sale(question, catalog, types_allowed(catalog, question.constraints), possible=True)
     keep &= np.isin(accepting, open_acceptance_codes(question))
     prices = listing_prices(catalog, keep, question.assumptions, question.economics)
     keep &= prices.usd_per_hour < most_usd_per_hour
@@ -256,7 +274,8 @@ def _reprice_plans(
     cost = deployment_cost(offered, nodes, linked, question.assumptions, question.economics)
     usd = cost.usd_per_hour * each[code, row]
     total = usd if workload.is_finite else np.full(len(row), np.nan)
-    return PricedDeployments(offered, code, options.fleet.accelerators[row], cost.usd_per_hour, total, usd)
+    hourly = usd if workload.hourly_shares else cost.usd_per_hour
+    return PricedDeployments(offered, code, options.fleet.accelerators[row], hourly, total, usd)
 
 
 def _best_stacks(workload: InferenceWorkload, options: Options) -> Codes:
@@ -293,7 +312,8 @@ def _search_machines(
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
     total = usd if workload.is_finite else np.full(len(usd), np.nan)
-    return PricedDeployments(offered, accepting[offered.listing], accelerators, options.cost.usd_per_hour, total, usd)
+    hourly = options.daily_usd_per_hour
+    return PricedDeployments(offered, accepting[offered.listing], accelerators, hourly, total, usd)
 
 
 def _keep_simulated(
@@ -342,10 +362,19 @@ def _cheaper_options(question: Question, catalog: Catalog, found: PricedDeployme
                 saves_share=1 - at(found.usd, row) / usd,
                 kind=terms.kind,
                 observed=terms.observed,
-                risk=CONSUMER_RISK if accepted == CONSUMER else describe_risk(way, terms.kind),
+                risk=_describe_risk(catalog, accepted, at_sale, describe_risk(way, terms.kind)),
             )
         )
     return tuple(cheaper)
+
+
+def _describe_risk(catalog: Catalog, accepted: int, at_sale: SoldMachine, of_terms: str) -> str:
+    """Risk of what the buyer accepts in words; `of_terms` is that of the terms of the price."""
+    if accepted == CONSUMER:
+        return CONSUMER_RISK
+    if accepted == PLACE and at_sale.provider is not None:
+        return f"in {list_countries(possible_countries(catalog, at_sale.provider, None))}; ask the provider where"
+    return of_terms
 
 
 # Lines of a bill that belong to the price of machines; other lines have prices of their own.
@@ -410,38 +439,99 @@ def discountable_usd_per_hour(cost: CostSummary) -> float:
 
 
 RENT_OR_BUY = "rent or buy"
+RENTED_OR_BOUGHT = {AcquisitionOption.ON_DEMAND: PricingModel.ON_DEMAND, AcquisitionOption.OWNED: PricingModel.OWNED}
 
 
-def near_best_plans(question: Question, workload: InferenceWorkload, options: Options) -> Options:
-    """Plans among which cost may decide: all for the objective cost, else those close to the best score."""
-    if question.objective is Objective.COST:
-        return options
-    score = objective_score(question.objective, measures(workload, options))
-    return options.take(score <= score.min() * (1 + question.assumptions.near_tie_share))
+@dataclass(frozen=True, slots=True)
+class WayToPay:
+    """Machines that are rented or bought, and their cost in the unit that ways are compared by."""
+
+    hardware: str  # number and name of the accelerators
+    usd: float  # USD per hour, per day or per million units
+    purchase_usd: float | None  # None where the machines are rented
+    simulated: bool = True  # whether the answer simulates this deployment
 
 
-def compare_rent_and_buy(workload: InferenceWorkload, options: Options) -> tuple[Effect, ...]:
-    """The cheapest plan to buy compared with the cheapest plan to rent.
+def compare_rent_and_buy(
+    search: Search[InferenceWorkload], options: Options, estimates: Sequence[Estimate], scores: Column
+) -> tuple[Effect, ...]:
+    """The cheapest machines to buy compared with the cheapest machines to rent, among options of the best score.
 
-    Offline work is compared by its cost per million units.
+    Both come from the ranked estimates and their alternatives, so the comparison agrees with the ranking. Where none
+    of them is bought, or rented, the closed formulas provide that side.
+
+    Parameters:
+        options: all plans.
+        estimates: ranked estimates, the best first.
+        scores: value of the objective of each.
     """
-    hourly, owned = options.daily_usd_per_hour, ~np.isnan(options.cost.purchase_usd)
-    if owned.all() or not owned.any():
+    question, workload = search.question, search.workload
+    by_cost, near = question.objective is Objective.COST, 1 + question.assumptions.near_tie_share
+    close = [e for e, score in zip(estimates, scores.tolist(), strict=True) if by_cost or score <= scores[0] * near]
+    ways = [way for estimate in close for way in ranked_ways(search, estimate)]
+    least = ways[0].usd * (1 - ROUNDING) if by_cost and ways else 0.0
+    cheapest: dict[bool, WayToPay] = {}
+    for way in sorted(ways, key=lambda way: way.usd):
+        if way.usd >= least:
+            cheapest.setdefault(way.purchase_usd is not None, way)
+    missing = [bought for bought in (True, False) if bought not in cheapest]
+    for bought in missing[: len(cheapest)]:
+        if (found := expected_way(search, options, float(scores[0]), least, bought=bought)) is not None:
+            cheapest[bought] = found
+    if len(cheapest) < 2:
         return ()
-    compared_usd, per = hourly, "/h"
-    if workload.hourly_shares:
-        compared_usd, per = hourly * HOURS_PER_DAY, cost_period(workload)
+    return (Effect(RENT_OR_BUY, describe_ways(workload, cheapest[True], cheapest[False])),)
+
+
+def ranked_ways(search: Search[InferenceWorkload], estimate: Estimate) -> Iterator[WayToPay]:
+    """How a ranked option is paid for, then the same machines bought or rented on demand at a firm price."""
+    d, cost, allowed = estimate.deployment, estimate.cost, search.question.constraints.pricing_models
+    if cost is None or not cost.usd_per_hour:
+        return
+    unit = 1.0
+    if search.workload.load is Load.OFFLINE:
+        unit = (cost.usd_per_million or 0.0) / cost.usd_per_hour
+    elif search.workload.hourly_shares:
+        unit = HOURS_PER_DAY
+    name = search.catalog.accelerators[search.catalog.accelerator_index[d.accelerator]].name
+    hardware = f"{d.total_accelerators or 0:,} × {name}"
+    yield WayToPay(hardware, cost.usd_per_hour * unit, cost.purchase_usd)
+    for other in estimate.alternatives:
+        pricing = RENTED_OR_BOUGHT.get(other.way)
+        if pricing is not None and other.kind in FIRM and (not allowed or pricing in allowed):
+            yield WayToPay(hardware, other.usd_per_hour * unit, other.purchase_usd)
+
+
+def expected_way(
+    search: Search[InferenceWorkload], options: Options, best_score: float, least_usd: float, *, bought: bool
+) -> WayToPay | None:
+    """The cheapest plan that is bought, or rented, by the closed formulas; None where there is none.
+
+    It costs at least the first recommendation, and its accelerator type is not rejected.
+    """
+    question, workload = search.question, search.workload
+    keep = ~np.isnan(options.cost.purchase_usd) == bought
+    keep &= ~np.isin(options.accelerator, list(search.rejections.by_accelerator))
+    if question.objective is not Objective.COST:
+        score = objective_score(question.objective, measures(workload, options))
+        keep &= score <= best_score * (1 + question.assumptions.near_tie_share)
+    usd = options.daily_usd_per_hour * (HOURS_PER_DAY if workload.hourly_shares else 1.0)
     if workload.load is Load.OFFLINE:
-        units = served_per_s(workload, options) * units_per_request(workload)
-        compared_usd, per = usd_per_million(hourly, units), f" per million {priced_unit(workload)}"
+        usd = usd_per_million(usd, served_per_s(workload, options) * units_per_request(workload))
+    rows = np.flatnonzero(keep & (usd >= least_usd))
+    if not len(rows):
+        return None
+    row = int(rows[np.argmin(usd[rows])])
+    name = search.catalog.accelerators[int(options.accelerator[row])].name
+    hardware = f"{at(options.fleet.accelerators, row):,.0f} × {name}"
+    return WayToPay(hardware, at(usd, row), at(options.cost.purchase_usd, row) if bought else None, simulated=False)
 
-    def cheapest_row(rows: Codes) -> int:
-        return int(rows[np.argmin(compared_usd[rows])])
 
-    buy, rent = cheapest_row(np.flatnonzero(owned)), cheapest_row(np.flatnonzero(~owned))
-    upfront = format_usd(at(options.cost.purchase_usd, buy))
-    own, lease = format_usd(at(compared_usd, buy)), format_usd(at(compared_usd, rent))
-    text = f"buying costs {upfront} upfront ({own}{per} over the horizon); renting costs {lease}{per}"
-    if own == lease:
-        text = f"buying costs {upfront} upfront; over the horizon, buying and renting both cost {own}{per}"
-    return (Effect(RENT_OR_BUY, text),)
+def describe_ways(workload: InferenceWorkload, buy: WayToPay, rent: WayToPay) -> str:
+    """Cost of buying compared with that of renting."""
+    per = f" per million {priced_unit(workload)}" if workload.load is Load.OFFLINE else cost_period(workload)
+    own, lease = (f"{'' if way.simulated else 'about '}{format_usd(way.usd)}{per}" for way in (buy, rent))
+    upfront = format_usd(buy.purchase_usd or 0.0)
+    return (
+        f"buying {buy.hardware} costs {upfront} upfront ({own} over the horizon); renting {rent.hardware} costs {lease}"
+    )

@@ -11,7 +11,7 @@ import numpy as np
 
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumed, Assumptions
-from app.sizing.columns import SECONDS_PER_HOUR, Codes, Column, column
+from app.sizing.columns import LEAST_PER_S, SECONDS_PER_HOUR, Codes, Column, column
 from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.words import percent
@@ -508,6 +508,15 @@ class Redundancy:
         return replace(self, spare=spare, double=False, domain=FailureDomain.MACHINE if few else self.domain)
 
 
+class Router(StrEnum):
+    """How a gateway chooses the replica of a request."""
+
+    LEAST_LOADED = "least_loaded"  # the replica with the least work left
+    ROUND_ROBIN = "round_robin"  # the replicas in turn
+    RANDOM = "random"
+    PREFIX_AWARE = "prefix_aware"  # the replica whose cache holds the session's prefix
+
+
 MAX_TURN_GAP_S = 604_800.0  # one week
 
 
@@ -527,7 +536,7 @@ class InferenceWorkload:
     slo: Slo
     max_context_tokens: float  # tokens of the longest sequence
     redundancy: Redundancy
-    target_utilization: float  # share of a replica's capacity that the peak may use
+    target_utilization: float  # share of a replica's stable rate that the peak may use
     encoder_flops_per_request: float = 0.0  # FLOPs of the image encoder per request
     most_personal_in_flight: float = Assumptions.default_value("most_personal_in_flight")
     volume_requests: float | None = None  # requests or samples of offline work that ends
@@ -540,6 +549,18 @@ class InferenceWorkload:
     comes_read: bool = False  # prompts arrive with their KV cache from a prefill pool
     derived: tuple[Assumed, ...] = ()  # values derived from other inputs
     classes: tuple[TrafficClass, ...] = ()  # classes that share the service; the fields above describe their mixture
+    router: Router = Router.LEAST_LOADED  # how requests are spread over the replicas
+
+    @property
+    def balances_load(self) -> bool:
+        """True if the router avoids busy replicas, so that their queues act almost as one."""
+        return self.router is Router.LEAST_LOADED and self.load is Load.OPEN
+
+    def pool_size(self, rate_per_s: Column) -> Column:
+        """Replicas that share the peak if each gets this rate, as the queue formulas count them; at least one."""
+        if not self.balances_load:
+            return np.ones(len(rate_per_s))
+        return np.maximum(self.peak_per_s / np.maximum(rate_per_s, LEAST_PER_S), 1.0)
 
     @property
     def single_pass(self) -> bool:
@@ -639,6 +660,19 @@ class PrefixHits:
     shared_fraction: float = 0.0  # part of it that all requests have in common, as a share of the prompt
     turn_gap_s: float | None = None
 
+    def behind_router(self, router: Router | None) -> PrefixHits:
+        """The hits that remain if the router does not send a session to the replica with its prefix: of what all
+        requests share. None is a router that does.
+        """
+        if router in (None, Router.PREFIX_AWARE) or self.turn_gap_s == 0:
+            return self
+        return PrefixHits(self.shared_fraction, self.shared_fraction, self.turn_gap_s)
+
+    def usual_router(self, load: Load, assumed: Assumptions) -> Router:
+        """The router that finds these hits again."""
+        kept = self.cached_fraction > 0 and self.gap_s(load, assumed) > 0 and load in (Load.OPEN, Load.CLOSED)
+        return Router.PREFIX_AWARE if kept else Router.LEAST_LOADED
+
     def gap_s(self, load: Load, assumed: Assumptions) -> float:
         """Time from a session's answer to its next request, in seconds; 0 if sessions keep nothing in the cache."""
         if self.turn_gap_s is not None:
@@ -662,6 +696,7 @@ def build_inference_workload(
     redundancy: Redundancy | None = None,
     availability_asked: frozenset[str] = frozenset(),
     target_utilization: float | None = None,
+    router: Router | None = None,
 ) -> InferenceWorkload:
     """Build a complete serving workload from the given parts; None means the default.
 
@@ -669,7 +704,11 @@ def build_inference_workload(
     """
     prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
     model, prompt, image_flops = add_images(model, prompt, images)
-    requested_limits, hits, personal = limits or Limits(), hits or PrefixHits(), arrivals.is_personal(assumed)
+    limits, personal, hits = (
+        limits or Limits(),
+        arrivals.is_personal(assumed),
+        (hits or PrefixHits()).behind_router(router),
+    )
     longest = LongestSequence(prompt, output, isinstance(input_tokens, Lengths), isinstance(output_tokens, Lengths))
     workload = InferenceWorkload(
         model=model,
@@ -684,7 +723,7 @@ def build_inference_workload(
         shared_prefix_fraction=hits.shared_fraction,
         turn_gap_s=hits.gap_s(arrivals.load, assumed),
         max_context_tokens=longest_context_tokens(model, arrivals, longest, max_context_tokens, assumed),
-        slo=build_slo(requested_limits, model, arrivals.load, prompt.mean, assumed, personal=personal),
+        slo=build_slo(limits, model, arrivals.load, prompt.mean, assumed, personal=personal),
         redundancy=redundancy or Redundancy(),
         target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
@@ -693,14 +732,17 @@ def build_inference_workload(
         deadline_s=arrivals.deadline_s,
         requests=arrivals.requests,
         hourly_shares=arrivals.hourly_shares,
+        router=router or hits.usual_router(arrivals.load, assumed),
     )
-    lengths = explicit_fields(
-        input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens
+    explicit_names = availability_asked | explicit_fields(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        max_context_tokens=max_context_tokens,
+        average_requests_per_s=average_per_s,
+        turn_gap_s=hits.turn_gap_s,
+        router=router,
     )
-    explicit_names = (
-        availability_asked | lengths | explicit_fields(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
-    )
-    limited = limit_assumptions(requested_limits, workload.slo, personal=personal)
+    limited = limit_assumptions(limits, workload.slo, personal=personal)
     return replace(workload, derived=(*arrivals.derived, *traffic_assumptions(workload, explicit_names), *limited))
 
 
@@ -776,6 +818,9 @@ def traffic_assumptions(w: InferenceWorkload, explicit_names: frozenset[str]) ->
     if w.cached_prefix_fraction > 0 and w.load in (Load.OPEN, Load.CLOSED) and not w.single_pass:
         between = "time from an answer to the session's next request", "session_turn_gap_s"
         shown.append(numeric_assumption("turn_gap_s", w.turn_gap_s, "s", *between, (0.0, MAX_TURN_GAP_S)))
+    if w.load is Load.OPEN and not w.single_pass:
+        spread = "how a gateway chooses the replica of a request", "assumed: usual gateways"
+        shown.append(Assumed("router", w.router.value, "text", *spread, asked="router" in explicit_names))
     spare = w.redundancy
     kept = "spare capacity for failures"
     shown.append(Assumed("redundancy", spare.label, "text", kept, "assumed", asked="redundancy" in explicit_names))
@@ -824,6 +869,7 @@ def build_mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> Infe
         peak_per_s=total,
         average_per_s=sum(c.average_per_s for c in classes),
         burstiness=mixed_burstiness(classes),
+        target_utilization=min(part.target_utilization for _, part in parts),
         input_tokens=Lengths.from_mixture([(p.share, p.input_tokens) for p in group_populations(classes)]),
         output_tokens=Lengths.from_mixture([(p.share, p.output_tokens) for p in group_populations(classes)]),
         slo=common_slo(classes),

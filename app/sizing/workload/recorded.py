@@ -15,6 +15,7 @@ from app.sizing.workload.inference import (
     Load,
     PrefixHits,
     Redundancy,
+    Router,
     build_inference_workload,
 )
 from app.sizing.workload.trace import Trace, find_busiest_window, trace_assumptions
@@ -27,6 +28,7 @@ class TraceOptions(TypedDict, total=False):
     redundancy: Redundancy | None
     availability_asked: frozenset[str]
     target_utilization: float | None
+    router: Router | None
 
 
 def build_recorded_workload(

@@ -70,9 +70,9 @@ def test_machines_that_cost_less_are_built() -> None:
     assert text.endswith("requests/s, the API costs less.")
 
 
-def test_a_fleet_that_follows_the_day_is_compared_at_its_size_at_peak() -> None:
-    own = estimated(cost=replace(COST, usd_per_day=500.0))
-    assert "(self-hosted without autoscaling: 29,200 USD)" in said(own=own)
+def test_a_fleet_that_follows_the_day_is_compared_at_its_mean() -> None:
+    own = estimated(cost=replace(COST, usd_per_hour=20.0, usd_per_day=480.0, peak_usd_per_hour=40.0))
+    assert "(self-hosted with autoscaling: 14,600 USD)" in said(own=own)
 
 
 def test_work_that_ends_is_compared_in_all() -> None:

@@ -9,10 +9,11 @@ import pytest
 from app.sizing.answer.overkill import CheapestOption, describe_low_use, explain_idle_hardware, overkill_warning
 from app.sizing.hardware.parts import KINDS
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import recommend_hardware
+from app.sizing.recommend import CHEAPER_TYPES, cheaper_types, recommend_hardware
 from app.sizing.result import FilterStage, Rejection
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import Load
-from tests.examples import CHAT
+from tests.examples import CHAT, PRETRAIN
 from tests.sizing.answer.given import SPEED, ranked
 from tests.sizing.small import BIG, CARD, SMALL
 
@@ -81,6 +82,49 @@ def test_the_quickest_for_a_trickle_is_warned_of_and_the_cheapest_never() -> Non
     for objective, warned in ((Objective.LATENCY, True), (Objective.COST, False)):
         answer = recommend_hardware(Question(trickle, Constraints(price_kinds=KINDS), objective), SMALL)
         assert any(w.code == "training_class_overkill" for w in answer.warnings) == warned
-    big = recommend_hardware(Question(trickle, Constraints(accelerators=("acme-big",))), SMALL)
-    assert not any(w.code == "training_class_overkill" for w in big.warnings)
-    assert any(reason.code == "mostly_idle" for reason in big.recommendations[0].estimate.explanation)
+
+
+TRICKLE = replace(CHAT, peak_per_s=0.01, average_per_s=0.005)
+
+
+def test_hardware_that_the_request_names_is_compared_with_hardware_that_it_does_not(catalog: Catalog) -> None:
+    alone = replace(CHAT, load=Load.CLOSED, peak_per_s=0.0, in_flight=1.0, most_personal_in_flight=8.0)
+    named = Constraints(accelerators=("nvidia-h100-sxm5-80gb",))
+    answer = recommend_hardware(Question(alone, named, limit=1), catalog)
+    (text,) = (w.text for w in answer.warnings if w.code == "training_class_overkill")
+    assert "Without the limit on accelerators" in text
+    assert not any(reason.code == "mostly_idle" for reason in answer.recommendations[0].estimate.explanation)
+    other = next(a for a in catalog.accelerators if f"1 × {a.name} is enough" in text)
+    again = recommend_hardware(Question(alone, Constraints(accelerators=(other.slug,)), limit=1), catalog)
+    mine, less = (found.recommendations[0].estimate.cost for found in (answer, again))
+    assert mine is not None and less is not None and mine.usd_per_hour is not None
+    assert less.usd_per_hour is not None and less.usd_per_hour * 1.05 < mine.usd_per_hour
+
+
+def test_no_cheaper_type_is_claimed_where_none_is_on_sale() -> None:
+    cheapest = recommend_hardware(Question(TRICKLE), SMALL).recommendations[0].accelerator
+    alone = recommend_hardware(Question(TRICKLE, Constraints(accelerators=(cheapest.slug,))), SMALL)
+    assert not any(w.code == "training_class_overkill" for w in alone.warnings)
+    (idle,) = (r.text for r in alone.recommendations[0].estimate.explanation if r.code == "mostly_idle")
+    assert "no cheaper option that was compared is enough" in idle
+
+
+def test_cheaper_types_hold_the_weights_and_cost_less(catalog: Catalog) -> None:
+    question = Question(TRICKLE, limit=1)
+    first = recommend_hardware(question, catalog).recommendations[0].estimate
+    assert first.memory is not None
+    types = cheaper_types(question, catalog, first, 1.0)
+    assert len(types) == CHEAPER_TYPES
+    memory = [catalog.accelerators[catalog.accelerator_index[slug]].memory_bytes or 0.0 for slug in types]
+    assert min(memory) > first.memory.weights_bytes
+    assert cheaper_types(question, catalog, first, 0.0) == ()
+
+
+@pytest.mark.parametrize(("types", "warned"), [(("acme-card",), True), (("acme-big",), False), ((), False)])
+def test_an_infeasible_run_says_that_its_accelerators_are_not_built_for_training(
+    types: tuple[str, ...], warned: bool
+) -> None:
+    late = replace(PRETRAIN, units=1e15)
+    answer = recommend_hardware(Question(late, Constraints(accelerators=types)), SMALL)
+    assert not answer.recommendations
+    assert any(w.code == "inference_hardware_for_training" for w in answer.warnings) == warned

@@ -43,7 +43,10 @@ def test_a_batch_keeps_the_activations_of_each_of_its_samples() -> None:
     assert memory.activation_bytes == pytest.approx(32 * 1e8)
     assert (memory.kv_cache_bytes, memory.kv_cache_tokens) == (0.0, None)
     assert memory.total_bytes == pytest.approx(0.5 * GIB + 3.2e9 + 1e9)
-    assert WORDS.memory_reason(VIT, judged, 0, "", "ViT").text == "ViT takes 0.50 GiB of 72.0 GiB usable memory."
+    # 0.5 GiB and 4.2 GB
+    assert WORDS.memory_reason(VIT, judged, 0, "", "ViT").text == (
+        "ViT takes 0.50 GiB of 72.0 GiB usable memory. With a batch of 32 samples, 4.4 GiB are needed."
+    )
     assert not WORDS.is_full(judged, 0, Assumptions())
     assert WORDS.engine_settings(VIT, judged, 0) == {}
 

@@ -21,10 +21,10 @@ from app.sizing.answer.streams import TokenAnswerWriter
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
 from app.sizing.estimate import estimate_deployment
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
-from app.sizing.workload import Load, Redundancy, Slo, smooth_day
+from app.sizing.workload import Lengths, Load, Redundancy, Slo, smooth_day
 from tests.examples import CHAT, LLAMA_70B, col, registered, row
 from tests.sizing.answer.given import DEPLOYMENT
 from tests.sizing.small import SMALL
@@ -43,8 +43,8 @@ def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(catal
     assert max(hour.replicas for hour in day.hours) == placed
     assert day.fixed.replica_hours == placed * 24
     assert first.estimate.cost is not None
-    assert first.estimate.cost.usd_per_hour is not None
-    assert day.fixed.usd_per_day == pytest.approx(first.estimate.cost.usd_per_hour * 24)
+    assert first.estimate.cost.peak_usd_per_hour is not None
+    assert day.fixed.usd_per_day == pytest.approx(first.estimate.cost.peak_usd_per_hour * 24)
 
 
 def test_without_hours_there_is_no_day_and_with_them_the_cheapest_day_is_first(catalog: Catalog) -> None:
@@ -123,8 +123,8 @@ def fleet(workload: Any, used: float = 0.55, **deployment: Any) -> list[str]:
 def test_how_full_replicas_are_and_what_stays_idle() -> None:
     # 3 replicas and a spare of 2 fill the machine of 8; without the spare two stand idle
     assert fleet(CHAT) == [
-        "At peak the 3 replicas are 55 % busy; 1 spare. The plan keeps utilization at or below 70 % with 80 % "
-        "confidence."
+        "At peak the 3 replicas are 55 % busy; 1 spare. With 80 % confidence, the limits hold and the load is at most "
+        "70 % of the rate from which queues never empty."
     ]
     assert fleet(CHAT, spare_replicas=0)[1] == (
         "2 of the 8 accelerators you pay for stay idle, because each machine has 8 × Acme Big."
@@ -158,7 +158,7 @@ def test_an_estimate_is_complete_and_posted_back_gives_itself() -> None:
     assert (d.accelerators_per_replica or 0) == (d.tensor_parallel or 0) * (d.pipeline_parallel or 0)
     assert d.total_accelerators == 8 * (d.nodes or 0)
     assert [r.code for r in found.explanation][:2] == ["memory", "bottleneck"]
-    assert [r.code for r in found.explanation][-1] == "price"
+    assert [r.code for r in found.explanation][-2:] == ["price", "bill"]
     again = estimate_deployment(Question(CHAT), d, SMALL)
     assert (again.deployment, again.memory, again.performance, again.cost) == (
         d,
@@ -174,3 +174,36 @@ def test_what_does_not_fit_has_no_speed_and_no_price() -> None:
     assert (found.fits, found.performance, found.cost, found.bottleneck) == (False, None, None, "memory_capacity")
     # 141 GB of weights against 24 GiB
     assert found.explanation[0].value == pytest.approx(131.4, rel=0.05)
+
+
+def test_the_bottleneck_names_prefill_where_it_takes_most_of_the_compute() -> None:
+    shares = {"compute": 0.6, "memory_bandwidth": 0.1, "interconnect": 0.1, "host": 0.2}
+    assert (
+        "prefill of prompts (compute) (60 % of each step)" in bottleneck_reason("compute", shares, prefill_s=0.5).text
+    )
+    assert bottleneck_reason("compute", shares, prefill_s=0.2).text == "Bottleneck: compute (60 % of each step)."
+    assert "prefill" not in bottleneck_reason("host", shares, prefill_s=0.5).text
+
+
+def test_long_prompts_are_not_bound_by_the_host(catalog: Catalog) -> None:
+    """At one request at a time a decode step waits for the host, but prompts of 100,000 tokens take longer."""
+    long = replace(
+        CHAT,
+        model=LLAMA_70B,
+        peak_per_s=0.5,
+        average_per_s=0.5,
+        input_tokens=Lengths(100_000, 128_000),
+        output_tokens=Lengths(500, 1000),
+        max_context_tokens=129_000,
+        slo=Slo(20.0, 0.06, None, 95),
+    )
+    for ranked in recommend_hardware(Question(long, limit=2), catalog).recommendations:
+        reasons = {reason.code: reason for reason in ranked.estimate.explanation}
+        assert "prefill" in reasons["bottleneck"].text, ranked.accelerator.name
+
+
+def test_processors_are_counted_as_processors(catalog: Catalog) -> None:
+    busy = replace(CHAT, model=LLAMA_70B, slo=Slo(0.1, 0.01, None, 95))
+    answer = recommend_hardware(Question(busy, Constraints(segments=("cpu",)), rejected_limit=200), catalog)
+    counted = [r for r in answer.rejected if r.unit == "ms"]
+    assert counted and all("CPU" in r.text and " accelerator" not in r.text for r in counted)

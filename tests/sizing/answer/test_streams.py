@@ -103,7 +103,9 @@ def test_a_knee_is_shown_if_enough_loads_were_simulated() -> None:
 
 def test_a_run_that_ends_says_how_long_it_takes() -> None:
     judged: Any = type("Row", (), {"fleet": type("Fleet", (), {"replicas": col(3)})})
-    runs = SimulatedReplicas((curve(closed=True, stable_below=np.inf),), col(100), Margins.without_margin(1))
+    runs = SimulatedReplicas(
+        (curve(closed=True, stable_below=np.inf),), col(100), Margins.without_margin(1), np.ones(1, np.int64)
+    )
     found = with_simulation(replace(CLOSED, requests=60.0), SPEED, judged, runs, 0)
     assert found.days == pytest.approx(60 / (3 * 2.0) / 86_400)
     steady = with_simulation(CLOSED, SPEED, judged, runs, 0)

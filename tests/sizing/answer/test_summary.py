@@ -20,11 +20,13 @@ from app.sizing.answer.summary import (
     describe_load,
     describe_maximum,
     describe_question,
+    describe_separate_services,
     describe_workload,
     duration_s,
     find_near_ties,
     impossible_estimate,
     limiting_resource,
+    price_of_saved_energy,
     ratio_or_none,
     spent_usd,
     write_summary,
@@ -44,6 +46,8 @@ from app.sizing.result import (
     Reason,
     Rejection,
     RunnerUp,
+    SeparateService,
+    SharedFleet,
 )
 from app.sizing.workload import Load, Method, Trace
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
@@ -213,22 +217,27 @@ SECOND = replace(ranked(2, CARD), score=1 / 1.02)
         ((near(0.02),), "SGLang in FP8 (2 % more expensive)", 0.02),
         ((near(0.05, None),), "SGLang (5 % more expensive)", 0.05),
         ((near(0.004), ranked(2)), "SGLang in FP8", 0.004),
-        ((near(0.051), SECOND), "Acme Card (2 % more expensive)", 0.02),
-        ((near(0.03), SECOND), "SGLang in FP8 (3 % more expensive) and Acme Card (2 % more expensive)", 0.02),
+        ((near(0.03), SECOND), "SGLang in FP8 (3 % more expensive)", 0.03),
     ],
 )
 def test_what_comes_near_to_a_plan_is_named(places: tuple[Ranked, ...], named: str, difference: float) -> None:
     (reason,) = find_near_ties(places, Objective.COST, 0.05)
     assert reason.code == "near_tie"
     assert reason.value == pytest.approx(difference)
-    costs = "cost" if " and " in named else "costs"
-    choice = "choose by availability" if "Acme Card" in named else "use whichever you know"
-    assert reason.text == f"{named} {costs} about the same; {choice}."
+    assert reason.text == f"{named} costs about the same; use whichever you know."
 
 
 def test_nothing_is_named_where_nothing_comes_near() -> None:
-    for places in ((near(None),), (near(0.06), ranked(2))):
+    for places in ((near(None),), (near(0.06), ranked(2)), (near(0.051), SECOND)):
         assert find_near_ties(places, Objective.COST, 0.05) == ()
+
+
+@pytest.mark.parametrize(("second", "tied"), [(SECOND, True), (ranked(2, CARD), False)])
+def test_the_next_type_at_a_similar_cost_is_named_once(second: Ranked, tied: bool) -> None:
+    first, _ = add_comparisons((near(None), second), Question(CHAT), 2)
+    named = [r for r in first.estimate.explanation if "Acme Card" in r.text]
+    assert [r.code for r in named] == ["comparison"]
+    assert ("near tie: choose by availability" in named[0].text) == tied
 
 
 def test_each_recommendation_names_its_own_near_tie_the_first_also_the_next_type() -> None:
@@ -439,4 +448,34 @@ def test_another_type_ties_only_at_a_similar_price_where_money_does_not_rank() -
     for usd, tied in ((41.6, True), (42.4, False), (60.0, False), (100.0, False)):
         places = (near(None), replace(SECOND, estimate=estimated(cost=replace(COST, usd_per_hour=usd))))
         assert bool(find_near_ties(places, Objective.LATENCY, 0.05)) == tied
-        assert find_near_ties(places, Objective.COST, 0.05)
+
+
+def test_classes_that_are_cheaper_apart_are_answered_apart() -> None:
+    def fleet(*usd_per_hour: float | None) -> SharedFleet:
+        services = tuple(
+            SeparateService(f"class {i}", BIG.slug, 2, usd, 16, "vllm", BIG.name) for i, usd in enumerate(usd_per_hour)
+        )
+        return SharedFleet(4, 100.0, (), services, None, None, "")
+
+    assert describe_separate_services(fleet(20.0, 30.0), 0.05) == (
+        f"2 separate services, class 0 on 16 × {BIG.name} (vLLM, 20.00 USD/h); class 1 on 16 × {BIG.name} (vLLM, "
+        "30.00 USD/h); together 50.00 USD/h. Request each class alone for its full plan. One shared service needs "
+    )
+    for together in (fleet(60.0, 36.0), fleet(20.0, None), None):  # a near tie, an infeasible class, and no classes
+        assert describe_separate_services(together, 0.05) == ""
+
+
+def test_the_objective_energy_states_the_price_of_a_saved_kwh() -> None:
+    dear, cheap = (
+        ranked(rank, cost=replace(COST, usd_per_hour=usd, usd_per_million=usd / 40, kwh_per_million=kwh))
+        for rank, usd, kwh in ((1, 80.0, 0.2), (2, 40.0, 0.3))
+    )
+    (reason,) = price_of_saved_energy((dear, cheap))
+    assert reason.value == pytest.approx((2.0 - 1.0) / (0.3 - 0.2))
+    assert "saves 0.1 kWh and costs 1.00 USD more per million tokens: 10.00 USD per kWh saved" in reason.text
+    assert list(price_of_saved_energy((cheap, dear))) == []  # the first is the cheapest
+    assert list(price_of_saved_energy((dear,))) == []
+    first, _ = add_comparisons((dear, cheap), Question(CHAT, objective=Objective.ENERGY), 2)
+    assert "price_of_saved_energy" in [r.code for r in first.estimate.explanation]
+    first, _ = add_comparisons((dear, cheap), Question(CHAT), 2)
+    assert "price_of_saved_energy" not in [r.code for r in first.estimate.explanation]

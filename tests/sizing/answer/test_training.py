@@ -185,14 +185,22 @@ def test_links_are_shown_with_their_rates() -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (Alternative("tensor parallel 2", True, 0.25, 70 * GIB), "tensor parallel 2 (25 % slower)"),
-        (Alternative("a micro-batch of 4", True, 0.002, 70 * GIB), "a micro-batch of 4 (equally fast)"),
-        (Alternative("tensor parallel 2", True, -0.1, 70 * GIB), "tensor parallel 2 (10 % faster)"),
-        (Alternative("tensor parallel 2", False, -0.1, 96 * GIB), "tensor parallel 2 (does not fit: 96 GiB needed)"),
+        (Alternative("tensor parallel 2", True, 0.25, 70 * GIB, 0.9), "tensor parallel 2 (25 % slower)"),
+        (Alternative("a micro-batch of 4", True, 0.002, 70 * GIB, 0.8), "a micro-batch of 4 (equally fast)"),
+        (Alternative("tensor parallel 2", True, -0.1, 70 * GIB, 1.0), "tensor parallel 2 (10 % faster)"),
+        (
+            Alternative("no offload", False, -0.1, 76 * GIB, 0.4),
+            "no offload (would fit with 40 % probability: 76 GiB needed, 10 % faster)",
+        ),
+        (
+            Alternative("no offload", True, -0.1, 70 * GIB, 0.7),
+            "no offload (would fit with 70 % probability: 70 GiB needed, 10 % faster)",
+        ),
+        (Alternative("tensor parallel 2", False, -0.1, 96 * GIB, 0), "tensor parallel 2 (does not fit: 96 GiB needed)"),
     ],
 )
 def test_an_alternative_is_slower_faster_or_too_large(other: Alternative, words: str) -> None:
-    assert alternative_text(other) == words
+    assert alternative_text(other, 0.8) == words
 
 
 def test_storage_is_shown_in_gigabytes_and_minutes() -> None:
@@ -230,7 +238,7 @@ def memory(total_gib: float) -> DeviceMemory:
     ("total_gib", "probability", "host_gib", "words", "shown"),
     [
         (100.0, 0.04, 0.0, "each accelerator needs 100.0 GiB but has 72.0 GiB usable.", False),
-        (75.0, 0.35, 0.0, "It may still fit (35 % probability), so its speed is shown.", True),
+        (75.0, 0.35, 0.0, "borderline: the run is 35 % likely to fit. The speed assumes that it does.", True),
         (60.0, 0.0, 1500.0, "the host needs 1,500 GiB of memory for offloaded states.", False),
     ],
 )

@@ -5,6 +5,7 @@ it, on estimates made by hand.
 
 from __future__ import annotations
 
+import math
 import random
 import shlex
 import subprocess
@@ -34,13 +35,15 @@ from app.sizing.answer.verification import (
     serving_benchmark,
     training_benchmark,
     uniform_spread,
+    work_share,
 )
 from app.sizing.assumptions import Assumptions
+from app.sizing.columns import GIB
 from app.sizing.hardware.benchmarks import BENCHMARKS
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.model.formats import NativeQuantization
 from app.sizing.question import Deployment, DraftMethod, Pools, Question, Speculative
-from app.sizing.result import Assurance, Estimate, Interval, Level, Performance, Ranked
+from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Performance, Ranked
 from app.sizing.workload import Lengths, Load, Method
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
 from tests.sizing.answer.given import COST, DEPLOYMENT, RUN, SPEED, estimated, ranked
@@ -381,8 +384,8 @@ VERIFICATION_TRAINED = replace(RUN, interval=Interval("tokens_per_s", 6e4, 1.4e5
 
 def sure(*levels: tuple[float, int | None, float | None], asked: float = 0.8, run: bool = False) -> Assurance:
     """Confidence, accelerators, and USD per hour or of the run."""
-    money = "usd_total" if run else "usd_per_hour"
-    return Assurance(asked, 0.99, 0.9, None, tuple(Level(c, n, **{money: usd}) for c, n, usd in levels))
+    found = (Level(c, n, usd_total=usd) if run else Level(c, n, usd_per_hour=usd) for c, n, usd in levels)
+    return Assurance(asked, 0.99, 0.9, None, tuple(found))
 
 
 def candidate(rank: int, *levels: tuple[float, int | None, float | None], run: bool = False, **given: Any) -> Ranked:
@@ -540,3 +543,77 @@ def test_a_benchmark_reports_the_rate_of_a_replica_in_its_own_unit() -> None:
     assert benchmark_speed(estimated(performance=replace(RUN, tokens_per_s=500.0))) == (500.0, "tokens/s", "")
     assert benchmark_speed(estimated(performance=None)) is None
     assert benchmark_speed(estimated()) is None  # its rate is not known
+
+
+def test_runs_are_compared_by_their_predicted_costs() -> None:
+    """The first costs 100 USD as predicted and 130 at 80 % confidence: a rival predicted at 110 saves nothing."""
+    first = candidate(1, (0.5, 8, 100.0), (0.8, 8, 130.0), run=True, cost=replace(COST, usd_total=100.0))
+    rival = candidate(
+        2, (0.5, 8, 110.0), (0.8, 8, 132.0), run=True, accelerator=CARD, cost=replace(COST, usd_total=110.0)
+    )
+    found = choose_verification(Question(PRETRAIN), (first, rival))
+    assert found is not None
+    assert "the recommendation stays 8 × Acme Big" in found.decides
+    cheap = candidate(
+        2, (0.5, 8, 90.0), (0.8, 8, 132.0), run=True, accelerator=CARD, cost=replace(COST, usd_total=90.0)
+    )
+    found = choose_verification(Question(PRETRAIN), (first, cheap))
+    assert found is not None
+    assert "This saves 10.00 USD compared with the predicted cost of the first option." in found.decides
+
+
+def test_speech_on_ctranslate2_is_measured_with_ctranslate2() -> None:
+    speech = replace(CHAT, model=registered("openai/whisper-large-v3"))
+    used = serving_benchmark(speech, Deployment("a", engine="ctranslate2"))
+    assert "faster_whisper" in used.load and "transformers import" not in used.load
+
+
+WIDE: dict[str, Any] = {
+    **LAYOUT,
+    "accelerators_per_replica": 256,
+    "total_accelerators": 256,
+    "nodes": 32,
+    "tensor_parallel": 8,
+    "pipeline_parallel": 4,
+    "data_parallel": 8,
+}
+STATES = DeviceMemory(4 * GIB, 0.0, 10 * GIB, 2 * GIB, 8 * GIB, 3 * GIB, 80 * GIB, 72 * GIB)
+
+
+def wide_run(memory: DeviceMemory, **deployment: Any) -> Estimate:
+    return replace(estimated(performance=VERIFICATION_TRAINED, **{**WIDE, **deployment}), memory=memory)
+
+
+def test_a_run_on_many_machines_is_measured_on_one() -> None:
+    """One machine holds the layers of one of four stages: 4 + 8 + 8 * 3 GiB of states next to 12 of 72 GiB."""
+    estimate = wide_run(STATES)
+    trial = plan_benchmark(Question(PRETRAIN), estimate)
+    assert trial is not None and trial.section is not None
+    layers = PRETRAIN.model.num_layers
+    assert (trial.accelerators, trial.section.layers) == (8, layers // 4)
+    assert f"--num-layers {layers // 4} " in trial.command and "--nnodes" not in trial.command
+    assert "--pipeline-model-parallel-size" not in trial.command
+    assert trial.usd == rent_usd(estimate, 1, trial.minutes)
+    kept = work_share(PRETRAIN.model.matmul_params, PRETRAIN.model.head_matmul_params, (layers // 4) / layers)
+    assert 1 / 4 < kept < 1
+    assert trial.section.rate_share == pytest.approx(1 / kept / 32)
+    full = plan_benchmark(Question(PRETRAIN), wide_run(replace(STATES, optimizer_bytes=12 * GIB)))
+    assert full is not None and full.section is not None
+    assert full.section.layers == math.floor(layers / 4 * 60 / (4 + 8 + 96))  # unsharded optimizer states of 96 GiB
+
+
+def test_the_decision_of_a_section_says_that_scaling_is_extrapolated() -> None:
+    levels = ((0.5, 128, 90.0), (0.8, 256, 130.0))
+    first = candidate(1, *levels, run=True, cost=replace(COST, usd_total=100.0))
+    first = replace(first, estimate=replace(wide_run(STATES), assurance=first.estimate.assurance))
+    found = choose_verification(Question(PRETRAIN), (first,))
+    assert found is not None and found.accelerators == 8
+    assert "tokens/s on 8 accelerators, 128 accelerators are enough" in found.decides
+    assert found.decides.endswith("layers on one machine; the scaling to 256 accelerators is extrapolated.")
+
+
+@pytest.mark.parametrize("framework", ["megatron", "maxtext", "nemo"])
+def test_no_benchmark_of_a_run_takes_more_than_one_machine(framework: str) -> None:
+    trial = plan_benchmark(Question(PRETRAIN), wide_run(STATES, framework=framework))
+    assert trial is not None and trial.accelerators <= 8
+    assert "num_layers=" in trial.command or "decoder_layers=" in trial.command or "--num-layers" in trial.command

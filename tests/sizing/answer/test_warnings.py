@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.sizing.answer.summary import add_comparisons
 from app.sizing.answer.warnings import (
     SLOW_CASE,
     USUAL_QUANTITY_ASSUMPTIONS,
@@ -37,6 +38,7 @@ from app.sizing.answer.warnings import (
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
 from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.hosts import other_host
 from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, Accelerator, PriceKind, PricingModel, Segment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import (
@@ -589,8 +591,8 @@ def warnings_codes(workload: Any, accelerator: Accelerator = BIG, **given: Any) 
     ("changes", "expected"),
     [
         ({}, []),
-        ({"target_utilization": 0.86}, ["no_latency_headroom"]),
-        ({"target_utilization": 0.85}, []),
+        ({"target_utilization": 0.91}, ["no_latency_headroom"]),
+        ({"target_utilization": 0.9}, []),
         ({"target_utilization": 0.99, "load": Load.CLOSED}, []),
         ({"slo": slo(89)}, ["average_not_tail"]),
         ({"slo": slo(90)}, []),
@@ -635,6 +637,32 @@ def test_what_a_request_of_serving_is_warned_of(changes: dict[str, Any], expecte
 )
 def test_what_an_answer_of_serving_is_warned_of(workload: Any, given: dict[str, Any], expected: list[str]) -> None:
     assert warnings_codes(workload, **given) == expected
+
+
+@pytest.mark.parametrize(
+    ("vendor", "segment", "excluded"),
+    [
+        ("NVIDIA", Segment.CONSUMER, True),
+        ("AMD", Segment.CONSUMER, False),
+        ("Intel", Segment.CONSUMER, False),
+        ("NVIDIA", Segment.EDGE, False),
+    ],
+)
+def test_only_a_license_that_excludes_data_centers_is_named(vendor: str, segment: Segment, excluded: bool) -> None:
+    part = replace(BIG, vendor=vendor, segment=segment)
+    notices = find_warnings(Question(SAFE), [ranked(1, part, **SPREAD)])
+    (text,) = (n.text for n in notices if n.code == "consumer_hardware")
+    assert ("license" in text) == excluded
+
+
+def test_an_arm_host_is_named_with_the_architecture_of_its_images() -> None:
+    host = other_host("NVIDIA Grace", BIG.slug)
+    assert host is not None
+    first = replace(ranked(1, BIG, **SPREAD), hosts={BIG.name: host})
+    (notice,) = (n for n in find_warnings(Question(SAFE), [first]) if n.code == "host_architecture")
+    assert "aarch64" in notice.text and "NVIDIA Grace" in notice.text and BIG.name in notice.text
+    second = add_comparisons((ranked(1), replace(first, rank=2)), Question(SAFE), 2)[1]
+    assert "host_architecture" in [reason.code for reason in second.estimate.explanation]
 
 
 @pytest.mark.parametrize(("accelerator", "expected"), [(BIG, ["training_class_overkill"]), (CARD, [])])

@@ -50,7 +50,7 @@ def had(
     cost = deployment_cost(found, col(nodes), col(0.0), ASSUMED, Economics())
     none = col(0.0)
     (ways,) = find_alternatives(
-        Search.start(question, of), DeployedMachines(found, cost, col(nodes), none, np.array([False]), none)
+        Search.start(question, of), DeployedMachines(found, cost, col(nodes), none, np.array([False]), none, none)
     )
     assert len({a.way for a in ways}) == len(ways)
     return {a.way: a for a in ways}
@@ -282,7 +282,7 @@ def test_an_equivalent_machine_has_at_least_all_that_the_deployment_uses() -> No
     def good(host_bytes: float = 0.0) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         spanning = np.ones(len(found), bool)
         return equivalent_or_better(
-            SMALL, DeployedMachines(found, cost, none + 1, none, spanning, none + host_bytes), rows
+            SMALL, DeployedMachines(found, cost, none + 1, none, spanning, none + host_bytes, none), rows
         )
 
     plain, large = good(), good(1e18)

@@ -25,12 +25,14 @@ from app.sizing.decisions.machines import (
     find_machines,
     listing_prices,
     listings_allowed,
-    max_accelerators_per_machine,
-    min_accelerators_per_machine,
+    max_connected_accelerators,
+    min_connected_accelerators,
     paid_share,
+    required_connection,
     unlisted_machine,
     unpriced_machine,
     usual_types,
+    within_machine_limits,
 )
 from app.sizing.decisions.ownership import purchase_usd_per_hour, upkeep_usd_per_hour
 from app.sizing.decisions.rejections import Rejections
@@ -43,11 +45,12 @@ from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, CARD, DESK, OFFERS, RARE, SMALL, SYSTEMS, offer, snapshot
 
 QUESTION = Question(STEADY)
+SEARCH = Search.start(QUESTION, SMALL)
 
 
 def test_a_named_offer_is_used_and_an_unlisted_one_is_a_conflict() -> None:
     found = find_machines(Search.start(QUESTION, SMALL), Deployment(BIG.slug, provider="sky", region="us-1"))
-    assert max_accelerators_per_machine(found) == 8
+    assert max_connected_accelerators(found) == 8
     with pytest.raises(Conflict, match="No catalog listing"):
         find_machines(Search.start(QUESTION, SMALL), Deployment(BIG.slug, provider="cloudy"))
 
@@ -57,10 +60,28 @@ def test_an_unlisted_part_runs_in_a_machine_without_a_price() -> None:
 
 
 def test_a_machine_is_to_carry_a_replica_or_what_the_machines_given_carry() -> None:
-    assert min_accelerators_per_machine(QUESTION, Deployment(BIG.slug, nodes=2, total_accelerators=16)) == 8
-    assert min_accelerators_per_machine(QUESTION, Deployment(BIG.slug, tensor_parallel=4)) == 4
-    assert min_accelerators_per_machine(QUESTION, Deployment(BIG.slug, accelerators_per_replica=64)) == 64  # racks do
-    assert min_accelerators_per_machine(QUESTION, Deployment(BIG.slug, data_parallel=16, tensor_parallel=2)) == 32
+    assert min_connected_accelerators(SEARCH, Deployment(BIG.slug, nodes=2, total_accelerators=16)) == 8
+    assert min_connected_accelerators(SEARCH, Deployment(BIG.slug, tensor_parallel=4)) == 4
+    assert min_connected_accelerators(SEARCH, Deployment(BIG.slug, accelerators_per_replica=64)) == 64  # racks do
+    assert min_connected_accelerators(SEARCH, Deployment(BIG.slug, data_parallel=16, tensor_parallel=2)) == 32
+
+
+def test_a_large_run_needs_machines_of_the_usual_size() -> None:
+    run = Search.start(Question(PRETRAIN), SMALL)
+    sizes = [min_connected_accelerators(run, Deployment(BIG.slug, total_accelerators=n)) for n in (4, 16, 17, 512)]
+    assert sizes == [4, 16, BIG.typical_node_size, BIG.typical_node_size]
+
+
+def test_a_group_is_held_whole_where_a_machine_can_and_never_one_by_one() -> None:
+    group, largest = col(1, 4, 8, 16, 4, 4), col(8, 8, 8, 8, 2, 1)
+    assert required_connection(group, largest).tolist() == [1, 4, 8, 2, 2, 1]
+
+
+def test_a_machine_beyond_a_limit_is_not_affordable() -> None:
+    found = machines(accelerators_per_node=[1.0, 8.0], usd_per_hour=[4.0, 30.0], rated_w=[1e3, 1e4])
+    assert within_machine_limits(found, Constraints()).tolist() == [True, True]
+    for limit in (Constraints(max_accelerators=4), Constraints(max_usd_per_hour=20), Constraints(max_power_w=5e3)):
+        assert within_machine_limits(found, limit).tolist() == [True, False]
 
 
 def test_machines_and_accelerators_given_together_say_how_large_a_machine_is() -> None:

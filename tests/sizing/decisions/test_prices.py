@@ -97,17 +97,24 @@ def test_prices_that_are_too_old_do_not_count() -> None:
     assert turned_down.text == "The newest price of Acme Card is 31 days old; the limit is 30 days."
 
 
-def test_a_rent_older_than_a_year_counts_if_it_is_allowed_or_named() -> None:
+def test_naming_a_seller_or_a_type_does_not_make_an_outdated_rent_count() -> None:
     of = snapshot(offers=[replace(offer("card-1", 0.5), as_of="2024-06-01"), offer("big-8", 40.0)])
 
     def found(**limits: Any) -> set[str]:
         return {n for n in names(asked(of=of, today="2026-02-01", **limits, **CLOUD)[0], of) if "card" in n}
 
-    assert found() == set()
-    assert found(max_price_age_days=1000) == found(accelerators=("acme-card",)) == {"acme-card sky 0.5"}
-    assert found(vendors=("acme",)) == found(providers=("sky",)) == {"acme-card sky 0.5"}
+    for named in ({}, {"accelerators": ("acme-card",)}, {"vendors": ("acme",)}, {"providers": ("sky",)}):
+        assert found(**named) == found(**named, price_kinds=FIRM) == set()
+        assert found(**named, max_price_age_days=1000) == {"acme-card sky 0.5"}
+        assert found(**named, outdated_rents=True) == {"acme-card sky 0.5"}
     turned_down = asked(of=of, today="2026-02-01", **CLOUD)[1].by_accelerator[1]
     assert (turned_down.code, turned_down.needed, turned_down.available) == ("price_too_old", 579, 365)
+
+
+def test_an_outdated_rent_counts_only_for_types_without_a_current_one() -> None:
+    of = snapshot(offers=[replace(offer("card-1", 0.5), as_of="2024-06-01"), offer("card-1", 0.9), offer("big-8", 40)])
+    found, _ = asked(of=of, today="2026-02-01", outdated_rents=True, **CLOUD)
+    assert {n for n in names(found, of) if "card" in n} == {"acme-card sky 0.9"}
 
 
 def test_a_price_of_a_launch_or_of_the_press_is_not_firm() -> None:

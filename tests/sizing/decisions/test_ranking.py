@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.ranking import (
     Measures,
     best_of_other_engines,
     best_per_accelerator,
+    familiar_first,
+    familiar_per_accelerator,
     find_runners_up,
     objective_score,
 )
@@ -97,3 +102,62 @@ def test_a_runner_up_is_named_up_to_a_near_tie() -> None:
             assert found.worse == pytest.approx(worse)
     alone = find_runners_up(search, accelerator, np.array([0, 0]), col(2, 2), np.array([0]))
     assert alone == (None,)
+
+
+ASSUMED = Assumptions()
+SHARE, RATIO = ASSUMED.near_tie_share, ASSUMED.published_use_ratio
+# Options as (score, cost, published recipes); scores lie close together, so that near ties are common.
+OPTIONS = st.lists(
+    st.tuples(st.floats(1, 1.2), st.floats(1, 1.2), st.integers(0, 40).map(float)), min_size=1, max_size=8
+)
+
+
+def columns_of(options: list[tuple[float, float, float]]) -> tuple[np.ndarray, ...]:
+    """Score, cost and recipes of options, best score first."""
+    return tuple(np.array(column) for column in zip(*sorted(options), strict=True))
+
+
+@given(OPTIONS)
+def test_what_has_more_published_use_is_first_only_among_near_ties(options: list[tuple[float, float, float]]) -> None:
+    score, usd, recipes = columns_of(options)
+    order = familiar_first(score, usd, recipes, ASSUMED)
+    first, *rest = order.tolist()
+    assert sorted(order.tolist()) == list(range(len(score)))
+    assert rest == [row for row in range(len(score)) if row != first]  # the others keep their order
+    assert score[first] <= score[0] * (1 + SHARE) and (first == 0 or usd[first] <= usd[0] * (1 + SHARE))
+    near = (score <= score[0] * (1 + SHARE)) & (usd <= usd[0] * (1 + SHARE))
+    assert recipes[near].max() <= RATIO * recipes[first]  # no near tie has clearly more published use
+    if first:
+        assert recipes[first] > recipes[0] * RATIO or recipes[0] * RATIO < recipes[near].max()
+
+
+@given(OPTIONS)
+def test_with_no_near_ties_or_equal_use_the_best_score_stays_first(options: list[tuple[float, float, float]]) -> None:
+    score, usd, recipes = columns_of(options)
+    assert familiar_first(score, usd, np.full(len(score), recipes[0]), ASSUMED).tolist() == list(range(len(score)))
+    apart = score[0] * (1 + 2 * SHARE) ** np.arange(len(score))
+    assert familiar_first(apart, usd, recipes, ASSUMED)[0] == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.floats(1, 1.2), st.integers(0, 40).map(float)), min_size=1, max_size=12)
+)
+def test_each_type_takes_its_most_used_near_tie(options: list[tuple[int, float, float]]) -> None:
+    accelerator = np.array([kind for kind, _, _ in options])
+    score, recipes = np.array([s for _, s, _ in options]), np.array([n for _, _, n in options])
+    best = np.array([np.flatnonzero(accelerator == k)[np.argmin(score[accelerator == k])] for k in set(accelerator)])
+    rows = familiar_per_accelerator(accelerator, best, score, score, recipes, ASSUMED)
+    assert accelerator[rows].tolist() == accelerator[best].tolist()
+    for row, own in zip(rows.tolist(), best.tolist(), strict=True):
+        near = (accelerator == accelerator[own]) & (score <= score[own] * (1 + SHARE))
+        used = near & (recipes * RATIO >= recipes[near].max())
+        assert score[row] == score[used].min()  # the best of those that are about as much used as any
+
+
+def test_an_unknown_cost_does_not_keep_an_option_from_being_first() -> None:
+    score, usd = col(1.0, 1.01), col(np.nan, 5.0)
+    assert familiar_first(score, usd, col(0, 9), ASSUMED).tolist() == [1, 0]
+
+
+def test_a_near_tie_that_costs_far_more_is_not_first_under_another_objective() -> None:
+    assert familiar_first(col(1.0, 1.01), col(10.0, 20.0), col(0, 9), ASSUMED).tolist() == [0, 1]

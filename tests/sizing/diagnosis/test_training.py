@@ -134,11 +134,25 @@ def test_micro_batches_that_are_too_small_are_found(catalog: Catalog) -> None:
 def test_recomputation_that_would_make_room_is_found(catalog: Catalog) -> None:
     large = replace(PRETRAIN, model=registered("meta-llama/Llama-3.1-70B-Instruct"))
     asked = Deployment(
-        "nvidia-h200-sxm-141gb", total_accelerators=128, activation_checkpointing="none", framework="fsdp"
+        "nvidia-h200-sxm-141gb",
+        total_accelerators=128,
+        activation_checkpointing="none",
+        activation_offload=True,
+        framework="fsdp",
     )
     found = diagnose(Question(large), asked, catalog, SPEED).findings
     missing = next(f for f in found if f.code == "missing_recomputation")
     assert missing.settings["activation_checkpointing"] in ("selective", "full") and missing.known_cost_share > 0.3
+
+
+def test_a_run_that_runs_is_diagnosed_although_it_is_not_expected_to_fit(catalog: Catalog) -> None:
+    large = replace(PRETRAIN, model=registered("meta-llama/Llama-3.1-70B-Instruct"))
+    asked = Deployment(
+        "nvidia-h200-sxm-141gb", total_accelerators=128, activation_checkpointing="none", framework="fsdp"
+    )
+    planned = estimate_deployment(Question(large), asked, catalog)
+    assert not planned.fits and planned.performance is not None
+    assert diagnose(Question(large), asked, catalog, SPEED).findings
 
 
 def test_settings_are_said_in_words() -> None:

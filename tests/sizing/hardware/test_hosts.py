@@ -1,11 +1,12 @@
-"""Memory bandwidth of the processors that systems name."""
+"""Host processors that systems name: memory bandwidth, instruction set, and uses that driver licenses exclude."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.sizing.hardware.hosts import GENERATIONS, socket_bytes_per_s
-from tests.catalogued import rows
+from app.sizing.hardware.hosts import DRIVER_LICENSES, GENERATIONS, OTHER_HOSTS, other_host, socket_bytes_per_s
+from app.sizing.hardware.parts import Segment
+from tests.catalogued import accelerators, rows
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,30 @@ def test_sockets_of_the_catalogue_have_the_bandwidth_of_their_own_row() -> None:
 def test_every_generation_has_its_source_and_date() -> None:
     assert all(g.source and g.as_of and g.name_patterns for g in GENERATIONS)
     assert all(word == word.lower() for g in GENERATIONS for word in g.name_patterns)
+
+
+@pytest.mark.parametrize("word", ["grace", "graviton", "vera ", "arm", "kunpeng"])
+def test_systems_with_an_arm_processor_need_images_for_it(word: str) -> None:
+    named = [s for s in rows("systems.csv") if word in f"{s['cpu_model']} ".lower()]
+    assert named
+    found = [other_host(s["cpu_model"], s["accelerator_slug"]) for s in named]
+    assert {host and host.architecture for host in found} == {"aarch64"}
+
+
+def test_systems_with_an_intel_or_amd_processor_need_no_other_images() -> None:
+    named = [s for s in rows("systems.csv") if any(word in s["cpu_model"] for word in ("Xeon", "EPYC", "Threadripper"))]
+    assert len(named) > 100
+    assert [s["slug"] for s in named if other_host(s["cpu_model"], s["accelerator_slug"])] == []
+
+
+def test_superchips_without_a_named_processor_have_the_host_of_their_board() -> None:
+    slugs = [slug for slug in accelerators() if any(word in slug for word in ("gh200", "gb200", "gb300", "gb10"))]
+    assert len(slugs) == 5
+    assert {(host := other_host("", slug)) and host.architecture for slug in slugs} == {"aarch64"}
+    assert other_host("", "nvidia-h100-sxm5-80gb") is None
+
+
+def test_host_facts_are_about_accelerators_and_vendors_of_the_catalog() -> None:
+    assert {slug for host in OTHER_HOSTS for slug in host.accelerators} <= accelerators().keys()
+    assert {(a.vendor, a.segment) for a in accelerators().values()} >= {(d.vendor, d.segment) for d in DRIVER_LICENSES}
+    assert all(isinstance(d.segment, Segment) for d in DRIVER_LICENSES)

@@ -46,7 +46,7 @@ from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.options import Options
 from app.sizing.serving.search import confidence_margins, enumerate_allowed_plans, search_plans
-from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
+from app.sizing.workload import InferenceWorkload, Lengths, Load, Router, Slo
 from tests.examples import col, row
 from tests.sizing.pools.given import LINK, READS, at_rate, pool_estimate
 from tests.sizing.serving.given import STEADY
@@ -77,7 +77,7 @@ def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
     options = prefill_options(Search.start(question, SMALL).of(workload), plans)
     runs = simulate_replicas(Search.start(question, SMALL).of(workload), options.plans, options.settings)
     assert runs is not None
-    simulated, _ = runs.capacity_at_confidence(workload)
+    simulated, _ = runs.planned_capacity(workload)
     assert options.capacity_per_s == pytest.approx(simulated, rel=0.25)
 
 
@@ -239,14 +239,14 @@ def test_pairs_are_ranked_by_the_sums_of_both_pools_and_the_narrower_one() -> No
         capacity_per_s=col(10),
         e2e_p50_s=col(0.2),
         daily_usd_per_hour=col(10),
-        cost=row(power_w=col(6000)),
+        daily=row(power_w=col(6000)),
     )
     writes: Any = row(
         fleet=row(replicas=col(2), accelerators=col(4)),
         capacity_per_s=col(20),
         e2e_p50_s=col(2.0),
         daily_usd_per_hour=col(4),
-        cost=row(power_w=col(3000)),
+        daily=row(power_w=col(3000)),
     )
     workload, pair = at_rate(20.0), PoolPairs(reads, writes, (ANY, ANY))
     question = Question(workload)
@@ -275,7 +275,7 @@ def test_of_each_kind_of_plan_the_best_by_every_figure_leads(monkeypatch: pytest
         fleet=row(replicas=figures["replicas"], accelerators=figures["cards"]),
         capacity_per_s=figures["rate"],
         daily_usd_per_hour=figures["usd"],
-        cost=row(power_w=figures["power"]),
+        daily=row(power_w=figures["power"]),
         e2e_p50_s=figures["latency"],
         take=lambda rows: taken.extend(rows.tolist()),
     )
@@ -595,6 +595,8 @@ def test_readers_carry_the_load_at_which_as_many_are_late_as_may_be(tokenise_tok
         prefill_workload(at_rate(400.0, input_tokens=prompts, max_context_tokens=6000.0), 0.0, 1.0),
         slo=Slo(None, None, None, 95),
         burstiness=1.5,
+        router=Router.RANDOM,
+        target_utilization=1.0,
     )
     catalog = snapshot(systems=(*SYSTEMS[:2], WIRED), tokenise_token_s=tokenise_token_s)
     search = Search.start(Question(workload), catalog).of(workload)

@@ -15,7 +15,7 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import Estimate, Ranked
+from app.sizing.result import Estimate, Level, Ranked
 from app.sizing.serving.assurance import has_speed_limits, log_slack, success_probability
 from app.sizing.serving.margins import Margins
 from app.sizing.snapshot import Catalog
@@ -142,9 +142,14 @@ def test_more_confidence_never_costs_less(
     assert more >= less * 0.7
 
 
-def sized(found: Estimate) -> list[float]:
+def own_levels(found: Estimate) -> dict[float, Level]:
+    """The levels that the deployment itself serves, or no number of it."""
     assert found.assurance is not None
-    return [n.total_accelerators or float("inf") for n in found.assurance.by_level]
+    return {level.confidence: level for level in found.assurance.by_level if level.deployment is None}
+
+
+def sized(found: Estimate) -> list[float]:
+    return [level.total_accelerators or float("inf") for level in own_levels(found).values()]
 
 
 @pytest.mark.slow
@@ -163,10 +168,14 @@ def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_sa
         if found.deployment.pools is not None:  # levels are sums of two pools, which neither distinguishes
             assert again.assurance.meets_slo == pytest.approx(found.assurance.meets_slo, rel=1e-9)
             continue
-        assert again.assurance.by_level == found.assurance.by_level
+        served = {level.confidence: level for level in again.assurance.by_level}
+        assert {c: served[c] for c in own_levels(found)} == own_levels(found)
+        for level in found.assurance.by_level:  # another deployment is named where it costs less
+            if level.deployment is not None:
+                assert level.confidence > confidence and level.cost < served[level.confidence].cost
         assert again.assurance.meets_slo == pytest.approx(found.assurance.meets_slo, rel=1e-12)
         # what a level takes carries the load with that confidence
-        for level in found.assurance.by_level:
+        for level in own_levels(found).values():
             if level.total_accelerators is not None and level.confidence >= confidence:
                 replicas = level.total_accelerators // (found.deployment.accelerators_per_replica or 1)
                 spare = workload.redundancy.spare
@@ -217,7 +226,8 @@ def test_many_times_the_replicas_are_no_answer(catalog: Catalog, monkeypatch: py
     monkeypatch.setattr("app.sizing.serving.assurance.MOST_TIMES", 2.0)
 
     def levels() -> list[tuple[int | None, ...]]:
-        found = [r.estimate.assurance for r in recommend_hardware(question, catalog).recommendations]
+        ranked = recommend_hardware(question, catalog).recommendations[1:]  # the first may name another deployment
+        found = [r.estimate.assurance for r in ranked]
         return [tuple(level.total_accelerators for level in a.by_level) for a in found if a is not None]
 
     shown = levels()

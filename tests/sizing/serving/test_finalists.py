@@ -75,12 +75,12 @@ def found(workload: InferenceWorkload = BUSY, **limits: Any) -> Any:
 
 
 def run(**changes: Any) -> SimulatedReplicas:
-    return SimulatedReplicas((curve(**changes),), col(100), Margins.without_margin(1))
+    return SimulatedReplicas((curve(**changes),), col(100), Margins.without_margin(1), np.ones(1, np.int64))
 
 
 def carried_by(workload: InferenceWorkload, plans: Plans, runs: SimulatedReplicas) -> Column:
     """Replicas that carry a load by what was simulated."""
-    capacity, held = runs.capacity_at_confidence(workload)
+    capacity, held = runs.planned_capacity(workload)
     return required_replicas(asked(workload), workload, plans, capacity, held, Settings())
 
 
@@ -88,8 +88,8 @@ def test_replicas_are_those_that_the_simulation_says_carry_the_peak() -> None:
     finalists, types = found()
     assert types >= len(finalists.rows) > 0
     chosen, runs = finalists.chosen_options, finalists.runs
-    capacity, _ = runs.capacity_at_confidence(BUSY)
-    needed = np.maximum(1.0, np.ceil(BUSY.peak_per_s / (capacity * BUSY.target_utilization) - 1e-9))
+    capacity, _ = runs.planned_capacity(BUSY)
+    needed = np.maximum(runs.pooled, np.ceil(BUSY.peak_per_s / capacity - 1e-9))
     assert chosen.fleet.replicas.tolist() == needed.tolist()
     assert chosen.capacity_per_s.tolist() == capacity.tolist()
     assert (np.diff(finalists.scores) >= 0).all()

@@ -307,7 +307,7 @@ def test_a_day_follows_the_load_with_the_times_of_the_service(monkeypatch: pytes
         return col(0.25)
 
     monkeypatch.setattr(options_room, "idle_shares", idle)
-    found = options_room.daily_usd_per_hour(
+    found = options_room.daily_means(
         question, workload, plans, judged.fleet, judged.cost, judged.options.capacity_per_s
     )
     ((load, at, redundancy, fleet, on),) = seen
@@ -315,12 +315,15 @@ def test_a_day_follows_the_load_with_the_times_of_the_service(monkeypatch: pytes
     starting = startup_terms(workload, plans, assumed)
     assert load.max() <= STEADY.peak_per_s and redundancy is workload.redundancy and fleet is judged.fleet
     assert (at.capacity_per_s, at.most_replicas) == (judged.options.capacity_per_s, judged.fleet.replicas)
-    assert (at.target_utilization, at.keep_s) == (workload.target_utilization, assumed.scale_in_delay_s)
+    assert (at.target_utilization, at.keep_s) == (assumed.target_utilization, assumed.scale_in_delay_s)
     assert at.start_s == start_times_s(starting, 1.0, assumed) + assumed.autoscaler_reaction_s
     assert at.supply_per_s == supply_per_s(starting, assumed)
     assert on == (plans.accelerators_per_replica, plans.accelerators_per_node)
-    assert found == pytest.approx(0.75 * judged.cost.usd_per_hour)  # rented by the hour: a quarter is not paid
-    flat = options_room.daily_usd_per_hour(
+    assert found.usd_per_hour == pytest.approx(
+        0.75 * judged.cost.usd_per_hour
+    )  # rented by the hour: a quarter is not paid
+    assert found.power_w == pytest.approx(0.75 * judged.cost.power_w)
+    flat = options_room.daily_means(
         question, replace(workload, hourly_shares=()), plans, judged.fleet, judged.cost, judged.options.capacity_per_s
     )
-    assert flat is judged.cost.usd_per_hour
+    assert flat.usd_per_hour is judged.cost.usd_per_hour and not flat.idle_share.any()

@@ -79,10 +79,10 @@ def test_what_an_engine_is_set_to() -> None:
 
 
 def test_replicas_are_what_is_set_or_what_the_load_needs() -> None:
-    """Ten requests a second over three each, filled to seven tenths: five replicas."""
+    """Ten requests a second over 2.1 each: five replicas."""
 
     def found(workload: InferenceWorkload, settings: Settings | None = None) -> list[float]:
-        needed = required_replicas(Question(workload), workload, on_big(), col(3), col(20), settings or Settings())
+        needed = required_replicas(Question(workload), workload, on_big(), col(2.1), col(20), settings or Settings())
         return list(needed)
 
     busy = varied(redundancy=Redundancy(spare=1))
@@ -91,7 +91,7 @@ def test_replicas_are_what_is_set_or_what_the_load_needs() -> None:
     assert found(busy, Settings(spare_replicas=col(3))) == [5]
     assert found(varied(load=Load.CLOSED, in_flight=90.0)) == [5]  # ninety over twenty at once
     assert found(varied(load=Load.OFFLINE)) == [8]  # one machine, filled
-    # a million at three a second take ten hours of 9.3 replicas
+    # a million at 2.1 a second take ten hours of 13.2 replicas
     assert found(varied(load=Load.OFFLINE, volume_requests=1e6, deadline_s=36_000.0)) == [16]
 
 
@@ -122,7 +122,10 @@ def test_the_version_of_an_engine_is_asked_for_with_the_engine() -> None:
         return stacks
 
     catalog: Any = row(
-        **{name: getattr(SMALL, name) for name in ("stacks", "formats", "format_index", "phases", "engines")},
+        **{
+            name: getattr(SMALL, name)
+            for name in ("stacks", "formats", "format_index", "phases", "engines", "published_recipes")
+        },
         stacks_of_version=stacks_of_version,
         stacks_cache={},
     )

@@ -39,7 +39,9 @@ def plans(**changed: Any) -> Any:
         "ranks": col(2, 4),
         "accelerators_per_node": col(8, 8),
         "stack": row(single_accelerator=TWO),
-        "machine": row(scale_up_accelerators=col(8, 16), training_class=np.array([True, False])),
+        "machine": row(
+            scale_up_accelerators=col(8, 16), largest_scale_up=col(8, 16), training_class=np.array([True, False])
+        ),
         "node": row(network_bytes_per_s=col(np.nan, 50e9)),
     }
     return row(**known | changed)

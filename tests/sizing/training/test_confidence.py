@@ -68,6 +68,18 @@ def interval(e: Estimate, quantity: str) -> Interval:
 
 
 @SLOW
+@given(RUNS, CONFIDENCES)
+def test_a_higher_level_never_needs_fewer_accelerators(
+    catalog: Catalog, w: TrainingWorkload, confidence: float
+) -> None:
+    for estimate in found(catalog, w, confidence, limit=3):
+        assert estimate.assurance is not None
+        counts = [level.total_accelerators for level in estimate.assurance.by_level]
+        known = [count for count in counts if count is not None]
+        assert known == sorted(known) and counts[: len(known)] == known
+
+
+@SLOW
 @given(RUNS, CONFIDENCES, CONFIDENCES)
 def test_a_higher_confidence_never_costs_less(catalog: Catalog, w: TrainingWorkload, one: float, other: float) -> None:
     low, high = (found(catalog, w, confidence, limit=1) for confidence in sorted((one, other)))

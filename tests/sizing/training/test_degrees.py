@@ -27,6 +27,7 @@ from app.sizing.training.degrees import (
     has_interconnect,
     is_divisor,
     is_legal_degree,
+    is_well_connected,
     least_accelerator_s,
     legal_degrees,
     lower_bound_measures,
@@ -56,6 +57,7 @@ def plans(**columns: Any) -> Any:
     }
     machine = row(
         scale_up_accelerators=col(columns.pop("reach", 8)),
+        largest_scale_up=col(columns.pop("largest", 8)),
         training_class=np.array([columns.pop("training_class", True)]),
     )
     node = row(network_bytes_per_s=col(columns.pop("network", 50e9)))
@@ -124,6 +126,14 @@ def test_inference_hardware_has_no_clusters() -> None:
     assert not forms_cluster(plans(training_class=False), col(16))[0]
     assert forms_cluster(plans(), col(16))[0]
     assert not forms_cluster(plans(), col(12))[0]
+
+
+def test_a_run_stays_in_one_machine_where_one_of_its_type_holds_it() -> None:
+    small = plans(reach=4, largest=8)
+    assert [bool(is_well_connected(small, col(n))[0]) for n in (2, 4, 8, 16)] == [True, True, False, True]
+    single = plans(reach=1, largest=8)
+    assert [bool(is_well_connected(single, col(n))[0]) for n in (1, 2, 8, 64)] == [True, False, False, False]
+    assert is_well_connected(plans(reach=1, largest=1), col(64))[0]
 
 
 @pytest.mark.parametrize("model", [LLAMA_70B, MIXTURE])

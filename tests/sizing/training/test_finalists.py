@@ -91,6 +91,15 @@ def test_more_confidence_never_costs_less() -> None:
         assert (usd[:, 1:] >= usd[:, :-1]).all()
 
 
+def test_more_confidence_never_needs_fewer_accelerators() -> None:
+    for share in (0.1, 0.5, 1.0, 3.0):
+        counts = sure(float(RUN.wall_s.max()) * share).accelerators
+        for row in counts:
+            known = row[~np.isnan(row)]
+            assert (np.diff(known) >= 0).all()
+            assert not np.isnan(row[: len(known)]).any()  # what holds at a level holds at every lower one
+
+
 def test_a_deadline_met_twice_over_is_nearly_sure_and_one_missed_by_half_is_not() -> None:
     assert sure(float(RUN.wall_s.max()) * 4).meets_deadline.min() > 0.98
     assert sure(float(RUN.wall_s.min()) / 4).meets_deadline.max() < 0.02

@@ -168,7 +168,12 @@ def test_runs_that_do_not_surely_fit_are_ordered_by_their_share_of_what_they_may
         known |= {"fits": (True, True), "sure": (False, False), "last": (False, False), "score": (1.0, 2.0)} | changed
         of = {name: np.array(values) for name, values in known.items()}
         costed: Any = row(
-            plans=row(stack=row(margins=row(time_factor=np.ones(2))), last_resort=of["last"]),
+            plans=row(
+                stack=row(margins=row(time_factor=np.ones(2))),
+                last_resort=of["last"],
+                offered=row(listing=np.zeros(2, dtype=int)),
+                pipeline_parallel=np.ones(2),
+            ),
             run=row(memory=row(total_bytes=of["total"]), wall_s=of["wall"], batch=of["batch"]),
             cost=row(usd_per_hour=np.ones(2)),
         )

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Mask
+from app.sizing.columns import GIB, Mask
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.engines import ENGINES
-from app.sizing.question import Constraints, Question
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from app.sizing.training.memory import TrainingMemory
@@ -24,7 +27,7 @@ from app.sizing.training.offload import (
     shard_copy_s,
 )
 from app.sizing.workload import Method, TrainingWorkload
-from tests.examples import col, row
+from tests.examples import LLAMA_8B, col, row
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import WORKLOAD, asked, memory, one, plans_of, work
 
@@ -161,3 +164,90 @@ def test_layouts_offload_only_what_their_framework_can() -> None:
         found = plans_of(SMALL, WORKLOAD, accelerator="acme-big", **fixed)
         frameworks = {SMALL.engines[e] for e in found.framework.tolist()}
         assert frameworks and all(part in ENGINES[name].framework.offloads for name in frameworks)
+
+
+OFFLOADS = ("optimizer_offload", "parameter_offload", "activation_offload")
+
+
+@given(
+    st.sampled_from(["deepspeed", "fsdp", "torchtune", "megatron", "torchtitan", "maxtext", None]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from(["none", "selective", "full", None]),
+    st.sampled_from([1, 2, 8]),
+    st.sampled_from([None, *OFFLOADS]),
+)
+def test_an_estimate_offloads_only_what_the_deployment_requests(
+    catalog: Catalog, framework: str | None, micro_batch: int, checkpointing: str | None, size: int, part: str | None
+) -> None:
+    requested: dict[str, Any] = {} if part is None else {part: True}
+    deployment = Deployment(
+        "nvidia-h100-sxm5-80gb",
+        total_accelerators=size,
+        micro_batch_sequences=micro_batch,
+        activation_checkpointing=checkpointing,
+        framework=framework,
+        **requested,
+    )
+    workload = replace(WORKLOAD, model=LLAMA_8B, global_batch=64)
+    try:
+        found = estimate_deployment(Question(workload), deployment, catalog)
+    except Conflict:
+        return
+    allowed = {part, "optimizer_offload"} if part == "parameter_offload" else {part}
+    if found.memory is not None:
+        assert {name for name in OFFLOADS if getattr(found.deployment, name)} <= allowed
+        assert checkpointing in (None, found.deployment.activation_checkpointing)
+
+
+def test_a_run_slightly_too_large_keeps_its_method_and_is_a_probability(catalog: Catalog) -> None:
+    """Activation offload would make it fit and more than five times slower."""
+    workload = replace(WORKLOAD, model=LLAMA_8B, global_batch=128, units=1e10)
+    asked = Deployment(
+        "nvidia-h100-sxm5-80gb",
+        total_accelerators=8,
+        micro_batch_sequences=2,
+        activation_checkpointing="none",
+        framework="deepspeed",
+    )
+    found = estimate_deployment(Question(workload), asked, catalog)
+    moved = estimate_deployment(Question(workload), replace(asked, activation_offload=True), catalog)
+    assert not found.fits and moved.fits
+    assert found.performance is not None and moved.performance is not None
+    assert found.assurance is not None and 0.1 < (found.assurance.fits or 0) < 0.5
+    assert (moved.performance.step_time_s or 0) > 5 * (found.performance.step_time_s or 0)
+    assert found.summary is not None and "borderline" in found.summary and "likely to fit" in found.summary
+
+
+def test_a_recommendation_names_offload_first_and_how_near_the_run_is_without(catalog: Catalog) -> None:
+    named = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), max_accelerators=1, engines=("fsdp",))
+    tuned = replace(WORKLOAD, model=LLAMA_8B, phase="fine_tuning", units=2e8, global_batch=32)
+    answer = recommend_hardware(Question(tuned, named), catalog)
+    best = answer.recommendations[0].estimate
+    assert best.deployment.optimizer_offload
+    reason = next(r for r in best.explanation if r.code == "offload")
+    assert ". Recommended: offload to host memory. " + reason.text in answer.summary
+    back = replace(
+        best.deployment, activation_offload=None, parameter_offload=None, optimizer_offload=None, recipe=None
+    )
+    near = estimate_deployment(Question(tuned, named), back, catalog)
+    assert not near.fits and near.memory is not None
+    assert f"{near.memory.total_bytes / GIB:,.1f} of {near.memory.usable_bytes / GIB:,.1f} GiB" in reason.text
+    assert near.assurance is not None and near.assurance.fits == pytest.approx(reason.value)
+    alternatives = next(r.text for r in best.explanation if r.code == "alternatives")
+    assert "no offload (" in alternatives
+
+
+def test_a_run_without_offload_says_nothing_about_it(catalog: Catalog) -> None:
+    found = asked(catalog, accelerators_per_replica=8)
+    assert "offload" not in {reason.code for reason in found.explanation}
+    assert "no offload" not in " ".join(reason.text for reason in found.explanation)
+
+
+def test_a_search_offloads_only_where_nothing_else_fits(catalog: Catalog) -> None:
+    tuned = replace(WORKLOAD, model=LLAMA_8B, phase="fine_tuning", units=2e8, global_batch=32, deadline_s=20 * 86400.0)
+    for most, offloads in ((1, True), (None, False)):
+        limits = Constraints(accelerators=("nvidia-h100-sxm5-80gb", "nvidia-a100-sxm4-80gb"), max_accelerators=most)
+        found = recommend_hardware(Question(tuned, limits), catalog).recommendations
+        assert len(found) == 2
+        for ranked in found:
+            assert any(getattr(ranked.estimate.deployment, name) for name in OFFLOADS) is offloads

@@ -479,7 +479,7 @@ def test_two_pools_are_added_and_the_fuller_one_limits_both(monkeypatch: pytest.
         options: Any = row(
             fleet=row(replicas=col(replicas), accelerators=col(accelerators)),
             capacity_per_s=col(capacity),
-            cost=row(power_w=col(power)),
+            daily=row(power_w=col(power)),
             daily_usd_per_hour=col(usd),
             e2e_p50_s=col(e2e_s),
         )

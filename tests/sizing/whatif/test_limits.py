@@ -43,6 +43,7 @@ from app.sizing.whatif.limits import (
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.small import SMALL
+from tests.sizing.test_relations import SLOW
 
 SERVICES = st.builds(
     lambda large, load, peak, prompt, tpot, ttft, spare: replace(
@@ -171,6 +172,41 @@ def test_two_changes_are_suggested_if_no_single_one_is_enough() -> None:
     assert changes["allow other accelerators, raise max_accelerators (now 1)"].startswith(
         "feasible at 8 accelerators: 8 ×"
     )
+
+
+PAIR = re.compile(
+    r"feasible at ([\d,.]+) (?:accelerators?|kW|USD(?:/h)?) and ([\d,.]+) (?:accelerators?|kW|USD(?:/h)?): "
+)
+
+
+def check_pair(question: Question, change: Effect) -> None:
+    """Both values are enough together, and neither is with the other limit as requested."""
+    found = PAIR.match(change.effect)
+    assert found, change
+    labels, values = change.change.split(", "), [float(text.replace(",", "")) for text in found.groups()]
+    assert does_in_one(with_value(with_value(question, labels[0], values[0]), labels[1], values[1])), change
+    for label, value in zip(labels, values, strict=True):
+        assert not does_in_one(with_value(question, label, value)), change
+
+
+def test_two_limits_that_bind_together_are_raised_together() -> None:
+    busy = replace(CHAT, peak_per_s=200.0, average_per_s=100.0, slo=Slo(None, None, None, 95.0))
+    question = Question(busy, Constraints(max_accelerators=2, max_usd_per_hour=2.0))
+    changes = suggested(question)
+    assert [c.effect for c in changes[:2]] == [NOT_FEASIBLE, NOT_FEASIBLE]
+    assert changes[2].change == "raise max_accelerators (now 2), raise max_usd_per_hour (now 2)"
+    check_pair(question, changes[2])
+
+
+@SLOW
+@given(SERVICES, st.integers(1, 8), st.floats(0.05, 30), st.floats(100, 20_000))
+def test_every_pair_that_is_stated_is_enough(
+    workload: InferenceWorkload, count: int, usd: float, power_w: float
+) -> None:
+    question = Question(workload, Constraints(max_accelerators=count, max_usd_per_hour=usd, max_power_w=power_w))
+    for change in suggested(question):
+        if change.change.startswith("raise max_") and ", raise max_" in change.change:
+            check_pair(question, change)
 
 
 def test_limits_of_time_and_money_that_only_fall_together() -> None:

@@ -5,7 +5,8 @@ suggested discount changes the ranking, and a slightly smaller one does not.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+import re
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,14 +14,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from app.sizing.columns import Column, Columns
+from app.sizing.columns import Column
 from app.sizing.decisions.machines import candidates_from_listings, listing_prices, machine_kinds
-from app.sizing.decisions.ranking import Measures
+from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import SEGMENTS, Commitment, Environment, PriceKind, PricingModel, Segment
 from app.sizing.question import Constraints, Deployment, Economics, Objective, Pools, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
-from app.sizing.result import Answer, Cheaper, Part, Ranked
+from app.sizing.result import AcquisitionOption, Alternative, Answer, Cheaper, Estimate, Part, Ranked
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif import prices
 from app.sizing.whatif.prices import (
@@ -33,13 +34,12 @@ from app.sizing.whatif.prices import (
     compare_rent_and_buy,
     discountable_usd_per_hour,
     find_leading_discount,
-    near_best_plans,
     open_acceptance_codes,
     ranking_cost_usd,
 )
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN, col, row
-from tests.sizing.answer.given import COST, ranked
+from tests.sizing.answer.given import COST, estimated, ranked
 from tests.sizing.small import ACCELERATORS, BIG, CARD, OFFERS, SMALL, offer, snapshot
 from tests.sizing.test_relations import RUNS, SERVICES, SLOW
 
@@ -84,7 +84,9 @@ def test_nothing_is_named_that_the_question_has_settled() -> None:
     def named(workload: InferenceWorkload | TrainingWorkload = CHAT, **limits: object) -> set[str]:
         return {ACCEPTING[c] for c in open_acceptance_codes(Question(workload, Constraints(**limits)))}  # type: ignore[arg-type]
 
-    assert named() == set(ACCEPTING)
+    place = "machines that may stand outside the requested regions"
+    assert named() == set(ACCEPTING) - {place}
+    assert named(regions=("eu-1",)) == named(countries=("DE",)) == set(ACCEPTING)
     assert named(price_kinds=(PriceKind.PROVIDER,)) == {"a commitment", "spot capacity", PARTS}
     assert named(pricing_models=(PricingModel.ON_DEMAND,)) == {
         "unquoted hardware",
@@ -288,54 +290,83 @@ def test_a_discount_is_the_difference_over_what_it_reduces_in_whole_percent_abov
     assert ranking_cost_usd(replace(second.estimate, cost=None)) is None
 
 
-def options(usd_per_hour: Any, purchase_usd: Any) -> Any:
-    return row(cost=row(purchase_usd=purchase_usd), daily_usd_per_hour=usd_per_hour)
-
-
-def test_the_cheapest_to_own_is_held_against_the_cheapest_to_rent() -> None:
-    both = options(col(40, 30, 16, 12), col(np.nan, np.nan, 300_000, 200_000))
-    (change,) = compare_rent_and_buy(CHAT, both)
-    assert change.effect == (
-        "buying costs 200,000 USD upfront (12.00 USD/h over the horizon); renting costs 30.00 USD/h"
+def way(usd_per_hour: float, purchase_usd: float | None = None, *others: Alternative) -> Estimate:
+    """An estimate with its cost and its alternatives."""
+    return replace(
+        estimated(cost=replace(COST, usd_per_hour=usd_per_hour, purchase_usd=purchase_usd)), alternatives=others
     )
 
 
-def test_a_service_with_a_day_is_compared_by_what_a_day_costs() -> None:
-    both = options(col(40, 30, 16, 12), col(np.nan, np.nan, 300_000, 200_000))
-    (change,) = compare_rent_and_buy(replace(CHAT, hourly_shares=(0.5,) * 23 + (1.0,)), both)
-    assert change.effect == (
-        "buying costs 200,000 USD upfront (288 USD per day over the horizon); renting costs 720 USD per day"
+def alternative(option: AcquisitionOption, usd_per_hour: float, purchase_usd: float | None = None) -> Alternative:
+    return Alternative(
+        option, "a", "b", usd_per_hour, purchase_usd, PriceKind.PROVIDER, "2026-01", ownable=True, break_even_month=None
     )
 
 
-@pytest.mark.parametrize("purchase", [col(np.nan, np.nan), col(1000, 2000)])
-def test_with_one_way_only_there_is_no_choice(purchase: Any) -> None:
-    assert compare_rent_and_buy(CHAT, options(col(40, 30), purchase)) == ()
+def effect_of(estimates: list[Estimate], scores: Column, options: Any, question: Question | None = None) -> list[str]:
+    asked = Question(CHAT) if question is None else question
+    search = Search.start(asked, SMALL, Rejections(SMALL.accelerators)).of(CHAT)
+    return [change.effect for change in compare_rent_and_buy(search, options, estimates, scores)]
 
 
-@dataclass(frozen=True)
-class Numbered(Columns):
-    """Plans by their number."""
-
-    number: Column
-
-
-def test_what_comes_to_the_same_is_said_so() -> None:
-    (change,) = compare_rent_and_buy(CHAT, options(col(30, 30), col(np.nan, 200_000)))
-    assert (
-        change.effect == "buying costs 200,000 USD upfront; over the horizon, buying and renting both cost 30.00 USD/h"
-    )
+def plans(usd_per_hour: Column, purchase_usd: Column) -> Any:
+    cost, fleet = row(purchase_usd=purchase_usd), row(accelerators=np.full(len(usd_per_hour), 8.0))
+    types = np.zeros(len(usd_per_hour), np.int64)
+    return row(cost=cost, daily_usd_per_hour=usd_per_hour, accelerator=types, fleet=fleet)
 
 
-@pytest.mark.parametrize(("objective", "kept"), [(Objective.COST, [0, 1, 2]), (Objective.LATENCY, [0, 1])])
-def test_money_decides_among_plans_that_are_as_good(
-    monkeypatch: pytest.MonkeyPatch, objective: Objective, kept: list[int]
-) -> None:
+NO_PLANS = plans(col(), col())
+
+
+def test_the_cheapest_to_own_is_compared_with_the_cheapest_to_rent() -> None:
+    offered = alternative(AcquisitionOption.OWNED, 38.0, 300_000.0)
+    spot = alternative(AcquisitionOption.SPOT, 1.0)
+    estimates = [way(30.0), way(35.0, None, offered, spot), way(36.0, 200_000.0)]
+    (effect,) = effect_of(estimates, col(30, 35, 36), NO_PLANS)
+    assert effect.startswith("buying 8 × ") and "costs 200,000 USD upfront (36.00 USD/h over the horizon)" in effect
+    assert effect.endswith("costs 30.00 USD/h")
+
+
+def test_with_one_way_only_there_is_no_choice() -> None:
+    assert effect_of([way(30.0), way(40.0)], col(30, 40), NO_PLANS) == []
+    assert effect_of([way(30.0, 1e5)], col(30), plans(col(40), col(1e5))) == []
+
+
+def test_a_way_that_no_ranked_option_has_is_only_estimated_and_never_cheaper_than_the_first() -> None:
+    unsimulated = plans(col(20, 33, 31), col(100_000, 200_000, np.nan))
+    (effect,) = effect_of([way(30.0)], col(30), unsimulated)
+    assert "200,000 USD upfront (about 33.00 USD/h over the horizon)" in effect
+    # A cheaper alternative of a later rank cannot undercut the ranking either.
+    odd = alternative(AcquisitionOption.OWNED, 20.0, 1e5)
+    assert effect_of([way(30.0), way(40.0, None, odd)], col(30, 40), NO_PLANS) == []
+
+
+def test_money_decides_among_options_that_are_as_good() -> None:
     """The slow third is no way to have the lowest latency, however it is paid."""
-    found = Measures(col(30, 40, 3), col(1.0, 1.02, 9.0), col(1, 1, 1), col(1, 1, 1))
-    monkeypatch.setattr(prices, "measures", lambda *_: found)
-    plans: Any = Numbered(np.arange(3.0))
-    assert near_best_plans(Question(CHAT, objective=objective), CHAT, plans).number.tolist() == kept  # type: ignore[attr-defined]
+    fast = Question(CHAT, objective=Objective.LATENCY)
+    estimates = [way(30.0), way(40.0, 2e5), way(3.0)]
+    (effect,) = effect_of(estimates, col(1.0, 1.02, 9.0), NO_PLANS, fast)
+    assert "(40.00 USD/h over" in effect and effect.endswith("30.00 USD/h")
+
+
+def test_only_pricing_models_of_the_request_are_compared() -> None:
+    rented = Question(CHAT, Constraints(pricing_models=(PricingModel.ON_DEMAND,)))
+    offered = alternative(AcquisitionOption.OWNED, 38.0, 300_000.0)
+    assert effect_of([way(30.0, None, offered)], col(30), NO_PLANS, rented) == []
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_rent_or_buy_agrees_with_the_ranking(catalog: Catalog, workload: InferenceWorkload) -> None:
+    """No way costs less than the first option, and no rejected accelerator is named."""
+    answer = recommend_hardware(Question(workload, rejected_limit=1000), catalog)
+    for change in answer.sensitivity:
+        if change.change == prices.RENT_OR_BUY:
+            cost = answer.recommendations[0].estimate.cost
+            assert cost is not None and cost.usd_per_hour is not None
+            paid = [float(usd.replace(",", "")) for usd in re.findall(r"([\d,.]+) USD/h", change.effect)]
+            assert len(paid) == 2
+            assert min(paid) == pytest.approx(cost.usd_per_hour, rel=0.01, abs=0.005)
+            assert not [r.name for r in answer.rejected if f"× {r.name} costs" in change.effect]
 
 
 def priced(*found: tuple[float, int, float, float]) -> prices.PricedDeployments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -32,7 +32,8 @@ class EngineSupport:
     """Evidence that a software stack runs on a family, end to end, in some formats.
 
     `weight_formats` maps a format to whether the hardware also computes in it; False means that weights are
-    converted to 16 bits first. `tentative` marks evidence of low confidence.
+    converted to 16 bits first. `tentative` marks evidence of low confidence. `statements` quotes the source for each
+    documented format, or for all of them under "*"; a format without a statement is not documented by the row.
     """
 
     engine: str
@@ -42,6 +43,13 @@ class EngineSupport:
     kv_formats: tuple[str, ...]
     source: str
     tentative: bool = False
+    statements: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({"*": "listed"}))
+
+    def statement(self, weight_formats: Iterable[str]) -> str | None:
+        """What the source states about one of these formats; None if it states nothing or the row is tentative."""
+        if self.tentative:
+            return None
+        return next((self.statements[f] for f in (*weight_formats, "*") if f in self.statements), None)
 
     @property
     def sort_key(self) -> tuple[bool, int, str]:

@@ -178,11 +178,9 @@ class SupportEvidence:
         found = [row for row in rows if row is not None]
         if not found:
             return None
-        said = EVIDENCE_NAMES.get(weight_format, (weight_format,))
-        if work.method == QLORA:
-            said = (*said, "int4-mlx")  # format in which MLX stores the base
+        said = evidence_formats(weight_format, work)
         saying = [r for r in found if any(f in r.weight_formats for f in said)]
-        return min(saying, key=lambda r: r.tentative, default=None)
+        return min(saying, key=lambda r: r.statement(said) is None, default=None)
 
     def engines(self, family: str) -> set[str]:
         """Engines with evidence rows or results on a family."""
@@ -214,6 +212,12 @@ class SupportEvidence:
 
 
 NO_EVIDENCE = SupportEvidence()
+
+
+def evidence_formats(weight_format: str, work: Work) -> tuple[str, ...]:
+    """Formats of evidence that also document a format."""
+    said = EVIDENCE_NAMES.get(weight_format, (weight_format,))
+    return (*said, "int4-mlx") if work.method == QLORA else said  # format in which MLX stores the base
 
 
 def evidence_phases(work: Work) -> tuple[str, ...]:
@@ -248,10 +252,11 @@ def verdict(
     if row is None and not ruling.says and not is_measured:
         return Verdict(Level.REFUSED, rule, ruling.source, far=ruling.far)
     kv = ruling.kv_formats if row is None else row.kv_formats or ruling.kv_formats
-    if row is not None and (is_measured or not row.tentative):
+    stated = None if row is None else row.statement(evidence_formats(weight_format, work))
+    if row is not None and stated is not None:
         text = (
             f"Catalog sources document {product_name(engine)} with {format_words(weight_format)} on this hardware "
-            "family."
+            f"family: {stated}."
         )
         return Verdict(Level.DOCUMENTED, text, row.source, native, kv)
     if is_measured:
@@ -266,7 +271,7 @@ def verdict(
     if not ruling.says and row is not None:
         return Verdict(
             Level.EXPECTED,
-            f"One source, with low confidence, documents {product_name(engine)} on this hardware family.",
+            f"A catalog source without a quoted statement lists {product_name(engine)} on this hardware family.",
             row.source,
             native,
             kv,

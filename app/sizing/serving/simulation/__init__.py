@@ -1,6 +1,15 @@
 """Seeded discrete-event simulation of one replica's scheduler, request by request."""
 
-from app.sizing.serving.simulation.kernel import simulate_replica
+from app.sizing.serving.simulation.kernel import choose_replicas, simulate_replica
 from app.sizing.serving.simulation.record import MIXED, PREFILL_FIRST, Gaps, Replica, Requests, SimulationResult
 
-__all__ = ["MIXED", "PREFILL_FIRST", "Gaps", "Replica", "Requests", "SimulationResult", "simulate_replica"]
+__all__ = [
+    "MIXED",
+    "PREFILL_FIRST",
+    "Gaps",
+    "Replica",
+    "Requests",
+    "SimulationResult",
+    "choose_replicas",
+    "simulate_replica",
+]

@@ -1,7 +1,9 @@
-"""Translates the event loop, which is written in Python, to C: the same operations on the same 64-bit numbers.
+"""Translates the loops of the simulation, which are written in Python, to C: the same operations on the same 64-bit
+numbers.
 
-The functions that `run_events` reaches use a part of Python that means the same in C: numbers, arrays in records, loops
-and conditions. Anything else is refused with its line, so the compiled loop cannot differ from the one in Python.
+The functions that `run_events` and `dispatch_requests` reach use a part of Python that means the same in C: numbers,
+arrays in records, loops and conditions. Anything else is refused with its line, so the compiled loop cannot differ from
+the one in Python.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType, MappingProxyType
 from typing import Any
 
-from app.sizing.serving.simulation.record import Counts, Replica, Requests, Seconds, field_types
+from app.sizing.serving.simulation.record import Counts, Dispatch, Replica, Requests, Seconds, field_types
 from app.sizing.serving.simulation.state import State
 
 INT, DOUBLE, TRIPLE = "int64", "double", "triple"
-RECORDS: Mapping[str, Any] = MappingProxyType({record.__name__: record for record in (Replica, Requests, State)})
+RECORDS: Mapping[str, Any] = MappingProxyType(
+    {record.__name__: record for record in (Replica, Requests, State, Dispatch)}
+)
 SCALARS: Mapping[str, str] = MappingProxyType({"int": INT, "bool": INT, "float": DOUBLE})
 RETURNS: Mapping[str, str] = MappingProxyType({**SCALARS, "None": "void", "tuple[float, float, float]": TRIPLE})
 ELEMENTS: Mapping[Any, str] = MappingProxyType({Seconds: DOUBLE, Counts: INT})
@@ -45,14 +49,15 @@ class UntranslatableError(Exception):
     """Python that has no equal in C here."""
 
 
-def c_source(entry: FunctionType) -> str:
-    """C text of a function and of all functions that it calls; `entry` alone is visible from outside.
+def c_source(*entries: FunctionType) -> str:
+    """C text of functions and of all functions that they call; the entries alone are visible from outside.
 
     Raises UntranslatableError.
     """
-    functions = list(_called_functions(entry, {}))
+    seen: dict[FunctionType, None] = {}
+    functions = [function for entry in entries for function in _called_functions(entry, seen)]
     records = [_record_text(name, record) for name, record in RECORDS.items()]
-    return "\n".join([PRELUDE, *records, *(_Translator(f, visible=f is entry).text() for f in functions)])
+    return "\n".join([PRELUDE, *records, *(_Translator(f, visible=f in entries).text() for f in functions)])
 
 
 def _record_text(name: str, record: Any) -> str:

@@ -23,6 +23,7 @@ from app.sizing.serving.simulation.record import (
     MIXED,
     SWAPPED,
     Counts,
+    Dispatch,
     Gaps,
     Replica,
     Requests,
@@ -481,6 +482,32 @@ def run_events(r: Replica, q: Requests, s: State, warm: int) -> None:
             break
 
 
+def dispatch_requests(d: Dispatch) -> None:
+    """Send every request to the replica with the least work left; of idle replicas, to the one that is idle longest."""
+    for i in range(len(d.arrival_s)):
+        least = 0
+        for j in range(1, len(d.free_s)):
+            if d.free_s[j] < d.free_s[least]:
+                least = j
+        d.replica[i] = least
+        d.free_s[least] = max(d.free_s[least], d.arrival_s[i]) + d.work_s[i]
+
+
+def choose_replicas(arrival_s: Seconds, work_s: Seconds, replicas: int) -> Counts:
+    """Replica that gets each request behind a router which knows the work of every replica.
+
+    With one server per replica, waits are those of one queue in front of all servers (Kiefer and Wolfowitz 1955).
+
+    Parameters:
+        arrival_s: arrival times in order, s.
+        work_s: time of a replica that each request takes, s.
+        replicas: replicas behind the router.
+    """
+    found = Dispatch(arrival_s, work_s, np.zeros(replicas), np.zeros(len(arrival_s), np.int64))
+    run_loop(dispatch_requests, found)
+    return found.replica
+
+
 RecordT = TypeVar("RecordT", Replica, Requests)
 # Conversions by the declared type of a field.
 FIELD_CASTS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
@@ -510,7 +537,7 @@ def simulate_replica(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simu
     r, q = cast_fields(r), cast_fields(q)
     s = initial_state(r, q)
     s.number[WANTED] = wanted
-    run_loop(run_events, r, q, s, warm)
+    run_loop(run_events, r, q, s, warm=warm)
     measured, clock = slice(warm, wanted), s.clock
     lasts_s = max(clock[MEASURED_TO] - clock[MEASURED_FROM], 1e-12)
     requests = max(int(s.number[FINISHED]), 1)

@@ -1,4 +1,4 @@
-"""Runs the event loop of a simulation: compiled for this machine or else in Python, with equal results.
+"""Runs the loops of a simulation: compiled for this machine or else in Python, with equal results.
 
 The library is compiled from the C text of the same functions (`c_source`); ctypes calls it without the lock of the
 interpreter, so that other threads go on.
@@ -14,22 +14,19 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from app.sizing.serving.simulation.record import Counts, Replica, Requests, Seconds, field_types
+from app.sizing.serving.simulation.record import Counts, Dispatch, Replica, Requests, Seconds, field_types
 from app.sizing.serving.simulation.state import State
 
-RecordT = TypeVar("RecordT", Replica, Requests, State)
+Record = Replica | Requests | State | Dispatch
+RecordT = TypeVar("RecordT", bound=Record)
 ARRAYS = (Seconds, Counts)
-ENTRY = "run_events"  # name of the loop in the library
 
-_loaded: list[Callable[..., None]] = []
+_loaded: list[ctypes.CDLL] = []
 
 
 def load_library(path: Path) -> None:
     """Use the library at `path` from now on. Raises OSError if it cannot be loaded."""
-    loop = getattr(ctypes.CDLL(str(path)), ENTRY)
-    loop.restype = None
-    loop.argtypes = [*map(ctypes.POINTER, STRUCTURES.values()), ctypes.c_int64]
-    _loaded[:] = [loop]
+    _loaded[:] = [ctypes.CDLL(str(path))]
 
 
 def is_compiled() -> bool:
@@ -37,21 +34,25 @@ def is_compiled() -> bool:
     return bool(_loaded)
 
 
-def run_loop(
-    loop: Callable[[Replica, Requests, State, int], None], r: Replica, q: Requests, s: State, warm: int
-) -> None:
-    """Run all events of a simulation; `loop` is the loop in Python, for use without a library."""
+def run_loop(loop: Callable[..., None], *records: Record, warm: int | None = None) -> None:
+    """Run a loop over records, the last of which it changes.
+
+    Parameters:
+        loop: the loop in Python, for use without a library; its name is that of the loop in the library.
+        warm: last argument of the loop, if it takes one.
+    """
+    last = () if warm is None else (warm,)
     if _loaded:
-        given = [ctypes.byref(STRUCTURES[type(record)](*_words(record))) for record in (r, q, s)]
-        _loaded[0](*given, warm)
+        given = [ctypes.byref(STRUCTURES[type(record)](*_words(record))) for record in records]
+        _loaded[0][loop.__name__](*given, *map(ctypes.c_int64, last))
         return
-    state = _as_lists(s)
-    loop(_as_lists(r), _as_lists(q), state, warm)
-    for array, values in zip(s, state, strict=True):
-        array[:] = values
+    listed = [_as_lists(record) for record in records]
+    loop(*listed, *last)
+    for array, values in zip(records[-1], listed[-1], strict=True):
+        cast(Any, array)[:] = values
 
 
-def _words(record: Replica | Requests | State) -> Iterator[Any]:
+def _words(record: Record) -> Iterator[Any]:
     """The fields of a record as C sees them: an address and a length for each array."""
     for value in record:
         if isinstance(value, np.ndarray):
@@ -78,5 +79,5 @@ def _as_lists(record: RecordT) -> RecordT:
 
 
 STRUCTURES: Mapping[type[Any], type[ctypes.Structure]] = MappingProxyType(
-    {record: _structure(record) for record in (Replica, Requests, State)}
+    {record: _structure(record) for record in (Replica, Requests, State, Dispatch)}
 )

@@ -81,6 +81,15 @@ class Requests(NamedTuple):
     reuse_gap_s: float  # time since the prefix was stored, s
 
 
+class Dispatch(NamedTuple):
+    """Requests before a router, and the replicas behind it."""
+
+    arrival_s: Seconds  # arrival times, s
+    work_s: Seconds  # time of a replica that each request takes, s
+    free_s: Seconds  # time at which each replica has done its work, s
+    replica: Counts  # replica that gets each request
+
+
 def field_types(record: type[Any]) -> dict[str, Any]:
     """Declared types of a record's fields, in order."""
     return get_type_hints(record)
@@ -190,10 +199,24 @@ class DrawnRequests:
         populations = None if self.populations is None else self.populations[:count]
         return DrawnRequests(self.unit_gaps[:count], *lengths, self.shared_tokens, self.reuse_gap_s, populations)
 
+    def arrival_s(self, requests_per_s: float) -> Seconds:
+        """Arrival times at a rate, s."""
+        arrival_s: Seconds = np.rint(np.cumsum(self.unit_gaps) / requests_per_s / ARRIVAL_RESOLUTION_S)
+        return arrival_s * ARRIVAL_RESOLUTION_S
+
     def at_rate(self, requests_per_s: float) -> Requests:
         """The same requests, arriving at a rate."""
-        arrival_s = np.cumsum(self.unit_gaps) / requests_per_s
-        return self._as_requests(np.rint(arrival_s / ARRIVAL_RESOLUTION_S) * ARRIVAL_RESOLUTION_S, 0)
+        return self._as_requests(self.arrival_s(requests_per_s), 0)
+
+    def take(self, rows: Counts) -> DrawnRequests:
+        """Some of the requests; the gaps between them lose their meaning."""
+        lengths = (self.input_tokens[rows], self.output_tokens[rows], self.prefix_tokens[rows])
+        populations = None if self.populations is None else self.populations[rows]
+        return DrawnRequests(self.unit_gaps[rows], *lengths, self.shared_tokens, self.reuse_gap_s, populations)
+
+    def arriving(self, arrival_s: Seconds) -> Requests:
+        """The same requests, arriving at the given times."""
+        return self._as_requests(arrival_s, 0)
 
     def in_flight(self, count: int) -> Requests:
         """The same requests in a closed loop: each is sent as soon as one of `count` requests in flight is answered."""

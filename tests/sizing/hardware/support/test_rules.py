@@ -222,3 +222,18 @@ def test_refusals_name_the_kind_of_model() -> None:
     assert unsupported_text("megatron", Work("training", "full")).startswith(
         "Megatron-LM does not support training of text"
     )
+
+
+def test_a_format_is_documented_only_by_a_statement_about_it() -> None:
+    formats = {"fp8": True, "int4-awq": False}
+    row = EngineSupport(
+        "vllm", "nvidia_hopper", "inference", formats, (), "a page", statements={"fp8": "FP8 x Hopper: yes"}
+    )
+    hopper, evidence = catalogued("nvidia-h100-sxm5-80gb"), SupportEvidence([row])
+    stated, silent = (verdict(hopper, "vllm", name, Work("inference"), evidence) for name in formats)
+    assert stated.level is Level.DOCUMENTED and "FP8 x Hopper: yes" in stated.rule
+    assert silent.level is Level.EXPECTED and silent.is_supported
+    everything = SupportEvidence([replace(row, statements={"*": "all formats"})])
+    assert verdict(hopper, "vllm", "int4-awq", Work("inference"), everything).level is Level.DOCUMENTED
+    tentative = SupportEvidence([replace(row, tentative=True)])
+    assert verdict(hopper, "vllm", "fp8", Work("inference"), tentative).level is Level.EXPECTED

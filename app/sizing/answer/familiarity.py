@@ -1,0 +1,114 @@
+"""Why the first recommendation ranks first in view of published use: a near tie passed, or the recipes it lacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.sizing.columns import Codes, Column, at
+from app.sizing.decisions.search import Search, Workload
+from app.sizing.hardware.published_use import covers_task, use_task
+from app.sizing.hardware.support.records import Work
+from app.sizing.question import Objective, Question
+from app.sizing.result import Reason
+from app.sizing.words import format_number, percent, product_name
+
+# How an option of a comparison is worse or better than another one, by objective.
+WORSE_WORDS = {Objective.COST: "more expensive", Objective.LATENCY: "slower"}
+BETTER_WORDS = {Objective.COST: "cheaper", Objective.LATENCY: "faster"}
+
+
+@dataclass(frozen=True, slots=True)
+class Contenders:
+    """Options of a search as columns: what they run on and with, their published recipes and their scores."""
+
+    accelerator: Codes
+    engine: Codes
+    published_recipes: Column
+    score: Column  # smaller is better
+
+    def name(self, row: int, search: Search[Workload], *, engine_only: bool = False) -> str:
+        """An option as text: "Megatron-LM on NVIDIA H100 SXM5 80GB", or its engine only."""
+        engine = product_name(search.catalog.engines[int(self.engine[row])])
+        if engine_only:
+            return engine
+        return f"{engine} on {search.catalog.accelerators[int(self.accelerator[row])].name}"
+
+
+def difference_words(worse: float, objective: Objective) -> str:
+    """A difference as text: "3 % cheaper", "12 % slower".
+
+    Parameters:
+        worse: how much worse an option is than the other one, as a share; negative if it is better.
+    """
+    words = WORSE_WORDS.get(objective, "worse") if worse >= 0 else BETTER_WORDS.get(objective, "better")
+    return f"{percent(abs(worse))} {words}"
+
+
+def explain_published_use(
+    search: Search[Workload], work: Work, contenders: Contenders, first: int, second: int | None
+) -> Reason | None:
+    """Reason that published use decided the first place, or that the first option has none; None without either.
+
+    Parameters:
+        work: the piece of work, which selects the task of the table.
+        contenders: every option of the search.
+        first: row of the first recommendation.
+        second: row of the next accelerator type; None if there is none.
+    """
+    task, known = use_task(work), contenders.published_recipes
+    if not covers_task(task):
+        return None
+    passed = _passed_row(search.question, contenders, first, second)
+    if passed is not None:
+        same = contenders.accelerator[first] == contenders.accelerator[passed]
+        one, other = (contenders.name(row, search, engine_only=bool(same)) for row in (first, passed))
+        less = difference_words(_worse(contenders, passed, first), search.question.objective)
+        text = (
+            f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, has {format_number(known[passed])}. "
+            f"Within {percent(search.question.assumptions.near_tie_share)}, more published use ranks first."
+        )
+        return Reason("published_use", text, "published_recipes", at(known, first), "recipes")
+    if known[first] or search.question.constraints.engines:
+        return None
+    text = f"{contenders.name(first, search)} has {_recipes(0)} for {task} in the table of published use. "
+    text += _why_first(search, contenders, first)
+    return Reason("published_use", text, "published_recipes", 0.0, "recipes")
+
+
+def _passed_row(question: Question, contenders: Contenders, first: int, second: int | None) -> int | None:
+    """Row of the better option that the first one passes: the next type, or another engine on the same type."""
+    share, score = question.assumptions.near_tie_share, contenders.score
+    less = contenders.published_recipes * question.assumptions.published_use_ratio < contenders.published_recipes[first]
+    same = np.flatnonzero(less & (contenders.accelerator == contenders.accelerator[first]))
+    rivals = [int(same[np.argmin(score[same])])] if len(same) else []
+    rivals += [second] if second is not None and less[second] else []
+    better = [row for row in rivals if score[row] < score[first] <= score[row] * (1 + share)]
+    return min(better, key=score.__getitem__, default=None)
+
+
+def _worse(contenders: Contenders, row: int, first: int) -> float:
+    return float(contenders.score[row] / contenders.score[first] - 1)
+
+
+def _recipes(count: float) -> str:
+    if not count:
+        return "no published recipe"
+    return f"{format_number(count)} published {'recipe' if count == 1 else 'recipes'}"
+
+
+def _why_first(search: Search[Workload], contenders: Contenders, first: int) -> str:
+    """Why an option without published recipes ranks first."""
+    (known,) = np.nonzero(contenders.published_recipes >= 1)
+    known = known[np.isfinite(contenders.score[known])]
+    if not len(known):
+        return "It ranks first because no option with published recipes meets the limits."
+    best = int(known[np.argmin(contenders.score[known])])
+    worse, named = _worse(contenders, best, first), contenders.name(best, search)
+    if worse <= search.question.assumptions.near_tie_share:
+        return f"The closest option with published recipes is {named}."
+    return (
+        "It ranks first because the best option with published recipes, "
+        f"{named}, is {difference_words(worse, search.question.objective)}."
+    )

@@ -1,0 +1,140 @@
+"""The bill of certainty: why a service gets more accelerators than its load needs at full speed, factor by factor.
+
+Each factor multiplies the accelerators before it, so that all of them multiply to the accelerators that are bought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.sizing.columns import Column, Columns, at
+from app.sizing.formula import suspend_recording
+from app.sizing.result import BillFactor, CertaintyFactor
+from app.sizing.serving.finalists import SimulatedReplicas
+from app.sizing.serving.interfaces import Speed
+from app.sizing.serving.load_curves import stability_limits
+from app.sizing.serving.options import PlanEvaluations
+from app.sizing.words import format_number, percent
+from app.sizing.workload import InferenceWorkload, Load
+
+LIMIT_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end latency"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLoads(Columns):
+    """What one replica carries under more and more conditions: requests/s, or requests in flight (closed loop)."""
+
+    stable: Column  # at full load, as predicted
+    expected: Column  # within the limits, as predicted
+    confident: Column  # within the limits at the confidence
+    planned: Column  # the same with the reserve
+
+
+def loads_of_replicas(
+    workload: InferenceWorkload, expected: Speed, confident: Speed, runs: SimulatedReplicas | None
+) -> ReplicaLoads | None:
+    """Loads of the replica of every plan; None for work without a load to carry.
+
+    Parameters:
+        expected: median prediction of the speed.
+        confident: speed at the requested confidence.
+        runs: simulation of the plans, if there is one.
+    """
+    if workload.load is Load.OPEN and runs is not None:
+        likely, sure = runs.expected_capacity(workload)[0], runs.capacity_at_confidence(workload)[0]
+        return ReplicaLoads(stability_limits(runs.curves), likely, sure, runs.planned_capacity(workload)[0])
+    if workload.load is Load.OPEN:
+        planned = confident.planned_capacity_per_s(workload)
+        return ReplicaLoads(expected.saturation_per_s, expected.capacity_per_s, confident.capacity_per_s, planned)
+    if workload.load is Load.CLOSED and runs is not None:
+        sure = runs.capacity_at_confidence(workload)[1]
+        return ReplicaLoads(runs.sequences, runs.expected_capacity(workload)[1], sure, sure)
+    return None
+
+
+def bills_of_certainty(
+    workload: InferenceWorkload,
+    judged: PlanEvaluations[Any, Any, Any],
+    expected: Speed,
+    confident: Speed,
+    runs: SimulatedReplicas | None,
+) -> tuple[tuple[CertaintyFactor, ...], ...]:
+    """Bill of every deployment; empty where a deployment cannot carry the load or there is none.
+
+    Parameters:
+        expected: median prediction of the speed.
+        confident: speed at the requested confidence.
+        runs: simulation of the deployments, if there is one.
+    """
+    with suspend_recording():
+        loads = loads_of_replicas(workload, expected, confident, runs)
+    if loads is None:
+        return ((),) * len(judged)
+    asked = workload.peak_per_s if workload.load is Load.OPEN else workload.in_flight
+    fleet, each, usd = judged.fleet, judged.plans.accelerators_per_replica, judged.options.daily_usd_per_hour
+    counts = [asked / np.maximum(load, 1e-12) * each for load in (loads.stable, loads.expected, loads.confident)]
+    planned = asked / np.maximum(loads.planned, 1e-12) * each
+    spared = planned * (fleet.replicas + fleet.spare_replicas) / fleet.replicas
+    table = np.stack([*counts, planned, spared, fleet.accelerators])
+    carries = (loads.planned * fleet.replicas >= asked * (1 - 1e-9)) & (loads.planned > 1e-9)
+
+    def bill_of(row: int) -> tuple[CertaintyFactor, ...]:
+        removed = removal_texts(workload, judged, runs, row)
+        column, hourly = table[:, row].tolist(), at(usd, row) / at(fleet.accelerators, row)
+        before = [None, *column]
+        return tuple(
+            CertaintyFactor(
+                factor,
+                1.0 if last is None else count / last,
+                count,
+                None if np.isnan(hourly) else count * hourly,
+                text if last is None or count > last * 1.0001 else "",
+            )
+            for factor, count, last, text in zip(BillFactor, column, before, removed, strict=False)
+        )
+
+    return tuple(bill_of(row) if carries[row] else () for row in range(len(judged)))
+
+
+def removal_texts(
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], runs: SimulatedReplicas | None, row: int
+) -> Iterator[str]:
+    """What would remove each factor of a bill, in its order."""
+    yield "a faster accelerator, engine or format"
+    yield limit_text(workload, runs, row)
+    yield "the benchmark in `verification`, or a lower `constraints.confidence`"
+    yield f"a higher `target_utilization` than {percent(workload.target_utilization)}"
+    yield f"`availability.redundancy` none in place of {workload.redundancy.label}"
+    machine = format_number(at(judged.plans.accelerators_per_node, row))
+    yield f"smaller machines than of {machine}, smaller replicas, or a load that fills them"
+
+
+def limit_text(workload: InferenceWorkload, runs: SimulatedReplicas | None, row: int) -> str:
+    """What would let a replica carry more within the limits: the limit that binds, and a router that balances load."""
+    found = None if runs is None else runs.curves[row].binding_limit(workload.slo)
+    text = "looser latency limits"
+    if found is not None:
+        name, limit_s = found
+        text = (
+            f"a looser limit than p{workload.slo.percentile:g} of {LIMIT_NAMES[name]} {format_number(limit_s * 1e3)} ms"
+        )
+    if workload.load is Load.OPEN and not workload.balances_load and not workload.keeps_prefixes:
+        text += ", or the router `least_loaded`"
+    return text
+
+
+def bill_sentence(bill: Sequence[CertaintyFactor]) -> str:
+    """A bill as one sentence."""
+    first, *others = bill
+    factors = "; ".join(
+        f"{line.factor.value.replace('_', ' ')} x {line.multiplier:.2f}" for line in others if line.multiplier > 1.005
+    )
+    steps = f"; {factors}" if factors else ""
+    return (
+        f"Accelerators for the peak: {format_number(first.total_accelerators)} at full load, as predicted{steps}; "
+        f"{format_number(bill[-1].total_accelerators)} in all."
+    )
