@@ -27,9 +27,9 @@ def refill_shape(shape: Any, real: Any) -> Any:
     if isinstance(shape, dict) and isinstance(real, dict):
         known = {k: refill_shape(shape[k], real[k]) for k in shape if k in real}
         return known or real
-    if isinstance(shape, list) and isinstance(real, list):
+    if isinstance(shape, list) and isinstance(real, list) and shape:
         return [
-            refill_shape(shape[min(i, len(shape) - 1)], value) for i, value in enumerate(real[: max(1, len(shape))])
+            refill_shape(shape[min(i, len(shape) - 1)], value) for i, value in enumerate(real[: len(shape)])
         ]
     return real
 

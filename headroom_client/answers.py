@@ -113,7 +113,7 @@ class AssumedShown(TypedDict):
     reason: str
     asked: bool
     source: str
-    range: list[float] | None
+    range: NotRequired[list[float] | None]
 
 
 AssumedValue: TypeAlias = "float | str"
@@ -148,6 +148,28 @@ Basis: TypeAlias = "Literal['measured', 'calibrated', 'roofline']"
 
 BillFactor: TypeAlias = "Literal['predicted', 'limits', 'confidence', 'reserve', 'redundancy', 'whole_machines']"
 
+
+class BillLineShown(TypedDict):
+    line_no: int
+    kind: str
+    goods: str
+    sku: str
+    description: str
+    quantity: float
+    unit: str
+    unit_price: NotRequired[float | None]
+    line_total: NotRequired[float | None]
+    paid: Paid
+    term_months: NotRequired[float | None]
+    price: NotRequired[PriceSourceShown | None]
+    manufacturer: NotRequired[str | None]
+    part_number: NotRequired[str | None]
+    supplier: NotRequired[str | None]
+    supplier_part_id: NotRequired[str | None]
+    codes: dict[str, str]
+    notes: NotRequired[str | None]
+
+
 Bottleneck: TypeAlias = (
     "Literal['compute', 'memory_bandwidth', 'memory_capacity', 'interconnect', 'latency', 'host', 'storage']"
 )
@@ -177,6 +199,14 @@ class CauseShown(TypedDict):
     code: str
     ratio: float
     text: str
+
+
+class CertaintyFactorShown(TypedDict):
+    factor: BillFactor
+    multiplier: float
+    total_accelerators: float
+    usd_per_hour: NotRequired[float | None]
+    removed_by: str
 
 
 class ChangeOfFindingShown(TypedDict):
@@ -260,7 +290,7 @@ class ConfidenceShown(TypedDict):
     meets_deadline: NotRequired[float | None]
     fits: float
     by_level: list[LevelShown]
-    bill: list[app__api__schemas__answers__BillLineShown]
+    bill: NotRequired[list[CertaintyFactorShown]]
 
 
 class ConsideredShown(TypedDict):
@@ -686,7 +716,7 @@ class MaterialsShown(TypedDict):
     rate_date: NotRequired[str | None]
     tax_name: NotRequired[str | None]
     tax_percent: NotRequired[float | None]
-    lines: list[app__api__schemas__materials__BillLineShown]
+    lines: list[BillLineShown]
     totals: MaterialsTotalsShown
     to_be_quoted: list[int]
 
@@ -1274,8 +1304,8 @@ class RepriceResponse(TypedDict):
 
 class RepricedLineShown(TypedDict):
     goods: str
-    then: NotRequired[app__api__schemas__materials__BillLineShown | None]
-    now: NotRequired[app__api__schemas__materials__BillLineShown | None]
+    then: NotRequired[BillLineShown | None]
+    now: NotRequired[BillLineShown | None]
     difference: NotRequired[float | None]
     causes: list[MovedCauseShown]
 
@@ -1643,32 +1673,3 @@ class WorstShown(TypedDict):
     measured: float
     predicted: float
     unit: str
-
-
-class app__api__schemas__answers__BillLineShown(TypedDict):
-    factor: BillFactor
-    multiplier: float
-    total_accelerators: float
-    usd_per_hour: NotRequired[float | None]
-    removed_by: str
-
-
-class app__api__schemas__materials__BillLineShown(TypedDict):
-    line_no: int
-    kind: str
-    goods: str
-    sku: str
-    description: str
-    quantity: float
-    unit: str
-    unit_price: NotRequired[float | None]
-    line_total: NotRequired[float | None]
-    paid: Paid
-    term_months: NotRequired[float | None]
-    price: NotRequired[PriceSourceShown | None]
-    manufacturer: NotRequired[str | None]
-    part_number: NotRequired[str | None]
-    supplier: NotRequired[str | None]
-    supplier_part_id: NotRequired[str | None]
-    codes: dict[str, str]
-    notes: NotRequired[str | None]

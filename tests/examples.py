@@ -147,6 +147,13 @@ def as_shown(whole: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def levels_of_deployment(found: dict[str, Any], ranked: dict[str, Any]) -> dict[str, Any]:
+    """Confidence without the levels at which a ranked option would be replaced by another deployment."""
+    moved = {each["confidence"] for each in ranked["confidence"]["by_level"] if "deployment" in each}
+    kept = [each for each in found["confidence"]["by_level"] if each["confidence"] not in moved]
+    return {**found["confidence"], "by_level": kept}
+
+
 def body(name: str) -> dict[str, Any]:
     """One of the worked request bodies."""
     value: dict[str, Any] = json.loads((BODIES / f"{name}.json").read_text())

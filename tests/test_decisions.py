@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from artefacts.decisions import buyer_questions, merge_requests, request_of
-from tests.examples import as_shown
+from tests.examples import as_shown, levels_of_deployment
 
 ASKED = {question["key"]: question for question in buyer_questions()}
 SURE = 0.8
@@ -54,6 +54,8 @@ def test_a_recommendation_matches_the_estimate_of_its_deployment(client: TestCli
         workload = request_of(ASKED[key])["workload"]
         again = client.post("/estimate", json={"workload": workload, "deployment": ranked["deployment"]}).json()
         again["performance"] = as_shown(again["performance"], ranked["performance"])
+        again["confidence"] = levels_of_deployment(again, ranked)
+        ranked["confidence"] = levels_of_deployment(ranked, ranked)
         for part in ("deployment", "memory", "performance", "cost", "confidence"):
             assert again[part] == ranked[part], (key, ranked["rank"], part)
 

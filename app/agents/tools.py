@@ -79,9 +79,11 @@ def summarize_fields(schema: Schema) -> Schema:
     return {"type": "object", "description": text}
 
 
-def request_schema(name: str, schemas: Mapping[str, Schema], *, detailed: frozenset[str]) -> Schema:
+def request_schema(
+    name: str, schemas: Mapping[str, Schema], *, detailed: frozenset[str], elsewhere: Mapping[str, str]
+) -> Schema:
     """Schema of a request with every schema that it references. Only the schemas in `detailed` keep their fields; the
-    others list field names.
+    others refer to the tool that describes them, named in `elsewhere`, or list field names.
     """
     top, definitions, pending = simplify_schema(schemas[name]), {}, [*referenced_schemas(schemas[name])]
     while pending:
@@ -90,7 +92,9 @@ def request_schema(name: str, schemas: Mapping[str, Schema], *, detailed: frozen
             continue
         schema = schemas[each]
         if schema.get("properties") and each not in detailed:
-            definitions[each] = summarize_fields(schema)
+            tool = elsewhere.get(each)
+            text = f"Fields: as in the tool {tool}."
+            definitions[each] = {"type": "object", "description": text} if tool else summarize_fields(schema)
             continue
         definitions[each] = simplify_schema(schema)
         pending += referenced_schemas(schema)
@@ -228,7 +232,7 @@ class Tool:
         schemas = document["components"]["schemas"]
         operation = document["paths"][self.path][self.method.lower()]
         shape = (
-            request_schema(self.request, schemas, detailed=self.detailed_schemas)
+            request_schema(self.request, schemas, detailed=self.detailed_schemas, elsewhere=describing_tools(self.name))
             if self.request is not None
             else stored_answer_schema(operation)
         )
@@ -255,6 +259,11 @@ def stored_answer_schema(operation: Mapping[str, Any]) -> Schema:
         "properties": {"id": {**text, "pattern": identity["schema"]["pattern"]}, "rank": rank},
         "required": ["id"],
     }
+
+
+def describing_tools(name: str) -> dict[str, str]:
+    """The other tool that describes a schema field by field, by schema."""
+    return {schema: tool.name for tool in TOOLS if tool.name != name for schema in tool.detailed_schemas}
 
 
 WORKLOAD_SCHEMAS = frozenset({"InferenceSpec", "Traffic", "SloSpec", "TrainingSpec", "FineTuningSpec"})

@@ -26,7 +26,7 @@ from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.compiled import engine_version
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS, Bill, Settlement, build_bill, option_title
-from app.sizing.assumptions.answer import AnswerAssumptions
+from app.sizing.assumptions.answer import AnswerAssumptions, DecisionsAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions, MachineAssumptions
 from app.sizing.assumptions.serving import DayAssumptions, ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
@@ -45,7 +45,7 @@ OMITTED_COUNT_BYTES = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
 REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS = 12, 10, 8
 FAILURE_INTERVALS = 6
-COMPARISON_CODES = ("comparison", "near_tie")
+COMPARISON_CODES = ("comparison",)
 ALWAYS_KEPT_CODES = ("memory", "published_use", *COMPARISON_CODES)
 ASSUMPTION_GROUPS = (
     AnswerAssumptions,
@@ -54,6 +54,7 @@ ASSUMPTION_GROUPS = (
     MachineAssumptions,
     ServingAssumptions,
     TrainingAssumptions,
+    DecisionsAssumptions,
 )
 # Assumptions, least decisive first. GET /catalog/assumptions lists their default values.
 ASSUMPTION_ORDER = tuple(field.name for room in ASSUMPTION_GROUPS for field in reversed(fields(room)))
@@ -221,11 +222,18 @@ def _without_metrics(document: Document) -> Document:
     return {k: v for k, v in document.items() if k != "metrics"}
 
 
+def _without_scheduler(option: Document) -> Document:
+    """Removes the scheduler settings, the defaults of the engine; POST /estimate returns them."""
+    deployment = {key: value for key, value in option.get("deployment", {}).items() if key != "scheduler"}
+    return {**option, "deployment": deployment} if deployment else option
+
+
 def _without_assumption_reasons(document: Document) -> Document:
-    """Removes the reasons of assumed values; GET /catalog/assumptions lists them."""
+    """Removes the reasons and ranges of assumed values; GET /catalog/assumptions lists them."""
     shortened = [
         {**a, "source": "assumed"} if a["source"].startswith("assumed") else a for a in document["assumptions"]
     ]
+    shortened = [a if a["asked"] else {k: v for k, v in a.items() if k != "range"} for a in shortened]
     return {**document, "assumptions": shortened}
 
 
@@ -245,6 +253,7 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
     _for_ranks_after(_without_other_levels, after=WHOLE_RANKS),
     _for_ranks_after(_without_alternatives, after=1),
     _without_assumption_reasons,
+    _for_ranks_after(_without_scheduler, after=1),
     _for_ranks_after(_without_measurements, after=1),
     _limit_rejections(FEWEST_REJECTIONS),
     _for_ranks_after(_halve_load_curve, after=0),
@@ -253,7 +262,6 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
 LAST_STEPS = (
     _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS - 1),
     _for_ranks_after(_without_bill, after=1),
-    _for_ranks_after(_keep_comparison_reasons, after=1),
     _for_ranks_after(_keep_essential_reasons, after=1),
     _for_ranks_after(_without_other_levels, after=1),
     _for_ranks_after(_without_intervals, after=1),

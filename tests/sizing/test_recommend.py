@@ -57,8 +57,13 @@ def energy(found: Estimate) -> float:
 
 
 def idleness(found: Estimate) -> float:
-    assert found.performance is not None
-    return (found.deployment.total_accelerators or 0) / (found.performance.requests_per_s_capacity or 1e-12)
+    """Accelerators per request/s that may be planned, as predicted."""
+    speed = found.performance
+    assert speed is not None
+    planned = min(
+        speed.requests_per_s_capacity or 1e-12, CHAT.target_utilization * (speed.unstable_above_requests_per_s or 0.0)
+    )
+    return (found.deployment.total_accelerators or 0) / planned
 
 
 MEASURES: dict[Objective, Callable[[Estimate], float]] = {

@@ -416,7 +416,7 @@ class AssumedShown(ResultModel, of=Assumed):
         description="Source of the value; `request` if the request set it."
     )
     range: Annotated[list[float] | None, From("bounds", times=1.0)] = Field(
-        description="Smallest and largest allowed value; null for text."
+        None, description="Smallest and largest allowed value; null for text. A long answer leaves it out."
     )
 
 

@@ -22,6 +22,7 @@ from app.sizing.serving.options import Options, PlanEvaluations, daily_usd_per_h
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import required_replicas
 from app.sizing.uncertainty import MAX_Z_SCORE, NORMAL, Neighborhood, Spreads
+from app.sizing.words import format_number
 from app.sizing.workload import InferenceWorkload, Load
 
 # Slack is clipped to a factor of e: larger deviations are treated as equal.
@@ -228,7 +229,8 @@ def unreachable_level(within: float) -> Unreachable:
     """
     if within < 1:
         return Unreachable(
-            f"At this confidence, a latency on an idle replica may be {1 / within:.2f} times its limit.",
+            "At this confidence, a latency on an idle replica may exceed its limit by "
+            f"{format_number(100 * (1 / within - 1))} %.",
             "A looser limit, a faster type or layout, or the benchmark in `verification` would reach it.",
         )
     return Unreachable(

@@ -63,7 +63,7 @@ def bills_of_certainty(
     confident: Speed,
     runs: SimulatedReplicas | None,
 ) -> tuple[tuple[CertaintyFactor, ...], ...]:
-    """Bill of every deployment; empty where a deployment cannot carry the load or there is none.
+    """Bill of every deployment, without factors of 1; empty where it cannot carry the load or there is none.
 
     Parameters:
         expected: median prediction of the speed.
@@ -92,9 +92,10 @@ def bills_of_certainty(
                 1.0 if last is None else count / last,
                 count,
                 None if np.isnan(hourly) else count * hourly,
-                text if last is None or count > last * 1.0001 else "",
+                text,
             )
             for factor, count, last, text in zip(BillFactor, column, before, removed, strict=False)
+            if last is None or count != last
         )
 
     return tuple(bill_of(row) if carries[row] else () for row in range(len(judged)))

@@ -101,20 +101,20 @@ def mean_batch(slo_batch: Column, z: float) -> Column:
 
 
 @formula(unit="s", source="M/M/1 queue for the tail; Kingman 1961 for the mean")
-def queue_tail_s(queue_wait_s: Column, queued_share: Column, percentile: float) -> Column:
+def queue_tail_s(queue_wait_s: Column, waiting_share: Column, percentile: float) -> Column:
     """Percentile of a wait that only some requests have, with an exponential tail.
 
     Parameters:
         queue_wait_s: mean wait over all requests, s.
-        queued_share: share of requests that wait at all.
+        waiting_share: share of requests that wait at all.
         percentile: percentile wanted, 0 to 100.
     Limits: independent arrivals; exact for M/M/1.
     Check:
         >>> round(one(queue_tail_s(col(4.0), col(0.8), 95)), 3)  # M/M/1 at 0.8: ln(0.8 / 0.05) / 0.2
         13.863
     """
-    tail = np.log(np.maximum(queued_share / (1 - percentile / 100), 1.0))
-    return np.where(tail > 0, queue_wait_s / np.maximum(queued_share, TINY) * tail, 0.0)
+    tail = np.log(np.maximum(waiting_share / (1 - percentile / 100), 1.0))
+    return np.where(tail > 0, queue_wait_s / np.maximum(waiting_share, TINY) * tail, 0.0)
 
 
 @formula(unit="s", source="variances of independent parts add")

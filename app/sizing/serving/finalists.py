@@ -263,30 +263,40 @@ def with_fitting_pools(
 ) -> SimulatedReplicas:
     """Simulated plans whose pool is the fleet that carries the load, as far as the size of a pool matters.
 
-    More replicas share their load better, so the fewest that are enough are found by bisection. `simulate` simulates
-    rows with other pools.
+    More replicas share their load better, so the fewest that are enough are found by bisection. Simulations vary: a
+    pool that turns out too small is extended to what it needs. `simulate` simulates rows with other pools.
     """
     if not search.workload.balances_load or search.workload.trace is not None:
         return runs
-    needed = np.minimum(needed_replicas(search, plans, runs), MAX_POOLED).astype(np.int64)
+    needed = np.minimum(needed_replicas(search.question, search.workload, plans, runs), MAX_POOLED).astype(np.int64)
     enough = needed <= runs.pooled
     least, most = np.where(enough, needed, runs.pooled + 1), np.where(enough, runs.pooled, needed)
     while len(rows := np.flatnonzero((least < most) | (runs.pooled != most))):
         middle = (least[rows] + most[rows]) // 2
         tried = simulate(rows, middle)
-        needed = np.minimum(needed_replicas(search, plans.take(rows), tried), MAX_POOLED).astype(np.int64)
-        enough = (needed <= middle) | (least[rows] == most[rows])
+        needed = needed_replicas(search.question, search.workload, plans.take(rows), tried)
+        needed = np.minimum(needed, MAX_POOLED).astype(np.int64)
+        enough, last = needed <= middle, middle == most[rows]
         runs = runs.replace_rows(rows[enough], tried.take(np.flatnonzero(enough)))
-        most[rows] = np.minimum(most[rows], np.where(enough, middle, needed))
+        most[rows] = np.where(enough, middle, np.where(last, needed, np.minimum(most[rows], needed)))
         least[rows] = np.minimum(np.maximum(least[rows], np.where(enough, needed, middle + 1)), most[rows])
     return runs
 
 
-def needed_replicas(search: Search[InferenceWorkload], plans: Plans, runs: SimulatedReplicas) -> Column:
-    """Replicas of simulated plans that carry the load."""
-    return required_replicas(
-        search.question, search.workload, plans, *runs.planned_capacity(search.workload), Settings()
-    )
+def needed_replicas(question: Question, workload: InferenceWorkload, plans: Plans, runs: SimulatedReplicas) -> Column:
+    """Replicas of simulated plans that carry the load.
+
+    Where no number of replicas is enough at the requested confidence, the median prediction decides, then the
+    capacity without latency limits.
+    """
+    capacity, held = runs.planned_capacity(workload)
+    able = has_capacity(capacity, held)
+    likely, likely_held = runs.expected_capacity(workload)
+    at_all = has_capacity(likely, likely_held)
+    stable = workload.target_utilization * stability_limits(runs.curves)
+    capacity = np.where(able, capacity, np.where(at_all, np.minimum(likely, stable), stable))
+    held = np.where(able, held, np.where(at_all, likely_held, runs.sequences))
+    return required_replicas(question, workload, plans, capacity, held, Settings())
 
 
 def has_capacity(capacity_per_s: Column, held: Column) -> Mask:
@@ -630,22 +640,12 @@ def with_carrying_replicas(
     asked: Settings,
     runs: SimulatedReplicas,
 ) -> Settings:
-    """Settings with enough replicas to carry the load.
-
-    Where no number of replicas is enough at the requested confidence, the median prediction decides, then the
-    capacity without latency limits. The number is limited by the accelerators that exist. Fixed spares and machines
+    """Settings with enough replicas to carry the load, at most as many as accelerators exist. Fixed spares and machines
     stay.
     """
     if asked.replicas is not None:
         return settings
-    capacity, held = runs.planned_capacity(workload)
-    able = has_capacity(capacity, held)
-    likely, likely_held = runs.expected_capacity(workload)
-    at_all = has_capacity(likely, likely_held)
-    stable = workload.target_utilization * stability_limits(runs.curves)
-    capacity = np.where(able, capacity, np.where(at_all, np.minimum(likely, stable), stable))
-    held = np.where(able, held, np.where(at_all, likely_held, runs.sequences))
-    replicas = required_replicas(question, workload, plans, capacity, held, Settings())
+    replicas = needed_replicas(question, workload, plans, runs)
     each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)
     enough = np.clip(np.maximum(replicas, runs.pooled), 1.0, np.floor(MAX_ACCELERATORS / each))
     return replace(settings, replicas=enough, spare_replicas=asked.spare_replicas, nodes=asked.nodes)

@@ -20,6 +20,7 @@ from app.sizing.decisions.placement import plan_fleet, replicas_needed, replicas
 from app.sizing.decisions.ranking import best_by_score, objective_score
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.decisions.search import Search
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
@@ -149,7 +150,8 @@ def evaluate_measured_plans(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, memory: Memory, speed: Speed
 ) -> PlanEvaluations[Any, Any, Any]:
     """Evaluate plans whose memory and speed are already known."""
-    planned = speed.planned_capacity_per_s(workload)
+    with suspend_recording():
+        planned = speed.planned_capacity_per_s(workload)
     replicas = required_replicas(question, workload, plans, planned, speed.slo_batch, settings)
     operation = serving_backend(workload).operating_point(workload, memory, speed, replicas)
     options = build_options(

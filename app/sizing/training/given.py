@@ -10,7 +10,7 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
-from app.sizing.decisions.ranking import ranking_key
+from app.sizing.decisions.ranking import familiar_first, ranking_key
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.model.counting.registered import assumed_architecture
 from app.sizing.question import Deployment, Question
@@ -31,6 +31,7 @@ from app.sizing.training.search import (
     best_runs,
     comparison_score,
     pipeline_handicap,
+    run_measures,
     smallest_runs,
     stable_run_key,
 )
@@ -87,7 +88,7 @@ def rank_requested_runs(workload: TrainingWorkload, counts: Counts, costed: Cost
 
     Runs rank by fit, fit at the requested confidence, absence of last-resort offload, distance to the requested
     batch, deadline, a machine on which the run is about as fast as on any other, and then the objective. Late runs
-    rank by their duration.
+    rank by their duration. Of near ties, the framework with more published use comes first.
     """
     plans, run, assumed = costed.plans, costed.run, question.assumptions
     margins, memory = plans.stack.margins, run.memory
@@ -99,8 +100,12 @@ def rank_requested_runs(workload: TrainingWorkload, counts: Counts, costed: Cost
     figure = np.where(late, wall, comparison_score(counts, costed, question))
     ties = stable_run_key(costed), ranking_key(costed.cost.usd_per_hour)
     tiers = late, batch_deviation(counts, run), plans.last_resort, short, unfit
-    slow = on_slow_machine(plans, wall, tiers, question.assumptions)
-    return np.lexsort((*ties, ranking_key(figure), slow, *tiers))
+    tiers = on_slow_machine(plans, wall, tiers, question.assumptions), *tiers
+    order = np.lexsort((*ties, ranking_key(figure), *tiers))
+    (leading,) = np.nonzero(np.all([key[order] == key[order[0]] for key in tiers], axis=0))
+    usd, recipes, rows = run_measures(counts, costed).usd, plans.stack.published_recipes, order[leading]
+    order[leading] = rows[familiar_first(figure[rows], usd[rows], recipes[rows], assumed)]
+    return order
 
 
 def on_slow_machine(

@@ -704,11 +704,8 @@ def build_inference_workload(
     """
     prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
     model, prompt, image_flops = add_images(model, prompt, images)
-    limits, personal, hits = (
-        limits or Limits(),
-        arrivals.is_personal(assumed),
-        (hits or PrefixHits()).behind_router(router),
-    )
+    limits, personal = limits or Limits(), arrivals.is_personal(assumed)
+    hits = (hits or PrefixHits()).behind_router(router)
     longest = LongestSequence(prompt, output, isinstance(input_tokens, Lengths), isinstance(output_tokens, Lengths))
     workload = InferenceWorkload(
         model=model,
@@ -734,14 +731,9 @@ def build_inference_workload(
         hourly_shares=arrivals.hourly_shares,
         router=router or hits.usual_router(arrivals.load, assumed),
     )
-    explicit_names = availability_asked | explicit_fields(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        max_context_tokens=max_context_tokens,
-        average_requests_per_s=average_per_s,
-        turn_gap_s=hits.turn_gap_s,
-        router=router,
-    )
+    explicit_names = availability_asked | explicit_fields(input_tokens=input_tokens, output_tokens=output_tokens)
+    explicit_names |= explicit_fields(max_context_tokens=max_context_tokens, average_requests_per_s=average_per_s)
+    explicit_names |= explicit_fields(turn_gap_s=hits.turn_gap_s, router=router)
     limited = limit_assumptions(limits, workload.slo, personal=personal)
     return replace(workload, derived=(*arrivals.derived, *traffic_assumptions(workload, explicit_names), *limited))
 
@@ -789,7 +781,7 @@ def explicit_fields(**parts: object) -> frozenset[str]:
 def traffic_assumptions(w: InferenceWorkload, explicit_names: frozenset[str]) -> tuple[Assumed, ...]:
     """Assumptions about the traffic, as an answer lists them.
 
-    Names in `given` come from the request; the other values are defaults.
+    Values in `explicit_names` come from the request; the others are defaults.
     """
 
     def numeric_assumption(
@@ -841,7 +833,8 @@ class Companion:
 
 
 MIN_CLASS_SHARE = 0.01  # minimum share of a class; a simulation has too few requests of a smaller one for percentiles
-SERVICE_WIDE_NAMES = ("max_context_tokens", "redundancy", "failure_domain")  # values that apply to the whole service
+# Values that apply to the whole service.
+SERVICE_WIDE_NAMES = ("max_context_tokens", "router", "redundancy", "failure_domain")
 
 
 def build_mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> InferenceWorkload:
