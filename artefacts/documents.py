@@ -28,9 +28,7 @@ def refill_shape(shape: Any, real: Any) -> Any:
         known = {k: refill_shape(shape[k], real[k]) for k in shape if k in real}
         return known or real
     if isinstance(shape, list) and isinstance(real, list) and shape:
-        return [
-            refill_shape(shape[min(i, len(shape) - 1)], value) for i, value in enumerate(real[: len(shape)])
-        ]
+        return [refill_shape(shape[min(i, len(shape) - 1)], value) for i, value in enumerate(real[: len(shape)])]
     return real
 
 

@@ -30,7 +30,7 @@ SCHEMAS: dict[str, Any] = {
 
 
 def test_detailed_schemas_keep_their_fields_and_others_only_field_names() -> None:
-    assert request_schema("Question", SCHEMAS, detailed=frozenset({"Work"})) == {
+    assert request_schema("Question", SCHEMAS, detailed=frozenset({"Work"}), elsewhere={}) == {
         "type": "object",
         "properties": {
             "title": {"type": "string", "description": "A field that is called so."},
@@ -43,6 +43,11 @@ def test_detailed_schemas_keep_their_fields_and_others_only_field_names() -> Non
             "Work": {"type": "object", "properties": {"load": {"type": "number", "minimum": 0}}},
         },
     }
+
+
+def test_a_schema_that_another_tool_describes_refers_to_it() -> None:
+    shape = request_schema("Question", SCHEMAS, detailed=frozenset(), elsewhere={"Work": "recommend"})
+    assert shape["$defs"]["Work"] == {"type": "object", "description": "Fields: as in the tool recommend."}
 
 
 def test_a_choice_of_several_stays_one() -> None:

@@ -11,6 +11,7 @@ from pydantic import Field
 from app.api.schemas.base import (
     ActivationCheckpointingName,
     BasisName,
+    BillFactorName,
     BottleneckName,
     Component,
     DraftingName,
@@ -55,7 +56,6 @@ from app.sizing.question import Deployment, Speculative
 from app.sizing.result import (
     Answer,
     Assurance,
-    BillFactor,
     CertaintyFactor,
     ClusterNeeds,
     Considered,
@@ -174,11 +174,13 @@ class LevelShown(ResultModel, of=Level):
 class CertaintyFactorShown(ResultModel, of=CertaintyFactor):
     """One factor of the bill: why the load gets more accelerators than it needs at full speed."""
 
-    factor: BillFactor = Field(description="Reason for more accelerators.")
-    multiplier: float = Field(description="Factor on the accelerators of the line before; 1 in the first line.")
+    factor: BillFactorName = Field(description="Reason for more accelerators.")
+    multiplier: float = Field(
+        description="Factor on the accelerators of the line before; 1 in the first line, other factors of 1 omitted."
+    )
     total_accelerators: float = Field(description="Accelerators up to this factor; whole in the last line.")
     usd_per_hour: float | None = None
-    removed_by: str = Field(description="What would remove the factor; empty where it is 1.")
+    removed_by: str = Field(description="What would remove the factor.")
 
 
 class ConfidenceShown(ResultModel, of=Assurance):
@@ -416,7 +418,7 @@ class AssumedShown(ResultModel, of=Assumed):
         description="Source of the value; `request` if the request set it."
     )
     range: Annotated[list[float] | None, From("bounds", times=1.0)] = Field(
-        None, description="Smallest and largest allowed value; null for text. A long answer leaves it out."
+        None, description="Smallest and largest allowed value; omitted for text and in a long answer."
     )
 
 

@@ -18,10 +18,10 @@ from app.sizing.hardware.support.records import PHASES
 from app.sizing.model.counts import LORA_TARGET_NAMES
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import DraftMethod, Extra, Objective
-from app.sizing.result import QUANTITY_UNITS, AcquisitionOption
+from app.sizing.result import QUANTITY_UNITS, AcquisitionOption, BillFactor
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
-from app.sizing.workload import REDUNDANCIES, FailureDomain, Method
+from app.sizing.workload import REDUNDANCIES, FailureDomain, Method, Router
 
 COMPONENT_KEY = "x-named"  # schema key that marks a future named component
 
@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     ActivationCheckpointingName = str
     AdapterPrecisionName = str
     BasisName = str
+    BillFactorName = str
     BottleneckName = str
     CommitmentName = str
     DraftingName = str
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
     PricingName = str
     RecomputationName = str
     RedundancyName = str
+    RouterName = str
     SegmentName = str
     SoldForName = str
     StatisticName = str
@@ -145,6 +147,7 @@ else:
     ActivationCheckpointingName = Annotated[Literal[ACTIVATION_CHECKPOINTING], Component("ActivationCheckpointing")]
     AdapterPrecisionName = Annotated[Literal[VOCABULARIES["adapter_precision"]], Component("AdapterPrecision")]
     BasisName = Annotated[Literal["measured", "calibrated", "roofline"], Component("Basis")]
+    BillFactorName = Annotated[Literal[tuple(f.value for f in BillFactor)], Component("BillFactor")]
     BottleneckName = Annotated[Literal[tuple(PRIORITY_BY_BOTTLENECK)], Component("Bottleneck")]
     CommitmentName = Annotated[Literal[tuple(c.value for c in Commitment)], Component("Commitment")]
     DraftingName = Annotated[Literal[tuple(d.value for d in DraftMethod)], Component("Drafting")]
@@ -172,6 +175,7 @@ else:
     PricingName = Annotated[Literal[tuple(p.value for p in PricingModel)], Component("PricingModel")]
     RecomputationName = Annotated[Literal[VOCABULARIES["recomputation"]], Component("Recomputation")]
     RedundancyName = Annotated[Literal[REDUNDANCIES], Component("Redundancy")]
+    RouterName = Annotated[Literal[tuple(r.value for r in Router)], Component("Router")]
     SegmentName = Annotated[Literal[SEGMENTS], Component("Segment")]
     SoldForName = Annotated[Literal[tuple(s.value for s in Segment)], Component("SoldFor")]
     StatisticName = Annotated[Literal["mean", "p50", "p95", "p99"], Component("Statistic")]

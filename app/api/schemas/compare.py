@@ -111,6 +111,8 @@ class CompareRequest(RequestModel):
 class ReserveShown(ResultModel, of=Level):
     """Accelerators and cost including the reserve."""
 
+    model_config = with_examples({"total_accelerators": 16, "usd_per_hour": 48.2})
+
     total_accelerators: int
     usd_per_hour: float | None = None
 

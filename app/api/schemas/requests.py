@@ -62,6 +62,7 @@ from app.sizing.workload import (
     Method,
     PrefixHits,
     Redundancy,
+    Router,
     TrainingWorkload,
     build_inference_workload,
     build_mixed_workload,
@@ -183,6 +184,7 @@ class InferenceSpec(RequestModel):
         model = self.adapters.apply_adapters(model, assumed) if self.adapters is not None else model
         limits = None if self.slo is None else self.slo.to_limits()
         redundancy, available = self.availability.to_redundancy(), self.availability.explicit_fields
+        router = None if t.router is None else Router(t.router)
         if t.classes is not None:
             parts = [(c.name, self.for_class(c).to_workload(model, assumed)) for c in t.classes]
             return build_mixed_workload(parts)
@@ -198,7 +200,7 @@ class InferenceSpec(RequestModel):
                 redundancy=redundancy,
                 availability_asked=available,
                 target_utilization=self.target_utilization,
-                router=t.router,
+                router=router,
             )
         return build_inference_workload(
             model,
@@ -209,7 +211,7 @@ class InferenceSpec(RequestModel):
             images=None if t.images is None else t.images.to_images(),
             average_per_s=t.average_requests_per_s,
             burstiness=t.burstiness,
-            router=t.router,
+            router=router,
             hits=PrefixHits(t.cached_prefix_fraction, t.shared_prefix_fraction or 0.0, t.turn_gap_s),
             limits=limits,
             max_context_tokens=self.max_context_tokens,

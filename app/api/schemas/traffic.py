@@ -14,6 +14,7 @@ from app.api.schemas.base import (
     Component,
     Name,
     RequestModel,
+    RouterName,
     round_value,
     with_examples,
 )
@@ -28,7 +29,6 @@ from app.sizing.workload import (
     Lengths,
     Limits,
     Load,
-    Router,
     Shares,
     Trace,
     arrivals_from_users,
@@ -366,7 +366,7 @@ class Traffic(RequestModel):
     burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
         1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
     )
-    router: Router | None = Field(
+    router: RouterName | None = Field(
         None,
         description="How a replica is chosen. Default: prefix_aware if sessions leave prefixes, else least_loaded.",
     )

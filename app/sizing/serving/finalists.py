@@ -274,8 +274,8 @@ def with_fitting_pools(
     while len(rows := np.flatnonzero((least < most) | (runs.pooled != most))):
         middle = (least[rows] + most[rows]) // 2
         tried = simulate(rows, middle)
-        needed = needed_replicas(search.question, search.workload, plans.take(rows), tried)
-        needed = np.minimum(needed, MAX_POOLED).astype(np.int64)
+        replicas = needed_replicas(search.question, search.workload, plans.take(rows), tried)
+        needed = np.minimum(replicas, MAX_POOLED).astype(np.int64)
         enough, last = needed <= middle, middle == most[rows]
         runs = runs.replace_rows(rows[enough], tried.take(np.flatnonzero(enough)))
         most[rows] = np.where(enough, middle, np.where(last, needed, np.minimum(most[rows], needed)))

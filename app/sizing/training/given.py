@@ -100,9 +100,9 @@ def rank_requested_runs(workload: TrainingWorkload, counts: Counts, costed: Cost
     figure = np.where(late, wall, comparison_score(counts, costed, question))
     ties = stable_run_key(costed), ranking_key(costed.cost.usd_per_hour)
     tiers = late, batch_deviation(counts, run), plans.last_resort, short, unfit
-    tiers = on_slow_machine(plans, wall, tiers, question.assumptions), *tiers
-    order = np.lexsort((*ties, ranking_key(figure), *tiers))
-    (leading,) = np.nonzero(np.all([key[order] == key[order[0]] for key in tiers], axis=0))
+    slow = on_slow_machine(plans, wall, tiers, question.assumptions)
+    order = np.lexsort((*ties, ranking_key(figure), slow, *tiers))
+    (leading,) = np.nonzero(np.all([key[order] == key[order[0]] for key in (slow, *tiers)], axis=0))
     usd, recipes, rows = run_measures(counts, costed).usd, plans.stack.published_recipes, order[leading]
     order[leading] = rows[familiar_first(figure[rows], usd[rows], recipes[rows], assumed)]
     return order

@@ -165,11 +165,18 @@ def test_runs_that_do_not_surely_fit_are_ordered_by_their_share_of_what_they_may
 
     def order(**changed: Any) -> list[int]:
         known = {"total": (100.0, 120.0), "allowed": (50.0, 100.0), "wall": (10.0, 10.0), "batch": (64.0, 64.0)}
-        known |= {"fits": (True, True), "sure": (False, False), "last": (False, False), "score": (1.0, 2.0)} | changed
+        known |= {
+            "fits": (True, True),
+            "sure": (False, False),
+            "last": (False, False),
+            "score": (1.0, 2.0),
+            "recipes": (0.0, 0.0),
+        }
+        known |= changed
         of = {name: np.array(values) for name, values in known.items()}
         costed: Any = row(
             plans=row(
-                stack=row(margins=row(time_factor=np.ones(2))),
+                stack=row(margins=row(time_factor=np.ones(2)), published_recipes=of["recipes"]),
                 last_resort=of["last"],
                 offered=row(listing=np.zeros(2, dtype=int)),
                 pipeline_parallel=np.ones(2),
@@ -182,6 +189,7 @@ def test_runs_that_do_not_surely_fit_are_ordered_by_their_share_of_what_they_may
             patch.setattr(given_room, "run_fits_at_confidence", lambda *_: of["sure"])
             patch.setattr(given_room, "allowed_bytes", lambda *_: of["allowed"])
             patch.setattr(given_room, "comparison_score", lambda *_: of["score"])
+            patch.setattr(given_room, "run_measures", lambda *_: row(usd=np.ones(2)))
             patch.setattr(given_room, "stable_run_key", lambda _: np.array([0.0, 1.0]))
             workload = replace(WORKLOAD, deadline_s=100.0)
             return list(rank_requested_runs(workload, COUNTS, costed, QUESTION).tolist())
@@ -194,6 +202,8 @@ def test_runs_that_do_not_surely_fit_are_ordered_by_their_share_of_what_they_may
     assert order(**both) == [0, 1]
     assert order(**both, score=(2.0, 1.0)) == [1, 0]
     assert order(**both, score=(1.0, 1.0)) == [0, 1]
+    assert order(**both, score=(1.0, 1.01), recipes=(0.0, 9.0)) == [1, 0]  # a near tie with more published use
+    assert order(**both, score=(1.0, 2.0), recipes=(0.0, 9.0)) == [0, 1]
     assert order(**both, wall=(101.0, 10.0)) == [1, 0]  # late
     assert order(**both, wall=(300.0, 200.0)) == [1, 0]  # the less late
     assert order(**both, batch=(128.0, 64.0)) == [1, 0]
