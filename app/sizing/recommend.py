@@ -343,7 +343,8 @@ CHEAPER_TYPES = 4  # cheaper accelerator types beyond the limits of a request th
 
 def allowed_types(question: Question, catalog: Catalog) -> list[Accelerator]:
     """The accelerator types that a request names; empty if it names none."""
-    return [catalog.accelerators[catalog.accelerator_index[slug]] for slug in question.constraints.accelerators]
+    rows = (catalog.accelerator_index.get(slug) for slug in question.constraints.accelerators)
+    return [catalog.accelerators[row] for row in rows if row is not None]
 
 
 def cheapest_for_warning(

@@ -271,7 +271,7 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
         runs = simulate_replicas(Search.start(question, SMALL).of(of_time), share.plan, share.settings)
         assert runs is not None
         each = of_time.peak_per_s / share.replicas
-        assert each <= one(runs.capacity_at_confidence(of_time)[0]) * of_time.target_utilization * (1 + 1e-9)
+        assert each <= one(runs.planned_capacity(of_time)[0]) * (1 + 1e-9)
 
 
 @pytest.mark.slow

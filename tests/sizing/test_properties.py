@@ -262,6 +262,8 @@ def rebuilt(catalog: Catalog, offers: list[Offer], *, shuffle: int | None = None
         version=catalog.version,
         prices_as_of=catalog.prices_as_of,
         created_at=catalog.created_at,
+        places=catalog.places,
+        region_countries=catalog.region_countries,
     )
 
 

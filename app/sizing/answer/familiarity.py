@@ -106,9 +106,7 @@ def _why_first(search: Search[Workload], contenders: Contenders, first: int) -> 
         return "It ranks first because no option with published recipes meets the limits."
     best = int(known[np.argmin(contenders.score[known])])
     worse, named = _worse(contenders, best, first), contenders.name(best, search)
-    if worse <= search.question.assumptions.near_tie_share:
+    near = search.question.assumptions.near_tie_share
+    if worse <= near:
         return f"The closest option with published recipes is {named}."
-    return (
-        "It ranks first because the best option with published recipes, "
-        f"{named}, is {difference_words(worse, search.question.objective)}."
-    )
+    return f"It ranks first because no option with published recipes comes within {percent(near)}."

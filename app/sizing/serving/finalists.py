@@ -518,6 +518,7 @@ def most_winning_replicas(search: Search[InferenceWorkload], options: Options, t
     question, workload, count = search.question, search.workload, len(options)
     least = options.fleet.replicas
     most = np.ceil(least * to_beat / objective_score(question.objective, measures(workload, options))) + 1
+    most = np.minimum(most, np.maximum(least, MAX_ACCELERATORS))
     tried = np.rint(np.linspace(least, most, TRIED_COUNTS)).ravel()
     again = options.take(np.tile(np.arange(count), TRIED_COUNTS))
     capacity = workload.peak_per_s / tried
@@ -732,5 +733,5 @@ def planned_replica_capacity(
     """Requests per second, and concurrent requests, that a replica is planned to carry at the requested confidence."""
     if runs is not None:
         return runs.planned_capacity(workload)
-    at_asked = by.level_rows(asked)
-    return speed.planned_capacity_per_s(workload)[at_asked], speed.slo_batch[at_asked]
+    at_asked = by.speed_at(asked, speed)
+    return at_asked.planned_capacity_per_s(workload), at_asked.slo_batch
