@@ -166,6 +166,20 @@ def documents_outputs() -> Digests:
     return {**{f"{name}, answers": content_digest(text) for name, text in parts.items() if text}, **pages}
 
 
+def measured_inputs() -> Digests:
+    """The code and the data of the predictions, and the points that they are compared with."""
+    from benchmarks.gpu import compare  # noqa: PLC0415  (imports the whole core)
+
+    code = sources().digest_from(["benchmarks.gpu.compare"])
+    return {"code of the comparison": code, **fit_outputs(), **facts_digests(), **file_digests(*compare.FILES)}
+
+
+def measured_outputs() -> Digests:
+    from benchmarks.gpu import compare  # noqa: PLC0415
+
+    return {"docs/measured.md, tables": content_digest(compare.shown_tables(compare.PAGE.read_text()))}
+
+
 PARTS = (
     Part("factors", "artefacts.fit", fit_inputs, fit_outputs),
     Part("accuracy", "artefacts.accuracy_page", accuracy_inputs, accuracy_outputs),
@@ -180,6 +194,7 @@ PARTS = (
         lambda: file_digests(ROOT / "app" / "api" / "examples" / "schemas.json"),
     ),
     Part("documents", "artefacts.documents", documents_inputs, documents_outputs),
+    Part("measured", "benchmarks.gpu.compare", measured_inputs, measured_outputs),
 )
 
 

@@ -1,0 +1,1 @@
+"""Measurements of one GPU without an engine, and their comparison with predictions."""
