@@ -180,6 +180,11 @@ def measured_outputs() -> Digests:
     return {"docs/measured.md, tables": content_digest(compare.shown_tables(compare.PAGE.read_text()))}
 
 
+def deployed_inputs() -> Digests:
+    code = sources().digest_from(["artefacts.deployed"])
+    return {**answer_inputs(), "code of the page": code, **file_digests(ROOT / "artefacts" / "deployed.json")}
+
+
 PARTS = (
     Part("factors", "artefacts.fit", fit_inputs, fit_outputs),
     Part("accuracy", "artefacts.accuracy_page", accuracy_inputs, accuracy_outputs),
@@ -195,6 +200,7 @@ PARTS = (
     ),
     Part("documents", "artefacts.documents", documents_inputs, documents_outputs),
     Part("measured", "benchmarks.gpu.compare", measured_inputs, measured_outputs),
+    Part("deployed", "artefacts.deployed", deployed_inputs, lambda: file_digests(ROOT / "docs" / "deployed.md")),
 )
 
 

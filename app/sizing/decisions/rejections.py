@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -119,6 +119,10 @@ class Rejections:
             own = self.by_accelerator.get(i)
             if own is None or (-reason.stage, reason.shortfall_ratio) < (-own.stage, own.shortfall_ratio):
                 self.by_accelerator[i] = reason
+
+    def withdraw(self, accelerators: Collection[int]) -> None:
+        """Forget why accelerator types were rejected: another layout of each is feasible."""
+        self.by_accelerator = {i: reason for i, reason in self.by_accelerator.items() if i not in accelerators}
 
     def closest_first(self) -> list[Rejection]:
         """All rejections, closest first, stable by name.

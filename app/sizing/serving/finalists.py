@@ -150,9 +150,9 @@ class SimulationQueue:
         return np.array([self.best_scores.get(kind, 0.0) for kind in kinds], float)
 
     @property
-    def type_count(self) -> int:
-        """Number of types that passed a simulation or are still queued."""
-        return len({*self.best_scores, *self.options.accelerator[self.waiting].tolist()})
+    def feasible_types(self) -> set[int]:
+        """Types that passed a simulation or are still queued."""
+        return {*self.best_scores, *self.options.accelerator[self.waiting].tolist()}
 
 
 MIN_SIMULATED_TYPES = 3  # minimum number of accelerator types whose best plan is simulated, even if fewer are shown
@@ -404,7 +404,8 @@ def select_finalists(
                 rows = rows[able][np.argsort(-slack[able], kind="stable")]
             _, first = np.unique(options.accelerator[rows], return_index=True)
             queue.record_scores(rows[first], results.simulate(rows[first]))
-    return results.merge().keep_best(search.question.limit), queue.type_count
+    search.rejections.withdraw(queue.feasible_types)
+    return results.merge().keep_best(search.question.limit), len(queue.feasible_types)
 
 
 def next_challengers(

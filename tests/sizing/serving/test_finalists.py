@@ -210,7 +210,7 @@ def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> 
             seen.append(float(sizes[rows[0]]))
             trial.record_scores(rows, np.array([np.inf]))
         assert sorted(seen) == np.unique(sizes[options.accelerator == options.accelerator[first]]).tolist()
-        assert trial.type_count == 0
+        assert trial.feasible_types == set()
     assert len(seen) > 1
 
 
@@ -245,7 +245,7 @@ def test_a_layout_far_worse_than_another_is_challenged_by_that_one() -> None:
         assert trial.score[extra].tolist()[:1] == tried
         trial.record_scores(extra, np.full(len(extra), np.inf))
         assert not len(trial.challengers())
-        assert trial.type_count == 1
+        assert len(trial.feasible_types) == 1
 
 
 def test_challengers_are_one_row_of_each_layout_and_few_of_each_type() -> None:
