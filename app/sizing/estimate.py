@@ -64,7 +64,7 @@ from app.sizing.training.plans import meets_deadline_at_confidence
 from app.sizing.training.run import run_fits_at_confidence
 from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import CostedRuns, comparison_score, training_layouts
-from app.sizing.workload import InferenceWorkload, TrainingWorkload
+from app.sizing.workload import RELAXED_LIMITS, InferenceWorkload, TrainingWorkload
 
 
 def estimate_deployment(question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
@@ -74,8 +74,8 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
     """
     workload = effective_workload(question.workload, deployment)
     question = replace(question, workload=workload, assumptions=question.assumptions.with_recording())
-    search = Search.start(question, catalog)
-    found = judge_deployment(search, deployment)
+    search, found = judge_within_limits(question, deployment, catalog)
+    question = search.question
     accelerator = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]]
     names, hosts = catalog.names_in(found.deployment), catalog.other_hosts_in(found.deployment)
     ranked = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator, names=names, hosts=hosts),)
@@ -88,6 +88,33 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
         hosted_api=compare_hosted_api(question, catalog, found),
         shared=shared_fleet(search, found),
     )
+
+
+def judge_within_limits(
+    question: Question, deployment: Deployment, catalog: Catalog
+) -> tuple[Search[Workload], Estimate]:
+    """Judge a deployment within limits that it can meet, where the request leaves them open: the usual ones, or the
+    shortest longer ones.
+    """
+    search = Search.start(question, catalog)
+    usual = found = judge_deployment(search, deployment)
+    for times in RELAXED_LIMITS:
+        if is_within_reach(search.question, found):
+            return search, found
+        workload = question.workload
+        assert isinstance(workload, InferenceWorkload)
+        search = Search.start(replace(question, workload=workload.with_relaxed_limits(times)), catalog)
+        found = judge_deployment(search, deployment)
+    return (search, found) if is_within_reach(search.question, found) else (Search.start(question, catalog), usual)
+
+
+def is_within_reach(question: Question, found: Estimate) -> bool:
+    """Whether the request sets the limits, or enough accelerators of a deployment meet the assumed ones."""
+    workload, sure = question.workload, found.assurance
+    if not isinstance(workload, InferenceWorkload) or workload.slo.assumed_times is None or not found.fits:
+        return True
+    asked = [level for level in sure.by_level if level.confidence == sure.asked] if sure is not None else []
+    return all(level.total_accelerators is not None for level in asked)
 
 
 def effective_workload(

@@ -82,7 +82,7 @@ from app.sizing.whatif.prices import (
     find_cheaper_services,
     find_leading_discount,
 )
-from app.sizing.workload import InferenceWorkload, TrainingWorkload
+from app.sizing.workload import RELAXED_LIMITS, InferenceWorkload, TrainingWorkload
 
 IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools
 
@@ -106,7 +106,7 @@ class SearchResult:
 def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected."""
     question = replace(question, assumptions=question.assumptions.with_recording())
-    search, rejections, result = search_current_prices(question, catalog)
+    search, rejections, result = search_within_limits(question, catalog)
     question, rejected = search.question, rejections.closest_first()
     ranked = rank_estimates(result, catalog)
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
@@ -140,6 +140,25 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         cheaper_if=result.cheaper_if,
         hosted_api=compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None),
     )
+
+
+def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
+    """The finalists within the limits. Limits that the request leaves open are longer where nothing meets the usual
+    ones: an assumed limit ranks, and only those of the request reject.
+    """
+    found = search_current_prices(question, catalog)
+    workload = question.workload
+    if found[2].estimates or not isinstance(workload, InferenceWorkload) or workload.slo.assumed_times is None:
+        return found
+    missed = [r for r in found[1].by_accelerator.values() if r.unit == "ms" and r.available and r.needed]
+    nearest = min((r.needed / r.available for r in missed if r.needed and r.available), default=np.inf)
+    for times in RELAXED_LIMITS:
+        if times >= nearest:
+            relaxed = replace(question, workload=workload.with_relaxed_limits(times))
+            other = search_current_prices(relaxed, catalog)
+            if other[2].estimates:
+                return other
+    return found
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

@@ -654,6 +654,21 @@ def model_shape_assumed(question: Question) -> Notice | None:
     return Notice("model_shape_assumed", f"Part of the model's architecture is assumed: {'; '.join(model.assumed)}.")
 
 
+def assumed_limits_missed(question: Question) -> Notice | None:
+    """Warn that nothing meets the usual limits, which the request leaves open."""
+    workload = question.workload
+    if not isinstance(workload, InferenceWorkload) or (workload.slo.assumed_times or 1.0) <= 1:
+        return None
+    slo = workload.slo
+    limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "latency": slo.e2e_s}
+    used = ", ".join(f"{name} {format_number(s * 1e3)} ms" for name, s in limits.items() if s is not None)
+    return Notice(
+        "assumed_limits_missed",
+        f"The request sets no latency limits, and the usual ones are missed: these are {slo.assumed_times:g} times as "
+        f"long ({used} at p{slo.percentile:g}). Set `slo` to the limits that you need.",
+    )
+
+
 def no_latency_headroom(question: Question) -> Notice | None:
     workload, assumed = question.workload, question.assumptions
     if not isinstance(workload, InferenceWorkload) or workload.load is not Load.OPEN:
@@ -793,6 +808,7 @@ def spot_interruptions(best: TopAnswer) -> Notice | None:
 
 REQUEST_WARNINGS: tuple[Callable[[Question], Notice | None], ...] = (
     model_shape_assumed,
+    assumed_limits_missed,
     no_latency_headroom,
     average_not_tail,
 )

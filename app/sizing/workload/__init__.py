@@ -5,6 +5,7 @@ defaults.
 from app.sizing.workload.inference import (
     HOURS,
     REDUNDANCIES,
+    RELAXED_LIMITS,
     Arrivals,
     FailureDomain,
     InferenceWorkload,
@@ -36,6 +37,7 @@ __all__ = [
     "HOURS",
     "MAX_P95_TO_MEAN",
     "REDUNDANCIES",
+    "RELAXED_LIMITS",
     "Amount",
     "Arrivals",
     "FailureDomain",

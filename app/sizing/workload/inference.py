@@ -139,6 +139,16 @@ class Slo:
     tpot_s: float | None  # time per output token, s
     e2e_s: float | None  # end-to-end latency, s
     percentile: float  # share of requests that must meet the limits, %
+    assumed_times: float | None = None  # how many times the usual limits these are; None: the request sets limits
+
+    def relaxed(self, times: float) -> Slo:
+        """Limits that are a number of times as long."""
+        ttft_s, tpot_s, e2e_s = (None if s is None else s * times for s in (self.ttft_s, self.tpot_s, self.e2e_s))
+        return Slo(ttft_s, tpot_s, e2e_s, self.percentile, times)
+
+
+RELAXED_LIMITS = (1.5, 2.0, 3.0)  # times the usual limits, tried in turn where nothing meets them
+LIMIT_NAMES = ("slo.ttft_ms", "slo.tpot_ms", "slo.e2e_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,20 +214,21 @@ def build_slo(
     if load in (Load.BATCH, Load.OFFLINE):
         return Slo(None, None, None, percentile)
     if model.kind is not ModelKind.DECODER:
-        return Slo(None, None, usual_e2e_s(model, assumed), percentile)
+        return Slo(None, None, usual_e2e_s(model, assumed), percentile, 1.0)
     ttft_s = usual_ttft_s(prompt_tokens, assumed)
     if personal:
-        return Slo(max(ttft_s, assumed.personal_ttft_ms / 1e3), assumed.personal_tpot_ms / 1e3, None, percentile)
-    return Slo(ttft_s, assumed.default_tpot_ms / 1e3, None, percentile)
+        return Slo(max(ttft_s, assumed.personal_ttft_ms / 1e3), assumed.personal_tpot_ms / 1e3, None, percentile, 1.0)
+    return Slo(ttft_s, assumed.default_tpot_ms / 1e3, None, percentile, 1.0)
 
 
 def limit_assumptions(requested: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ...]:
     """The limits as an answer lists them."""
     first, token = ("personal_ttft_ms", "personal_tpot_ms") if personal else ("default_ttft_ms", "default_tpot_ms")
+    ttft_ms, tpot_ms, e2e_ms = LIMIT_NAMES
     times = (
-        ("slo.ttft_ms", slo.ttft_s, "for the time to first token", f"{first}, more for long prompts", first),
-        ("slo.tpot_ms", slo.tpot_s, "for the time per output token", token, token),
-        ("slo.e2e_ms", slo.e2e_s, "for the whole request", "usual for this kind of work", "default_e2e_ms"),
+        (ttft_ms, slo.ttft_s, "for the time to first token", f"{first}, more for long prompts", first),
+        (tpot_ms, slo.tpot_s, "for the time per output token", token, token),
+        (e2e_ms, slo.e2e_s, "for the whole request", "usual for this kind of work", "default_e2e_ms"),
     )
     assumptions = tuple(
         Assumed(
@@ -550,6 +561,16 @@ class InferenceWorkload:
     derived: tuple[Assumed, ...] = ()  # values derived from other inputs
     classes: tuple[TrafficClass, ...] = ()  # classes that share the service; the fields above describe their mixture
     router: Router = Router.LEAST_LOADED  # how requests are spread over the replicas
+
+    def with_relaxed_limits(self, times: float) -> InferenceWorkload:
+        """The same workload with limits that are a number of times the assumed ones."""
+        derived = tuple(
+            replace(a, value=float(a.value) * times, reason=f"{a.reason}, {times:g} times the usual")
+            if a.name in LIMIT_NAMES
+            else a
+            for a in self.derived
+        )
+        return replace(self, slo=self.slo.relaxed(times), derived=derived)
 
     @property
     def balances_load(self) -> bool:
