@@ -53,14 +53,14 @@ from app.sizing.serving.search import (
 )
 from app.sizing.workload import InferenceWorkload, Load
 
-MAX_REPLACEMENTS = 12  # maximum number of replacement layouts for failed or far more expensive types
-MAX_CHALLENGERS = 48  # maximum number of layouts compared with the simulated layout of their type
+MAX_REPLACEMENTS = 24  # maximum number of replacement layouts for failed or far more expensive types
+MAX_CHALLENGERS = 96  # maximum number of layouts compared with the simulated layout of their type
 CHECKED_TOGETHER = 3  # layouts of one type that are compared at once
-MAX_SIMULATION_RATIO = 1.25  # usual upper bound of simulated cost over cost by formulas
 MIN_SCORE_RATIO = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
 # Objectives for which fewer replicas are always better, so that one rate decides whether a layout can win.
 COUNTED_OBJECTIVES = (Objective.COST, Objective.ENERGY)
 TRIED_COUNTS = 12  # replica counts at which the score of a challenger is computed
+MIN_CAPACITY_RATIO = 0.5  # lower bound of the expected ratio between simulated capacity and that of the formulas
 CHECK_TOLERANCE = 1.1  # waits above a limit by this factor reject a challenger; below, its whole curve decides
 
 
@@ -85,10 +85,10 @@ class SimulationQueue:
         return np.array(rows, np.int64)
 
     def may_beat(self) -> bool:
-        """Whether the next row would clearly beat every simulated row if formulas were exact; uses up the budget."""
+        """Whether the next row would beat every simulated row if formulas were exact; uses up the budget."""
         if not self.waiting or not self.best_scores or not self.replacement_budget:
             return False
-        would_win = float(self.score[self.waiting[0]]) * MAX_SIMULATION_RATIO < min(self.best_scores.values())
+        would_win = float(self.score[self.waiting[0]]) < min(self.best_scores.values())
         self.replacement_budget -= would_win
         return would_win
 
@@ -412,7 +412,7 @@ def next_challengers(
     search: Search[InferenceWorkload], queue: SimulationQueue, results: SimulationResults, per_type: int
 ) -> Codes:
     """Up to `per_type` layouts of each type that may beat its simulated layout, if simulations lower the formulas'
-    capacity by no less than they did so far.
+    capacity by no less than they did so far, or by half.
     """
     rows = queue.challengers()
     if len(rows) and is_decided_by_rate(search):
@@ -420,7 +420,8 @@ def next_challengers(
         replicas = most_winning_replicas(search, options, queue.scores_to_beat(rows))
         with np.errstate(divide="ignore"):
             needed_per_s = search.workload.peak_per_s / replicas
-        able = needed_per_s <= options.capacity_per_s * results.best_capacity_ratio * CHECK_TOLERANCE
+        ratio = max(results.best_capacity_ratio, MIN_CAPACITY_RATIO)
+        able = needed_per_s <= options.capacity_per_s * ratio * CHECK_TOLERANCE
         queue.mark_tried(rows[~able])
         rows = rows[able]
     return queue.pick_challengers(rows, per_type)

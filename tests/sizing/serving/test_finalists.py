@@ -21,10 +21,12 @@ from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     SimulationQueue,
+    SimulationResults,
     apply_simulation_ratio,
     first_replica,
     load_per_replica,
     most_winning_replicas,
+    next_challengers,
     select_finalists,
     simulate_replicas,
     size_fleet,
@@ -284,12 +286,25 @@ def test_a_layout_is_checked_at_the_rate_that_its_score_needs() -> None:
     assert (winning_slack(search, hoped, own * 0.7, None) < 1).all()
 
 
-def test_more_is_simulated_while_what_waits_would_cost_far_less() -> None:
+def test_a_layout_far_below_its_formula_does_not_rule_out_the_others() -> None:
+    """Simulations that carry a hundredth of what the formulas say tell nothing about a layout that needs a tenth."""
+    options = options_of(asked(BUSY), BUSY)
+    first = int(np.argmin(objective_score(Objective.COST, measures(BUSY, options))))
+    trial, search = trial_of(options, first), Search.start(asked(BUSY), SMALL).of(BUSY)
+    trial.record_scores(trial.next_rows(1), 10 * trial.score[[first]])
+    results = SimulationResults(search, options, None)
+    low = replace(options, capacity_per_s=options.capacity_per_s / 100).take(np.array([first]))
+    results.tables, results.rows = [low], [np.array([first])]
+    assert results.best_capacity_ratio == pytest.approx(0.01)
+    assert len(next_challengers(search, trial, results, 3)) > 0
+
+
+def test_more_is_simulated_while_what_waits_would_cost_less() -> None:
     options = options_of(asked(BUSY), BUSY)
     kinds = np.unique(options.accelerator, return_index=True)[1].tolist()
     score = trial_of(options).score
     best, other = sorted(kinds, key=score.__getitem__)[:2]
-    for turned_out, more in ((1.2, False), (1.3, True)):
+    for turned_out, more in ((0.99, False), (1.01, True)):
         trial = trial_of(options, best, other)
         assert not trial.may_beat()
         trial.record_scores(trial.next_rows(1), np.array([turned_out * score[other]]))
