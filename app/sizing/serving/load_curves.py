@@ -659,7 +659,10 @@ def simulate_light_loads(
 def pooled_window(
     replica: Replica, sent: DrawnRequests, rate_per_s: float, pooled: int, utilization: float
 ) -> RequestWindow:
-    """Requests that one of `pooled` replicas gets from a router that knows the work of each, at its share of a rate.
+    """Requests that one of `pooled` replicas gets from a router that knows the prompts of each, at its share of a rate.
+
+    The router knows the prompts, not how long the answers will be. If it knew, a long answer would keep all requests
+    from its replica for a while, although a batch serves them at the same time; then they would come in bursts.
 
     Parameters:
         sent: requests to all replicas.
@@ -668,8 +671,10 @@ def pooled_window(
     """
     if pooled == 1:
         return open_window(sent, rate_per_s)
-    arrival_s, work_s = sent.arrival_s(pooled * rate_per_s), request_work_s(replica, sent, utilization / rate_per_s)
-    chosen = choose_replicas(arrival_s, work_s, pooled)
+    arrival_s = sent.arrival_s(pooled * rate_per_s)
+    prompt_s, answer_s = request_work_s(replica, sent, utilization / rate_per_s)
+    chosen = choose_replicas(arrival_s, prompt_s + answer_s.mean(), pooled)  # the length of an answer is not yet known
+    work_s = prompt_s + answer_s
     # One replica is watched: the one whose requests are most alike the mean of all.
     off = np.abs(np.bincount(chosen, work_s, pooled) - work_s.sum() / pooled)
     rows = np.flatnonzero(chosen == int(np.argmin(off)))
@@ -677,8 +682,8 @@ def pooled_window(
     return RequestWindow(own.arriving(arrival_s[rows]), int(WARMUP_SHARE * count), count, own.populations)
 
 
-def request_work_s(replica: Replica, sent: DrawnRequests, mean_s: float) -> Column:
-    """Time of a replica that each request takes, with a given mean, s: a part by its new prompt, a part by its answer.
+def request_work_s(replica: Replica, sent: DrawnRequests, mean_s: float) -> tuple[Column, Column]:
+    """Time of a replica that the prompt and the answer of each request take, s; `mean_s` is the mean of their sum.
 
     A router knows the work that it sent only roughly, so token counts stand for it.
     """
@@ -687,8 +692,7 @@ def request_work_s(replica: Replica, sent: DrawnRequests, mean_s: float) -> Colu
     each = min(float(replica.max_batched_tokens), tokens)
     linear = linear_s(replica, each * replica.prompt_equivalent + replica.prompt_fixed_tokens) * tokens / each
     share = min((linear + prompt_attention_total_s(replica, tokens)) / mean_s, 1.0)
-    work: Column = mean_s * (share * new / tokens + (1 - share) * answers / answers.mean())
-    return work
+    return mean_s * share * new / tokens, mean_s * (1 - share) * answers / answers.mean()
 
 
 def open_window(sent: DrawnRequests, rate_per_s: float) -> RequestWindow:

@@ -108,6 +108,15 @@ def test_pooled_waits_are_never_longer_than_apart(load: float) -> None:
     assert waits[-1] < 0.8 * waits[0]
 
 
+def test_long_answers_do_not_make_the_arrivals_at_a_replica_burstier() -> None:
+    """A router does not know how long an answer will be; requests to one of eight replicas come at more even times."""
+    uneven = varied(output_tokens=replace(STEADY.output_tokens, mean=640.0, p95=2500.0))
+    server = one_at_a_time(linear_s=np.full(200, 0.01))
+    window = pooled_window(server, draw_requests(uneven, 16_000), 0.8, 8, 0.8)
+    gaps = np.diff(np.asarray(window.requests.arrival_s))
+    assert gaps.std() < 0.8 * gaps.mean()
+
+
 def test_which_routers_share_a_queue() -> None:
     replicas = col(1, 3, 5, 100)
     assert pooled_replicas(STEADY, replicas).tolist() == [1, 3, 5, 8]
