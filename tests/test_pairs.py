@@ -28,7 +28,6 @@ CHEAP = Outcome(2.0, TWO)
 PAIR = Pair("more load", {}, {}, is_small=True)
 
 
-@pytest.mark.slow
 def test_a_sample_of_pairs_keeps_every_relation(
     catalog_store: CatalogStore, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,13 +152,17 @@ def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[W
         return found
     missed = [r for r in found[1].by_accelerator.values() if r.unit == "ms" and r.available and r.needed]
     nearest = min((r.needed / r.available for r in missed if r.needed and r.available), default=np.inf)
-    for times in RELAXED_LIMITS:
+    *shorter, longest = RELAXED_LIMITS
+    at_longest = search_current_prices(replace(question, workload=workload.with_relaxed_limits(longest)), catalog)
+    if not at_longest[2].estimates:
+        return found
+    for times in shorter:
         if times >= nearest:
             relaxed = replace(question, workload=workload.with_relaxed_limits(times))
-            other = search_current_prices(relaxed, catalog)
-            if other[2].estimates:
-                return other
-    return found
+            found = search_current_prices(relaxed, catalog)
+            if found[2].estimates:
+                return found
+    return at_longest
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

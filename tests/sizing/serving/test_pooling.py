@@ -111,7 +111,7 @@ def test_pooled_waits_are_never_longer_than_apart(load: float) -> None:
 def test_long_answers_do_not_make_the_arrivals_at_a_replica_burstier() -> None:
     """A router does not know how long an answer will be; requests to one of eight replicas come at more even times."""
     uneven = varied(output_tokens=replace(STEADY.output_tokens, mean=640.0, p95=2500.0))
-    server = one_at_a_time(linear_s=np.full(200, 0.01))
+    server = one_at_a_time(linear_s=np.full(200, 1e-5))
     window = pooled_window(server, draw_requests(uneven, 16_000), 0.8, 8, 0.8)
     gaps = np.diff(np.asarray(window.requests.arrival_s))
     assert gaps.std() < 0.8 * gaps.mean()
