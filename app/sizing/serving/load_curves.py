@@ -687,12 +687,14 @@ def request_work_s(replica: Replica, sent: DrawnRequests, mean_s: float) -> tupl
 
     A router knows the work that it sent only roughly, so token counts stand for it.
     """
-    new, answers = sent.input_tokens - sent.prefix_tokens, sent.output_tokens
+    new, answers = (sent.input_tokens - sent.prefix_tokens).astype(float), sent.output_tokens
     tokens = max(float(new.mean()), 1.0)
     each = min(float(replica.max_batched_tokens), tokens)
     linear = linear_s(replica, each * replica.prompt_equivalent + replica.prompt_fixed_tokens) * tokens / each
     share = min((linear + prompt_attention_total_s(replica, tokens)) / mean_s, 1.0)
-    return mean_s * share * new / tokens, mean_s * (1 - share) * answers / answers.mean()
+    prompt_s: Column = mean_s * (share * new / tokens)
+    answer_s: Column = mean_s * ((1 - share) * answers / answers.mean())
+    return prompt_s, answer_s
 
 
 def open_window(sent: DrawnRequests, rate_per_s: float) -> RequestWindow:
