@@ -88,7 +88,12 @@ def test_what_a_large_model_for_little_money_would_take(client: TestClient) -> N
     """DeepSeek-R1 on own hardware for 100,000 USD: more money, or four bits on a machine to be quoted."""
     traffic = {"peak_requests_per_s": 0.1, "input_tokens": {"mean": 1024, "p95": 3000}, "output_tokens": 256}
     asked: dict[str, Any] = {
-        "workload": {"phase": "inference", "model": "deepseek-ai/DeepSeek-R1", "traffic": traffic},
+        "workload": {
+            "phase": "inference",
+            "model": "deepseek-ai/DeepSeek-R1",
+            "traffic": traffic,
+            "slo": {"ttft_ms": 2000, "tpot_ms": 100},
+        },
         "constraints": {"max_purchase_usd": 100_000, "pricing_models": ["owned"]},
     }
     answer = client.post("/recommend", json=asked).json()

@@ -142,6 +142,9 @@ def test_more_confidence_never_costs_less(
     assert more >= less * 0.7
 
 
+POOL_NOISE = 0.04  # what the simulations of two pools of the same replicas may differ in probability
+
+
 def own_levels(found: Estimate) -> dict[float, Level]:
     """The levels that the deployment itself serves, or no number of it."""
     assert found.assurance is not None
@@ -182,7 +185,9 @@ def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_sa
                 larger = replace(found.deployment, replicas=replicas - spare, total_accelerators=None, nodes=None)
                 carried = estimate_deployment(asked(workload, level.confidence), larger, catalog).assurance
                 assert carried is not None
-                assert (carried.meets_slo or 0) >= level.confidence - 1e-6
+                # The replicas that fill the machines are a pool of another size, which is drawn anew.
+                drawn_anew = replicas - spare != found.deployment.replicas
+                assert (carried.meets_slo or 0) >= level.confidence - (POOL_NOISE if drawn_anew else 1e-6)
 
 
 def weights_read_s(workload: InferenceWorkload, ranked: Ranked) -> float:
