@@ -26,7 +26,7 @@ from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.compiled import engine_version
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS, Bill, Settlement, build_bill, option_title
-from app.sizing.assumptions.answer import AnswerAssumptions, DecisionsAssumptions
+from app.sizing.assumptions.answer import AnswerAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions, MachineAssumptions
 from app.sizing.assumptions.serving import DayAssumptions, ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
@@ -54,10 +54,21 @@ ASSUMPTION_GROUPS = (
     MachineAssumptions,
     ServingAssumptions,
     TrainingAssumptions,
-    DecisionsAssumptions,
+)
+# Costs that the page has no knob for.
+LEAST_DECISIVE_COSTS = (
+    "socket_power_w",
+    "load_power_fraction",
+    "host_power_w",
+    "host_power_fraction",
+    "maintenance_fraction_per_year",
+    "list_price_position",
 )
 # Assumptions, least decisive first. GET /catalog/assumptions lists their default values.
-ASSUMPTION_ORDER = tuple(field.name for room in ASSUMPTION_GROUPS for field in reversed(fields(room)))
+ASSUMPTION_ORDER = (
+    *(field.name for room in ASSUMPTION_GROUPS for field in reversed(fields(room))),
+    *LEAST_DECISIVE_COSTS,
+)
 
 Document = dict[str, Any]
 
