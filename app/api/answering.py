@@ -55,6 +55,7 @@ ASSUMPTION_GROUPS = (
     ServingAssumptions,
     TrainingAssumptions,
 )
+PAGE_KNOBS = ("target_utilization", "confidence", "horizon_months", "electricity_usd_per_kwh", "pue")
 # Costs that the page has no knob for.
 LEAST_DECISIVE_COSTS = (
     "socket_power_w",
@@ -244,7 +245,10 @@ def _without_assumption_reasons(document: Document) -> Document:
     shortened = [
         {**a, "source": "assumed"} if a["source"].startswith("assumed") else a for a in document["assumptions"]
     ]
-    shortened = [a if a["asked"] else {k: v for k, v in a.items() if k != "range"} for a in shortened]
+    plain = [a["asked"] or a["name"] in PAGE_KNOBS for a in shortened]
+    shortened = [
+        a if p else {k: v for k, v in a.items() if k != "range"} for a, p in zip(shortened, plain, strict=True)
+    ]
     return {**document, "assumptions": shortened}
 
 
