@@ -26,7 +26,7 @@ from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.compiled import engine_version
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS, Bill, Settlement, build_bill, option_title
-from app.sizing.assumptions.answer import AnswerAssumptions
+from app.sizing.assumptions.answer import AnswerAssumptions, DecisionsAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions, MachineAssumptions
 from app.sizing.assumptions.serving import DayAssumptions, ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
@@ -54,21 +54,13 @@ ASSUMPTION_GROUPS = (
     MachineAssumptions,
     ServingAssumptions,
     TrainingAssumptions,
+    DecisionsAssumptions,
 )
+# Assumptions that the page offers knobs for; it needs them with their ranges.
 PAGE_KNOBS = ("target_utilization", "confidence", "horizon_months", "electricity_usd_per_kwh", "pue")
-# Costs that the page has no knob for.
-LEAST_DECISIVE_COSTS = (
-    "socket_power_w",
-    "load_power_fraction",
-    "host_power_w",
-    "host_power_fraction",
-    "maintenance_fraction_per_year",
-    "list_price_position",
-)
 # Assumptions, least decisive first. GET /catalog/assumptions lists their default values.
-ASSUMPTION_ORDER = (
-    *(field.name for room in ASSUMPTION_GROUPS for field in reversed(fields(room))),
-    *LEAST_DECISIVE_COSTS,
+ASSUMPTION_ORDER = tuple(
+    field.name for room in ASSUMPTION_GROUPS for field in reversed(fields(room)) if field.name not in PAGE_KNOBS
 )
 
 Document = dict[str, Any]
@@ -242,14 +234,14 @@ def _without_scheduler(option: Document) -> Document:
 
 def _without_assumption_reasons(document: Document) -> Document:
     """Removes the reasons and ranges of assumed values; GET /catalog/assumptions lists them."""
-    shortened = [
-        {**a, "source": "assumed"} if a["source"].startswith("assumed") else a for a in document["assumptions"]
-    ]
-    plain = [a["asked"] or a["name"] in PAGE_KNOBS for a in shortened]
-    shortened = [
-        a if p else {k: v for k, v in a.items() if k != "range"} for a, p in zip(shortened, plain, strict=True)
-    ]
-    return {**document, "assumptions": shortened}
+
+    def shorten(assumed: Document) -> Document:
+        if assumed["source"].startswith("assumed"):
+            assumed = {**assumed, "source": "assumed"}
+        kept = assumed["asked"] or assumed["name"] in PAGE_KNOBS
+        return assumed if kept else {name: value for name, value in assumed.items() if name != "range"}
+
+    return {**document, "assumptions": [shorten(each) for each in document["assumptions"]]}
 
 
 STEPS: tuple[Callable[[Document], Document], ...] = (

@@ -35,7 +35,7 @@ from app.sizing.decisions.search import Search, Workload
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.packing import add_packing, add_separate_companions
 from app.sizing.pools.estimate import estimate_pools
-from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.question import Constraints, Deployment, Objective, Question, find_within_longer_limits
 from app.sizing.result import Estimate, MaximumThatFits, Ranked, Reason, RunnerUp
 from app.sizing.serving.choice import ChosenPlan, choose_plan, fixed_deployment_plans
 from app.sizing.serving.finalists import simulate_replicas, with_carrying_replicas
@@ -64,7 +64,7 @@ from app.sizing.training.plans import meets_deadline_at_confidence
 from app.sizing.training.run import run_fits_at_confidence
 from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import CostedRuns, comparison_score, training_layouts
-from app.sizing.workload import RELAXED_LIMITS, InferenceWorkload, TrainingWorkload
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 def estimate_deployment(question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
@@ -93,28 +93,26 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
 def judge_within_limits(
     question: Question, deployment: Deployment, catalog: Catalog
 ) -> tuple[Search[Workload], Estimate]:
-    """Judge a deployment within limits that it can meet, where the request leaves them open: the usual ones, or the
-    shortest longer ones.
+    """Judge a deployment within the limits: longer ones, where the request leaves them open and no number of its
+    replicas meets the usual ones.
     """
-    search = Search.start(question, catalog)
-    usual = found = judge_deployment(search, deployment)
-    for times in RELAXED_LIMITS:
-        if is_within_reach(search.question, found):
-            return search, found
-        workload = question.workload
-        assert isinstance(workload, InferenceWorkload)
-        search = Search.start(replace(question, workload=workload.with_relaxed_limits(times)), catalog)
-        found = judge_deployment(search, deployment)
-    return (search, found) if is_within_reach(search.question, found) else (Search.start(question, catalog), usual)
+
+    def judge(asked: Question) -> tuple[Search[Workload], Estimate]:
+        search = Search.start(asked, catalog)
+        return search, judge_deployment(search, deployment)
+
+    usual = judge(question)
+    relaxed = None
+    if not is_within_reach(usual[1]):
+        relaxed = find_within_longer_limits(question, judge, lambda other: is_within_reach(other[1]))
+    return usual if relaxed is None else relaxed
 
 
-def is_within_reach(question: Question, found: Estimate) -> bool:
-    """Whether the request sets the limits, or enough accelerators of a deployment meet the assumed ones."""
-    workload, sure = question.workload, found.assurance
-    if not isinstance(workload, InferenceWorkload) or workload.slo.assumed_times is None or not found.fits:
-        return True
+def is_within_reach(found: Estimate) -> bool:
+    """Whether some number of replicas of a deployment meets the limits at the requested confidence, if it fits."""
+    sure = found.assurance
     asked = [level for level in sure.by_level if level.confidence == sure.asked] if sure is not None else []
-    return all(level.total_accelerators is not None for level in asked)
+    return not found.fits or all(level.total_accelerators is not None for level in asked)
 
 
 def effective_workload(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.engines.record import SchedulerSettings
 from app.sizing.hardware.parts import Commitment, Environment, PriceKind, PricingModel
 from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.workload import InferenceWorkload, TrainingWorkload
+from app.sizing.workload import RELAXED_LIMITS, InferenceWorkload, TrainingWorkload
 from app.sizing.workload.inference import Companion
 
 # Default number of recommendations and of rejected types in an answer.
@@ -261,3 +263,30 @@ class Question:
     def includes(self, extra: Extra) -> bool:
         """Whether the answer includes a part that can be left out."""
         return extra in self.extras and not self.ranking_only
+
+
+Found = TypeVar("Found")
+
+
+def find_within_longer_limits(
+    question: Question, find: Callable[[Question], Found], is_enough: Callable[[Found], bool]
+) -> Found | None:
+    """The answer within the shortest longer limits that are enough, where the request leaves its limits open; None
+    where it sets them, or where the longest are not enough. The longest are tried first: mostly, they do not help.
+
+    Parameters:
+        find: answers a question.
+        is_enough: whether an answer meets the limits of its question.
+    """
+    workload = question.workload
+    if not isinstance(workload, InferenceWorkload) or workload.slo.assumed_times is None:
+        return None
+
+    def find_at(times: float) -> Found:
+        return find(replace(question, workload=workload.with_relaxed_limits(times)))
+
+    *shorter, longest = RELAXED_LIMITS
+    at_longest = find_at(longest)
+    if not is_enough(at_longest):
+        return None
+    return next((found for found in map(find_at, shorter) if is_enough(found)), at_longest)

@@ -42,7 +42,7 @@ from app.sizing.hardware.parts import FIRM, KINDS, Accelerator
 from app.sizing.hardware.support.records import Work
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
-from app.sizing.question import Extra, Objective, Question
+from app.sizing.question import Extra, Objective, Question, find_within_longer_limits
 from app.sizing.result import (
     Answer,
     Cheaper,
@@ -82,7 +82,7 @@ from app.sizing.whatif.prices import (
     find_cheaper_services,
     find_leading_discount,
 )
-from app.sizing.workload import RELAXED_LIMITS, InferenceWorkload, TrainingWorkload
+from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools
 
@@ -147,22 +147,13 @@ def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[W
     ones: an assumed limit ranks, and only those of the request reject.
     """
     found = search_current_prices(question, catalog)
-    workload = question.workload
-    if found[2].estimates or not isinstance(workload, InferenceWorkload) or workload.slo.assumed_times is None:
+    _, rejections, result = found
+    if result.estimates or not any(r.unit == "ms" for r in rejections.by_accelerator.values()):
         return found
-    missed = [r for r in found[1].by_accelerator.values() if r.unit == "ms" and r.available and r.needed]
-    nearest = min((r.needed / r.available for r in missed if r.needed and r.available), default=np.inf)
-    *shorter, longest = RELAXED_LIMITS
-    at_longest = search_current_prices(replace(question, workload=workload.with_relaxed_limits(longest)), catalog)
-    if not at_longest[2].estimates:
-        return found
-    for times in shorter:
-        if times >= nearest:
-            relaxed = replace(question, workload=workload.with_relaxed_limits(times))
-            found = search_current_prices(relaxed, catalog)
-            if found[2].estimates:
-                return found
-    return at_longest
+    relaxed = find_within_longer_limits(
+        question, lambda longer: search_current_prices(longer, catalog), lambda other: bool(other[2].estimates)
+    )
+    return found if relaxed is None else relaxed
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

@@ -41,6 +41,7 @@ from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import prefill_terms, prefill_work, seconds_per_prompt
 from app.sizing.serving.step import forward_pass_s, step_terms, step_work
 from app.sizing.snapshot import Catalog
+from app.sizing.words import percent
 from app.sizing.workload import TrainingWorkload
 from app.sizing.workload.training import Method
 from calibration.serving.cases import ServingCases
@@ -298,10 +299,6 @@ def three(value: float) -> str:
     digits = max(0, 2 - int(np.floor(np.log10(abs(value)))))
     rounded = float(f"{value:.3g}")
     return f"{rounded:,.{digits}f}"
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def summary_table(compared: Iterable[Compared]) -> str:

@@ -4,9 +4,12 @@ today, over the wire: what moved, by what cause, and what would be recommended i
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,7 +18,8 @@ from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 from starlette.testclient import TestClient
 
-from app.api.answering import ASSUMPTION_ORDER, MAX_BYTES, fit_to_size, json_bytes
+import app.api
+from app.api.answering import ASSUMPTION_ORDER, MAX_BYTES, PAGE_KNOBS, fit_to_size, json_bytes
 from app.api.schemas.repricing import RepriceResponse
 from app.catalog.tables import CatalogVersionRow, OfferRow, RecommendationRow, SystemRow
 from app.config import Settings
@@ -256,3 +260,15 @@ def test_what_cannot_be_priced_again_is_said(later: TestClient, then: dict[str, 
         session.execute(update(RecommendationRow).where(stored).values(body=kept))
         session.commit()
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/request-no-longer-taken")
+
+
+def test_no_size_costs_the_page_a_knob() -> None:
+    page = (Path(app.api.__path__[0]) / "static" / "page" / "knobs.js").read_text()
+    (listed,) = re.findall(r"^const ASSUMED = (\[.*\]);$", page, flags=re.MULTILINE)
+    assert [path.split(".")[-1] for path in json.loads(listed)] == [*PAGE_KNOBS]
+    whole = document(words=1500)
+    usual = [{"name": name, "source": "x" * 100, "asked": False, "range": [0, 1]} for name in ASSUMPTION_ORDER]
+    knobs = [{"name": name, "source": "assumed: why", "asked": False, "range": [0, 1]} for name in PAGE_KNOBS]
+    shown = orjson.loads(fit_to_size({**whole, "assumptions": [*usual, *knobs]}))
+    assert {a["name"] for a in shown["assumptions"]} >= {*PAGE_KNOBS}
+    assert all("range" in a for a in shown["assumptions"] if a["name"] in PAGE_KNOBS)
