@@ -16,7 +16,7 @@ from app.sizing.hardware.parts import SEGMENTS, Commitment, Environment, PriceKi
 from app.sizing.hardware.recipes import VOCABULARIES
 from app.sizing.hardware.support.records import PHASES
 from app.sizing.model.counts import LORA_TARGET_NAMES
-from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
+from app.sizing.model.formats import AUTO_KV, KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import DraftMethod, Extra, Objective
 from app.sizing.result import QUANTITY_UNITS, AcquisitionOption, BillFactor
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     FailureDomainName = str
     GradientsName = str
     KernelsName = str
+    KvFormatChoice = str
     KvFormatName = str
     LoraPreset = str
     LossName = str
@@ -156,6 +157,7 @@ else:
     FailureDomainName = Annotated[Literal[tuple(d.value for d in FailureDomain)], Component("FailureDomain")]
     GradientsName = Annotated[Literal[VOCABULARIES["gradients"]], Component("GradientKeeping")]
     KernelsName = Annotated[Literal[VOCABULARIES["kernels"]], Component("Kernels")]
+    KvFormatChoice = Annotated[Literal[(AUTO_KV, *KV_FORMATS)], FOLD_FORMAT, Component("KvFormatChoice")]
     KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLD_FORMAT, Component("KvFormat")]
     LoraPreset = Annotated[Literal[LORA_TARGET_NAMES[::-1]], Component("LoraPreset")]
     LossName = Annotated[Literal[VOCABULARIES["loss"]], Component("LossComputation")]

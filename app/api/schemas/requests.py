@@ -18,7 +18,7 @@ from app.api.schemas.base import (
     EnvironmentName,
     ExtraName,
     FailureDomainName,
-    KvFormatName,
+    KvFormatChoice,
     MaximizedName,
     MethodName,
     Name,
@@ -386,8 +386,12 @@ class ConstraintsSpec(RequestModel):
         description="Weight formats to consider. Default: 16 bit, 8 bit and the published format; also 4 bit for "
         "personal use.",
     )
-    kv_formats: Annotated[list[KvFormatName], Field(max_length=6)] = Field(
-        [], description="KV cache formats to consider. Default: 16 bit."
+    kv_formats: Annotated[list[KvFormatChoice], Field(max_length=7)] = Field(
+        [],
+        description=(
+            "KV cache formats to consider. Default: `auto`, the engine's own choice: FP8 where its checkpoints carry "
+            "an FP8 cache (NVFP4 weights, or FP8 weights on TensorRT-LLM), 16 bit otherwise."
+        ),
     )
     engines: Names = Field([], description="Serving engines and training frameworks to consider. Default: all.")
     max_usd_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None

@@ -15,6 +15,7 @@ from app.sizing.decisions.places import list_countries
 from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.parts import FIRM, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.formats import AUTO_KV
 from app.sizing.question import Deployment, Objective, Pools, Question
 from app.sizing.result import Estimate, Percentiles, Performance, Ranked, Reason, Rejection, RunnerUp, SharedFleet
 from app.sizing.serving.plans import default_weight_formats
@@ -71,7 +72,8 @@ def considered_choices(question: Question, deployment: Deployment | None) -> Ite
         reason = f"weight formats considered; by default {_usual_formats(workload)}"
         yield _assumed_names("weight_formats", limits.weight_formats, usual, reason)
     if fixed.kv_format is None and not workload.single_pass:
-        yield _assumed_names("kv_formats", limits.kv_formats, ("bf16",), "KV cache formats considered")
+        reason = "KV cache formats considered; auto: FP8 where the engine's checkpoints carry it, else 16 bit"
+        yield _assumed_names("kv_formats", limits.kv_formats, (AUTO_KV,), reason)
 
 
 def _usual_formats(workload: InferenceWorkload) -> str:

@@ -245,6 +245,8 @@ WEIGHT_FORMATS = _index_by_name(
 )
 SIXTEEN_BIT = ("bf16", "fp16")
 
+# The engine chooses the KV cache format itself; engines use the same name.
+AUTO_KV = "auto"
 KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
     {
         f.name: f

@@ -213,12 +213,12 @@ class SimulatedPair:
 def may_split(question: Question, workload: InferenceWorkload) -> bool:
     """Whether to search for a split.
 
-    The workload must be open-loop token generation with attention and more than one output token. Companions,
-    traffic classes and a fixed KV cache format exclude a split.
+    The workload must be open-loop token generation with attention and more than one output token. Companions and
+    traffic classes exclude a split.
     """
     streams = workload.load is Load.OPEN and not workload.single_pass and bool(workload.model.attention)
     streams = streams and not question.companions and not workload.classes
-    return streams and workload.output_tokens.mean > 1 and not question.constraints.kv_formats
+    return streams and workload.output_tokens.mean > 1
 
 
 def disaggregating_plans(plans: Plans, catalog: Catalog, types: Codes) -> Plans:

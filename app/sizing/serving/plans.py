@@ -19,7 +19,7 @@ from app.sizing.hardware.support.records import LEVELS, Level, Work
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, SchedulingColumns, Stacks
 from app.sizing.model.adapted import loaded_adapters
 from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
-from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, FormatUse
+from app.sizing.model.formats import AUTO_KV, KV_FORMATS, WEIGHT_FORMATS, FormatUse
 from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Deployment
 from app.sizing.serving.host_weights import HostOffload
@@ -399,19 +399,29 @@ def _matrix_rates(
 def _expand_kv_formats(
     constraints: Constraints, stacks: Stacks, stack: Codes, fixed: Deployment | None
 ) -> tuple[Codes, Codes]:
-    """Row indices repeated per KV cache format, and the format of each.
+    """Row indices repeated per KV cache format, and the format of each."""
+    requested = (fixed.kv_format,) if fixed is not None and fixed.kv_format else constraints.kv_formats or (AUTO_KV,)
+    parts = [_rows_with_kv_format(name, stacks, stack) for name in requested]
+    if len(parts) == 1:
+        return parts[0]
+    rows, kv = (np.concatenate(column) for column in zip(*parts, strict=True))
+    _, first = np.unique(rows * len(KV_NAMES) + kv, return_index=True)
+    return rows[first], kv[first]
 
-    The default is 16 bit, or the stack's own format if it has no 16-bit cache. Requested formats replace the
-    default.
+
+def _rows_with_kv_format(name: str, stacks: Stacks, stack: Codes) -> tuple[Codes, Codes]:
+    """Rows whose stack supports a KV cache format, and its code.
+
+    AUTO_KV is the format that the stack's checkpoints carry: FP8 with NVFP4 weights, and with FP8 weights on
+    TensorRT-LLM; 16 bit otherwise, or the stack's own format if it has no 16-bit cache.
     """
-    requested = (fixed.kv_format,) if fixed is not None and fixed.kv_format else constraints.kv_formats
-    keeps, usual = stacks.keeps_kv, KV_NAMES.index("bf16")
-    if not requested:
-        none = ~keeps.any(axis=1)
-        return np.arange(len(stack)), np.where(keeps[:, usual] | none, usual, keeps.argmax(axis=1))[stack]
-    rows_by_format = [(np.flatnonzero(keeps[stack, KV_NAMES.index(name)]), KV_NAMES.index(name)) for name in requested]
-    rows = np.concatenate([r for r, _ in rows_by_format])
-    return rows, np.concatenate([np.full(len(r), code) for r, code in rows_by_format])
+    if name != AUTO_KV:
+        code = KV_NAMES.index(name)
+        rows = np.flatnonzero(stacks.keeps_kv[stack, code])
+        return rows, np.full(len(rows), code)
+    keeps, usual = stacks.keeps_kv, np.where(stacks.fp8_cache, KV_NAMES.index("fp8"), KV_NAMES.index("bf16"))
+    supported = keeps[np.arange(len(stacks)), usual] | ~keeps.any(axis=1)
+    return np.arange(len(stack)), np.where(supported, usual, keeps.argmax(axis=1))[stack]
 
 
 # Stack selections that a catalog caches: most requests differ in the work, not in the stacks that they allow.
