@@ -104,3 +104,27 @@ def test_replicas_alone_are_as_large_as_their_load_needs(client: TestClient) -> 
     carried, tokens = large["performance"]["requests_per_s_capacity"], 512 + 256
     priced = large["cost"]["usd_per_hour"] / 3600 / (carried * tokens) * 1e6
     assert large["cost"]["usd_per_million_tokens"] == pytest.approx(priced, rel=1e-4)
+
+
+def in_flight(client: TestClient, kind: str, count: int, **deployment: Any) -> dict[str, Any]:
+    """The estimate of one replica of an 8B model with `count` requests in flight."""
+    traffic = {kind: count, "input_tokens": 512, "output_tokens": 128}
+    workload = {"phase": "inference", "model": "llama-3.1-8b-instruct", "traffic": traffic}
+    asked = {"accelerator": "nvidia-rtx-4090-24gb", "engine": "llama.cpp", "replicas": 1} | deployment
+    return dict(client.post("/estimate", json={"workload": workload, "deployment": asked}).json())
+
+
+@pytest.mark.parametrize("kind", ["batch", "concurrent_requests"])
+def test_an_engine_is_started_with_the_sequences_in_flight(client: TestClient, kind: str) -> None:
+    answers = [in_flight(client, kind, count) for count in (16, 24, 32)]
+    assert [a["deployment"]["max_batch"] for a in answers] == [16, 24, 32]
+    rates = [a["performance"]["output_tokens_per_s"] for a in answers]
+    assert rates[0] < rates[1] < rates[2]
+    assert all("requests_wait_for_the_batch" not in [w["code"] for w in a["warnings"]] for a in answers)
+
+
+def test_requests_beyond_the_batch_are_named(client: TestClient) -> None:
+    limited, full = in_flight(client, "batch", 64, max_batch=16), in_flight(client, "batch", 4096)
+    for answer, runs, sent in ((limited, 16, "64"), (full, full["deployment"]["max_batch"], "4,096")):
+        (text,) = [w["text"] for w in answer["warnings"] if w["code"] == "requests_wait_for_the_batch"]
+        assert text.startswith(f"A replica runs {runs} of its {sent} requests at once")

@@ -258,6 +258,21 @@ def memory_at_peak_bytes(memory: DeviceMemory, answer: FeasibleAnswer) -> float:
     return fixed + memory.kv_cache_bytes * min(1.0, used)
 
 
+def requests_wait_for_the_batch(answer: FeasibleAnswer) -> Notice | None:
+    """Warn that a replica cannot run its share of the requests in flight at once."""
+    workload, d = answer.serving_workload, answer.estimate.deployment
+    if workload is None or workload.load not in (Load.CLOSED, Load.BATCH) or not d.max_batch or not d.replicas:
+        return None
+    each = float(np.ceil(workload.in_flight / d.replicas))
+    if each <= d.max_batch:
+        return None
+    return Notice(
+        "requests_wait_for_the_batch",
+        f"A replica runs {d.max_batch:,} of its {format_count(each, 'request')} at once: its KV cache or `max_batch` "
+        "allows no more. The others wait for a free place.",
+    )
+
+
 def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
     """Warn that cached prefixes must survive between turns, or that their hits are not counted."""
     workload, prefixes = answer.serving_workload, answer.estimate.prefixes
@@ -341,6 +356,7 @@ CAUTIONS: tuple[Callable[[FeasibleAnswer], Notice | None], ...] = (
     low_end_misses_deadline,
     deadline_nearly_used,
     memory_nearly_full,
+    requests_wait_for_the_batch,
     prefix_cache_must_survive,
     roofline_above_calibrated,
     one_source_only,

@@ -153,6 +153,7 @@ class AutoregressiveServing:
             output_tokens=workload.output_tokens.mean,
             output_variation=workload.output_tokens.squared_variation,
             longest_tokens=workload.max_context_tokens,
+            in_flight=workload.in_flight,
             offline=workload.load is Load.OFFLINE,
             settings=settings,
             unforeseen_share=None if margins is None else margins.memory_share,
