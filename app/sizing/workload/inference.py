@@ -778,20 +778,25 @@ def usual_lengths(
 ) -> tuple[Lengths, Lengths]:
     """Prompt and answer lengths as given, or the defaults for the kind of model.
 
-    A mean without a spread gets the default spread.
+    A mean without a spread gets the default spread. No length has an endless tail: it ends at a percentile, or where
+    the model's context window ends.
     """
     if prompt is None:
         prompt = 1.0 if model.sample is not None else assumed.default_input_tokens
     if output is None:
         output = assumed.default_output_tokens if model.kind is ModelKind.DECODER else 0.0
-    return add_default_spread(prompt, assumed), add_default_spread(output, assumed)
+    window = model.max_context_tokens or math.inf
+    shaped = add_default_spread(prompt, assumed), add_default_spread(output, assumed)
+    return shaped[0].cut_at(assumed.longest_percentile, window), shaped[1].cut_at(assumed.longest_percentile, window)
 
 
 def add_default_spread(length: Lengths | float, assumed: Assumptions) -> Lengths:
-    """A length distribution; a mean alone gets the default spread."""
-    if isinstance(length, Lengths):
-        return length
-    return Lengths(length) if length <= 1 else Lengths(length, length * assumed.length_p95_to_mean)
+    """A length distribution; a mean gets the default spread, alone or with a longest value."""
+    if not isinstance(length, Lengths):
+        return Lengths(length) if length <= 1 else Lengths(length, length * assumed.length_p95_to_mean)
+    if length.longest is not None and length.p95 is None:
+        return replace(length, p95=min(length.mean * assumed.length_p95_to_mean, length.longest))
+    return length
 
 
 def explicit_fields(**parts: object) -> frozenset[str]:
