@@ -347,7 +347,7 @@ class TokenAnswerWriter:
             sources=certainty.source_count,
             output_tokens_per_s=output,
             total_tokens_per_s=requests * workload.tokens_per_request,
-            prefill_tokens_per_s=replicas * prompt / at(speed.occupancy_s, row),
+            prefill_tokens_per_s=replicas * at(speed.data_parallel, row) * prompt / at(speed.occupancy_s, row),
             requests_per_s_capacity=requests,
             utilization_at_peak=replica_utilization(judged, row),
             overloaded=bool(operation.overloaded[row]),

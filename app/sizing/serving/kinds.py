@@ -304,7 +304,8 @@ class AutoregressiveServing:
         step, link, links = self.step_and_links(workload, plans, whole, assumed, speculative)
         prefill = self.prefill_of_length(workload, plans, whole, link, links, workload.input_tokens.mean)
         scheduled = SchedulingTerms.mixing_only(memory.max_batched_tokens)
-        stream = build_stream(step, prefill, scheduled, output_tokens=workload.output_tokens.mean)
+        tokens = workload.output_tokens.mean
+        stream = build_stream(step, prefill, scheduled, output_tokens=tokens, ranks_in_step=True)
         ranks = plans.data_parallel
         at = self.unqueued_steady_state(workload, stream, running_sequences(operation.batch / ranks))
         most = self.unqueued_steady_state(workload, stream, speed.rank_batch) if workload.load is Load.OPEN else at

@@ -573,6 +573,12 @@ class InferenceWorkload:
         return replace(self, slo=self.slo.relaxed(times), derived=derived)
 
     @property
+    def stays_in_step(self) -> bool:
+        """True if equal requests follow each other, so that those that start together also end together."""
+        alike = self.input_tokens.squared_variation == 0 and self.output_tokens.squared_variation == 0
+        return self.load in (Load.CLOSED, Load.OFFLINE) and alike
+
+    @property
     def balances_load(self) -> bool:
         """True if the router avoids busy replicas, so that their queues act almost as one."""
         return self.router is Router.LEAST_LOADED and self.load is Load.OPEN
