@@ -256,7 +256,7 @@ class AutoregressiveServing:
             encoder_flops=workload.encoder_flops_per_request,
             attention_factor=attention_factor,
         )
-        return prefill_terms(work, achieved, links, uses_server(workload.load))
+        return prefill_terms(work, achieved, links, uses_server(workload.load), comes_read=workload.comes_read)
 
     def latency_limits(self, alone: UnloadedStream) -> tuple[LatencyLimit, ...]:
         """The TPOT limit, then the TTFT limit."""

@@ -597,7 +597,7 @@ def replica_at(
         speculative=None if requested is None else requested.speculative,
         served=uses_server(workload.load),
     )
-    return replica._replace(ingest_s=0.0, tokenise_token_s=0.0) if workload.comes_read else replica
+    return replica._replace(ingest_s=0.0, tokenise_token_s=0.0, dispatch_s=0.0) if workload.comes_read else replica
 
 
 def cached_draw(workload: InferenceWorkload) -> Callable[[int], DrawnRequests]:

@@ -20,6 +20,7 @@ from app.sizing.hardware.engines.record import Policy, Scheduler, SchedulerSetti
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.interfaces import Settings
+from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
     AT_LIMIT,
     CURVE_CACHE,
@@ -28,6 +29,7 @@ from app.sizing.serving.load_curves import (
     WAITS,
     Curve,
     as_simulated,
+    build_replicas,
     capacity_at_confidence_per_s,
     curve_key,
     deployed_scheduler,
@@ -412,3 +414,17 @@ def test_a_replica_gets_every_so_manyth_request_of_a_trace_from_its_first_on() -
     assert taken.output_tokens.tolist() == [1, 3, 6, 9]  # an answer has a token at least
     assert taken.prefix_tokens.tolist() == [1, 4, 7, 10]
     assert (taken.shared_tokens, taken.reuse_gap_s, taken.in_flight) == (80, 3.0, 0)
+
+
+def test_a_simulated_prompt_that_comes_with_its_cache_needs_no_step_of_its_own() -> None:
+    plans = on_big()
+
+    def built(workload: InferenceWorkload) -> Replica:
+        memory = AUTOREGRESSIVE.estimate_memory(workload, plans, Assumptions(), Settings())
+        (replica,) = build_replicas(workload, plans, memory, Assumptions(), None)
+        return replica
+
+    usual, read = built(WORKLOAD), built(replace(WORKLOAD, comes_read=True))
+    assert usual.dispatch_s > 0 and usual.ingest_s > 0 and usual.tokenise_token_s > 0
+    assert (read.dispatch_s, read.ingest_s, read.tokenise_token_s) == (0, 0, 0)
+    assert read.decode_s.tolist() == usual.decode_s.tolist()
