@@ -421,6 +421,9 @@ LIGHT_SHARES = 2
 REQUEST_SHARES = (0.5, 0.5, 1.0, 1.0, 1.0, 1.0)
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
 SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
+# The same at heavy loads of data-parallel ranks, which together run more sequences than other replicas have requests.
+RANK_ROUNDS = 4
+MAX_RANK_REQUESTS = 500_000  # most requests drawn for them, over all replicas behind one router
 WARMUP_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
 CHECKED_SHARE = 0.5  # requests simulated to check one rate, as a share of those of a load of a curve
 WARMUP_ROUNDS = 4  # unmeasured rounds of a closed loop, until requests that started together are out of step
@@ -531,7 +534,8 @@ def simulate_rate(
 
         def at_rate(replica: Replica, load: tuple[float, int]) -> Curve:
             rate_per_s, together = load
-            sent = pooled_window(replica, draw(together * count), rate_per_s, together, CHECKED_UTILIZATION)
+            drawn = together * requests_of_ranks(replica, draw, count, RANK_ROUNDS, together)
+            sent = pooled_window(replica, draw(drawn), rate_per_s, together, CHECKED_UTILIZATION)
             node = simulate_load(workload, replica, sent)
             return build_curve(workload, replica, np.array([rate_per_s]), [node], stable_below=np.inf, closed=False)
 
@@ -637,6 +641,7 @@ def simulate_rates(
     light = LIGHT_CACHE.get_or_make(
         curve_key(workload_key(workload), replica, count), lambda: simulate_light_loads(workload, replica, draw, count)
     )
+    count = requests_of_ranks(replica, draw, count, RANK_ROUNDS, pooled)
     most, used_shares = light.stable_below, RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES
     rates, nodes = most * np.array(used_shares), list(light.points)
     loads = list(zip(rates.tolist(), used_shares, REQUEST_SHARES, strict=True))
@@ -650,7 +655,7 @@ def simulate_light_loads(
     workload: InferenceWorkload, replica: Replica, draw: Callable[[int], DrawnRequests], count: int
 ) -> LightLoads:
     """The rate from which a replica's queue never empties, and its points at the lightest loads of a curve."""
-    most = saturation_rate_per_s(replica, draw(count))
+    most = saturation_rate_per_s(replica, draw(requests_of_ranks(replica, draw, count, SATURATION_ROUNDS)))
     loads = list(zip(RATE_SHARES, REQUEST_SHARES, strict=True))[:LIGHT_SHARES]
     windows = (open_window(draw(int(share * count)), used * most) for used, share in loads)
     return LightLoads(most, tuple(simulate_load(workload, replica, window) for window in windows))
@@ -703,15 +708,32 @@ def open_window(sent: DrawnRequests, rate_per_s: float) -> RequestWindow:
     return RequestWindow(sent.at_rate(rate_per_s), int(WARMUP_SHARE * count), count, sent.populations)
 
 
-def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:
-    """Answered requests per second while all requests wait from the start."""
+def running_limit(replica: Replica, sent: DrawnRequests) -> float:
+    """Sequences that a replica can run at the same time."""
     sequence_bytes = replica.cache_fixed_bytes + replica.cache_token_bytes * float(
         (sent.input_tokens + sent.output_tokens).mean()
     )
-    fitting = replica.cache_bytes / sequence_bytes if sequence_bytes > 0 else np.inf
-    count = int(
-        min(len(sent.input_tokens), SATURATION_ROUNDS * max(min(replica.max_sequences, fitting), MIN_SEQUENCES))
-    )
+    return min(replica.max_sequences, replica.cache_bytes / sequence_bytes if sequence_bytes > 0 else np.inf)
+
+
+def requests_of_ranks(
+    replica: Replica, draw: Callable[[int], DrawnRequests], count: int, rounds: int, pooled: int = 1
+) -> int:
+    """Requests to simulate on a replica: `count`, or `rounds` times what its data-parallel ranks run at once.
+
+    With fewer requests the ranks would never be full, and the replica would seem faster than it is.
+    """
+    if replica.ranks == 1:
+        return count
+    wanted = rounds * running_limit(replica, draw(count))
+    doublings = int(np.ceil(np.log2(max(wanted / count, 1.0))))  # few sizes, so that replicas share draws
+    return max(count, min(count << doublings, MAX_RANK_REQUESTS // pooled))
+
+
+def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:
+    """Answered requests per second while all requests wait from the start."""
+    fitting = running_limit(replica, sent)
+    count = int(min(len(sent.input_tokens), SATURATION_ROUNDS * max(fitting, MIN_SEQUENCES)))
     requests = sent.first_requests(count).at_rate(np.inf)
     result = simulate_replica(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARMUP_SHARE) * count))
     return max(result.finished / max(result.lasts_s, MIN_RATE_PER_S), MIN_RATE_PER_S)

@@ -24,7 +24,9 @@ from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
     AT_LIMIT,
     CURVE_CACHE,
+    MAX_RANK_REQUESTS,
     RATE_SHARES,
+    SATURATION_ROUNDS,
     STATISTIC_COLUMNS,
     WAITS,
     Curve,
@@ -38,7 +40,10 @@ from app.sizing.serving.load_curves import (
     is_simulated,
     loads_within_limits,
     numbers_in_flight,
+    requests_of_ranks,
+    running_limit,
     sample_trace,
+    saturation_rate_per_s,
     simulate_curves,
     simulate_rate,
     summarize_each,
@@ -50,9 +55,10 @@ from app.sizing.serving.margins import Margins
 from app.sizing.serving.memory import serving_memory
 from app.sizing.serving.search import measure_plans
 from app.sizing.serving.simulation import Replica
+from app.sizing.serving.simulation.record import DrawnRequests
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, Trace
 from tests.examples import col
-from tests.sizing.serving.given import DENSE, on_big, planned, varied
+from tests.sizing.serving.given import DENSE, MIXTURE, on_big, planned, varied
 from tests.sizing.small import BIG, SMALL
 
 NONE = Margins.without_margin(1)
@@ -428,3 +434,29 @@ def test_a_simulated_prompt_that_comes_with_its_cache_needs_no_step_of_its_own()
     assert usual.dispatch_s > 0 and usual.ingest_s > 0 and usual.tokenise_token_s > 0
     assert (read.dispatch_s, read.ingest_s, read.tokenise_token_s) == (0, 0, 0)
     assert read.decode_s.tolist() == usual.decode_s.tolist()
+
+
+def test_ranks_are_simulated_with_as_many_requests_as_fill_them() -> None:
+    """Eight ranks run more sequences than the usual requests: with those alone, the replica would only drain."""
+    workload = replace(WORKLOAD, input_tokens=Lengths(400.0, 800.0), output_tokens=Lengths(300.0, 600.0), model=MIXTURE)
+    plans = on_big(MIXTURE, data_parallel=8)
+    memory = AUTOREGRESSIVE.estimate_memory(workload, plans, Assumptions(), Settings())
+    (replica,) = build_replicas(workload, plans, memory, Assumptions(), None)
+
+    def draw(count: int) -> DrawnRequests:
+        return draw_requests(workload, count)
+
+    slots = running_limit(replica, draw(5000))
+    assert slots > 4000 and replica.ranks == 8
+    assert 4 * slots <= requests_of_ranks(replica, draw, 5000, 4) < 8 * slots
+    assert requests_of_ranks(replica, draw, 5000, 40, pooled=8) == MAX_RANK_REQUESTS // 8
+    assert requests_of_ranks(replica._replace(ranks=1), draw, 5000, 4) == 5000
+
+    def measured(count: int) -> float:
+        return saturation_rate_per_s(replica, draw(count))
+
+    enough = measured(requests_of_ranks(replica, draw, 5000, SATURATION_ROUNDS))
+    alone = AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, Assumptions())
+    formula = AUTOREGRESSIVE.estimate_speed(workload, memory, alone, Assumptions()).saturation_per_s[0]
+    assert formula == pytest.approx(enough, rel=0.15)
+    assert measured(5000) > 1.3 * enough  # what too few requests would promise
