@@ -159,7 +159,7 @@ def prefill_work(
     tp, n = plans.tensor_parallel, len(plans)
     new = max(1.0, prompt_tokens - cached_tokens)
     cached = attention_factor * model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
-    exchange = build_expert_exchange(model, plans)
+    exchange = build_expert_exchange(model, plans, forwards=True)
     with trace_label(host_part_label(plans.on_host)):
         flops = prompt_linear_flops(model, new, encoder_flops, tp)
     work = PrefillWork(
