@@ -126,6 +126,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
     settled = choose_verification(question, ranked)
+    ranked = with_cheaper_lower_levels(question, ranked)
     return Answer(
         summary=write_summary(question, ranked, rejected, note),
         assumptions=collect_assumptions(question),
@@ -238,7 +239,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
     if search.question.objective is Objective.COST:
-        estimates = with_cheaper_levels(estimates)
+        estimates = with_cheaper_levels(estimates, below=False)
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
@@ -260,9 +261,9 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
 
 
-def with_cheaper_levels(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
-    """The estimates, best first, the first one with other deployments at the levels above the requested confidence
-    that these serve at less cost.
+def with_cheaper_levels(estimates: tuple[Estimate, ...], *, below: bool) -> tuple[Estimate, ...]:
+    """The estimates, best first, the first one with other deployments at the levels below or above the requested
+    confidence that these serve at less cost.
     """
     first = estimates[0]
     if first.assurance is None or not all(e.assurance and e.fits for e in estimates):
@@ -271,11 +272,23 @@ def with_cheaper_levels(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]
     for other in estimates[1:]:
         assert other.assurance is not None
         for i, (own, its) in enumerate(zip(levels, other.assurance.by_level, strict=True)):
-            if own.confidence > sure.asked and its.cost < own.cost:
+            other_level = own.confidence < sure.asked if below else own.confidence > sure.asked
+            if other_level and its.cost < own.cost:
                 d = other.deployment
                 layout = d.accelerators_per_replica, d.tensor_parallel, d.pipeline_parallel, d.data_parallel
                 levels[i] = replace(its, deployment=LevelDeployment(d.accelerator, *layout, d.weight_format, d.engine))
     return (replace(first, assurance=replace(sure, by_level=tuple(levels))), *estimates[1:])
+
+
+def with_cheaper_lower_levels(question: Question, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """Ranked services, the first one with other ranked deployments at lower confidences that these serve at less cost.
+
+    The benchmark is chosen before: it measures the first deployment as it is.
+    """
+    if not ranked or question.objective is not Objective.COST or not isinstance(question.workload, InferenceWorkload):
+        return ranked
+    first, *_ = with_cheaper_levels(tuple(each.estimate for each in ranked), below=True)
+    return (replace(ranked[0], estimate=first), *ranked[1:])
 
 
 def service_use(search: Search[InferenceWorkload], finalists: Finalists, score: Column) -> Reason | None:

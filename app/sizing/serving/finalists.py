@@ -725,8 +725,8 @@ def assurance_from_simulation(
     """Assurance of deployments, based on simulation where one exists."""
     if runs is None:
         return estimate_assurance(question, workload, judged, by, memory, speed)
-    speed, within = speed_from_curves(workload, speed, by, runs)
-    return estimate_assurance(question, workload, judged, by, memory, speed, within, runs.pooled)
+    simulated, within = speed_from_curves(workload, speed, by, runs)
+    return estimate_assurance(question, workload, judged, by, memory, simulated, within, runs.pooled, speed)
 
 
 def planned_replica_capacity(
