@@ -91,10 +91,10 @@ def plan_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | No
         section = run_section(workload, estimate, used)
         minutes = math.ceil(training_minutes(p, question.assumptions))
         if section is not None:
-            command = used.fill_places(section_places(workload, section, question.assumptions))
+            command = used.fill_places(section_places(workload, section, used, question.assumptions))
             taken, rent = section.deployment.total_accelerators or 1, rent_usd(estimate, 1, minutes)
             return BenchmarkPlan(command, used.counts, taken, minutes, rent, section)
-        command = used.fill_places(training_places(workload, d, question.assumptions))
+        command = used.fill_places(training_places(workload, d, used, question.assumptions))
         accelerators, machines = d.accelerators_per_replica or 1, d.nodes or 1
     else:
         used = serving_benchmark(workload, d)
@@ -156,11 +156,11 @@ def work_share(matmul_params: float, head_params: float, layers_share: float) ->
     return ((matmul_params - head_params) * layers_share + head_params) / matmul_params
 
 
-def section_places(workload: TrainingWorkload, section: RunSection, assumed: Assumptions) -> Places:
+def section_places(workload: TrainingWorkload, section: RunSection, used: Benchmark, assumed: Assumptions) -> Places:
     """Placeholders of the training command of a section."""
     smaller = replace(workload, global_batch=section.sequences)
     return {
-        **training_places(smaller, section.deployment, assumed),
+        **training_places(smaller, section.deployment, used, assumed),
         "layers": section.layers,
         "fewer_layers": section.layers,
     }
@@ -241,6 +241,7 @@ def serving_places(
         "stem": local_checkpoint_path(model, stored),
         "tokenizer": repository_name(model.name),
         "conversion": used.converts.get(stored) if converted else None,
+        "stored": used.converts.get(stored),
         "cache": used.caches.get(d.kv_format or ""),
         "tensor": d.tensor_parallel or 1,
         "stage": (d.tensor_parallel or 1) * (d.data_parallel or 1),
@@ -337,7 +338,7 @@ def _shards_weights(d: Deployment) -> bool:
     return recipe.weights != "master"
 
 
-def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumptions) -> Places:
+def training_places(workload: TrainingWorkload, d: Deployment, used: Benchmark, assumed: Assumptions) -> Places:
     """Placeholders of the training command: steps of the whole layout."""
     model = workload.model
     adapts = workload.method is not Method.FULL
@@ -367,6 +368,7 @@ def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumpti
         **batch_places(workload, d),
         **recompute_places(d),
         **precision_places(workload),
+        **maker_places(d, used),
         **shape_places(model, d),
     }
 
@@ -412,6 +414,12 @@ def precision_places(workload: TrainingWorkload) -> Places:
         "precision": None if wide else "fp16" if workload.precision == "fp16" else "bf16",
         "in_fp8": optional_flag("fp8" in workload.precision),
     }
+
+
+def maker_places(d: Deployment, used: Benchmark) -> Places:
+    """Placeholders for names that the software gives the hardware of one maker; catalog names begin with the maker."""
+    maker = d.accelerator.partition("-")[0]
+    return {"hardware": used.hardware.get(maker), "fp8": used.fp8.get(maker)}
 
 
 def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
@@ -562,8 +570,9 @@ def launch_specs(question: Question, estimate: Estimate) -> tuple[LaunchSpec, ..
     if p is None:
         return ()
     if isinstance(workload, TrainingWorkload):
+        used = training_benchmark(workload, d)
         steps = math.ceil(workload.units / max(1.0, workload.global_batch * workload.units_per_sequence))
-        places = {**training_places(workload, d, question.assumptions), "all_steps": steps}
+        places = {**training_places(workload, d, used, question.assumptions), "all_steps": steps}
         return (
             LaunchSpec(
                 "train",
@@ -571,7 +580,7 @@ def launch_specs(question: Question, estimate: Estimate) -> tuple[LaunchSpec, ..
                 d.framework_version,
                 1,
                 d.nodes or 1,
-                training_benchmark(workload, d),
+                used,
                 places,
             ),
         )

@@ -37,14 +37,17 @@ class Benchmark:
     """A benchmark: the load command and the server it needs, if any.
 
     `converts` and `caches` map the weight and cache formats that the engine creates itself from a published
-    checkpoint to its own names. `adapts` is true if the command can train adapters. `counts` says how to compute the
-    predicted rate from the report, if the report does not print it.
+    checkpoint to its own names. `hardware` and `fp8` map the maker of the accelerators to the name that the software
+    gives its kind of hardware and its FP8 kernels. `adapts` is true if the command can train adapters. `counts` says
+    how to compute the predicted rate from the report, if the report does not print it.
     """
 
     load: str
     server: Server | None = None
     converts: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, str] = field(default_factory=dict)
+    hardware: Mapping[str, str] = field(default_factory=dict)
+    fp8: Mapping[str, str] = field(default_factory=dict)
     adapts: bool = True
     counts: str = ""
 

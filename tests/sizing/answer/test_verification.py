@@ -617,3 +617,33 @@ def test_no_benchmark_of_a_run_takes_more_than_one_machine(framework: str) -> No
     trial = plan_benchmark(Question(PRETRAIN), wide_run(STATES, framework=framework))
     assert trial is not None and trial.accelerators <= 8
     assert "num_layers=" in trial.command or "decoder_layers=" in trial.command or "--num-layers" in trial.command
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "hardware", "fp8"),
+    [
+        ("nvidia-h100-sxm5-80gb", "gpu", "fp8_gpu"),
+        ("amd-mi300x", "gpu", "fp8_nanoo"),
+        ("google-tpu-v6e", None, "fp8"),
+    ],
+)
+def test_maxtext_names_the_hardware_and_the_fp8_kernels_of_its_maker(
+    accelerator: str, hardware: str | None, fp8: str
+) -> None:
+    run = wide_run(STATES, framework="maxtext")
+    run = replace(run, deployment=replace(run.deployment, accelerator=accelerator))
+    for precision, quantized in (("bf16", False), ("fp8", True)):
+        trial = plan_benchmark(Question(replace(PRETRAIN, precision=precision)), run)
+        assert trial is not None
+        given = dict(part.split("=", 1) for part in trial.command.split() if "=" in part)
+        assert given.get("hardware") == hardware  # MaxText assumes a TPU
+        assert given.get("quantization") == (fp8 if quantized else None)
+        assert ("use_qwix_quantization" in given) == quantized
+
+
+@pytest.mark.parametrize(("stored", "name"), [("fp16", "float16"), ("bf16", "bfloat16"), ("int8", "int8_float16")])
+def test_a_speech_model_is_converted_to_the_format_that_was_sized(stored: str, name: str) -> None:
+    command = BENCHMARKS["faster-whisper"].fill_places(
+        {"model": "openai/whisper-large-v3", "batch": 4, "stored": BENCHMARKS["faster-whisper"].converts[stored]}
+    )
+    assert f" --quantization {name} " in command
