@@ -28,7 +28,7 @@ from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, Pool
 from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import SIXTEEN_BIT
-from app.sizing.question import Deployment, Pools, Question
+from app.sizing.question import Deployment, Objective, Pools, Question
 from app.sizing.result import Estimate, Level, Performance, Ranked, Verification
 from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
@@ -650,12 +650,16 @@ class DecisionValue:
 
 
 def choose_verification(question: Question, ranked: Sequence[Ranked]) -> Verification | None:
-    """Benchmark whose result can save most; None without costs at other confidences or without a command."""
+    """Benchmark whose result can save most; None without costs at other confidences or without a command.
+
+    Where the objective is not cost, only the first option is measured: a cheaper one would not be first.
+    """
     stakes = [stake for each in ranked if (stake := decision_value(each)) is not None]
     if not ranked or not stakes or stakes[0].ranked is not ranked[0]:
         return None
     first = stakes[0]
-    stakes = [stake for stake in stakes if stake.priced is first.priced]
+    by_cost = question.objective is Objective.COST
+    stakes = [stake for stake in stakes if stake is first or (by_cost and stake.priced is first.priced)]
     chosen = max(stakes, key=lambda stake: saving_over_first(stake, first))
     pooled = chosen.ranked.estimate.deployment.pools is not None
     trial = (plan_pools_benchmark if pooled else plan_benchmark)(question, chosen.ranked.estimate)

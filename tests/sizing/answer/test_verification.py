@@ -42,7 +42,7 @@ from app.sizing.columns import GIB
 from app.sizing.hardware.benchmarks import BENCHMARKS
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.model.formats import NativeQuantization
-from app.sizing.question import Deployment, DraftMethod, Pools, Question, Speculative
+from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question, Speculative
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Performance, Ranked
 from app.sizing.workload import Lengths, Load, Method
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
@@ -647,3 +647,12 @@ def test_a_speech_model_is_converted_to_the_format_that_was_sized(stored: str, n
         {"model": "openai/whisper-large-v3", "batch": 4, "stored": BENCHMARKS["faster-whisper"].converts[stored]}
     )
     assert f" --quantization {name} " in command
+
+
+@pytest.mark.parametrize("objective", [each for each in Objective if each is not Objective.COST])
+def test_a_benchmark_of_a_cheaper_option_decides_nothing_under_another_objective(objective: Objective) -> None:
+    unsure = candidate(2, (0.5, 4, 10.0), (0.8, 16, 40.0), accelerator=CARD)
+    found = choose_verification(Question(CHAT, objective=objective), (FIRST, unsure))
+    assert found is not None
+    assert found.accelerator == "acme-big"
+    assert "Acme Card" not in found.decides
