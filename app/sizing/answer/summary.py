@@ -16,7 +16,7 @@ from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.parts import FIRM, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import AUTO_KV
-from app.sizing.question import Deployment, Objective, Pools, Question
+from app.sizing.question import MEDIAN_CONFIDENCE, Deployment, Objective, Pools, Question
 from app.sizing.result import Estimate, Percentiles, Performance, Ranked, Reason, Rejection, RunnerUp, SharedFleet
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.words import (
@@ -546,11 +546,14 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     """
     parts: list[str] = []
     money = ratio_or_none(confident_usd(mine.estimate), confident_usd(best.estimate))
+    asked = best.estimate.assurance.asked if best.estimate.assurance is not None else 0.0
+    confidence = "" if money is None or asked <= MEDIAN_CONFIDENCE else f" at {percent(asked)} confidence"
     if money is None:
         money = ratio_or_none(spent_usd(mine.estimate), spent_usd(best.estimate))
     if money is not None:
         same = abs(money - 1) < ROUNDS_TO_0_PERCENT
-        parts.append("costs the same" if same else f"costs {percent(abs(money - 1))} {'more' if money > 1 else 'less'}")
+        cost = "costs the same" if same else f"costs {percent(abs(money - 1))} {'more' if money > 1 else 'less'}"
+        parts.append(cost + confidence)
     time = ratio_or_none(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:
         same = abs(time - 1) < ROUNDS_TO_ONE

@@ -196,9 +196,9 @@ def test_a_run_is_compared_by_its_money_and_days_a_service_by_its_hour_and_reque
         level = Level(0.8, accelerators, usd_total=usd)
         return replace(place, estimate=replace(place.estimate, assurance=Assurance(0.8, 1.0, None, 0.9, (level,))))
 
-    assert (
-        "costs 50 % more" in compare_with_best(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text
-    )  # by what they are ranked by
+    # by what they are ranked by, which the text names
+    text = compare_with_best(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text
+    assert "costs 50 % more at 80 % confidence and" in text
     assert (ratio_or_none(3.0, 2.0), ratio_or_none(None, 2.0), ratio_or_none(3.0, 0.0)) == (1.5, None, None)
 
 
