@@ -279,7 +279,7 @@ def find_within_longer_limits(
         is_enough: whether an answer meets the limits of its question.
     """
     workload = question.workload
-    if not isinstance(workload, InferenceWorkload) or workload.slo.assumed_times is None:
+    if workload.assumed_times is None:
         return None
 
     def find_at(times: float) -> Found:

@@ -135,3 +135,29 @@ def test_one_further_search_finds_that_no_longer_limits_help(
     searches.clear()
     client.post("/recommend", json=asked(*DESKS["a Mac up to 2,500 USD"]))
     assert len(searches) <= 1
+
+
+QLORA: dict[str, Any] = {
+    "phase": "fine_tuning",
+    "model": "meta-llama/Llama-3.1-70B",
+    "method": "qlora",
+    "training_tokens": 10e6,
+    "sequence_length": 2048,
+    "global_batch_sequences": 8,
+}
+
+
+def test_a_run_that_misses_only_an_assumed_deadline_is_answered_and_warned(client: TestClient) -> None:
+    macs = {"vendors": ["Apple"], "pricing_models": ["owned"]}
+    answer = client.post("/recommend", json={"workload": QLORA, "constraints": macs}).json()
+    first = answer["recommendations"][0]
+    (deadline,) = [a for a in answer["assumptions"] if a["name"] == "deadline_days"]
+    assert 1 < first["performance"]["days"] <= deadline["value"]
+    assert not deadline["asked"]
+    (text,) = [w["text"] for w in answer["warnings"] if w["code"] == "assumed_limits_missed"]
+    assert f"is {deadline['value']:g} times as long" in text  # the usual deadline of an adapter is one day
+    again = client.post("/estimate", json={"workload": QLORA, "deployment": first["deployment"]}).json()
+    assert "assumed_limits_missed" in {w["code"] for w in again["warnings"]}
+    assert again["performance"]["days"] == pytest.approx(first["performance"]["days"])
+    rushed = {"workload": {**QLORA, "deadline_hours": 24}, "constraints": macs}
+    assert client.post("/recommend", json=rushed).json()["recommendations"] == []

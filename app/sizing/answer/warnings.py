@@ -672,15 +672,22 @@ def model_shape_assumed(question: Question) -> Notice | None:
 
 def assumed_limits_missed(question: Question) -> Notice | None:
     """Warn that nothing meets the usual limits, which the request leaves open."""
-    workload = question.workload
-    if not isinstance(workload, InferenceWorkload) or (workload.slo.assumed_times or 1.0) <= 1:
+    workload, times = question.workload, question.workload.assumed_times or 1.0
+    if times <= 1:
         return None
+    if isinstance(workload, TrainingWorkload):
+        allowed = format_duration(workload.deadline_s / SECONDS_PER_DAY)
+        return Notice(
+            "assumed_limits_missed",
+            f"The request sets no deadline, and the usual one is missed: {allowed} is {times:g} times as long. "
+            "Set `deadline_days` to the time that you have.",
+        )
     slo = workload.slo
     limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "latency": slo.e2e_s}
     used = ", ".join(f"{name} {format_number(s * 1e3)} ms" for name, s in limits.items() if s is not None)
     return Notice(
         "assumed_limits_missed",
-        f"The request sets no latency limits, and the usual ones are missed: these are {slo.assumed_times:g} times as "
+        f"The request sets no latency limits, and the usual ones are missed: these are {times:g} times as "
         f"long ({used} at p{slo.percentile:g}). Set `slo` to the limits that you need.",
     )
 

@@ -564,12 +564,7 @@ class InferenceWorkload:
 
     def with_relaxed_limits(self, times: float) -> InferenceWorkload:
         """The same workload with limits that are a number of times the assumed ones."""
-        derived = tuple(
-            replace(a, value=float(a.value) * times, reason=f"{a.reason}, {times:g} times the usual")
-            if a.name in LIMIT_NAMES
-            else a
-            for a in self.derived
-        )
+        derived = tuple(a.relaxed(times) if a.name in LIMIT_NAMES else a for a in self.derived)
         return replace(self, slo=self.slo.relaxed(times), derived=derived)
 
     @property
@@ -577,6 +572,11 @@ class InferenceWorkload:
         """True if equal requests follow each other, so that those that start together also end together."""
         alike = self.input_tokens.squared_variation == 0 and self.output_tokens.squared_variation == 0
         return self.load in (Load.CLOSED, Load.OFFLINE) and alike
+
+    @property
+    def assumed_times(self) -> float | None:
+        """How many times the usual limits those of this service are; None if the request sets limits."""
+        return self.slo.assumed_times
 
     @property
     def balances_load(self) -> bool:

@@ -23,6 +23,9 @@ class Method(StrEnum):
     QLORA = "qlora"
 
 
+DEADLINE_NAME = "deadline_days"
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingWorkload:
     """A training or fine-tuning run, in tokens or in samples.
@@ -49,7 +52,13 @@ class TrainingWorkload:
     near_batch_share: float = Assumptions.default_value("near_batch_share")
     published_stage_unevenness: float = Assumptions.default_value("published_stage_unevenness")
     batch_requested: bool = True
+    assumed_times: float | None = None  # how many times the usual deadline it has; None: the request sets one
     derived: tuple[Assumed, ...] = ()  # defaults and the values given instead, as an answer lists them
+
+    def with_relaxed_limits(self, times: float) -> TrainingWorkload:
+        """The same run with a deadline that is a number of times the assumed one."""
+        derived = tuple(a.relaxed(times) if a.name == DEADLINE_NAME else a for a in self.derived)
+        return replace(self, deadline_s=self.deadline_s * times, assumed_times=times, derived=derived)
 
     @property
     def in_samples(self) -> bool:
@@ -123,7 +132,7 @@ def build_training_workload(
         requested_batch or usual_batch(model, phase, length, assumed),
         deadline_s or usual_deadline_s(phase, assumed),
     )
-    named = {"batch": requested_batch, "sequence_length": sequence_tokens, "deadline_days": deadline_s}
+    named = {"batch": requested_batch, "sequence_length": sequence_tokens, DEADLINE_NAME: deadline_s}
     explicit_names = {name for name, value in named.items() if value is not None}
     return TrainingWorkload(
         model=model,
@@ -144,6 +153,7 @@ def build_training_workload(
         near_batch_share=assumed.near_batch_share,
         published_stage_unevenness=assumed.published_stage_unevenness,
         batch_requested=requested_batch is not None,
+        assumed_times=None if deadline_s else 1.0,
         derived=(
             *_numeric_assumptions(size, length, limit_s, explicit_names, in_samples=in_samples),
             *_text_assumptions(precision, optimizer),
@@ -163,9 +173,9 @@ def _numeric_assumptions(
         known = "sequence_length" in explicit_names
         reason = "length of a training sequence", "default_sequence_tokens"
         yield Assumed("sequence_length", length, "tokens", *reason, (1.0, 1e7), known)
-    known = "deadline_days" in explicit_names
+    known = DEADLINE_NAME in explicit_names
     days = limit_s / SECONDS_PER_DAY
-    yield Assumed("deadline_days", days, "days", "time limit of the run", "assumed: usual value", (0.0, 36500.0), known)
+    yield Assumed(DEADLINE_NAME, days, "days", "time limit of the run", "assumed: usual value", (0.0, 36500.0), known)
 
 
 def _text_assumptions(precision: str | None, optimizer: str | None) -> tuple[Assumed, ...]:
