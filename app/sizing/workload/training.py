@@ -128,10 +128,8 @@ def build_training_workload(
     length = sequence_tokens or (1 if in_samples else int(assumed.default_sequence_tokens))
     units = _run_units(model, phase, method, amount, length, assumed)
     requested_batch = batch.batch_size(length, in_samples=in_samples)
-    size, limit_s = (
-        requested_batch or usual_batch(model, phase, length, assumed),
-        deadline_s or usual_deadline_s(phase, assumed),
-    )
+    size = requested_batch or usual_batch(model, phase, length, assumed)
+    limit_s = deadline_s or usual_deadline_s(phase, assumed)
     named = {"batch": requested_batch, "sequence_length": sequence_tokens, DEADLINE_NAME: deadline_s}
     explicit_names = {name for name, value in named.items() if value is not None}
     return TrainingWorkload(
