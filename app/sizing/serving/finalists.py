@@ -51,6 +51,7 @@ from app.sizing.serving.search import (
     required_replicas,
     with_replica_count,
 )
+from app.sizing.serving.simulation import Replica
 from app.sizing.workload import InferenceWorkload, Load
 
 MAX_REPLACEMENTS = 24  # maximum number of replacement layouts for failed or far more expensive types
@@ -170,6 +171,7 @@ class SimulatedReplicas:
     sequences: Column  # sequences that run concurrently
     margins: Margins  # margins of the requested confidence
     pooled: Codes  # replicas that were simulated behind one router
+    replicas: tuple[Replica, ...] = ()  # simulated replicas
 
     def capacity_at_confidence(self, workload: InferenceWorkload) -> tuple[Column, Column]:
         """Requests per second, and requests in flight, of a replica within the limits at the requested confidence."""
@@ -216,7 +218,16 @@ class SimulatedReplicas:
         """Some of the rows, with their own margins or with the given ones."""
         curves = tuple(self.curves[row] for row in rows.tolist())
         margins = self.margins.take(rows) if margins is None else margins
-        return SimulatedReplicas(curves, self.sequences[rows], margins, self.pooled[rows])
+        replicas = tuple(self.replicas[row] for row in rows.tolist()) if self.replicas else ()
+        return SimulatedReplicas(curves, self.sequences[rows], margins, self.pooled[rows], replicas)
+
+    def with_whole_curves(self, question: Question, workload: InferenceWorkload) -> SimulatedReplicas:
+        """The same replicas with curves up to the heaviest load."""
+        count = int(question.assumptions.simulated_requests)
+        sequences = self.sequences.astype(np.int64)
+        with suspend_recording():
+            curves = curves_of_replicas(workload, self.replicas, sequences, self.pooled, count)
+        return replace(self, curves=curves)
 
 
 def simulate_replicas(
@@ -226,6 +237,7 @@ def simulate_replicas(
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
+    whole: bool = True,
 ) -> SimulatedReplicas | None:
     """Simulate plans with complete settings; None for workloads that are not simulated.
 
@@ -234,6 +246,7 @@ def simulate_replicas(
     Parameters:
         asked: the deployment that the request fixes.
         most_requests: cap on the simulated requests per load.
+        whole: whether curves extend beyond the loads that determine what a replica is planned to carry.
     """
     if not is_simulated(search.workload):
         return None
@@ -247,8 +260,10 @@ def simulate_replicas(
 
         def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
             own = [replicas[row] for row in rows.tolist()]
-            curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count)
-            return SimulatedReplicas(curves, sequences[rows], margins.take(rows), together)
+            around = margins.take(rows)
+            ends = None if whole else around
+            curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count, ends)
+            return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
         runs = simulate(np.arange(len(plans)), pooled)
         fixed = asked is not None and (asked.replicas is not None or asked.fixes_hardware)
@@ -345,6 +360,10 @@ class Finalists:
         kept = np.arange(min(count, len(self.rows)))
         return self.take(kept, self.scores[kept])
 
+    def with_whole_curves(self, question: Question, workload: InferenceWorkload) -> Finalists:
+        """The same finalists, simulated up to the heaviest load."""
+        return self if self.runs is None else replace(self, runs=self.runs.with_whole_curves(question, workload))
+
     def take(self, kept: Codes, scores: Column) -> Finalists:
         """Some of the finalists, in another order and with other scores."""
         runs = None if self.runs is None else self.runs.take(kept)
@@ -405,7 +424,8 @@ def select_finalists(
             _, first = np.unique(options.accelerator[rows], return_index=True)
             queue.record_scores(rows[first], results.simulate(rows[first]))
     search.rejections.withdraw(queue.feasible_types)
-    return results.merge().keep_best(search.question.limit), len(queue.feasible_types)
+    finalists = results.merge().keep_best(search.question.limit)
+    return finalists.with_whole_curves(search.question, search.workload), len(queue.feasible_types)
 
 
 def next_challengers(
@@ -541,7 +561,7 @@ def simulate_candidates(
     most_requests: int | None = None,
 ) -> tuple[Mask, SimulatedReplicas, Options]:
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
-    runs = simulate_replicas(search, options.plans, options.settings, asked, most_requests=most_requests)
+    runs = simulate_replicas(search, options.plans, options.settings, asked, most_requests=most_requests, whole=False)
     assert runs is not None
     passes = meets_limits(search, options, runs)
     runs, options = runs.take(np.flatnonzero(passes)), options.take(passes)
@@ -592,6 +612,7 @@ def merge_results(
         np.concatenate([part.sequences for part in simulations]),
         concat_tables([part.margins for part in simulations]),
         np.concatenate([part.pooled for part in simulations]),
+        tuple(r for part in simulations for r in part.replicas),
     )
     return Finalists(again, rows[order], score[order], runs.take(order), passed_row(rows[order], score[order]))
 
