@@ -547,37 +547,43 @@ class CurveEnd:
         return [wait_s[-1] > limit_s for _, wait_s, limit_s in expected] == late
 
 
-def simulate_rate(
+def simulate_one_load(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
-    rates_per_s: Column,
+    loads: Column,
     assumed: Assumptions,
     requested: Deployment | None = None,
     pooled: Codes | None = None,
 ) -> tuple[Curve, ...]:
-    """Curve of every plan at one request rate only; no rate is known from which its queue grows without bound.
+    """Curve of every plan at one load only; no rate is known from which its queue grows without bound.
 
     Parameters:
+        loads: request rate, or number of requests in flight, of every plan.
         pooled: replicas of every plan behind one router; omitted: one.
     """
     count = int(assumed.simulated_requests * CHECKED_SHARE)
     with suspend_recording():
         replicas = build_replicas(workload, plans, memory, assumed, requested)
         workload = as_simulated(workload)
-        draw, key = cached_draw(workload), workload_key(workload)
+        draw, key, closed = cached_draw(workload), workload_key(workload), workload.load is Load.CLOSED
 
-        def at_rate(replica: Replica, rate_per_s: float, together: int) -> Curve:
+        def rate_window(replica: Replica, rate_per_s: float, together: int) -> RequestWindow:
             drawn = together * requests_of_ranks(replica, draw, count, RANK_ROUNDS, together)
-            sent = pooled_window(replica, draw(drawn), rate_per_s, together, CHECKED_UTILIZATION)
+            return pooled_window(replica, draw(drawn), rate_per_s, together, CHECKED_UTILIZATION)
+
+        def at_load(replica: Replica, load: float, together: int) -> Curve:
+            sent = (
+                in_flight_window(workload, draw, int(load), count) if closed else rate_window(replica, load, together)
+            )
             node = simulate_load(workload, replica, sent)
-            return build_curve(workload, replica, np.array([rate_per_s]), [node], stable_below=np.inf, closed=False)
+            return build_curve(workload, replica, np.array([load]), [node], stable_below=np.inf, closed=closed)
 
         together = [1] * len(replicas) if pooled is None else pooled.tolist()
         curves = []
-        for load in zip(replicas, rates_per_s.tolist(), together, strict=True):
+        for one in zip(replicas, loads.tolist(), together, strict=True):
             with stage("simulate"):
-                curves.append(CURVE_CACHE.get_or_make(curve_key(key, *load, count), partial(at_rate, *load)))
+                curves.append(CURVE_CACHE.get_or_make(curve_key(key, *one, count), partial(at_load, *one)))
         return tuple(curves)
 
 
@@ -826,10 +832,7 @@ def simulate_in_flight(
     """
 
     def simulate(held: int) -> LoadPoint:
-        warm, wanted = window_bounds(workload, held, count)
-        needed = wanted + (held if warm else 0)
-        sent = draw(-(-needed // DRAWN_STEP) * DRAWN_STEP).first_requests(needed)
-        return simulate_load(workload, replica, RequestWindow(sent.in_flight(held), warm, wanted, sent.populations))
+        return simulate_load(workload, replica, in_flight_window(workload, draw, held, count))
 
     points, numbers = list[LoadPoint](), numbers_in_flight(workload, sequences)
     for held in numbers:
@@ -841,6 +844,16 @@ def simulate_in_flight(
         if ends is not None and ends.is_reached(curve):
             break
     return curve
+
+
+def in_flight_window(
+    workload: InferenceWorkload, draw: Callable[[int], DrawnRequests], held: int, count: int
+) -> RequestWindow:
+    """Requests of which `held` are in flight until the measurement ends."""
+    warm, wanted = window_bounds(workload, held, count)
+    needed = wanted + (held if warm else 0)
+    sent = draw(-(-needed // DRAWN_STEP) * DRAWN_STEP).first_requests(needed)
+    return RequestWindow(sent.in_flight(held), warm, wanted, sent.populations)
 
 
 def window_bounds(workload: InferenceWorkload, held: int, count: int) -> tuple[int, int]:

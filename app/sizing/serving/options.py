@@ -383,9 +383,11 @@ def measures(workload: InferenceWorkload, options: Options) -> Measures:
 
 
 def layout_keys(options: Options) -> Codes:
-    """Key that is equal for equal engine, weight format and accelerators per replica."""
+    """Key that is equal for equal engine, formats, accelerators per replica, and tensor and pipeline degrees."""
     plans = options.plans
-    key: Codes = (plans.engine * 4096 + plans.weight_format) * 4096 + plans.accelerators_per_replica.astype(np.int64)
+    stack = (plans.engine * 4096 + plans.weight_format) * 16 + plans.kv
+    sizes = plans.accelerators_per_replica * 2**20 + plans.tensor_parallel * 1024 + plans.pipeline_parallel
+    key: Codes = stack * 2**32 + sizes.astype(np.int64)
     return key
 
 

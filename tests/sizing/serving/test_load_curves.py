@@ -51,7 +51,7 @@ from app.sizing.serving.load_curves import (
     sample_trace,
     saturation_rate_per_s,
     simulate_curves,
-    simulate_rate,
+    simulate_one_load,
     summarize_each,
     waits_at,
     window_bounds,
@@ -258,7 +258,7 @@ def test_a_limit_between_two_simulated_loads_is_met_there(pooled: int, slack: fl
     memory: Any = measure_plans(Question(free, assumptions=FEW), free, plans, Settings())[0]
     both = plans.take(np.zeros(2, np.int64)), memory.take(np.zeros(2, np.int64))
     pools = np.full(2, pooled)
-    lighter, heavier = simulate_rate(free, *both, col(load / 1.15, load * 1.15), Assumptions(), None, pools)
+    lighter, heavier = simulate_one_load(free, *both, col(load / 1.15, load * 1.15), Assumptions(), None, pools)
     assert lighter.statistic_s("ttft", AT_LIMIT)[0] <= limit_s * 1.1
     assert heavier.statistic_s("ttft", AT_LIMIT)[0] >= limit_s / 1.1
 
@@ -415,11 +415,22 @@ def test_a_check_at_one_rate_agrees_with_the_curve() -> None:
     memory, _ = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
     (whole,) = simulate_curves(workload, plans, memory, Assumptions())
     for place in (1, 3):
-        (only,) = simulate_rate(workload, plans, memory, whole.loads[[place]], Assumptions())
+        (only,) = simulate_one_load(workload, plans, memory, whole.loads[[place]], Assumptions())
         assert only.loads.tolist() == [whole.loads[place]]
         for wait in ("ttft", "tpot"):
             curve_s = whole.statistic_s(wait, "p50")[place]
             assert only.statistic_s(wait, "p50")[0] == pytest.approx(curve_s, rel=0.1)
+
+
+def test_a_check_with_a_number_in_flight_agrees_with_the_curve() -> None:
+    workload, plans = varied(**SPREAD, load=Load.CLOSED, in_flight=32.0, peak_per_s=0.0), on_big()
+    memory, _ = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
+    (whole,) = simulate_curves(workload, plans, memory, Assumptions())
+    for held in (4.0, 32.0):
+        (only,) = simulate_one_load(workload, plans, memory, col(held), Assumptions())
+        assert only.closed and only.loads.tolist() == [held]
+        for wait in ("ttft", "tpot"):
+            assert only.statistic_s(wait, "p50")[0] == pytest.approx(whole.wait_s(wait, "p50", held), rel=0.1)
 
 
 def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:
