@@ -358,8 +358,9 @@ def build_expert_exchange(model: ModelArchitecture, plans: Plans, *, forwards: b
     layers = np.where(plans.data_parallel > 1, float(model.moe_layers), 0.0)
     if forwards and (ranks > linked).any():
         with trace_label("to other machines"):
-            across = exchanged_bytes(reached_ranks(ranks / linked, experts), elements, *formats, *degrees)
-        return ExpertExchange(layers, sent, across)
+            machines = np.maximum(ranks / linked, 1.0)
+            across = exchanged_bytes(reached_ranks(machines, experts), elements, *formats, *degrees)
+        return ExpertExchange(layers, np.where(linked > 1, sent, 0.0), across)
     share = cross_domain_share(ranks, linked)
     return ExpertExchange(layers, sent * (1 - share), sent * share)
 
