@@ -297,7 +297,7 @@ EXAMPLE: dict[str, Any] = {
         "model": "meta-llama/Llama-3.1-8B-Instruct",
         "traffic": {"peak_requests_per_s": 20, "input_tokens": 800, "output_tokens": 200},
     },
-    "deployment": {"accelerator": "nvidia-l4", "total_accelerators": 8},
+    "deployment": {"accelerator": "nvidia-l4", "total_accelerators": 8, "engine": "vllm"},
     "observed": {
         "service": {
             "requests_per_s": 20,

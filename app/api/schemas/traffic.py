@@ -132,10 +132,9 @@ def _length_kind(value: Any) -> str:
         return {LengthRange: "range", LengthHistogram: "histogram"}.get(type(value), "distribution")
     if not isinstance(value, dict):
         return "number"
-    return next(
-        (tag for tag, way in zip(("range", "histogram"), LENGTH_FORMS[1:], strict=True) if {*way} & {*value}),
-        "distribution",
-    )
+    if {"values", "weights"} & {*value}:
+        return "histogram"
+    return "range" if "min" in value or ("max" in value and not {"mean", "p95"} & {*value}) else "distribution"
 
 
 Shaped = Annotated[LengthRange, Tag("range")] | Annotated[LengthHistogram, Tag("histogram")]

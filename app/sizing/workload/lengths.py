@@ -166,7 +166,7 @@ class Lengths:
 
         Uniform, constant and counted lengths, and those with a longest value, stay unchanged.
         """
-        if self.longest is not None or not self.sigma or self.bounds is not None or self.values:
+        if self.longest is not None or self.bounds is not None or self.values or not self.sigma:
             return self
         p95 = self.quantile(95)
         return replace(self, p95=p95, longest=max(p95, min(self.quantile(percentile), window)))
