@@ -60,7 +60,7 @@ from app.sizing.result import (
 from app.sizing.serving.finalists import Finalists, first_replica, select_finalists
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import plans_to_serve
-from app.sizing.serving.options import Options, measures
+from app.sizing.serving.options import Options, check_speculation, measures
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
@@ -235,6 +235,7 @@ def find_finalists(search: Search[Workload]) -> SearchResult:
 
 def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
+    check_speculation(search.question.constraints.speculative, search.workload)
     plans = plans_to_serve(search)
     options = search_plans(search, plans)
     nothing, any_type = SearchResult((), (), (), len(plans), 0), np.zeros(0, np.int64)

@@ -346,6 +346,31 @@ CONFIDENCE = (
 Confidence = Annotated[float, Field(ge=0.5, le=0.95)]
 
 
+class SpeculativeSpec(RequestModel):
+    """Speculative decoding, off by default. The acceptance rate depends on the text: measure yours."""
+
+    method: DraftingName
+    draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step."), INTEGER_VALUED]
+    acceptance_rate: Annotated[
+        float, Field(gt=0, lt=1, description="Probability that the model accepts a drafted token.")
+    ]
+    draft_parameters_billion: Annotated[float, Field(gt=0, le=1000)] | None = None
+
+    @model_validator(mode="after")
+    def _check_draft_size(self) -> SpeculativeSpec:
+        if (self.method == "draft_model") != (self.draft_parameters_billion is not None):
+            raise ValueError("set draft_parameters_billion if and only if method is draft_model")
+        return self
+
+    def to_speculative(self) -> Speculative:
+        return Speculative(
+            DraftMethod(self.method),
+            self.draft_tokens,
+            self.acceptance_rate,
+            (self.draft_parameters_billion or 0.0) * 1e9,
+        )
+
+
 class ConstraintsSpec(RequestModel):
     """Constraints on the hardware, software and offers to consider; everything you omit is allowed."""
 
@@ -394,6 +419,9 @@ class ConstraintsSpec(RequestModel):
         ),
     )
     engines: Names = Field([], description="Serving engines and training frameworks to consider. Default: all.")
+    speculative: SpeculativeSpec | None = Field(
+        None, description="Speculative decoding of every candidate; engines that cannot draft so are rejected."
+    )
     max_usd_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
     max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
     max_accelerators: Annotated[int, Field(ge=1, le=10_000_000), INTEGER_VALUED] | None = None
@@ -417,6 +445,7 @@ class ConstraintsSpec(RequestModel):
             weight_formats=tuple(self.weight_formats),
             kv_formats=tuple(self.kv_formats),
             engines=tuple(self.engines),
+            speculative=None if self.speculative is None else self.speculative.to_speculative(),
             max_usd_per_hour=self.max_usd_per_hour,
             max_purchase_usd=self.max_purchase_usd,
             max_accelerators=self.max_accelerators,
@@ -509,31 +538,6 @@ class RecommendRequest(RequestModel):
             rejected_limit=DEFAULT_REJECTED if self.rejected_limit is None else self.rejected_limit,
             trace=self.shows_trace,
             extras=DEFAULT_EXTRAS if self.include is None else frozenset(map(Extra, self.include)),
-        )
-
-
-class SpeculativeSpec(RequestModel):
-    """Speculative decoding, off by default. The acceptance rate depends on the text: measure yours."""
-
-    method: DraftingName
-    draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step."), INTEGER_VALUED]
-    acceptance_rate: Annotated[
-        float, Field(gt=0, lt=1, description="Probability that the model accepts a drafted token.")
-    ]
-    draft_parameters_billion: Annotated[float, Field(gt=0, le=1000)] | None = None
-
-    @model_validator(mode="after")
-    def _check_draft_size(self) -> SpeculativeSpec:
-        if (self.method == "draft_model") != (self.draft_parameters_billion is not None):
-            raise ValueError("set draft_parameters_billion if and only if method is draft_model")
-        return self
-
-    def to_speculative(self) -> Speculative:
-        return Speculative(
-            DraftMethod(self.method),
-            self.draft_tokens,
-            self.acceptance_rate,
-            (self.draft_parameters_billion or 0.0) * 1e9,
         )
 
 

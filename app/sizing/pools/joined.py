@@ -190,7 +190,7 @@ def combined_deployment(asked: Deployment, both: PoolEstimates) -> Deployment:
         total_accelerators=sum(totals),
         engine=decode.engine,
         engine_version=asked.engine_version,
-        speculative=asked.speculative,
+        speculative=decode.speculative,
         pools=both.complete_pools,
     )
 

@@ -191,9 +191,7 @@ class SimulatedPool:
     def build_estimate(self, search: Search[Workload], asked: Deployment | None = None) -> Estimate:
         """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
-        (estimate,) = estimate_deployments(
-            search.of(self.workload), plans, settings, asked, simulated_replicas=self.simulated
-        )
+        (estimate,) = estimate_deployments(search.of(self.workload), plans, settings, simulated_replicas=self.simulated)
         scheduler = estimate.deployment.scheduler
         if asked is not None and scheduler is not None:
             scheduler = scheduler.with_settings(asked.scheduler)

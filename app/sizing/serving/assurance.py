@@ -13,7 +13,7 @@ from app.sizing.columns import ROUNDING, Codes, Column, concat_tables
 from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, run_s, usd_total
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.formula import suspend_recording
-from app.sizing.question import CONFIDENCE_GRID, CONFIDENCE_LEVELS, Question, Speculative
+from app.sizing.question import CONFIDENCE_GRID, CONFIDENCE_LEVELS, Question
 from app.sizing.result import Assurance, Level, Unreachable
 from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
@@ -79,13 +79,7 @@ def build_margin_levels(
 
 
 def measure_at_margins(
-    question: Question,
-    workload: InferenceWorkload,
-    plans: Plans,
-    settings: Settings,
-    by: MarginLevels,
-    *,
-    speculative: Speculative | None = None,
+    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, by: MarginLevels
 ) -> tuple[Any, Any]:
     """Memory and speed of deployments at all margins.
 
@@ -99,7 +93,7 @@ def measure_at_margins(
     memory = kind.estimate_memory(
         workload, plans.take(rows), assumed, replace(settings.take(rows), max_sequences=most), by.margins
     )
-    alone = kind.unloaded_latency(workload, plans, memory.take(by.median_rows), assumed, speculative)
+    alone = kind.unloaded_latency(workload, plans, memory.take(by.median_rows), assumed)
     return memory, kind.estimate_speed(
         workload, memory, kind.with_margins(workload, alone.take(rows), by.margins), assumed
     )

@@ -622,7 +622,7 @@ def replica_at(
         deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler),
         pool_bytes=at(memory.kv_pool_bytes, row),
         overlaps=bool(plans.small_engine[row]),
-        speculative=None if requested is None else requested.speculative,
+        speculative=plans.speculative,
         served=uses_server(workload.load),
     )
     return replica._replace(ingest_s=0.0, tokenise_token_s=0.0, dispatch_s=0.0) if workload.comes_read else replica

@@ -13,6 +13,7 @@ from app.sizing.hardware.engines import RULES
 from app.sizing.hardware.tables import step_sizes
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counts import LOGIT_BYTES
+from app.sizing.serving.drafting import draft_attention
 from app.sizing.serving.host_weights import HostMemory, HostOffload, host_sequences, remaining_on_accelerators
 from app.sizing.serving.interfaces import Memory, Settings
 from app.sizing.serving.plans import Plans, layer_groups
@@ -84,10 +85,10 @@ def cache_bytes_per_sequence(
 
 
 def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -> Column:
-    """Cache of one sequence of `context_tokens` on one device of every plan, B."""
-    total = np.zeros(len(plans))
+    """Cache of one sequence of `context_tokens` on one device of every plan, that of a draft included, B."""
+    total, draft = np.zeros(len(plans)), draft_attention(model, plans.speculative)
     for label, group in layer_groups(model):
-        with trace_label(label):
+        with trace_label(label or ("model" if draft is not None else "")):
             total = cache_bytes_of_layers(
                 total,
                 group.layers,
@@ -97,6 +98,18 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
                 plans.tensor_parallel,
                 plans.context_parallel,
                 plans.pipeline_parallel,
+            )
+    if draft is not None:
+        with trace_label("draft"):
+            total = cache_bytes_of_layers(
+                total,
+                draft.layers,
+                draft.cached_elements(context_tokens),
+                plans.kv_element_bytes,
+                float(draft.kv_heads),
+                plans.tensor_parallel,
+                plans.context_parallel,
+                np.ones(len(plans)),  # all layers of the draft are on one stage
             )
     return cache_bytes_per_sequence(total, model, plans.tensor_parallel, plans.pipeline_parallel)
 
@@ -254,7 +267,7 @@ def weights_bytes_per_accelerator(
     routed experts.
 
     Parameters:
-        weights_bytes: weights of the model on the accelerators, B.
+        weights_bytes: weights of the model and of a draft on the accelerators, B.
         expert_bytes: routed experts among them, B.
         padding_share: share by which the experts grow when loaded.
         accelerators_per_replica: accelerators of a replica.

@@ -21,7 +21,8 @@ from app.sizing.model.adapted import loaded_adapters
 from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
 from app.sizing.model.formats import AUTO_KV, KV_FORMATS, WEIGHT_FORMATS, FormatUse
 from app.sizing.model.tasks import TASKS
-from app.sizing.question import Constraints, Deployment
+from app.sizing.question import Constraints, Deployment, Speculative
+from app.sizing.serving.drafting import METHOD_WORDS, draft_bytes
 from app.sizing.serving.host_weights import HostOffload
 from app.sizing.serving.layouts import candidate_layouts, legal_layouts
 from app.sizing.snapshot import Catalog
@@ -49,6 +50,7 @@ class Plans(Columns):
     streamed_bytes: Column  # dense weights in accelerator memory that every decode step reads
     kv_element_bytes: Column  # bytes per element of the KV cache format
     on_host: HostOffload | None = None  # weights in host memory; None where no plan has any
+    speculative: Speculative | None = None  # speculative decoding of all plans, whose draft is among the weights
 
     @property
     def offered(self) -> Candidates:
@@ -271,6 +273,10 @@ def build_plans(
         machines, stacks, accelerators, rejections, unsupported, formats_are_requested=requested
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
+    streamed, drafting = weights - experts - idle, requested_speculation(constraints, fixed)
+    weights, experts = (
+        own + more for own, more in zip((weights, experts), draft_bytes(model, drafting, weights, experts), strict=True)
+    )
     layouts = candidate_layouts(model, machines.node, assumed, fixed)
     on = machines.node, stacks, pairs.machine, pairs.stack
     limits = constraints.max_accelerators, within_machine_limits(machines, constraints)
@@ -302,8 +308,9 @@ def build_plans(
         bytes_per_s=pairs.bytes_per_s[pair],
         weights_bytes=weights[stack],
         expert_bytes=experts[stack],
-        streamed_bytes=(weights - experts - idle)[stack],
+        streamed_bytes=streamed[stack],
         kv_element_bytes=np.array([f.element_bytes for f in KV_FORMATS.values()])[kv],
+        speculative=drafting,
     )
 
 
@@ -431,6 +438,23 @@ MAX_CACHED_SELECTIONS = 32
 def requested_engines(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
     """The fixed engine, the allowed engines, or an empty tuple."""
     return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
+
+
+def requested_speculation(constraints: Constraints, fixed: Deployment | None) -> Speculative | None:
+    """Speculative decoding of the fixed deployment, or of all candidates."""
+    return constraints.speculative if fixed is None else fixed.speculative
+
+
+def filter_by_draft_support(plans: Plans, catalog: Catalog, rejections: Rejections) -> Plans:
+    """Drop plans whose engine cannot draft by the requested method; without speculative decoding, keep all."""
+    if plans.speculative is None:
+        return plans
+    method = plans.speculative.method
+    drafts = np.array([method in engine_named(name).drafts for name in catalog.engines])
+    kept = plans.take(np.flatnonzero(drafts[plans.engine]))
+    text = f"No engine that runs this model on {{name}} is known to draft tokens with {METHOD_WORDS[method]}."
+    rejections.reject_if_none_left(plans.accelerator, kept.accelerator, "no_engine", text)
+    return kept
 
 
 def filter_by_adapter_support(
