@@ -76,6 +76,7 @@ from app.sizing.whatif.cases import (
     split_changes,
     volume_changes,
 )
+from app.sizing.whatif.drafts import cheaper_with_draft
 from app.sizing.whatif.limits import find_relaxations, note_on_closest
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
@@ -237,7 +238,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     check_speculation(search.question.constraints.speculative, search.workload)
     plans = plans_to_serve(search)
-    options = search_plans(search, plans)
+    options = by_formulas = search_plans(search, plans)
     nothing, any_type = SearchResult((), (), (), len(plans), 0), np.zeros(0, np.int64)
     if not len(options):
         return add_pooled_option(search, plans, nothing, any_type)
@@ -266,7 +267,8 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     if search.question.includes(Extra.SENSITIVITY):
         result = replace(result, sensitivity=tuple(service_changes(search, finalists, result.estimates)))
     if search.question.includes(Extra.CHEAPER_IF):
-        cheaper = find_cheaper_services(search.question, search.workload, options, int(shown[0]), search.catalog)
+        of_first = search.question, search.workload, options, int(shown[0]), search.catalog
+        cheaper = *find_cheaper_services(*of_first), *cheaper_with_draft(*of_first, by_formulas)
         result = replace(result, cheaper_if=cheaper)
     return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
 

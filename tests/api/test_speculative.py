@@ -63,3 +63,40 @@ def test_a_training_run_does_not_draft(client: TestClient) -> None:
     refused = client.post("/recommend", json=request)
     assert refused.status_code == 422
     assert "constraints.speculative does not apply" in refused.text
+
+
+def qwen(client: TestClient, **extra: Any) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "workload": {
+            "phase": "inference",
+            "model": "Qwen/Qwen3-32B",
+            "traffic": {"peak_requests_per_s": 50, "input_tokens": 4000, "output_tokens": 1000},
+            "slo": {"ttft_ms": 1000, "tpot_ms": 30},
+        },
+        "constraints": {"accelerators": ["nvidia-h200-sxm-141gb"]},
+    }
+    request["constraints"] |= extra.pop("constraints", {})
+    response = client.post("/recommend", json=request | extra)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def test_a_published_draft_is_offered_and_saves_about_what_a_recommendation_with_it_does(client: TestClient) -> None:
+    found = qwen(client)
+    (offer,) = [c for c in found["cheaper_if"] if c["if"].startswith("speculative decoding")]
+    assert "EAGLE-3 head" in offer["if"] and "is an assumption" in offer["risk"]
+    first = found["recommendations"][0]
+    assert offer["total_accelerators"] < first["deployment"]["total_accelerators"]
+    asked = {"method": "eagle", "draft_tokens": 2, "acceptance_rate": 0.554}
+    drafting = qwen(client, constraints={"speculative": asked}, include=["cheaper_if"])
+    needed = drafting["recommendations"][0]["deployment"]["total_accelerators"]
+    assert offer["total_accelerators"] == pytest.approx(needed, rel=0.15)
+    assert not [c for c in drafting.get("cheaper_if", []) if c["if"].startswith("speculative decoding")]
+
+
+def test_no_draft_is_sought_where_the_request_leaves_the_offers_out(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.sizing.recommend.cheaper_with_draft", None)
+    assert "cheaper_if" not in qwen(client, include=[])

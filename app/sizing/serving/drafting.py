@@ -24,14 +24,14 @@ METHOD_WORDS = {
 
 
 def draft_bytes(
-    model: ModelArchitecture, speculative: Speculative | None, weights_bytes: Column, expert_bytes: Column
+    model: ModelArchitecture, speculative: Speculative, weights_bytes: Column, expert_bytes: Column
 ) -> tuple[Column, Column]:
-    """Weights that drafting adds to each software stack, and the routed experts among them, B.
+    """Weights that drafting adds to each plan, and the routed experts among them, B.
 
     A multi-token prediction layer is stored as the layers of its model. Other drafts have 16 bits.
 
     Parameters:
-        weights_bytes: weights of the target model in each stack's format, B.
+        weights_bytes: weights of the target model in each plan's format, B.
         expert_bytes: routed experts among them, B.
     Limits: evenly split over the accelerators of a replica, as the other weights.
     Check: DeepSeek-V3's 11.6 billion parameters, as a share of 671 GB, GB.
@@ -39,12 +39,10 @@ def draft_bytes(
         >>> round(float(draft_bytes(v3, mtp, col(671e9), col(0))[0][0]) / 1e9, 1)
         11.6
     """
-    none = np.zeros(len(weights_bytes))
-    if speculative is None:
-        return none, none
     if speculative.method is DraftMethod.MTP:
         share = speculative.draft_params(model) / model.total_params
         return share * weights_bytes, share * expert_bytes
+    none = np.zeros(len(weights_bytes))
     return none + DRAFT_ELEMENT_BYTES * speculative.draft_params(model), none
 
 

@@ -273,10 +273,6 @@ def build_plans(
         machines, stacks, accelerators, rejections, unsupported, formats_are_requested=requested
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
-    streamed, drafting = weights - experts - idle, requested_speculation(constraints, fixed)
-    weights, experts = (
-        own + more for own, more in zip((weights, experts), draft_bytes(model, drafting, weights, experts), strict=True)
-    )
     layouts = candidate_layouts(model, machines.node, assumed, fixed)
     on = machines.node, stacks, pairs.machine, pairs.stack
     limits = constraints.max_accelerators, within_machine_limits(machines, constraints)
@@ -294,7 +290,7 @@ def build_plans(
     )
     pair, layout = pair[rows], layout[rows]
     stack = pairs.stack[pair]
-    return Plans(
+    plans = Plans(
         machines=Indexed(machines, pairs.machine[pair]),
         stacks=Indexed(stacks, stack),
         types=Indexed(accelerators, laid_out[rows]),
@@ -308,10 +304,10 @@ def build_plans(
         bytes_per_s=pairs.bytes_per_s[pair],
         weights_bytes=weights[stack],
         expert_bytes=experts[stack],
-        streamed_bytes=streamed[stack],
+        streamed_bytes=(weights - experts - idle)[stack],
         kv_element_bytes=np.array([f.element_bytes for f in KV_FORMATS.values()])[kv],
-        speculative=drafting,
     )
+    return with_draft(plans, model, requested_speculation(constraints, fixed))
 
 
 def pair_machines_with_stacks(
@@ -438,6 +434,19 @@ MAX_CACHED_SELECTIONS = 32
 def requested_engines(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
     """The fixed engine, the allowed engines, or an empty tuple."""
     return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
+
+
+def with_draft(plans: Plans, model: ModelArchitecture, speculative: Speculative | None) -> Plans:
+    """The same plans with speculative decoding, and the weights of its draft."""
+    if speculative is None:
+        return plans
+    weights, experts = draft_bytes(model, speculative, plans.weights_bytes, plans.expert_bytes)
+    return replace(
+        plans,
+        weights_bytes=plans.weights_bytes + weights,
+        expert_bytes=plans.expert_bytes + experts,
+        speculative=speculative,
+    )
 
 
 def requested_speculation(constraints: Constraints, fixed: Deployment | None) -> Speculative | None:
