@@ -100,3 +100,12 @@ def test_no_draft_is_sought_where_the_request_leaves_the_offers_out(
 ) -> None:
     monkeypatch.setattr("app.sizing.recommend.cheaper_with_draft", None)
     assert "cheaper_if" not in qwen(client, include=[])
+
+
+def test_the_verification_of_a_draft_starts_the_engine_with_it(client: TestClient) -> None:
+    asked = {"method": "eagle", "draft_tokens": 2, "acceptance_rate": 0.554}
+    found = qwen(client, constraints={"speculative": asked}, include=[])
+    verification = found["verification"]
+    assert "AngelSlim/Qwen3-32B_eagle3" in verification["command"]
+    assert "$PROMPTS_FILE" in verification["command"]
+    assert "Random prompts show no acceptance" in verification["decides"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import shlex
 import subprocess
 from dataclasses import replace
@@ -22,6 +23,7 @@ from app.sizing.answer.verification import (
     choose_verification,
     decision_text,
     decision_value,
+    drafting_note,
     file_name,
     launch_specs,
     local_checkpoint_path,
@@ -39,7 +41,7 @@ from app.sizing.answer.verification import (
 )
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
-from app.sizing.hardware.benchmarks import BENCHMARKS
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.model.formats import NativeQuantization
 from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question, Speculative
@@ -253,7 +255,42 @@ def test_nothing_is_run_of_what_does_not_run() -> None:
     assert plan_benchmark(question, estimated(performance=None)) is None
     assert plan_benchmark(question, replace(estimated(performance=SERVED), fits=False)) is None
     drafted = Speculative(DraftMethod.MTP, draft_tokens=2, acceptance_rate=0.8)
-    assert plan_benchmark(question, estimated(performance=SERVED, speculative=drafted)) is None
+    for engine in ("tgi", "llama.cpp", "ollama"):
+        assert plan_benchmark(question, estimated(performance=SERVED, speculative=drafted, engine=engine)) is None
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+@pytest.mark.parametrize("method", list(DraftMethod))
+def test_drafting_is_measured_with_prompts_of_the_user(engine: str, method: DraftMethod) -> None:
+    drafted = Speculative(method, draft_tokens=3, acceptance_rate=0.6, draft_parameters=1e9)
+    workload = replace(CHAT, model=replace(LLAMA_8B, name="Qwen/Qwen3-32B"))
+    plan = plan_benchmark(Question(workload), estimated(performance=SERVED, speculative=drafted, engine=engine))
+    assert plan is not None
+    line, server = plan.command, SERVERS[engine]
+    assert server.drafting[method] in line
+    assert "--dataset-name custom --dataset-path $PROMPTS_FILE" in line and "random" not in line
+    assert ("AngelSlim/Qwen3-32B_eagle3" in line) == (method is DraftMethod.EAGLE)
+    assert ("./draft" in line) == (method is DraftMethod.DRAFT_MODEL)
+    plain = plan_benchmark(Question(workload), estimated(performance=SERVED, engine=engine))
+    assert plain is not None and "random" in plain.command and server.drafting[method] not in plain.command
+
+
+def test_the_configuration_of_drafting_keeps_that_of_ranks() -> None:
+    drafted = Speculative(DraftMethod.EAGLE, draft_tokens=3, acceptance_rate=0.6)
+    layout: dict[str, Any] = {"engine": "tensorrt-llm", "speculative": drafted}
+    for ranks in (1, 2):
+        plan = plan_benchmark(Question(CHAT), estimated(performance=SERVED, **layout, data_parallel=ranks))
+        assert plan is not None
+        files = re.findall(r"(>>?) config.yaml", plan.command)
+        assert files[0] == ">" and {*files[1:]} == {">>"}
+        assert ("enable_attention_dp" in plan.command) == (ranks > 1)
+        assert plan.command.count("--config config.yaml") == 1
+
+
+def test_the_verification_of_drafting_says_that_random_prompts_show_no_acceptance() -> None:
+    assert drafting_note(DEPLOYMENT) == ""
+    note = drafting_note(replace(DEPLOYMENT, speculative=Speculative(DraftMethod.MTP, 1, 0.85)))
+    assert "Random prompts show no acceptance" in note and "1.85" in note
 
 
 @pytest.mark.parametrize("name", sorted(ENGINES))
@@ -326,7 +363,9 @@ def test_of_so_many_in_flight_a_pair_holds_its_share() -> None:
 
 
 def test_what_no_flags_say_has_no_benchmark() -> None:
-    assert plan_pools_benchmark(Question(STEADY), pooled(speculative=Speculative(DraftMethod.EAGLE, 3, 0.7))) is None
+    drafted = Speculative(DraftMethod.EAGLE, 3, 0.7)
+    by_file = pooled(speculative=drafted, engine="tensorrt-llm")
+    assert plan_pools_benchmark(Question(STEADY), by_file) is None
     assert plan_pools_benchmark(Question(STEADY), replace(pooled(), fits=False)) is None
 
 
