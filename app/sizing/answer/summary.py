@@ -74,6 +74,11 @@ def considered_choices(question: Question, deployment: Deployment | None) -> Ite
     if fixed.kv_format is None and not workload.single_pass:
         reason = "KV cache formats considered; auto: FP8 where the engine's checkpoints carry it, else 16 bit"
         yield _assumed_names("kv_formats", limits.kv_formats, (AUTO_KV,), reason)
+    drafting = fixed.speculative or limits.speculative
+    if drafting is not None:
+        gained = f"{drafting.tokens_per_step:.2f} tokens per step"
+        reason = f"what a verified step gains at the requested acceptance rate of {drafting.acceptance_rate:g}"
+        yield _assumed_names("speculative", (gained,), (), reason)
 
 
 def _usual_formats(workload: InferenceWorkload) -> str:

@@ -455,14 +455,21 @@ def requested_speculation(constraints: Constraints, fixed: Deployment | None) ->
 
 
 def filter_by_draft_support(plans: Plans, catalog: Catalog, rejections: Rejections) -> Plans:
-    """Drop plans whose engine cannot draft by the requested method; without speculative decoding, keep all."""
+    """Drop plans whose engine cannot draft by the requested method, at all or with pipeline stages; without speculative
+    decoding, keep all.
+    """
     if plans.speculative is None:
         return plans
     method = plans.speculative.method
-    drafts = np.array([method in engine_named(name).drafts for name in catalog.engines])
-    kept = plans.take(np.flatnonzero(drafts[plans.engine]))
+    engines = [engine_named(name) for name in catalog.engines]
+    drafts = np.array([method in engine.drafts for engine in engines])
+    staged = np.array([method in engine.drafts_across_stages for engine in engines])
+    able = plans.take(np.flatnonzero(drafts[plans.engine]))
     text = f"No engine that runs this model on {{name}} is known to draft tokens with {METHOD_WORDS[method]}."
-    rejections.reject_if_none_left(plans.accelerator, kept.accelerator, "no_engine", text)
+    rejections.reject_if_none_left(plans.accelerator, able.accelerator, "no_engine", text)
+    kept = able.take(np.flatnonzero((able.pipeline_parallel == 1) | staged[able.engine]))
+    text = f"{{name}} needs pipeline stages, with which no engine is known to draft tokens with {METHOD_WORDS[method]}."
+    rejections.reject_if_none_left(able.accelerator, kept.accelerator, "no_layout", text)
     return kept
 
 

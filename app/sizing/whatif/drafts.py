@@ -36,7 +36,8 @@ def cheaper_with_draft(
     row = np.array([best])
     first = options.take(row)
     engine = engine_named(catalog.engines[int(first.plans.engine[0])])
-    if head is None or head.method not in engine.drafts or first.plans.offloads_weights[0]:
+    known = engine.drafts if first.plans.pipeline_parallel[0] == 1 else engine.drafts_across_stages
+    if head is None or head.method not in known or first.plans.offloads_weights[0]:
         return ()
     with suspend_recording():
         drafting = size_with_draft(question, workload, first, by_formulas.take(row), head, catalog)

@@ -13,7 +13,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Constraints, DraftMethod, Question, Speculative
+from app.sizing.question import Constraints, Deployment, DraftMethod, Question, Speculative
 from app.sizing.serving.collectives import link_use
 from app.sizing.serving.drafting import METHOD_WORDS, draft_attention, draft_bytes
 from app.sizing.serving.memory import cache_bytes
@@ -21,7 +21,7 @@ from app.sizing.serving.search import search_plans
 from app.sizing.serving.step import step_s, step_terms, step_work, with_speculative_decoding
 from tests.examples import LLAMA_70B
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big, planned, varied
-from tests.sizing.small import SMALL
+from tests.sizing.small import BIG, SMALL
 
 BATCHES = (1, 8, 64, 512, 4096)
 METHODS = (DraftMethod.NGRAM, DraftMethod.EAGLE, DraftMethod.MTP)
@@ -121,6 +121,16 @@ def test_types_without_an_engine_that_drafts_are_rejected_with_that_reason() -> 
         assert all(r.code == "no_engine" and METHOD_WORDS[method] in r.text for r in gone)
     limits = Constraints(engines=("llama.cpp",), speculative=drafted(0.5))
     assert {SMALL.engines[i] for i in planned(DENSE, constraints=limits).engine.tolist()} <= {"llama.cpp"}
+
+
+def test_pipeline_stages_are_left_out_where_the_engine_is_not_known_to_draft_across_them() -> None:
+    def is_left(method: DraftMethod) -> bool:
+        split = Deployment(BIG.slug, engine="vllm", tensor_parallel=1, pipeline_parallel=2)
+        return len(planned(with_mtp(DENSE), fixed=replace(split, speculative=drafted(0.5, method=method)))) > 0
+
+    assert {method for method in DraftMethod if is_left(method)} == {*ENGINES["vllm"].drafts_across_stages}
+    for engine in ENGINES.values():
+        assert {*engine.drafts_across_stages} <= {*engine.drafts}
 
 
 @pytest.mark.parametrize(

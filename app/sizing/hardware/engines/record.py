@@ -274,6 +274,7 @@ class Engine:
     splits_pools: str = ""  # source for disaggregated prefill and decode: file and date read
     serves_adapters: str = ""  # source for one LoRA adapter per request: file and date read
     drafts: Mapping[str, str] = field(default_factory=dict)  # source of each way to draft tokens, by DraftMethod
+    drafts_across_stages: Mapping[str, str] = field(default_factory=dict)  # the same with pipeline stages
     licence: str = ""  # license to buy per accelerator; empty if none
     packs: bool = False  # packs the texts of a batch without padding
     wide_experts: WideExperts | None = None  # None: no data-parallel attention with expert parallelism
@@ -342,7 +343,13 @@ class Engine:
             'ggml'
         """
         bare: dict[str, Any] = {"published_as": (), "today": None, "competes": (), "splits_pools": ""}
-        bare |= {"serves_adapters": "", "drafts": {}, "memory_since": (), "scheduling_since": ()}
+        bare |= {
+            "serves_adapters": "",
+            "drafts": {},
+            "drafts_across_stages": {},
+            "memory_since": (),
+            "scheduling_since": (),
+        }
         return replace(self, **bare | own, name=name, aliases=aliases, judged_as=self.name, adapts_as=adapts_as)
 
 
