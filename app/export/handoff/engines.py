@@ -304,7 +304,7 @@ def draft_settings(group: ReplicaGroup) -> dict[str, object]:
     drafting, draft = group.places.get("drafting"), group.places.get("draft")
     if not drafting:
         return {}
-    model = {"speculative_model": draft} if draft else {}
+    model = {"speculative_model_dir": draft} if draft else {}
     return {
         "speculative_config": {"decoding_type": drafting, "max_draft_len": group.int_place("draft_tokens"), **model}
     }

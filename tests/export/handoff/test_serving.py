@@ -99,7 +99,7 @@ def test_a_draft_takes_flags_of_the_list_or_the_configuration(launch: Any, metho
     if launch.engine == "tensorrt-llm":
         settings = yaml.safe_load(config_text(part.group, launch))["speculative_config"]
         assert settings["decoding_type"] == launch.server.drafting[method] and settings["max_draft_len"] == 3
-        assert settings.get("speculative_model") == DRAFTS[method].get("draft")
+        assert settings.get("speculative_model_dir") == DRAFTS[method].get("draft")
         assert "printf" not in " ".join(tokens)
     else:
         assert len(tokens) > len(before)
