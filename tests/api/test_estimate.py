@@ -128,3 +128,22 @@ def test_requests_beyond_the_batch_are_named(client: TestClient) -> None:
     for answer, runs, sent in ((limited, 16, "64"), (full, full["deployment"]["max_batch"], "4,096")):
         (text,) = [w["text"] for w in answer["warnings"] if w["code"] == "requests_wait_for_the_batch"]
         assert text.startswith(f"A replica runs {runs} of its {sent} requests at once")
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "model", "seconds", "tolerance"),
+    [
+        # faster-whisper's README and discussion 1030 of its repository: FP16, 5 beams, one recording at a time
+        ("nvidia-a100-sxm4-80gb", "openai/whisper-large-v2", 563 / 9000 * 30, 0.2),
+        ("nvidia-rtx-2080-ti-11gb", "openai/whisper-large-v3", 52 / 780 * 30, 0.3),
+        ("nvidia-rtx-2080-ti-11gb", "openai/whisper-large-v3-turbo", 19 / 780 * 30, 0.5),
+    ],
+)
+def test_speech_takes_the_time_that_users_measured(
+    client: TestClient, accelerator: str, model: str, seconds: float, tolerance: float
+) -> None:
+    workload = {"phase": "inference", "model": model, "traffic": {"concurrent_requests": 1}}
+    asked = {"accelerator": accelerator, "engine": "ctranslate2", "weight_format": "fp16", "replicas": 1}
+    answer = client.post("/estimate", json={"workload": workload, "deployment": asked}).json()
+    assert 1 / answer["performance"]["samples_per_s"] == pytest.approx(seconds, rel=tolerance)
+    assert answer["bottleneck"] == "host"

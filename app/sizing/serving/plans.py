@@ -85,6 +85,10 @@ class Plans(Columns):
         return self.stacks.table.packs[self.stacks.rows]
 
     @property
+    def beams(self) -> Column:
+        return self.stacks.table.beams[self.stacks.rows]
+
+    @property
     def scale_up_domain(self) -> Column:
         return self.machines.table.node.scale_up_domain[self.machines.rows]
 

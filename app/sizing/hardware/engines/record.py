@@ -277,6 +277,7 @@ class Engine:
     drafts_across_stages: Mapping[str, str] = field(default_factory=dict)  # the same with pipeline stages
     licence: str = ""  # license to buy per accelerator; empty if none
     packs: bool = False  # packs the texts of a batch without padding
+    beams: int = 1  # beams with which it decodes one sample by default
     wide_experts: WideExperts | None = None  # None: no data-parallel attention with expert parallelism
     context_parallel: ContextParallel | None = None  # None: no decode context parallelism
     fp8_checkpoints_cache_fp8: bool = False  # its FP8 checkpoints use an FP8 KV cache
