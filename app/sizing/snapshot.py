@@ -269,6 +269,10 @@ class Catalog:
         """Maker of each family; empty for families of several vendors."""
         return {f: maker_of(a.vendor for a in self.accelerators if a.family == f) for f in self.families}
 
+    def sells_system(self, slug: str) -> bool:
+        """Whether a listing sells or rents the machine with this slug."""
+        return bool((self.listings.system == self.system_slugs.index(slug)).any())
+
     def names_in(self, d: Deployment) -> dict[str, str]:
         """Names of the accelerators and systems of a deployment and its pools, by slug."""
         pools = () if d.pools is None else (d.pools.prefill, d.pools.decode)
