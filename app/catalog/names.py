@@ -52,6 +52,11 @@ class NameTables:
     format_patterns: tuple[FormatPattern, ...]
     extra_words: tuple[ExtraWords, ...]
     formats: Mapping[str, str]
+    kv_formats: Mapping[str, str]
+    optimizers: Mapping[str, str]
+    precisions: Mapping[str, str]
+    methods: Mapping[str, str]
+    lora_targets: Mapping[str, str]
     modifiers: Mapping[str, str]
     vendor_words: Mapping[str, str]
     titles: Mapping[str, str]
@@ -127,6 +132,23 @@ def format_slug(name: str) -> str:
     if block is not None and (block_format := "gguf-" + block[1].replace("-", "_")) in WEIGHT_FORMATS:
         return block_format
     return NAME_TABLES.formats.get(key, key if key in WEIGHT_FORMATS else name.strip().lower())
+
+
+def kv_format_slug(name: str) -> str:
+    """Returns the catalog's name of a KV cache format; an unknown name is read as a weight format.
+
+    Check: "fp8_e5m2" is fp8, "f16" is fp16, "q8_0" is gguf-q8_0.
+    """
+    return NAME_TABLES.kv_formats.get(fold_name(name)) or format_slug(name)
+
+
+def option_slug(name: str, aliases: Mapping[str, str]) -> str:
+    """Returns the catalog's name of an option that tools spell differently; an unknown name is returned unchanged.
+
+    Check: with the optimizers, "paged_adamw_8bit" is adamw-8bit and "adamw_torch_fused" is adamw.
+    """
+    key = fold_name(name)
+    return aliases.get(key, key if key in aliases.values() else name)
 
 
 _FORMAT_PATTERNS = tuple(

@@ -242,6 +242,7 @@ def compute_inspection(raw: bytes, catalog_store: CatalogStore) -> Response:
         contexts=request.context_tokens or example_contexts(model),
         rank=request.lora.rank or int(assumed.default_lora_rank),
         targets=targets,
+        magnitudes=request.lora.use_dora,
         image=(image.width, image.height),
     )
     return Response(orjson.dumps(shown), media_type="application/json")

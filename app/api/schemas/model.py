@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from app.api.schemas.base import INTEGER_VALUED, Component, LoraPreset, Name, RequestModel
+from app.catalog.names import NAME_TABLES, option_slug
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIGA, MIB
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.registered import assumed_architecture, sample_architecture
+from app.sizing.model.counts import LORA_TARGET_NAMES
 from app.sizing.workload import PromptImages, resize_samples
 
 
@@ -99,8 +102,18 @@ class SampleSpec(RequestModel):
         return resize_samples(model, self.model_dump(exclude_none=True))
 
 
+def _split_targets(value: Any) -> Any:
+    """The preset that a text means, or the names that it separates by commas or spaces, as configuration files do."""
+    if not isinstance(value, str):
+        return value
+    preset = option_slug(value, NAME_TABLES.lora_targets)
+    return preset if preset in LORA_TARGET_NAMES or not value.strip() else re.split(r"[\s,]+", value.strip(" ,"))
+
+
 LoraTargets = Annotated[
-    LoraPreset | Annotated[list[Name], Field(min_length=1, max_length=40)], Component("LoraTargets")
+    LoraPreset | Annotated[list[Name], Field(min_length=1, max_length=40)],
+    BeforeValidator(_split_targets),
+    Component("LoraTargets"),
 ]
 
 
@@ -112,4 +125,7 @@ class LoraSpec(RequestModel):
     )
     target_modules: LoraTargets = Field(
         "all-linear", description="A preset, or names of matrices such as q_proj and down_proj."
+    )
+    use_dora: bool = Field(
+        False, description="Whether each adapted matrix also trains the magnitude of its rows (DoRA)."
     )

@@ -228,6 +228,7 @@ class OfPhase(TypedDict, total=False):
     method: Method
     lora_rank: int | None
     lora_targets: str | list[str]
+    lora_magnitudes: bool
 
 
 class _RunSpec(RequestModel):
@@ -303,6 +304,9 @@ class TrainingSpec(_RunSpec):
         )
 
 
+DORA_METHODS = {"dora": "lora", "qdora": "qlora"}
+
+
 class FineTuningSpec(_RunSpec):
     """A fine-tuning run: all parameters, adapters, or adapters on a 4-bit base."""
 
@@ -311,6 +315,17 @@ class FineTuningSpec(_RunSpec):
     lora: LoraSpec = LoraSpec()
     examples: Annotated[float, Field(ge=1, le=1e12)] | None = None
     epochs: Annotated[float, Field(gt=0, le=1e4)] = Field(1.0, description="Number of passes over the examples.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_dora(cls, value: Any) -> Any:
+        """Reads the methods dora and qdora, as tools call them, as LoRA with magnitudes."""
+        method = value.get("method") if isinstance(value, dict) else None
+        plain = DORA_METHODS.get(method.lower()) if isinstance(method, str) else None
+        lora = value.get("lora", {}) if plain else None
+        if not isinstance(lora, dict):
+            return value
+        return {**value, "method": plain, "lora": {"use_dora": True, **lora}}
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
         return self.to_training_workload(
@@ -321,6 +336,7 @@ class FineTuningSpec(_RunSpec):
             method=Method(self.method),
             lora_rank=self.lora.rank,
             lora_targets=self.lora.target_modules,
+            lora_magnitudes=self.lora.use_dora,
         )
 
 

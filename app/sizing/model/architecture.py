@@ -38,16 +38,20 @@ def is_adapted(tensor: Tensor, targets: Targets) -> bool:
     return tensor.role in (_Q_V_ROLES if targets == "q_v" else targets)
 
 
-def lora_params(tensors: Iterable[Tensor], rank: int, targets: Targets) -> float:
+def lora_params(tensors: Iterable[Tensor], rank: int, targets: Targets, *, magnitudes: bool = False) -> float:
     """Trainable elements of the adapters: rank * (inputs + outputs), summed over the adapted matrices.
 
-    Source: Hu et al. 2021 (arXiv:2106.09685).
+    With `magnitudes` (DoRA), each adapted matrix also trains one element per output.
+
+    Source: Hu et al. 2021 (arXiv:2106.09685); Liu et al. 2024 (arXiv:2402.09353) for DoRA.
     Limits: one rank for all matrices; each expert has its own adapter.
     Check: Llama-3.1-8B, all seven matrices of a layer, as PEFT counts them.
         >>> lora_params(LLAMA_8B.tensors, rank=16, targets="all-linear")
         41943040.0
     """
-    return float(rank * sum((t.inputs + t.outputs) * t.count for t in tensors if is_adapted(t, targets)))
+    adapted = [t for t in tensors if is_adapted(t, targets)]
+    rows = sum(t.outputs * t.count for t in adapted) if magnitudes else 0
+    return float(rank * sum((t.inputs + t.outputs) * t.count for t in adapted) + rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -672,9 +676,9 @@ class ModelArchitecture:
             lambda: sum(self._stored_bytes(stored, t) for t in self.tensors if t.part is routed),
         )
 
-    def lora_params(self, rank: int, target_modules: Targets) -> float:
-        """Trainable elements of adapters of a rank; see `adapters.lora_params`."""
-        return lora_params(self.tensors, rank, target_modules)
+    def lora_params(self, rank: int, target_modules: Targets, *, magnitudes: bool = False) -> float:
+        """Trainable elements of adapters of a rank; see `lora_params`."""
+        return lora_params(self.tensors, rank, target_modules, magnitudes=magnitudes)
 
     def activation_bytes_per_layer(self, *, fused: bool = True) -> float:
         """Activation bytes (16 bit) that one token keeps for backward in one mean layer; see `activations`."""

@@ -16,6 +16,7 @@ import numpy as np
 from app.errors import Unanswerable
 from app.sizing.columns import Codes, Column, column, exp_of, interpolate_linear, log_of, normal_grid
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.modules import matching_roles
 from app.sizing.model.sample import SampleShape
 from app.sizing.model.tensors import Per
 
@@ -216,14 +217,17 @@ def resize_samples(model: ModelArchitecture, requested: Mapping[str, Any]) -> Mo
 
 
 def adapted_matrices(model: ModelArchitecture, target_modules: str | Sequence[str]) -> str | tuple[str, ...]:
-    """Matrices that adapters modify: the name of a preset, or names of matrices.
+    """Matrices that adapters modify: the name of a preset, or names of matrices in the spelling of any tool.
 
     Raises Unanswerable if the model has no matrix of that name.
     """
     if isinstance(target_modules, str):
         return target_modules
     roles = sorted({t.role for t in model.tensors if t.per is Per.TOKEN and t.inputs > 1})
+    adapted: dict[str, None] = {}
     for name in target_modules:
-        if name not in roles:
+        found = matching_roles(name, roles)
+        if not found:
             raise Unanswerable(f"{model.name} has no matrix {name!r} to adapt. Available matrices: {', '.join(roles)}.")
-    return tuple(target_modules)
+        adapted |= dict.fromkeys(found)
+    return tuple(adapted)

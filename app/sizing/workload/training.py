@@ -49,6 +49,7 @@ class TrainingWorkload:
     synchronous_checkpoints: bool  # the run waits while a checkpoint is written
     lora_rank: int
     lora_targets: str | tuple[str, ...]  # matrices that adapters modify
+    lora_magnitudes: bool = False  # whether adapters train the magnitude of each row (DoRA)
     near_batch_share: float = Assumptions.default_value("near_batch_share")
     published_stage_unevenness: float = Assumptions.default_value("published_stage_unevenness")
     batch_requested: bool = True
@@ -118,6 +119,7 @@ def build_training_workload(
     synchronous_checkpoints: bool = False,
     lora_rank: int | None = None,
     lora_targets: str | list[str] = "all-linear",
+    lora_magnitudes: bool = False,
 ) -> TrainingWorkload:
     """Build a complete run from the given parts; None means the default.
 
@@ -148,6 +150,7 @@ def build_training_workload(
         synchronous_checkpoints=synchronous_checkpoints,
         lora_rank=lora_rank or (int(assumed.default_lora_rank) if adapts else 0),
         lora_targets=adapted_matrices(model, lora_targets) if adapts else "all-linear",
+        lora_magnitudes=lora_magnitudes and adapts,
         near_batch_share=assumed.near_batch_share,
         published_stage_unevenness=assumed.published_stage_unevenness,
         batch_requested=requested_batch is not None,
