@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from app.catalog.hosted import find_hosted_only
 from app.catalog.names import (
     fold_name,
+    formats_in_name,
     models_containing,
     nearest_names,
     quote_name,
@@ -22,8 +23,9 @@ from app.catalog.names import (
 )
 from app.catalog.tables import ModelAliasRow, ModelRow
 from app.errors import AmbiguousModel, HostedModel, UnknownModel
-from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.registered import RegisteredFacts, registered_architecture
+from app.sizing.model.formats import WEIGHT_FORMATS
 
 
 def entry_facts(entry: Mapping[str, Any]) -> RegisteredFacts:
@@ -68,12 +70,16 @@ class Models:
 
     def find_architecture(self, name: str, *, fuzzy: bool = True) -> ModelArchitecture:
         """Returns the architecture of a named model. If the name was neither an id nor an alias, the assumptions state
-        how it was read.
+        how it was read. A name that states a narrow format means a checkpoint in that format.
 
         Raises UnknownModel with the most similar names, or AmbiguousModel with the choices.
         """
         facts, note = self.find_entry(name, fuzzy=fuzzy)
         model = entry_architecture(facts)
+        formats = formats_in_name(name)
+        if note and len(formats) == 1 and formats[0] != model.native_format and model.kind is not ModelKind.SAMPLES:
+            stored = WEIGHT_FORMATS[formats[0]]
+            model = model.published_in(stored) if stored.nominal_bits < 16 else model
         return replace(model, assumed=(*model.assumed, note)) if note else model
 
     def find_entry(self, name: str, *, fuzzy: bool = True) -> tuple[Facts, str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from app.sizing.model.formats import NativeQuantization, WeightFormat, native_bits, stored_bits
+from app.sizing.model.formats import NativeQuantization, StoredTensor, WeightFormat, native_bits, stored_bits
 from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
 from app.sizing.model.tasks import ModelTask, classify_task
 from app.sizing.model.tensors import DEFAULT_BLOCK, BlockKind, Part, Per, Tensor
@@ -609,9 +609,30 @@ class ModelArchitecture:
     def _stored_bytes(self, stored: WeightFormat, tensor: Tensor) -> float:
         if self.native is not None and stored.name == self.native.format:
             return tensor.count * native_bits(self.native, tensor, scales=False) / 8
+        return tensor.params * self._bits_in(stored, tensor) / 8
+
+    def _bits_in(self, stored: WeightFormat, tensor: Tensor) -> float:
+        """Mean bits per element of a tensor that is converted to a format."""
         shared = self.num_heads / min(self.kv_heads, self.num_heads)
-        bits = stored_bits(stored, tensor, layers=self.num_layers, heads_per_kv=shared, tied_head=self.tied_head)
-        return tensor.params * bits / 8
+        return stored_bits(
+            stored,
+            tensor,
+            layers=self.num_layers,
+            heads_per_kv=shared,
+            tied_head=self.tied_head,
+            native=self.native,
+        )
+
+    def published_in(self, stored: WeightFormat) -> ModelArchitecture:
+        """This model as a checkpoint that was converted to a format.
+
+        Check: Llama-3.1-8B in FP8, in GiB.
+            >>> round(LLAMA_8B.published_in(WEIGHT_FORMATS["fp8"]).published_bytes() / GIB, 2)
+            8.46
+        """
+        sizes = ((t, t.size * self._bits_in(stored, t)) for t in self.tensors)
+        converted = tuple(StoredTensor(t.part, t.role, t.layers, bits) for t, bits in sizes if bits != 16.0 * t.size)
+        return replace(self, native=NativeQuantization(stored.name, converted))
 
     def weights_bytes(self, stored: WeightFormat) -> float:
         """Bytes of all weights in a format: linear matrices quantized, all other tensors as the format stores them.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -170,9 +168,23 @@ def _row_bits(kind: str, row: int) -> float:
     return BLOCK_BITS["f16" if kind not in ("f16", "f32") and row % 32 else kind]
 
 
-def stored_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_kv: float, tied_head: bool) -> float:
-    """Mean bits per element of a tensor in a format."""
+def stored_bits(
+    stored: WeightFormat,
+    tensor: Tensor,
+    *,
+    layers: int,
+    heads_per_kv: float,
+    tied_head: bool,
+    native: NativeQuantization | None = None,
+) -> float:
+    """Mean bits per element of a tensor in a format.
+
+    A GGUF file keeps experts that were published in MXFP4 as they are, whatever its type.
+    """
     if stored.is_gguf:
+        kept = None if native is None or tensor.part is not Part.ROUTED_EXPERTS else native_bits(native, tensor)
+        if kept == MXFP4_BITS * tensor.size:
+            return MXFP4_BITS
         return _gguf_bits(stored, tensor, layers=layers, heads_per_kv=heads_per_kv, tied_head=tied_head)
     if tensor.quantized:
         if stored.routed_experts_only and tensor.part is not Part.ROUTED_EXPERTS:
@@ -263,32 +275,27 @@ KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class NativeQuantization:
-    """How the weights are published: the format of the quantized tensors, and the tensors that were not quantized.
+class StoredTensor:
+    """Bits of one copy of a tensor in a checkpoint (mean of its layers), without and of the scales of square blocks."""
 
-    `bits` are the bits per quantized element, scales included. `block` is the side of the square of elements that
-    share one 32-bit scale (FP8 checkpoints). Unquantized tensors take `unquantized_bits`.
-    """
+    part: Part
+    role: str
+    layers: tuple[int, ...]
+    bits: float
+    block_scale_bits: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NativeQuantization:
+    """How the weights are published: the format of most quantized elements, and the tensors that are not in 16 bit."""
 
     format: str
-    bits: float
-    block: int = 0
-    unquantized_roles: tuple[str, ...] = ()  # regular expressions for the roles that are not quantized
-    unquantized_bits: float = 16.0
-    experts_bits: float | None = None  # bits per element of routed experts, if they differ
+    stored: tuple[StoredTensor, ...] = ()
 
 
 def native_bits(native: NativeQuantization, tensor: Tensor, *, scales: bool = True) -> float:
-    """Total bits of one tensor in the checkpoint. Block scales are a fraction of a percent."""
-    if not tensor.quantized or any(
-        re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.unquantized_roles
-    ):
-        return tensor.size * native.unquantized_bits
-    blocks = (
-        math.ceil(tensor.outputs / native.block) * math.ceil(tensor.inputs / native.block)
-        if native.block and scales
-        else 0
-    )
-    if native.experts_bits is not None and tensor.part is Part.ROUTED_EXPERTS:
-        return tensor.size * native.experts_bits
-    return tensor.size * native.bits + 32 * blocks
+    """Total bits of one tensor in the checkpoint. Scales of square blocks are a fraction of a percent."""
+    for each in native.stored:
+        if (each.role, each.part, each.layers) == (tensor.role, tensor.part, tensor.layers):
+            return each.bits + each.block_scale_bits * scales
+    return tensor.size * 16.0

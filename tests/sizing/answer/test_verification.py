@@ -136,7 +136,7 @@ def test_weights_in_another_format_are_a_file_of_the_users_own() -> None:
     assert checkpoint_to_load(hub, "fp8", vllm) == "meta-llama/Llama-3.1-8B"  # made while it loads
     assert checkpoint_to_load(hub, "fp8", BENCHMARKS["tensorrt-llm"]) == "./Llama-3.1-8B-fp8"
     assert checkpoint_to_load(hub, "int4-awq", vllm) == "./Llama-3.1-8B-int4-awq"
-    published = replace(hub, native=NativeQuantization("fp8", 8.0, 128))
+    published = replace(hub, native=NativeQuantization("fp8"))
     assert checkpoint_to_load(published, "fp8", vllm) == "meta-llama/Llama-3.1-8B"
     assert checkpoint_to_load(published, "bf16", vllm) == "./Llama-3.1-8B-bf16"
     assert local_checkpoint_path(hub, "gguf-q4_k_m") == "./Llama-3.1-8B-q4_k_m"

@@ -79,3 +79,12 @@ def test_gguf_file_types_have_llama_cpps_bits_per_weight(kind: str) -> None:
 )
 def test_nf4_base_weights(name: str, gib: float) -> None:
     assert _bare(ENTRIES[name]).weights_bytes(WEIGHT_FORMATS["nf4"]) / GIB == pytest.approx(gib, abs=5.1e-4)
+
+
+# GGUF files of ggml-org and unsloth, in which llama.cpp keeps the experts in MXFP4: 12.1 GB and 63.4 GB
+@pytest.mark.parametrize(("name", "gib"), [("openai/gpt-oss-20b", 11.27), ("openai/gpt-oss-120b", 59.03)])
+def test_gguf_files_keep_experts_that_are_published_in_4_bits(name: str, gib: float) -> None:
+    model = _bare(ENTRIES[name])
+    assert model.weights_bytes(WEIGHT_FORMATS["gguf-q8_0"]) / GIB == pytest.approx(gib, rel=0.01)
+    experts = model.routed_expert_bytes(WEIGHT_FORMATS["gguf-q2_k"])
+    assert experts == model.routed_expert_bytes(WEIGHT_FORMATS["gguf-f16"])

@@ -37,6 +37,7 @@ MIXER_NAMES: Mapping[str, str] = {
     "hybrid": "hybrid",
     "compressed_sparse_attention": "csa",
     "heavily_compressed_attention": "hca",
+    "deepseek_sparse_attention": "full",
 }
 _NEMOTRON = {"M": Layer("mamba2", ""), "*": Layer("full", ""), "-": Layer("", "mlp"), "E": Layer("", "moe")}
 _NEMOTRON_WORDS = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
