@@ -185,7 +185,7 @@ def compute_recommendation(raw: bytes, answers: AnswerStore, catalog_store: Cata
     responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
     summary="Estimate one deployment",
 )
-async def post_estimate(raw: RawBody, catalog_store: Snapshots, turn: ShortSlot, today: Today) -> Response:
+async def post_estimate(raw: RawPastedBody, catalog_store: Snapshots, turn: ShortSlot, today: Today) -> Response:
     """Returns memory, throughput, latency, energy and cost of a workload on one deployment. A deployment copied from a
     recommendation reproduces its figures. Settings that you omit are chosen for you and returned.
     """

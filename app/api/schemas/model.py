@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any
 
@@ -18,19 +19,23 @@ from app.sizing.model.counts import LORA_TARGET_NAMES
 from app.sizing.workload import PromptImages, resize_samples
 
 
-def within_64_bits(value: Any) -> Any:
-    """The document with integers beyond 64 bits converted to floats; config files use such integers for "no limit"."""
+def as_plain_json(value: Any) -> Any:
+    """The document as standard JSON: integers beyond 64 bits as floats (configurations use them for "no limit"), and
+    NaN and Infinity as null.
+    """
     if isinstance(value, dict):
-        return {name: within_64_bits(item) for name, item in value.items()}
+        return {name: as_plain_json(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [within_64_bits(item) for item in value]
+        return [as_plain_json(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 class ConfigModel(RequestModel):
     """Any pasted config.json."""
 
-    huggingface_config: Annotated[dict[str, Any], AfterValidator(within_64_bits)]
+    huggingface_config: Annotated[dict[str, Any], AfterValidator(as_plain_json)]
     name: Name = "own-model"
 
 
