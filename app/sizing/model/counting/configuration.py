@@ -47,7 +47,13 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "num_attention_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
-    "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "kv_n_heads", "multi_query_group_num"),
+    "num_key_value_heads": (
+        "num_key_value_heads",
+        "num_kv_heads",
+        "kv_n_heads",
+        "multi_query_group_num",
+        "num_attention_groups",
+    ),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
     "intermediate_size": (
         "intermediate_size",
