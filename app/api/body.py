@@ -182,11 +182,16 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
     if _nesting_depth(text) > MAX_DEPTH:
         raise _malformed_json(f"The body is nested deeper than {MAX_DEPTH} levels.")
     constants: list[str] = []
+
+    def read_constant(name: str) -> float:
+        constants.append(name)
+        return math.inf if name == "Infinity" else -math.inf if name == "-Infinity" else math.nan
+
     try:
         document = json.loads(
             text,
             object_pairs_hook=_build_object,
-            parse_constant=lambda name: constants.append(name) or math.nan,
+            parse_constant=read_constant,
             parse_float=_read_float,
             parse_int=_read_int,
         )
