@@ -582,7 +582,9 @@ def add_gated_delta(inventory: Inventory, reader: Reader, hidden_size: int, laye
 def add_kimi_delta(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
     """Add a delta rule with one decay per channel. The output gate has low or full rank."""
     linear = reader.nested_part("linear_attn_config")
-    heads, size, kernel = linear.size("num_heads"), linear.size("head_dim"), linear.size("short_conv_kernel_size", 4)
+    heads = linear.size("num_heads", reader.size("num_attention_heads"))
+    size = linear.size("head_dim", reader.size("head_dim", hidden_size // heads))
+    kernel = linear.size("short_conv_kernel_size", reader.size("short_conv_kernel_size", 4))
     width = heads * size
     for role in ("q_proj", "k_proj", "v_proj"):
         inventory.add_linear(role, PART, hidden_size, width, layers)
@@ -590,7 +592,7 @@ def add_kimi_delta(inventory: Inventory, reader: Reader, hidden_size: int, layer
     inventory.add_linear("b_proj", PART, hidden_size, heads, layers, quantized=False)
     inventory.add_linear("f_a_proj", PART, hidden_size, size, layers)
     inventory.add_linear("f_b_proj", PART, size, width, layers)
-    if linear.flag("use_full_rank_gate"):
+    if linear.flag("use_full_rank_gate") or reader.flag("no_kda_lora"):
         inventory.add_linear("g_proj", PART, hidden_size, width, layers)
     else:
         inventory.add_linear("g_a_proj", PART, hidden_size, size, layers)
@@ -779,6 +781,8 @@ def _add_attention(
         heads, own = _gemma4_heads(reader, heads, mixer)
     elif family == "mimo_v2_flash":
         heads, own = _mimo_heads(reader, heads, windowed=windowed)
+    elif family == "gemma3n_text":
+        own = {"reuses_cache": mixer.startswith("reused")}
     else:
         own["sinks"] = spec.sinks
     return add_grouped_attention(
@@ -906,7 +910,9 @@ def _add_embeddings_and_head(
     if spec.positions:
         inventory.add_table("embed_positions", reader.size(spec.positions) + spec.extra_positions, hidden_size)
     small = reader.integer("hidden_size_per_layer_input", 0)
-    if family == "gemma4_text" and small:
+    if family == "gemma3n_text":
+        _add_alternating_updates(inventory, reader, hidden_size, layers)
+    if family in ("gemma3n_text", "gemma4_text") and small:
         every = tuple(range(layers))
         inventory.add_table(
             "embed_tokens_per_layer", reader.size("vocab_size_per_layer_input", vocabulary), layers * small
@@ -925,6 +931,22 @@ def _add_embeddings_and_head(
         return
     bias = spec.head_bias if isinstance(spec.head_bias, bool) else reader.flag(spec.head_bias)
     inventory.add_head(width, vocabulary, tied=tied, bias=bias)
+
+
+def _add_alternating_updates(inventory: Inventory, reader: Reader, hidden_size: int, layers: int) -> None:
+    """Add the matrices around the blocks of Gemma 3n: AltUp predicts and corrects several residual streams, and LAuReL
+    is a residual of low rank.
+
+    Source: AltUp (arXiv:2301.13310), LAuReL (arXiv:2411.07501).
+    """
+    streams, rank, every = reader.size("altup_num_inputs", 4), reader.size("laurel_rank", 64), tuple(range(layers))
+    inventory.add_linear("altup_projections", Part.OTHER, hidden_size, hidden_size, ONCE, copies=streams - 1)
+    inventory.add_linear("altup_unembed_projections", Part.OTHER, hidden_size, hidden_size, ONCE, copies=streams - 1)
+    inventory.add_linear("laurel.linear_left", Part.OTHER, hidden_size, rank, every)
+    inventory.add_linear("laurel.linear_right", Part.OTHER, rank, hidden_size, every)
+    inventory.add_linear("altup.modality_router", Part.OTHER, hidden_size, streams, every, quantized=False)
+    inventory.add_vector("altup.coefficients", Part.OTHER, streams**2 + streams**3, every)
+    inventory.add_vector("altup.norms_and_scale", Part.NORMS, 3 * hidden_size, every)
 
 
 def _add_hyper_connections(inventory: Inventory, reader: Reader, hidden_size: int, layers: int) -> None:

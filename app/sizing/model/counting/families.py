@@ -89,6 +89,7 @@ FAMILIES: Mapping[str, Family] = {
         head_dim=256,
         window_every=6,
     ),
+    "gemma3n_text": Family(norms=4, qk_norm="head", always_tied=True, head_dim=256, window_every=5),
     "muse_glimmer_text": Family(norms=4, query_gate=True),
     "phi3": Family(fused_qkv=True, fused_gate_up=True, window_every=1),
     "phi3_v": Family(fused_qkv=True, fused_gate_up=True),
@@ -194,6 +195,7 @@ FAMILIES: Mapping[str, Family] = {
     "laguna": replace(_QWEN3, output_gate="gating"),
     "step3p5": Family(qk_norm="head", output_gate="use_head_wise_attn_gate"),
     "afmoe": Family(norms=4, qk_norm="head", output_gate="element", window_every=4),
+    "bailing_hybrid": Family(qk_norm="head"),
     "bailing_moe": Family(
         qkv_bias="use_qkv_bias", out_bias="use_bias", mlp_bias="use_bias", qk_norm="use_qk_norm:head", fused_qkv=True
     ),
@@ -215,7 +217,10 @@ FAMILIES: Mapping[str, Family] = {
 # Text models inside wrapping models, for files whose text part states no type.
 TEXT_OF: Mapping[str, str] = {
     "gemma3": "gemma3_text",
+    "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_text",
+    "gemma4_unified_text": "gemma4_text",
     "llama4": "llama4_text",
     "mllama": "mllama_text_model",
     "qwen2_vl": "qwen2_vl_text",
@@ -240,6 +245,7 @@ TEXT_OF: Mapping[str, str] = {
     "step3p7": "step3p5",
     "step3p7_flash": "step3p5",
     "bailing_moe_v2": "bailing_moe",
+    "bailing_moe_linear": "bailing_hybrid",
     "glm4v": "glm4",
     "glm4v_moe": "glm4_moe",
     "glm4v_text": "glm4",
@@ -257,3 +263,11 @@ TEXT_OF: Mapping[str, str] = {
     "minimax_m1": "minimax",
     "deepseek_vl_v2": "deepseek_v2",
 }
+
+# Wrapping models whose towers are not counted: an answer is about the language model and says so.
+UNCOUNTED_TOWERS = frozenset(
+    {
+        *("gemma3n", "gemma4_unified", "glm4v", "glm4v_moe", "interns1", "minimax_m3_vl", "step3p7", "lfm2_vl"),
+        *("qwen3_omni_moe", "qwen3_omni_moe_thinker", "qwen2_5_omni", "qwen2_audio", "deepseek_vl_v2"),
+    }
+)

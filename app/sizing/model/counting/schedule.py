@@ -205,6 +205,23 @@ def _gemma4_layers(reader: Reader, layers: int) -> list[Layer]:
     return [Layer(f"reused_{m}" if r else m, after, 0, double if r else 0) for m, r in zip(mixers, reused, strict=True)]
 
 
+def _gemma3n_layers(reader: Reader, layers: int) -> list[Layer]:
+    """Layers of Gemma 3n; the last ones reuse earlier caches."""
+    mixers = _layer_mixers(reader, Family(window_every=5), "gemma3n_text", layers, "")
+    own = layers - reader.integer("num_kv_shared_layers", 15)
+    return [Layer(f"reused_{m}" if i >= own > 0 else m) for i, m in enumerate(mixers)]
+
+
+def _bailing_hybrid_layers(reader: Reader, layers: int) -> list[Layer]:
+    """Layers of Ling 2.5 and later: the last of each group attends, and so do those after the last whole group."""
+    group = reader.size("layer_group_size", 8)
+    linear = "kimi_delta" if reader.find_value("short_conv_kernel_size") else "lightning"
+    routed = _routing_layers(reader, "bailing_hybrid", layers)
+    whole = layers // group * group
+    attends = [(i + 1) % group == 0 or i >= whole for i in range(layers)]
+    return [Layer("full" if a else linear, "moe" if r else "mlp") for a, r in zip(attends, routed, strict=True)]
+
+
 def _mllama_layers(reader: Reader, layers: int) -> list[Layer]:
     crossing = reader.find_value("cross_attention_layers") or list(range(3, layers, 5))
     return [Layer("cross" if i in crossing else "full") for i in range(layers)]
@@ -246,7 +263,9 @@ _BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
     "kimi_linear": _kimi_linear_layers,
     "nemotron-nas": _nas_layers,
     "mimo_v2_flash": _mimo_v2_layers,
+    "gemma3n_text": _gemma3n_layers,
     "gemma4_text": _gemma4_layers,
+    "bailing_hybrid": _bailing_hybrid_layers,
     "mllama_text_model": _mllama_layers,
     "minimax_m3": _minimax_m3_layers,
     "minimax": _minimax_layers,
