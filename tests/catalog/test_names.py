@@ -130,7 +130,7 @@ def test_models_of_one_shape_are_no_ambiguity(models: Models) -> None:
         "gpt-9",
         "7b",
         "llama-3.1-7b",
-        "Qwen/Qwen2-Audio-7B",
+        "Qwen/Qwen2.5-Audio-7B",
         "llama-3.1-8b-eagle-2b",
         "acme/none",
         "x" * 200,
