@@ -20,6 +20,7 @@ from app.catalog.snapshot import WILDCARD, CatalogIndex, HardwareMatch, closest_
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
+from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.words import join_words
 
@@ -295,7 +296,7 @@ def resolve_replica(spec: ReplicaSpec, accelerator: str, naming: NameResolver, a
             changed["total_accelerators"] = match.count
         if spec.system is not None:
             changed["system"] = _resolve_system(spec.system, match.accelerators[0], naming, f"{at}/system")
-        elif match.system is not None and naming.catalog.sells_system(match.system):
+        elif match.system is not None and naming.catalog.sells_system(match.system, spot=_asks_for_spot(spec)):
             changed["system"] = match.system
     if spec.offer is not None:
         offer: dict[str, Any] = {}
@@ -316,6 +317,10 @@ def resolve_replica(spec: ReplicaSpec, accelerator: str, naming: NameResolver, a
 
 _SIZES = ("accelerators_per_replica", "replicas", "nodes", "total_accelerators", "pools")
 _DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel")
+
+
+def _asks_for_spot(spec: ReplicaSpec) -> bool:
+    return spec.offer is not None and spec.offer.pricing_model == PricingModel.SPOT
 
 
 def _ranks(spec: ReplicaSpec) -> int:

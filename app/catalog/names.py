@@ -157,7 +157,7 @@ def option_slug(name: str, aliases: Mapping[str, str]) -> str:
 _FORMAT_PATTERNS = tuple(
     (re.compile(rf"(?<![a-z0-9])(?:{each.pattern})(?![a-z0-9])"), each.formats) for each in NAME_TABLES.format_patterns
 )
-_BLOCK = re.compile(r"(?<![a-z0-9])(i?q\d)((?:-[a-z0-9]+)*)$")
+_BLOCK = re.compile(r".*(?<![a-z0-9])(i?q\d)((?:-[a-z0-9]+)*)$")  # the last one
 
 
 def formats_in_name(name: str) -> tuple[str, ...]:

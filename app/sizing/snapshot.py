@@ -19,7 +19,7 @@ from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import HostProcessor, other_host, socket_bytes_per_s
-from app.sizing.hardware.listings import ListingBuilder, generic_hosts, purchase_terms
+from app.sizing.hardware.listings import PRICING, ListingBuilder, generic_hosts, purchase_terms
 from app.sizing.hardware.parts import (
     LINKS,
     Accelerator,
@@ -27,6 +27,7 @@ from app.sizing.hardware.parts import (
     Link,
     Offer,
     Places,
+    PricingModel,
     Profile,
     System,
     slicings_by_accelerator,
@@ -269,9 +270,10 @@ class Catalog:
         """Maker of each family; empty for families of several vendors."""
         return {f: maker_of(a.vendor for a in self.accelerators if a.family == f) for f in self.families}
 
-    def sells_system(self, slug: str) -> bool:
-        """Whether a listing sells or rents the machine with this slug."""
-        return bool((self.listings.system == self.system_slugs.index(slug)).any())
+    def sells_system(self, slug: str, *, spot: bool) -> bool:
+        """Whether a listing sells or rents the machine with this slug. Spot capacity counts only with `spot`."""
+        listed = self.listings.system == self.system_slugs.index(slug)
+        return bool((listed & (spot | (self.listings.pricing != PRICING.index(PricingModel.SPOT)))).any())
 
     def names_in(self, d: Deployment) -> dict[str, str]:
         """Names of the accelerators and systems of a deployment and its pools, by slug."""
