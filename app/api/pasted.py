@@ -106,6 +106,7 @@ def expected_runs(spec: ObservedSpec, question: Question, deployment: Deployment
     workload = question.workload
     each = None if isinstance(workload, InferenceWorkload) else workload.units_per_sequence
     return RunContext(
+        accelerator=d.accelerator,
         replicas=float(replicas),
         accelerators=float(d.total_accelerators or replicas * (d.accelerators_per_replica or 1)),
         tokens_per_step=step,

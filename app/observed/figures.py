@@ -30,6 +30,7 @@ class UnreadableText(Unanswerable):
 class RunContext:
     """Context for a text: the size of the deployment and the size of one training step of the workload."""
 
+    accelerator: str = ""  # accelerator type of the deployment, as the catalog names it
     replicas: float = 1.0  # replicas of the deployment
     accelerators: float = 1.0  # accelerators of the deployment
     tokens_per_step: float | None = None  # tokens of one training step of the workload

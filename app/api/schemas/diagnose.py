@@ -51,7 +51,7 @@ UNITS = (("_ms", "ms"), ("_per_day", "1/day"), ("_s", "s"), ("_c", "C"), ("_w", 
 class ScrapeSpec(RequestModel):
     """Metrics scraped at one time; scrapes with the same time are from several replicas."""
 
-    text: Text = Field(description="Prometheus or OpenMetrics text.")
+    text: Text = Field(description="Prometheus or OpenMetrics text, or JSON of Prometheus' query API.")
     at_s: Moment = Field(description="Time of the scrape in seconds since 1970, or since any common start.")
 
 
@@ -59,7 +59,9 @@ class PastedSpec(RequestModel):
     """Text instead of explicit values."""
 
     exposition: Text | None = Field(
-        None, description="Prometheus text of vLLM, SGLang, TGI, TensorRT-LLM, Triton or the DCGM exporter."
+        None,
+        description="Prometheus text, or JSON of Prometheus' query API: metrics of vLLM, SGLang, TGI, TensorRT-LLM, "
+        "Triton, LMDeploy, llama.cpp, the Dynamo frontend, or the DCGM or AMD exporter.",
     )
     at_s: Moment | None = Field(
         None, description="Time of `exposition` in seconds since 1970. Rates require it, or two scrapes."
