@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from app.api.schemas.diagnose import (
     DevicesObservedSpec,
+    MemoryObservedSpec,
     ObservedSpec,
     ServiceObservedSpec,
     TrainingObservedSpec,
@@ -30,6 +31,7 @@ GROUPS: dict[str, type[BaseModel]] = {
     "service": ServiceObservedSpec,
     "training": TrainingObservedSpec,
     "devices": DevicesObservedSpec,
+    "memory": MemoryObservedSpec,
 }
 SAME_SHARE = 0.1  # relative difference up to which two figures agree
 

@@ -184,12 +184,44 @@ def _ignored_notes(series: Series, own: Series) -> Iterator[str]:
         yield f"Metrics of {printable_excerpt(', '.join(others))} are ignored: the deployment uses another accelerator."
 
 
+CACHE_INFO = ("vllm_cache_config_info", "lmdeploy_cache_config_info")
+CACHE_TOKENS = "sglang_max_total_num_tokens"
+CACHE_BLOCKS, BLOCK_TOKENS = "dynamo_frontend_model_total_kv_blocks", "dynamo_frontend_model_kv_cache_block_size"
+
+
+def cache_figures(series: Series, runs: RunContext) -> Iterator[Figure]:
+    """Tokens that the KV cache of one replica holds. Ranks of one replica that hold different tokens are added."""
+    blocks, block = (series.mean_gauge(Metric(name)) for name in (CACHE_BLOCKS, BLOCK_TOKENS))
+    of_blocks = [blocks[source] * block[source] for source in blocks if source in block]
+    configured = [tokens for name in CACHE_INFO for tokens in _configured_tokens(series, name)]
+    counted = list(series.mean_gauge(Metric(CACHE_TOKENS)).values())
+    for tokens, source in (
+        (configured, "cache_config_info: num_gpu_blocks * block_size"),
+        (counted, CACHE_TOKENS.replace("_", ":", 1)),
+        (of_blocks, f"{CACHE_BLOCKS} * {BLOCK_TOKENS}"),
+    ):
+        if tokens and math.fsum(tokens) > 0:
+            ranks = 1.0 if tokens is of_blocks else max(1.0, len(tokens) / (runs.of_replicas or runs.replicas))
+            yield Figure("service", "cache_tokens", math.fsum(tokens) / len(tokens) * ranks, source)
+            return
+
+
+def _configured_tokens(series: Series, name: str) -> Iterator[float]:
+    for sample in series.increases:
+        if sample.name == name:
+            labels = dict(sample.labels)
+            count, size = (labels.get(label, "") for label in ("num_gpu_blocks", "block_size"))
+            if count.isdecimal() and size.isdecimal():
+                yield float(count) * float(size)
+
+
 ENGINES: tuple[Engine, ...] = (VLLM, SGLANG, TGI, TRTLLM, TRITON, LMDEPLOY, LLAMA_CPP, DYNAMO)
 SUPPORTED_SOURCES = ", ".join(e.name for e in ENGINES) + ", the DCGM exporter and the AMD device metrics exporter"
 SUFFIXES = ("", "_bucket", "_sum", "_count")
 KNOWN_METRICS = (
     {m.name + suffix for e in ENGINES for m in e.all_metrics for suffix in SUFFIXES}
     | set(DEVICE_METRICS)
+    | {*CACHE_INFO, CACHE_TOKENS, CACHE_BLOCKS, BLOCK_TOKENS}
     | {START_TIME_METRIC}
 )
 
@@ -207,6 +239,7 @@ def read_metrics(texts: Sequence[tuple[str, float | None]], runs: RunContext) ->
     reading = Reading(unread=unread)
     for engine in engines:
         reading += Service(engine, series, runs).read_all()
+    reading += Reading(tuple(cache_figures(series, runs)))
     reading += read_devices(series, runs)
     if not reading.figures and not reading.notes:
         raise UnreadableText(nothing_read_message(unread))

@@ -243,6 +243,29 @@ def test_the_mean_time_of_whole_requests_is_the_last_choice() -> None:
     assert both["tpot_p50_s"] == pytest.approx(0.02)
 
 
+INFO = 'vllm:cache_config_info{{block_size="16",cache_dtype="auto",engine="{}",num_gpu_blocks="1000"}} 1.0\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "replicas", "tokens"),
+    [
+        (INFO.format(0), 1, 16000),
+        (INFO.format(0) + INFO.format(1), 1, 32000),
+        (INFO.format(0) + INFO.format(1), 2, 16000),
+        (INFO.format(0).replace('"1000"', '"None"') + "sglang:max_total_num_tokens 500\n", 1, 500),
+        (
+            'dynamo_frontend_model_total_kv_blocks{model="m"} 10\n'
+            'dynamo_frontend_model_kv_cache_block_size{model="m"} 64\n',
+            4,
+            640,
+        ),
+    ],
+)
+def test_the_size_of_the_cache_is_read_per_replica(text: str, replicas: float, tokens: float) -> None:
+    found = {f.quantity: f.value for f in read_metrics([(text, None)], RunContext(replicas=replicas)).figures}
+    assert found["cache_tokens"] == tokens
+
+
 def queried(values: dict[str, list[float]], times: list[float], result: str = "matrix") -> str:
     """Answer of Prometheus' HTTP API, one series per metric of one engine."""
     pairs = {name: [[t, str(v)] for t, v in zip(times, seen, strict=True)] for name, seen in values.items()}

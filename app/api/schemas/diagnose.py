@@ -21,6 +21,7 @@ from app.sizing.diagnosis.case import (
     Evidence,
     Finding,
     LoadObservation,
+    MemoryObservation,
     Observations,
     ScalePoint,
     ServiceObservation,
@@ -32,7 +33,20 @@ from app.sizing.diagnosis.diagnose import Diagnosis
 PASTED_FIELDS = frozenset({"exposition", "text", "log"})
 Text = Annotated[str, Field(min_length=1, max_length=2_000_000)]
 LogFormat = Annotated[
-    Literal["torchtitan", "megatron", "nemo", "maxtext", "deepspeed", "lightning", "huggingface", "vllm", "sglang"],
+    Literal[
+        "torchtitan",
+        "nemo",
+        "megatron",
+        "maxtext",
+        "olmo-core",
+        "verl",
+        "deepspeed",
+        "lightning",
+        "huggingface",
+        "vllm",
+        "sglang",
+        "startup",
+    ],
     Component("LogFormat"),
 ]
 Moment = Annotated[float, Field(ge=0, le=1e11)]
@@ -44,6 +58,8 @@ SIMPLE_UNITS = {
     "running": "requests",
     "waiting": "requests",
     "tokens_per_s": "tokens/s",
+    "tokens_per_step": "tokens",
+    "cache_tokens": "tokens",
 }
 UNITS = (("_ms", "ms"), ("_per_day", "1/day"), ("_s", "s"), ("_c", "C"), ("_w", "W"), ("_gib", "GiB"))
 
@@ -76,7 +92,8 @@ class PastedSpec(RequestModel):
     log: Text | None = Field(
         None,
         description="Training log of torchtitan, Megatron-LM, NeMo, the Hugging Face Trainer (axolotl, LLaMA-Factory, "
-        "TRL), DeepSpeed, PyTorch Lightning or MaxText, or server log of vLLM or SGLang.",
+        "TRL), DeepSpeed, PyTorch Lightning, MaxText, OLMo-core or verl; server log of vLLM or SGLang; or start-up "
+        "lines or an out-of-memory error of an engine, llama.cpp, Ollama or PyTorch.",
     )
     format: LogFormat | None = Field(None, description="Format of the log. Default: detected.")
 
@@ -202,6 +219,7 @@ class ServiceObservedSpec(RequestModel):
     acceptance_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
     error_share: Share | None = None
     busiest_replica_share: Positive | None = Field(None, description="Load of the busiest replica divided by the mean.")
+    cache_tokens: Amount | None = Field(None, description="Tokens that the KV cache of one replica holds.")
     cold_start_s: Positive | None = None
     restarts_per_day: Amount | None = Field(None, description="Restarts of one replica per day.")
     by_load: Annotated[list[LoadSeenSpec], Field(max_length=12)] = []
@@ -225,6 +243,7 @@ class TrainingObservedSpec(RequestModel):
     tokens_per_s: Positive | None = Field(
         None, description="Throughput of the whole run; in samples for a model that processes samples."
     )
+    tokens_per_step: Positive | None = Field(None, description="Tokens of one step, padding excluded.")
     mfu: Annotated[float, Field(gt=0, le=1)] | None = None
     compute_s: Amount | None = None
     communication_s: Amount | None = Field(None, description="Communication that does not overlap with computation.")
@@ -274,9 +293,28 @@ class DevicesObservedSpec(RequestModel):
         return DevicesObservation(**_in_base_units(self.model_dump()))
 
 
+class MemoryObservedSpec(RequestModel):
+    """Memory of the fullest accelerator as the engine or trainer reports it."""
+
+    weights_gib: Amount | None = None
+    cache_gib: Amount | None = None
+    activation_gib: Amount | None = None
+    overhead_gib: Amount | None = Field(None, description="CUDA graphs and libraries.")
+    needed_cache_gib: Amount | None = Field(None, description="KV cache that the longest context needs.")
+    failed_allocation_gib: Amount | None = Field(None, description="Allocation that failed.")
+    capacity_gib: Amount | None = None
+    free_gib: Amount | None = None
+    process_gib: Amount | None = Field(None, description="Memory of this process.")
+    allocated_gib: Amount | None = Field(None, description="Memory of tensors.")
+    unused_gib: Amount | None = Field(None, description="Memory that the allocator holds without a tensor.")
+
+    def to_observed(self) -> MemoryObservation:
+        return MemoryObservation(**_in_base_units(self.model_dump()))
+
+
 class ObservedSpec(PastedSpec):
-    """Observations: `service` with phase inference, `training` with the other phases, `devices` with any phase, or
-    pasted text.
+    """Observations: `service` with phase inference, `training` with the other phases, `devices` and `memory` with any
+    phase, or pasted text.
 
     An explicit value overrides a value read from text.
     """
@@ -284,12 +322,14 @@ class ObservedSpec(PastedSpec):
     service: ServiceObservedSpec | None = None
     training: TrainingObservedSpec | None = None
     devices: DevicesObservedSpec | None = None
+    memory: MemoryObservedSpec | None = None
 
     def to_observed(self) -> Observations:
         return Observations(
             ServiceObservation() if self.service is None else self.service.to_observed(),
             TrainingObservation() if self.training is None else self.training.to_observed(),
             DevicesObservation() if self.devices is None else self.devices.to_observed(),
+            MemoryObservation() if self.memory is None else self.memory.to_observed(),
         )
 
 

@@ -61,6 +61,7 @@ class ServiceObservation:
     acceptance_rate: float | None = None  # probability that a draft token is accepted
     error_share: float | None = None  # share of requests that fail
     busiest_replica_share: float | None = None  # load of the busiest replica over the mean load
+    cache_tokens: float | None = None  # tokens that the KV cache of one replica holds
     cold_start_s: float | None = None
     restarts_per_day: float | None = None
     by_load: tuple[LoadObservation, ...] = ()
@@ -80,6 +81,7 @@ class TrainingObservation:
 
     step_time_s: float | None = None
     tokens_per_s: float | None = None
+    tokens_per_step: float | None = None  # tokens of one step, padding excluded
     mfu: float | None = None
     compute_s: float | None = None
     communication_s: float | None = None  # communication not overlapped with computation
@@ -116,12 +118,33 @@ class DevicesObservation:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryObservation:
+    """Memory of the fullest accelerator as an engine or trainer reports it, in bytes.
+
+    The last seven are from an out-of-memory error: what was needed, and the state at that moment.
+    """
+
+    weights_bytes: float | None = None
+    cache_bytes: float | None = None
+    activation_bytes: float | None = None
+    overhead_bytes: float | None = None  # graphs and libraries
+    needed_cache_bytes: float | None = None  # KV cache of one sequence with the longest context
+    failed_allocation_bytes: float | None = None
+    capacity_bytes: float | None = None
+    free_bytes: float | None = None
+    process_bytes: float | None = None  # memory of this process
+    allocated_bytes: float | None = None  # memory of tensors
+    unused_bytes: float | None = None  # memory that the allocator holds for later tensors
+
+
+@dataclass(frozen=True, slots=True)
 class Observations:
     """All observations of a running deployment."""
 
     service: ServiceObservation = ServiceObservation()
     training: TrainingObservation = TrainingObservation()
     devices: DevicesObservation = DevicesObservation()
+    memory: MemoryObservation = MemoryObservation()
 
 
 LATENCY_FIELDS = tuple(
