@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -45,7 +46,7 @@ class ObservedText:
     notes: tuple[str, ...] = ()
 
     @property
-    def response_fields(self) -> dict[str, object]:
+    def response_fields(self) -> dict[str, Any]:
         """Returns the fields of the response that describe the pasted text."""
         return {} if self.reading is None else reading_json(self.reading, self.notes, GROUPS)
 

@@ -370,6 +370,13 @@ class Catalog:
         copied.machines = replace(self.machines, link_bytes_per_s=slower)
         return copied
 
+    def with_more_memory(self, accelerator: str, factor: float) -> Catalog:
+        """A copy in which one accelerator type has `factor` times its memory."""
+        row, copied = self.accelerator_index[accelerator], copy(self)
+        memory = self.machines.memory_bytes * np.where(self.machines.accelerator == row, factor, 1.0)
+        copied.machines = replace(self.machines, memory_bytes=memory)
+        return copied
+
     def stacks_of_version(self, stacks: Stacks, version: str | None) -> Stacks:
         """Stacks of one engine with the rules and coefficients of a given version."""
         if not version or not len(stacks):

@@ -137,7 +137,10 @@ def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date) -> R
     question, deployment = build_estimate_question(request, directory, catalog_store, today)
     pasted = read_observation(request.observed, question, deployment, directory.catalog)
     diagnosis = diagnose(question, deployment, directory.catalog, pasted.observed)
-    return Response(json_bytes({**diagnosis_json(diagnosis), **pasted.response_fields}), media_type="application/json")
+    answer = diagnosis_json(diagnosis)
+    notes = [*pasted.response_fields.get("notes", []), *answer.get("notes", [])]
+    noted = {"notes": notes} if notes or pasted.reading is not None else {}
+    return Response(json_bytes({**answer, **pasted.response_fields, **noted}), media_type="application/json")
 
 
 def check_observed(request: DiagnoseRequest) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -28,6 +27,8 @@ from app.sizing.diagnosis.case import (
     TrainingObservation,
 )
 from app.sizing.diagnosis.diagnose import Diagnosis
+from app.sizing.diagnosis.memory import MemoryTerm
+from app.sizing.result import Performance
 
 # Fields whose strings may contain line breaks.
 PASTED_FIELDS = frozenset({"exposition", "text", "log"})
@@ -400,30 +401,51 @@ class FindingShown(ResultModel, of=Finding):
     do_not_buy: str | None = None
 
 
-def _in_ms(times: Sequence[str]) -> list[str]:
-    return [f"{name.removesuffix('_s')}_ms" for name in times]
+def _wire_names(names: Sequence[str]) -> list[str]:
+    specs = (ServiceObservedSpec, TrainingObservedSpec, DevicesObservedSpec, MemoryObservedSpec)
+    return [
+        next(wire for spec in specs if (wire := wire_name(Figure("", name, 0.0, ""), spec)[0]) in spec.model_fields)
+        for name in names
+    ]
+
+
+class MemoryTermShown(ResultModel, of=MemoryTerm):
+    """A term of memory as the engine reports it, with the expected value."""
+
+    term: str = Field(description="Part of the memory, or kv_cache_tokens.")
+    observed: float = Field(description="What the engine reports.")
+    expected: float | None = Field(description="Expected value; null if unknown.")
+    difference: float | None = Field(description="Observed minus expected value.")
+    unit: str
+
+
+def _performance_json(performance: Performance | None) -> dict[str, Any]:
+    return {} if performance is None else PerformanceShown.as_json(performance)
 
 
 class DiagnoseResponse(ResultModel, of=Diagnosis):
     """Findings, most expensive first."""
 
-    healthy: Annotated[bool, From("findings", convert=not_)]
+    healthy: bool | None
     summary: str
     findings: Annotated[list[FindingShown], ADDED]
-    expected: Annotated[dict[str, Any], From("expected.performance", convert=PerformanceShown.as_json)] = Field(
-        description="Performance that /estimate predicts at the observed load."
+    expected: Annotated[dict[str, Any], From("expected.performance", convert=_performance_json)] = Field(
+        description="Performance that /estimate predicts at the observed load; empty if it predicts none."
+    )
+    memory: Annotated[list[MemoryTermShown] | None, From(omit=EMPTY)] = Field(
+        None, description="Memory of one accelerator that the engine reports, against the expected memory."
     )
     not_to_buy: list[str]
-    not_judged: Annotated[list[str] | None, From(convert=_in_ms, omit=EMPTY)] = Field(
-        None, description="Observed quantities for which there is no expected value."
+    not_judged: Annotated[list[str] | None, From(convert=_wire_names, omit=EMPTY)] = Field(
+        None, description="Observed quantities that cannot be judged: health says nothing about them."
     )
     assumptions: list[AssumedShown]
     read: Annotated[list[ReadShown] | None, ADDED] = Field(
         None, description="Values read from pasted text; absent without pasted text."
     )
     not_read: Annotated[NotReadShown | None, ADDED] = Field(None, description="Pasted text that was not used.")
-    notes: Annotated[list[str] | None, ADDED] = Field(
-        None, description="Missing values, and contradictions between pasted text and explicit values."
+    notes: Annotated[list[str] | None, From(omit=EMPTY)] = Field(
+        None, description="Missing values, and contradictions between text, explicit values and expectation."
     )
 
 

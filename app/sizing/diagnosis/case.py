@@ -14,7 +14,7 @@ from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Estimate, Performance
+from app.sizing.result import DeviceMemory, Estimate, Performance
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 from app.sizing.workload.lengths import Lengths
@@ -214,6 +214,23 @@ class Case:
     catalog: Catalog
     observed: Observations
     expected_estimate: Estimate
+    short_estimate: Estimate | None = None  # the estimate that the observations contradict, if it does not fit
+    real_catalog: Catalog | None = None  # the catalog without the memory that `catalog` adds
+
+    @property
+    def memory(self) -> MemoryObservation:
+        return self.observed.memory
+
+    @property
+    def expected_memory(self) -> DeviceMemory | None:
+        """Expected memory of the fullest accelerator, on the memory that it has."""
+        return (self.short_estimate or self.expected_estimate).memory
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """True if the observations contain an out-of-memory error."""
+        m = self.memory
+        return bool(m.failed_allocation_bytes or m.needed_cache_bytes) or m.cache_bytes == 0
 
     @property
     def assumptions(self) -> Assumptions:
@@ -276,7 +293,8 @@ class Case:
         p, s, w = self.expected_performance, self.service, self.workload
         if w is None or p is None or p.ttft is None or p.tpot is None:
             return None
-        first, token = s.ttft_p50_s or p.ttft.p50_s, s.tpot_p50_s or p.tpot.p50_s
+        first = s.ttft_p50_s or p.ttft.p50_s
+        token = s.tpot_p50_s or s.inter_token_p50_s or p.tpot.p50_s
         if first is None or token is None:
             return None
         return first + token * max(0.0, w.output_tokens.mean - 1)
@@ -304,6 +322,10 @@ class Case:
         """
         bound = expected * (1 + self.assumptions.diagnosed_slower_share)
         return observed > max(bound, high or 0.0)
+
+    def far_exceeds_expected(self, observed: float, expected: float, high: float | None = None) -> bool:
+        """True if a value exceeds twice its expectation, so that it is a finding however little it costs."""
+        return self.exceeds_expected(observed, 2 * expected, high)
 
     def upper_bound(self, quantity: str, statistic: str) -> float | None:
         """Upper end of the interval of an expected value; None if there is no interval."""
@@ -363,19 +385,6 @@ def throughputs_of(result: Estimate | None) -> tuple[float | None, ...]:
     return p.requests_per_s_capacity, p.unstable_above_requests_per_s or p.tokens_per_s or p.samples_per_s
 
 
-def quantities_without_expectation(case: Case) -> tuple[str, ...]:
-    """Names of observed service quantities that have no expected value. "Healthy" says nothing about them."""
-    p, s = case.expected_performance, case.service
-    if p is None or case.workload is None:
-        return ()
-    latency_names = tuple(name for name in LATENCY_FIELDS if name.split("_", maxsplit=1)[0] in ("ttft", "tpot"))
-    missing_latencies = () if p.ttft is not None else latency_names
-    missing_simulated = (
-        () if p.simulation is not None else tuple(name for name in LATENCY_FIELDS if name not in latency_names)
-    )
-    return tuple(name for name in (*missing_latencies, *missing_simulated) if getattr(s, name) is not None)
-
-
 def speed_loss_share(fast: Estimate | None, slow: Estimate | None) -> float:
     """Share of the faster speed that the slower estimate lacks. It compares capacities within the limits if both
     have one.
@@ -392,11 +401,42 @@ def build_case(question: Question, deployment: Deployment, catalog: Catalog, obs
     observed_question = question
     if isinstance(workload, InferenceWorkload):
         observed_question = replace(question, workload=with_observed_traffic(workload, observed.service))
+    real_catalog, short = catalog, None
     planned = estimate_deployment(question, deployment, catalog)
-    if not planned.fits:
-        return Case(question, observed_question, deployment, catalog, observed, planned)
-    expected = estimate_deployment(observed_question, restore_engine_defaults(planned.deployment, deployment), catalog)
-    return Case(question, observed_question, deployment, catalog, observed, expected)
+    if planned.performance is None and planned.memory is not None:
+        short, catalog = planned, catalog_with_room(catalog, planned)
+        planned = estimate_deployment(question, deployment, catalog)
+    expected = planned
+    if planned.performance is not None and planned.fits:
+        laid_out = restore_engine_defaults(planned.deployment, deployment)
+        expected = estimate_at_observed_load(observed_question, laid_out, catalog, planned)
+        if expected is planned:
+            observed_question = question
+    return Case(question, observed_question, deployment, catalog, observed, expected, short, real_catalog)
+
+
+def estimate_at_observed_load(
+    question: Question, deployment: Deployment, catalog: Catalog, planned: Estimate
+) -> Estimate:
+    """Estimate at the observed load and lengths; the planned one if the deployment cannot serve requests that long."""
+    try:
+        expected = estimate_deployment(question, deployment, catalog)
+    except Conflict:
+        return planned
+    return planned if expected.performance is None else expected
+
+
+ROOM_FACTOR = 1.25  # memory that a running deployment is given beyond its expected need
+
+
+def catalog_with_room(catalog: Catalog, short: Estimate) -> Catalog:
+    """A catalog in which the accelerators hold what a deployment is expected to need.
+
+    It runs, so the expectation of its memory is wrong, and everything else can still be judged.
+    """
+    assert short.memory is not None
+    factor = max(1.0, short.memory.total_bytes / short.memory.usable_bytes) * ROOM_FACTOR
+    return catalog.with_more_memory(short.deployment.accelerator, factor)
 
 
 def restore_engine_defaults(laid_out: Deployment, requested: Deployment) -> Deployment:
