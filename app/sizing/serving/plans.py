@@ -217,11 +217,15 @@ class Plans(Columns):
             return np.where(self.accelerators_per_replica > self.scale_up_domain, self.nodes_per_replica, 1.0)
 
 
+FEWEST_USUAL_BITS = 4  # nominal bits of the narrowest formats in which models are published
+
+
 def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> frozenset[str]:
     """Weight formats that are evaluated when the request names none, including the published format.
 
     A checkpoint published in a narrow format gains nothing from wider quantization. For such a checkpoint, the
-    defaults are its own format, 16-bit formats (engines widen what a device cannot multiply) and narrower formats.
+    defaults are its own format, 16-bit formats (engines widen what a device cannot multiply) and narrower formats. A
+    checkpoint published in 4 bits is converted to another 4-bit format only for engines that read no other.
     Models that do not generate tokens need calibrated activations for 8-bit arithmetic, so the request must name
     8-bit formats explicitly.
     """
@@ -230,6 +234,8 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
     usual = [f for f in WEIGHT_FORMATS.values() if f.default_use in uses]
     if model.kind is not ModelKind.DECODER:
         usual = [f for f in usual if f.nominal_bits >= 16]
+    if native <= FEWEST_USUAL_BITS:
+        usual = [f for f in usual if f.nominal_bits != native or f.is_gguf or f.name.endswith("-mlx")]
     return frozenset(
         (model.native_format, *(f.name for f in usual if f.nominal_bits >= 16 or f.nominal_bits <= native))
     )

@@ -171,6 +171,10 @@ def test_formats_judged_where_none_is_named() -> None:
     judged = default_weight_formats(narrow, personal=False)
     assert {"int4-awq", "bf16"} <= judged
     assert "fp8" not in judged
+    others = {"int4-gptq", "nvfp4", "mxfp4"}
+    assert not others & default_weight_formats(narrow, personal=True)
+    assert others <= default_weight_formats(DENSE, personal=True)
+    assert "gguf-q4_k_m" in default_weight_formats(narrow, personal=True)
 
 
 BF16 = frozenset({"bf16"})
