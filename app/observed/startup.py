@@ -127,7 +127,9 @@ LINES: tuple[MemoryLine, ...] = (
     ),
     *_bytes("capacity_bytes", r"total capac\w+ of <AMOUNT>", r"GPU \d+; <AMOUNT> total capacity"),
     *_bytes("free_bytes", r"of which <AMOUNT> is free", r"already allocated; <AMOUNT> free"),
-    *_bytes("process_bytes", r"this process has <AMOUNT> memory in use", r"<AMOUNT> reserved in total by PyTorch"),
+    *_bytes(
+        "process_bytes", r"[Pp]rocess (?:\d+ )?has <AMOUNT> memory in use", r"<AMOUNT> reserved in total by PyTorch"
+    ),
     *_bytes("allocated_bytes", r"<AMOUNT> is allocated by PyTorch", r"total capacity; <AMOUNT> already allocated"),
     *_bytes("unused_bytes", r"<AMOUNT> is reserved by PyTorch but unallocated"),
 )

@@ -73,6 +73,38 @@ def test_the_change_depends_on_what_the_error_says(client: TestClient, memory: d
     assert found["findings"][0]["code"] == "out_of_memory" and words in found["findings"][0]["change"]["text"]
 
 
+@pytest.mark.parametrize("kv_format", ["bf16", "fp8"])
+def test_formats_that_were_left_open_are_those_of_the_reported_memory(client: TestClient, kv_format: str) -> None:
+    asked = {
+        "workload": EXAMPLE["workload"],
+        "deployment": {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 1, "engine": "vllm"},
+    }
+    stated = {"weight_format": "bf16", "kv_format": kv_format}
+    runs = client.post("/estimate", json={**asked, "deployment": {**asked["deployment"], **stated}}).json()["memory"]
+    each = runs["per_accelerator_gib"]
+    observed = {
+        "memory": {"weights_gib": each["weights"], "cache_gib": each["kv_cache"]},
+        "service": {"cache_tokens": runs["kv_cache_tokens"]},
+    }
+    found = client.post("/diagnose", json={**asked, "observed": observed}).json()
+    assert found["healthy"] is True
+    assert [row["difference"] for row in found["memory"]] == pytest.approx([0, 0, 0], abs=0.01 * each["kv_cache"])
+    other = {"weight_format": "bf16", "kv_format": "bf16" if kv_format == "fp8" else "fp8"}
+    wrong = {**asked, "deployment": {**asked["deployment"], **other}, "observed": observed}
+    codes = [f["code"] for f in client.post("/diagnose", json=wrong).json()["findings"]]
+    assert codes == (["smaller_cache"] if kv_format == "bf16" else [])
+
+
+def test_an_engine_whose_context_the_user_sets_may_hold_a_small_cache(client: TestClient) -> None:
+    asked = {
+        "workload": EXAMPLE["workload"],
+        "deployment": {"accelerator": "rtx 4090", "total_accelerators": 1, "engine": "llama.cpp"},
+        "observed": {"service": {"cache_tokens": 8192}},
+    }
+    found = client.post("/diagnose", json=asked).json()
+    assert found["findings"] == [] and found["not_judged"] == ["cache_tokens"] and found["healthy"] is None
+
+
 def test_memory_terms_are_shown_with_their_differences(client: TestClient) -> None:
     fits = client.post("/estimate", json={k: v for k, v in EXAMPLE.items() if k != "observed"}).json()
     each, tokens = fits["memory"]["per_accelerator_gib"], fits["memory"]["kv_cache_tokens"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from typing import Any
 
 from app.errors import Conflict
@@ -402,6 +403,7 @@ def build_case(question: Question, deployment: Deployment, catalog: Catalog, obs
     if isinstance(workload, InferenceWorkload):
         observed_question = replace(question, workload=with_observed_traffic(workload, observed.service))
     real_catalog, short = catalog, None
+    deployment = with_reported_formats(question, deployment, catalog, observed)
     planned = estimate_deployment(question, deployment, catalog)
     if planned.performance is None and planned.memory is not None:
         short, catalog = planned, catalog_with_room(catalog, planned)
@@ -413,6 +415,49 @@ def build_case(question: Question, deployment: Deployment, catalog: Catalog, obs
         if expected is planned:
             observed_question = question
     return Case(question, observed_question, deployment, catalog, observed, expected, short, real_catalog)
+
+
+SAME_MEMORY_RATIO = 1.15  # ratio of reported to expected memory up to which a format explains it
+
+
+def with_reported_formats(
+    question: Question, deployment: Deployment, catalog: Catalog, observed: Observations
+) -> Deployment:
+    """The deployment with the formats that the reported memory shows, where the request leaves them open.
+
+    An engine loads the published format by default, while the estimate chooses the best one.
+    """
+    weights, tokens, size = observed.memory.weights_bytes, observed.service.cache_tokens, observed.memory.cache_bytes
+    if deployment.pools is not None or (not weights and not (tokens and size)):
+        return deployment
+    model = question.workload.model
+    weight_formats = (
+        [deployment.weight_format] if deployment.weight_format or not weights else [None, model.native_format]
+    )
+    kv_formats = [deployment.kv_format] if deployment.kv_format or not (tokens and size) else [None, "bf16", "fp8"]
+    best, least = deployment, math.inf
+    for weight_format, kv_format in product(weight_formats, kv_formats):
+        variant = replace(deployment, weight_format=weight_format, kv_format=kv_format)
+        distance = memory_distance(question, variant, catalog, observed)
+        if distance < least / SAME_MEMORY_RATIO:
+            best, least = variant, distance
+    return best
+
+
+def memory_distance(question: Question, deployment: Deployment, catalog: Catalog, observed: Observations) -> float:
+    """Largest ratio between reported and expected weights, or bytes per cached token; infinite if it does not run."""
+    try:
+        expected = estimate_deployment(question, deployment, catalog).memory
+    except Conflict:
+        return math.inf
+    if expected is None:
+        return math.inf
+    tokens, size = observed.service.cache_tokens, observed.memory.cache_bytes
+    pairs = [(observed.memory.weights_bytes, expected.weights_bytes)]
+    if tokens and size and expected.kv_cache_tokens:
+        pairs.append((size / tokens, expected.kv_cache_bytes / expected.kv_cache_tokens))
+    ratios = [seen / usual for seen, usual in pairs if seen and usual]
+    return max((max(ratio, 1 / ratio) for ratio in ratios), default=1.0)
 
 
 def estimate_at_observed_load(

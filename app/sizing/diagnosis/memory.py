@@ -13,6 +13,7 @@ from app.errors import Conflict
 from app.sizing.columns import GIB
 from app.sizing.diagnosis.case import Case, Evidence, Finding
 from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.engines import engine_named
 from app.sizing.result import DeviceMemory, Estimate
 from app.sizing.words import format_number
 
@@ -65,20 +66,47 @@ def find_out_of_memory(case: Case) -> Iterator[Finding]:
         return
     needed = m.failed_allocation_bytes or m.needed_cache_bytes or 0.0
     free = m.free_bytes if m.failed_allocation_bytes else m.cache_bytes
-    what = "An allocation" if m.failed_allocation_bytes else "The KV cache"
-    text = f"{what} of {format_number(needed / GIB)} GiB failed" if needed else "No memory is left for the KV cache"
-    text += "" if free is None or not needed else f" with {format_number(free / GIB)} GiB free"
-    evidence: tuple[Evidence, ...] = ()
-    if expected is not None:
-        text += (
-            f". Expected need: {format_number(expected.total_bytes / GIB)} of "
-            f"{format_number(expected.usable_bytes / GIB)} GiB usable"
-        )
-        seen = (m.process_bytes or m.allocated_bytes or 0.0) + needed
-        evidence = (Evidence("memory_gib", seen / GIB, expected.total_bytes / GIB, "GiB"),)
     cause, change, settings = explain_out_of_memory(case, max(0.0, needed - (free or 0.0)))
-    explains = ("much_memory", "smaller_cache")
-    yield Finding("out_of_memory", f"{text}.", 1.0, evidence, cause, change, None, None, explains, settings=settings)
+    yield Finding(
+        "out_of_memory",
+        describe_out_of_memory(case, needed, free),
+        1.0,
+        () if expected is None else error_evidence(case, expected, needed),
+        cause,
+        change,
+        None,
+        None,
+        ("much_memory", "smaller_cache"),
+        settings=settings,
+    )
+
+
+def describe_out_of_memory(case: Case, needed: float, free: float | None) -> str:
+    """What failed, what was free, and what was expected; sizes in bytes."""
+    m, expected = case.memory, case.expected_memory
+    if not needed:
+        text = "No memory is left for the KV cache"
+    elif m.failed_allocation_bytes:
+        text = f"An allocation of {format_number(needed / GIB)} GiB failed"
+        text += "" if free is None else f" with {format_number(free / GIB)} GiB free"
+    else:
+        text = f"One sequence of the longest context needs {format_number(needed / GIB)} GiB of KV cache"
+        text += "" if free is None else f", but the engine has {format_number(free / GIB)} GiB"
+    if expected is None:
+        return f"{text}."
+    if m.failed_allocation_bytes:
+        whole, usable = expected.total_bytes / GIB, expected.usable_bytes / GIB
+        return f"{text}. Expected need: {format_number(whole)} of {format_number(usable)} GiB usable."
+    return f"{text}. Expected KV cache: {format_number(expected.kv_cache_bytes / GIB)} GiB."
+
+
+def error_evidence(case: Case, expected: DeviceMemory, needed: float) -> tuple[Evidence, ...]:
+    """Observed and expected memory of the accelerator, or of the KV cache if it was too small."""
+    m = case.memory
+    if m.failed_allocation_bytes:
+        seen = (m.process_bytes or m.allocated_bytes or 0.0) + needed
+        return (Evidence("memory_gib", seen / GIB, expected.total_bytes / GIB, "GiB"),)
+    return (Evidence("cache_gib", (m.cache_bytes or 0.0) / GIB, expected.kv_cache_bytes / GIB, "GiB"),)
 
 
 def explain_out_of_memory(case: Case, missing_bytes: float) -> tuple[str, str, Mapping[str, Any]]:
@@ -92,6 +120,10 @@ def explain_out_of_memory(case: Case, missing_bytes: float) -> tuple[str, str, M
         if others > OTHER_PROCESS_BYTES:
             cause = f"Other processes use {format_number(others / GIB)} GiB of the same accelerator."
             return cause, "Stop them, or let them use another accelerator.", {}
+    expected = case.expected_memory
+    if not m.failed_allocation_bytes and expected and expected.kv_cache_bytes > (m.needed_cache_bytes or 0.0):
+        cause = "Weights, activations or other processes take more memory than expected, or the memory fraction is low."
+        return cause, "Compare the terms of memory in the log, and raise the memory fraction.", {}
     cause = "The model, its states and its activations need more memory than the accelerator has."
     settings = fitting_change(case, missing_bytes)
     if settings:
@@ -197,6 +229,9 @@ def find_smaller_cache(case: Case) -> Iterator[Finding]:
         seen, usual, quantity, unit, scale = case.memory.cache_bytes, expected.kv_cache_bytes, "cache_gib", "GiB", GIB
     if not seen or not usual or case.ran_out_of_memory or not case.exceeds_expected(usual, seen):
         return
+    engine = case.expected_estimate.deployment.engine
+    if engine is not None and engine_named(engine).small and not case.has_standing_queue:
+        return  # these engines allocate the context that the user chose, and nothing waits for more
     settings: Mapping[str, Any] = {} if case.requested_deployment.memory_fraction is None else {"memory_fraction": None}
     yield Finding(
         "smaller_cache",

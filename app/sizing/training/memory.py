@@ -664,19 +664,10 @@ def count_memory_parts(
     ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
     framework, group, casts = plans.stack.recipe, groups.data_group, cast_bytes(counts, plans, params)
     stays = stays_whole(gathers, plans)
-    live = live_bytes(gathers, rank.dense + rank.routed, framework.live_params)
-    with trace_label("weights of the stage"):
-        live = np.maximum(live, whole_bytes(stays, rank.dense + rank.routed, params.gathered))
+    unit = gathered_unit_params(layer, counts.largest_matrix_params, plans.tensor_parallel, framework.live_params)
+    at_loss, in_backward, at_end = _gathered_at_moments(plans, gathers, stays, rank, ends, unit, params)
     with trace_label("gradients of the stage"):
         whole_gradients = whole_bytes(stays & accumulates, rank.trained_dense + rank.trained_routed, params.gradients)
-    unit = gathered_unit_params(layer, counts.largest_matrix_params, plans.tensor_parallel, framework.live_params)
-    with trace_label("loss"):
-        at_loss = np.maximum(live, gathered_bytes(gathers, ends, unit, np.ones(len(plans)), params))
-    with trace_label("backward"):
-        in_backward = np.maximum(live, gathered_bytes(gathers, ends, unit, framework.gathered_units + 1, params))
-    with trace_label("end of backward"):
-        at_end = gathered_bytes(gathers, ends, unit, framework.gathered_units, params)
-        at_end = np.maximum(at_end, np.where(stays, live, 0.0))
     whole = last_gradients_bytes(
         counts, plans, gathers, accumulates, ends, layer, at_end, group, micro.stream_bytes, params, recipe
     )
@@ -701,6 +692,24 @@ def count_memory_parts(
         update_bytes=update_bytes(counts, plans, groups.updated_params, group, params, recipe),
         communicators=communicators(plans, groups),
     )
+
+
+def _gathered_at_moments(
+    plans: TrainingPlans, gathers: Mask, stays: Mask, rank: RankParams, ends: Column, unit: Column, params: ParamBytes
+) -> tuple[Column, Column, Column]:
+    """Return the gathered weights at the loss, in backward and at the end of backward, bytes."""
+    framework, held = plans.stack.recipe, rank.dense + rank.routed
+    live = live_bytes(gathers, held, framework.live_params)
+    with trace_label("weights of the stage"):
+        stage = whole_bytes(stays, held, params.gathered)
+    live = np.maximum(live, stage)
+    with trace_label("loss"):
+        at_loss = np.maximum(live, gathered_bytes(gathers, ends, unit, np.ones(len(plans)), params))
+    with trace_label("backward"):
+        in_backward = np.maximum(live, gathered_bytes(gathers, ends, unit, framework.gathered_units + 1, params))
+    with trace_label("end of backward"):
+        at_end = np.maximum(stage, gathered_bytes(gathers, ends, unit, framework.gathered_units, params))
+    return at_loss, in_backward, at_end
 
 
 @formula(unit="groups", source="definition")
