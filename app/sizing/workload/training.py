@@ -128,17 +128,15 @@ def build_training_workload(
     model = _note_source_split(model)
     in_samples, adapts = model.sample is not None, method is not Method.FULL
     length = sequence_tokens or (1 if in_samples else int(assumed.default_sequence_tokens))
-    units = _run_units(model, phase, method, amount, length, assumed)
     requested_batch = batch.batch_size(length, in_samples=in_samples)
     size = requested_batch or usual_batch(model, phase, length, assumed)
     limit_s = deadline_s or usual_deadline_s(phase, assumed)
     named = {"batch": requested_batch, "sequence_length": sequence_tokens, DEADLINE_NAME: deadline_s}
-    explicit_names = {name for name, value in named.items() if value is not None}
     return TrainingWorkload(
         model=model,
         phase=phase,
         method=method,
-        units=units,
+        units=_run_units(model, phase, method, amount, length, assumed),
         units_per_sequence=1.0 if in_samples else float(length),
         global_batch=size,
         precision=precision or DEFAULT_PRECISION,
@@ -156,7 +154,7 @@ def build_training_workload(
         batch_requested=requested_batch is not None,
         assumed_times=None if deadline_s else 1.0,
         derived=(
-            *_numeric_assumptions(size, length, limit_s, explicit_names, in_samples=in_samples),
+            *_numeric_assumptions(size, length, limit_s, {n for n, v in named.items() if v}, in_samples=in_samples),
             *_text_assumptions(precision, optimizer),
         ),
     )
