@@ -108,7 +108,7 @@ def parse_scrapes(text: str, at_s: float | None, known: Callable[[str], bool], o
 def parse_query_answer(answer: object, known: Callable[[str], bool], ordinal: int = 0) -> list[Scrape]:
     """Scrapes in answers of /api/v1/query and /api/v1/query_range, one per time.
 
-    Source: prometheus.io/docs/prometheus/latest/querying/api, read 2026-11-26: `value` is one pair of a Unix time in
+    Source: prometheus.io/docs/prometheus/latest/querying/api, recalled: `value` is one pair of a Unix time in
     seconds and a number as a string, `values` a list of such pairs.
     Limits: the result of a function has no metric name and is not read.
     """

@@ -46,13 +46,14 @@ it stops the run.
 
 Patterns for OLMo-core logs.
 
-Source: allenai/OLMo-core, src/olmo_core/train/callbacks/speed_monitor.py, gpu_memory_monitor.py and console_logger.py,
-read 2026-11-26. TPS is per accelerator; "actual avg" covers the whole run with its stops.
+Source: allenai/OLMo-core, src/olmo_core/train/callbacks/speed_monitor.py, gpu_memory_monitor.py and
+console_logger.py; excerpts of the metric names seen 2026-11-26, the layout of a line recalled. TPS is per
+accelerator; "actual avg" covers the whole run with its stops.
 
 Patterns for verl logs.
 
-Source: volcengine/verl, verl/trainer/ppo/metric_utils.py and utils/tracking.py, read 2026-11-26. The step that is
-compared with a training step is the update of the actor; a step of verl also generates answers.
+Source: volcengine/verl, verl/trainer/ppo/metric_utils.py and utils/tracking.py; excerpts seen 2026-11-26. The step
+that is compared with a training step is the update of the actor; a step of verl also generates answers.
 
 Source: vllm-project/vllm, vllm/v1/metrics/loggers.py (0.8 on) and vllm/engine/metrics.py (before: pending is
 waiting); sgl-project/sglang, its decode batches and docs on hyperparameter tuning (0.4 on); read 2026-11-23.

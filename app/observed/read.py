@@ -1,7 +1,7 @@
 """Reads pasted metrics: identifies engines and accelerators, and derives figures from the scrapes.
 
 Source: NVIDIA/dcgm-exporter 4.5, etc/default-counters.csv and etc/dcp-metrics-included.csv, read 2026-11-23; field
-names as in DCGM 3 and 4. ROCm/device-metrics-exporter 1.4, pkg/amdgpu/gpuagent, read 2026-11-26; memory in MiB, and
+names as in DCGM 3 and 4. ROCm/device-metrics-exporter, excerpts of pkg/amdgpu seen 2026-11-26; memory in MiB, and
 with the prefix amd_ if the exporter is configured so.
 Limits: the DCGM exporter shows the last Xid but does not count Xid errors. Errors are counted only between scrapes
 that are an hour or more apart. Metrics of MIG slices are ignored: a slice is not an accelerator.

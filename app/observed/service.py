@@ -36,12 +36,12 @@ per engine step, so its count decides whether it is a gap or a request.
 
 Metrics of the llama.cpp server.
 
-Source: ggml-org/llama.cpp, tools/server/README.md and server-context.cpp, read 2026-11-26. The server has no
+Source: ggml-org/llama.cpp, tools/server; metric names seen in tools that read them, 2026-11-26. The server has no
 histograms; seconds of generation over generated tokens give the mean time per token of a request.
 
 Metrics of the Dynamo frontend.
 
-Source: ai-dynamo/dynamo, docs on metrics and lib/runtime/src/metrics/prometheus_names.rs, read 2026-11-26.
+Source: ai-dynamo/dynamo, its guide to metrics, read 2026-11-26; dynamo_component_gpu_cache_usage_percent is recalled.
 inflight_requests includes queued_requests, and the frontend covers all workers of a model.
 """
 

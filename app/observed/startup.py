@@ -3,11 +3,12 @@
 All figures are of one accelerator, the fullest one. Lines with a device are added up per device; of other lines, which
 each rank writes, the largest value counts.
 
-Source, all read 2026-11-26: vllm-project/vllm, v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py and (before 0.9)
-worker/worker.py; sgl-project/sglang, srt/model_executor/model_runner.py and srt/mem_cache/memory_pool.py (its GB are
-2^30 bytes); NVIDIA/TensorRT-LLM, batch_manager/kvCacheManager.cpp and _torch/pyexecutor/_util.py; ggml-org/llama.cpp,
-src/llama-model.cpp, llama-kv-cache.cpp, llama-context.cpp and ggml-cuda.cu; ollama/ollama, ml/device.go and
-llm/memory.go; pytorch/pytorch, c10/cuda/CUDACachingAllocator.cpp; jax-ml/jax, RESOURCE_EXHAUSTED errors of XLA.
+Source, all recalled and not read again, as of 2026-11: vllm-project/vllm, v1/worker/gpu_worker.py,
+v1/core/kv_cache_utils.py and (before 0.9) worker/worker.py; sgl-project/sglang, srt/model_executor/model_runner.py
+and srt/mem_cache/memory_pool.py (its GB are 2^30 bytes); NVIDIA/TensorRT-LLM, batch_manager/kvCacheManager.cpp and
+_torch/pyexecutor/_util.py; ggml-org/llama.cpp, src/llama-model.cpp, llama-kv-cache.cpp, llama-context.cpp and
+ggml-cuda.cu; ollama/ollama, ml/device.go and llm/memory.go; pytorch/pytorch, c10/cuda/CUDACachingAllocator.cpp;
+jax-ml/jax, RESOURCE_EXHAUSTED errors of XLA.
 Limits: buffers in host memory are ignored.
 """
 
