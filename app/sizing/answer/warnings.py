@@ -97,10 +97,10 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
         return None
     sure = f"Sized for {percent(assurance.asked)} confidence"
     if after.total_accelerators is None:
+        instead = "" if after.unreachable is None else f" {after.unreachable.instead}"
         text = (
             f"{sure}. With this layout, no number of these accelerators reaches {percent(after.confidence)} "
-            f"({weakest_condition(assurance)}). Run the benchmark before buying, or set confidence to "
-            f"{after.confidence:g}."
+            f"({weakest_condition(assurance)}). Run the benchmark before buying.{instead}"
         )
         return Notice("thin_margin", text)
     growth = after.cost / max(here.cost, 1e-9)
@@ -187,9 +187,11 @@ def low_end_misses_limit(answer: FeasibleAnswer) -> Notice | None:
             continue
         slow = tail * slowdown_factor(interval, point, more_is_better=False)
         if slow > bound:
+            over = slow / bound - 1
+            by = f"{percent(over)} above" if over >= 0.005 else "slightly above"
             return Notice(
                 "low_end_misses_limit",
-                f"{SLOW_CASE} {shown[:3]} {label} is {slow * 1e3:,.0f} ms; the limit is {bound * 1e3:,.0f} ms. "
+                f"{SLOW_CASE} {shown[:3]} {label} is {slow * 1e3:,.0f} ms, {by} the limit of {bound * 1e3:,.0f} ms. "
                 f"{REMEDY}",
             )
     return None
@@ -562,17 +564,22 @@ def zone_failure_exceeds_redundancy(context: AnswerContext) -> Notice | None:
 
 
 def no_redundancy(context: AnswerContext) -> Notice | None:
-    """Warn if one failure stops the service: a single replica, or one machine that runs all replicas."""
-    workload = context.serving_workload
+    """Warn if one failure stops the service: a single replica, or one machine that runs all replicas of a pool."""
+    workload, d = context.serving_workload, context.estimate.deployment
     if workload is None or workload.redundancy.domains_lost or workload.is_personal:
         return None
-    placement = replica_placement(workload, context.estimate.deployment)
-    if workload.load not in (Load.OPEN, Load.CLOSED) or placement is None or placement.hosts > 1:
+    if workload.load not in (Load.OPEN, Load.CLOSED):
         return None
+    pools = {"": d} if d.pools is None else {"prefill ": d.pools.prefill, "decode ": d.pools.decode}
+    placements = {name: placement for name, pool in pools.items() if (placement := replica_placement(workload, pool))}
+    single = {name: placement.placed_replicas for name, placement in placements.items() if placement.hosts == 1}
+    if not single:
+        return None
+    pool = min(single, key=single.__getitem__)
     stops = "the service is down" if workload.requests is None else "the run stops"
-    failure = f"if this replica fails, {stops}"
-    if placement.placed_replicas > 1:
-        replicas = "both replicas" if placement.placed_replicas == 2 else f"all {placement.placed_replicas} replicas"
+    failure = f"if {f'the only {pool}' if pool else 'this '}replica fails, {stops}"
+    if single[pool] > 1:
+        replicas = f"both {pool}replicas" if single[pool] == 2 else f"all {single[pool]} {pool}replicas"
         failure = f"{replicas} run on one machine, and if it fails, {stops}"
     text = f"No redundancy: {failure}. Set redundancy to n+1 to price a deployment that survives a failure."
     return Notice("no_redundancy", text)
@@ -679,16 +686,16 @@ def assumed_limits_missed(question: Question) -> Notice | None:
         allowed = format_duration(workload.deadline_s / SECONDS_PER_DAY)
         return Notice(
             "assumed_limits_missed",
-            f"The request sets no deadline, and the usual one is missed: {allowed} is {times:g} times as long. "
-            "Set `deadline_days` to the time that you have.",
+            f"The request sets no deadline, and no option meets the usual one. Options are ranked for {allowed}, "
+            f"{times:g} times as long. Set `deadline_days` to the time that you have.",
         )
     slo = workload.slo
     limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "latency": slo.e2e_s}
     used = ", ".join(f"{name} {format_number(s * 1e3)} ms" for name, s in limits.items() if s is not None)
     return Notice(
         "assumed_limits_missed",
-        f"The request sets no latency limits, and the usual ones are missed: these are {times:g} times as "
-        f"long ({used} at p{slo.percentile:g}). Set `slo` to the limits that you need.",
+        f"The request sets no latency limits, and no option meets the usual ones. Options are ranked for limits "
+        f"{times:g} times as long ({used} at p{slo.percentile:g}). Set `slo` to the limits that you need.",
     )
 
 
