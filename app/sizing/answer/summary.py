@@ -195,7 +195,8 @@ def describe_pools(pools: Pools, engine: str | None, names: Mapping[str, str]) -
     """
     prefill, decode = (
         f"{format_count(pool.replicas or 0, f'{name} replica')} ({pool.accelerators_per_replica} × "
-        f"{names.get(pool.accelerator, pool.accelerator)} each, {format_name(pool.weight_format or '')})"
+        f"{names.get(pool.accelerator, pool.accelerator)}{'' if pool.replicas == 1 else ' each'}, "
+        f"{format_name(pool.weight_format or '')})"
         for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
     )
     return f"two pools with {product_name(engine or '')}: {prefill} and {decode}"

@@ -852,7 +852,9 @@ def benchmark_speed(estimate: Estimate) -> tuple[float, str, str] | None:
 
 def hardware_text(stake: DecisionValue, level: Level | None = None) -> str:
     """Number and name of the accelerators of a level."""
-    count = (level or stake.at_confidence).total_accelerators
+    count, pools = (level or stake.at_confidence).total_accelerators, stake.ranked.estimate.deployment.pools
+    if pools is not None and pools.prefill.accelerator != pools.decode.accelerator:
+        return "the two pools" if count is None else f"two pools with {count:,} accelerators"
     return stake.accelerator_name if count is None else f"{count:,} × {stake.accelerator_name}"
 
 
