@@ -259,11 +259,12 @@ def confirm_value(
     """Smallest value of a limit that is confirmed feasible, starting at the value of the formulas, with a plan for it.
 
     The value rises by TRIAL_FACTORS. Where the plan that is then found needs less, that need is tried first. Any value
-    that is returned was asked among every type that the formulas find feasible. None where every step fails.
+    that is returned was asked among every type that the formulas find feasible; if the answer then needs less, that
+    need is returned. None where every step fails.
 
     Parameters:
         value: value that the formulas give.
-        best: the plan that needs it, one row; only its accelerator type is tried.
+        best: the plan that needs it, one row; its accelerator type is tried first.
         types_at: types with a feasible plan at a value, by formulas.
         need_of: need of plans in units of the limit, for limits that a plan may undercut.
     """
@@ -272,23 +273,49 @@ def confirm_value(
     slug = catalog.accelerators[int(best.accelerator[0])].slug
     rounded: Callable[[float], float] = math.ceil if float(value).is_integer() else round_up_to_digits
 
-    def is_answered(least: float) -> bool:
-        types, asked = types_at(least), knob.set_value(question, least)
-        same = types == (slug,) and question.objective is Objective.COST
-        return same or bool(len(decide_for_types(asked, catalog, types)))
+    def ask(least: float) -> FeasiblePlans:
+        return decide_for_types(knob.set_value(question, least), catalog, types_at(least))
+
+    def answer_at(least: float, found: FeasiblePlans) -> FeasiblePlans:
+        same = types_at(least) == (slug,) and question.objective is Objective.COST
+        return found if same else ask(least)
+
+    def need(plan: FeasiblePlans) -> float:
+        return math.inf if need_of is None else rounded(one(need_of(plan)))
 
     for least in dict.fromkeys(rounded(value * factor) for factor in TRIAL_FACTORS):
         found = probe(partial(decide_for_type, catalog=catalog, slug=slug), question, knob.change_to(least))
         if not len(found):
             continue
-        exact = least if need_of is None else rounded(one(need_of(found)))
+        exact = min(least, need(found))
         if exact < least:
             fewer = probe(partial(decide_for_type, catalog=catalog, slug=slug), question, knob.change_to(exact))
-            if len(fewer) and is_answered(exact):
-                return exact, fewer
-        if is_answered(least):
-            return least, found
+            if len(fewer) and len(answer := answer_at(exact, fewer)):
+                return smaller_need(exact, fewer, answer, need, ask)
+        if len(answer := answer_at(least, found)):
+            return smaller_need(least, found, answer, need, ask)
     return None
+
+
+def smaller_need(
+    value: float,
+    plan: FeasiblePlans,
+    answer: FeasiblePlans,
+    need: Callable[[FeasiblePlans], float],
+    ask: Callable[[float], FeasiblePlans],
+) -> tuple[float, FeasiblePlans]:
+    """A confirmed value and its plan, or those of the answer at that value where it needs less and is confirmed too.
+
+    Parameters:
+        answer: recommendation at `value` among all types.
+        need: value of the limit that a plan needs.
+        ask: recommendation among all types at another value.
+    """
+    less = need(answer)
+    if answer is plan or less >= value:
+        return value, plan
+    confirmed = ask(less)
+    return (less, confirmed) if len(confirmed) else (value, plan)
 
 
 def _format_amount(symbol: str, value: float) -> str:

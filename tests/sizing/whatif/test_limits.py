@@ -605,6 +605,28 @@ def test_a_plan_that_needs_less_than_is_tried_states_what_it_needs_if_that_is_en
         assert found[0] == (10.0 if need_of is None else stated)
 
 
+@pytest.mark.parametrize(("enough_from", "stated"), [(7.0, 7.0), (9.0, 10.0)])
+def test_another_type_that_needs_less_than_the_first_is_stated_if_it_is_confirmed(
+    monkeypatch: pytest.MonkeyPatch, enough_from: float, stated: float
+) -> None:
+    """At 10 USD/h the first type is feasible, but the recommendation there is another type for 7 USD/h."""
+    ((limit, knob),) = resource_knobs(DEAR.constraints)
+    first, other = plans((0, 2.0, 10.0, np.nan, 1.0)), plans((1, 2.0, 7.0, np.nan, 1.0))
+
+    def decide(question: Question, _: Catalog, types: tuple[str, ...]) -> FeasiblePlans:
+        if len(types) == 1:
+            return first if (question.constraints.max_usd_per_hour or 0.0) >= 10.0 else empty_plans()
+        return other if (question.constraints.max_usd_per_hour or 0.0) >= enough_from else empty_plans()
+
+    monkeypatch.setattr(room, "decide_for_types", decide)
+    every = tuple(a.slug for a in SMALL.accelerators)
+    found = confirm_value(
+        DEAR, SMALL, knob, 10.0, first, lambda _: every, lambda plan: limit.needed(plan.accelerators, plan.cost)
+    )
+    assert found is not None
+    assert (found[0], found[1] is other) == (stated, stated == 7.0)
+
+
 def test_time_limits_are_relaxed_for_types_that_meet_the_other_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     chat = replace(SMALL_CHAT, slo=Slo(None, 0.001, None, 95.0))
     judged = [rejected(a.slug) for a in SMALL.accelerators]
