@@ -293,27 +293,30 @@ def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
             "A shorter gap or a prefix shared by all requests changes this.",
         )
     bare, later = (
-        describe_replica_need(prefixes.times_without_hits),
-        describe_replica_need(prefixes.times_at_twice_the_gap),
+        describe_remaining_load(prefixes.times_without_hits),
+        describe_remaining_load(prefixes.times_at_twice_the_gap),
     )
     return Notice(
         "prefix_cache_must_survive",
         f"{share} of each prompt is counted as cached. Every replica must keep {sessions} for the {gap} s between "
         "turns. "
         "Route all requests of a session to the same replica. "
-        f"Without cache hits, the same load {bare}; with {twice} s between turns, it {later}.",
+        f"Without cache hits, a replica {bare}; with {twice} s between turns, it {later}.",
     )
 
 
-def describe_replica_need(times: float | None) -> str:
-    """Replicas that a load needs compared with the plan, as text; None means that it misses its limits."""
+def describe_remaining_load(times: float | None) -> str:
+    """Share of its load that a replica still carries, as text.
+
+    A share and not a number of replicas, because replicas may have room left.
+
+    Parameters:
+        times: replicas that a load needs, relative to the plan if all are full; None if it misses its limits.
+    """
     if times is None:
         return "misses the limits"
-    return (
-        "may need no more replicas"
-        if format_number(times) == "1"
-        else f"needs at least {format_number(times)} times the replicas"
-    )
+    share = percent(1 / times)
+    return "carries as much" if share == percent(1.0) else f"carries at most {share} of the load that fills it now"
 
 
 def roofline_above_calibrated(answer: FeasibleAnswer) -> Notice | None:

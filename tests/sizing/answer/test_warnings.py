@@ -232,12 +232,12 @@ def test_hits_that_are_counted_must_survive() -> None:
         "prefix_cache_must_survive: 90 % of each prompt is counted as cached. Every replica must keep 200 idle "
         "sessions "
         "(56 GiB) for the 60 s between turns. Route all requests of a session to the same replica. "
-        "Without cache hits, the same load needs at least 9.02 times the replicas; with 120 s between turns, it needs "
-        "at least 1.81 times the replicas."
+        "Without cache hits, a replica carries at most 11 % of the load that fills it now; with 120 s between turns, "
+        "it carries at most 55 % of the load that fills it now."
     ]
     (text,) = prefix_texts(replace(kept, times_without_hits=None, times_at_twice_the_gap=1.001))
     assert text.endswith(
-        "Without cache hits, the same load misses the limits; with 120 s between turns, it may need no more replicas."
+        "Without cache hits, a replica misses the limits; with 120 s between turns, it carries as much."
     )
     (text,) = prefix_texts(replace(kept, counted=False))
     assert text == (
