@@ -77,7 +77,7 @@ from app.sizing.whatif.cases import (
     volume_changes,
 )
 from app.sizing.whatif.drafts import cheaper_with_draft
-from app.sizing.whatif.limits import find_relaxations, note_on_closest
+from app.sizing.whatif.limits import closest_option, find_relaxations, note_on_closest
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
     compare_rent_and_buy,
@@ -120,7 +120,9 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
         if not result.estimates:
             sensitivity = find_relaxations(question, catalog, rejected)
-        note = note_on_closest(rejected[0], sensitivity) if rejected else ""
+    closest = closest_option(rejected, sensitivity)
+    if question.includes(Extra.SENSITIVITY) and closest is not None:
+        note = note_on_closest(closest, sensitivity)
     ranked = add_comparisons(ranked, question, result.feasible_accelerators, result.use)
     cheapest = cheapest_for_warning(search, ranked, result.cheapest)
     ranked = explain_idle_hardware(question, ranked, cheapest, rejected)
@@ -131,7 +133,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     settled = choose_verification(question, ranked)
     ranked = with_cheaper_lower_levels(question, ranked)
     return Answer(
-        summary=write_summary(question, ranked, rejected, note),
+        summary=write_summary(question, ranked, closest, note),
         assumptions=collect_assumptions(question),
         warnings=notices,
         recommendations=tuple(without_extras(each, question) for each in ranked),

@@ -215,16 +215,16 @@ def describe_layout(ranked: Ranked) -> str:
     return f"{placed}, {format_name(d.weight_format or '')}, {product_name(d.engine or '')}"
 
 
-def write_summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rejection], note: str = "") -> str:
+def write_summary(question: Question, ranked: Sequence[Ranked], closest: Rejection | None, note: str = "") -> str:
     """Summary of an answer for a buyer: the request, the recommendation with its cost, and the next best option.
 
-    `note` follows the closest option where nothing is recommended.
+    `note` follows the text of the closest rejected option where nothing is recommended.
 
     The decision memo cuts the request off at ". Recommended: ".
     """
     opening = describe_question(question)
     if not ranked:
-        near = rejected[0].text if rejected else "The catalog is empty."
+        near = closest.text if closest is not None else "The catalog is empty."
         return f"{opening}. No hardware in the catalog meets the limits. Closest option: {near}{note}"
     first = ranked[0].estimate
     days = None if first.performance is None else first.performance.days

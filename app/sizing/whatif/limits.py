@@ -122,13 +122,30 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
     return tuple(single)
 
 
+def closest_option(rejected: Sequence[Rejection], effects: Sequence[Effect]) -> Rejection | None:
+    """The rejection to state as the closest option: the first one, or the first whose limit a confirmed change raises
+    where the first one misses a limit that no confirmed change raises.
+    """
+    enough = [effect for effect in effects if effect.effect != NOT_FEASIBLE]
+    first = rejected[0] if rejected else None
+    if first is None or not any(True for _ in _missed_limits(first)):
+        return first
+    raised = (r for r in rejected if any(_raises(effect, name) for name, _ in _missed_limits(r) for effect in enough))
+    return next(raised, first)
+
+
+def _raises(effect: Effect, name: str) -> bool:
+    """Whether a change raises one limit alone."""
+    return f"{name} (" in effect.change and ", raise" not in effect.change
+
+
 def note_on_closest(closest: Rejection, effects: Sequence[Effect]) -> str:
     """What the confirmed changes say about the limit that the closest option misses, where the text of its rejection,
     which rests on formulas and on one limit, would suggest another value; empty where both agree.
     """
     enough = [effect for effect in effects if effect.effect != NOT_FEASIBLE]
     for name, stated in _missed_limits(closest):
-        own = [effect for effect in enough if f"{name} (" in effect.change and ", raise" not in effect.change]
+        own = [effect for effect in enough if _raises(effect, name)]
         if not enough or any(effect.effect.startswith(f"feasible at {stated}:") for effect in own):
             return ""
         first = (own or enough)[0]

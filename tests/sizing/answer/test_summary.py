@@ -378,14 +378,14 @@ def test_hardware_is_named_with_its_number_and_its_seller() -> None:
 
 def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None:
     second = ranked(2, CARD, cost=replace(COST, usd_per_hour=50.0), total_accelerators=24)
-    text = write_summary(Question(CHAT), (ranked(), second), ())
+    text = write_summary(Question(CHAT), (ranked(), second), None)
     assert text == (
         f"{describe_question(Question(CHAT))}. "
         "Recommended: 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, BF16, vLLM. "
         "Cost: 40.00 USD/h, 0.25 USD per million tokens. At least 80 % likely to meet every limit. "
         "Next best: 24 × Acme Card from sky (us-1, on demand), 50.00 USD/h, 0.25 USD per million tokens."
     )
-    alone = write_summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), ())
+    alone = write_summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), None)
     assert ": 1 replica on 2 GPUs, BF16, vLLM." in alone
     assert "Next best" not in alone
 
@@ -393,7 +393,7 @@ def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None
 @pytest.mark.parametrize(("days", "words"), [(5.0, "5 days"), (0.5, "12 hours")])
 def test_a_summary_of_training_names_layout_duration_and_money(days: float, words: str) -> None:
     run = ranked(cost=replace(COST, usd_total=4800.0), performance=replace(RUN, days=days), framework="fsdp")
-    text = write_summary(Question(PRETRAIN), (run,), ())
+    text = write_summary(Question(PRETRAIN), (run,), None)
     assert text.endswith(
         f"Recommended: 8 × Acme Big from sky (us-1, on demand): FSDP on 2 GPUs. Duration: {words}. "
         "Cost: 4,800 USD for the run (40.00 USD/h). At least 80 % likely to meet every limit."
@@ -402,8 +402,8 @@ def test_a_summary_of_training_names_layout_duration_and_money(days: float, word
 
 def test_without_a_feasible_option_the_closest_one_is_named() -> None:
     miss = Rejection("acme-card", "Acme Card", "out_of_memory", "{name} needs {needed} of {available}.", 30.0, 24.0)
-    assert write_summary(Question(CHAT), (), (miss,)).endswith("Closest option: Acme Card needs 30 of 24.")
-    assert write_summary(Question(CHAT), (), ()).endswith("Closest option: The catalog is empty.")
+    assert write_summary(Question(CHAT), (), miss).endswith("Closest option: Acme Card needs 30 of 24.")
+    assert write_summary(Question(CHAT), (), None).endswith("Closest option: The catalog is empty.")
 
 
 @pytest.mark.parametrize(

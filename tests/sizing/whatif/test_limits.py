@@ -24,6 +24,7 @@ from app.sizing.whatif.limits import (
     NOT_FEASIBLE,
     FeasiblePlans,
     cheapest_confirmed,
+    closest_option,
     confirm_value,
     decide_for_type,
     empty_plans,
@@ -371,6 +372,22 @@ def test_the_closest_option_does_not_suggest_another_value_than_the_confirmed_ch
     assert answer.summary.endswith(
         f"{answer.rejected[0].text}{note_on_closest(answer.rejected[0], answer.sensitivity)}"
     )
+
+
+def test_the_closest_option_misses_a_limit_that_a_confirmed_change_raises() -> None:
+    """A slow type may miss a token limit by little and the first token by far more, which only its text omits."""
+
+    def missed(slug: str, code: str, needed: float, limit: float) -> Rejection:
+        return Rejection(slug, slug, code, "", needed, limit, "ms", 8.0, FilterStage.SPEED)
+
+    slow, fast = missed("slow", "too_slow_per_token", 53.0, 50.0), missed("fast", "too_slow_to_first_token", 2e3, 100.0)
+    memory = Rejection("small", "small", "out_of_memory", "", 60.0, 40.0, "gib", 1.0, FilterStage.MEMORY)
+    raised = Effect("raise ttft_ms (now 100)", "feasible at TTFT 2,760 ms: 8 × fast")
+    assert closest_option([slow, fast], [raised]) is fast
+    assert closest_option([slow, fast], [replace(raised, effect=NOT_FEASIBLE)]) is slow
+    assert closest_option([slow], [raised]) is slow
+    assert closest_option([memory, slow, fast], [raised]) is memory
+    assert closest_option([], [raised]) is None
 
 
 def rejected(
