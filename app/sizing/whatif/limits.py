@@ -27,6 +27,7 @@ from app.sizing.decisions.cost import (
     meets_limits,
     usd_total,
 )
+from app.sizing.decisions.prices import WITHOUT_COMMITMENT, run_pricing
 from app.sizing.decisions.rejections import is_at_most
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import KINDS, SEGMENTS, PricingModel
@@ -623,6 +624,8 @@ def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterat
     if limits.environments or limits.providers or limits.names_places or limits.pricing_models:
         label = "allow every environment, provider, region and pricing model"
         yield _allow(label, environments=(), providers=(), regions=(), countries=(), pricing_models=())
+    if ends(question.workload) and not limits.pricing_models and PricingModel.OWNED not in run_pricing(limits):
+        yield _allow("allow purchase", "; the machines outlast the work", pricing_models=WITHOUT_COMMITMENT)
     if limits.jurisdictions:
         yield _allow("allow providers with their seat in any country", jurisdictions=())
     if not limits.price_kinds:
@@ -650,6 +653,11 @@ def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterat
         label = f"lower the confidence to {percent(MEDIAN_CONFIDENCE)}"
         risk = "; such a plan meets every limit in one case out of two"
         yield _allow(label, risk, among=near, confidence=MEDIAN_CONFIDENCE)
+
+
+def ends(workload: InferenceWorkload | TrainingWorkload) -> bool:
+    """Whether the work ends, so that only rented machines count unless the request asks for others."""
+    return isinstance(workload, TrainingWorkload) or workload.is_finite
 
 
 def _allow(name: str, words: str = "", *, among: tuple[str, ...] = (), **changes: Any) -> Change:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from app.sizing.decisions.cost import RESOURCE_LIMITS, Cost
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
+from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.result import Effect, FilterStage, Rejection
@@ -463,6 +464,22 @@ def test_changes_that_help_some_types_are_restricted_to_them() -> None:
     formats = alternatives(Constraints(weight_formats=("fp8",)), spared, NEAR)
     assert "fp8" not in formats["allow other weight formats"].constraints.weight_formats
     assert "allow 4-bit weights" not in formats
+
+
+@pytest.mark.parametrize(
+    ("workload", "limits", "offered"),
+    [
+        (PRETRAIN, Constraints(), True),
+        (PRETRAIN, Constraints(max_purchase_usd=1.0), False),  # purchases count already
+        (PRETRAIN, Constraints(pricing_models=(PricingModel.SPOT,)), False),
+        (SMALL_CHAT, Constraints(), False),
+    ],
+)
+def test_work_that_ends_may_be_done_on_purchased_machines(workload: Any, limits: Constraints, offered: bool) -> None:
+    changed = {c.name: c.apply(Question(workload, limits)) for c in list_alternatives(Question(workload, limits), ())}
+    assert ("allow purchase" in changed) == offered
+    if offered:
+        assert PricingModel.OWNED in changed["allow purchase"].constraints.pricing_models
 
 
 def test_more_resources_help_types_that_miss_only_them() -> None:
