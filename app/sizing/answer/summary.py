@@ -349,15 +349,16 @@ def describe_service(workload: InferenceWorkload, speed: Performance) -> str:
     """Capacity of a service and its latency, as it follows "It fits"."""
     unit = "samples" if workload.model.sample else "requests"
     capacity = speed.requests_per_s_capacity or speed.samples_per_s or 0.0
+    rate = format_quantity(capacity, unit.removesuffix("s"))
     if workload.load is Load.OFFLINE:
-        return f"and serves {format_number(capacity)} {unit}/s"
+        return f"and serves {rate}/s"
     if workload.load is Load.OPEN and capacity < workload.peak_per_s * (1 - ROUNDING):
         carried, requested = format_distinct_numbers(capacity, workload.peak_per_s)
         return f"but serves only {carried} of the requested {requested} {unit}/s within the limits"
     waits = describe_latencies(speed)
     if workload.load is Load.OPEN:
-        return f"and serves up to {format_number(capacity)} {unit}/s within the limits. At peak, {waits}"
-    return f"and serves {format_number(capacity)} {unit}/s. With this load, {waits}"
+        return f"and serves up to {rate}/s within the limits. At peak, {waits}"
+    return f"and serves {rate}/s. With this load, {waits}"
 
 
 def describe_latencies(speed: Performance) -> str:

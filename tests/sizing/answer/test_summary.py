@@ -21,6 +21,7 @@ from app.sizing.answer.summary import (
     describe_maximum,
     describe_question,
     describe_separate_services,
+    describe_service,
     describe_workload,
     duration_s,
     find_near_ties,
@@ -296,6 +297,17 @@ def test_more_than_it_carries_is_said_in_requests() -> None:
 )
 def test_what_is_in_flight_is_done_as_quickly_as_it_can(changes: dict[str, Any], words: str) -> None:
     assert words in of(service(), Question(replace(CHAT, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("capacity", "rate"), [(0.996, "0.996 requests/s"), (1.0, "1 request/s"), (9.0, "9 requests/s")]
+)
+def test_one_request_per_second_is_in_the_singular(capacity: float, rate: str) -> None:
+    assert describe_service(CHAT, replace(SPEED, requests_per_s_capacity=capacity)).startswith(
+        f"and serves up to {rate} "
+    ) == (capacity >= CHAT.peak_per_s)
+    offline = replace(CHAT, load=Load.OFFLINE)
+    assert describe_service(offline, replace(SPEED, requests_per_s_capacity=capacity)) == f"and serves {rate}"
 
 
 def test_what_does_not_fit_says_by_how_much_and_what_was_never_made_says_so() -> None:
