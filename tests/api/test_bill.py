@@ -217,7 +217,7 @@ LEVELS: dict[str, dict[str, Any]] = {
         "workload": {
             "phase": "inference",
             "model": "llama-3.3-70b-instruct",
-            "traffic": {"concurrent_requests": 64, "input_tokens": 2000, "output_tokens": 400},
+            "traffic": {"concurrent_requests": 400, "input_tokens": 2000, "output_tokens": 400},
         },
         "constraints": {"accelerators": ["nvidia-rtx-pro-6000-blackwell-ws"]},
     },

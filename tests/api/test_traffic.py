@@ -174,7 +174,7 @@ def test_a_trace_that_contradicts_itself_is_refused(
 
 
 def test_a_trace_beyond_the_body_is_refused_with_the_limit(client: TestClient) -> None:
-    response = client.post("/estimate", json=asked(trace=TRACE * 60))
+    response = client.post("/recommend", json={"workload": asked(trace=TRACE * 60)["workload"]})
     assert response.status_code == 413
     assert "65,536 bytes" in response.json()["detail"]
 

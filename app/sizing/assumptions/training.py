@@ -223,7 +223,7 @@ class TrainingAssumptions:
         low=0.5,
         high=16,
         unit="GiB",
-        reason="host memory of one training process: PyTorch, CUDA libraries and data loading",
+        reason="host memory of one training process",
         source="assumed: usual resident size of a process",
         as_of="2026-11",
     )

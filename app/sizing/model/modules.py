@@ -22,14 +22,19 @@ MODULE_NAMES = build(ModuleNames, read_toml("module_names.toml"), where="module_
 
 
 def matching_roles(name: str, roles: Iterable[str]) -> tuple[str, ...]:
-    """The roles that a module name means: the role itself, roles that end in it, or those it is another name of.
+    """The roles that a module name means: the role itself, else roles that end in it, else those it is another name of.
 
-    Check: experts have their own matrices, and `c_proj` is the output of attention and of the MLP.
+    Check: experts are parameters of their own, not modules of the MLP, and `c_proj` is the output of attention and of
+    the MLP.
         >>> matching_roles("gate_proj", ("gate_proj", "experts.gate_proj", "up_proj"))
-        ('gate_proj', 'experts.gate_proj')
+        ('gate_proj',)
+        >>> matching_roles("gate_proj", ("experts.gate_proj", "experts.up_proj"))
+        ('experts.gate_proj',)
         >>> matching_roles("c_proj", ("o_proj", "down_proj", "up_proj"))
         ('o_proj', 'down_proj')
     """
     roles = tuple(roles)
-    own = tuple(role for role in roles if role == name or role.endswith(f".{name}"))
+    if name in roles:
+        return (name,)
+    own = tuple(role for role in roles if role.endswith(f".{name}"))
     return own or tuple(role for role in roles if name in MODULE_NAMES.roles.get(role.rpartition(".")[2], ()))

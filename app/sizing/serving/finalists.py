@@ -533,7 +533,7 @@ def is_decided_by_load(search: Search[InferenceWorkload]) -> bool:
 def simulated_slack(
     search: Search[InferenceWorkload], options: Options, replicas: Column, requested: Deployment | None
 ) -> Column:
-    """Ratio of limit to wait, of the limit that is missed most, of layouts that carry the load with so many replicas.
+    """Ratio of limit to wait, of the limit that is missed most, of layouts that carry the load with `replicas`.
 
     One simulation at that load decides. Below 1 / CHECK_TOLERANCE, the layout needs more replicas.
     """
