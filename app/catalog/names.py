@@ -231,6 +231,8 @@ def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
         True
         >>> is_tuned_name(shape_tokens("Qwen2-Audio-7B"), shape_tokens("Qwen2-7B"))
         False
+        >>> is_tuned_name(shape_tokens("Llama-3.1-405B (proxy, 7 layers)"), shape_tokens("Llama-3.1-405B"))
+        False
     """
     sized = {word for word in name if _SIZE_WORD.fullmatch(word)}
     if not sized or not sized <= {*base} or len(base) >= len(name) or ({*name} - {*base}) & _NETWORK_WORDS:
@@ -257,7 +259,7 @@ def most_similar(typed: str, names: Iterable[str], limit: int) -> list[str]:
 
     Check:
         >>> most_similar("h1000", ["a10", "a100-pcie", "h100-sxm5", "gh200"], 2)
-        ['h100-sxm5', 'a10']
+        ['h100-sxm5', 'gh200']
     """
     matcher, ranked = difflib.SequenceMatcher(b=typed), []
     for name in names if typed else ():
