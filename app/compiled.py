@@ -507,7 +507,7 @@ DEFAULT_CACHE_FOLDER = Path("~/.cache/headroom")
 # The engine is everything that these functions reach: the code that turns a request into an answer.
 ENGINE_ROOTS = ("app.api.answering:find_or_compute_answer", "app.api.answering:with_input_warnings")
 DATA_SUFFIXES = (".csv", ".json", ".toml")
-NAMES_FILE = "catalog/data/names.toml"  # part of no catalog version
+NAME_FILES = ("catalog/data/names.toml", "catalog/data/machine_names.toml")  # part of no catalog version
 
 # Every processor gives the same numbers: no fused multiply-add, and only instructions of the whole architecture.
 COMPILER_FLAGS = (
@@ -612,7 +612,7 @@ def _cached_engine_version(folder: Path) -> str:
         text.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes())
     for file in (
         *sorted(f for f in (package / "sizing").rglob("*") if f.suffix in DATA_SUFFIXES),
-        package / NAMES_FILE,
+        *(package / name for name in NAME_FILES),
     ):
         data.update(file.read_bytes())
     kept = folder / f"engine-{sha256(text.digest() + data.digest()).hexdigest()[:32]}"

@@ -60,7 +60,10 @@ class Settings(BaseSettings):
     snapshot_check_s: float = Field(2.0, ge=0, description="Seconds between checks for a newer catalog version.")
     max_body_bytes: int = Field(65536, ge=1024, le=33554432, description="Size of a request body, in bytes.")
     max_pasted_bytes: int = Field(
-        6291456, ge=1024, le=33554432, description="Size of a request body with pasted metrics or a log, in bytes."
+        6291456,
+        ge=1024,
+        le=33554432,
+        description="Size of a request body with pasted metrics, a log or a configuration, in bytes.",
     )
     body_deadline_s: float = Field(5.0, gt=0, le=120, description="Seconds in which a client must send its body.")
     max_concurrent_searches: int = Field(

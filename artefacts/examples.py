@@ -110,6 +110,10 @@ FURTHER: dict[str, Schema] = {
             "expositions": [{"text": PASTED.format(requests=r, preempted=p), "at_s": t} for r, p, t in SCRAPES]
         },
     },
+    "/diagnose memory": {
+        **DIAGNOSED,
+        "observed": {"memory": {"weights_gib": 3.9, "cache_gib": 10.2}, "service": {"cache_tokens": 80000}},
+    },
     "/diagnose training": {
         "workload": {
             "phase": "training",

@@ -124,7 +124,8 @@ def main() -> None:
         search_answers(asked[:1], catalog_store.catalog())
         found = search_answers(asked, catalog_store.catalog())
         finalists.MAX_REPLACEMENTS = finalists.MAX_CHALLENGERS = EVERY
-        finalists.MIN_SCORE_RATIO, finalists.CHECK_TOLERANCE = 0.0, math.inf
+        finalists.MAX_FAILED, finalists.CHECK_TOLERANCE, finalists.MIN_SCORE_RATIO = EVERY, math.inf, 0.0
+        finalists.MAX_CAPACITY_RATIO = finalists.MAX_STABLE_RATIO = finalists.MAX_IN_FLIGHT_RATIO = math.inf
         print_comparison(found, search_answers(asked, catalog_store.catalog()))
         engine.dispose()
 

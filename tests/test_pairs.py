@@ -6,6 +6,7 @@ import math
 import random
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,14 @@ from app.catalog.snapshot import CatalogStore
 from app.sizing.question import Deployment
 from benchmarks.pairs import (
     SMALL_STEP,
+    Body,
     Compared,
     Outcome,
     Pair,
     PairRunner,
+    compare_pair,
     explain_cliff,
+    is_near_tie,
     random_pairs,
     run_pairs,
     scaled,
@@ -55,6 +59,67 @@ def test_a_cliff_is_a_small_step_with_a_large_cost(catalog_store: CatalogStore) 
     assert not replace(cliff, pair=replace(PAIR, is_small=False)).is_cliff
     assert not replace(cliff, more=Outcome(2.6, TWO)).is_cliff
     assert not replace(cliff, more=Outcome(math.inf)).is_cliff
+
+
+def service(model: str, slo: Body, limits: Body | None = None, **traffic: Any) -> Body:
+    return {
+        "workload": {"phase": "inference", "model": model, "traffic": traffic, "slo": slo},
+        "constraints": limits or {},
+    }
+
+
+PRO = {"accelerators": ["nvidia-rtx-pro-6000-blackwell-ws"]}
+TIED: Body = {"input_tokens": 9320, "peak_requests_per_s": 18.0, "burstiness": 0.5, "cached_prefix_fraction": 0.66}
+TIED |= {"shared_prefix_fraction": 0.66, "turn_gap_s": 1.04}
+CLOSED: Body = {"input_tokens": 3160, "output_tokens": {"mean": 68, "p95": 152}}
+RENTED = {"accelerators": ["nvidia-b200-sxm-180gb", "nvidia-h100-sxm5-80gb"], "pricing_models": ["on_demand"]}
+FAST = {"ttft_ms": 326.0, "tpot_ms": 23.6, "percentile": 99}
+POOL: Body = {"input_tokens": 27_200, "peak_requests_per_s": 58.8}
+EIGHT = {"accelerators": ["nvidia-b200-sxm-180gb"], "confidence": 0.8}
+FIRST = {"ttft_ms": 1300.0, "percentile": 90}
+VOLUME: Body = {
+    "input_tokens": 223,
+    "output_tokens": {"mean": 56, "p95": 86},
+    "volume_requests": 1.74e6,
+    "deadline_hours": 12.5,
+}
+BATCH = service("deepseek-ai/DeepSeek-V3", {}, offline=True, **VOLUME)
+HELD: dict[str, tuple[Body, ...]] = {
+    "a layout that ties by formulas": (
+        service("openai/gpt-oss-20b", {"ttft_ms": 1020.0, "percentile": 90}, PRO, output_tokens=638, **TIED),
+        service("openai/gpt-oss-20b", {"ttft_ms": 1020.0, "percentile": 90}, PRO, output_tokens=670, **TIED),
+    ),
+    "a layout that simulations prefer in a closed loop": (
+        service("Llama-3.2-3B-Instruct", FAST, RENTED, concurrent_requests=29, **CLOSED),
+        service("Llama-3.2-3B-Instruct", FAST, RENTED, concurrent_requests=31, **CLOSED),
+    ),
+    "a limit that a pool reaches between two loads": (
+        service("Qwen2.5-14B-Instruct", FIRST, EIGHT, output_tokens=111, **POOL),
+        service("Qwen2.5-14B-Instruct", FIRST, EIGHT, output_tokens=225, **POOL),
+    ),
+    "work that ends, ranked at its confidence": tuple(
+        {**BATCH, "constraints": {"confidence": confidence}} for confidence in (0.9, 0.95)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_pairs_that_were_violated_hold(catalog_store: CatalogStore, name: str) -> None:
+    less, more = HELD[name]
+    compared = compare_pair(PairRunner(catalog_store), Pair(name, less, more))
+    assert compared is not None and compared.less.usd < math.inf
+    assert not compared.is_violated, f"{compared.less}; {compared.more}"
+
+
+def test_published_use_may_raise_a_cost_by_a_near_tie(catalog_store: CatalogStore) -> None:
+    """A higher cost is a near tie only up to that share, and only if it vanishes without published use."""
+    body = {"constraints": {"confidence": 0.8}, **{k: v for k, v in BATCH.items() if k != "constraints"}}
+    compared = compare_pair(PairRunner(catalog_store), Pair("same", body, body))
+    assert compared is not None
+    for times, near in ((1.04, True), (1.06, False)):
+        dearer = replace(compared, less=replace(compared.less, usd=times * compared.less.usd))
+        assert dearer.is_violated
+        assert is_near_tie(PairRunner(catalog_store), dearer) is near
 
 
 def test_random_pairs_differ_and_repeat_with_their_seed() -> None:

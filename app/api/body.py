@@ -102,8 +102,21 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return keys
 
 
-def _reject_constant(_: str) -> Any:
-    raise _malformed_json("NaN and Infinity are not valid JSON numbers. Send a finite number or omit the field.")
+# Documents of other tools that a request may contain as they are: they write limits that do not exist as Infinity.
+FOREIGN_FIELDS = frozenset(("huggingface_config",))
+
+
+def _without_constants(node: Any, *, foreign: bool = False) -> Any:
+    """The document with NaN and Infinity as null in documents of other tools. Raises MalformedRequest elsewhere."""
+    if isinstance(node, dict):
+        return {k: _without_constants(v, foreign=foreign or k in FOREIGN_FIELDS) for k, v in node.items()}
+    if isinstance(node, list):
+        return [_without_constants(v, foreign=foreign) for v in node]
+    if not isinstance(node, float) or math.isfinite(node):
+        return node
+    if not foreign:
+        raise _malformed_json("NaN and Infinity are not valid JSON numbers. Send a finite number or omit the field.")
+    return None
 
 
 def _read_float(text: str) -> float:
@@ -168,11 +181,17 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
         raise _malformed_json("The body is not UTF-8.") from None
     if _nesting_depth(text) > MAX_DEPTH:
         raise _malformed_json(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    constants: list[str] = []
+
+    def read_constant(name: str) -> float:
+        constants.append(name)
+        return math.inf if name == "Infinity" else -math.inf if name == "-Infinity" else math.nan
+
     try:
         document = json.loads(
             text,
             object_pairs_hook=_build_object,
-            parse_constant=_reject_constant,
+            parse_constant=read_constant,
             parse_float=_read_float,
             parse_int=_read_int,
         )
@@ -180,6 +199,8 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
         raise _malformed_json(
             f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         ) from None
+    if constants:
+        document = _without_constants(document)
     _check_strings(document, pasted)
     return document
 

@@ -217,7 +217,7 @@ OF_TRAINING = {
     "framework_version": "engine_version",
     "recipe": "",
 }
-CONSTRAINTS_OF_SERVING = {"kv_formats": "", "weight_formats": "workload.precision"}
+CONSTRAINTS_OF_SERVING = {"kv_formats": "", "speculative": "", "weight_formats": "workload.precision"}
 
 
 class FieldError(NamedTuple):

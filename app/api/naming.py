@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from app.catalog.snapshot import WILDCARD, CatalogIndex, HardwareMatch, closest_
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
+from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.words import join_words
 
@@ -92,10 +94,11 @@ class NameResolver:
         count = f" ({more} more error{'s' if more > 1 else ''})" if more else ""
         raise first.error(first.detail + count, **facts)
 
-    def resolve_accelerator(
-        self, name: str, pointer: str, *, how_many: str = "total_accelerators"
-    ) -> HardwareMatch | None:
-        """Returns the one accelerator with this name, and the system if the name implies one. None after an error."""
+    def resolve_accelerator(self, name: str, pointer: str, *, how_many: str = "") -> HardwareMatch | None:
+        """Returns the one accelerator with this name, and the system if the name implies one. None after an error.
+
+        `how_many` is the field to name in the error for a count ("8x H100"), if the place of the name takes none.
+        """
         match = (
             HardwareMatch(self.directory.match_pattern(name))
             if WILDCARD.search(name)
@@ -104,7 +107,7 @@ class NameResolver:
         if len(match.accelerators) != 1:
             self._add_accelerator_problem(name, match.accelerators, pointer)
             return None
-        if match.count not in (None, 1):
+        if how_many and not match.is_machine and match.count not in (None, 1):
             self.add_problem(
                 UnknownName,
                 pointer,
@@ -279,14 +282,21 @@ def resolve_deployment(spec: DeploymentSpec, naming: NameResolver, at: str) -> D
 
 
 def resolve_replica(spec: ReplicaSpec, accelerator: str, naming: NameResolver, at: str) -> dict[str, Any]:
-    """Returns accelerator, system and offer of a replica with catalog names."""
-    match = naming.resolve_accelerator(accelerator, f"{at}/accelerator")
+    """Returns accelerator, system, count and offer of a replica with catalog names.
+
+    A machine that no listing sells gives only its accelerator and their count.
+    """
+    sized = any(getattr(spec, name, None) is not None for name in _SIZES)
+    how_many = "total_accelerators" if sized else ""
+    match = naming.resolve_accelerator(accelerator, f"{at}/accelerator", how_many=how_many)
     changed: dict[str, Any] = {}
     if match is not None:
         changed["accelerator"] = match.accelerators[0]
+        if match.count is not None and not sized and spec.accelerator is not None and _ranks(spec) <= match.count:
+            changed["total_accelerators"] = match.count
         if spec.system is not None:
             changed["system"] = _resolve_system(spec.system, match.accelerators[0], naming, f"{at}/system")
-        elif match.system is not None:
+        elif match.system is not None and naming.catalog.sells_system(match.system, spot=_asks_for_spot(spec)):
             changed["system"] = match.system
     if spec.offer is not None:
         offer: dict[str, Any] = {}
@@ -303,6 +313,19 @@ def resolve_replica(spec: ReplicaSpec, accelerator: str, naming: NameResolver, a
             )
         changed["offer"] = spec.offer.model_copy(update=offer)
     return changed
+
+
+_SIZES = ("accelerators_per_replica", "replicas", "nodes", "total_accelerators", "pools")
+_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel")
+
+
+def _asks_for_spot(spec: ReplicaSpec) -> bool:
+    return spec.offer is not None and spec.offer.pricing_model == PricingModel.SPOT
+
+
+def _ranks(spec: ReplicaSpec) -> int:
+    """Returns the accelerators that the stated layout of a replica needs."""
+    return math.prod(getattr(spec, name) or 1 for name in _DEGREES)
 
 
 def _resolve_region(name: str, naming: NameResolver, pointer: str) -> str:
@@ -349,7 +372,9 @@ def resolve_economics(spec: EconomicsSpec, naming: NameResolver) -> EconomicsSpe
         if WILDCARD.search(name) and (fit := naming.directory.match_pattern(name)):
             fitting |= dict.fromkeys(fit, share)
         elif (
-            match := naming.resolve_accelerator(name, f"#/economics/discounts/{escape_pointer_step(name)}")
+            match := naming.resolve_accelerator(
+                name, f"#/economics/discounts/{escape_pointer_step(name)}", how_many="total_accelerators"
+            )
         ) is not None:
             named |= dict.fromkeys(match.accelerators, share)
     return spec.model_copy(update={"discounts": fitting | named})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from app.api.schemas.diagnose import (
     DevicesObservedSpec,
+    MemoryObservedSpec,
     ObservedSpec,
     ServiceObservedSpec,
     TrainingObservedSpec,
@@ -30,6 +32,7 @@ GROUPS: dict[str, type[BaseModel]] = {
     "service": ServiceObservedSpec,
     "training": TrainingObservedSpec,
     "devices": DevicesObservedSpec,
+    "memory": MemoryObservedSpec,
 }
 SAME_SHARE = 0.1  # relative difference up to which two figures agree
 
@@ -43,7 +46,7 @@ class ObservedText:
     notes: tuple[str, ...] = ()
 
     @property
-    def response_fields(self) -> dict[str, object]:
+    def response_fields(self) -> dict[str, Any]:
         """Returns the fields of the response that describe the pasted text."""
         return {} if self.reading is None else reading_json(self.reading, self.notes, GROUPS)
 
@@ -106,6 +109,7 @@ def expected_runs(spec: ObservedSpec, question: Question, deployment: Deployment
     workload = question.workload
     each = None if isinstance(workload, InferenceWorkload) else workload.units_per_sequence
     return RunContext(
+        accelerator=d.accelerator,
         replicas=float(replicas),
         accelerators=float(d.total_accelerators or replicas * (d.accelerators_per_replica or 1)),
         tokens_per_step=step,

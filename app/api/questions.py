@@ -16,6 +16,7 @@ from app.api.merge_patch import Part, apply_merge_patch
 from app.api.naming import resolve_estimate_names, resolve_recommend_names
 from app.api.problems import UNKNOWN_FIELD, validation_errors
 from app.api.schemas.compare import CompareRequest
+from app.api.schemas.model import ConfigModel
 from app.api.schemas.requests import EstimateRequest, InferenceSpec, RecommendRequest, requested_assumptions
 from app.catalog.names import formats_in_name, quote_name
 from app.catalog.snapshot import CatalogIndex, CatalogStore
@@ -24,6 +25,7 @@ from app.export.lines import FILING_FIELDS
 from app.sizing.assumptions import Assumptions
 from app.sizing.compare import Option
 from app.sizing.model.architecture import ModelKind
+from app.sizing.model.formats import SIXTEEN_BIT
 from app.sizing.question import Deployment, Question
 from app.sizing.words import format_name
 from app.sizing.workload import InferenceWorkload
@@ -55,7 +57,7 @@ def build_recommend_question(
     limits = replace(question.constraints, by_pattern=by_pattern, countries=countries)
     question = replace(question, constraints=limits)
     question = replace(question, companions=resolve_companions(request, catalog_store, assumed))
-    return with_format_from_name(question, named)
+    return with_own_format(question, named)
 
 
 def build_estimate_question(
@@ -72,7 +74,7 @@ def build_estimate_question(
     assumed = requested_assumptions(named)
     model = resolve_model(named.workload.model, catalog_store, assumed)
     check_units(named.workload, model, named.deployment)
-    question = with_format_from_name(named.to_question(model, assumed, today), named)
+    question = with_own_format(named.to_question(model, assumed, today), named)
     question = replace(question, companions=resolve_companions(request, catalog_store, assumed))
     return question, named.deployment.to_deployment()
 
@@ -96,23 +98,28 @@ def resolve_companions(
     return tuple(companions.values())
 
 
-def with_format_from_name(question: Question, request: RecommendRequest | EstimateRequest) -> Question:
-    """Returns the question with the weight format that the model's name implies, unless the request sets one.
+def with_own_format(question: Question, request: RecommendRequest | EstimateRequest) -> Question:
+    """Returns the question with the weight format of the checkpoint, unless the request sets one: the format that the
+    model's name implies, or that of a pasted quantized configuration.
 
     "TheBloke/Llama-2-70B-AWQ" is served in int4-awq.
     """
-    name, workload = request.workload.model, question.workload
-    if not isinstance(name, str) or not isinstance(workload, InferenceWorkload):
+    reference, workload = request.workload.model, question.workload
+    if not isinstance(workload, InferenceWorkload) or workload.model.kind is ModelKind.SAMPLES:
         return question
-    named = question.constraints.weight_formats or (
+    if question.constraints.weight_formats or (
         isinstance(request, EstimateRequest) and request.deployment.weight_format is not None
-    )
-    if named or workload.model.kind is ModelKind.SAMPLES:
+    ):
         return question
-    formats = formats_in_name(name)
+    formats: tuple[str, ...] = ()
+    origin = ""
+    if isinstance(reference, str):
+        formats, origin = formats_in_name(reference), "the model name"
+    elif isinstance(reference, ConfigModel) and workload.model.native_format not in SIXTEEN_BIT:
+        formats, origin = (workload.model.native_format,), "the pasted configuration"
     if not formats:
         return question
-    note = f"weight format {' or '.join(map(format_name, formats))} taken from the model name"
+    note = f"weight format {' or '.join(map(format_name, formats))} taken from {origin}"
     updated = replace(workload, model=replace(workload.model, assumed=(*workload.model.assumed, note)))
     return replace(question, workload=updated, constraints=replace(question.constraints, weight_formats=formats))
 

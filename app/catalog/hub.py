@@ -13,6 +13,7 @@ cached, including failures of the hub.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
 import ssl
@@ -102,7 +103,7 @@ def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-MAX_BYTES = 2 * 2**20
+MAX_BYTES = 6 * 2**20  # of a configuration; those that list every module have up to 4 MB
 DEADLINE_S = 10.0
 MAX_REDIRECTS = 3
 FETCHES_AT_ONCE = 4
@@ -394,10 +395,12 @@ async def _read_body(response: httpx2.Response) -> bytes:
 
 
 def _parse_config(body: bytes) -> Mapping[str, Any]:
-    """Returns the body as a JSON object of finite numbers, which both databases can store."""
+    """Returns the body as a JSON object of finite numbers, which both databases can store. NaN and Infinity become
+    null.
+    """
     try:
-        config = orjson.loads(orjson.dumps(orjson.loads(body)))
-    except (ValueError, TypeError):
+        config = orjson.loads(orjson.dumps(json.loads(body, parse_constant=lambda _: None)))
+    except (ValueError, TypeError, RecursionError):
         config = None
     if not isinstance(config, dict):
         raise HubUnavailable("The model hub sent a configuration that is not a JSON object.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -13,17 +14,23 @@ from sqlalchemy.orm import Session
 from app.catalog.hosted import find_hosted_only
 from app.catalog.names import (
     fold_name,
+    formats_in_name,
+    is_tuned_name,
     models_containing,
     nearest_names,
     quote_name,
+    shape_tokens,
+    shape_words,
+    split_name_words,
     squash_name,
     strip_file_suffix,
     strip_size,
 )
 from app.catalog.tables import ModelAliasRow, ModelRow
 from app.errors import AmbiguousModel, HostedModel, UnknownModel
-from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.registered import RegisteredFacts, registered_architecture
+from app.sizing.model.formats import WEIGHT_FORMATS
 
 
 def entry_facts(entry: Mapping[str, Any]) -> RegisteredFacts:
@@ -68,12 +75,16 @@ class Models:
 
     def find_architecture(self, name: str, *, fuzzy: bool = True) -> ModelArchitecture:
         """Returns the architecture of a named model. If the name was neither an id nor an alias, the assumptions state
-        how it was read.
+        how it was read. A name that states a narrow format means a checkpoint in that format.
 
         Raises UnknownModel with the most similar names, or AmbiguousModel with the choices.
         """
         facts, note = self.find_entry(name, fuzzy=fuzzy)
         model = entry_architecture(facts)
+        formats = formats_in_name(name)
+        if note and len(formats) == 1 and formats[0] != model.native_format and model.kind is not ModelKind.SAMPLES:
+            stored = WEIGHT_FORMATS[formats[0]]
+            model = model.published_in(stored) if stored.nominal_bits < 16 else model
         return replace(model, assumed=(*model.assumed, note)) if note else model
 
     def find_entry(self, name: str, *, fuzzy: bool = True) -> tuple[Facts, str]:
@@ -117,7 +128,41 @@ class Models:
         ids: list[str] = []
         for typed in (bare, tail):
             ids = ids or sorted({model for alias, model in self._aliases if squash_name(alias) == squash_name(typed)})
-        return ids or models_containing(bare, self._aliases) or models_containing(tail, self._aliases)
+        return (
+            ids
+            or self._find_same_shape(name)
+            or models_containing(bare, self._aliases)
+            or models_containing(tail, self._aliases)
+        )
+
+    def _find_same_shape(self, name: str) -> list[str]:
+        """Returns the ids whose names differ only in the stage of training, the format or the date of the model; or
+        else of the base model that a fine-tuned model names.
+        """
+        words = shape_words(name)
+        if len(words) < 2:
+            return []
+        dated, undated = self._ids_by_shape
+        found = dated.get(words) or undated.get(shape_words(name, with_dates=False), [])
+        if not found:
+            typed = shape_tokens(name)
+            bases = [i for i in self._facts if is_tuned_name(typed, shape_tokens(i))]
+            longest = max((len(shape_tokens(i)) for i in bases), default=0)
+            found = [i for i in bases if len(shape_tokens(i)) == longest]
+            found = found if self._single_shape(found) else []
+        spelled = split_name_words(name)
+        return sorted(found, key=lambda i: (-len(spelled & split_name_words(i)), len(i), i))
+
+    @cached_property
+    def _ids_by_shape(self) -> tuple[dict[frozenset[str], list[str]], dict[frozenset[str], list[str]]]:
+        """Ids of models by the words of their own name that tell the shape: with dates, and without."""
+        tables: list[dict[frozenset[str], list[str]]] = []
+        for with_dates in (True, False):
+            ids: dict[frozenset[str], list[str]] = {}
+            for identity in sorted(self._facts):
+                ids.setdefault(shape_words(identity, with_dates=with_dates), []).append(identity)
+            tables.append(ids)
+        return tables[0], tables[1]
 
     def _single_shape(self, ids: Sequence[str]) -> str | None:
         """Returns the only model, or the first of several with identical shapes, such as base and instruct variants."""

@@ -48,10 +48,18 @@ class NameTables:
     source: str
     read: str
     noise_words: tuple[str, ...]
+    stage_words: tuple[str, ...]
+    network_words: tuple[str, ...]
+    packaging: tuple[str, ...]
     respellings: tuple[Respelling, ...]
     format_patterns: tuple[FormatPattern, ...]
     extra_words: tuple[ExtraWords, ...]
     formats: Mapping[str, str]
+    kv_formats: Mapping[str, str]
+    optimizers: Mapping[str, str]
+    precisions: Mapping[str, str]
+    methods: Mapping[str, str]
+    lora_targets: Mapping[str, str]
     modifiers: Mapping[str, str]
     vendor_words: Mapping[str, str]
     titles: Mapping[str, str]
@@ -129,10 +137,27 @@ def format_slug(name: str) -> str:
     return NAME_TABLES.formats.get(key, key if key in WEIGHT_FORMATS else name.strip().lower())
 
 
+def kv_format_slug(name: str) -> str:
+    """Returns the catalog's name of a KV cache format; an unknown name is read as a weight format.
+
+    Check: "fp8_e5m2" is fp8, "f16" is fp16, "q8_0" is gguf-q8_0.
+    """
+    return NAME_TABLES.kv_formats.get(fold_name(name)) or format_slug(name)
+
+
+def option_slug(name: str, aliases: Mapping[str, str]) -> str:
+    """Returns the catalog's name of an option that tools spell differently; an unknown name is returned unchanged.
+
+    Check: with the optimizers, "paged_adamw_8bit" is adamw-8bit and "adamw_torch_fused" is adamw.
+    """
+    key = fold_name(name)
+    return aliases.get(key, key if key in aliases.values() else name)
+
+
 _FORMAT_PATTERNS = tuple(
     (re.compile(rf"(?<![a-z0-9])(?:{each.pattern})(?![a-z0-9])"), each.formats) for each in NAME_TABLES.format_patterns
 )
-_BLOCK = re.compile(r"(?<![a-z0-9])i?(q\d)((?:-[a-z0-9]+)*)$")
+_BLOCK = re.compile(r".*(?<![a-z0-9])(i?q\d)((?:-[a-z0-9]+)*)$")  # the last one
 
 
 def formats_in_name(name: str) -> tuple[str, ...]:
@@ -165,9 +190,54 @@ def strip_file_suffix(name: str) -> str:
     return key
 
 
+_WORDS = re.compile(r"\d+(?:\.\d+)?[a-z]*|[a-z]+")
+
+
 def split_name_words(name: str) -> frozenset[str]:
     """Returns the words of a name; letters are split from the numbers that follow: "qwen2.5" is qwen and 2.5."""
-    return frozenset(re.findall(r"\d+(?:\.\d+)?[a-z]*|[a-z]+", fold_name(name)))
+    return frozenset(_WORDS.findall(fold_name(name)))
+
+
+_PACKAGING = re.compile(rf"(?:^|(?<=-))(?:{'|'.join(NAME_TABLES.packaging)})(?=-|$)")
+_STAGE_WORDS = frozenset(NAME_TABLES.stage_words)
+_NETWORK_WORDS = frozenset(NAME_TABLES.network_words)
+_SIZE_WORD = re.compile(r"\d+(?:\.\d+)?[bm]")
+_DATE = re.compile(r"(?:20)?2\d(?:0[1-9]|1[0-2])(?:\d\d)?|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|20\d{6}")
+
+
+def shape_tokens(name: str) -> tuple[str, ...]:
+    """Returns the words of a model's name that tell its shape, in order: without account, stage of training, format
+    and file.
+
+    Check: "mistralai/Mistral-7B-Instruct-v0.1" and "Mistral-7B-v0.1-AWQ" have the same words.
+    """
+    key = fold_name(re.sub(r"\.(?=[a-zA-Z])", "-", name.rsplit("/", 1)[-1].replace(":", "-")))
+    bare = re.sub(r"(?<![a-z0-9])v(?=\d)", "", _PACKAGING.sub("", key))
+    return tuple(word for word in _WORDS.findall(bare) if word not in _STAGE_WORDS)
+
+
+def shape_words(name: str, *, with_dates: bool = True) -> frozenset[str]:
+    """Returns the words of a model's name that tell its shape, in no order. Dates can be left out."""
+    words = frozenset(shape_tokens(name))
+    return words if with_dates else frozenset(word for word in words if not _DATE.fullmatch(word))
+
+
+def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
+    """Returns whether a name with these words is that of a fine-tuned base model: it contains the words of the base in
+    a row, with its only size, and none that makes another network.
+
+    Check:
+        >>> is_tuned_name(shape_tokens("Hermes-3-Llama-3.1-8B"), shape_tokens("Llama-3.1-8B"))
+        True
+        >>> is_tuned_name(shape_tokens("Qwen2-Audio-7B"), shape_tokens("Qwen2-7B"))
+        False
+        >>> is_tuned_name(shape_tokens("Llama-3.1-405B (proxy, 7 layers)"), shape_tokens("Llama-3.1-405B"))
+        False
+    """
+    sized = {word for word in name if _SIZE_WORD.fullmatch(word)}
+    if not sized or not sized <= {*base} or len(base) >= len(name) or ({*name} - {*base}) & _NETWORK_WORDS:
+        return False
+    return any(name[i : i + len(base)] == base for i in range(len(name) - len(base) + 1))
 
 
 def models_containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
@@ -189,7 +259,7 @@ def most_similar(typed: str, names: Iterable[str], limit: int) -> list[str]:
 
     Check:
         >>> most_similar("h1000", ["a10", "a100-pcie", "h100-sxm5", "gh200"], 2)
-        ['h100-sxm5', 'a10']
+        ['h100-sxm5', 'gh200']
     """
     matcher, ranked = difflib.SequenceMatcher(b=typed), []
     for name in names if typed else ():

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from app import telemetry
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub, store_fetched_model
 from app.catalog.lists import fetched_models
+from app.catalog.machine_names import read_machine_names
 from app.catalog.models import Models, load_models
 from app.catalog.names import NAME_TABLES, NOISE_WORDS, countries_named, fold_name, most_similar
 from app.catalog.purchasing import Purchasing, load_purchasing
@@ -53,7 +54,8 @@ class HardwareMatch:
 
     accelerators: tuple[str, ...]
     system: str | None = None  # slug of the machine that the name states
-    count: int | None = None  # accelerators that the name states: "8x H100" is 8
+    count: int | None = None  # accelerators that the name states: 8 for "8x H100" and for "p5.48xlarge"
+    is_machine: bool = False  # whether the name is that of a machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ class CatalogIndex:
         self.titles = _unique_titles(catalog.accelerators)
         self.forms = {form: a.slug for a in reversed(catalog.accelerators) for form in _searchable_forms(a)}
         self.machines, self.families = _index_machines(catalog)
+        self.machine_sizes = _index_sizes(catalog)
         sold = catalog.systems.values()
         self.systems = {machine_key(s.name): s.slug for s in sold} | {machine_key(s.slug): s.slug for s in sold}
 
@@ -179,7 +182,7 @@ class CatalogIndex:
             match = self._match_words(inside[1]) or self._match_words(_BRACKETS.sub(" ", bare))
         if match is None:
             return HardwareMatch(())
-        if counted is None or match.system is not None:
+        if counted is None or match.is_machine:
             return match
         return HardwareMatch(match.accelerators, count=int(counted[1] or counted[2]))
 
@@ -215,7 +218,15 @@ class CatalogIndex:
         key = machine_key(name)
         carried = self.machines.get(key)
         if carried is not None:
-            return HardwareMatch((carried,), system=self.systems.get(key))
+            return HardwareMatch((carried,), self.systems.get(key), self.machine_sizes.get(key), is_machine=True)
+        for stated in read_machine_names(name):
+            match = (
+                HardwareMatch((stated.accelerator,))
+                if stated.accelerator in self.slugs
+                else self._match_words(stated.accelerator)
+            )
+            if match is not None:
+                return replace(match, count=stated.count, is_machine=True)
         family = self.families.get(key)
         return None if family is None else HardwareMatch(tuple(sorted(family)))
 
@@ -352,6 +363,16 @@ def _index_machines(catalog: Catalog) -> tuple[dict[str, str], dict[str, set[str
     return of, {
         key: slugs for key, slugs in families.items() if key not in _NON_FAMILY_PREFIXES and not _NUMBER.fullmatch(key)
     }
+
+
+def _index_sizes(catalog: Catalog) -> dict[str, int]:
+    """Returns the accelerators of each machine by name and slug; machines with less than one are left out."""
+    sizes: dict[str, int] = {}
+    for offer in catalog.offers:
+        sizes[machine_key(offer.instance_type)] = int(offer.accelerator_count or 0)
+    for system in catalog.systems.values():
+        sizes[machine_key(system.name)] = sizes[machine_key(system.slug)] = int(system.accelerator_count)
+    return {key: count for key, count in sizes.items() if count}
 
 
 def _index_by_key(names: Iterable[str], aliases: Mapping[str, str]) -> Mapping[str, str]:

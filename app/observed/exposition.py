@@ -12,19 +12,21 @@ at the lower end of a bucket must not be reported as one at the upper end.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.observed.figures import MAX_UNREAD_SHOWN, UnreadContent, printable_excerpt
 
-# Prefixes that routers and operators (KServe, Ray Serve) put before the metric names of an engine.
-ROUTER_PREFIX = re.compile(r"^(?:kserve_|ray_)")
+# Prefixes that routers, operators (KServe, Ray Serve) and exporters put before the usual names of metrics.
+ROUTER_PREFIX = re.compile(r"^(?:kserve_|ray_|amd_(?=gpu_))")
 EXEMPLAR = re.compile(r" # \{.*$")
 LINE = re.compile(r"^([A-Za-z_:][A-Za-z0-9_:]{0,199})(?:\{|\s+[-+]?[0-9.NI])")
 SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
@@ -90,6 +92,68 @@ def parse_scrape(text: str, at_s: float | None, known: Callable[[str], bool], or
             values[sample] = value
         at_s = moment if at_s is None else at_s
     return Scrape(values, at_s, UnreadContent(tuple(map(printable_excerpt, others)), count, tuple(broken)))
+
+
+def parse_scrapes(text: str, at_s: float | None, known: Callable[[str], bool], ordinal: int = 0) -> list[Scrape]:
+    """Scrapes in a text: one in Prometheus or OpenMetrics text, one per time in an answer of Prometheus' HTTP API."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return [parse_scrape(text, at_s, known, ordinal)]
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return [parse_scrape(text, at_s, known, ordinal)]
+    return parse_query_answer(answer, known, ordinal)
+
+
+def parse_query_answer(answer: object, known: Callable[[str], bool], ordinal: int = 0) -> list[Scrape]:
+    """Scrapes in answers of /api/v1/query and /api/v1/query_range, one per time.
+
+    Source: prometheus.io/docs/prometheus/latest/querying/api, recalled: `value` is one pair of a Unix time in
+    seconds and a number as a string, `values` a list of such pairs.
+    Limits: the result of a function has no metric name and is not read.
+    """
+    moments: dict[float, dict[Sample, float]] = {}
+    others: dict[str, None] = {}
+    count = 0
+    for series in _query_series(answer):
+        labels = {str(k): str(v) for k, v in series["metric"].items()}
+        name = labels.pop("__name__", "")
+        pairs = [series["value"]] if "value" in series else series.get("values")
+        if not known(canonical_name(name)):
+            others[printable_excerpt(name) or "a result without a metric name"] = None
+            continue
+        source = (str(ordinal), *(labels[label] for label in sorted(labels) if label in SOURCE_LABELS))
+        sample = Sample(canonical_name(name), tuple(sorted(labels.items())), source)
+        for pair in pairs if isinstance(pairs, list) else [None]:
+            moment, value = _query_pair(pair)
+            if moment is None or value is None or not 0 <= value <= MAX_VALUE:
+                count += 1
+            else:
+                moments.setdefault(moment, {})[sample] = value
+    unread = UnreadContent(tuple(others), count)
+    return [Scrape(values, at, UnreadContent()) for at, values in moments.items()] + [Scrape({}, None, unread)]
+
+
+def _query_series(answer: object) -> Iterator[Mapping[str, Any]]:
+    if isinstance(answer, list):
+        for part in answer:
+            if isinstance(part, dict):
+                yield from _query_series(part)
+        return
+    if not isinstance(answer, dict):
+        return
+    if isinstance(answer.get("metric"), dict):
+        yield answer
+    for inner in ("data", "result"):
+        if isinstance(answer.get(inner), dict | list):
+            yield from _query_series(answer[inner])
+
+
+def _query_pair(pair: object) -> tuple[float | None, float | None]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        return None, None
+    at, value = (_parse_number(str(part)) for part in pair)
+    return (at if at is not None and math.isfinite(at) and at >= 0 else None), value
 
 
 def _parse_sample(line: str, ordinal: int) -> tuple[Sample, float, float | None] | None:
@@ -240,9 +304,14 @@ class Series:
     def from_scrapes(cls, scrapes: Sequence[Scrape]) -> Series:
         """Build a series; scrapes with the same time are merged."""
         moments: dict[float | None, dict[Sample, float]] = {}
-        for scrape in scrapes:
+        for scrape in [scrape for scrape in scrapes if scrape.values] or scrapes:
             moments.setdefault(scrape.at_s, {}).update(scrape.values)
         return cls(tuple(moments.items()))
+
+    def only(self, keep: Callable[[Sample], bool]) -> Series:
+        """The samples that a condition holds for, as a series."""
+        kept = {sample for sample in self.increases if keep(sample)}
+        return Series([(at, {s: v for s, v in values.items() if s in kept}) for at, values in self.moments])
 
     @property
     def consecutive_pairs(self) -> list[Series]:

@@ -10,12 +10,13 @@ from app.errors import Unanswerable
 from app.sizing.diagnosis.case import (
     DevicesObservation,
     LoadObservation,
+    MemoryObservation,
     Observations,
     ServiceObservation,
     TrainingObservation,
 )
 
-T = TypeVar("T", ServiceObservation, TrainingObservation, DevicesObservation)
+T = TypeVar("T", ServiceObservation, TrainingObservation, DevicesObservation, MemoryObservation)
 MAX_UNREAD_SHOWN = 5  # maximum number of unread lines that an answer lists
 MAX_LINE_CHARACTERS = 80  # maximum length of a listed line, characters
 
@@ -30,6 +31,7 @@ class UnreadableText(Unanswerable):
 class RunContext:
     """Context for a text: the size of the deployment and the size of one training step of the workload."""
 
+    accelerator: str = ""  # accelerator type of the deployment, as the catalog names it
     replicas: float = 1.0  # replicas of the deployment
     accelerators: float = 1.0  # accelerators of the deployment
     tokens_per_step: float | None = None  # tokens of one training step of the workload
@@ -88,6 +90,7 @@ class Reading:
             fill_observations(ServiceObservation(by_load=self.by_load), self.figures, "service"),
             fill_observations(TrainingObservation(), self.figures, "training"),
             fill_observations(DevicesObservation(), self.figures, "devices"),
+            fill_observations(MemoryObservation(), self.figures, "memory"),
         )
 
 
@@ -103,6 +106,7 @@ def merge_observations(explicit: Observations, read: Observations) -> Observatio
         _merge_group(explicit.service, read.service),
         _merge_group(explicit.training, read.training),
         _merge_group(explicit.devices, read.devices),
+        _merge_group(explicit.memory, read.memory),
     )
 
 

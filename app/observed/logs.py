@@ -3,9 +3,10 @@
 Groups: `step` is the number of the step and `of` the number of steps. Step times are `seconds`, `milliseconds`,
 `rate` (steps per second), `samples` (per second) or `device_tokens` (per second and accelerator). `step_tokens` and
 `step_sequences` are the size of a step; `mfu` is in percent; `memory_gib` and `memory_bytes` are per accelerator;
-`watts` is power per accelerator. Parts of a step are `optimizer_ms`, `communication_ms` and `input_ms`. `saving` and
-`saved` mark the beginning and end of a checkpoint; `saved_s` and `saved_ms` are its duration. `evaluated_s` and
-`evaluated_ms` are evaluation time. `ran_s` is the duration of the run and `run_rate` its steps per second.
+`watts` is power per accelerator. `all_tokens` is the number of tokens since the start. Parts of a step are
+`optimizer_ms`, `communication_ms` and `input_ms`. `saving` and `saved` mark the beginning and end of a checkpoint;
+`saved_s` and `saved_ms` are its duration. `evaluated_s` and `evaluated_ms` are evaluation time. `ran_s` is the
+duration of the run and `run_rate` its steps per second.
 `retries` counts allocator retries; `begun` marks a start.
 Limits: no pattern searches for one item after another across a line, so matching is fast on any text.
 
@@ -43,6 +44,17 @@ Source: pytorch/torchtitan, torchtitan/components/metrics.py, trainer.py and com
 main of 2026-08-21), read 2026-11-23. tps is per accelerator. An asynchronous checkpoint reports the time for which
 it stops the run.
 
+Patterns for OLMo-core logs.
+
+Source: allenai/OLMo-core, src/olmo_core/train/callbacks/speed_monitor.py, gpu_memory_monitor.py and
+console_logger.py; excerpts of the metric names seen 2026-11-26, the layout of a line recalled. TPS is per
+accelerator; "actual avg" covers the whole run with its stops.
+
+Patterns for verl logs.
+
+Source: volcengine/verl, verl/trainer/ppo/metric_utils.py and utils/tracking.py; excerpts seen 2026-11-26. The step
+that is compared with a training step is the update of the actor; a step of verl also generates answers.
+
 Source: vllm-project/vllm, vllm/v1/metrics/loggers.py (0.8 on) and vllm/engine/metrics.py (before: pending is
 waiting); sgl-project/sglang, its decode batches and docs on hyperparameter tuning (0.4 on); read 2026-11-23.
 Limits: these logs contain no latencies. Lines of an idle engine are ignored.
@@ -53,7 +65,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from app.observed.figures import (
@@ -66,6 +78,7 @@ from app.observed.figures import (
     printable_excerpt,
 )
 from app.observed.run import Line, run_figures, run_notes
+from app.observed.startup import read_startup
 
 ANSI_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 BREAK = re.compile(r"[\r\n]+")
@@ -154,6 +167,8 @@ HUGGINGFACE = Trainer(
         r"[\"']memory\(GiB\)[\"']: *[\"']?<memory_gib>",
         r"(?P<saving>Saving model checkpoint) to",
         r"[\"'](?P<known>loss)[\"']:",
+        r"[\"']num_(?:tokens|input_tokens_seen)[\"']: *[\"']?<all_tokens>",
+        r"[\"']tokens(?:_per_second_per_gpu|/train_per_sec_per_gpu)[\"']: *[\"']?<device_tokens>",
         r"Total train batch size \([^)]*\) = <step_sequences>",
     ),
 )
@@ -220,6 +235,33 @@ TORCHTITAN = Trainer(
         r"Finished (?:saving|staging) the checkpoint(?: \(or staging[\w ]*\))? ?in <saved_s> seconds",
         r"<retries> \w+ memory allocation retries",
         r"(?P<begun>Training starts) at step",
+    ),
+)
+
+OLMO_CORE = Trainer(
+    "olmo-core",
+    "OLMo-core",
+    steps=compile_patterns(r"throughput/device/TPS=<device_tokens>", r"\[step=<step>/"),
+    others=compile_patterns(
+        r"throughput/device/MFU=<mfu_percent>",
+        r"system/GPU (?:reserved|active) mem \(GiB\)=<memory_gib>",
+        r"(?P<known>throughput|optim|train|system)/[^=]{1,80}=",
+        r"(?P<saving>Saving checkpoint for step)",
+        r"(?P<saved>Checkpoint saved)",
+    ),
+)
+
+
+VERL = Trainer(
+    "verl",
+    "verl",
+    steps=compile_patterns(r"(?<!\w)step:<step> - "),
+    fields=compile_patterns(
+        r"timing_s/update_actor:<seconds>",
+        r"train/time\(s\):<seconds>",
+        r"perf/total_num_tokens:<step_tokens>",
+        r"perf/mfu/actor:<mfu_share>",
+        r"perf/max_memory_allocated_gb:<memory_gib>",
     ),
 )
 
@@ -301,15 +343,45 @@ def _log_figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engi
 
 
 # Most specific first: NeMo lines have iterations like Megatron-LM lines, and Lightning also shows tqdm bars.
-TRAINERS: tuple[Trainer, ...] = (TORCHTITAN, NEMO, MEGATRON, MAXTEXT, DEEPSPEED, LIGHTNING, HUGGINGFACE)
+TRAINERS: tuple[Trainer, ...] = (
+    TORCHTITAN,
+    NEMO,
+    MEGATRON,
+    MAXTEXT,
+    OLMO_CORE,
+    VERL,
+    DEEPSPEED,
+    LIGHTNING,
+    HUGGINGFACE,
+)
 ENGINE_LOG_NAMES = tuple(e.name for e in ENGINE_LOGS)
-FORMATS = (*(t.name for t in TRAINERS), *ENGINE_LOG_NAMES)
+STARTUP = "startup"
+FORMATS = (*(t.name for t in TRAINERS), *ENGINE_LOG_NAMES, STARTUP)
 TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
 TIMESTAMP_WITHIN = 80  # a timestamp starts within this many characters
 
 
 def read_log(text: str, runs: RunContext, name: str | None = None) -> Reading:
-    """Figures from the log of a trainer or an engine. Raises UnreadableText for any other text."""
+    """Figures from the log of a trainer or an engine, and memory figures from start-up lines and errors.
+
+    Raises UnreadableText for any other text.
+    """
+    startup, others = read_startup(split_lines(text))
+    if name == STARTUP or (startup.figures and not others):
+        if not startup.figures:
+            raise UnreadableText(nothing_read_message(others, None))
+        unread = tuple(f"line: {printable_excerpt(line)}" for line in others[:MAX_UNREAD_SHOWN])
+        return replace(startup, unread=UnreadContent((), len(others), unread))
+    try:
+        return read_progress("\n".join(others), runs, name) + startup
+    except UnreadableText:
+        if startup.figures and name is None:
+            return read_log(text, runs, STARTUP)
+        raise
+
+
+def read_progress(text: str, runs: RunContext, name: str | None) -> Reading:
+    """Figures from the steps of a trainer or the status lines of an engine."""
     if name in ENGINE_LOG_NAMES:
         return read_engine_log(text, runs, name)
     try:
@@ -361,4 +433,7 @@ def nothing_read_message(every: Sequence[str], trainer: Trainer | None) -> str:
     """Error message for a log in which nothing was found."""
     seen = f" The text begins with {printable_excerpt(every[0])!r}." if every else " The text is empty."
     which = trainer.title if trainer is not None else ", ".join(t.title for t in (*TRAINERS, *ENGINE_LOGS))
-    return f"The text has no training step.{seen} Supported logs: {which}."
+    return (
+        f"The text has no training step, status line or memory figure.{seen} Supported logs: {which}, and start-up "
+        "lines and out-of-memory errors."
+    )

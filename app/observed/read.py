@@ -1,39 +1,60 @@
 """Reads pasted metrics: identifies engines and accelerators, and derives figures from the scrapes.
 
 Source: NVIDIA/dcgm-exporter 4.5, etc/default-counters.csv and etc/dcp-metrics-included.csv, read 2026-11-23; field
-names as in DCGM 3 and 4.
-Limits: the exporter shows the last Xid but does not count Xid errors. Errors are counted only between scrapes that
-are an hour or more apart.
+names as in DCGM 3 and 4. ROCm/device-metrics-exporter, excerpts of pkg/amdgpu seen 2026-11-26; memory in MiB, and
+with the prefix amd_ if the exporter is configured so.
+Limits: the DCGM exporter shows the last Xid but does not count Xid errors. Errors are counted only between scrapes
+that are an hour or more apart. Metrics of MIG slices are ignored: a slice is not an accelerator.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
-from app.observed.exposition import START_TIME_METRIC, Metric, Sample, Series, parse_scrape
-from app.observed.figures import Figure, Reading, RunContext, UnreadableText, UnreadContent
-from app.observed.service import SGLANG, TGI, TRITON, TRTLLM, VLLM, Engine, Service
+from app.observed.exposition import START_TIME_METRIC, Metric, Sample, Scrape, Series, parse_scrapes
+from app.observed.figures import Figure, Reading, RunContext, UnreadableText, UnreadContent, printable_excerpt
+from app.observed.service import DYNAMO, LLAMA_CPP, LMDEPLOY, SGLANG, TGI, TRITON, TRTLLM, VLLM, Engine, Service
 from app.sizing.columns import MIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
-PREFIX = "DCGM_"
 # (quantity, metrics that report it with their unit; the first metric found is used)
 MEAN_GAUGES = (
-    ("utilization", (("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0), ("DCGM_FI_DEV_GPU_UTIL", 0.01))),
-    ("temperature_c", (("DCGM_FI_DEV_GPU_TEMP", 1.0),)),
-    ("power_w", (("DCGM_FI_DEV_POWER_USAGE", 1.0),)),
+    (
+        "utilization",
+        (("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0), ("DCGM_FI_DEV_GPU_UTIL", 0.01), ("gpu_gfx_activity", 0.01)),
+    ),
+    (
+        "temperature_c",
+        (("DCGM_FI_DEV_GPU_TEMP", 1.0), ("gpu_junction_temperature", 1.0), ("gpu_edge_temperature", 1.0)),
+    ),
+    (
+        "power_w",
+        (
+            ("DCGM_FI_DEV_POWER_USAGE", 1.0),
+            ("gpu_package_power", 1.0),
+            ("gpu_average_package_power", 1.0),
+            ("gpu_power_usage", 1.0),
+        ),
+    ),
     ("power_limit_w", (("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 1.0), ("DCGM_FI_DEV_POWER_MGMT_LIMIT", 1.0))),
 )
-MEMORY = "DCGM_FI_DEV_FB_USED"
+MEMORY = ("DCGM_FI_DEV_FB_USED", "gpu_used_vram")
 LANES, MAX_LANES = "DCGM_FI_DEV_PCIE_LINK_WIDTH", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"
 CLOCK, MAX_CLOCK, XID = "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MAX_SM_CLOCK", "DCGM_FI_DEV_XID_ERRORS"
 ERRORS = (
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
     "DCGM_EXP_XID_ERRORS_COUNT",
+    "gpu_ecc_uncorrect_total",
 )
-DCGM_METRICS = {n for _, names in MEAN_GAUGES for n, _ in names} | {
-    MEMORY,
+MODEL_LABELS = ("modelName", "card_model")
+SLICE_LABEL = "GPU_I_ID"
+CARD_LABELS = ("Hostname", "hostname", "gpu", "gpu_id")
+# Words of an accelerator's name with a digit that do not name the chip: memory sizes and form factors.
+OTHER_WORDS = re.compile(r"^(?:\d+g[bi]?b?|hbm.*|sxm.*|pcie.*)$")
+DEVICE_METRICS = {n for _, names in MEAN_GAUGES for n, _ in names} | {
+    *MEMORY,
     LANES,
     MAX_LANES,
     CLOCK,
@@ -45,8 +66,48 @@ DCGM_METRICS = {n for _, names in MEAN_GAUGES for n, _ in names} | {
 
 def read_devices(series: Series, runs: RunContext) -> Reading:
     """Accelerator figures for which the scrapes contain metrics."""
-    figures = [*_mean_figures(series), *_clock_figures(series), *_error_figures(series)]
-    return Reading(tuple(figures), notes=tuple(_device_notes(series, runs)))
+    own = series.only(lambda sample: is_accelerator(sample, series, runs.accelerator))
+    figures = [*_mean_figures(own), *_clock_figures(own), *_error_figures(own)]
+    return Reading(tuple(figures), notes=(*_device_notes(own, runs), *_ignored_notes(series, own)))
+
+
+def is_accelerator(sample: Sample, series: Series, accelerator: str) -> bool:
+    """False for a sample of a MIG slice, and for one of another accelerator type if the text also covers the
+    deployment's own type.
+    """
+    if sample.name not in DEVICE_METRICS:
+        return True
+    if dict(sample.labels).get(SLICE_LABEL):
+        return False
+    own = {model for model in device_models(series) if names_accelerator(model, accelerator)}
+    model = _device_model(sample)
+    return not own or not model or model in own
+
+
+def device_models(series: Series) -> set[str]:
+    """Names of the accelerator types in the text."""
+    return {model for sample in series.increases if sample.name in DEVICE_METRICS and (model := _device_model(sample))}
+
+
+def names_accelerator(model: str, accelerator: str) -> bool:
+    """True if a name that an exporter writes can mean an accelerator of the catalog.
+
+    Check:
+        >>> names_accelerator("NVIDIA A100 80GB PCIe", "nvidia-a100-pcie-80gb")
+        True
+        >>> names_accelerator("NVIDIA RTX 2000 Ada Generation", "nvidia-a100-pcie-80gb")
+        False
+    """
+    chip, known = (
+        {w for w in re.split(r"[^a-z0-9]+", name.lower()) if re.search(r"\d", w) and not OTHER_WORDS.match(w)}
+        for name in (model, accelerator)
+    )
+    return bool(chip & known)
+
+
+def _device_model(sample: Sample) -> str:
+    labels = dict(sample.labels)
+    return next((labels[label] for label in MODEL_LABELS if labels.get(label)), "")
 
 
 def mean_per_accelerator(series: Series, name: str) -> dict[str, float]:
@@ -60,8 +121,7 @@ def mean_per_accelerator(series: Series, name: str) -> dict[str, float]:
 
 def _accelerator_id(sample: Sample) -> str:
     labels = dict(sample.labels)
-    card = labels.get("UUID") or "/".join((*sample.source, labels.get("Hostname", ""), labels.get("gpu", "")))
-    return f"{card}/{labels.get('GPU_I_ID', '')}"
+    return labels.get("UUID") or "/".join((*sample.source, *(labels.get(label, "") for label in CARD_LABELS)))
 
 
 def _mean_figures(series: Series) -> Iterator[Figure]:
@@ -73,9 +133,10 @@ def _mean_figures(series: Series) -> Iterator[Figure]:
         mean = math.fsum(seen.values()) / len(seen) * unit
         if mean > 0 if quantity != "utilization" else 0 <= mean <= 1:
             yield Figure("devices", quantity, mean, name)
-    memory = mean_per_accelerator(series, MEMORY)
-    if memory:
-        yield Figure("devices", "memory_used_bytes", max(memory.values()) * MIB, MEMORY)
+    for name in MEMORY:
+        memory = mean_per_accelerator(series, name)
+        if memory and max(memory.values()) > 0:
+            yield Figure("devices", "memory_used_bytes", max(memory.values()) * MIB, name)
 
 
 def _clock_figures(series: Series) -> Iterator[Figure]:
@@ -109,17 +170,58 @@ def _device_notes(series: Series, runs: RunContext) -> Iterator[str]:
     failing = sorted({f"{value:.0f}" for value in mean_per_accelerator(series, XID).values() if value})
     if failing:
         yield f"Accelerators report Xid {', '.join(failing)}. Set errors_per_day to include them in the diagnosis."
-    every = {_accelerator_id(sample) for sample in series.increases if sample.name in DCGM_METRICS}
+    every = {_accelerator_id(sample) for sample in series.increases if sample.name in DEVICE_METRICS}
     if every and len(every) != runs.accelerators:
         yield f"The text covers metrics of {len(every)} accelerators; the deployment has {runs.accelerators:g}."
 
 
-ENGINES: tuple[Engine, ...] = (VLLM, SGLANG, TGI, TRTLLM, TRITON)
-SUPPORTED_SOURCES = ", ".join(e.name for e in ENGINES) + " and the DCGM exporter"
+def _ignored_notes(series: Series, own: Series) -> Iterator[str]:
+    ignored = [sample for sample in series.increases if sample not in own.increases]
+    if any(dict(sample.labels).get(SLICE_LABEL) for sample in ignored):
+        yield "Metrics of MIG slices are ignored: a slice is not an accelerator."
+    others = sorted(device_models(series) - device_models(own))
+    if others:
+        yield f"Metrics of {printable_excerpt(', '.join(others))} are ignored: the deployment uses another accelerator."
+
+
+CACHE_INFO = ("vllm_cache_config_info", "lmdeploy_cache_config_info")
+CACHE_TOKENS = "sglang_max_total_num_tokens"
+CACHE_BLOCKS, BLOCK_TOKENS = "dynamo_frontend_model_total_kv_blocks", "dynamo_frontend_model_kv_cache_block_size"
+
+
+def cache_figures(series: Series, runs: RunContext) -> Iterator[Figure]:
+    """Tokens that the KV cache of one replica holds. Ranks of one replica that hold different tokens are added."""
+    blocks, block = (series.mean_gauge(Metric(name)) for name in (CACHE_BLOCKS, BLOCK_TOKENS))
+    of_blocks = [blocks[source] * block[source] for source in blocks if source in block]
+    configured = [tokens for name in CACHE_INFO for tokens in _configured_tokens(series, name)]
+    counted = list(series.mean_gauge(Metric(CACHE_TOKENS)).values())
+    for tokens, source in (
+        (configured, "cache_config_info: num_gpu_blocks * block_size"),
+        (counted, CACHE_TOKENS.replace("_", ":", 1)),
+        (of_blocks, f"{CACHE_BLOCKS} * {BLOCK_TOKENS}"),
+    ):
+        if tokens and math.fsum(tokens) > 0:
+            ranks = 1.0 if tokens is of_blocks else max(1.0, len(tokens) / (runs.of_replicas or runs.replicas))
+            yield Figure("service", "cache_tokens", math.fsum(tokens) / len(tokens) * ranks, source)
+            return
+
+
+def _configured_tokens(series: Series, name: str) -> Iterator[float]:
+    for sample in series.increases:
+        if sample.name == name:
+            labels = dict(sample.labels)
+            count, size = (labels.get(label, "") for label in ("num_gpu_blocks", "block_size"))
+            if count.isdecimal() and size.isdecimal():
+                yield float(count) * float(size)
+
+
+ENGINES: tuple[Engine, ...] = (VLLM, SGLANG, TGI, TRTLLM, TRITON, LMDEPLOY, LLAMA_CPP, DYNAMO)
+SUPPORTED_SOURCES = ", ".join(e.name for e in ENGINES) + ", the DCGM exporter and the AMD device metrics exporter"
 SUFFIXES = ("", "_bucket", "_sum", "_count")
 KNOWN_METRICS = (
     {m.name + suffix for e in ENGINES for m in e.all_metrics for suffix in SUFFIXES}
-    | set(DCGM_METRICS)
+    | set(DEVICE_METRICS)
+    | {*CACHE_INFO, CACHE_TOKENS, CACHE_BLOCKS, BLOCK_TOKENS}
     | {START_TIME_METRIC}
 )
 
@@ -127,9 +229,9 @@ KNOWN_METRICS = (
 def read_metrics(texts: Sequence[tuple[str, float | None]], runs: RunContext) -> Reading:
     """Figures from scrapes, each with its time. Scrapes with the same time come from several engines."""
     ordinals: dict[float | None, int] = {}
-    scrapes = []
+    scrapes: list[Scrape] = []
     for text, at_s in texts:
-        scrapes.append(parse_scrape(text, at_s, KNOWN_METRICS.__contains__, ordinals.get(at_s, 0)))
+        scrapes += parse_scrapes(text, at_s, KNOWN_METRICS.__contains__, ordinals.get(at_s, 0))
         ordinals[at_s] = ordinals.get(at_s, 0) + 1
     unread = sum((s.unread for s in scrapes), UnreadContent())
     series = Series.from_scrapes(scrapes)
@@ -137,6 +239,7 @@ def read_metrics(texts: Sequence[tuple[str, float | None]], runs: RunContext) ->
     reading = Reading(unread=unread)
     for engine in engines:
         reading += Service(engine, series, runs).read_all()
+    reading += Reading(tuple(cache_figures(series, runs)))
     reading += read_devices(series, runs)
     if not reading.figures and not reading.notes:
         raise UnreadableText(nothing_read_message(unread))

@@ -30,7 +30,8 @@ class Run:
 
     def __init__(self, lines: Sequence[Line], runs: RunContext) -> None:
         self.lines, self.runs = keep_main_progress_bar(lines), runs
-        self.step_tokens = self.last_value("step_tokens") or runs.tokens_per_step
+        self.logged_step_tokens = self.last_value("step_tokens") or self.counted_step_tokens
+        self.step_tokens = self.logged_step_tokens or runs.tokens_per_step
         self.step_sequences = self.last_value("step_sequences") or runs.sequences_per_step
 
     def all_values(self, name: str) -> list[float]:
@@ -52,6 +53,17 @@ class Run:
             (divide_known(self.step_sequences, values.get("samples")), 1.0),
         )
         return next((value * unit for value, unit in candidates if value), None)
+
+    @cached_property
+    def counted_step_tokens(self) -> float | None:
+        """Median tokens of a step according to a count of all tokens since the start."""
+        step, counts = None, []
+        for line in self.lines:
+            step = line.values.get("step", step)
+            if "all_tokens" in line.values and step is not None:
+                counts.append((step, line.values["all_tokens"]))
+        rates = [(n - m) / (j - i) for (i, m), (j, n) in pairwise(counts) if j > i and n > m]
+        return median(rates) if rates else None
 
     @cached_property
     def steady_lines(self) -> list[Line]:
@@ -129,8 +141,10 @@ class Run:
     @cached_property
     def step_size_mismatch(self) -> tuple[float, float, str] | None:
         """Size of a step in the log and in the workload, and its unit, if the two differ."""
-        for what, expected in (("tokens", self.runs.tokens_per_step), ("sequences", self.runs.sequences_per_step)):
-            logged = self.last_value(f"step_{what}")
+        for what, logged, expected in (
+            ("tokens", self.logged_step_tokens, self.runs.tokens_per_step),
+            ("sequences", self.last_value("step_sequences"), self.runs.sequences_per_step),
+        ):
             if logged and expected and abs(logged - expected) > STEP_SIZE_TOLERANCE * expected:
                 return logged, expected, what
         return None
@@ -181,13 +195,22 @@ def _step_figures(run: Run, title: str) -> Iterator[Figure]:
     ]
     if rates:
         yield Figure("training", "tokens_per_s", median(rates), source)
-    shares = [line.values["mfu"] / 100 for line in steady if line.values.get("mfu")]
+    elif run.logged_step_tokens and step_s:
+        yield Figure("training", "tokens_per_s", run.logged_step_tokens / step_s, source)
+    if run.step_size_mismatch and run.logged_step_tokens:
+        yield Figure("training", "tokens_per_step", run.logged_step_tokens, f"steps of {title}")
+    shares = [line.values["mfu"] / 100 for line in steady if line.values.get("mfu")] or logged_mfu(run)
     if shares and median(shares) <= 1:
         yield Figure("training", "mfu", median(shares), source)
     retries, numbers = run.all_values("retries"), run.all_values("step")
     if retries and numbers and max(numbers) > 0:
         each = max(retries) / max(1.0, max(numbers) - min(numbers) + 1)
         yield Figure("training", "allocator_retries_per_step", each, f"warnings of {title}")
+
+
+def logged_mfu(run: Run) -> list[float]:
+    """MFU values on lines of their own, shares from 0 to 1."""
+    return [*run.all_values("mfu_share"), *(percent / 100 for percent in run.all_values("mfu_percent"))]
 
 
 def _interruption_figures(run: Run, title: str) -> Iterator[Figure]:

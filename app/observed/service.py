@@ -19,7 +19,7 @@ Metrics of Text Generation Inference.
 Source: huggingface/text-generation-inference at 3.3.7, router/src/server.rs, router/src/infer/mod.rs,
 backends/v3/src/backend.rs and queue.rs, read 2026-11-23; the same names since 1.0.
 Limits: TGI has no TTFT metric; queue time plus prefill time is used. Its mean time per token includes the prefill;
-the time of a decode step of the batch is used instead.
+the time of a decode step of the batch is used instead if the text contains it.
 
 Metrics of vLLM.
 
@@ -28,6 +28,21 @@ vllm/engine/metrics.py (0.4 to 0.10), read 2026-11-23; docs.vllm.ai/en/v0.32.0/u
 gpu_cache_usage_perc became kv_cache_usage_perc and gpu_prefix_cache_* became prefix_cache_*.
 time_per_output_token_seconds counts gaps between tokens; with 0.11 it became inter_token_latency_seconds, and
 request_time_per_output_token_seconds was added (pull request 24015).
+
+Metrics of LMDeploy.
+
+Source: InternLM/lmdeploy, lmdeploy/metrics/loggers.py, read 2026-11-26. time_per_output_token_seconds is observed once
+per engine step, so its count decides whether it is a gap or a request.
+
+Metrics of the llama.cpp server.
+
+Source: ggml-org/llama.cpp, tools/server; metric names seen in tools that read them, 2026-11-26. The server has no
+histograms; seconds of generation over generated tokens give the mean time per token of a request.
+
+Metrics of the Dynamo frontend.
+
+Source: ai-dynamo/dynamo, its guide to metrics, read 2026-11-26; dynamo_component_gpu_cache_usage_percent is recalled.
+inflight_requests includes queued_requests, and the frontend covers all workers of a model.
 """
 
 from __future__ import annotations
@@ -50,6 +65,9 @@ class Engine:
 
     `prefix`: metric prefix as the engine writes it. `token_times`: histograms per request or per token; their counts
     show which. `first_token_parts`: durations that add up to the TTFT, for engines without a TTFT metric.
+    `mean_token_times`: histograms of a mean time per token that includes the prefill, the last choice.
+    `token_seconds`: counters of the time in which answer tokens are generated. `in_flight`: running and waiting
+    requests together. `covers_fleet`: one text covers all replicas.
     """
 
     name: str
@@ -75,11 +93,16 @@ class Engine:
     accepted_share: Names = ()
     errors: Names = ()
     start_s: Names = ()
+    mean_token_times: Names = ()
+    token_seconds: Names = ()
+    in_flight: Names = ()
+    covers_fleet: bool = False
 
     @property
     def all_metrics(self) -> tuple[Metric, ...]:
         """All metrics of the engine."""
-        return tuple(m for f in fields(self) if f.name not in ("name", "prefix") for m in getattr(self, f.name))
+        values = (getattr(self, f.name) for f in fields(self))
+        return tuple(m for names in values if isinstance(names, tuple) for m in names)
 
 
 SGLANG = Engine(
@@ -160,6 +183,7 @@ TGI = Engine(
     running=(Metric("tgi_batch_current_size"),),
     waiting=(Metric("tgi_queue_size"),),
     errors=(Metric("tgi_request_failure"),),
+    mean_token_times=(Metric("tgi_request_mean_time_per_token_duration"),),
 )
 
 
@@ -190,6 +214,59 @@ VLLM = Engine(
 )
 
 
+LMDEPLOY = Engine(
+    name="LMDeploy",
+    prefix="lmdeploy:",
+    requests=(Metric("lmdeploy_request_success_total"),),
+    prompt_tokens=(Metric("lmdeploy_prompt_tokens_total"),),
+    answer_tokens=(Metric("lmdeploy_generation_tokens_total"),),
+    prompt_lengths=(Metric("lmdeploy_request_prompt_tokens"),),
+    answer_lengths=(Metric("lmdeploy_request_generation_tokens"),),
+    first_token=(Metric("lmdeploy_time_to_first_token_seconds"),),
+    token_times=(Metric("lmdeploy_time_per_output_token_seconds"), Metric("lmdeploy_iter_token_latency")),
+    queue=(Metric("lmdeploy_request_queue_time_seconds"),),
+    running=(Metric("lmdeploy_num_requests_running"),),
+    waiting=(Metric("lmdeploy_num_requests_waiting"),),
+    cache_usage=(Metric("lmdeploy_gpu_cache_usage_perc"),),
+    drafted=(Metric("lmdeploy_spec_decode_num_draft_tokens_total"),),
+    accepted=(Metric("lmdeploy_spec_decode_num_accepted_tokens_total"),),
+)
+LLAMA_CPP = Engine(
+    name="llama.cpp",
+    prefix="llamacpp:",
+    requests=(),
+    prompt_tokens=(Metric("llamacpp_prompt_tokens_total"),),
+    answer_tokens=(Metric("llamacpp_tokens_predicted_total"),),
+    running=(Metric("llamacpp_requests_processing"),),
+    waiting=(Metric("llamacpp_requests_deferred"),),
+    cache_usage=(Metric("llamacpp_kv_cache_usage_ratio"),),
+    cache_hits=(Metric("llamacpp_prompt_tokens_cached_total"),),
+    cache_queries=(Metric("llamacpp_prompt_tokens_total"),),
+    drafted=(Metric("llamacpp_spec_decode_num_draft_tokens_total"),),
+    accepted=(Metric("llamacpp_spec_decode_num_accepted_tokens_total"),),
+    token_seconds=(Metric("llamacpp_tokens_predicted_seconds_total"),),
+)
+DYNAMO = Engine(
+    name="the Dynamo frontend",
+    prefix="dynamo_",
+    requests=(Metric("dynamo_frontend_requests_total"),),
+    prompt_lengths=(Metric("dynamo_frontend_input_sequence_tokens"),),
+    answer_lengths=(Metric("dynamo_frontend_output_sequence_tokens"),),
+    answer_tokens=(Metric("dynamo_frontend_output_tokens_total"),),
+    first_token=(Metric("dynamo_frontend_time_to_first_token_seconds"),),
+    token_times=(Metric("dynamo_frontend_inter_token_latency_seconds"),),
+    waiting=(Metric("dynamo_frontend_queued_requests"),),
+    cache_usage=(
+        Metric("dynamo_component_kvstats_gpu_cache_usage_percent"),
+        Metric("dynamo_component_gpu_cache_usage_percent"),
+    ),
+    hit_rate=(Metric("dynamo_component_kvstats_gpu_prefix_cache_hit_rate"),),
+    errors=(Metric("dynamo_frontend_requests_total", "status", "error"),),
+    in_flight=(Metric("dynamo_frontend_inflight_requests"),),
+    covers_fleet=True,
+)
+
+
 DISTINCT_LOAD_RATIO = 1.2  # ratio of rates from which loads count as different
 MAX_LOADS = 12  # maximum number of loads compared
 LOAD_FIELDS = {f.name for f in fields(LoadObservation)}
@@ -201,7 +278,8 @@ class Service:
 
     def __init__(self, engine: Engine, series: Series, runs: RunContext) -> None:
         self.engine, self.series, self.runs = engine, series, runs
-        self.seen = float(len(series.sources) or 1) if runs.of_replicas is None else runs.of_replicas
+        sources = runs.replicas if engine.covers_fleet else float(len(series.sources) or 1)
+        self.seen = sources if runs.of_replicas is None else runs.of_replicas
 
     @property
     def replica_factor(self) -> float:
@@ -320,11 +398,22 @@ class Service:
             yield quantile_figure("tpot_p50_s", of_requests, 0.5)
             yield quantile_figure("tpot_p95_s", of_requests, 0.95)
             yield quantile_figure("tpot_p99_s", of_requests, 0.99)
-        elif of_tokens is not None:
-            yield service_figure("tpot_p50_s", of_tokens.mean, f"{of_tokens.metric.name}, mean")
+        else:
+            yield from self.mean_token_figure(of_tokens)
         if of_tokens is not None:
             yield quantile_figure("inter_token_p50_s", of_tokens, 0.5)
             yield quantile_figure("inter_token_p99_s", of_tokens, 0.99)
+
+    def mean_token_figure(self, of_tokens: Histogram | None) -> Iterator[Figure]:
+        """TPOT as a mean: of gaps between tokens, of generation time over tokens, or of whole requests."""
+        whole = self.first_histogram(self.engine.mean_token_times)
+        spent, tokens = self.first_counter(self.engine.token_seconds), self.first_counter(self.engine.answer_tokens)
+        if of_tokens is not None:
+            yield service_figure("tpot_p50_s", of_tokens.mean, f"{of_tokens.metric.name}, mean")
+        elif spent is not None and tokens is not None and spent[1] > 0 and tokens[1] > 0:
+            yield service_figure("tpot_p50_s", spent[1] / tokens[1], f"{spent[0].name} / {tokens[0].name}")
+        elif whole is not None:
+            yield service_figure("tpot_p50_s", whole.mean, f"{whole.metric.name}, mean, prefill included")
 
     def state_figures(self) -> Iterator[Figure]:
         """State of one replica: running and waiting requests, KV cache usage and start time."""
@@ -333,12 +422,22 @@ class Service:
             found = self.first_gauge(names)
             if found is not None:
                 yield service_figure(quantity, math.fsum(found[1].values()) / each, found[0].name)
+        yield from self.in_flight_figure(each)
         for quantity, names in (("cache_usage", self.engine.cache_usage), ("cold_start_s", self.engine.start_s)):
             found = self.first_gauge(names)
             if found is not None:
                 value = math.fsum(found[1].values()) / len(found[1])
                 if quantity == "cold_start_s" or value <= 1:
                     yield service_figure(quantity, value, found[0].name)
+
+    def in_flight_figure(self, replicas: float) -> Iterator[Figure]:
+        """Running requests of one replica, from a gauge that includes the waiting ones."""
+        together, waiting = self.first_gauge(self.engine.in_flight), self.first_gauge(self.engine.waiting)
+        if together is not None:
+            queued = 0.0 if waiting is None else math.fsum(waiting[1].values())
+            source = together[0].name if waiting is None else f"{together[0].name} - {waiting[0].name}"
+            running = max(0.0, math.fsum(together[1].values()) - queued)
+            yield service_figure("running", running / replicas, source)
 
     def share_figures(self) -> Iterator[Figure]:
         """Preemptions, errors and prefix cache hits as shares of requests or tokens, and the load of the busiest

@@ -249,20 +249,19 @@ def estimate_inference(search: Search[InferenceWorkload], deployment: Deployment
             "the replicas, or omit them."
         )
     plans = with_host_weights(search, plans.take(holds), deployment)
-    check_speculation(deployment, search.workload)
+    check_speculation(deployment.speculative, search.workload)
     choice = choose_plan(search, plans, deployment)
     settings = choice.settings
     runs = choice.simulated or simulate_replicas(search, choice.plan, settings, deployment)
     if runs is not None:
         requested = requested_settings(deployment, choice.plan, search.workload.redundancy)
         settings = with_carrying_replicas(search.question, search.workload, choice.plan, settings, requested, runs)
-    (found,) = estimate_deployments(search, choice.plan, settings, deployment, simulated_replicas=runs)
+    (found,) = estimate_deployments(search, choice.plan, settings, simulated_replicas=runs)
     found = add_packing(search, found, choice.plan)
     scheduler = found.deployment.scheduler
     echoed = replace(
         found.deployment,
         engine_version=deployment.engine_version,
-        speculative=deployment.speculative,
         scheduler=scheduler and scheduler.with_settings(deployment.scheduler),
         expert_parallel=deployment.expert_parallel or found.deployment.expert_parallel,
     )

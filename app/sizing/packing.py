@@ -48,8 +48,13 @@ from app.sizing.workload.inference import Companion
 
 
 def companions_usd_per_hour(search: Search[Workload]) -> float | None:
-    """Cost of all companions, each on the cheapest machines of its own, USD/h; None where one is infeasible."""
-    each = [service_usd_per_hour(search.of(c.workload)) for c in search.question.companions]
+    """Cost of all companions, each on the cheapest machines of its own, USD/h; None where one is infeasible.
+
+    Speculative decoding is that of the requested model.
+    """
+    question = search.question
+    plain = replace(search, question=replace(question, constraints=replace(question.constraints, speculative=None)))
+    each = [service_usd_per_hour(plain.of(c.workload)) for c in question.companions]
     return None if None in each else sum(usd for usd in each if usd is not None)
 
 
@@ -328,8 +333,7 @@ def size_member_plans(
 ) -> FeasibleMemberPlans:
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
     margins = confidence_margins(search, plans)
-    drafting = None if member.deployment is None else member.deployment.speculative
-    rows, memory, speed = feasible_plans(search.unrecorded(), plans, margins, requested, drafting)
+    rows, memory, speed = feasible_plans(search.unrecorded(), plans, margins, requested)
     serving = np.flatnonzero(speed.has_capacity)
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
     plans, requested = plans.take(rows), requested.take(rows)
@@ -581,7 +585,7 @@ def companion_member(search: Search[Workload], companion: Companion, plan: Plans
     """A companion on single cards of this type: for each weight format the fastest stack, at every share of memory."""
     workload = companion.workload
     unread, constraints = NullRejections(search.catalog.accelerators), search.question.constraints
-    anything = replace(constraints, accelerators=(), weight_formats=(), kv_formats=(), engines=())
+    anything = replace(constraints, accelerators=(), weight_formats=(), kv_formats=(), engines=(), speculative=None)
     kind = serving_backend(workload)
     plans = enumerate_plans(
         workload.model,

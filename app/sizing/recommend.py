@@ -49,16 +49,18 @@ from app.sizing.result import (
     Considered,
     Effect,
     Estimate,
+    FilterStage,
     LevelDeployment,
     Ranked,
     Reason,
+    Rejection,
     RunnerUp,
     ScalingCurve,
 )
 from app.sizing.serving.finalists import Finalists, first_replica, select_finalists
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import plans_to_serve
-from app.sizing.serving.options import Options, measures
+from app.sizing.serving.options import Options, check_speculation, measures
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
@@ -74,7 +76,8 @@ from app.sizing.whatif.cases import (
     split_changes,
     volume_changes,
 )
-from app.sizing.whatif.limits import find_relaxations, note_on_closest
+from app.sizing.whatif.drafts import cheaper_with_draft
+from app.sizing.whatif.limits import closest_option, find_relaxations, note_on_closest
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
     compare_rent_and_buy,
@@ -117,7 +120,9 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
         if not result.estimates:
             sensitivity = find_relaxations(question, catalog, rejected)
-        note = note_on_closest(rejected[0], sensitivity) if rejected else ""
+    closest = closest_option(rejected, sensitivity)
+    if question.includes(Extra.SENSITIVITY) and closest is not None:
+        note = note_on_closest(closest, sensitivity)
     ranked = add_comparisons(ranked, question, result.feasible_accelerators, result.use)
     cheapest = cheapest_for_warning(search, ranked, result.cheapest)
     ranked = explain_idle_hardware(question, ranked, cheapest, rejected)
@@ -126,8 +131,9 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
     settled = choose_verification(question, ranked)
+    ranked = with_cheaper_lower_levels(question, ranked)
     return Answer(
-        summary=write_summary(question, ranked, rejected, note),
+        summary=write_summary(question, ranked, closest, note),
         assumptions=collect_assumptions(question),
         warnings=notices,
         recommendations=tuple(without_extras(each, question) for each in ranked),
@@ -148,12 +154,19 @@ def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[W
     """
     found = search_current_prices(question, catalog)
     _, rejections, result = found
-    if result.estimates or not any(r.unit == "ms" for r in rejections.by_accelerator.values()):
+    if result.estimates or not any(misses_time_limit(question, r) for r in rejections.by_accelerator.values()):
         return found
     relaxed = find_within_longer_limits(
         question, lambda longer: search_current_prices(longer, catalog), lambda other: bool(other[2].estimates)
     )
     return found if relaxed is None else relaxed
+
+
+def misses_time_limit(question: Question, rejection: Rejection) -> bool:
+    """Whether a type may be rejected for a latency, or for a deadline or what it takes to meet that."""
+    if isinstance(question.workload, InferenceWorkload):
+        return rejection.unit == "ms"
+    return rejection.code == "too_slow" or rejection.stage is FilterStage.LIMITS
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
@@ -225,8 +238,9 @@ def find_finalists(search: Search[Workload]) -> SearchResult:
 
 def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
+    check_speculation(search.question.constraints.speculative, search.workload)
     plans = plans_to_serve(search)
-    options = search_plans(search, plans)
+    options = by_formulas = search_plans(search, plans)
     nothing, any_type = SearchResult((), (), (), len(plans), 0), np.zeros(0, np.int64)
     if not len(options):
         return add_pooled_option(search, plans, nothing, any_type)
@@ -238,7 +252,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
     if search.question.objective is Objective.COST:
-        estimates = with_cheaper_levels(estimates)
+        estimates = with_cheaper_levels(estimates, below=False)
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
@@ -255,14 +269,15 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     if search.question.includes(Extra.SENSITIVITY):
         result = replace(result, sensitivity=tuple(service_changes(search, finalists, result.estimates)))
     if search.question.includes(Extra.CHEAPER_IF):
-        cheaper = find_cheaper_services(search.question, search.workload, options, int(shown[0]), search.catalog)
+        of_first = search.question, search.workload, options, int(shown[0]), search.catalog
+        cheaper = *find_cheaper_services(*of_first), *cheaper_with_draft(*of_first, by_formulas)
         result = replace(result, cheaper_if=cheaper)
     return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
 
 
-def with_cheaper_levels(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
-    """The estimates, best first, the first one with other deployments at the levels above the requested confidence
-    that these serve at less cost.
+def with_cheaper_levels(estimates: tuple[Estimate, ...], *, below: bool) -> tuple[Estimate, ...]:
+    """The estimates, best first, the first one with other deployments at the levels below or above the requested
+    confidence that these serve at less cost.
     """
     first = estimates[0]
     if first.assurance is None or not all(e.assurance and e.fits for e in estimates):
@@ -271,11 +286,23 @@ def with_cheaper_levels(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]
     for other in estimates[1:]:
         assert other.assurance is not None
         for i, (own, its) in enumerate(zip(levels, other.assurance.by_level, strict=True)):
-            if own.confidence > sure.asked and its.cost < own.cost:
+            other_level = own.confidence < sure.asked if below else own.confidence > sure.asked
+            if other_level and its.cost < own.cost:
                 d = other.deployment
                 layout = d.accelerators_per_replica, d.tensor_parallel, d.pipeline_parallel, d.data_parallel
                 levels[i] = replace(its, deployment=LevelDeployment(d.accelerator, *layout, d.weight_format, d.engine))
     return (replace(first, assurance=replace(sure, by_level=tuple(levels))), *estimates[1:])
+
+
+def with_cheaper_lower_levels(question: Question, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """Ranked services, the first one with other ranked deployments at lower confidences that these serve at less cost.
+
+    The benchmark is chosen before: it measures the first deployment as it is.
+    """
+    if not ranked or question.objective is not Objective.COST or not isinstance(question.workload, InferenceWorkload):
+        return ranked
+    first, *_ = with_cheaper_levels(tuple(each.estimate for each in ranked), below=True)
+    return (replace(ranked[0], estimate=first), *ranked[1:])
 
 
 def service_use(search: Search[InferenceWorkload], finalists: Finalists, score: Column) -> Reason | None:

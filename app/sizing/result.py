@@ -484,6 +484,7 @@ class DeviceMemory:
     host_weights_bytes: float | None = None  # weights of one replica in host memory
     host_cache_bytes: float | None = None  # cache of one sequence with the longest context in host memory
     host_usable_bytes: float | None = None  # usable host memory
+    host_bytes: float | None = None  # host memory that a training run needs on one machine, if it offloads
     moments_bytes: Mapping[str, float] | None = None  # total at each moment of a training step
     activation_parts_bytes: Mapping[str, float] | None = None  # activations at the highest of these moments, by part
 

@@ -19,7 +19,7 @@ from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import HostProcessor, other_host, socket_bytes_per_s
-from app.sizing.hardware.listings import ListingBuilder, generic_hosts, purchase_terms
+from app.sizing.hardware.listings import PRICING, ListingBuilder, generic_hosts, purchase_terms
 from app.sizing.hardware.parts import (
     LINKS,
     Accelerator,
@@ -27,6 +27,7 @@ from app.sizing.hardware.parts import (
     Link,
     Offer,
     Places,
+    PricingModel,
     Profile,
     System,
     slicings_by_accelerator,
@@ -269,6 +270,11 @@ class Catalog:
         """Maker of each family; empty for families of several vendors."""
         return {f: maker_of(a.vendor for a in self.accelerators if a.family == f) for f in self.families}
 
+    def sells_system(self, slug: str, *, spot: bool) -> bool:
+        """Whether a listing sells or rents the machine with this slug. Spot capacity counts only with `spot`."""
+        listed = self.listings.system == self.system_slugs.index(slug)
+        return bool((listed & (spot | (self.listings.pricing != PRICING.index(PricingModel.SPOT)))).any())
+
     def names_in(self, d: Deployment) -> dict[str, str]:
         """Names of the accelerators and systems of a deployment and its pools, by slug."""
         pools = () if d.pools is None else (d.pools.prefill, d.pools.decode)
@@ -362,6 +368,13 @@ class Catalog:
         on_slots = (self.machines.accelerator == row) & (self.machines.link == LINKS.index(Link.PCIE))
         slower = self.machines.link_bytes_per_s * np.where(on_slots, link, 1.0)
         copied.machines = replace(self.machines, link_bytes_per_s=slower)
+        return copied
+
+    def with_more_memory(self, accelerator: str, factor: float) -> Catalog:
+        """A copy in which one accelerator type has `factor` times its memory."""
+        row, copied = self.accelerator_index[accelerator], copy(self)
+        memory = self.machines.memory_bytes * np.where(self.machines.accelerator == row, factor, 1.0)
+        copied.machines = replace(self.machines, memory_bytes=memory)
         return copied
 
     def stacks_of_version(self, stacks: Stacks, version: str | None) -> Stacks:

@@ -33,7 +33,7 @@ from app.sizing.serving.choice import fixed_deployment_plans
 from app.sizing.serving.collectives import link_use
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.memory import serving_memory
-from app.sizing.serving.plans import KV_NAMES, Plans
+from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillWork, prefill_work
 from app.sizing.serving.simulation.tables import ReplicaWork, replica_work
 from app.sizing.serving.step import StepWork, step_work
@@ -182,24 +182,8 @@ class ServingCases:
             engine=engine,
             engine_version=engine_version(engine, row.get("engine_version") or ""),
             weight_format=weights,
-            kv_format=kv_format(engine, weights, row.get("kv_precision") or "", row.get("source_key") or "")
-            or self.checkpoint_kv_format(row["accelerator"], engine, weights),
+            kv_format=kv_format(engine, weights, row.get("kv_precision") or "", row.get("source_key") or ""),
         )
-
-    def checkpoint_kv_format(self, accelerator: str, engine: str, weights: str) -> str | None:
-        """KV format of a row that states none: FP8 if checkpoints of the stack usually carry an FP8 cache, else
-        None.
-        """
-        catalog, stacks = self.catalog, self.catalog.stacks
-        if accelerator not in catalog.accelerator_index or weights not in catalog.format_index:
-            return None
-        family = catalog.family_of[catalog.accelerator_index[accelerator]]
-        own = (stacks.family == family) & (stacks.engine == catalog.engines.index(engine))
-        own &= (stacks.weight_format == catalog.format_index[weights]) & (
-            stacks.phase == catalog.phases.index("inference")
-        )
-        carried = own & stacks.fp8_cache & stacks.keeps_kv[:, KV_NAMES.index("fp8")]
-        return "fp8" if carried.any() else None
 
     def choose_plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
         """The row's machine, stack and layout, on the cheapest machine that fits.

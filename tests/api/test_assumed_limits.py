@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.sizing import recommend
+from app.sizing.question import Question
+from app.sizing.snapshot import Catalog
+from app.sizing.workload import RELAXED_LIMITS, InferenceWorkload
 from tests.examples import as_shown, levels_of_deployment
 
 PERSONAL: dict[str, Any] = {"concurrent_requests": 1, "input_tokens": 2000, "output_tokens": 500}
@@ -18,6 +22,10 @@ DESKS: dict[str, tuple[str, dict[str, Any]]] = {
     "a 120B model on an M3 Ultra": (
         "openai/gpt-oss-120b",
         {"accelerators": ["apple-m3-ultra*"], "pricing_models": ["owned"]},
+    ),
+    "a 70B model on Strix Halo": (
+        "meta-llama/Llama-3.3-70B-Instruct",
+        {"accelerators": ["amd-ryzen-ai-max-395"], "pricing_models": ["owned"]},
     ),
     "a 70B model at a desk": (
         "meta-llama/Llama-3.3-70B-Instruct",
@@ -55,3 +63,101 @@ def test_limits_that_the_request_sets_still_reject(client: TestClient, desk: str
     answer = client.post("/recommend", json=asked(*DESKS[desk], slo={"ttft_ms": 20, "tpot_ms": 2})).json()
     assert answer["recommendations"] == []
     assert "assumed_limits_missed" not in {w["code"] for w in answer["warnings"]}
+
+
+SLOW: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "prompts of 30,000 tokens on four RTX 3090": (
+        "meta-llama/Llama-3.3-70B-Instruct",
+        {"accelerators": ["nvidia-rtx-3090"], "environments": ["on_prem"]},
+        {"concurrent_requests": 1, "input_tokens": 30000, "output_tokens": 500},
+    ),
+    "prompts of 32,000 tokens on a Mac": (
+        "Qwen/Qwen3-32B",
+        {"vendors": ["Apple"]},
+        {"concurrent_requests": 1, "input_tokens": 32000, "output_tokens": 500},
+    ),
+    "a team on Macs": (
+        "meta-llama/Llama-3.3-70B-Instruct",
+        {"vendors": ["Apple"]},
+        {"concurrent_requests": 8, "input_tokens": 2000, "output_tokens": 500},
+    ),
+    "a service on T4": (
+        "Qwen/Qwen3-32B",
+        {"accelerators": ["nvidia-t4"]},
+        {"peak_requests_per_s": 0.5, "input_tokens": 4000, "output_tokens": 500},
+    ),
+}
+
+
+@pytest.mark.parametrize("slow", SLOW)
+def test_slow_hardware_is_answered_within_the_shortest_limits_that_it_meets(client: TestClient, slow: str) -> None:
+    model, constraints, traffic = SLOW[slow]
+    open_limits = asked(model, constraints, traffic=traffic)
+    answer = client.post("/recommend", json=open_limits).json()
+    assert answer["recommendations"], answer["summary"]
+    (text,) = [w["text"] for w in answer["warnings"] if w["code"] == "assumed_limits_missed"]
+    times = float(text.split("ranked for limits ")[1].split(" times")[0])
+    assert times in RELAXED_LIMITS
+    used = {name: limit(answer, name) for name in ("ttft_ms", "tpot_ms")}
+    same = client.post("/recommend", json=asked(model, constraints, traffic=traffic, slo=used)).json()
+    assert same["recommendations"][0]["deployment"] == answer["recommendations"][0]["deployment"]
+    shorter = max((each for each in RELAXED_LIMITS if each < times), default=1.0)
+    tighter = {name: value * shorter / times for name, value in used.items()}
+    assert (
+        client.post("/recommend", json=asked(model, constraints, traffic=traffic, slo=tighter)).json()[
+            "recommendations"
+        ]
+        == []
+    )
+
+
+def limit(answer: dict[str, Any], name: str) -> float:
+    return float(next(a["value"] for a in answer["assumptions"] if a["name"] == f"slo.{name}"))
+
+
+def test_one_further_search_finds_that_no_longer_limits_help(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[float | None] = []
+    search = recommend.search_current_prices
+
+    def counted(question: Question, catalog: Catalog) -> Any:
+        assert isinstance(question.workload, InferenceWorkload)
+        searches.append(question.workload.slo.assumed_times)
+        return search(question, catalog)
+
+    monkeypatch.setattr(recommend, "search_current_prices", counted)
+    traffic = {"peak_requests_per_s": 500, "input_tokens": 8000, "output_tokens": 2000}
+    constraints = {"max_usd_per_hour": 2, "accelerators": ["nvidia-t4", "nvidia-p4", "nvidia-h100*"]}
+    answer = client.post("/recommend", json=asked("Qwen/Qwen3-32B", constraints, traffic=traffic)).json()
+    assert answer["recommendations"] == []
+    assert len(searches) <= 2
+    searches.clear()
+    client.post("/recommend", json=asked(*DESKS["a Mac up to 2,500 USD"]))
+    assert len(searches) <= 1
+
+
+QLORA: dict[str, Any] = {
+    "phase": "fine_tuning",
+    "model": "meta-llama/Llama-3.1-70B",
+    "method": "qlora",
+    "training_tokens": 10e6,
+    "sequence_length": 2048,
+    "global_batch_sequences": 8,
+}
+
+
+def test_a_run_that_misses_only_an_assumed_deadline_is_answered_and_warned(client: TestClient) -> None:
+    macs = {"vendors": ["Apple"], "pricing_models": ["owned"]}
+    answer = client.post("/recommend", json={"workload": QLORA, "constraints": macs}).json()
+    first = answer["recommendations"][0]
+    (deadline,) = [a for a in answer["assumptions"] if a["name"] == "deadline_days"]
+    assert 1 < first["performance"]["days"] <= deadline["value"]
+    assert not deadline["asked"]
+    (text,) = [w["text"] for w in answer["warnings"] if w["code"] == "assumed_limits_missed"]
+    assert f", {deadline['value']:g} times as long." in text  # the usual deadline of an adapter is one day
+    again = client.post("/estimate", json={"workload": QLORA, "deployment": first["deployment"]}).json()
+    assert "assumed_limits_missed" in {w["code"] for w in again["warnings"]}
+    assert again["performance"]["days"] == pytest.approx(first["performance"]["days"])
+    rushed = {"workload": {**QLORA, "deadline_hours": 24}, "constraints": macs}
+    assert client.post("/recommend", json=rushed).json()["recommendations"] == []

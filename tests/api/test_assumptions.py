@@ -89,7 +89,7 @@ FIELDS = [
     ("economics.horizon_months", "horizon_months", 36),
     ("economics.electricity_usd_per_kwh", "electricity_usd_per_kwh", 0.12),
     ("constraints.confidence", "confidence", 0.8),
-    ("constraints.kv_formats", "kv_formats", ["bf16"]),
+    ("constraints.kv_formats", "kv_formats", ["auto"]),
     ("workload.target_utilization", "target_utilization", 0.9),
     ("workload.slo.percentile", "slo.percentile", 95),
     ("workload.max_context_tokens", "max_context_tokens", 1536),

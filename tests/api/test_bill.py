@@ -178,3 +178,59 @@ def test_machines_of_one_owned_replica_pay_for_the_network_between_them(
     network = [line for line in found["cost"]["parts"] if line["what"] == "network_gbit_per_s"]
     assert sum(line["quantity"] for line in network) == 400 * ports
     assert found["deployment"]["nodes"] == replicas * spanned
+
+
+LEVELS: dict[str, dict[str, Any]] = {
+    "long prompts": {
+        "workload": {
+            "phase": "inference",
+            "model": "llama-3.3-70b-instruct",
+            "traffic": {
+                "peak_requests_per_s": 0.5,
+                "input_tokens": {"mean": 100000, "p95": 128000},
+                "output_tokens": {"mean": 500, "p95": 1000},
+            },
+            "slo": {"ttft_ms": 20000, "tpot_ms": 60},
+        },
+        "constraints": {"accelerators": ["nvidia-b200*"], "environments": ["cloud"]},
+    },
+    "a spare": {
+        "workload": {
+            "phase": "inference",
+            "model": "mistral-large-2411",
+            "traffic": {"peak_requests_per_s": 4, "input_tokens": 2000, "output_tokens": 400},
+            "slo": {"ttft_ms": 2000, "tpot_ms": 60},
+            "availability": {"redundancy": "n+1"},
+        },
+        "constraints": {"accelerators": ["nvidia-b200*"], "environments": ["cloud"]},
+    },
+    "many replicas": {
+        "workload": {
+            "phase": "inference",
+            "model": "deepseek-ai/DeepSeek-V3",
+            "traffic": {"peak_requests_per_s": 20, "input_tokens": 8000, "output_tokens": 500},
+            "slo": {"ttft_ms": 5000, "tpot_ms": 50},
+        },
+        "constraints": {"accelerators": ["nvidia-h200-sxm-141gb"]},
+    },
+    "requests in flight": {
+        "workload": {
+            "phase": "inference",
+            "model": "llama-3.3-70b-instruct",
+            "traffic": {"concurrent_requests": 400, "input_tokens": 2000, "output_tokens": 400},
+        },
+        "constraints": {"accelerators": ["nvidia-rtx-pro-6000-blackwell-ws"]},
+    },
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_a_lower_level_costs_what_an_answer_at_that_confidence_costs(client: TestClient, name: str) -> None:
+    request = LEVELS[name]
+    rows = client.post("/recommend", json=request).json()["recommendations"][0]["confidence"]["by_level"]
+    (median,) = [row for row in rows if row["confidence"] == 0.5]
+    again = {**request, "constraints": {**request["constraints"], "confidence": 0.5}}
+    answer = client.post("/recommend", json=again).json()["recommendations"][0]
+    # The simulation counts whole replicas: one of six or more is the noise of the search.
+    assert median["usd_per_hour"] == pytest.approx(answer["cost"]["usd_per_hour"], rel=0.17)
+    assert median["total_accelerators"] < next(row for row in rows if row["confidence"] == 0.8)["total_accelerators"]

@@ -38,7 +38,8 @@ def counted_work() -> Iterator[Counter[str]]:
     """Counts of the calls while the context is open; nothing simulated before is used again."""
     found: Counter[str] = Counter(dict.fromkeys((*COUNTED, "formula_calls"), 0))
     load_curves.CURVE_CACHE.clear()
-    load_curves.LIGHT_CACHE.clear()
+    load_curves.SATURATION_CACHE.clear()
+    load_curves.POINT_CACHE.clear()
     load_curves.DRAWN_CACHE.clear()
 
     def counting(name: str, function: Any) -> Any:

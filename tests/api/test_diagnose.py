@@ -19,7 +19,102 @@ def test_a_finding_has_its_cost_its_evidence_and_its_change(client: TestClient) 
 
 def test_nothing_observed_is_nothing_found(client: TestClient) -> None:
     found = client.post("/diagnose", json={**EXAMPLE, "observed": {}}).json()
-    assert found["healthy"] and found["findings"] == []
+    assert found["healthy"] is None and found["findings"] == []
+
+
+def test_a_deployment_that_runs_though_it_was_not_expected_to_fit_is_judged(client: TestClient) -> None:
+    asked = {
+        "workload": {
+            "phase": "inference",
+            "model": "meta-llama/Llama-3.1-8B-Instruct",
+            "traffic": {"concurrent_requests": 1, "input_tokens": 500, "output_tokens": 100},
+        },
+        "deployment": {"accelerator": "nvidia-t4", "total_accelerators": 1, "engine": "vllm", "weight_format": "fp16"},
+    }
+    short = client.post("/estimate", json=asked).json()
+    assert not short["fits"]
+    found = client.post("/diagnose", json={**asked, "observed": {"service": {"tpot_p50_ms": 60, "running": 1}}}).json()
+    assert found["healthy"] is True and "not expected to fit" in found["notes"][0]
+    slow = {**asked, "observed": {"service": {"tpot_p50_ms": 600, "running": 1}}}
+    assert client.post("/diagnose", json=slow).json()["findings"][0]["code"] == "slow_decode"
+
+
+def test_an_out_of_memory_error_is_found_with_a_change_that_fits(client: TestClient) -> None:
+    asked = {
+        "workload": {
+            "phase": "fine_tuning",
+            "method": "full",
+            "model": "meta-llama/Llama-3.1-8B-Instruct",
+            "training_tokens": 3e6,
+            "sequence_length": 1024,
+            "global_batch_sequences": 16,
+        },
+        "deployment": {"accelerator": "nvidia-a100-sxm4-40gb", "total_accelerators": 2, "framework": "deepspeed"},
+    }
+    error = {"failed_allocation_gib": 14.9, "free_gib": 2.1, "process_gib": 37.28, "capacity_gib": 39.39}
+    found = client.post("/diagnose", json={**asked, "observed": {"memory": error}}).json()
+    (first,) = found["findings"]
+    assert found["healthy"] is False and first["code"] == "out_of_memory" and first["costs"]["share"] == 1
+    changed = {**asked, "deployment": {**asked["deployment"], **first["change"]["settings"]}}
+    assert client.post("/estimate", json=changed).json()["fits"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        ({"failed_allocation_gib": 1, "free_gib": 0.5, "unused_gib": 9}, "expandable_segments"),
+        ({"failed_allocation_gib": 1, "free_gib": 0.5, "process_gib": 10, "capacity_gib": 22}, "another accelerator"),
+        ({"needed_cache_gib": 16, "cache_gib": 9.6}, ""),
+        ({"cache_gib": 0}, ""),
+    ],
+)
+def test_the_change_depends_on_what_the_error_says(client: TestClient, memory: dict[str, float], words: str) -> None:
+    found = client.post("/diagnose", json={**EXAMPLE, "observed": {"memory": memory}}).json()
+    assert found["findings"][0]["code"] == "out_of_memory" and words in found["findings"][0]["change"]["text"]
+
+
+@pytest.mark.parametrize("kv_format", ["bf16", "fp8"])
+def test_formats_that_were_left_open_are_those_of_the_reported_memory(client: TestClient, kv_format: str) -> None:
+    asked = {
+        "workload": EXAMPLE["workload"],
+        "deployment": {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 1, "engine": "vllm"},
+    }
+    stated = {"weight_format": "bf16", "kv_format": kv_format}
+    runs = client.post("/estimate", json={**asked, "deployment": {**asked["deployment"], **stated}}).json()["memory"]
+    each = runs["per_accelerator_gib"]
+    observed = {
+        "memory": {"weights_gib": each["weights"], "cache_gib": each["kv_cache"]},
+        "service": {"cache_tokens": runs["kv_cache_tokens"]},
+    }
+    found = client.post("/diagnose", json={**asked, "observed": observed}).json()
+    assert found["healthy"] is True
+    assert [row["difference"] for row in found["memory"]] == pytest.approx([0, 0, 0], abs=0.01 * each["kv_cache"])
+    other = {"weight_format": "bf16", "kv_format": "bf16" if kv_format == "fp8" else "fp8"}
+    wrong = {**asked, "deployment": {**asked["deployment"], **other}, "observed": observed}
+    codes = [f["code"] for f in client.post("/diagnose", json=wrong).json()["findings"]]
+    assert codes == (["smaller_cache"] if kv_format == "bf16" else [])
+
+
+def test_an_engine_whose_context_the_user_sets_may_hold_a_small_cache(client: TestClient) -> None:
+    asked = {
+        "workload": EXAMPLE["workload"],
+        "deployment": {"accelerator": "rtx 4090", "total_accelerators": 1, "engine": "llama.cpp"},
+        "observed": {"service": {"cache_tokens": 8192}},
+    }
+    found = client.post("/diagnose", json=asked).json()
+    assert found["findings"] == [] and found["not_judged"] == ["cache_tokens"] and found["healthy"] is None
+
+
+def test_memory_terms_are_shown_with_their_differences(client: TestClient) -> None:
+    fits = client.post("/estimate", json={k: v for k, v in EXAMPLE.items() if k != "observed"}).json()
+    each, tokens = fits["memory"]["per_accelerator_gib"], fits["memory"]["kv_cache_tokens"]
+    observed = {"memory": {"weights_gib": each["weights"] + 1}, "service": {"cache_tokens": tokens}}
+    shown = client.post("/diagnose", json={**EXAMPLE, "observed": observed}).json()["memory"]
+    assert [row["term"] for row in shown] == ["weights", "kv_cache_tokens"]
+    assert [row["difference"] for row in shown] == pytest.approx([1, 0], abs=0.01 * tokens)
+    half = {"service": {"cache_tokens": tokens / 2}}
+    found = client.post("/diagnose", json={**EXAMPLE, "observed": half}).json()
+    assert [f["code"] for f in found["findings"]] == ["smaller_cache"]
 
 
 @pytest.mark.parametrize(

@@ -104,3 +104,46 @@ def test_replicas_alone_are_as_large_as_their_load_needs(client: TestClient) -> 
     carried, tokens = large["performance"]["requests_per_s_capacity"], 512 + 256
     priced = large["cost"]["usd_per_hour"] / 3600 / (carried * tokens) * 1e6
     assert large["cost"]["usd_per_million_tokens"] == pytest.approx(priced, rel=1e-4)
+
+
+def in_flight(client: TestClient, kind: str, count: int, **deployment: Any) -> dict[str, Any]:
+    """The estimate of one replica of an 8B model with `count` requests in flight."""
+    traffic = {kind: count, "input_tokens": 512, "output_tokens": 128}
+    workload = {"phase": "inference", "model": "llama-3.1-8b-instruct", "traffic": traffic}
+    asked = {"accelerator": "nvidia-rtx-4090-24gb", "engine": "llama.cpp", "replicas": 1} | deployment
+    return dict(client.post("/estimate", json={"workload": workload, "deployment": asked}).json())
+
+
+@pytest.mark.parametrize("kind", ["batch", "concurrent_requests"])
+def test_an_engine_is_started_with_the_sequences_in_flight(client: TestClient, kind: str) -> None:
+    answers = [in_flight(client, kind, count) for count in (16, 24, 32)]
+    assert [a["deployment"]["max_batch"] for a in answers] == [16, 24, 32]
+    rates = [a["performance"]["output_tokens_per_s"] for a in answers]
+    assert rates[0] < rates[1] < rates[2]
+    assert all("requests_wait_for_the_batch" not in [w["code"] for w in a["warnings"]] for a in answers)
+
+
+def test_requests_beyond_the_batch_are_named(client: TestClient) -> None:
+    limited, full = in_flight(client, "batch", 64, max_batch=16), in_flight(client, "batch", 4096)
+    for answer, runs, sent in ((limited, 16, "64"), (full, full["deployment"]["max_batch"], "4,096")):
+        (text,) = [w["text"] for w in answer["warnings"] if w["code"] == "requests_wait_for_the_batch"]
+        assert text.startswith(f"A replica runs {runs} of its {sent} requests at once")
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "model", "seconds", "tolerance"),
+    [
+        # faster-whisper's README and discussion 1030 of its repository: FP16, 5 beams, one recording at a time
+        ("nvidia-a100-sxm4-80gb", "openai/whisper-large-v2", 563 / 9000 * 30, 0.2),
+        ("nvidia-rtx-2080-ti-11gb", "openai/whisper-large-v3", 52 / 780 * 30, 0.3),
+        ("nvidia-rtx-2080-ti-11gb", "openai/whisper-large-v3-turbo", 19 / 780 * 30, 0.5),
+    ],
+)
+def test_speech_takes_the_time_that_users_measured(
+    client: TestClient, accelerator: str, model: str, seconds: float, tolerance: float
+) -> None:
+    workload = {"phase": "inference", "model": model, "traffic": {"concurrent_requests": 1}}
+    asked = {"accelerator": accelerator, "engine": "ctranslate2", "weight_format": "fp16", "replicas": 1}
+    answer = client.post("/estimate", json={"workload": workload, "deployment": asked}).json()
+    assert 1 / answer["performance"]["samples_per_s"] == pytest.approx(seconds, rel=tolerance)
+    assert answer["bottleneck"] == "host"

@@ -176,3 +176,31 @@ def test_targets_that_may_be_asked_for_are_those_there_are() -> None:
 
 def test_an_answer_that_is_not_stored_is_not_found(client: TestClient) -> None:
     assert client.get(f"/recommendations/rec_{28 * '0'}/deployment?target=vllm").status_code == 404
+
+
+@pytest.mark.parametrize("redundancy", ["none", "n+1"])
+def test_two_desktop_machines_joined_by_a_cable_are_two_machines(client: TestClient, redundancy: str) -> None:
+    asked = {
+        "workload": {
+            "phase": "inference",
+            "model": "Qwen/Qwen3-235B-A22B",
+            "traffic": {"concurrent_requests": 1, "input_tokens": 500, "output_tokens": 100},
+            "availability": {"redundancy": redundancy},
+        },
+        "constraints": {"accelerators": ["nvidia-gb10-dgx-spark"], "engines": ["vllm"]},
+    }
+    answer = client.post("/recommend", json=asked).json()
+    first = answer["recommendations"][0]
+    d, replicas = first["deployment"], 1 + (redundancy == "n+1")
+    assert d["accelerators_per_replica"] == d["tensor_parallel"] == 2  # the cable carries tensor parallelism
+    assert d["nodes"] == d["total_accelerators"] == 2 * replicas
+    (machine,) = [part for part in first["cost"]["parts"] if part["what"] == "machine"]
+    assert machine["quantity"] == d["nodes"]
+    bill = client.get(f"/recommendations/{answer['id']}/bill-of-materials").json()
+    (line,) = [line for line in bill["lines"] if line["kind"] == "compute"]
+    assert line["quantity"] == d["nodes"]
+    again = client.post("/estimate", json={"workload": answer["request"]["workload"], "deployment": d}).json()
+    assert again["deployment"]["nodes"] == d["nodes"]
+    started = client.get(f"{url(answer)}?target=vllm").json()["files"][0]["text"]
+    assert "--nnodes 2 " in started
+    assert "first of the 2 machines" in started

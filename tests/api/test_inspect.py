@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
+
+from tests.examples import LLAMA_8B_CONFIG
 
 
 def test_inspection_shows_what_applies_to_each_kind(client: TestClient) -> None:
@@ -43,3 +47,59 @@ def test_inspection_shows_what_applies_to_each_kind(client: TestClient) -> None:
     assert "by_context" not in picture
     assert "logits" not in inspected({"model": "bge-m3"})
     assert inspected({"model": {"parameters_billion": 13}})["assumed"][0].startswith("the request gives only the size")
+
+
+MAMBA2 = (
+    '{"model_type":"mamba2","architectures":["Mamba2ForCausalLM"],"hidden_size":2560,"num_hidden_layers":64,'
+    '"num_heads":80,"head_dim":64,"state_size":128,"n_groups":1,"conv_kernel":4,"expand":2,"vocab_size":50288,'
+    '"tie_word_embeddings":true%s}'
+)
+
+
+def inspect_text(client: TestClient, config: str) -> Any:
+    text = f'{{"model":{{"huggingface_config":{config}}}}}'
+    return client.post("/catalog/models/inspect", content=text, headers={"content-type": "application/json"})
+
+
+@pytest.mark.parametrize("literal", ["Infinity", "-Infinity", "NaN"])
+def test_configurations_are_read_with_the_literals_of_python(client: TestClient, literal: str) -> None:
+    plain = inspect_text(client, MAMBA2 % "")
+    answer = inspect_text(client, MAMBA2 % f',"time_step_limit":[0.0,{literal}]')
+    assert answer.status_code == 200
+    assert answer.json() == plain.json()
+
+
+def test_other_fields_do_not_take_those_literals(client: TestClient) -> None:
+    text = '{"model":"llama-3.1-8b","lora":{"rank":Infinity}}'
+    answer = client.post("/catalog/models/inspect", content=text, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+
+
+def test_a_configuration_may_list_every_module(client: TestClient) -> None:
+    modules = [f"model.layers.{i}.mlp.experts.{j}.down_proj" for i in range(60) for j in range(256)]
+    config = {**LLAMA_8B_CONFIG, "quantization_config": {"quant_method": "fp8", "ignore": modules}}
+    answer = inspect_text(client, json.dumps(config))
+    assert len(json.dumps(config)) > 500_000
+    assert answer.json()["native"]["format"] == "fp8"
+
+
+def test_a_name_that_states_a_format_means_a_checkpoint_in_it(client: TestClient) -> None:
+    shown = client.post("/catalog/models/inspect", json={"model": "zai-org/GLM-4.5-Air-FP8"}).json()
+    assert shown["native"]["format"] == "fp8"
+    assert shown["native"]["checkpoint_gib"] == pytest.approx(shown["weights_gib"]["fp8"], rel=1e-3)
+
+
+def test_a_pasted_checkpoint_is_sized_in_its_own_format(client: TestClient) -> None:
+    config = {**LLAMA_8B_CONFIG, "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}
+    body: dict[str, Any] = {
+        "workload": {
+            "phase": "inference",
+            "model": {"huggingface_config": config},
+            "traffic": {"concurrent_requests": 8, "input_tokens": 1000, "output_tokens": 200},
+        },
+        "deployment": {"accelerator": "h100 sxm", "total_accelerators": 1},
+    }
+    shown = client.post("/estimate", json=body).json()
+    assert shown["deployment"]["weight_format"] == "int4-gptq"
+    wide = client.post("/estimate", json={**body, "deployment": {**body["deployment"], "weight_format": "bf16"}}).json()
+    assert wide["deployment"]["weight_format"] == "bf16"

@@ -95,13 +95,39 @@ def test_an_unknown_name_is_refused_with_the_nearest(client: TestClient, field: 
         ("#/deployment/offer/region", {"offer": {"region": "atlantis"}}),
         ("#/deployment/offer/instance_type", {"offer": {"instance_type": "p9.48xlarge"}}),
         ("#/deployment/system", {"system": "p5.48xlarge"}),
-        ("#/deployment/accelerator", {"accelerator": "8x L4"}),
+        ("#/deployment/accelerator", {"accelerator": "8x L4", "total_accelerators": 4}),
     ],
 )
 def test_every_name_of_a_deployment_is_checked(client: TestClient, pointer: str, deployment: dict[str, Any]) -> None:
     answer = estimate(client, **{"accelerator": "L4"} | deployment)
     assert answer.status_code in (404, 422)
     assert [e["pointer"] for e in answer.json()["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("name", "accelerator", "count"),
+    [
+        ("8x L4", "nvidia-l4", 8),
+        ("p5.48xlarge", "nvidia-h100-sxm5-80gb", 8),
+        ("ml.p5.48xlarge", "nvidia-h100-sxm5-80gb", 8),
+        ("a4-highgpu-8g", "nvidia-b200-sxm-180gb", 8),
+        ("trn2.48xlarge", "aws-trainium2", 16),
+        ("Standard_NC80adis_H100_v5", "nvidia-h100-nvl-94gb", 2),
+        ("BM.GPU.MI300X.8", "amd-mi300x", 8),
+        ("gpu_8x_b200", "nvidia-b200-sxm-180gb", 8),
+        ("2x_A100-80GB-SXM_SECURE", "nvidia-a100-sxm4-80gb", 2),
+    ],
+)
+def test_a_machine_named_as_the_accelerator_brings_its_count(
+    client: TestClient, name: str, accelerator: str, count: int
+) -> None:
+    shown = estimate(client, accelerator=name).json()["deployment"]
+    assert (shown["accelerator"], shown["total_accelerators"]) == (accelerator, count)
+
+
+def test_a_stated_size_overrides_the_machine_of_the_name(client: TestClient) -> None:
+    shown = estimate(client, accelerator="gpu_8x_b200", total_accelerators=16).json()["deployment"]
+    assert shown["total_accelerators"] == 16
 
 
 def test_all_errors_are_reported_at_once(client: TestClient) -> None:

@@ -16,7 +16,8 @@ from tests.observed.written import FIRST_TOKEN_BUCKETS, STARTED_S, TOKEN_BUCKETS
 
 
 def asked(client: TestClient, **observed: Any) -> Any:
-    return client.post("/diagnose", json={**EXAMPLE, "observed": observed})
+    four_replicas = {**EXAMPLE["deployment"], "accelerators_per_replica": 2}
+    return client.post("/diagnose", json={**EXAMPLE, "deployment": four_replicas, "observed": observed})
 
 
 def test_pasted_metrics_are_diagnosed_as_the_figures_they_say(client: TestClient) -> None:

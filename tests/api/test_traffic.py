@@ -85,7 +85,9 @@ def test_a_fixed_length_is_asked_for_in_three_ways(client: TestClient, fixed: di
         ({"values": [], "weights": []}, "/values", "at least 1 item"),
         ({"values": [1] * 1001, "weights": [1] * 1001}, "/values", "at most 1000 items"),
         ({"values": [5]}, "/weights", "Field required"),
-        ({"mean": 5, "max": 9}, "", "use one form of length"),
+        ({"mean": 5, "max": 4}, "", "max must be at least the mean and the p95"),
+        ({"mean": 5, "p95": 9, "max": 8}, "", "max must be at least the mean and the p95"),
+        ({"mean": 5, "min": 1}, "", "use one form of length"),
         ({"mean": 5, "weights": [9]}, "", "use one form of length"),
         ({"average": 5}, "/mean", "Field required"),
         ({}, "/mean", "Field required"),
@@ -172,7 +174,7 @@ def test_a_trace_that_contradicts_itself_is_refused(
 
 
 def test_a_trace_beyond_the_body_is_refused_with_the_limit(client: TestClient) -> None:
-    response = client.post("/estimate", json=asked(trace=TRACE * 60))
+    response = client.post("/recommend", json={"workload": asked(trace=TRACE * 60)["workload"]})
     assert response.status_code == 413
     assert "65,536 bytes" in response.json()["detail"]
 

@@ -308,3 +308,14 @@ def test_links_are_typed() -> None:
 def test_memory_is_shared_by_what_has_one_chip_for_everything() -> None:
     for slug, a in ACCELERATORS.items():
         assert a["memory_is_shared"] <= a["unified_memory"], slug
+
+
+def test_a_chip_that_is_its_machine_is_alone_in_it() -> None:
+    # Several of them joined by a cable are several machines, each with its memory, its power and its start command.
+    counts = {
+        slug: machine["accelerator_count"]
+        for slug, machine in SYSTEMS.items()
+        if ACCELERATORS[machine["accelerator"]]["kind"] == "soc"
+    }
+    assert len(counts) > 20
+    assert {slug for slug, count in counts.items() if count != 1} == set()

@@ -57,6 +57,15 @@ TYPED = {
     "llama3.1:70b-instruct-q4_K_M": "meta-llama/Llama-3.1-70B-Instruct",
     "mistral:latest": "mistralai/Mistral-7B-Instruct-v0.3",
     "TheBloke/Llama-2-70B-AWQ": "meta-llama/Llama-2-70b-hf",
+    "mistralai/Mistral-7B-Instruct-v0.1": "mistralai/Mistral-7B-v0.1",
+    "nvidia/DeepSeek-R1-FP4": "deepseek-ai/DeepSeek-R1",
+    "mistralai/Ministral-3-8B-Reasoning-2512": "mistralai/Ministral-3-8B-Instruct-2512",
+    "Qwen/Qwen1.5-7B-Chat-GPTQ-Int4": "Qwen/Qwen1.5-7B",
+    "RedHatAI/Qwen3-32B-quantized.w4a16": "Qwen/Qwen3-32B",
+    "liuhaotian/llava-v1.5-7b": "llava-hf/llava-1.5-7b-hf",
+    "microsoft/Phi-4-reasoning": "microsoft/phi-4",
+    "NousResearch/Hermes-3-Llama-3.1-8B": "meta-llama/Llama-3.1-8B",
+    "gradientai/Llama-3-8B-Instruct-262k": "meta-llama/Meta-Llama-3-8B-Instruct",
     "neuralmagic/Meta-Llama-3.1-70B-Instruct-FP8": "meta-llama/Llama-3.1-70B-Instruct",
     "unsloth/llama-3-8b-bnb-4bit": "meta-llama/Meta-Llama-3-8B",
     "Qwen 2.5 72B": "Qwen/Qwen2.5-72B",
@@ -116,7 +125,20 @@ def test_models_of_one_shape_are_no_ambiguity(models: Models) -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["gpt-9", "7b", "llama-3.1-7b", "acme/none", "x" * 200, "\u00e9", "%", "_", "' OR 1=1"]
+    "typed",
+    [
+        "gpt-9",
+        "7b",
+        "llama-3.1-7b",
+        "Qwen/Qwen2.5-Audio-7B",
+        "llama-3.1-8b-eagle-2b",
+        "acme/none",
+        "x" * 200,
+        "\u00e9",
+        "%",
+        "_",
+        "' OR 1=1",
+    ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(models: Models, typed: str) -> None:
     with pytest.raises(UnknownModel) as caught:

@@ -102,6 +102,21 @@ MAXTEXT = "\n".join(
     f"Tokens/s/device: {131072 / 2.0:.3f}, total_weights: 196608, loss: 11.689"
     for step in range(12)
 )
+OLMO_CORE = "\n".join(
+    f"{at(2 * step)}.4Z     [step={step}/500,epoch=1]\n"
+    f"{at(2 * step)}.4Z     optim/total grad norm=0.1\n"
+    f"{at(2 * step)}.4Z     system/GPU reserved mem (GiB)=80.79\n"
+    f"{at(2 * step)}.4Z     throughput/device/MFU=41.2\n"
+    f"{at(2 * step)}.4Z     throughput/device/TPS={f'{65536 if step else 4369:,}'}\n"
+    f"{at(2 * step)}.4Z     throughput/device/TPS (actual avg)=30,000"
+    for step in range(12)
+)
+VERL = "\n".join(
+    f"(TaskRunner pid=1) step:{step} - actor/pg_loss:-0.01 - perf/mfu/actor:0.412 - perf/max_memory_allocated_gb:80.79 "
+    f"- timing_s/gen:20.5 - timing_s/update_actor:{2.0 if step else 30.0} - timing_s/step:{25.1 if step else 60} - "
+    "perf/total_num_tokens:1048576 - perf/throughput:5221.0"
+    for step in range(12)
+)
 EVERY = {
     "torchtitan": TORCHTITAN,
     "megatron": MEGATRON,
@@ -110,4 +125,6 @@ EVERY = {
     "deepspeed": DEEPSPEED,
     "lightning": LIGHTNING,
     "maxtext": MAXTEXT,
+    "olmo-core": OLMO_CORE,
+    "verl": VERL,
 }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.api.schemas.diagnose import LogFormat
 from app.observed.figures import RunContext, UnreadableText
 from app.observed.logs import FORMATS, read_log
-from tests.observed.logged import EVERY, HUGGINGFACE, LIGHTNING, MEGATRON, TORCHTITAN
+from tests.observed.logged import EVERY, HUGGINGFACE, LIGHTNING, MEGATRON, OLMO_CORE, TORCHTITAN, VERL
 
 VLLM = "".join(
     f"(APIServer pid=1) INFO 11-23 07:00:{second:02d} [loggers.py:123] Engine 00{engine}: Avg prompt throughput: 900.0 "
@@ -133,8 +133,27 @@ def test_a_bar_of_an_epoch_is_not_taken_for_another_trainers() -> None:
     assert "Lightning" in read_log(LIGHTNING, RUNS).figures[0].source
 
 
+@pytest.mark.parametrize("text", [OLMO_CORE, VERL], ids=["olmo-core", "verl"])
+def test_speed_memory_and_mfu_are_read_from_lines_of_their_own(text: str) -> None:
+    found = figures(text)
+    assert found["memory_peak_bytes"] == 80.79 * 2**30 and found["mfu"] == pytest.approx(0.412)
+    assert found["tokens_per_s"] == 2**19
+
+
+def test_counted_tokens_give_the_size_of_a_step_and_the_throughput() -> None:
+    text = "".join(
+        f"{{'loss': 0.37, 'num_tokens': {1150.0 * (step // 5)}, 'epoch': 0.01}}\n"
+        f"  {step // 10}%|1| {step}/1000 [00:{step:02d}<47:15,  1.40s/it]\n"
+        for step in range(5, 80, 5)
+    )
+    runs = RunContext(tokens_per_step=8192)
+    found = figures(text, runs=runs)
+    assert found["tokens_per_step"] == 230 and found["tokens_per_s"] == pytest.approx(230 / 1.4)
+    assert "step_time_s" not in found and "has 230 tokens" in read_log(text, runs).notes[0]
+
+
 def test_the_formats_of_the_wire_are_those_that_are_read() -> None:
-    assert set(get_args(get_args(LogFormat)[0])) == set(FORMATS) == {*EVERY, "vllm", "sglang"}
+    assert set(get_args(get_args(LogFormat)[0])) == set(FORMATS) == {*EVERY, "vllm", "sglang", "startup"}
 
 
 @pytest.mark.parametrize("text", ["", "hello", "\x00\r\r\n", "Traceback (most recent call last):\n  File ..."])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import doctest
+import json
 from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.observed import exposition, service
+from app.observed import exposition, read, service
 from app.observed.figures import RunContext, UnreadableText
 from app.observed.read import ENGINES, read_metrics
 from tests.observed.written import STARTED_S, TOKEN_BUCKETS, vllm, written
@@ -73,6 +74,52 @@ def test_another_number_of_accelerators_is_reported() -> None:
     )
 
 
+def test_amd_metrics_are_read_with_and_without_the_prefix() -> None:
+    text = "\n".join(
+        f'gpu_{name}{{gpu_id="{gpu}"}} {value}'
+        for gpu in (0, 1)
+        for name, value in (
+            ("gfx_activity", 90 + gpu),
+            ("used_vram", 180211 - gpu),
+            ("junction_temperature", 71 - 2 * gpu),
+            ("package_power", 650),
+        )
+    )
+    expected = {
+        "utilization": 0.905,
+        "memory_used_bytes": 180211 * 2**20,
+        "temperature_c": 70,
+        "power_w": 650,
+    }
+    for exported in (text, text.replace("gpu_", "amd_gpu_").replace("amd_gpu_id", "gpu_id")):
+        found = read_metrics([(exported, None)], RunContext(accelerators=2))
+        assert {f.quantity: f.value for f in found.figures} == pytest.approx(expected) and not found.notes
+
+
+CARD = 'gpu="{}",UUID="G{}",modelName="{}"'
+A100 = CARD.format(0, 0, "NVIDIA A100 80GB PCIe")
+SLICES = "\n".join(
+    f'DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{A100},GPU_I_ID="{i}",GPU_I_PROFILE="1g.10gb"}} 0.9' for i in (8, 9)
+)
+POWER = f"DCGM_FI_DEV_POWER_USAGE{{{A100}}} 120.5"
+
+
+def test_a_mig_slice_is_not_an_accelerator() -> None:
+    found = read_metrics([(f"{SLICES}\n{POWER}", None)], RunContext(accelerator="nvidia-a100-pcie-80gb"))
+    assert {f.quantity: f.value for f in found.figures} == {"power_w": 120.5}
+    assert ["MIG" in note for note in found.notes] == [True]
+
+
+@pytest.mark.parametrize("other", ["NVIDIA RTX 2000 Ada Generation", "Tesla T4", "NVIDIA H100 80GB HBM3"])
+def test_another_accelerator_of_the_machine_is_left_out(other: str) -> None:
+    text = f"{POWER}\nDCGM_FI_DEV_POWER_USAGE{{{CARD.format(1, 1, other)}}} 20"
+    found = read_metrics([(text, None)], RunContext(accelerator="nvidia-a100-pcie-80gb"))
+    assert {f.quantity: f.value for f in found.figures} == {"power_w": 120.5}
+    assert [other in note for note in found.notes] == [True]
+    unknown = read_metrics([(text, None)], RunContext(accelerators=2, accelerator="amd-mi300x"))
+    assert unknown.figures[0].value == pytest.approx(70.25) and not unknown.notes
+
+
 SGLANG = written(
     {"sglang:num_requests": 600, "sglang:prompt_tokens": 6e5, "sglang:generation_tokens": 6e4},
     {"sglang:num_running_reqs": 5, "sglang:num_queue_reqs": 2, "sglang:token_usage": 0.28},
@@ -132,8 +179,22 @@ process_start_time_seconds 1790000000
 """
 
 
+LMDEPLOY = SGLANG.replace("sglang:", "lmdeploy:")
+for theirs, ours in (
+    ("num_requests_total", "request_success_total"),
+    ("num_running_reqs", "num_requests_running"),
+    ("num_queue_reqs", "num_requests_waiting"),
+    ("token_usage", "gpu_cache_usage_perc"),
+    ("inter_token_latency_seconds", "iter_token_latency"),
+    (":queue_time_seconds", ":request_queue_time_seconds"),
+):
+    LMDEPLOY = LMDEPLOY.replace(theirs, ours)
+
+
 @pytest.mark.parametrize(
-    "text", [SGLANG, TGI, TRTLLM, DYNAMO, TRITON], ids=["sglang", "tgi", "trtllm", "dynamo", "triton"]
+    "text",
+    [SGLANG, TGI, TRTLLM, DYNAMO, TRITON, LMDEPLOY],
+    ids=["sglang", "tgi", "trtllm", "dynamo", "triton", "lmdeploy"],
 )
 def test_an_engine_is_read_by_its_names(text: str) -> None:
     reading = read_metrics([(text, STARTED_S + 300)], RunContext())
@@ -146,7 +207,95 @@ def test_an_engine_is_read_by_its_names(text: str) -> None:
         assert found["queue_p50_s"] == pytest.approx(0.05, rel=0.2)
 
 
-@pytest.mark.parametrize("module", [exposition, service])
+FRONTEND = written(
+    {"dynamo_frontend_requests": 600},
+    {"dynamo_frontend_inflight_requests": 14, "dynamo_frontend_queued_requests": 6},
+    {"dynamo_frontend_time_to_first_token_seconds": ((0.1, 0.2, 0.4), [0.3] * 600)},
+)
+
+
+def test_a_frontend_counts_the_requests_of_all_replicas_and_the_queued_ones_among_those_in_flight() -> None:
+    found = read_metrics([(FRONTEND, STARTED_S + 300)], RunContext(replicas=2))
+    assert {f.quantity: f.value for f in found.figures if f.quantity in ("requests_per_s", "running", "waiting")} == {
+        "requests_per_s": 2.0,
+        "running": 4,
+        "waiting": 3,
+    }
+
+
+def test_llama_cpp_counts_the_seconds_of_its_tokens() -> None:
+    text = written(
+        {"llamacpp:tokens_predicted": 6e4, "llamacpp:tokens_predicted_seconds": 1200, "llamacpp:prompt_tokens": 6e5},
+        {"llamacpp:requests_processing": 5, "llamacpp:requests_deferred": 2},
+    )
+    found = {f.quantity: f.value for f in read_metrics([(text, STARTED_S + 300)], RunContext()).figures}
+    assert found == {"output_tokens_per_s": 200, "tpot_p50_s": 0.02, "running": 5, "waiting": 2}
+
+
+def test_the_mean_time_of_whole_requests_is_the_last_choice() -> None:
+    whole = "".join(
+        f"tgi_request_mean_time_per_token_duration{end} {value}\n"
+        for end, value in (('_bucket{le="+Inf"}', 50), ("_sum", 1.6), ("_count", 50))
+    ).replace('{le="+Inf"} 50', '{le="0.05"} 45\ntgi_request_mean_time_per_token_duration_bucket{le="+Inf"} 50')
+    alone = {f.quantity: f for f in read_metrics([(whole, None)], RunContext()).figures}
+    assert alone["tpot_p50_s"].value == pytest.approx(0.032) and "prefill" in alone["tpot_p50_s"].source
+    both = {f.quantity: f.value for f in read_metrics([(TGI + whole, None)], RunContext()).figures}
+    assert both["tpot_p50_s"] == pytest.approx(0.02)
+
+
+INFO = 'vllm:cache_config_info{{block_size="16",cache_dtype="auto",engine="{}",num_gpu_blocks="1000"}} 1.0\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "replicas", "tokens"),
+    [
+        (INFO.format(0), 1, 16000),
+        (INFO.format(0) + INFO.format(1), 1, 32000),
+        (INFO.format(0) + INFO.format(1), 2, 16000),
+        (INFO.format(0).replace('"1000"', '"None"') + "sglang:max_total_num_tokens 500\n", 1, 500),
+        (
+            'dynamo_frontend_model_total_kv_blocks{model="m"} 10\n'
+            'dynamo_frontend_model_kv_cache_block_size{model="m"} 64\n',
+            4,
+            640,
+        ),
+    ],
+)
+def test_the_size_of_the_cache_is_read_per_replica(text: str, replicas: float, tokens: float) -> None:
+    found = {f.quantity: f.value for f in read_metrics([(text, None)], RunContext(replicas=replicas)).figures}
+    assert found["cache_tokens"] == tokens
+
+
+def queried(values: dict[str, list[float]], times: list[float], result: str = "matrix") -> str:
+    """Answer of Prometheus' HTTP API, one series per metric of one engine."""
+    pairs = {name: [[t, str(v)] for t, v in zip(times, seen, strict=True)] for name, seen in values.items()}
+    rows = [
+        {"metric": {"__name__": name, "engine": "0"}, **({"values": v} if result == "matrix" else {"value": v[-1]})}
+        for name, v in pairs.items()
+    ]
+    return json.dumps({"status": "success", "data": {"resultType": result, "result": rows}})
+
+
+def test_answers_of_the_prometheus_api_are_read_like_the_text_of_the_engine() -> None:
+    counted = {"vllm:request_success_total": [100.0, 400.0, 700.0], "vllm:num_requests_running": [5.0, 5.0, 8.0]}
+    found = read_metrics([(queried(counted, [0, 150, 300]), None)], RunContext())
+    assert {f.quantity: f.value for f in found.figures} == {"requests_per_s": 2.0, "running": 6.0}
+    now = read_metrics([(queried(counted, [0, 150, 300], "vector"), None)], RunContext())
+    assert {f.quantity: f.value for f in now.figures} == {"running": 8.0}
+    nameless = json.loads(queried(counted, [0, 150, 300]))
+    nameless["data"]["result"][1]["metric"] = {}
+    some = read_metrics([(json.dumps(nameless), None)], RunContext())
+    assert {f.quantity for f in some.figures} == {"requests_per_s"}
+    assert some.unread.metrics == ("a result without a metric name",)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "[1]", '{"data": {"result": [{"metric": {}}]}}', '{"data": 1}', "[" * 99])
+def test_json_without_metrics_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableText):
+        read_metrics([(text, None)], RunContext())
+
+
+@pytest.mark.parametrize("module", [exposition, service, read])
 def test_examples_in_docstrings_hold(module: ModuleType) -> None:
     tried = doctest.testmod(module)
     assert tried.attempted and not tried.failed

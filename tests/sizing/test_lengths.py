@@ -43,6 +43,12 @@ def test_the_normal_distribution_is_that_of_statistics(percentile: float) -> Non
 def shapes() -> st.SearchStrategy[Lengths]:
     return st.one_of(
         st.builds(lambda mean, ratio: Lengths(mean, mean * ratio), st.floats(20, 20_000), SPREAD),
+        st.builds(
+            lambda mean, ratio, more: Lengths(mean, mean * ratio, mean * ratio * more),
+            st.floats(20, 20_000),
+            SPREAD,
+            st.floats(1.0, 5.0),
+        ),
         st.builds(lambda low, more: Lengths.uniform(low, low + more), TOKENS, st.integers(0, 20_000)),
         st.builds(lambda each: Lengths.from_histogram(*zip(*each, strict=True)), WEIGHED),
     )
@@ -167,3 +173,26 @@ def test_prompts_and_answers_are_no_longer_than_the_sequence_that_holds_them() -
     prompts, answers = narrow.draw_lengths(SHARES, SHARES[::-1])
     assert (prompts + answers).max() <= 8192
     assert answers.min() >= 1
+
+
+@given(st.floats(20, 20_000), SPREAD)
+def test_lengths_end_at_a_percentile_or_the_window_and_keep_mean_and_p95(mean: float, ratio: float) -> None:
+    endless = Lengths(mean, mean * ratio)
+    cut = endless.cut_at(99.9, math.inf)
+    assert cut.cut_at(99.0, 1.0) == cut  # a longest value stays
+    drawn = cut.draw_lengths(SHARES)
+    assert drawn.max() <= endless.quantile(99.9) <= endless.draw_lengths(SHARES).max() + 1
+    assert drawn.mean() == pytest.approx(mean, rel=0.002, abs=1)
+    assert cut.quantile(95) == pytest.approx(endless.quantile(95))
+    assert cut.squared_variation <= endless.squared_variation * (1 + 1e-6)
+    window = endless.quantile(95) * 1.1
+    assert endless.cut_at(99.9999, window).draw_lengths(SHARES).max() <= window
+    assert endless.cut_at(99.9, 1.0).quantile(100 - 1e-9) == pytest.approx(endless.quantile(95))  # never below the p95
+
+
+def test_a_longest_value_bounds_the_default_spread() -> None:
+    workload = build_inference_workload(LLAMA_8B, RATE, ASSUMED, output_tokens=Lengths(300, longest=500))
+    assert (workload.output_tokens.p95, workload.output_tokens.longest) == (500, 500)
+    usual = build_inference_workload(LLAMA_8B, RATE, ASSUMED, output_tokens=300.0).output_tokens
+    assert usual.p95 == pytest.approx(600)
+    assert usual.longest == pytest.approx(Lengths(300, 600).quantile(99.9))

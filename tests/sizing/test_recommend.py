@@ -83,8 +83,9 @@ def test_every_objective_ranks_by_its_own_measure(catalog: Catalog, objective: O
     assert len(measured) > 20
     assert all(b >= a * 0.9999 for a, b in pairwise(measured))
     assert [r.rank for r in ranked] == list(range(1, len(ranked) + 1))
-    # a score is the best measure over one's own
-    assert [r.score for r in ranked] == pytest.approx([measured[0] / m for m in measured], rel=1e-3)
+    # A score is the best measure over one's own. Ranks follow simulations up to the load that decides; answers show
+    # simulations at all loads.
+    assert [r.score for r in ranked] == pytest.approx([measured[0] / m for m in measured], rel=6e-3)
     firsts = {
         o: recommend_hardware(Question(CHAT, objective=o, limit=1), catalog).recommendations[0].estimate
         for o in Objective

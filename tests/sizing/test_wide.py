@@ -13,9 +13,9 @@ from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Estimate
+from app.sizing.result import Estimate, Performance
 from app.sizing.serving.memory import device_weights_bytes
-from app.sizing.workload import Lengths
+from app.sizing.workload import Lengths, Load, Slo
 from tests.sizing.serving.given import DENSE, MIXTURE, STEADY, on_big
 from tests.sizing.small import snapshot
 
@@ -104,3 +104,67 @@ def test_a_lone_prompt_takes_longer_on_a_rank_than_on_all_of_them() -> None:
     assert wide.performance is not None and tensor.performance is not None
     first = [p.performance.ttft.p50_s for p in (wide, tensor) if p.performance and p.performance.ttft]
     assert first[0] is not None and first[1] is not None and first[0] > first[1]
+
+
+def offline(tokens: float, spread: float, data: int, **asked: Any) -> Performance:
+    """The mixture on eight accelerators with an endless queue of requests; `spread` is p95 over mean."""
+    prompts, answers = Lengths(tokens, tokens * spread), Lengths(200.0, 200.0 * spread)
+    workload = replace(
+        STEADY,
+        model=MIXTURE,
+        load=Load.OFFLINE,
+        in_flight=1e6,
+        input_tokens=prompts,
+        output_tokens=answers,
+        max_context_tokens=2 * tokens + 1000.0,
+        slo=Slo(None, None, None, 50),
+    )
+    layout = {"tensor_parallel": 8 // data, "data_parallel": data, "replicas": 1, "max_batch": 32}
+    usual = {"engine": "vllm", "weight_format": "bf16", "system": "big-8", "provider": "sky"}
+    found = estimate_deployment(Question(workload), Deployment("acme-big", **usual | layout | asked), SMALL)
+    assert found.performance is not None
+    return found.performance
+
+
+def test_prompts_of_all_ranks_are_read_at_once() -> None:
+    """If a deployment only reads prompts, every rank has one: eight ranks read as much as eight replicas of one, less
+    the exchange.
+    """
+    alone = judged(4000.0, accelerators_per_replica=1, tensor_parallel=1, replicas=8).performance
+    wide = judged(4000.0, tensor_parallel=1, data_parallel=8, replicas=1).performance
+    assert alone is not None and wide is not None
+    rates = wide.prefill_tokens_per_s, alone.prefill_tokens_per_s
+    assert rates[0] is not None and rates[1] is not None
+    assert 0.6 * rates[1] < rates[0] < rates[1]
+
+
+@pytest.mark.parametrize("tokens", [2000.0, 8000.0])
+def test_no_more_prompt_tokens_are_answered_than_the_ranks_can_read(tokens: float) -> None:
+    for spread in (1.0, 2.0):
+        found = offline(tokens, spread, 8)
+        assert found.total_tokens_per_s is not None and found.prefill_tokens_per_s is not None
+        assert found.total_tokens_per_s * tokens / (tokens + 200) < found.prefill_tokens_per_s
+
+
+@pytest.mark.parametrize(("tokens", "least"), [(2000.0, 1.05), (8000.0, 1.2)])
+def test_ranks_with_equal_requests_prefill_in_the_same_steps(tokens: float, least: float) -> None:
+    """Equal requests end together on all ranks, so their successors start together; others delay all ranks."""
+
+    def rate(spread: float, data: int) -> float:
+        return offline(tokens, spread, data).output_tokens_per_s or 0.0
+
+    assert rate(1.0, 8) > least * rate(1.01, 8)
+    assert rate(1.0, 1) == pytest.approx(rate(1.01, 1), rel=0.02)  # one rank waits for no other
+
+
+def test_only_equal_requests_that_follow_each_other_stay_in_step() -> None:
+    equal, varied = Lengths(500.0, 500.0), Lengths(500.0, 600.0)
+    for load, prompts, answers, in_step in (
+        (Load.OFFLINE, equal, equal, True),
+        (Load.CLOSED, equal, equal, True),
+        (Load.OPEN, equal, equal, False),
+        (Load.CLOSED, varied, equal, False),
+        (Load.CLOSED, equal, varied, False),
+    ):
+        workload = replace(STEADY, load=load, input_tokens=prompts, output_tokens=answers)
+        assert workload.stays_in_step is in_step

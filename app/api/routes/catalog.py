@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from app.api.body import parse_body
-from app.api.deps import RawBody, Sessions, ShortSlot, Snapshots, resolve_model
+from app.api.deps import RawPastedBody, Sessions, ShortSlot, Snapshots, resolve_model
 from app.api.naming import NameResolver, resolve_filters
 from app.api.openapi import body_schema, problem_responses
 from app.api.problems import unknown_cursor
@@ -222,7 +222,7 @@ def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
     openapi_extra=body_schema(InspectRequest),
     responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
 )
-async def inspect_model(raw: RawBody, catalog_store: Snapshots, turn: ShortSlot) -> Response:
+async def inspect_model(raw: RawPastedBody, catalog_store: Snapshots, turn: ShortSlot) -> Response:
     """Returns all counts of a model given by name, by pasted configuration or by size."""
     return await turn.answer_shared(compute_inspection, raw, catalog_store)
 
@@ -242,6 +242,7 @@ def compute_inspection(raw: bytes, catalog_store: CatalogStore) -> Response:
         contexts=request.context_tokens or example_contexts(model),
         rank=request.lora.rank or int(assumed.default_lora_rank),
         targets=targets,
+        magnitudes=request.lora.use_dora,
         image=(image.width, image.height),
     )
     return Response(orjson.dumps(shown), media_type="application/json")

@@ -137,7 +137,10 @@ def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date) -> R
     question, deployment = build_estimate_question(request, directory, catalog_store, today)
     pasted = read_observation(request.observed, question, deployment, directory.catalog)
     diagnosis = diagnose(question, deployment, directory.catalog, pasted.observed)
-    return Response(json_bytes({**diagnosis_json(diagnosis), **pasted.response_fields}), media_type="application/json")
+    answer = diagnosis_json(diagnosis)
+    notes = [*pasted.response_fields.get("notes", []), *answer.get("notes", [])]
+    noted = {"notes": notes} if notes or pasted.reading is not None else {}
+    return Response(json_bytes({**answer, **pasted.response_fields, **noted}), media_type="application/json")
 
 
 def check_observed(request: DiagnoseRequest) -> None:
@@ -185,7 +188,7 @@ def compute_recommendation(raw: bytes, answers: AnswerStore, catalog_store: Cata
     responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
     summary="Estimate one deployment",
 )
-async def post_estimate(raw: RawBody, catalog_store: Snapshots, turn: ShortSlot, today: Today) -> Response:
+async def post_estimate(raw: RawPastedBody, catalog_store: Snapshots, turn: ShortSlot, today: Today) -> Response:
     """Returns memory, throughput, latency, energy and cost of a workload on one deployment. A deployment copied from a
     recommendation reproduces its figures. Settings that you omit are chosen for you and returned.
     """

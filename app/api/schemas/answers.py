@@ -157,8 +157,8 @@ class UnreachableShown(ResultModel, of=Unreachable):
 
 
 class LevelShown(ResultModel, of=Level):
-    """Hardware needed to meet all requirements at one confidence level; null if no number of these accelerators is
-    enough.
+    """Hardware needed to meet all requirements at one confidence level, in the layout of this option or of another
+    ranked one; null if no number of these accelerators is enough.
     """
 
     confidence: float

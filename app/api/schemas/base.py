@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from app.catalog.names import format_slug
+from app.catalog.names import NAME_TABLES, format_slug, kv_format_slug, option_slug
 from app.sizing.compare import PRIORITY_BY_BOTTLENECK
 from app.sizing.hardware.engines.record import Policy
 from app.sizing.hardware.parts import SEGMENTS, Commitment, Environment, PriceKind, PricingModel, Segment, SystemKind
 from app.sizing.hardware.recipes import VOCABULARIES
 from app.sizing.hardware.support.records import PHASES
 from app.sizing.model.counts import LORA_TARGET_NAMES
-from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
+from app.sizing.model.formats import AUTO_KV, KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import DraftMethod, Extra, Objective
 from app.sizing.result import QUANTITY_UNITS, AcquisitionOption, BillFactor
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
@@ -101,7 +102,19 @@ def _fold_format(value: Any) -> Any:
     return format_slug(value) if isinstance(value, str) else value
 
 
+def _fold_kv_format(value: Any) -> Any:
+    return kv_format_slug(value) if isinstance(value, str) else value
+
+
+def _fold_by(aliases: Mapping[str, str]) -> BeforeValidator:
+    """Accepts the names of tools for an option."""
+    return BeforeValidator(lambda value: option_slug(value, aliases) if isinstance(value, str) else value)
+
+
 FOLD_FORMAT = BeforeValidator(_fold_format)  # accepts common spellings: BF16, AWQ, Q4_K_M
+FOLD_KV_FORMAT = BeforeValidator(_fold_kv_format)  # and those of engines: fp8_e5m2, f16
+FOLD_METHOD, FOLD_OPTIMIZER = _fold_by(NAME_TABLES.methods), _fold_by(NAME_TABLES.optimizers)
+FOLD_PRECISION = _fold_by(NAME_TABLES.precisions)
 
 if TYPE_CHECKING:
     ActivationCheckpointingName = str
@@ -116,6 +129,7 @@ if TYPE_CHECKING:
     FailureDomainName = str
     GradientsName = str
     KernelsName = str
+    KvFormatChoice = str
     KvFormatName = str
     LoraPreset = str
     LossName = str
@@ -156,21 +170,22 @@ else:
     FailureDomainName = Annotated[Literal[tuple(d.value for d in FailureDomain)], Component("FailureDomain")]
     GradientsName = Annotated[Literal[VOCABULARIES["gradients"]], Component("GradientKeeping")]
     KernelsName = Annotated[Literal[VOCABULARIES["kernels"]], Component("Kernels")]
-    KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLD_FORMAT, Component("KvFormat")]
+    KvFormatChoice = Annotated[Literal[(AUTO_KV, *KV_FORMATS)], FOLD_KV_FORMAT, Component("KvFormatChoice")]
+    KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLD_KV_FORMAT, Component("KvFormat")]
     LoraPreset = Annotated[Literal[LORA_TARGET_NAMES[::-1]], Component("LoraPreset")]
     LossName = Annotated[Literal[VOCABULARIES["loss"]], Component("LossComputation")]
     MaximizedName = Annotated[Literal[tuple(QUANTITY_UNITS)], Component("Maximized")]
-    MethodName = Annotated[Literal[tuple(m.value for m in Method)], Component("FineTuningMethod")]
+    MethodName = Annotated[Literal[tuple(m.value for m in Method)], FOLD_METHOD, Component("FineTuningMethod")]
     ObjectiveName = Annotated[Literal[tuple(o.value for o in Objective)], Component("Objective")]
     OptimizerImplementationName = Annotated[
         Literal[VOCABULARIES["optimizer_implementation"]], Component("OptimizerImplementation")
     ]
-    OptimizerName = Annotated[Literal[tuple(OPTIMIZERS)], Component("Optimizer")]
+    OptimizerName = Annotated[Literal[tuple(OPTIMIZERS)], FOLD_OPTIMIZER, Component("Optimizer")]
     PackingName = Annotated[Literal[VOCABULARIES["packing"]], Component("Packing")]
     PeakMomentName = Annotated[Literal["loss", "backward", "gradients", "update"], Component("PeakMoment")]
     PhaseName = Annotated[Literal[PHASES], Component("JudgedPhase")]
     PolicyName = Annotated[Literal[tuple(p.value for p in Policy)], Component("SchedulingPolicy")]
-    PrecisionName = Annotated[Literal[tuple(PRECISIONS)], Component("Precision")]
+    PrecisionName = Annotated[Literal[tuple(PRECISIONS)], FOLD_PRECISION, Component("Precision")]
     PriceKindName = Annotated[Literal[tuple(k.value for k in PriceKind)], Component("PriceKind")]
     PricingName = Annotated[Literal[tuple(p.value for p in PricingModel)], Component("PricingModel")]
     RecomputationName = Annotated[Literal[VOCABULARIES["recomputation"]], Component("Recomputation")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -21,18 +20,34 @@ from app.sizing.diagnosis.case import (
     Evidence,
     Finding,
     LoadObservation,
+    MemoryObservation,
     Observations,
     ScalePoint,
     ServiceObservation,
     TrainingObservation,
 )
 from app.sizing.diagnosis.diagnose import Diagnosis
+from app.sizing.diagnosis.memory import MemoryTerm
+from app.sizing.result import Performance
 
 # Fields whose strings may contain line breaks.
 PASTED_FIELDS = frozenset({"exposition", "text", "log"})
 Text = Annotated[str, Field(min_length=1, max_length=2_000_000)]
 LogFormat = Annotated[
-    Literal["torchtitan", "megatron", "nemo", "maxtext", "deepspeed", "lightning", "huggingface", "vllm", "sglang"],
+    Literal[
+        "torchtitan",
+        "nemo",
+        "megatron",
+        "maxtext",
+        "olmo-core",
+        "verl",
+        "deepspeed",
+        "lightning",
+        "huggingface",
+        "vllm",
+        "sglang",
+        "startup",
+    ],
     Component("LogFormat"),
 ]
 Moment = Annotated[float, Field(ge=0, le=1e11)]
@@ -44,6 +59,8 @@ SIMPLE_UNITS = {
     "running": "requests",
     "waiting": "requests",
     "tokens_per_s": "tokens/s",
+    "tokens_per_step": "tokens",
+    "cache_tokens": "tokens",
 }
 UNITS = (("_ms", "ms"), ("_per_day", "1/day"), ("_s", "s"), ("_c", "C"), ("_w", "W"), ("_gib", "GiB"))
 
@@ -51,7 +68,7 @@ UNITS = (("_ms", "ms"), ("_per_day", "1/day"), ("_s", "s"), ("_c", "C"), ("_w", 
 class ScrapeSpec(RequestModel):
     """Metrics scraped at one time; scrapes with the same time are from several replicas."""
 
-    text: Text = Field(description="Prometheus or OpenMetrics text.")
+    text: Text = Field(description="Prometheus or OpenMetrics text, or JSON of Prometheus' query API.")
     at_s: Moment = Field(description="Time of the scrape in seconds since 1970, or since any common start.")
 
 
@@ -59,7 +76,9 @@ class PastedSpec(RequestModel):
     """Text instead of explicit values."""
 
     exposition: Text | None = Field(
-        None, description="Prometheus text of vLLM, SGLang, TGI, TensorRT-LLM, Triton or the DCGM exporter."
+        None,
+        description="Prometheus text, or JSON of Prometheus' query API: metrics of vLLM, SGLang, TGI, TensorRT-LLM, "
+        "Triton, LMDeploy, llama.cpp, the Dynamo frontend, or the DCGM or AMD exporter.",
     )
     at_s: Moment | None = Field(
         None, description="Time of `exposition` in seconds since 1970. Rates require it, or two scrapes."
@@ -74,7 +93,8 @@ class PastedSpec(RequestModel):
     log: Text | None = Field(
         None,
         description="Training log of torchtitan, Megatron-LM, NeMo, the Hugging Face Trainer (axolotl, LLaMA-Factory, "
-        "TRL), DeepSpeed, PyTorch Lightning or MaxText, or server log of vLLM or SGLang.",
+        "TRL), DeepSpeed, PyTorch Lightning, MaxText, OLMo-core or verl; server log of vLLM or SGLang; or start-up "
+        "lines or an out-of-memory error of an engine, llama.cpp, Ollama or PyTorch.",
     )
     format: LogFormat | None = Field(None, description="Format of the log. Default: detected.")
 
@@ -200,6 +220,7 @@ class ServiceObservedSpec(RequestModel):
     acceptance_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
     error_share: Share | None = None
     busiest_replica_share: Positive | None = Field(None, description="Load of the busiest replica divided by the mean.")
+    cache_tokens: Amount | None = Field(None, description="Tokens that the KV cache of one replica holds.")
     cold_start_s: Positive | None = None
     restarts_per_day: Amount | None = Field(None, description="Restarts of one replica per day.")
     by_load: Annotated[list[LoadSeenSpec], Field(max_length=12)] = []
@@ -223,6 +244,7 @@ class TrainingObservedSpec(RequestModel):
     tokens_per_s: Positive | None = Field(
         None, description="Throughput of the whole run; in samples for a model that processes samples."
     )
+    tokens_per_step: Positive | None = Field(None, description="Tokens of one step, padding excluded.")
     mfu: Annotated[float, Field(gt=0, le=1)] | None = None
     compute_s: Amount | None = None
     communication_s: Amount | None = Field(None, description="Communication that does not overlap with computation.")
@@ -272,9 +294,28 @@ class DevicesObservedSpec(RequestModel):
         return DevicesObservation(**_in_base_units(self.model_dump()))
 
 
+class MemoryObservedSpec(RequestModel):
+    """Memory of the fullest accelerator as the engine or trainer reports it."""
+
+    weights_gib: Amount | None = None
+    cache_gib: Amount | None = None
+    activation_gib: Amount | None = None
+    overhead_gib: Amount | None = Field(None, description="CUDA graphs and libraries.")
+    needed_cache_gib: Amount | None = Field(None, description="KV cache that the longest context needs.")
+    failed_allocation_gib: Amount | None = Field(None, description="Allocation that failed.")
+    capacity_gib: Amount | None = None
+    free_gib: Amount | None = None
+    process_gib: Amount | None = Field(None, description="Memory of this process.")
+    allocated_gib: Amount | None = Field(None, description="Memory of tensors.")
+    unused_gib: Amount | None = Field(None, description="Memory that the allocator holds without a tensor.")
+
+    def to_observed(self) -> MemoryObservation:
+        return MemoryObservation(**_in_base_units(self.model_dump()))
+
+
 class ObservedSpec(PastedSpec):
-    """Observations: `service` with phase inference, `training` with the other phases, `devices` with any phase, or
-    pasted text.
+    """Observations: `service` with phase inference, `training` with the other phases, `devices` and `memory` with any
+    phase, or pasted text.
 
     An explicit value overrides a value read from text.
     """
@@ -282,12 +323,14 @@ class ObservedSpec(PastedSpec):
     service: ServiceObservedSpec | None = None
     training: TrainingObservedSpec | None = None
     devices: DevicesObservedSpec | None = None
+    memory: MemoryObservedSpec | None = None
 
     def to_observed(self) -> Observations:
         return Observations(
             ServiceObservation() if self.service is None else self.service.to_observed(),
             TrainingObservation() if self.training is None else self.training.to_observed(),
             DevicesObservation() if self.devices is None else self.devices.to_observed(),
+            MemoryObservation() if self.memory is None else self.memory.to_observed(),
         )
 
 
@@ -297,7 +340,7 @@ EXAMPLE: dict[str, Any] = {
         "model": "meta-llama/Llama-3.1-8B-Instruct",
         "traffic": {"peak_requests_per_s": 20, "input_tokens": 800, "output_tokens": 200},
     },
-    "deployment": {"accelerator": "nvidia-l4", "total_accelerators": 8},
+    "deployment": {"accelerator": "nvidia-l4", "total_accelerators": 8, "engine": "vllm"},
     "observed": {
         "service": {
             "requests_per_s": 20,
@@ -358,30 +401,51 @@ class FindingShown(ResultModel, of=Finding):
     do_not_buy: str | None = None
 
 
-def _in_ms(times: Sequence[str]) -> list[str]:
-    return [f"{name.removesuffix('_s')}_ms" for name in times]
+def _wire_names(names: Sequence[str]) -> list[str]:
+    specs = (ServiceObservedSpec, TrainingObservedSpec, DevicesObservedSpec, MemoryObservedSpec)
+    return [
+        next(wire for spec in specs if (wire := wire_name(Figure("", name, 0.0, ""), spec)[0]) in spec.model_fields)
+        for name in names
+    ]
+
+
+class MemoryTermShown(ResultModel, of=MemoryTerm):
+    """A term of memory as the engine reports it, with the expected value."""
+
+    term: str = Field(description="Part of the memory, or kv_cache_tokens.")
+    observed: float = Field(description="What the engine reports.")
+    expected: float | None = Field(description="Expected value; null if unknown.")
+    difference: float | None = Field(description="Observed minus expected value.")
+    unit: str
+
+
+def _performance_json(performance: Performance | None) -> dict[str, Any]:
+    return {} if performance is None else PerformanceShown.as_json(performance)
 
 
 class DiagnoseResponse(ResultModel, of=Diagnosis):
     """Findings, most expensive first."""
 
-    healthy: Annotated[bool, From("findings", convert=not_)]
+    healthy: bool | None
     summary: str
     findings: Annotated[list[FindingShown], ADDED]
-    expected: Annotated[dict[str, Any], From("expected.performance", convert=PerformanceShown.as_json)] = Field(
-        description="Performance that /estimate predicts at the observed load."
+    expected: Annotated[dict[str, Any], From("expected.performance", convert=_performance_json)] = Field(
+        description="Performance that /estimate predicts at the observed load; empty if it predicts none."
+    )
+    memory: Annotated[list[MemoryTermShown] | None, From(omit=EMPTY)] = Field(
+        None, description="Memory of one accelerator that the engine reports, against the expected memory."
     )
     not_to_buy: list[str]
-    not_judged: Annotated[list[str] | None, From(convert=_in_ms, omit=EMPTY)] = Field(
-        None, description="Observed quantities for which there is no expected value."
+    not_judged: Annotated[list[str] | None, From(convert=_wire_names, omit=EMPTY)] = Field(
+        None, description="Observed quantities that cannot be judged: health says nothing about them."
     )
     assumptions: list[AssumedShown]
     read: Annotated[list[ReadShown] | None, ADDED] = Field(
         None, description="Values read from pasted text; absent without pasted text."
     )
     not_read: Annotated[NotReadShown | None, ADDED] = Field(None, description="Pasted text that was not used.")
-    notes: Annotated[list[str] | None, ADDED] = Field(
-        None, description="Missing values, and contradictions between pasted text and explicit values."
+    notes: Annotated[list[str] | None, From(omit=EMPTY)] = Field(
+        None, description="Missing values, and contradictions between text, explicit values and expectation."
     )
 
 

@@ -194,6 +194,7 @@ def inspection_json(
     rank: int,
     targets: str | tuple[str, ...],
     image: tuple[int, int],
+    magnitudes: bool = False,
 ) -> dict[str, Any]:
     """Every count of a model as JSON; counts that do not apply to this kind of model are omitted."""
     if model.sample is not None:
@@ -208,7 +209,7 @@ def inspection_json(
             }
             for c in contexts
         ],
-        "lora": {"rank": rank, "parameters": lora_params_by_target(model, rank, targets)},
+        "lora": {"rank": rank, "parameters": lora_params_by_target(model, rank, targets, magnitudes=magnitudes)},
     }
     if model.images is not None:
         width, height = image

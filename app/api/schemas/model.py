@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from app.api.schemas.base import INTEGER_VALUED, Component, LoraPreset, Name, RequestModel
+from app.catalog.names import NAME_TABLES, option_slug
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIGA, MIB
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.registered import assumed_architecture, sample_architecture
+from app.sizing.model.counts import LORA_TARGET_NAMES
 from app.sizing.workload import PromptImages, resize_samples
 
 
-def within_64_bits(value: Any) -> Any:
-    """The document with integers beyond 64 bits converted to floats; config files use such integers for "no limit"."""
+def as_plain_json(value: Any) -> Any:
+    """The document as standard JSON: integers beyond 64 bits as floats (configurations use them for "no limit"), and
+    NaN and Infinity as null.
+    """
     if isinstance(value, dict):
-        return {name: within_64_bits(item) for name, item in value.items()}
+        return {name: as_plain_json(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [within_64_bits(item) for item in value]
+        return [as_plain_json(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 class ConfigModel(RequestModel):
     """Any pasted config.json."""
 
-    huggingface_config: Annotated[dict[str, Any], AfterValidator(within_64_bits)]
+    huggingface_config: Annotated[dict[str, Any], AfterValidator(as_plain_json)]
     name: Name = "own-model"
 
 
@@ -99,8 +107,18 @@ class SampleSpec(RequestModel):
         return resize_samples(model, self.model_dump(exclude_none=True))
 
 
+def _split_targets(value: Any) -> Any:
+    """The preset that a text means, or the names that it separates by commas or spaces, as configuration files do."""
+    if not isinstance(value, str):
+        return value
+    preset = option_slug(value, NAME_TABLES.lora_targets)
+    return preset if preset in LORA_TARGET_NAMES or not value.strip() else re.split(r"[\s,]+", value.strip(" ,"))
+
+
 LoraTargets = Annotated[
-    LoraPreset | Annotated[list[Name], Field(min_length=1, max_length=40)], Component("LoraTargets")
+    LoraPreset | Annotated[list[Name], Field(min_length=1, max_length=40)],
+    BeforeValidator(_split_targets),
+    Component("LoraTargets"),
 ]
 
 
@@ -112,4 +130,7 @@ class LoraSpec(RequestModel):
     )
     target_modules: LoraTargets = Field(
         "all-linear", description="A preset, or names of matrices such as q_proj and down_proj."
+    )
+    use_dora: bool = Field(
+        False, description="Whether each adapted matrix also trains the magnitude of its rows (DoRA)."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from app.api.schemas.base import (
     INTEGER_VALUED,
@@ -30,6 +30,7 @@ from app.sizing.columns import GBIT, MIB
 from app.sizing.hardware.engines.record import Policy, SchedulerSettings
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.recipes import RecipeSettings, TrainingRecipe
+from app.sizing.model.formats import AUTO_KV
 from app.sizing.question import Deployment, Pools
 from app.sizing.result import PoolLoad, PoolSplit, Transfer
 
@@ -207,6 +208,14 @@ class SchedulerShown(ResultModel, of=SchedulerSettings):
     planning_lag_steps: int | None = None
 
 
+def _drop_auto(value: Any) -> Any:
+    """The value; None for "auto", with which engines choose the format themselves."""
+    return None if value == AUTO_KV else value
+
+
+OptionalKvFormat = Annotated[KvFormatName | None, BeforeValidator(_drop_auto)]
+
+
 class ReplicaSpec(RequestModel):
     """Identical replicas; omitted fields are chosen by the service and shown in the answer."""
 
@@ -224,7 +233,7 @@ class ReplicaSpec(RequestModel):
     context_parallel: Degree | None = None
     expert_parallel: Degree | None = None
     weight_format: WeightFormatName | None = None
-    kv_format: KvFormatName | None = None
+    kv_format: OptionalKvFormat = None
     max_batch: Degree | None = None
     max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), INTEGER_VALUED] | None = None
     scheduler: SchedulerSpec | None = None
@@ -295,7 +304,7 @@ class PoolSpec(ReplicaSpec):
 
     model_config = with_examples(POOL)
 
-    kv_format: KvFormatName | None = Field(
+    kv_format: OptionalKvFormat = Field(
         None, description="KV cache format; the same in both pools, because the cache is sent without conversion."
     )
     weights_on_host: Annotated[float, Field(ge=0, le=0)] | None = None

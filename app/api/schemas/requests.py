@@ -18,7 +18,7 @@ from app.api.schemas.base import (
     EnvironmentName,
     ExtraName,
     FailureDomainName,
-    KvFormatName,
+    KvFormatChoice,
     MaximizedName,
     MethodName,
     Name,
@@ -228,6 +228,7 @@ class OfPhase(TypedDict, total=False):
     method: Method
     lora_rank: int | None
     lora_targets: str | list[str]
+    lora_magnitudes: bool
 
 
 class _RunSpec(RequestModel):
@@ -303,6 +304,9 @@ class TrainingSpec(_RunSpec):
         )
 
 
+DORA_METHODS = {"dora": "lora", "qdora": "qlora"}
+
+
 class FineTuningSpec(_RunSpec):
     """A fine-tuning run: all parameters, adapters, or adapters on a 4-bit base."""
 
@@ -311,6 +315,17 @@ class FineTuningSpec(_RunSpec):
     lora: LoraSpec = LoraSpec()
     examples: Annotated[float, Field(ge=1, le=1e12)] | None = None
     epochs: Annotated[float, Field(gt=0, le=1e4)] = Field(1.0, description="Number of passes over the examples.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_dora(cls, value: Any) -> Any:
+        """Reads the methods dora and qdora, as tools call them, as LoRA with magnitudes."""
+        method = value.get("method") if isinstance(value, dict) else None
+        plain = DORA_METHODS.get(method.lower()) if isinstance(method, str) else None
+        lora = value.get("lora", {}) if plain else None
+        if not isinstance(lora, dict):
+            return value
+        return {**value, "method": plain, "lora": {"use_dora": True, **lora}}
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
         return self.to_training_workload(
@@ -321,6 +336,7 @@ class FineTuningSpec(_RunSpec):
             method=Method(self.method),
             lora_rank=self.lora.rank,
             lora_targets=self.lora.target_modules,
+            lora_magnitudes=self.lora.use_dora,
         )
 
 
@@ -344,6 +360,31 @@ CONFIDENCE = (
     "uses the median prediction. Default: the assumption confidence, 0.8."
 )
 Confidence = Annotated[float, Field(ge=0.5, le=0.95)]
+
+
+class SpeculativeSpec(RequestModel):
+    """Speculative decoding, off by default. The acceptance rate depends on the text: measure yours."""
+
+    method: DraftingName
+    draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step."), INTEGER_VALUED]
+    acceptance_rate: Annotated[
+        float, Field(gt=0, lt=1, description="Probability that the model accepts a drafted token.")
+    ]
+    draft_parameters_billion: Annotated[float, Field(gt=0, le=1000)] | None = None
+
+    @model_validator(mode="after")
+    def _check_draft_size(self) -> SpeculativeSpec:
+        if (self.method == "draft_model") != (self.draft_parameters_billion is not None):
+            raise ValueError("set draft_parameters_billion if and only if method is draft_model")
+        return self
+
+    def to_speculative(self) -> Speculative:
+        return Speculative(
+            DraftMethod(self.method),
+            self.draft_tokens,
+            self.acceptance_rate,
+            (self.draft_parameters_billion or 0.0) * 1e9,
+        )
 
 
 class ConstraintsSpec(RequestModel):
@@ -386,10 +427,17 @@ class ConstraintsSpec(RequestModel):
         description="Weight formats to consider. Default: 16 bit, 8 bit and the published format; also 4 bit for "
         "personal use.",
     )
-    kv_formats: Annotated[list[KvFormatName], Field(max_length=6)] = Field(
-        [], description="KV cache formats to consider. Default: 16 bit."
+    kv_formats: Annotated[list[KvFormatChoice], Field(max_length=7)] = Field(
+        [],
+        description=(
+            "KV cache formats to consider. Default: `auto`, the engine's own choice: FP8 where its checkpoints carry "
+            "an FP8 cache (NVFP4 weights, or FP8 weights on TensorRT-LLM), 16 bit otherwise."
+        ),
     )
     engines: Names = Field([], description="Serving engines and training frameworks to consider. Default: all.")
+    speculative: SpeculativeSpec | None = Field(
+        None, description="Speculative decoding of every candidate; engines that cannot draft so are rejected."
+    )
     max_usd_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
     max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
     max_accelerators: Annotated[int, Field(ge=1, le=10_000_000), INTEGER_VALUED] | None = None
@@ -413,6 +461,7 @@ class ConstraintsSpec(RequestModel):
             weight_formats=tuple(self.weight_formats),
             kv_formats=tuple(self.kv_formats),
             engines=tuple(self.engines),
+            speculative=None if self.speculative is None else self.speculative.to_speculative(),
             max_usd_per_hour=self.max_usd_per_hour,
             max_purchase_usd=self.max_purchase_usd,
             max_accelerators=self.max_accelerators,
@@ -505,31 +554,6 @@ class RecommendRequest(RequestModel):
             rejected_limit=DEFAULT_REJECTED if self.rejected_limit is None else self.rejected_limit,
             trace=self.shows_trace,
             extras=DEFAULT_EXTRAS if self.include is None else frozenset(map(Extra, self.include)),
-        )
-
-
-class SpeculativeSpec(RequestModel):
-    """Speculative decoding, off by default. The acceptance rate depends on the text: measure yours."""
-
-    method: DraftingName
-    draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step."), INTEGER_VALUED]
-    acceptance_rate: Annotated[
-        float, Field(gt=0, lt=1, description="Probability that the model accepts a drafted token.")
-    ]
-    draft_parameters_billion: Annotated[float, Field(gt=0, le=1000)] | None = None
-
-    @model_validator(mode="after")
-    def _check_draft_size(self) -> SpeculativeSpec:
-        if (self.method == "draft_model") != (self.draft_parameters_billion is not None):
-            raise ValueError("set draft_parameters_billion if and only if method is draft_model")
-        return self
-
-    def to_speculative(self) -> Speculative:
-        return Speculative(
-            DraftMethod(self.method),
-            self.draft_tokens,
-            self.acceptance_rate,
-            (self.draft_parameters_billion or 0.0) * 1e9,
         )
 
 

@@ -347,6 +347,17 @@ def _peak_moment(moments: Mapping[str, float]) -> str:
     return max(moments, key=moments.__getitem__)
 
 
+def _uses_host_memory(memory: DeviceMemory) -> bool:
+    return memory.host_weights_bytes is not None or memory.host_bytes is not None
+
+
+def _host_memory(memory: DeviceMemory) -> dict[str, Any] | float:
+    return HostMemoryShown.as_json(memory) if memory.host_bytes is None else round_value(memory.host_bytes / GIB)
+
+
+HostMemory = Annotated[HostMemoryShown | float, Component("HostMemory")]
+
+
 class MemoryShown(ResultModel, of=DeviceMemory):
     """Memory use of the fullest accelerator and of the host."""
 
@@ -362,9 +373,7 @@ class MemoryShown(ResultModel, of=DeviceMemory):
     idle_sessions: float | None = Field(
         None, description="Idle sessions whose prefixes a replica keeps between turns at this load."
     )
-    host_gib: Annotated[
-        HostMemoryShown | None, From(WHOLE, when=lambda memory: memory.host_weights_bytes is not None)
-    ] = None
+    host_gib: Annotated[HostMemory | None, From(WHOLE, convert=_host_memory, when=_uses_host_memory)] = None
     peak_moment: Annotated[PeakMomentName | None, From("moments_bytes", convert=_peak_moment)] = Field(
         None, description="Moment of a training step with the highest memory use."
     )

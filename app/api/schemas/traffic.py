@@ -38,7 +38,7 @@ from app.sizing.workload import (
 )
 
 MAX_VALUES = 1000
-LENGTH_FORMS = (("mean", "p95"), ("min", "max"), ("values", "weights"))
+LENGTH_FORMS = (("mean", "p95"), ("min",), ("values", "weights"))
 
 Tokens = Annotated[float, Field(ge=0, le=1e8)]
 PromptTokens = Annotated[float, Field(ge=1, le=1e8)]
@@ -46,8 +46,8 @@ WholeTokens = Annotated[int, Field(ge=1, le=100_000_000), INTEGER_VALUED]
 
 
 class LengthDistribution(RequestModel):
-    """Mean and 95th percentile of a token count, fitted with a log-normal distribution. Equal values mean a fixed
-    length.
+    """Mean and 95th percentile of a token count, fitted with a log-normal distribution that ends at the maximum. Equal
+    values mean a fixed length.
     """
 
     mean: Tokens
@@ -55,14 +55,21 @@ class LengthDistribution(RequestModel):
         None, description="95th percentile. Default: the assumption length_p95_to_mean, 2, times the mean."
     )
 
+    max: Tokens | None = Field(
+        None,
+        description="Longest length. Default: the assumption longest_percentile, 99.9 %, or the context window.",
+    )
+
     @model_validator(mode="after")
     def _check_order(self) -> LengthDistribution:
         if self.p95 is not None and self.p95 < self.mean:
             raise ValueError("p95 must be at least the mean")
+        if self.max is not None and self.max < (self.p95 or self.mean):
+            raise ValueError("max must be at least the mean and the p95")
         return self
 
     def to_lengths(self) -> Lengths | float:
-        return self.mean if self.p95 is None else Lengths(self.mean, self.p95)
+        return self.mean if self.p95 is None and self.max is None else Lengths(self.mean, self.p95, self.max)
 
 
 class PromptLengths(LengthDistribution):
@@ -116,7 +123,7 @@ def _check_single_form(value: Any) -> Any:
     """Rejects an object that mixes several forms."""
     forms = [way for way in LENGTH_FORMS if isinstance(value, dict) and any(name in value for name in way)]
     if len(forms) > 1:
-        raise ValueError("use one form of length: mean and p95, min and max, or values and weights")
+        raise ValueError("use one form of length: mean, p95 and max; min and max; or values and weights")
     return value
 
 
@@ -125,10 +132,9 @@ def _length_kind(value: Any) -> str:
         return {LengthRange: "range", LengthHistogram: "histogram"}.get(type(value), "distribution")
     if not isinstance(value, dict):
         return "number"
-    return next(
-        (tag for tag, way in zip(("range", "histogram"), LENGTH_FORMS[1:], strict=True) if {*way} & {*value}),
-        "distribution",
-    )
+    if {"values", "weights"} & {*value}:
+        return "histogram"
+    return "range" if "min" in value or ("max" in value and not {"mean", "p95"} & {*value}) else "distribution"
 
 
 Shaped = Annotated[LengthRange, Tag("range")] | Annotated[LengthHistogram, Tag("histogram")]

@@ -68,7 +68,7 @@ LAUNCHES = (
         "vllm",
         SERVERS["vllm"],
         source_version=(0, 33, 0),
-        source="vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23",
+        source="vllm/engine/arg_utils.py, config/parallel.py and config/speculative.py of 0.33.0, read 2026-11-26",
         flags={
             "--tensor-parallel-size": ANY_VERSION,
             "--pipeline-parallel-size": (0, 5),
@@ -93,6 +93,9 @@ LAUNCHES = (
             "--enable-lora": (0, 4),
             "--max-loras": (0, 4),
             "--max-lora-rank": (0, 4),
+            "--speculative-config.method": (0, 10),
+            "--speculative-config.num_speculative_tokens": (0, 10),
+            "--speculative-config.model": (0, 10),
         },
         images={"NVIDIA": "vllm/vllm-openai:v{version}", "AMD": "vllm/vllm-openai-rocm:v{version}"},
         pools=pool_flags(POOL_SERVERS["vllm"]),
@@ -132,6 +135,11 @@ LAUNCHES = (
             "--max-loras-per-batch": (0, 5),
             "--max-lora-rank": (0, 5),
             "--lora-target-modules": (0, 5),
+            "--speculative-algorithm": (0, 5),
+            "--speculative-num-draft-tokens": (0, 5),
+            "--speculative-num-steps": (0, 5),
+            "--speculative-eagle-topk": (0, 5),
+            "--speculative-draft-model-path": (0, 5),
             "--enable-metrics": ANY_VERSION,
         },
         images={"NVIDIA": "lmsysorg/sglang:v{version}"},
@@ -169,7 +177,7 @@ LAUNCHES = (
         "llama.cpp",
         SERVERS["llama.cpp"],
         source_version=(),
-        source="tools/server/README.md at 25d5b0c, read 2026-11-23",
+        source="tools/server/README.md at 00dc805, read 2026-11-26",
         flags={
             "-m": ANY_VERSION,
             "-ngl": ANY_VERSION,
@@ -180,6 +188,10 @@ LAUNCHES = (
             "-b": ANY_VERSION,
             "-ctk": ANY_VERSION,
             "-ctv": ANY_VERSION,
+            "--spec-type": ANY_VERSION,
+            "-md": ANY_VERSION,
+            "--spec-draft-n-max": ANY_VERSION,
+            "--spec-ngram-simple-size-m": ANY_VERSION,
             "--host": ANY_VERSION,
         },
         images={
@@ -203,6 +215,7 @@ LAUNCHES = (
             "--max-batch-size": (2, 0),
             "--quantize": ANY_VERSION,
             "--kv-cache-dtype": (2, 4),
+            "--speculate": (3, 3),
         },
         images={
             "NVIDIA": "ghcr.io/huggingface/text-generation-inference:{version}",
@@ -238,6 +251,8 @@ LAUNCHES = (
             "--model": ANY_VERSION,
             "--port": ANY_VERSION,
             "--decode-concurrency": (0, 30, 6),
+            "--draft-model": (0, 32),
+            "--num-draft-tokens": (0, 32),
             "--host": ANY_VERSION,
         },
         images={},
@@ -268,7 +283,7 @@ def start_command(group: ReplicaGroup, launch: Launch, *, cache_tokens: int, con
     """
     places = dict(group.places)
     places["cache_tokens"] = cache_tokens
-    places["ranks_config"] = None  # the script writes one file with all settings
+    places |= dict.fromkeys(("ranks_config", "draft_config", "written_config"))  # the script writes one file
     places["config"] = config if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
     return [*tokens, *launch.pools.get(group.role, ()), *launch.network_flags]
@@ -280,8 +295,19 @@ def config_text(group: ReplicaGroup, launch: Launch) -> str:
         return ""
     ranks = {"enable_attention_dp": True} if group.int_place("data") > 1 else {}
     stored = {"kv_cache_config": {"dtype": "fp8"}} if group.places.get("cache") == "fp8" else {}
-    settings = {**ranks, **stored, **launch.pool_config.get(group.role, {})}
+    settings = {**ranks, **stored, **draft_settings(group), **launch.pool_config.get(group.role, {})}
     return yaml_text(settings) if settings else ""
+
+
+def draft_settings(group: ReplicaGroup) -> dict[str, object]:
+    """Settings of speculative decoding in TensorRT-LLM's configuration file; empty without it."""
+    drafting, draft = group.places.get("drafting"), group.places.get("draft")
+    if not drafting:
+        return {}
+    model = {"speculative_model_dir": draft} if draft else {}
+    return {
+        "speculative_config": {"decoding_type": drafting, "max_draft_len": group.int_place("draft_tokens"), **model}
+    }
 
 
 def check_flags(tokens: Iterable[str], launch: Launch, version: Version) -> None:

@@ -121,6 +121,8 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
     for group in option.groups:
         if group.places.get("adapters") and "--enable-lora" not in launch.flags:
             raise NotServable(f"{engine} has no known flags to serve LoRA adapters.")
+        if group.places.get("draft_method") and not group.places.get("drafting"):
+            raise NotServable(f"{engine} has no known flags for this way to draft tokens.")
         if group.is_pool and group.role not in launch.pools:
             raise NotServable(f"{engine} does not support separate prefill and decode pools.")
         if launch.engine == "vllm" and group.int_place("data") > 1 and group.int_place("data") % group.machines:
@@ -194,6 +196,13 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
         notes.append(f"Put the weights in the recommended format at the path {groups[0].group.model}.")
     if groups[0].group.places.get("adapters"):
         notes.append("Pass your LoRA adapters to the server in addition to these flags, or load them at run time.")
+    draft = str(groups[0].group.places.get("draft_gguf" if groups[0].launch.single_machine else "draft") or "")
+    if draft.startswith("./"):
+        notes.append(f"Put the draft of your model at the path {draft}.")
+    if groups[0].group.places.get("draft_method"):
+        notes.append(
+            "benchmark.sh reads prompts of your own traffic from PROMPTS_FILE: random ones show no acceptance."
+        )
     if any(part.spans_machines for part in groups):
         notes.append(
             "A replica spans several machines. Each needs its rank in NODE_RANK and the address of the first one in "

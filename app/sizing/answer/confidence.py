@@ -212,6 +212,13 @@ def fits_reason(probability: float) -> Iterator[Reason]:
         yield Reason("doubtful_memory", text, "fits", probability, "1")
 
 
+def describe_interruptions(expected: float) -> str:
+    """Expected interruptions of a run as text; below one, the probability of any (Poisson)."""
+    if expected < 1:
+        return f"interruptions ({percent(-np.expm1(-expected))} likely)"
+    return format_quantity(expected, "expected interruption")
+
+
 def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) -> Reason:
     """Share of the allowed time that a run takes: expected, and at the requested confidence."""
     days, limit = at(finalists.outcome.days, row), workload.deadline_s / SECONDS_PER_DAY
@@ -225,7 +232,7 @@ def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) 
     if workload.experiment_overhead:
         included.append(f"{percent(workload.experiment_overhead)} for extra experiments")
     if interruptions >= NEGLIGIBLE_INTERRUPTIONS:
-        included.append(format_quantity(interruptions, "expected interruption"))
+        included.append(describe_interruptions(interruptions))
     also = f" This includes {join_words(included)}." if included else ""
     return Reason(
         "deadline",

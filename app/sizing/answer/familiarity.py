@@ -43,7 +43,8 @@ def difference_words(worse: float, objective: Objective) -> str:
         worse: how much worse an option is than the other one, as a share; negative if it is better.
     """
     words = WORSE_WORDS.get(objective, "worse") if worse >= 0 else BETTER_WORDS.get(objective, "better")
-    return f"{percent(abs(worse))} {words}"
+    shown = percent(abs(worse))
+    return f"{'less than 1 %' if shown == percent(0.0) else shown} {words}"
 
 
 def explain_published_use(

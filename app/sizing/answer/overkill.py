@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from app.sizing.answer.money import format_usd
 from app.sizing.question import Question
 from app.sizing.result import FilterStage, Notice, Ranked, Reason, Rejection
-from app.sizing.words import format_number
+from app.sizing.words import format_number, percent
 from app.sizing.workload import InferenceWorkload, Load
 
 
@@ -72,16 +72,22 @@ def explain_idle_hardware(
     why = describe_low_use(question, ranked[0]) if ranked and cheapest is not None else None
     if why is None or cheapest is None or cheaper_is_enough(question, ranked[0], cheapest):
         return ranked
+    hourly, near = ranked[0].estimate.cost, question.assumptions.near_tie_share
+    leads = hourly is None or hourly.usd_per_hour is None or hourly.usd_per_hour <= cheapest.usd_per_hour * (1 + 1e-9)
     reached = {r.stage for r in rejected}
     decided = {
         (True, True): "memory and single-request latency determine the size, not the load",
         (True, False): "memory determines the size, not speed",
         (False, True): "single-request latency determines the size, not the load",
-        (False, False): "it is the smallest configuration on sale",
+        (
+            False,
+            False,
+        ): f"it is {'the smallest configuration' if leads else 'among the smallest configurations'} on sale",
     }[(FilterStage.MEMORY in reached, FilterStage.SPEED in reached)]
     performance, first = ranked[0].estimate.performance, ranked[0].estimate
     used = 0.0 if performance is None else performance.utilization_at_peak or 0.0
-    none = "no cheaper option that was compared" if limits_types(question) else "no cheaper option"
+    none = "no cheaper option" if leads else f"no option that costs over {percent(near)} less"
+    none = f"{none}{' that was compared' if leads else ' and was compared'}" if limits_types(question) else none
     reason = Reason("mostly_idle", f"{why}, but {none} is enough: {decided}.", "used", used, "1")
     best = replace(ranked[0], estimate=replace(first, explanation=(*first.explanation, reason)))
     return (best, *ranked[1:])

@@ -31,7 +31,7 @@ from app.sizing.decisions.ownership import horizon_hours
 from app.sizing.decisions.search import Search
 from app.sizing.evidence import Familiarity, Setting
 from app.sizing.formula import record_trace
-from app.sizing.question import Deployment, Economics, Question, Speculative
+from app.sizing.question import Deployment, Economics, Question
 from app.sizing.result import CertaintyFactor, CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
 from app.sizing.serving.bill import bill_sentence, bills_of_certainty
@@ -207,6 +207,7 @@ def build_deployment(
         weight_format=catalog.formats[int(plans.weight_format[row])],
         max_batch=int(at(most, row)),
         memory_fraction=at(judged.memory.memory_fraction, row),
+        speculative=plans.speculative,
         **answer_writer(workload).engine_settings(workload, judged, row),
     )
 
@@ -453,13 +454,12 @@ def build_serving_context(
     search: Search[InferenceWorkload],
     judged: PlanEvaluations[Any, Any, Any],
     neighbourhood: Neighborhood,
-    speculative: Speculative | None,
     simulated_replicas: SimulatedReplicas | None,
 ) -> ServingContext:
     """Context shared by the estimates of a table of judged deployments."""
     plans, measured = judged.plans, (judged.memory, judged.speed, judged.operation)
     best = serving_backend(search.workload).hardware_bound(
-        search.workload, plans, *measured, search.question.assumptions, speculative
+        search.workload, plans, *measured, search.question.assumptions
     )
     bought = plans.offered, judged.fleet.nodes, plans.linked_nodes
     assumed, economics, idle = search.question.assumptions, search.question.economics, judged.options.daily.idle_share
@@ -479,7 +479,6 @@ def estimate_deployments(
     search: Search[InferenceWorkload],
     plans: Plans,
     settings: Settings,
-    requested: Deployment | None = None,
     *,
     simulated_replicas: SimulatedReplicas | None = None,
 ) -> tuple[Estimate, ...]:
@@ -489,15 +488,14 @@ def estimate_deployments(
 
     Parameters:
         settings: fixed engine and fleet settings, one row per plan.
-        requested: the deployment fields that the caller fixed.
         simulated_replicas: results of the scheduler simulation of each plan, if it ran.
     """
-    question, workload, speculative = search.question, search.workload, requested.speculative if requested else None
+    question, workload = search.question, search.workload
     note_host_assumptions(plans, question.assumptions)
     neighbourhood = plan_neighbourhoods(workload, plans, search.catalog.stack_evidence, question.assumptions)
     by = build_margin_levels(question, workload, neighbourhood, search.catalog.spreads)
     with record_trace(wanted=question.trace) as trace:
-        memory, speed = measure_at_margins(question, workload, plans, settings, by, speculative=speculative)
+        memory, speed = measure_at_margins(question, workload, plans, settings, by)
         expected = memory.take(by.median_rows), speed.take(by.median_rows)
         judged = evaluate_measured_plans(
             question, workload, plans, settings, expected[0], apply_service_limits(workload, *expected)
@@ -515,7 +513,7 @@ def estimate_deployments(
         ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
     assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
     bills = bills_of_certainty(workload, judged, expected[1], by.speed_at(asked, speed), simulated_replicas)
-    context = build_serving_context(search, judged, neighbourhood, speculative, simulated_replicas)
+    context = build_serving_context(search, judged, neighbourhood, simulated_replicas)
     at_sale = describe_sold_machines(search.catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [
         build_serving_estimate(question, workload, judged, row, at_sale[row], context) for row in range(len(plans))

@@ -45,6 +45,7 @@ from app.sizing.workload import InferenceWorkload, Load, Slo
 INTERPOLATED_LOADS = ((0, 0.6), (1, 0.6), (3, 0.5))
 MIN_LOADS_FOR_KNEE = 4  # simulated loads needed to report a knee
 LONG_RUN_S = 120.0  # a run is reported in minutes, hours or days from this duration on
+STRAGGLER_SHARE = 0.3  # share of a run from which its longest answer is named
 MIN_REPORTED_PREEMPTIONS = 0.01  # preemptions per request from which they are reported
 CURVE_LATENCIES = ("ttft", "tpot", "queue")  # latencies that the load curve shows
 LATENCY_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end latency"}
@@ -163,9 +164,24 @@ def simulation_reasons(
         yield from knee_reasons(workload, curve, load)
         yield from scheduler_delay_reasons(judged, curve, load, row)
     if workload.requests is not None:
-        yield run_reason(
-            workload.requests, workload.requests / (at(judged.fleet.replicas, row) * curve.answered_rate_per_s(load))
-        )
+        lasts = workload.requests / (at(judged.fleet.replicas, row) * curve.answered_rate_per_s(load))
+        yield run_reason(workload.requests, lasts)
+        yield from longest_answer_reasons(workload, curve.wait_s("tpot", "mean", load), lasts)
+
+
+def longest_answer_reasons(workload: InferenceWorkload, tpot_s: float, lasts_s: float) -> Iterator[Reason]:
+    """Sentence about the longest answer of a run that ends, where it takes a large share of the run."""
+    assert workload.requests is not None
+    tokens = workload.output_tokens.quantile(100 * (1 - 0.5 / workload.requests))
+    alone_s = tokens * tpot_s
+    if alone_s < STRAGGLER_SHARE * lasts_s:
+        return
+    text = (
+        f"The longest answer has about {format_number(tokens)} tokens. At the speed of a full batch it takes "
+        f"{format_number(alone_s)} s, so the batch is nearly empty at the end of the run. Set `output_tokens.max` if "
+        "answers are shorter."
+    )
+    yield Reason("longest_answer", text, "duration_s", alone_s, "s")
 
 
 def run_reason(requests: float, seconds: float) -> Reason:
@@ -331,7 +347,7 @@ class TokenAnswerWriter:
             sources=certainty.source_count,
             output_tokens_per_s=output,
             total_tokens_per_s=requests * workload.tokens_per_request,
-            prefill_tokens_per_s=replicas * prompt / at(speed.occupancy_s, row),
+            prefill_tokens_per_s=replicas * at(speed.data_parallel, row) * prompt / at(speed.occupancy_s, row),
             requests_per_s_capacity=requests,
             utilization_at_peak=replica_utilization(judged, row),
             overloaded=bool(operation.overloaded[row]),

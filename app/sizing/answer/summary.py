@@ -15,7 +15,8 @@ from app.sizing.decisions.places import list_countries
 from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.parts import FIRM, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.question import Deployment, Objective, Pools, Question
+from app.sizing.model.formats import AUTO_KV
+from app.sizing.question import MEDIAN_CONFIDENCE, Deployment, Objective, Pools, Question
 from app.sizing.result import Estimate, Percentiles, Performance, Ranked, Reason, Rejection, RunnerUp, SharedFleet
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.words import (
@@ -71,7 +72,13 @@ def considered_choices(question: Question, deployment: Deployment | None) -> Ite
         reason = f"weight formats considered; by default {_usual_formats(workload)}"
         yield _assumed_names("weight_formats", limits.weight_formats, usual, reason)
     if fixed.kv_format is None and not workload.single_pass:
-        yield _assumed_names("kv_formats", limits.kv_formats, ("bf16",), "KV cache formats considered")
+        reason = "KV cache formats considered; auto: FP8 where the engine's checkpoints carry it, else 16 bit"
+        yield _assumed_names("kv_formats", limits.kv_formats, (AUTO_KV,), reason)
+    drafting = fixed.speculative or limits.speculative
+    if drafting is not None:
+        gained = f"{drafting.tokens_per_step:.2f} tokens per step"
+        reason = f"what a verified step gains at the requested acceptance rate of {drafting.acceptance_rate:g}"
+        yield _assumed_names("speculative", (gained,), (), reason)
 
 
 def _usual_formats(workload: InferenceWorkload) -> str:
@@ -188,7 +195,8 @@ def describe_pools(pools: Pools, engine: str | None, names: Mapping[str, str]) -
     """
     prefill, decode = (
         f"{format_count(pool.replicas or 0, f'{name} replica')} ({pool.accelerators_per_replica} × "
-        f"{names.get(pool.accelerator, pool.accelerator)} each, {format_name(pool.weight_format or '')})"
+        f"{names.get(pool.accelerator, pool.accelerator)}{'' if pool.replicas == 1 else ' each'}, "
+        f"{format_name(pool.weight_format or '')})"
         for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
     )
     return f"two pools with {product_name(engine or '')}: {prefill} and {decode}"
@@ -207,16 +215,16 @@ def describe_layout(ranked: Ranked) -> str:
     return f"{placed}, {format_name(d.weight_format or '')}, {product_name(d.engine or '')}"
 
 
-def write_summary(question: Question, ranked: Sequence[Ranked], rejected: Sequence[Rejection], note: str = "") -> str:
+def write_summary(question: Question, ranked: Sequence[Ranked], closest: Rejection | None, note: str = "") -> str:
     """Summary of an answer for a buyer: the request, the recommendation with its cost, and the next best option.
 
-    `note` follows the closest option where nothing is recommended.
+    `note` follows the text of the closest rejected option where nothing is recommended.
 
     The decision memo cuts the request off at ". Recommended: ".
     """
     opening = describe_question(question)
     if not ranked:
-        near = rejected[0].text if rejected else "The catalog is empty."
+        near = closest.text if closest is not None else "The catalog is empty."
         return f"{opening}. No hardware in the catalog meets the limits. Closest option: {near}{note}"
     first = ranked[0].estimate
     days = None if first.performance is None else first.performance.days
@@ -341,15 +349,16 @@ def describe_service(workload: InferenceWorkload, speed: Performance) -> str:
     """Capacity of a service and its latency, as it follows "It fits"."""
     unit = "samples" if workload.model.sample else "requests"
     capacity = speed.requests_per_s_capacity or speed.samples_per_s or 0.0
+    rate = format_quantity(capacity, unit.removesuffix("s"))
     if workload.load is Load.OFFLINE:
-        return f"and serves {format_number(capacity)} {unit}/s"
+        return f"and serves {rate}/s"
     if workload.load is Load.OPEN and capacity < workload.peak_per_s * (1 - ROUNDING):
         carried, requested = format_distinct_numbers(capacity, workload.peak_per_s)
         return f"but serves only {carried} of the requested {requested} {unit}/s within the limits"
     waits = describe_latencies(speed)
     if workload.load is Load.OPEN:
-        return f"and serves up to {format_number(capacity)} {unit}/s within the limits. At peak, {waits}"
-    return f"and serves {format_number(capacity)} {unit}/s. With this load, {waits}"
+        return f"and serves up to {rate}/s within the limits. At peak, {waits}"
+    return f"and serves {rate}/s. With this load, {waits}"
 
 
 def describe_latencies(speed: Performance) -> str:
@@ -544,11 +553,14 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     """
     parts: list[str] = []
     money = ratio_or_none(confident_usd(mine.estimate), confident_usd(best.estimate))
+    asked = best.estimate.assurance.asked if best.estimate.assurance is not None else 0.0
+    confidence = "" if money is None or asked <= MEDIAN_CONFIDENCE else f" at {percent(asked)} confidence"
     if money is None:
         money = ratio_or_none(spent_usd(mine.estimate), spent_usd(best.estimate))
     if money is not None:
         same = abs(money - 1) < ROUNDS_TO_0_PERCENT
-        parts.append("costs the same" if same else f"costs {percent(abs(money - 1))} {'more' if money > 1 else 'less'}")
+        cost = "costs the same" if same else f"costs {percent(abs(money - 1))} {'more' if money > 1 else 'less'}"
+        parts.append(cost + confidence)
     time = ratio_or_none(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:
         same = abs(time - 1) < ROUNDS_TO_ONE

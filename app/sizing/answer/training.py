@@ -147,6 +147,7 @@ def memory_parts(finalists: Finalists, row: int) -> DeviceMemory:
         optimizer_bytes=at(memory.optimizer_bytes, row),
         capacity_bytes=at(memory.capacity_bytes, row),
         usable_bytes=at(memory.usable_bytes, row),
+        host_bytes=at(memory.host_bytes, row) or None,
         moments_bytes=_row_bytes(moments, row),
         activation_parts_bytes=_row_bytes(parts, row),
     )

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, llama_cpp_layers
@@ -16,6 +17,7 @@ from app.sizing.columns import HOURS_PER_MONTH
 from app.sizing.hardware.benchmarks import (
     BENCHMARKS,
     READY,
+    SERVERS,
     STOP,
     Benchmark,
     Places,
@@ -28,8 +30,9 @@ from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, Pool
 from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import SIXTEEN_BIT
-from app.sizing.question import Deployment, Pools, Question
+from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question
 from app.sizing.result import Estimate, Level, Performance, Ranked, Verification
+from app.sizing.serving.draft_heads import eagle_head
 from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
 
@@ -38,6 +41,7 @@ MINUTES_PER_HOUR = 60.0
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
 RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes attention data parallelism only from a file
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
+LOCAL_DRAFT = "./draft"  # path of a draft that is not published
 MIN_BURSTINESS = 0.1  # smallest burstiness that a load generator can reproduce
 
 
@@ -78,23 +82,21 @@ class RunSection:
 
 
 def plan_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
-    """Benchmark plan of an estimate.
-
-    None where the plan does not fit, has no predicted performance or uses speculative decoding, which no command
-    covers.
+    """Benchmark plan of an estimate; None where the plan does not fit, has no predicted performance, or drafts tokens
+    in a way for which no command is known.
     """
     workload, d, p = question.workload, estimate.deployment, estimate.performance
-    if p is None or not estimate.fits or d.speculative is not None:
+    if p is None or not estimate.fits or not covers_drafting(workload, d):
         return None
     if isinstance(workload, TrainingWorkload):
         used = training_benchmark(workload, d)
         section = run_section(workload, estimate, used)
         minutes = math.ceil(training_minutes(p, question.assumptions))
         if section is not None:
-            command = used.fill_places(section_places(workload, section, question.assumptions))
+            command = used.fill_places(section_places(workload, section, used, question.assumptions))
             taken, rent = section.deployment.total_accelerators or 1, rent_usd(estimate, 1, minutes)
             return BenchmarkPlan(command, used.counts, taken, minutes, rent, section)
-        command = used.fill_places(training_places(workload, d, question.assumptions))
+        command = used.fill_places(training_places(workload, d, used, question.assumptions))
         accelerators, machines = d.accelerators_per_replica or 1, d.nodes or 1
     else:
         used = serving_benchmark(workload, d)
@@ -156,11 +158,11 @@ def work_share(matmul_params: float, head_params: float, layers_share: float) ->
     return ((matmul_params - head_params) * layers_share + head_params) / matmul_params
 
 
-def section_places(workload: TrainingWorkload, section: RunSection, assumed: Assumptions) -> Places:
+def section_places(workload: TrainingWorkload, section: RunSection, used: Benchmark, assumed: Assumptions) -> Places:
     """Placeholders of the training command of a section."""
     smaller = replace(workload, global_batch=section.sequences)
     return {
-        **training_places(smaller, section.deployment, assumed),
+        **training_places(smaller, section.deployment, used, assumed),
         "layers": section.layers,
         "fewer_layers": section.layers,
     }
@@ -226,7 +228,45 @@ def single_forward_benchmark(model: ModelArchitecture) -> Benchmark:
 def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
     """Benchmark of the deployment's engine, for token streams or for single-forward work."""
     engine = engine_named(d.engine or "")
-    return engine.benchmark if not workload.single_pass else engine.one_pass or single_forward_benchmark(workload.model)
+    if workload.single_pass:
+        return engine.one_pass or single_forward_benchmark(workload.model)
+    own = engine.benchmark
+    return own if d.speculative is None or not own.own_prompts else replace(own, load=own.own_prompts)
+
+
+def covers_drafting(workload: InferenceWorkload | TrainingWorkload, d: Deployment) -> bool:
+    """Whether a benchmark command starts the engine with the drafting of a deployment, and sends own prompts."""
+    if d.speculative is None or not isinstance(workload, InferenceWorkload):
+        return True
+    used = serving_benchmark(workload, d)
+    return used.server is not None and bool(used.own_prompts) and d.speculative.method in used.server.drafting
+
+
+def drafting_places(model: ModelArchitecture, d: Deployment, used: Benchmark, config: str | None) -> Places:
+    """Placeholders of speculative decoding; empty without it.
+
+    The draft is a published head of the model, or one that the user puts at a local path. `config` is the file that
+    the command has already begun, for engines that are configured by a file.
+    """
+    s, server = d.speculative, used.server or SERVERS.get(d.engine or "")
+    if s is None:
+        return {}
+    looks_up, separate = s.method is DraftMethod.NGRAM, s.method in (DraftMethod.EAGLE, DraftMethod.DRAFT_MODEL)
+    published = eagle_head(model.name) if s.method is DraftMethod.EAGLE else None
+    file = RANKS_CONFIG_FILE if used.server is SERVERS["tensorrt-llm"] else None
+    return {
+        "draft_method": s.method.value,
+        "drafting": None if server is None else server.drafting.get(s.method),
+        "draft": (published or LOCAL_DRAFT) if separate else None,
+        "draft_gguf": f"{LOCAL_DRAFT}.gguf" if separate else None,
+        "draft_tokens": s.draft_tokens,
+        "draft_steps": None if looks_up else s.draft_tokens,
+        "lookup_tokens": s.draft_tokens if looks_up else None,
+        "verified_tokens": s.draft_tokens + 1,
+        "draft_config": file if config is None else None,
+        "written_config": file,
+        "config": config or file,
+    }
 
 
 def serving_places(
@@ -235,12 +275,14 @@ def serving_places(
     """Placeholders of the serving command: one replica under the load it is predicted to carry."""
     model, stored = workload.model, d.weight_format or "bf16"
     machines = machines_per_replica(d)
+    spread = spread_places(d, machines, used)
     converted = stored != model.native_format and model.native_format in SIXTEEN_BIT
     return {
         "model": checkpoint_to_load(model, stored, used),
         "stem": local_checkpoint_path(model, stored),
         "tokenizer": repository_name(model.name),
         "conversion": used.converts.get(stored) if converted else None,
+        "stored": used.converts.get(stored),
         "cache": used.caches.get(d.kv_format or ""),
         "tensor": d.tensor_parallel or 1,
         "stage": (d.tensor_parallel or 1) * (d.data_parallel or 1),
@@ -252,7 +294,8 @@ def serving_places(
         "accelerators": d.accelerators_per_replica or 1,
         "ranks": degree_above_one(d.accelerators_per_replica),
         "machines": degree_above_one(machines),
-        **spread_places(d, machines, used),
+        **spread,
+        **drafting_places(model, d, used, spread["config"]),
         "sequences": d.max_batch,
         "batched": d.max_batched_tokens,
         "fraction": d.memory_fraction,
@@ -265,14 +308,14 @@ def serving_places(
     }
 
 
-def spread_places(d: Deployment, machines: int, used: Benchmark) -> Places:
+def spread_places(d: Deployment, machines: int, used: Benchmark) -> dict[str, Any]:
     """Placeholders for attention data parallelism and for replicas on several machines.
 
     Scheduler settings apply to each rank. The `all_` placeholders hold the sums over all ranks, for engines that divide
     the settings among their ranks.
     """
     data = d.data_parallel or 1
-    config = RANKS_CONFIG_FILE if data > 1 and used is BENCHMARKS["tensorrt-llm"] else None
+    config = RANKS_CONFIG_FILE if data > 1 and used.server is SERVERS["tensorrt-llm"] else None
     return {
         "all_sequences": d.max_batch and d.max_batch * data,
         "all_batched": d.max_batched_tokens and d.max_batched_tokens * data,
@@ -337,7 +380,7 @@ def _shards_weights(d: Deployment) -> bool:
     return recipe.weights != "master"
 
 
-def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumptions) -> Places:
+def training_places(workload: TrainingWorkload, d: Deployment, used: Benchmark, assumed: Assumptions) -> Places:
     """Placeholders of the training command: steps of the whole layout."""
     model = workload.model
     adapts = workload.method is not Method.FULL
@@ -367,6 +410,7 @@ def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumpti
         **batch_places(workload, d),
         **recompute_places(d),
         **precision_places(workload),
+        **maker_places(d, used),
         **shape_places(model, d),
     }
 
@@ -412,6 +456,12 @@ def precision_places(workload: TrainingWorkload) -> Places:
         "precision": None if wide else "fp16" if workload.precision == "fp16" else "bf16",
         "in_fp8": optional_flag("fp8" in workload.precision),
     }
+
+
+def maker_places(d: Deployment, used: Benchmark) -> Places:
+    """Placeholders for names that the software gives the hardware of one maker; catalog names begin with the maker."""
+    maker = d.accelerator.partition("-")[0]
+    return {"hardware": used.hardware.get(maker), "fp8": used.fp8.get(maker)}
 
 
 def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
@@ -467,7 +517,8 @@ def plan_pools_benchmark(question: Question, estimate: Estimate) -> BenchmarkPla
         return None
     servers, used = POOL_SERVERS.get(d.engine or ""), serving_benchmark(workload, d)
     ranks = any((pool.data_parallel or 1) > 1 for pool in prefill_and_decode(d.pools))
-    if servers is None or used.server is None or d.speculative is not None or (servers.config and ranks):
+    files = servers is not None and servers.config and (ranks or d.speculative is not None)
+    if servers is None or used.server is None or files or not covers_drafting(workload, d):
         return None
     share = pool_pair_share(estimate)
     pair = replace(p, requests_per_s_capacity=(p.requests_per_s_capacity or 0.0) * share)
@@ -562,8 +613,9 @@ def launch_specs(question: Question, estimate: Estimate) -> tuple[LaunchSpec, ..
     if p is None:
         return ()
     if isinstance(workload, TrainingWorkload):
+        used = training_benchmark(workload, d)
         steps = math.ceil(workload.units / max(1.0, workload.global_batch * workload.units_per_sequence))
-        places = {**training_places(workload, d, question.assumptions), "all_steps": steps}
+        places = {**training_places(workload, d, used, question.assumptions), "all_steps": steps}
         return (
             LaunchSpec(
                 "train",
@@ -571,7 +623,7 @@ def launch_specs(question: Question, estimate: Estimate) -> tuple[LaunchSpec, ..
                 d.framework_version,
                 1,
                 d.nodes or 1,
-                training_benchmark(workload, d),
+                used,
                 places,
             ),
         )
@@ -641,12 +693,16 @@ class DecisionValue:
 
 
 def choose_verification(question: Question, ranked: Sequence[Ranked]) -> Verification | None:
-    """Benchmark whose result can save most; None without costs at other confidences or without a command."""
+    """Benchmark whose result can save most; None without costs at other confidences or without a command.
+
+    Where the objective is not cost, only the first option is measured: a cheaper one would not be first.
+    """
     stakes = [stake for each in ranked if (stake := decision_value(each)) is not None]
     if not ranked or not stakes or stakes[0].ranked is not ranked[0]:
         return None
     first = stakes[0]
-    stakes = [stake for stake in stakes if stake.priced is first.priced]
+    by_cost = question.objective is Objective.COST
+    stakes = [stake for stake in stakes if stake is first or (by_cost and stake.priced is first.priced)]
     chosen = max(stakes, key=lambda stake: saving_over_first(stake, first))
     pooled = chosen.ranked.estimate.deployment.pools is not None
     trial = (plan_pools_benchmark if pooled else plan_benchmark)(question, chosen.ranked.estimate)
@@ -654,6 +710,7 @@ def choose_verification(question: Question, ranked: Sequence[Ranked]) -> Verific
         return None
     runner_up = next((s for s in stakes if s is not first), None)
     text = decision_text(chosen, first, runner_up, trial.rate_expression, trial.section)
+    text += drafting_note(chosen.ranked.estimate.deployment)
     if chosen.is_run_cost and 0 < saving_over_first(chosen, first) <= (trial.usd or 0.0):
         text += " The benchmark costs more than it saves."
     return Verification(
@@ -663,6 +720,16 @@ def choose_verification(question: Question, ranked: Sequence[Ranked]) -> Verific
         minutes=trial.minutes,
         usd=trial.usd,
         decides=text,
+    )
+
+
+def drafting_note(d: Deployment) -> str:
+    """What the benchmark of speculative decoding needs, as text; empty without it."""
+    if d.speculative is None:
+        return ""
+    return (
+        " Random prompts show no acceptance. Set PROMPTS_FILE to a JSON Lines file with prompts of your own traffic, "
+        f"and compare the mean accepted tokens per step with the assumed {d.speculative.tokens_per_step:.2f}."
     )
 
 
@@ -785,7 +852,9 @@ def benchmark_speed(estimate: Estimate) -> tuple[float, str, str] | None:
 
 def hardware_text(stake: DecisionValue, level: Level | None = None) -> str:
     """Number and name of the accelerators of a level."""
-    count = (level or stake.at_confidence).total_accelerators
+    count, pools = (level or stake.at_confidence).total_accelerators, stake.ranked.estimate.deployment.pools
+    if pools is not None and pools.prefill.accelerator != pools.decode.accelerator:
+        return "the two pools" if count is None else f"two pools with {count:,} accelerators"
     return stake.accelerator_name if count is None else f"{count:,} × {stake.accelerator_name}"
 
 

@@ -97,10 +97,10 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
         return None
     sure = f"Sized for {percent(assurance.asked)} confidence"
     if after.total_accelerators is None:
+        instead = "" if after.unreachable is None else f" {after.unreachable.instead}"
         text = (
             f"{sure}. With this layout, no number of these accelerators reaches {percent(after.confidence)} "
-            f"({weakest_condition(assurance)}). Run the benchmark before buying, or set confidence to "
-            f"{after.confidence:g}."
+            f"({weakest_condition(assurance)}). Run the benchmark before buying.{instead}"
         )
         return Notice("thin_margin", text)
     growth = after.cost / max(here.cost, 1e-9)
@@ -187,9 +187,11 @@ def low_end_misses_limit(answer: FeasibleAnswer) -> Notice | None:
             continue
         slow = tail * slowdown_factor(interval, point, more_is_better=False)
         if slow > bound:
+            over = slow / bound - 1
+            by = f"{percent(over)} above" if over >= 0.005 else "slightly above"
             return Notice(
                 "low_end_misses_limit",
-                f"{SLOW_CASE} {shown[:3]} {label} is {slow * 1e3:,.0f} ms; the limit is {bound * 1e3:,.0f} ms. "
+                f"{SLOW_CASE} {shown[:3]} {label} is {slow * 1e3:,.0f} ms, {by} the limit of {bound * 1e3:,.0f} ms. "
                 f"{REMEDY}",
             )
     return None
@@ -258,6 +260,21 @@ def memory_at_peak_bytes(memory: DeviceMemory, answer: FeasibleAnswer) -> float:
     return fixed + memory.kv_cache_bytes * min(1.0, used)
 
 
+def requests_wait_for_the_batch(answer: FeasibleAnswer) -> Notice | None:
+    """Warn that a replica cannot run its share of the requests in flight at once."""
+    workload, d = answer.serving_workload, answer.estimate.deployment
+    if workload is None or workload.load not in (Load.CLOSED, Load.BATCH) or not d.max_batch or not d.replicas:
+        return None
+    each = float(np.ceil(workload.in_flight / d.replicas))
+    if each <= d.max_batch:
+        return None
+    return Notice(
+        "requests_wait_for_the_batch",
+        f"A replica runs {d.max_batch:,} of its {format_count(each, 'request')} at once: its KV cache or `max_batch` "
+        "allows no more. The others wait for a free place.",
+    )
+
+
 def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
     """Warn that cached prefixes must survive between turns, or that their hits are not counted."""
     workload, prefixes = answer.serving_workload, answer.estimate.prefixes
@@ -276,27 +293,30 @@ def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
             "A shorter gap or a prefix shared by all requests changes this.",
         )
     bare, later = (
-        describe_replica_need(prefixes.times_without_hits),
-        describe_replica_need(prefixes.times_at_twice_the_gap),
+        describe_remaining_load(prefixes.times_without_hits),
+        describe_remaining_load(prefixes.times_at_twice_the_gap),
     )
     return Notice(
         "prefix_cache_must_survive",
         f"{share} of each prompt is counted as cached. Every replica must keep {sessions} for the {gap} s between "
         "turns. "
         "Route all requests of a session to the same replica. "
-        f"Without cache hits, the same load {bare}; with {twice} s between turns, it {later}.",
+        f"Without cache hits, a replica {bare}; with {twice} s between turns, it {later}.",
     )
 
 
-def describe_replica_need(times: float | None) -> str:
-    """Replicas that a load needs compared with the plan, as text; None means that it misses its limits."""
+def describe_remaining_load(times: float | None) -> str:
+    """Share of its load that a replica still carries, as text.
+
+    A share and not a number of replicas, because replicas may have room left.
+
+    Parameters:
+        times: replicas that a load needs, relative to the plan if all are full; None if it misses its limits.
+    """
     if times is None:
         return "misses the limits"
-    return (
-        "may need no more replicas"
-        if format_number(times) == "1"
-        else f"needs at least {format_number(times)} times the replicas"
-    )
+    share = percent(1 / times)
+    return "carries as much" if share == percent(1.0) else f"carries at most {share} of the load that fills it now"
 
 
 def roofline_above_calibrated(answer: FeasibleAnswer) -> Notice | None:
@@ -341,6 +361,7 @@ CAUTIONS: tuple[Callable[[FeasibleAnswer], Notice | None], ...] = (
     low_end_misses_deadline,
     deadline_nearly_used,
     memory_nearly_full,
+    requests_wait_for_the_batch,
     prefix_cache_must_survive,
     roofline_above_calibrated,
     one_source_only,
@@ -546,17 +567,22 @@ def zone_failure_exceeds_redundancy(context: AnswerContext) -> Notice | None:
 
 
 def no_redundancy(context: AnswerContext) -> Notice | None:
-    """Warn if one failure stops the service: a single replica, or one machine that runs all replicas."""
-    workload = context.serving_workload
+    """Warn if one failure stops the service: a single replica, or one machine that runs all replicas of a pool."""
+    workload, d = context.serving_workload, context.estimate.deployment
     if workload is None or workload.redundancy.domains_lost or workload.is_personal:
         return None
-    placement = replica_placement(workload, context.estimate.deployment)
-    if workload.load not in (Load.OPEN, Load.CLOSED) or placement is None or placement.hosts > 1:
+    if workload.load not in (Load.OPEN, Load.CLOSED):
         return None
+    pools = {"": d} if d.pools is None else {"prefill ": d.pools.prefill, "decode ": d.pools.decode}
+    placements = {name: placement for name, pool in pools.items() if (placement := replica_placement(workload, pool))}
+    single = {name: placement.placed_replicas for name, placement in placements.items() if placement.hosts == 1}
+    if not single:
+        return None
+    pool = min(single, key=single.__getitem__)
     stops = "the service is down" if workload.requests is None else "the run stops"
-    failure = f"if this replica fails, {stops}"
-    if placement.placed_replicas > 1:
-        replicas = "both replicas" if placement.placed_replicas == 2 else f"all {placement.placed_replicas} replicas"
+    failure = f"if {f'the only {pool}' if pool else 'this '}replica fails, {stops}"
+    if single[pool] > 1:
+        replicas = f"both {pool}replicas" if single[pool] == 2 else f"all {single[pool]} {pool}replicas"
         failure = f"{replicas} run on one machine, and if it fails, {stops}"
     text = f"No redundancy: {failure}. Set redundancy to n+1 to price a deployment that survives a failure."
     return Notice("no_redundancy", text)
@@ -656,16 +682,23 @@ def model_shape_assumed(question: Question) -> Notice | None:
 
 def assumed_limits_missed(question: Question) -> Notice | None:
     """Warn that nothing meets the usual limits, which the request leaves open."""
-    workload = question.workload
-    if not isinstance(workload, InferenceWorkload) or (workload.slo.assumed_times or 1.0) <= 1:
+    workload, times = question.workload, question.workload.assumed_times or 1.0
+    if times <= 1:
         return None
+    if isinstance(workload, TrainingWorkload):
+        allowed = format_duration(workload.deadline_s / SECONDS_PER_DAY)
+        return Notice(
+            "assumed_limits_missed",
+            f"The request sets no deadline, and no option meets the usual one. Options are ranked for {allowed}, "
+            f"{times:g} times as long. Set `deadline_days` to the time that you have.",
+        )
     slo = workload.slo
     limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "latency": slo.e2e_s}
     used = ", ".join(f"{name} {format_number(s * 1e3)} ms" for name, s in limits.items() if s is not None)
     return Notice(
         "assumed_limits_missed",
-        f"The request sets no latency limits, and the usual ones are missed: these are {slo.assumed_times:g} times as "
-        f"long ({used} at p{slo.percentile:g}). Set `slo` to the limits that you need.",
+        f"The request sets no latency limits, and no option meets the usual ones. Options are ranked for limits "
+        f"{times:g} times as long ({used} at p{slo.percentile:g}). Set `slo` to the limits that you need.",
     )
 
 

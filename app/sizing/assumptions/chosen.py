@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -36,3 +36,7 @@ class Assumed:
     source: str
     bounds: tuple[float, float] | None = None
     asked: bool = False
+
+    def relaxed(self, times: float) -> Assumed:
+        """An assumed limit that is a number of times the usual one."""
+        return replace(self, value=float(self.value) * times, reason=f"{self.reason}, {times:g} times the usual")

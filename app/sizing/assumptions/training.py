@@ -218,6 +218,15 @@ class TrainingAssumptions:
         source="assumed",
         as_of="2026-11",
     )
+    host_process_gib: float = assumption(
+        3,
+        low=0.5,
+        high=16,
+        unit="GiB",
+        reason="host memory of one training process",
+        source="assumed: usual resident size of a process",
+        as_of="2026-11",
+    )
     offloaded_layers_near: float = assumption(
         2,
         low=1,

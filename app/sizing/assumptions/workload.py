@@ -182,6 +182,15 @@ class WorkloadAssumptions:
         source="assumed: chats vary more, templates less",
         as_of="2026-11",
     )
+    longest_percentile: float = assumption(
+        99.9,
+        low=97,
+        high=99.9999,
+        unit="%",
+        reason="percentile at which lengths end that have a mean and a p95",
+        source="assumed: clients and windows bound lengths",
+        as_of="2026-11",
+    )
     context_percentile: float = assumption(
         95,
         low=50,

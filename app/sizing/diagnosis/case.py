@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from typing import Any
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Estimate, Performance
+from app.sizing.result import DeviceMemory, Estimate, Performance
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 from app.sizing.workload.lengths import Lengths
@@ -61,6 +62,7 @@ class ServiceObservation:
     acceptance_rate: float | None = None  # probability that a draft token is accepted
     error_share: float | None = None  # share of requests that fail
     busiest_replica_share: float | None = None  # load of the busiest replica over the mean load
+    cache_tokens: float | None = None  # tokens that the KV cache of one replica holds
     cold_start_s: float | None = None
     restarts_per_day: float | None = None
     by_load: tuple[LoadObservation, ...] = ()
@@ -80,6 +82,7 @@ class TrainingObservation:
 
     step_time_s: float | None = None
     tokens_per_s: float | None = None
+    tokens_per_step: float | None = None  # tokens of one step, padding excluded
     mfu: float | None = None
     compute_s: float | None = None
     communication_s: float | None = None  # communication not overlapped with computation
@@ -116,12 +119,33 @@ class DevicesObservation:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryObservation:
+    """Memory of the fullest accelerator as an engine or trainer reports it, in bytes.
+
+    The last seven are from an out-of-memory error: what was needed, and the state at that moment.
+    """
+
+    weights_bytes: float | None = None
+    cache_bytes: float | None = None
+    activation_bytes: float | None = None
+    overhead_bytes: float | None = None  # graphs and libraries
+    needed_cache_bytes: float | None = None  # KV cache of one sequence with the longest context
+    failed_allocation_bytes: float | None = None
+    capacity_bytes: float | None = None
+    free_bytes: float | None = None
+    process_bytes: float | None = None  # memory of this process
+    allocated_bytes: float | None = None  # memory of tensors
+    unused_bytes: float | None = None  # memory that the allocator holds for later tensors
+
+
+@dataclass(frozen=True, slots=True)
 class Observations:
     """All observations of a running deployment."""
 
     service: ServiceObservation = ServiceObservation()
     training: TrainingObservation = TrainingObservation()
     devices: DevicesObservation = DevicesObservation()
+    memory: MemoryObservation = MemoryObservation()
 
 
 LATENCY_FIELDS = tuple(
@@ -191,6 +215,23 @@ class Case:
     catalog: Catalog
     observed: Observations
     expected_estimate: Estimate
+    short_estimate: Estimate | None = None  # the estimate that the observations contradict, if it does not fit
+    real_catalog: Catalog | None = None  # the catalog without the memory that `catalog` adds
+
+    @property
+    def memory(self) -> MemoryObservation:
+        return self.observed.memory
+
+    @property
+    def expected_memory(self) -> DeviceMemory | None:
+        """Expected memory of the fullest accelerator, on the memory that it has."""
+        return (self.short_estimate or self.expected_estimate).memory
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """True if the observations contain an out-of-memory error."""
+        m = self.memory
+        return bool(m.failed_allocation_bytes or m.needed_cache_bytes) or m.cache_bytes == 0
 
     @property
     def assumptions(self) -> Assumptions:
@@ -253,7 +294,8 @@ class Case:
         p, s, w = self.expected_performance, self.service, self.workload
         if w is None or p is None or p.ttft is None or p.tpot is None:
             return None
-        first, token = s.ttft_p50_s or p.ttft.p50_s, s.tpot_p50_s or p.tpot.p50_s
+        first = s.ttft_p50_s or p.ttft.p50_s
+        token = s.tpot_p50_s or s.inter_token_p50_s or p.tpot.p50_s
         if first is None or token is None:
             return None
         return first + token * max(0.0, w.output_tokens.mean - 1)
@@ -281,6 +323,10 @@ class Case:
         """
         bound = expected * (1 + self.assumptions.diagnosed_slower_share)
         return observed > max(bound, high or 0.0)
+
+    def far_exceeds_expected(self, observed: float, expected: float, high: float | None = None) -> bool:
+        """True if a value exceeds twice its expectation, so that it is a finding however little it costs."""
+        return self.exceeds_expected(observed, 2 * expected, high)
 
     def upper_bound(self, quantity: str, statistic: str) -> float | None:
         """Upper end of the interval of an expected value; None if there is no interval."""
@@ -340,19 +386,6 @@ def throughputs_of(result: Estimate | None) -> tuple[float | None, ...]:
     return p.requests_per_s_capacity, p.unstable_above_requests_per_s or p.tokens_per_s or p.samples_per_s
 
 
-def quantities_without_expectation(case: Case) -> tuple[str, ...]:
-    """Names of observed service quantities that have no expected value. "Healthy" says nothing about them."""
-    p, s = case.expected_performance, case.service
-    if p is None or case.workload is None:
-        return ()
-    latency_names = tuple(name for name in LATENCY_FIELDS if name.split("_", maxsplit=1)[0] in ("ttft", "tpot"))
-    missing_latencies = () if p.ttft is not None else latency_names
-    missing_simulated = (
-        () if p.simulation is not None else tuple(name for name in LATENCY_FIELDS if name not in latency_names)
-    )
-    return tuple(name for name in (*missing_latencies, *missing_simulated) if getattr(s, name) is not None)
-
-
 def speed_loss_share(fast: Estimate | None, slow: Estimate | None) -> float:
     """Share of the faster speed that the slower estimate lacks. It compares capacities within the limits if both
     have one.
@@ -369,11 +402,86 @@ def build_case(question: Question, deployment: Deployment, catalog: Catalog, obs
     observed_question = question
     if isinstance(workload, InferenceWorkload):
         observed_question = replace(question, workload=with_observed_traffic(workload, observed.service))
+    real_catalog, short = catalog, None
+    deployment = with_reported_formats(question, deployment, catalog, observed)
     planned = estimate_deployment(question, deployment, catalog)
-    if not planned.fits:
-        return Case(question, observed_question, deployment, catalog, observed, planned)
-    expected = estimate_deployment(observed_question, restore_engine_defaults(planned.deployment, deployment), catalog)
-    return Case(question, observed_question, deployment, catalog, observed, expected)
+    if planned.performance is None and planned.memory is not None:
+        short, catalog = planned, catalog_with_room(catalog, planned)
+        planned = estimate_deployment(question, deployment, catalog)
+    expected = planned
+    if planned.performance is not None and planned.fits:
+        laid_out = restore_engine_defaults(planned.deployment, deployment)
+        expected = estimate_at_observed_load(observed_question, laid_out, catalog, planned)
+        if expected is planned:
+            observed_question = question
+    return Case(question, observed_question, deployment, catalog, observed, expected, short, real_catalog)
+
+
+SAME_MEMORY_RATIO = 1.15  # ratio of reported to expected memory up to which a format explains it
+
+
+def with_reported_formats(
+    question: Question, deployment: Deployment, catalog: Catalog, observed: Observations
+) -> Deployment:
+    """The deployment with the formats that the reported memory shows, where the request leaves them open.
+
+    An engine loads the published format by default, while the estimate chooses the best one.
+    """
+    weights, tokens, size = observed.memory.weights_bytes, observed.service.cache_tokens, observed.memory.cache_bytes
+    if deployment.pools is not None or (not weights and not (tokens and size)):
+        return deployment
+    model = question.workload.model
+    weight_formats = (
+        [deployment.weight_format] if deployment.weight_format or not weights else [None, model.native_format]
+    )
+    kv_formats = [deployment.kv_format] if deployment.kv_format or not (tokens and size) else [None, "bf16", "fp8"]
+    best, least = deployment, math.inf
+    for weight_format, kv_format in product(weight_formats, kv_formats):
+        variant = replace(deployment, weight_format=weight_format, kv_format=kv_format)
+        distance = memory_distance(question, variant, catalog, observed)
+        if distance < least / SAME_MEMORY_RATIO:
+            best, least = variant, distance
+    return best
+
+
+def memory_distance(question: Question, deployment: Deployment, catalog: Catalog, observed: Observations) -> float:
+    """Largest ratio between reported and expected weights, or bytes per cached token; infinite if it does not run."""
+    try:
+        expected = estimate_deployment(question, deployment, catalog).memory
+    except Conflict:
+        return math.inf
+    if expected is None:
+        return math.inf
+    tokens, size = observed.service.cache_tokens, observed.memory.cache_bytes
+    pairs = [(observed.memory.weights_bytes, expected.weights_bytes)]
+    if tokens and size and expected.kv_cache_tokens:
+        pairs.append((size / tokens, expected.kv_cache_bytes / expected.kv_cache_tokens))
+    ratios = [seen / usual for seen, usual in pairs if seen and usual]
+    return max((max(ratio, 1 / ratio) for ratio in ratios), default=1.0)
+
+
+def estimate_at_observed_load(
+    question: Question, deployment: Deployment, catalog: Catalog, planned: Estimate
+) -> Estimate:
+    """Estimate at the observed load and lengths; the planned one if the deployment cannot serve requests that long."""
+    try:
+        expected = estimate_deployment(question, deployment, catalog)
+    except Conflict:
+        return planned
+    return planned if expected.performance is None else expected
+
+
+ROOM_FACTOR = 1.25  # memory that a running deployment is given beyond its expected need
+
+
+def catalog_with_room(catalog: Catalog, short: Estimate) -> Catalog:
+    """A catalog in which the accelerators hold what a deployment is expected to need.
+
+    It runs, so the expectation of its memory is wrong, and everything else can still be judged.
+    """
+    assert short.memory is not None
+    factor = max(1.0, short.memory.total_bytes / short.memory.usable_bytes) * ROOM_FACTOR
+    return catalog.with_more_memory(short.deployment.accelerator, factor)
 
 
 def restore_engine_defaults(laid_out: Deployment, requested: Deployment) -> Deployment:

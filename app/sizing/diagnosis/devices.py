@@ -10,6 +10,7 @@ from app.sizing.words import format_number
 
 WAITING_CODES = (
     "queueing",
+    "queue_below_capacity",
     "early_knee",
     "low_throughput",
     "slow_tail",
@@ -33,6 +34,23 @@ def find_low_clocks(case: Case) -> Iterator[Finding]:
     text = f"The accelerators run at {format_number(100 * d.clock_share)} % of their rated clock."
     evidence = (Evidence("clock_share", d.clock_share, 1.0, "1"), *more)
     yield Finding(code, text, share, evidence, cause, change, share, "more accelerators", WAITING_CODES, SLOWNESS_CODES)
+
+
+def find_heat(case: Case) -> Iterator[Finding]:
+    """The accelerators are hot while their clocks are unknown."""
+    d, hot = case.devices, case.assumptions.diagnosed_hot_c
+    if d.temperature_c is None or d.temperature_c < hot or d.clock_share is not None:
+        return
+    yield Finding(
+        "hot",
+        f"The accelerators are at {format_number(d.temperature_c)} C. They lower their clocks from about "
+        f"{format_number(hot)} C.",
+        None,
+        (Evidence("temperature_c", d.temperature_c, hot, "C"),),
+        "The accelerators are too hot.",
+        "Check fans, airflow and inlet temperature. Send clock_share to see the loss.",
+        None,
+    )
 
 
 def diagnose_clock_limit(case: Case) -> tuple[str, str, str, tuple[Evidence, ...]]:
@@ -135,4 +153,11 @@ def find_device_errors(case: Case) -> Iterator[Finding]:
     )
 
 
-CHECKS = (find_low_clocks, find_uneven_clocks, find_narrow_link, find_starved_accelerators, find_device_errors)
+CHECKS = (
+    find_low_clocks,
+    find_heat,
+    find_uneven_clocks,
+    find_narrow_link,
+    find_starved_accelerators,
+    find_device_errors,
+)

@@ -4,13 +4,16 @@ cost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumed, Assumptions
-from app.sizing.diagnosis import devices, service, training
-from app.sizing.diagnosis.case import Finding, Observations, build_case, quantities_without_expectation
+from app.sizing.columns import GIB
+from app.sizing.diagnosis import devices, memory, service, training
+from app.sizing.diagnosis.case import Case, Finding, Observations, build_case
+from app.sizing.diagnosis.coverage import observed_values, unjudged_quantities
+from app.sizing.diagnosis.memory import MemoryTerm, memory_terms
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
@@ -19,7 +22,9 @@ from app.sizing.workload import InferenceWorkload
 
 SERVICE_CHECKS = (*service.LOAD_CHECKS, *service.LATENCY_CHECKS, *service.CACHE_CHECKS, *service.CURVE_CHECKS)
 TRAINING_CHECKS = (*training.STEP_CHECKS, *training.INTERRUPTION_CHECKS, *training.SCALING_CHECKS)
-COMMON_CHECKS = (*training.LAYOUT_CHECKS, *devices.CHECKS)
+COMMON_CHECKS = (*training.LAYOUT_CHECKS, training.find_high_memory, *memory.CHECKS, *devices.CHECKS)
+# Checks that need no expected performance.
+MEMORY_CHECKS = (*memory.CHECKS, devices.find_heat, devices.find_device_errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,10 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     expected: Estimate
     assumptions: tuple[Assumed, ...]
-    not_judged: tuple[str, ...] = ()  # observed quantities that have no expected value
+    not_judged: tuple[str, ...] = ()  # observed quantities about which the diagnosis says nothing
+    healthy: bool | None = None  # None if nothing was judged
+    memory: tuple[MemoryTerm, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def not_to_buy(self) -> tuple[str, ...]:
@@ -41,29 +49,46 @@ class Diagnosis:
 def diagnose(question: Question, deployment: Deployment, catalog: Catalog, observed: Observations) -> Diagnosis:
     """Diagnose a running deployment.
 
-    A training run that is not expected to fit but may do so is taken to fit, because it runs. Raises Conflict if the
-    deployment cannot run at all or cannot be diagnosed.
+    A deployment that is not expected to fit is judged as if it fitted, because it runs. Raises Conflict for two pools.
     """
     if deployment.pools is not None:
         raise Conflict("Pools for prefill and decode cannot be diagnosed together. Send the deployment of one pool.")
     case = build_case(question, deployment, catalog, observed)
-    if case.expected_performance is None:
-        raise Conflict(
-            "The observations cannot come from this deployment: it does not run. "
-            f"{case.expected_estimate.explanation[0].text}"
-        )
     checks = SERVICE_CHECKS if isinstance(question.workload, InferenceWorkload) else TRAINING_CHECKS
-    causes = rank_findings([found for look in (*checks, *COMMON_CHECKS) for found in look(case)], case.assumptions)
+    looks = MEMORY_CHECKS if case.expected_performance is None else (*checks, *COMMON_CHECKS)
+    causes = rank_findings([found for look in looks for found in look(case)], case.assumptions)
     touched_assumptions = tuple(
         a for a in case.assumptions.with_recording().used_assumptions() if a.name.startswith("diagnosed_")
     )
+    unjudged = unjudged_quantities(case, causes)
+    judged = {name for name, _ in observed_values(case)} - set(unjudged)
+    healthy = None if not judged and not causes else not causes
     return Diagnosis(
-        summarize_findings(causes),
+        summarize_findings(causes, judged=bool(judged)),
         causes,
         case.expected_estimate,
         touched_assumptions,
-        quantities_without_expectation(case),
+        unjudged,
+        healthy,
+        memory_terms(case),
+        tuple(contradiction_notes(case)),
     )
+
+
+def contradiction_notes(case: Case) -> Iterator[str]:
+    """What the observations contradict: the deployment was not expected to run."""
+    short, needed = case.short_estimate, None if case.short_estimate is None else case.short_estimate.memory
+    if short is not None and needed is not None and not case.ran_out_of_memory:
+        yield (
+            f"The deployment runs, but was not expected to fit: it needs {format_number(needed.total_bytes / GIB)} of "
+            f"{format_number(needed.usable_bytes / GIB)} GiB usable according to the estimate. It is judged as if it "
+            "fitted."
+        )
+    elif short is None and case.expected_performance is None:
+        yield (
+            "The deployment was not expected to run, so there are no expected values: "
+            f"{case.expected_estimate.explanation[0].text}"
+        )
 
 
 def rank_findings(findings: Sequence[Finding], assumed: Assumptions) -> tuple[Finding, ...]:
@@ -98,10 +123,12 @@ def remaining_finding(finding: Finding, findings: Sequence[Finding], assumed: As
     )
 
 
-def summarize_findings(findings: Sequence[Finding]) -> str:
+def summarize_findings(findings: Sequence[Finding], *, judged: bool = True) -> str:
     """The diagnosis in a few sentences: the most expensive finding, its change and its cost."""
+    if not findings and not judged:
+        return "No observed value can be compared with an expected one."
     if not findings:
-        return "All observed values are within the range expected of this hardware."
+        return "All judged values are within the range expected of this hardware."
     first = findings[0]
     others = "" if len(findings) == 1 else f" {format_count(len(findings) - 1, 'further finding')}."
     cost = "The loss is unknown." if first.share is None else f"Estimated loss: {format_number(100 * first.share)} %."

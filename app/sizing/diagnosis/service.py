@@ -121,6 +121,7 @@ CURVE_CHECKS = (compare_load_levels,)
 
 WAITING_CODES = (
     "queueing",
+    "queue_below_capacity",
     "cache_full",
     "preemptions",
     "late_first_token",
@@ -247,6 +248,37 @@ def find_saturation(case: Case) -> Iterator[Finding]:
         FASTER_NOT_NEEDED,
         WAITING_CODES,
     )
+
+
+def find_queue_below_capacity(case: Case) -> Iterator[Finding]:
+    """Requests wait although the load is below the capacity, and no limit of the engine explains it."""
+    p, s, w = case.expected_performance, case.service, case.workload
+    if p is None or w is None or w.load is not Load.OPEN or not p.requests_per_s_capacity or not s.waiting:
+        return
+    rate = s.requests_per_s or w.peak_per_s
+    usual = expected_waiting(case, rate)
+    if rate > p.requests_per_s_capacity / (1 + case.assumptions.diagnosed_slower_share):
+        return
+    if case.has_standing_queue and s.waiting >= 1 and case.far_exceeds_expected(s.waiting, usual):
+        yield Finding(
+            "queue_below_capacity",
+            f"{format_number(s.waiting)} requests wait per replica at {format_number(rate)} requests/s. The capacity "
+            f"is {format_number(p.requests_per_s_capacity)} requests/s.",
+            case.queued_share,
+            (Evidence("waiting", s.waiting, usual, "requests"),),
+            "A batch limit, a full KV cache, a slow step or a component before the engine holds requests back.",
+            "Compare running requests with max_num_seqs, and KV cache usage with its limit.",
+            None,
+            "more accelerators before you know the limit",
+            ("idle_fleet",),
+        )
+
+
+def expected_waiting(case: Case, requests_per_s: float) -> float:
+    """Expected number of waiting requests of one replica: rate times mean queue time (Little's law)."""
+    p, replicas = case.expected_performance, case.expected_estimate.deployment.replicas or 1
+    queue = None if p is None or p.simulation is None else p.simulation.queue
+    return requests_per_s / replicas * ((queue.mean_s or 0.0) if queue is not None else 0.0)
 
 
 def find_idle_fleet(case: Case) -> Iterator[Finding]:
@@ -389,6 +421,7 @@ LOAD_CHECKS = (
     find_overload,
     find_bursts,
     find_saturation,
+    find_queue_below_capacity,
     find_idle_fleet,
     find_longer_requests,
     find_request_errors,
@@ -397,7 +430,15 @@ LOAD_CHECKS = (
 )
 
 
-QUEUE_CODES = ("idle_fleet", "queueing", "late_first_token", "low_throughput", "early_knee", "slow_tail")
+QUEUE_CODES = (
+    "idle_fleet",
+    "queueing",
+    "queue_below_capacity",
+    "late_first_token",
+    "low_throughput",
+    "early_knee",
+    "slow_tail",
+)
 
 
 def find_batch_limit(case: Case) -> Iterator[Finding]:
@@ -484,7 +525,15 @@ def find_preemptions(case: Case) -> Iterator[Finding]:
         "Lower max_num_seqs to what the KV cache can hold, or give the cache more memory.",
         share,
         "accelerators with more compute",
-        ("low_throughput", "stalled_tokens", "slow_tail", "queueing", "early_knee", "idle_fleet"),
+        (
+            "low_throughput",
+            "stalled_tokens",
+            "slow_tail",
+            "queueing",
+            "queue_below_capacity",
+            "early_knee",
+            "idle_fleet",
+        ),
         ("slow_decode", "late_first_token"),
     )
 
@@ -583,7 +632,7 @@ def find_poor_drafts(case: Case) -> Iterator[Finding]:
         "Draft fewer tokens, or disable speculative decoding at high load.",
         gain,
         "more accelerators",
-        ("low_throughput", "slow_at_light_load", "early_knee", "saturated", "queueing"),
+        ("low_throughput", "slow_at_light_load", "early_knee", "saturated", "queueing", "queue_below_capacity"),
         ("slow_decode",),
         {"speculative": None} if gain > 0 else {},
     )
@@ -606,17 +655,15 @@ SINGLE_ACCELERATOR_ADVICE = (
 def find_queueing(case: Case) -> Iterator[Finding]:
     """Requests wait longer for prefill than expected at this load."""
     p, s = case.expected_performance, case.service
-    if p is None or p.simulation is None or s.queue_p50_s is None or not s.ttft_p50_s:
+    if p is None or p.simulation is None or s.queue_p50_s is None:
         return
     usual = p.simulation.queue.p50_s
     if usual is None or not case.exceeds_expected(s.queue_p50_s, usual):
         return
     excess_s = s.queue_p50_s - usual
+    first_s = s.ttft_p50_s or excess_s + (0.0 if p.ttft is None else p.ttft.p50_s or 0.0)
     share = case.share_of_request(excess_s)
-    if (
-        excess_s > case.assumptions.diagnosed_idle_share * s.ttft_p50_s
-        and share >= case.assumptions.diagnosed_least_share
-    ):
+    if excess_s > case.assumptions.diagnosed_idle_share * first_s and share >= case.assumptions.diagnosed_least_share:
         yield Finding(
             "queueing",
             f"The median queue time is {format_number(s.queue_p50_s * 1e3)} ms (expected: "
@@ -642,7 +689,8 @@ def find_late_first_token(case: Case) -> Iterator[Finding]:
         seen = max(0.0, seen - max(0.0, s.queue_p50_s - queue))
     if case.exceeds_expected(seen, usual, case.upper_bound("ttft_s", "p50")):
         share = case.share_of_request(seen - usual)
-        if share < case.assumptions.diagnosed_least_share:
+        far = case.far_exceeds_expected(seen, usual, case.upper_bound("ttft_s", "p50"))
+        if share < case.assumptions.diagnosed_least_share and not far:
             return
         yield Finding(
             "late_first_token",
@@ -660,36 +708,48 @@ def find_late_first_token(case: Case) -> Iterator[Finding]:
 
 def find_slow_decode(case: Case) -> Iterator[Finding]:
     """TPOT is higher than memory bandwidth allows with the observed number of running requests."""
-    p, s = case.expected_performance, case.service
-    if p is None or p.tpot is None or not p.tpot.p50_s or s.tpot_p50_s is None:
+    of_tokens = case.service.tpot_p50_s is None
+    seen = case.service.inter_token_p50_s if of_tokens else case.service.tpot_p50_s
+    usual, wide = median_token_s(case.expected_performance, of_tokens), case.upper_bound_ratio("tpot_s")
+    if seen is None or usual is None or not case.exceeds_expected(seen, usual, wide * usual):
         return
-    seen, usual, wide = s.tpot_p50_s, p.tpot.p50_s, case.upper_bound_ratio("tpot_s")
-    if not case.exceeds_expected(seen, usual, wide * usual):
-        return
-    full = case.performance_at_observed_batch()
-    if full is not None and full.tpot is not None and full.tpot.p50_s:
-        usual = max(usual, full.tpot.p50_s)
+    usual = max(usual, median_token_s(case.performance_at_observed_batch(), of_tokens) or 0.0)
     if case.exceeds_expected(seen, usual, wide * usual):
         share = excess_share(seen, usual)
         linked = (case.expected_estimate.deployment.accelerators_per_replica or 1) > 1
         yield Finding(
             "slow_decode",
-            f"The median TPOT is {format_number(seen * 1e3)} ms (expected at this batch size: "
-            f"{format_number(usual * 1e3)} ms).",
+            f"The median {'inter-token latency' if of_tokens else 'TPOT'} is {format_number(seen * 1e3)} ms (expected "
+            f"at this batch size: {format_number(usual * 1e3)} ms).",
             share,
-            (Evidence("tpot_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
+            (Evidence("inter_token_p50_ms" if of_tokens else "tpot_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
             MULTI_ACCELERATOR_ADVICE[0] if linked else SINGLE_ACCELERATOR_ADVICE[0],
             MULTI_ACCELERATOR_ADVICE[1] if linked else SINGLE_ACCELERATOR_ADVICE[1],
             share,
             "accelerators with more memory",
-            ("low_throughput", "queueing", "early_knee", "slow_tail", "cache_full", "idle_fleet"),
+            (
+                "low_throughput",
+                "queueing",
+                "queue_below_capacity",
+                "early_knee",
+                "slow_tail",
+                "cache_full",
+                "idle_fleet",
+            ),
             ("late_first_token",),
         )
 
 
+def median_token_s(p: Performance | None, of_tokens: bool) -> float | None:
+    """Expected median TPOT in seconds, or the median inter-token latency if `of_tokens`; None if unknown."""
+    if of_tokens:
+        return None if p is None or p.simulation is None else p.simulation.inter_token.p50_s
+    return None if p is None or p.tpot is None else p.tpot.p50_s
+
+
 def find_slow_tail(case: Case) -> Iterator[Finding]:
-    """A few requests wait far longer than expected while the median is as expected. The cost is what these few requests
-    lose.
+    """A few requests wait far longer than expected while the median is as expected or unknown. The cost is what these
+    few requests lose.
     """
     p, s = case.expected_performance, case.service
     if p is None:
@@ -698,6 +758,7 @@ def find_slow_tail(case: Case) -> Iterator[Finding]:
         ("ttft", "p95", s.ttft_p50_s, s.ttft_p95_s, 0.05),
         ("ttft", "p99", s.ttft_p50_s, s.ttft_p99_s, 0.01),
         ("tpot", "p95", s.tpot_p50_s, s.tpot_p95_s, 0.05),
+        ("tpot", "p99", s.tpot_p50_s, s.tpot_p99_s, 0.01),
     )
     findings = [
         f for what, rank, half, tail, of in percentiles if (f := tail_finding(case, p, what, rank, half, tail, of))
@@ -711,21 +772,20 @@ def tail_finding(
 ) -> Finding | None:
     """The finding for one percentile; None if it is as expected, or if the median is too high as well."""
     usual: Percentiles | None = getattr(p, what)
-    if usual is None or tail_s is None or half_s is None or not usual.p50_s:
+    if usual is None or tail_s is None or not usual.p50_s:
         return None
     expected = getattr(usual, f"{rank}_s")
     wide = case.upper_bound_ratio(f"{what}_s")
     if not expected or not case.exceeds_expected(tail_s, 2 * expected, wide * expected):
         return None
-    if case.exceeds_expected(half_s, usual.p50_s, case.upper_bound(f"{what}_s", "p50")):
+    if half_s is not None and case.exceeds_expected(half_s, usual.p50_s, case.upper_bound(f"{what}_s", "p50")):
         return None
     share = tail_share * excess_share(tail_s, expected)
     name = {"ttft": "first token", "tpot": "output token"}[what]
     return Finding(
         "slow_tail",
         f"One {name} in {format_number(1 / tail_share)} takes {format_number(tail_s * 1e3)} ms or more (expected: "
-        f"{format_number(expected * 1e3)} "
-        f"ms). The median is as expected.",
+        f"{format_number(expected * 1e3)} ms). The median is {'unknown' if half_s is None else 'as expected'}.",
         share,
         (Evidence(f"{what}_{rank}_ms", tail_s * 1e3, expected * 1e3, "ms"),),
         "A few long prompts, short bursts, or a replica or host that pauses now and then cause the tail.",
@@ -739,18 +799,19 @@ def tail_finding(
 def find_stalled_tokens(case: Case) -> Iterator[Finding]:
     """A few tokens take far longer than the median."""
     p, s = case.expected_performance, case.service
-    if p is None or p.simulation is None or not s.inter_token_p50_s or s.inter_token_p99_s is None:
+    if p is None or p.simulation is None or s.inter_token_p99_s is None:
         return
     usual = p.simulation.inter_token
     if not usual.p50_s or not usual.p99_s:
         return
-    ratio, expected = s.inter_token_p99_s / s.inter_token_p50_s, usual.p99_s / usual.p50_s
+    ratio, expected = s.inter_token_p99_s / (s.inter_token_p50_s or usual.p50_s), usual.p99_s / usual.p50_s
     if not case.exceeds_expected(ratio, 2 * expected):
         return
     share = 0.01 * (ratio - expected) / (0.99 + 0.01 * ratio)
     yield Finding(
         "stalled_tokens",
-        f"The p99 inter-token latency is {format_number(ratio)} times the median (expected: "
+        f"The p99 inter-token latency is {format_number(ratio)} times the "
+        f"{'median' if s.inter_token_p50_s else 'expected median'} (expected: "
         f"{format_number(expected)} times).",
         share,
         (Evidence("inter_token_p99_over_p50", ratio, expected, "1"),),
@@ -763,22 +824,24 @@ def find_stalled_tokens(case: Case) -> Iterator[Finding]:
 
 
 def find_low_throughput(case: Case) -> Iterator[Finding]:
-    """Output throughput is below what the hardware allows although requests wait."""
+    """Output throughput is below what the hardware allows, although requests wait or always run at a fixed number."""
     p, s = case.expected_performance, case.service
-    if p is None or s.output_tokens_per_s is None or not case.has_standing_queue or not p.requests_per_s_capacity:
-        return
     w = case.workload
-    possible = p.output_tokens_per_s if w is None else p.requests_per_s_capacity * w.output_tokens.mean
-    if not possible or not p.output_tokens_per_s:
+    if p is None or s.output_tokens_per_s is None or w is None or not p.output_tokens_per_s:
         return
+    possible = p.output_tokens_per_s
+    if w.load is Load.OPEN:
+        if not case.has_standing_queue or not p.requests_per_s_capacity:
+            return
+        possible = p.requests_per_s_capacity * w.output_tokens.mean
     low = p.interval.low / p.output_tokens_per_s if p.interval.quantity == "output_tokens_per_s" else 1.0
     bound = possible * min(low, 1 / (1 + case.assumptions.diagnosed_slower_share))
     if s.output_tokens_per_s < bound:
         share = excess_share(possible, s.output_tokens_per_s)
         yield Finding(
             "low_throughput",
-            f"Output throughput is {format_number(s.output_tokens_per_s)} tokens/s while requests wait. The hardware "
-            "allows "
+            f"Output throughput is {format_number(s.output_tokens_per_s)} tokens/s"
+            f"{' while requests wait' if w.load is Load.OPEN else ''}. The hardware allows "
             f"{format_number(possible)} tokens/s.",
             share,
             (Evidence("output_tokens_per_s", s.output_tokens_per_s, possible, "tokens/s"),),
@@ -786,7 +849,7 @@ def find_low_throughput(case: Case) -> Iterator[Finding]:
             "Profile the engine process. Give it more CPU cores or more API servers.",
             share,
             "more accelerators",
-            ("queueing",),
+            ("queueing", "queue_below_capacity"),
         )
 
 

@@ -467,13 +467,13 @@ STARVATION_CODES = ("input_bound", "outside_kernels", "synchronisation")
 def find_slow_parts(case: Case) -> Iterator[Finding]:
     """Parts of a step that take considerably longer than expected."""
     p, t = case.expected_performance, case.training
-    if p is None or p.step_breakdown_s is None or not t.step_time_s:
+    if p is None or p.step_breakdown_s is None or not p.step_time_s:
         return
     for code, field, part, name, cause, change, not_to_buy in STEP_PARTS:
         seen, usual = getattr(t, field), p.step_breakdown_s.get(part, 0.0)
         if seen is None or not case.exceeds_expected(seen, usual):
             continue
-        share = (seen - usual) / t.step_time_s
+        share = (seen - usual) / (t.step_time_s or max(p.step_time_s, seen))
         if share >= case.assumptions.diagnosed_least_share:
             text = f"{name} takes {format_number(seen)} s of each step (expected: {format_number(usual)} s)."
             evidence = (Evidence(field, seen, usual, "s"),)
@@ -522,7 +522,7 @@ def describe_slow_step(evidence: Evidence) -> str:
 def observed_step(case: Case) -> tuple[float, Evidence] | None:
     """Observed step time in seconds and the reported quantity that it was derived from; None if there is none."""
     p, t = case.expected_performance, case.training
-    if p is None or not p.step_time_s:
+    if p is None or not p.step_time_s or not has_planned_step(case):
         return None
     if t.step_time_s:
         return t.step_time_s, Evidence("step_time_s", t.step_time_s, p.step_time_s, "s")
@@ -532,6 +532,18 @@ def observed_step(case: Case) -> tuple[float, Evidence] | None:
     if t.mfu and p.mfu:
         return p.step_time_s * p.mfu / t.mfu, Evidence("mfu", t.mfu, p.mfu, "1")
     return None
+
+
+def has_planned_step(case: Case) -> bool:
+    """False if the steps of the run have clearly more or fewer tokens than those of the workload.
+
+    The prediction of another step says nothing about them.
+    """
+    p, seen = case.expected_performance, case.training.tokens_per_step
+    if seen is None or p is None or not p.step_time_s or not p.tokens_per_s:
+        return True
+    planned = p.step_time_s * p.tokens_per_s
+    return not case.exceeds_expected(seen, planned) and not case.exceeds_expected(planned, seen)
 
 
 def find_miscounted_mfu(case: Case) -> Iterator[Finding]:
@@ -609,8 +621,8 @@ def find_allocator_retries(case: Case) -> Iterator[Finding]:
 
 def find_high_memory(case: Case) -> Iterator[Finding]:
     """The run uses more memory than expected. The cost is unknown."""
-    m, seen = case.expected_estimate.memory, case.training.memory_peak_bytes
-    if m is None or seen is None or case.workload is not None:
+    m, seen = case.expected_memory, case.training.memory_peak_bytes or case.devices.memory_used_bytes
+    if m is None or seen is None:
         return
     if case.exceeds_expected(seen, m.total_bytes, case.upper_bound("memory_total_bytes", "mean")):
         yield Finding(
@@ -632,5 +644,4 @@ STEP_CHECKS = (
     find_miscounted_mfu,
     find_slow_rank,
     find_allocator_retries,
-    find_high_memory,
 )

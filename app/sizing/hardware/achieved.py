@@ -55,6 +55,7 @@ class Achieved(Columns):
     sample_compute_fraction: Column  # convolutions of a single pass, of the matrix rate
     sample_linear_fraction: Column  # matrices of a single pass, of the share that large decode batches achieve
     sample_batch_s: Column  # overhead of every batch in addition to its passes, s
+    sample_decode_layer_s: Column  # kernel launches and search of a decoded token of a sample, s per layer
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,15 @@ STOP = "; kill $!"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """How to start an engine: the command, its port, and the path that answers once the server is ready."""
+    """How to start an engine: the command, its port, and the path that answers once the server is ready.
+
+    `drafting` maps ways to draft tokens to the names that the engine gives them.
+    """
 
     command: str
     port: int = 8000
     path: str = "health"
+    drafting: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +41,21 @@ class Benchmark:
     """A benchmark: the load command and the server it needs, if any.
 
     `converts` and `caches` map the weight and cache formats that the engine creates itself from a published
-    checkpoint to its own names. `adapts` is true if the command can train adapters. `counts` says how to compute the
-    predicted rate from the report, if the report does not print it.
+    checkpoint to its own names. `hardware` and `fp8` map the maker of the accelerators to the name that the software
+    gives its kind of hardware and its FP8 kernels. `adapts` is true if the command can train adapters. `counts` says
+    how to compute the predicted rate from the report, if the report does not print it. `own_prompts` is the load with
+    prompts of the user; empty if there is none.
     """
 
     load: str
     server: Server | None = None
     converts: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, str] = field(default_factory=dict)
+    hardware: Mapping[str, str] = field(default_factory=dict)
+    fp8: Mapping[str, str] = field(default_factory=dict)
     adapts: bool = True
     counts: str = ""
+    own_prompts: str = ""
 
     @property
     def command(self) -> str:
@@ -105,7 +114,8 @@ def read_benchmark(name: str, table: Mapping[str, Any]) -> Benchmark:
     if server is not None and server not in SERVERS:
         raise InvalidFact(f"{where}: no server {server!r}. Servers: {', '.join(SERVERS)}.")
     benchmark = build(Benchmark, {**table, "server": SERVERS.get(server or "")}, where=where)
-    return replace(benchmark, load=_expand_fragments(benchmark.load, where))
+    load, own_prompts = (_expand_fragments(text, where) for text in (benchmark.load, benchmark.own_prompts))
+    return replace(benchmark, load=load, own_prompts=own_prompts)
 
 
 _TABLES = read_toml(FILE)

@@ -176,6 +176,7 @@ def stack_columns(
         large_image=flags([e.large_image for e in of_engine]),
         pads_heads=flags([e.pads_heads for e in of_engine]),
         packs=flags([e.packs for e in of_engine]),
+        beams=column([e.beams for e in of_engine]),
         rate=codes([RATES.index(s.rate) for s in stacks]),
         wide=flags([w.nominal_bits >= 16 for w in stored]),
         fp8_cache=flags(carries),

@@ -281,6 +281,7 @@ class Stacks(Columns):
     large_image: Mask  # its container image includes a whole toolkit
     pads_heads: Mask
     packs: Mask  # packs the texts of a batch without padding
+    beams: Column  # beams with which it decodes one sample
     rate: Codes  # matrix rate that it uses, index into RATES
     wide: Mask  # weights of 16 bits and more
     fp8_cache: Mask  # its checkpoints in this format use an FP8 KV cache

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from app.sizing.model.formats import NativeQuantization, WeightFormat, native_bits, stored_bits
+from app.sizing.model.formats import NativeQuantization, StoredTensor, WeightFormat, native_bits, stored_bits
 from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
 from app.sizing.model.tasks import ModelTask, classify_task
 from app.sizing.model.tensors import DEFAULT_BLOCK, BlockKind, Part, Per, Tensor
@@ -38,16 +38,20 @@ def is_adapted(tensor: Tensor, targets: Targets) -> bool:
     return tensor.role in (_Q_V_ROLES if targets == "q_v" else targets)
 
 
-def lora_params(tensors: Iterable[Tensor], rank: int, targets: Targets) -> float:
+def lora_params(tensors: Iterable[Tensor], rank: int, targets: Targets, *, magnitudes: bool = False) -> float:
     """Trainable elements of the adapters: rank * (inputs + outputs), summed over the adapted matrices.
 
-    Source: Hu et al. 2021 (arXiv:2106.09685).
+    With `magnitudes` (DoRA), each adapted matrix also trains one element per output.
+
+    Source: Hu et al. 2021 (arXiv:2106.09685); Liu et al. 2024 (arXiv:2402.09353) for DoRA.
     Limits: one rank for all matrices; each expert has its own adapter.
     Check: Llama-3.1-8B, all seven matrices of a layer, as PEFT counts them.
         >>> lora_params(LLAMA_8B.tensors, rank=16, targets="all-linear")
         41943040.0
     """
-    return float(rank * sum((t.inputs + t.outputs) * t.count for t in tensors if is_adapted(t, targets)))
+    adapted = [t for t in tensors if is_adapted(t, targets)]
+    rows = sum(t.outputs * t.count for t in adapted) if magnitudes else 0
+    return float(rank * sum((t.inputs + t.outputs) * t.count for t in adapted) + rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -605,9 +609,30 @@ class ModelArchitecture:
     def _stored_bytes(self, stored: WeightFormat, tensor: Tensor) -> float:
         if self.native is not None and stored.name == self.native.format:
             return tensor.count * native_bits(self.native, tensor, scales=False) / 8
+        return tensor.params * self._bits_in(stored, tensor) / 8
+
+    def _bits_in(self, stored: WeightFormat, tensor: Tensor) -> float:
+        """Mean bits per element of a tensor that is converted to a format."""
         shared = self.num_heads / min(self.kv_heads, self.num_heads)
-        bits = stored_bits(stored, tensor, layers=self.num_layers, heads_per_kv=shared, tied_head=self.tied_head)
-        return tensor.params * bits / 8
+        return stored_bits(
+            stored,
+            tensor,
+            layers=self.num_layers,
+            heads_per_kv=shared,
+            tied_head=self.tied_head,
+            native=self.native,
+        )
+
+    def published_in(self, stored: WeightFormat) -> ModelArchitecture:
+        """This model as a checkpoint that was converted to a format.
+
+        Check: Llama-3.1-8B in FP8, in GiB.
+            >>> round(LLAMA_8B.published_in(WEIGHT_FORMATS["fp8"]).published_bytes() / GIB, 2)
+            8.46
+        """
+        sizes = ((t, t.size * self._bits_in(stored, t)) for t in self.tensors)
+        converted = tuple(StoredTensor(t.part, t.role, t.layers, bits) for t, bits in sizes if bits != 16.0 * t.size)
+        return replace(self, native=NativeQuantization(stored.name, converted))
 
     def weights_bytes(self, stored: WeightFormat) -> float:
         """Bytes of all weights in a format: linear matrices quantized, all other tensors as the format stores them.
@@ -672,9 +697,9 @@ class ModelArchitecture:
             lambda: sum(self._stored_bytes(stored, t) for t in self.tensors if t.part is routed),
         )
 
-    def lora_params(self, rank: int, target_modules: Targets) -> float:
-        """Trainable elements of adapters of a rank; see `adapters.lora_params`."""
-        return lora_params(self.tensors, rank, target_modules)
+    def lora_params(self, rank: int, target_modules: Targets, *, magnitudes: bool = False) -> float:
+        """Trainable elements of adapters of a rank; see `lora_params`."""
+        return lora_params(self.tensors, rank, target_modules, magnitudes=magnitudes)
 
     def activation_bytes_per_layer(self, *, fused: bool = True) -> float:
         """Activation bytes (16 bit) that one token keeps for backward in one mean layer; see `activations`."""

@@ -63,12 +63,19 @@ def sampled_logits_bytes(model: ModelArchitecture) -> float:
     return LOGIT_BYTES * model.vocab_size
 
 
-def lora_params_by_target(model: ModelArchitecture, rank: int, targets: Targets) -> Mapping[str, int]:
-    """Trainable elements of adapters at a rank, for each named choice of matrices or for the listed matrices."""
+def lora_params_by_target(
+    model: ModelArchitecture, rank: int, targets: Targets, *, magnitudes: bool = False
+) -> Mapping[str, int]:
+    """Trainable elements of adapters at a rank, for each named choice of matrices or for the listed matrices.
+
+    `magnitudes` adds those of DoRA.
+    """
     targets_by_name: Mapping[str, Targets] = (
         {x: x for x in LORA_TARGET_NAMES} if isinstance(targets, str) else {"chosen": targets}
     )
-    return {name: int(model.lora_params(rank, chosen)) for name, chosen in targets_by_name.items()}
+    return {
+        name: int(model.lora_params(rank, chosen, magnitudes=magnitudes)) for name, chosen in targets_by_name.items()
+    }
 
 
 def describe_sample(model: ModelArchitecture) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -99,6 +97,61 @@ BLOCK_BITS: Mapping[str, float] = MappingProxyType(
         "iq4_nl": 4.5,
         "q3_k": 3.4375,
         "q2_k": 2.625,
+        "iq4_xs": 4.25,
+        "iq3_s": 3.4375,
+        "iq3_xxs": 3.0625,
+        "iq2_s": 2.5625,
+        "iq2_xs": 2.3125,
+        "iq2_xxs": 2.0625,
+        "iq1_m": 1.75,
+        "iq1_s": 1.5625,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _ImportanceMixture:
+    """Block types of a GGUF file that is made with an importance matrix.
+
+    Those of most matrices, the embedding, the head, attention outputs, values, the first eighth of down projections,
+    queries and keys, and gate and up projections of the layers in the middle; "" is the type of most matrices.
+    """
+
+    base: str
+    embedding: str
+    head: str
+    output: str = ""
+    values: str = "q4_k"
+    first_down: str = ""
+    queries: str = ""
+    middle: str = ""
+
+    def block_type(self, role: str, layer: int, layers: int) -> str:
+        if role in _VALUES:
+            return self.values
+        if role in _DOWN and layer < layers // 8:
+            return self.first_down or self.base
+        if role in _OUT:
+            return self.output or self.base
+        if role in ("q_proj", "k_proj"):
+            return self.queries or self.base
+        if role.endswith(("gate_proj", "up_proj")) and layers // 8 <= layer < 7 * layers // 8:
+            return self.middle or self.base
+        return self.base
+
+
+# As llama.cpp chooses them for models whose query heads share key/value heads.
+_IMPORTANCE_MIXTURES: Mapping[str, _ImportanceMixture] = MappingProxyType(
+    {
+        "iq4_nl": _ImportanceMixture("iq4_nl", "iq4_nl", "q6_k", values="q5_k", first_down="q5_k"),
+        "iq4_xs": _ImportanceMixture("iq4_xs", "iq4_xs", "q6_k", values="q5_k", first_down="q5_k"),
+        "iq3_m": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", output="q4_k", first_down="q4_k"),
+        "iq3_xs": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", queries="iq3_xxs", middle="iq3_xxs"),
+        "iq3_xxs": _ImportanceMixture("iq3_xxs", "iq3_s", "q5_k", output="iq3_s", queries="iq2_s"),
+        "iq2_m": _ImportanceMixture("iq2_s", "iq3_s", "q5_k", output="iq3_s", first_down="iq3_s"),
+        "iq2_xs": _ImportanceMixture("iq2_xs", "q2_k", "q5_k", first_down="q2_k"),
+        "iq2_xxs": _ImportanceMixture("iq2_xxs", "q2_k", "q5_k", first_down="q2_k"),
+        "iq1_m": _ImportanceMixture("iq1_m", "q2_k", "q5_k", output="iq2_xxs", first_down="q2_k"),
     }
 )
 # Fallback block types for rows whose length is not a multiple of 256.
@@ -115,6 +168,8 @@ def _has_extra_bits(layer: int, layers: int) -> bool:
 
 def _gguf_block_type(mixture: str, role: str, layer: int, layers: int, heads_per_kv: float) -> str:
     """Block type of one matrix in a GGUF file type, as llama.cpp chooses it without an importance matrix."""
+    if mixture in _IMPORTANCE_MIXTURES:
+        return _IMPORTANCE_MIXTURES[mixture].block_type(role, layer, layers)
     base = mixture if mixture in BLOCK_BITS else mixture.rsplit("_", 1)[0]
     values, down, out, fused = role in _VALUES, role in _DOWN, role in _OUT, role == "qkv_proj"
     if mixture == "q2_k":
@@ -153,26 +208,41 @@ def _gguf_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_k
     mixture = stored.name.removeprefix("gguf-")
     if tensor.inputs == 1 or tensor.part is Part.ROUTER:
         return 32.0
-    whole = mixture in ("f16", "q8_0")
+    whole, own = mixture in ("f16", "q8_0"), _IMPORTANCE_MIXTURES.get(mixture)
     if tensor.part is Part.HEAD or (tensor.part is Part.EMBEDDING and tied_head and tensor.role == "embed_tokens"):
-        return _row_bits(mixture if whole else "q6_k", tensor.inputs)
+        return _row_bits(mixture if whole else "q6_k" if own is None else own.head, tensor.inputs)
     if tensor.part is Part.ENCODER_TOWER:
         return 16.0  # stored in a separate projector file
     if whole or tensor.part is Part.EMBEDDING:
-        return _row_bits(mixture if whole else _gguf_block_type(mixture, "", 0, 1, 1.0), tensor.inputs)
+        usual = mixture if whole else _gguf_block_type(mixture, "", 0, 1, 1.0)
+        return _row_bits(usual if own is None else own.embedding, tensor.inputs)
     chosen = [_gguf_block_type(mixture, tensor.role, layer, layers, heads_per_kv) for layer in tensor.layers]
     return sum(_row_bits(kind, tensor.inputs) for kind in chosen) / len(chosen)
 
 
 def _row_bits(kind: str, row: int) -> float:
-    if kind.endswith("_k") and row % 256:
-        kind = _SHORT_ROWS[kind]
+    if row % 256:
+        kind = _SHORT_ROWS.get(kind, "iq4_nl" if kind.startswith("iq") else kind)
     return BLOCK_BITS["f16" if kind not in ("f16", "f32") and row % 32 else kind]
 
 
-def stored_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_kv: float, tied_head: bool) -> float:
-    """Mean bits per element of a tensor in a format."""
+def stored_bits(
+    stored: WeightFormat,
+    tensor: Tensor,
+    *,
+    layers: int,
+    heads_per_kv: float,
+    tied_head: bool,
+    native: NativeQuantization | None = None,
+) -> float:
+    """Mean bits per element of a tensor in a format.
+
+    A GGUF file keeps experts that were published in MXFP4 as they are, whatever its type.
+    """
     if stored.is_gguf:
+        kept = None if native is None or tensor.part is not Part.ROUTED_EXPERTS else native_bits(native, tensor)
+        if kept == MXFP4_BITS * tensor.size:
+            return MXFP4_BITS
         return _gguf_bits(stored, tensor, layers=layers, heads_per_kv=heads_per_kv, tied_head=tied_head)
     if tensor.quantized:
         if stored.routed_experts_only and tensor.part is not Part.ROUTED_EXPERTS:
@@ -186,7 +256,8 @@ def stored_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_
 
 
 def _gguf_format(kind: str, default_use: FormatUse = FormatUse.REQUESTED) -> WeightFormat:
-    base = BLOCK_BITS[kind if kind in BLOCK_BITS else kind.rsplit("_", 1)[0]]
+    own = _IMPORTANCE_MIXTURES.get(kind)
+    base = BLOCK_BITS[own.base if own is not None else kind if kind in BLOCK_BITS else kind.rsplit("_", 1)[0]]
     return WeightFormat(
         f"gguf-{kind}",
         base,
@@ -242,9 +313,12 @@ WEIGHT_FORMATS = _index_by_name(
     _gguf_format("q3_k_m"),
     _gguf_format("q3_k_s"),
     _gguf_format("q2_k"),
+    *(_gguf_format(kind) for kind in _IMPORTANCE_MIXTURES),
 )
 SIXTEEN_BIT = ("bf16", "fp16")
 
+# The engine chooses the KV cache format itself; engines use the same name.
+AUTO_KV = "auto"
 KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
     {
         f.name: f
@@ -261,32 +335,27 @@ KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class NativeQuantization:
-    """How the weights are published: the format of the quantized tensors, and the tensors that were not quantized.
+class StoredTensor:
+    """Bits of one copy of a tensor in a checkpoint (mean of its layers), without and of the scales of square blocks."""
 
-    `bits` are the bits per quantized element, scales included. `block` is the side of the square of elements that
-    share one 32-bit scale (FP8 checkpoints). Unquantized tensors take `unquantized_bits`.
-    """
+    part: Part
+    role: str
+    layers: tuple[int, ...]
+    bits: float
+    block_scale_bits: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NativeQuantization:
+    """How the weights are published: the format of most quantized elements, and the tensors that are not in 16 bit."""
 
     format: str
-    bits: float
-    block: int = 0
-    unquantized_roles: tuple[str, ...] = ()  # regular expressions for the roles that are not quantized
-    unquantized_bits: float = 16.0
-    experts_bits: float | None = None  # bits per element of routed experts, if they differ
+    stored: tuple[StoredTensor, ...] = ()
 
 
 def native_bits(native: NativeQuantization, tensor: Tensor, *, scales: bool = True) -> float:
-    """Total bits of one tensor in the checkpoint. Block scales are a fraction of a percent."""
-    if not tensor.quantized or any(
-        re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.unquantized_roles
-    ):
-        return tensor.size * native.unquantized_bits
-    blocks = (
-        math.ceil(tensor.outputs / native.block) * math.ceil(tensor.inputs / native.block)
-        if native.block and scales
-        else 0
-    )
-    if native.experts_bits is not None and tensor.part is Part.ROUTED_EXPERTS:
-        return tensor.size * native.experts_bits
-    return tensor.size * native.bits + 32 * blocks
+    """Total bits of one tensor in the checkpoint. Scales of square blocks are a fraction of a percent."""
+    for each in native.stored:
+        if (each.role, each.part, each.layers) == (tensor.role, tensor.part, tensor.layers):
+            return each.bits + each.block_scale_bits * scales
+    return tensor.size * 16.0

@@ -118,10 +118,9 @@ def inherit_deployment(deployment: Deployment, pools: Pools) -> Pools:
         with_inherited(replace(pools.prefill, kv_format=kv_format)),
         with_inherited(replace(pools.decode, kv_format=kv_format)),
     )
-    decode = replace(
-        decode, speculative=deployment.speculative, scheduler=MIXED_SCHEDULER.with_settings(decode.scheduler)
-    )
-    return Pools(prefill, decode)
+    decode = replace(decode, scheduler=MIXED_SCHEDULER.with_settings(decode.scheduler))
+    drafting = deployment.speculative  # prefill also loads the draft, which reads the prompt
+    return Pools(replace(prefill, speculative=drafting), replace(decode, speculative=drafting))
 
 
 def choose_pools(

@@ -102,10 +102,11 @@ def pool_reason(name: str, found: Estimate, load: PoolLoad, catalog: Catalog) ->
     d = found.deployment
     accelerator = catalog.accelerators[catalog.accelerator_index[d.accelerator]].name
     spare = f" and {format_count(d.spare_replicas, 'spare')}" if d.spare_replicas else ""
+    each = "" if (d.replicas or 0) + (d.spare_replicas or 0) == 1 else " each"
     used = "" if load.utilization is None else f" ({percent(load.utilization)} utilized at this load)"
     text = (
         f"{name.capitalize()}: {format_count(d.replicas or 0, 'replica')}{spare}, {d.accelerators_per_replica} × "
-        f"{accelerator} each, {format_name(d.weight_format or '')}: "
+        f"{accelerator}{each}, {format_name(d.weight_format or '')}: "
         f"up to {format_number(load.requests_per_s_capacity)} requests/s{used}."
     )
     return Reason(f"pool_{name}", text, "requests_per_s_capacity", load.requests_per_s_capacity, "requests/s")
@@ -190,7 +191,7 @@ def combined_deployment(asked: Deployment, both: PoolEstimates) -> Deployment:
         total_accelerators=sum(totals),
         engine=decode.engine,
         engine_version=asked.engine_version,
-        speculative=asked.speculative,
+        speculative=decode.speculative,
         pools=both.complete_pools,
     )
 

@@ -191,9 +191,7 @@ class SimulatedPool:
     def build_estimate(self, search: Search[Workload], asked: Deployment | None = None) -> Estimate:
         """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
-        (estimate,) = estimate_deployments(
-            search.of(self.workload), plans, settings, asked, simulated_replicas=self.simulated
-        )
+        (estimate,) = estimate_deployments(search.of(self.workload), plans, settings, simulated_replicas=self.simulated)
         scheduler = estimate.deployment.scheduler
         if asked is not None and scheduler is not None:
             scheduler = scheduler.with_settings(asked.scheduler)
@@ -213,12 +211,12 @@ class SimulatedPair:
 def may_split(question: Question, workload: InferenceWorkload) -> bool:
     """Whether to search for a split.
 
-    The workload must be open-loop token generation with attention and more than one output token. Companions,
-    traffic classes and a fixed KV cache format exclude a split.
+    The workload must be open-loop token generation with attention and more than one output token. Companions and
+    traffic classes exclude a split.
     """
     streams = workload.load is Load.OPEN and not workload.single_pass and bool(workload.model.attention)
     streams = streams and not question.companions and not workload.classes
-    return streams and workload.output_tokens.mean > 1 and not question.constraints.kv_formats
+    return streams and workload.output_tokens.mean > 1
 
 
 def disaggregating_plans(plans: Plans, catalog: Catalog, types: Codes) -> Plans:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, concat_tables
+from app.sizing.columns import ROUNDING, Codes, Column, concat_tables
 from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, run_s, usd_total
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.formula import suspend_recording
-from app.sizing.question import CONFIDENCE_GRID, CONFIDENCE_LEVELS, Question, Speculative
+from app.sizing.question import CONFIDENCE_GRID, CONFIDENCE_LEVELS, Question
 from app.sizing.result import Assurance, Level, Unreachable
-from app.sizing.serving.interfaces import Memory, Settings, Speed
+from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.margins import Margins, margins_at
 from app.sizing.serving.options import Options, PlanEvaluations, daily_usd_per_hour_by_level
@@ -79,13 +79,7 @@ def build_margin_levels(
 
 
 def measure_at_margins(
-    question: Question,
-    workload: InferenceWorkload,
-    plans: Plans,
-    settings: Settings,
-    by: MarginLevels,
-    *,
-    speculative: Speculative | None = None,
+    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, by: MarginLevels
 ) -> tuple[Any, Any]:
     """Memory and speed of deployments at all margins.
 
@@ -99,7 +93,7 @@ def measure_at_margins(
     memory = kind.estimate_memory(
         workload, plans.take(rows), assumed, replace(settings.take(rows), max_sequences=most), by.margins
     )
-    alone = kind.unloaded_latency(workload, plans, memory.take(by.median_rows), assumed, speculative)
+    alone = kind.unloaded_latency(workload, plans, memory.take(by.median_rows), assumed)
     return memory, kind.estimate_speed(
         workload, memory, kind.with_margins(workload, alone.take(rows), by.margins), assumed
     )
@@ -114,6 +108,7 @@ def estimate_assurance(
     speed: Speed,
     within: Column | None = None,
     pooled: Codes | None = None,
+    closed_form: Speed | None = None,
 ) -> tuple[Assurance, ...]:
     """Assurance of every deployment: its probability to meet the requirements, and the resources needed at each level.
 
@@ -122,6 +117,7 @@ def estimate_assurance(
     Parameters:
         within: ratio of latency limit to simulated latency at the lightest load, where a simulation exists.
         pooled: replicas that were simulated behind one router; with fewer, the capacity would be lower.
+        closed_form: speed by the formulas, where `speed` is simulated.
     """
     rows, at_level, count = by.deployment_rows, by.all_level_rows, by.count
     capacity, batch, start = speed.capacity_per_s, speed.slo_batch, judged.options.cold_start_s[rows]
@@ -131,6 +127,9 @@ def estimate_assurance(
     serves = meets_unloaded_limits(workload, memory, speed) if within is None else memory.fits & speed.has_capacity
     holds = serves & can_meet_deadline(workload, capacity, batch, start)
     needed = np.where(holds, needed, np.inf)[at_level].reshape(-1, count)
+    if closed_form is not None:
+        fewer = replicas_at_lower_levels(question, workload, judged.plans, by, speed, closed_form)
+        needed = np.where(np.isinf(needed), needed, np.minimum(needed, fewer))
     of_levels = speed.take(np.arange(at_level.start, at_level.stop))
     reached = None if within is None else within[at_level].reshape(-1, count)
     by_level = resources_by_level(question, workload, by.levels, judged.options, needed, of_levels, reached)
@@ -150,6 +149,30 @@ def estimate_assurance(
         )
         for i in range(count)
     )
+
+
+def replicas_at_lower_levels(
+    question: Question, workload: InferenceWorkload, plans: Plans, by: MarginLevels, speed: Speed, closed_form: Speed
+) -> Column:
+    """Replicas below the requested confidence with the batch and the pool of that level, one row per level; infinite at
+    the other levels.
+
+    Replicas were simulated with the batch and the pool of the requested confidence. A lower one allows a larger batch
+    and needs fewer replicas: their capacity is the simulated one, scaled by the ratio that the formulas give.
+    """
+    asked, rows = by.level_rows(question.constraints.confidence), by.all_level_rows
+
+    def scaled(simulated: Column, formula: Column) -> Column:
+        known = formula[asked] > LEAST_CAPACITY_PER_S
+        ratio = np.where(known, formula[rows].reshape(-1, by.count) / np.where(known, formula[asked], 1.0), 0.0)
+        return (simulated[asked] * ratio).ravel()
+
+    capacity = scaled(speed.planned_capacity_per_s(workload), closed_form.planned_capacity_per_s(workload))
+    batch = np.floor(scaled(speed.slo_batch, closed_form.slo_batch) + ROUNDING)
+    alike = plans.take(by.deployment_rows[rows])
+    needed = required_replicas(question, workload, alike, capacity, batch, Settings()).reshape(-1, by.count)
+    lower = np.array(by.levels)[:, None] < question.constraints.confidence
+    return np.where(lower, needed, np.inf)
 
 
 def duration_at_confidence_s(

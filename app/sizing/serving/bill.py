@@ -78,7 +78,7 @@ def bills_of_certainty(
     fleet, each, usd = judged.fleet, judged.plans.accelerators_per_replica, judged.options.daily_usd_per_hour
     counts = [asked / np.maximum(load, 1e-12) * each for load in (loads.stable, loads.expected, loads.confident)]
     planned = asked / np.maximum(loads.planned, 1e-12) * each
-    spared = planned * (fleet.replicas + fleet.spare_replicas) / fleet.replicas
+    spared = planned * ((fleet.replicas + fleet.spare_replicas) / fleet.replicas)  # exactly `planned` without spares
     table = np.stack([*counts, planned, spared, fleet.accelerators])
     carries = (loads.planned * fleet.replicas >= asked * (1 - 1e-9)) & (loads.planned > 1e-9)
 
@@ -109,9 +109,20 @@ def removal_texts(
     yield limit_text(workload, runs, row)
     yield "the benchmark in `verification`, or a lower `constraints.confidence`"
     yield f"a higher `target_utilization` than {percent(workload.target_utilization)}"
-    yield f"`availability.redundancy` none in place of {workload.redundancy.label}"
-    machine = format_number(at(judged.plans.accelerators_per_node, row))
-    yield f"smaller machines than of {machine}, smaller replicas, or a load that fills them"
+    yield f"`availability.redundancy` none instead of {workload.redundancy.label}"
+    yield rounding_text(at(judged.plans.accelerators_per_node, row), at(judged.plans.accelerators_per_replica, row))
+
+
+def rounding_text(machine: float, replica: float) -> str:
+    """What would remove the accelerators that only fill whole machines and replicas.
+
+    Parameters:
+        machine: accelerators of one machine.
+        replica: accelerators of one replica.
+    """
+    smaller = [f"machines with fewer than {format_number(machine)} accelerators"] if machine > 1 else []
+    smaller += ["smaller replicas"] if replica > 1 else []
+    return f"{', '.join(smaller or ['a smaller accelerator'])} or a load that fills them"
 
 
 def limit_text(workload: InferenceWorkload, runs: SimulatedReplicas | None, row: int) -> str:

@@ -401,6 +401,7 @@ def unloaded_stream(
         output_tokens=workload.output_tokens.mean,
         variation=traffic_variation(workload.burstiness, workload.input_tokens),
         output_variation=traffic_variation(workload.burstiness, workload.output_tokens),
+        ranks_in_step=workload.stays_in_step and not step.drafted_tokens,
     )
     with trace_label("steps filled with prompts"):
         prompt = seconds_per_prompt(prefill, memory.max_batched_tokens, None)

@@ -169,7 +169,7 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
     idle = (
         search.workload if search.workload.load is not Load.OPEN else replace(search.workload, peak_per_s=LEAST_PER_S)
     )
-    evaluated = evaluate_plans(search.question, idle, kinds, settings, speculative=deployment.speculative).options
+    evaluated = evaluate_plans(search.question, idle, kinds, settings).options
     score = 1.0 / np.maximum(throughput_per_s(search.workload, evaluated), LEAST_PER_S)
     row_of, most = np.full(len(first), -1), np.flatnonzero(best_by_score(kinds.accelerator, score))
     row_of[rows[most]] = most
@@ -209,7 +209,7 @@ def least_short_plans(
 
     def measure_remaining() -> tuple[Memory, Speed, Mask]:
         memory = kind.estimate_memory(search.workload, plans, assumed, requested, margins)
-        alone = kind.unloaded_latency(search.workload, plans, memory, assumed, deployment.speculative, margins)
+        alone = kind.unloaded_latency(search.workload, plans, memory, assumed, margins)
         speed = kind.estimate_speed(search.workload, memory, alone, assumed)
         return memory, speed, meets_unloaded_limits(search.workload, memory, speed)
 

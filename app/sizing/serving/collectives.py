@@ -249,10 +249,10 @@ class ExpertExchange(Columns):
 
 @formula(unit="ranks", source="independent draws with even routing")
 def reached_ranks(stage_accelerators: Column, experts_per_token: float) -> Column:
-    """Other ranks that hold an expert of one token; a token is sent to each of them once.
+    """Other ranks (or machines) that hold an expert of one token; a token is sent to each of them once.
 
     Parameters:
-        stage_accelerators: accelerators over which the experts of a layer are spread.
+        stage_accelerators: accelerators (or machines) over which the experts of a layer are spread.
         experts_per_token: routed experts that a token uses.
     Limits: experts are routed evenly, without a limit on machines per token.
     Check:
@@ -341,22 +341,27 @@ def exchange_fixed_s(exchange: ExpertExchange, speed: LinkSpeed) -> Column:
     return exchange.expert_layers * 2 * each
 
 
-def build_expert_exchange(model: ModelArchitecture, plans: Plans) -> ExpertExchange:
-    """Expert exchange of every plan."""
+def build_expert_exchange(model: ModelArchitecture, plans: Plans, *, forwards: bool = False) -> ExpertExchange:
+    """Expert exchange of every plan.
+
+    For decode, a token goes straight to each rank. For prefill (`forwards`), it crosses the network once per machine or
+    scale-up domain, and the link forwards it to the ranks there.
+    """
     ranks, linked = plans.stage_accelerators, plans.linked_stage_accelerators
     if not (plans.data_parallel > 1).any():
         none = np.zeros(len(plans))
         return ExpertExchange(none, none, none)
-    sent = exchanged_bytes(
-        reached_ranks(ranks, float(model.experts_per_token)),
-        float(model.hidden_size),
-        plans.dispatch_bytes,
-        plans.combine_bytes,
-        plans.tensor_parallel,
-        plans.data_parallel,
-    )
-    share = cross_domain_share(ranks, linked)
+    experts, elements = float(model.experts_per_token), float(model.hidden_size)
+    formats = plans.dispatch_bytes, plans.combine_bytes
+    degrees = plans.tensor_parallel, plans.data_parallel
+    sent = exchanged_bytes(reached_ranks(ranks, experts), elements, *formats, *degrees)
     layers = np.where(plans.data_parallel > 1, float(model.moe_layers), 0.0)
+    if forwards and (ranks > linked).any():
+        with trace_label("to other machines"):
+            machines = np.maximum(ranks / linked, 1.0)
+            across = exchanged_bytes(reached_ranks(machines, experts), elements, *formats, *degrees)
+        return ExpertExchange(layers, np.where(linked > 1, sent, 0.0), across)
+    share = cross_domain_share(ranks, linked)
     return ExpertExchange(layers, sent * (1 - share), sent * share)
 
 

@@ -75,6 +75,7 @@ class Stream(Columns):
     later_tokens: Column  # tokens of a request after its first
     variation: Column  # mean of the squared coefficients of variation of arrivals and prompts, (ca^2 + cs^2) / 2
     output_variation: Column  # mean of the squared coefficients of variation of arrivals and answers
+    ranks_in_step: Column  # 1 if data-parallel ranks start their prompts in the same steps, 0 if independently
 
     @property
     def entry_s(self) -> Column:
@@ -314,18 +315,26 @@ def added_prompt_s(prompts_extra_s: Column, prompts_in_step: Column, busy_stages
 
 
 @formula(unit="1", source="arrivals at a rank during its batching delay")
-def gathered_share(arriving_prompts_per_step: Column, mean_batch_wait_steps: Column | float) -> Column:
-    """Share of prompts that are delayed until every data-parallel rank has one.
+def gathered_share(
+    arriving_prompts_per_step: Column, mean_batch_wait_steps: Column | float, ranks_in_step: Column
+) -> Column:
+    """Share of prompts that every data-parallel rank starts in the same step.
+
+    Ranks may delay a prompt until each of them has one. Without a delay, requests of equal length that are sent
+    together also end together, so that the next prompts start together on all ranks.
 
     Parameters:
         arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
         mean_batch_wait_steps: steps for which a rank waits for the prompts of the other ranks.
+        ranks_in_step: 1 if the ranks start their prompts in the same steps without a delay, else 0.
     Limits: a mean.
     Check:
-        >>> one(gathered_share(col(0.01), 60.0))  # a prompt every hundred steps; the rank waits for sixty
+        >>> one(gathered_share(col(0.01), 60.0, col(0)))  # a prompt every hundred steps; the rank waits for sixty
         0.6
+        >>> one(gathered_share(col(0.01), 0.0, col(1)))  # equal requests
+        1.0
     """
-    return np.minimum(arriving_prompts_per_step * mean_batch_wait_steps, 1.0)
+    return np.maximum(np.minimum(arriving_prompts_per_step * mean_batch_wait_steps, 1.0), ranks_in_step)
 
 
 @formula(unit="1", source="data-parallel ranks step together: a prompt on one rank delays all")
@@ -339,14 +348,14 @@ def dp_straggler_factor(
     """Factor by which prompts of all data-parallel ranks slow down one rank, compared with its own prompts alone.
 
     Ranks step together. If prompts occupy a share n of one rank's steps, a share 1 - (1 - n)^d of all steps holds a
-    prompt of some rank; only n does where the ranks gather their prompts.
+    prompt of some rank; only n does where the ranks start their prompts in the same steps.
 
     Parameters:
         arriving_per_step: prompts that arrive at one rank during one decode step.
         prompts_in_step: prompts that one step computes.
         shared_work_share: share of a prompt's time in which all ranks work on it, as in the all-to-all of experts.
         data_parallel: data-parallel ranks.
-        waiting_prompts_share: share of prompts that wait until every rank has one.
+        waiting_prompts_share: share of prompts that every rank starts in the same step.
     Limits: prompts arrive at each rank independently; ranks hold equally many sequences.
     Check:
         >>> one(dp_straggler_factor(col(0.5), col(1), col(0), col(2), 0.0))  # three of four steps instead of two
@@ -535,6 +544,7 @@ def build_stream(
     output_tokens: Column | float,
     variation: Column | float = 1.0,
     output_variation: Column | float = 1.0,
+    ranks_in_step: bool = False,
 ) -> Stream:
     """Terms of requests of one kind on the replicas of every plan.
 
@@ -545,6 +555,7 @@ def build_stream(
         output_tokens: mean tokens of an answer.
         variation: mean of the squared coefficients of variation of arrivals and prompts.
         output_variation: the same of arrivals and answers.
+        ranks_in_step: whether data-parallel ranks start their prompts in the same steps.
     """
     rows = np.ones(len(step))
     prompts_filling_step = busy_prompts_per_step(scheduling.max_batched_tokens, prefill.new_tokens)
@@ -553,7 +564,8 @@ def build_stream(
     with trace_label("no other load"):
         idle = idle_first_token_s(prefill, scheduling.max_batched_tokens)
     later = rows * later_tokens(output_tokens)
-    return Stream(step, prefill, scheduling, linear, idle, later, rows * variation, rows * output_variation)
+    varied = (rows * variation, rows * output_variation)
+    return Stream(step, prefill, scheduling, linear, idle, later, *varied, rows * ranks_in_step)
 
 
 def mixed_linear_s(
@@ -624,7 +636,7 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
     added = added_prompt_s(extra, prompts, stages)
     if (step.data_parallel > 1).any():
         pooled = prefill.pooled_share * np.minimum(prompts * prefill.prompt_linear_s / extra, 1.0)
-        gathered = gathered_share(arriving_per_step, wait_steps)
+        gathered = gathered_share(arriving_per_step, wait_steps, stream.ranks_in_step)
         added = added * dp_straggler_factor(arriving_per_step, prompts, pooled, step.data_parallel, gathered)
     tpot = mean_tpot_s(decode, arriving_per_step, added)
     running_step = mean_step_s(tpot, decode, arriving_per_step, added, extra, first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,7 +39,7 @@ from app.sizing.serving.load_curves import (
     is_simulated,
     loads_within_limits,
     pooled_replicas,
-    simulate_rate,
+    simulate_one_load,
     stability_limits,
     waits_at,
 )
@@ -51,16 +52,21 @@ from app.sizing.serving.search import (
     required_replicas,
     with_replica_count,
 )
+from app.sizing.serving.simulation import Replica
 from app.sizing.workload import InferenceWorkload, Load
 
 MAX_REPLACEMENTS = 24  # maximum number of replacement layouts for failed or far more expensive types
 MAX_CHALLENGERS = 96  # maximum number of layouts compared with the simulated layout of their type
-CHECKED_TOGETHER = 3  # layouts of one type that are compared at once
+CHECKED_TOGETHER = 1  # layouts of one type that are compared at once
+MAX_FAILED = 2  # maximum number of challengers of one type that do not win
 MIN_SCORE_RATIO = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
-# Objectives for which fewer replicas are always better, so that one rate decides whether a layout can win.
+# Objectives for which fewer replicas are always better, so that one load decides whether a layout can win.
 COUNTED_OBJECTIVES = (Objective.COST, Objective.ENERGY)
 TRIED_COUNTS = 12  # replica counts at which the score of a challenger is computed
-MIN_CAPACITY_RATIO = 0.5  # lower bound of the expected ratio between simulated capacity and that of the formulas
+MIN_REPLICA_SHARE = 0.5  # lowest number of replicas with which a layout may win, as a share of that of the formulas
+# Largest expected ratios between simulations and formulas: of the capacity of a layout, of the rate from which its
+# queue never empties, and of the requests in flight of closed loops, where formulas miss waves of requests.
+MAX_CAPACITY_RATIO, MAX_STABLE_RATIO, MAX_IN_FLIGHT_RATIO = 1.6, 1.2, 1.05
 CHECK_TOLERANCE = 1.1  # waits above a limit by this factor reject a challenger; below, its whole curve decides
 
 
@@ -78,6 +84,7 @@ class SimulationQueue:
         self.layouts = layout_keys(options)
         self.untried: Mask = np.ones(len(options), bool)
         self.replacement_budget, self.challenger_budget = MAX_REPLACEMENTS, MAX_CHALLENGERS
+        self.failed: Counter[int] = Counter()  # challengers that did not win, by type
 
     def next_rows(self, types: int) -> Codes:
         """Up to `types` rows from the queue."""
@@ -109,19 +116,24 @@ class SimulationQueue:
             of_type = self.options.accelerator == self.options.accelerator[row]
             self.untried &= ~(of_type & (self.layouts == self.layouts[row]))
 
+    def mark_failed(self, rows: Codes) -> None:
+        """Mark the layouts of challengers that do not win as tried."""
+        self.mark_tried(rows)
+        self.failed.update(self.options.accelerator[rows].tolist())
+
     def queue_replacement(self, row: int) -> None:
-        """Queue the untried layout of its type with the best score among those with a larger batch than the failed
-        row, or else among all.
+        """Queue the untried layout of its type with the best score among those with more accelerators per replica than
+        the failed row, which are faster; or else among those with a larger batch, or else among all.
         """
         others = np.flatnonzero((self.options.accelerator == self.options.accelerator[row]) & self.untried)
-        if not len(others):
-            return
-        batch = self.options.slo_batch
-        larger_batch = others[batch[others] > batch[row]]
-        among = larger_batch if len(larger_batch) else others
-        if len(larger_batch) or self.replacement_budget > 0:
+        for values in (self.options.plans.accelerators_per_replica, self.options.slo_batch):
+            larger = others[values[others] > values[row]]
+            if len(larger):
+                break
+        if len(larger) or (len(others) and self.replacement_budget > 0):
+            among = larger if len(larger) else others
             insort(self.waiting, int(among[np.argmin(self.score[among])]), key=self.score.__getitem__)
-            self.replacement_budget -= not len(larger_batch)
+            self.replacement_budget -= not len(larger)
 
     def challengers(self, min_ratio: float = MIN_SCORE_RATIO) -> Codes:
         """Untried layouts that would beat the simulated one of their type by `min_ratio` if formulas were exact, one
@@ -145,9 +157,12 @@ class SimulationQueue:
         return picked
 
     def scores_to_beat(self, rows: Codes) -> Column:
-        """Best simulated score of the type of each row; 0 for types without one."""
-        kinds = self.options.accelerator[rows].tolist()
-        return np.array([self.best_scores.get(kind, 0.0) for kind in kinds], float)
+        """Best simulated score of the type of each row; 0 for types without one or with too many failed challengers."""
+        scores = np.zeros(int(self.options.accelerator.max(initial=-1)) + 1)
+        for kind, score in self.best_scores.items():
+            scores[kind] = score if self.failed[kind] < MAX_FAILED else 0.0
+        to_beat: Column = scores[self.options.accelerator[rows]]
+        return to_beat
 
     @property
     def feasible_types(self) -> set[int]:
@@ -170,6 +185,7 @@ class SimulatedReplicas:
     sequences: Column  # sequences that run concurrently
     margins: Margins  # margins of the requested confidence
     pooled: Codes  # replicas that were simulated behind one router
+    replicas: tuple[Replica, ...] = ()  # simulated replicas
 
     def capacity_at_confidence(self, workload: InferenceWorkload) -> tuple[Column, Column]:
         """Requests per second, and requests in flight, of a replica within the limits at the requested confidence."""
@@ -216,7 +232,16 @@ class SimulatedReplicas:
         """Some of the rows, with their own margins or with the given ones."""
         curves = tuple(self.curves[row] for row in rows.tolist())
         margins = self.margins.take(rows) if margins is None else margins
-        return SimulatedReplicas(curves, self.sequences[rows], margins, self.pooled[rows])
+        replicas = tuple(self.replicas[row] for row in rows.tolist()) if self.replicas else ()
+        return SimulatedReplicas(curves, self.sequences[rows], margins, self.pooled[rows], replicas)
+
+    def with_whole_curves(self, question: Question, workload: InferenceWorkload) -> SimulatedReplicas:
+        """The same replicas with curves up to the heaviest load."""
+        count = int(question.assumptions.simulated_requests)
+        sequences = self.sequences.astype(np.int64)
+        with suspend_recording():
+            curves = curves_of_replicas(workload, self.replicas, sequences, self.pooled, count)
+        return replace(self, curves=curves)
 
 
 def simulate_replicas(
@@ -226,6 +251,7 @@ def simulate_replicas(
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
+    whole: bool = True,
 ) -> SimulatedReplicas | None:
     """Simulate plans with complete settings; None for workloads that are not simulated.
 
@@ -234,6 +260,7 @@ def simulate_replicas(
     Parameters:
         asked: the deployment that the request fixes.
         most_requests: cap on the simulated requests per load.
+        whole: whether curves extend beyond the loads that determine what a replica is planned to carry.
     """
     if not is_simulated(search.workload):
         return None
@@ -247,8 +274,10 @@ def simulate_replicas(
 
         def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
             own = [replicas[row] for row in rows.tolist()]
-            curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count)
-            return SimulatedReplicas(curves, sequences[rows], margins.take(rows), together)
+            around = margins.take(rows)
+            ends = None if whole else around
+            curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count, ends)
+            return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
         runs = simulate(np.arange(len(plans)), pooled)
         fixed = asked is not None and (asked.replicas is not None or asked.fixes_hardware)
@@ -345,6 +374,10 @@ class Finalists:
         kept = np.arange(min(count, len(self.rows)))
         return self.take(kept, self.scores[kept])
 
+    def with_whole_curves(self, question: Question, workload: InferenceWorkload) -> Finalists:
+        """The same finalists, simulated up to the heaviest load."""
+        return self if self.runs is None else replace(self, runs=self.runs.with_whole_curves(question, workload))
+
     def take(self, kept: Codes, scores: Column) -> Finalists:
         """Some of the finalists, in another order and with other scores."""
         runs = None if self.runs is None else self.runs.take(kept)
@@ -392,39 +425,69 @@ def select_finalists(
     wanted = max(search.question.limit, MIN_SIMULATED_TYPES)
     while len(rows := queue.next_rows(max(wanted - len(queue.best_scores), int(queue.may_beat())))):
         queue.record_scores(rows, results.simulate(rows))
-    # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
-    # so they cannot show that another layout is better.
-    if search.workload.load is Load.OPEN:
-        counted = is_decided_by_rate(search)
-        while len(rows := next_challengers(search, queue, results, CHECKED_TOGETHER if counted else 1)):
-            if counted:
-                slack = winning_slack(search, options.take(rows), queue.scores_to_beat(rows), requested)
-                able = slack >= 1 / CHECK_TOLERANCE
-                queue.mark_tried(rows[~able])
-                rows = rows[able][np.argsort(-slack[able], kind="stable")]
-            _, first = np.unique(options.accelerator[rows], return_index=True)
-            queue.record_scores(rows[first], results.simulate(rows[first]))
+    # With a fixed number of requests in flight, formulas miss waves of requests: only a simulation at the one load that
+    # decides can show that another layout is better.
+    if is_decided_by_load(search):
+        simulate_checked_challengers(search, queue, results, requested)
+    elif search.workload.load is Load.OPEN:
+        while len(rows := queue.pick_challengers(queue.challengers(), 1)):
+            queue.record_scores(rows, results.simulate(rows))
     search.rejections.withdraw(queue.feasible_types)
-    return results.merge().keep_best(search.question.limit), len(queue.feasible_types)
+    finalists = results.merge().keep_best(search.question.limit)
+    return finalists.with_whole_curves(search.question, search.workload), len(queue.feasible_types)
 
 
-def next_challengers(
-    search: Search[InferenceWorkload], queue: SimulationQueue, results: SimulationResults, per_type: int
-) -> Codes:
-    """Up to `per_type` layouts of each type that may beat its simulated layout, if simulations lower the formulas'
-    capacity by no less than they did so far, or by half.
+def simulate_checked_challengers(
+    search: Search[InferenceWorkload], queue: SimulationQueue, results: SimulationResults, requested: Deployment | None
+) -> None:
+    """Simulate the layouts that carry the load with so few replicas that they beat the simulated one of their type."""
+    while True:
+        rows, replicas = next_challengers(search, queue)
+        if not len(rows):
+            return
+        slack = simulated_slack(search, queue.options.take(rows), replicas, requested)
+        able = slack >= 1 / CHECK_TOLERANCE
+        queue.mark_failed(rows[~able])
+        rows = rows[able][np.argsort(-slack[able], kind="stable")]
+        _, first = np.unique(queue.options.accelerator[rows], return_index=True)
+        rows = rows[first]
+        to_beat, scores = queue.scores_to_beat(rows), results.simulate(rows)
+        queue.record_scores(rows, scores)
+        queue.mark_failed(rows[scores >= to_beat])
+
+
+def next_challengers(search: Search[InferenceWorkload], queue: SimulationQueue) -> tuple[Codes, Column]:
+    """A few layouts of each type that may win, and the most replicas with which they would.
+
+    A layout far better by formulas has to beat the simulated layout of its type, others have to beat all types.
+    Formulas must find that it may carry the load, as far as simulations of other layouts differ from theirs. Layouts
+    that need the smallest share of their capacity come first.
     """
-    rows = queue.challengers()
-    if len(rows) and is_decided_by_rate(search):
-        options = queue.options.take(rows)
-        replicas = most_winning_replicas(search, options, queue.scores_to_beat(rows))
-        with np.errstate(divide="ignore"):
-            needed_per_s = search.workload.peak_per_s / replicas
-        ratio = max(results.best_capacity_ratio, MIN_CAPACITY_RATIO)
-        able = needed_per_s <= options.capacity_per_s * ratio * CHECK_TOLERANCE
-        queue.mark_tried(rows[~able])
-        rows = rows[able]
-    return queue.pick_challengers(rows, per_type)
+    rows = queue.challengers(MIN_REPLICA_SHARE)
+    if not len(rows):
+        return rows, np.zeros(0)
+    options, of_type = queue.options.take(rows), queue.scores_to_beat(rows)
+    is_far_better = queue.score[rows] * MIN_SCORE_RATIO < of_type
+    to_beat = np.where(is_far_better, of_type, min(queue.best_scores.values()))
+    replicas = most_winning_replicas(search, options, to_beat)
+    used = used_capacity_share(search.workload, options, replicas)
+    order = np.argsort(used, kind="stable")
+    order = order[used[order] <= 1]
+    picked = queue.pick_challengers(rows[order], CHECKED_TOGETHER)
+    sorter = np.argsort(rows)
+    return picked, replicas[sorter[np.searchsorted(rows, picked, sorter=sorter)]]
+
+
+def used_capacity_share(workload: InferenceWorkload, options: Options, replicas: Column) -> Column:
+    """Share that the load takes of the largest capacity that a simulation may find; infinite without replicas."""
+    loads = load_per_replica(workload, np.maximum(replicas, 1.0))
+    if workload.load is Load.CLOSED:
+        most = options.slo_batch * MAX_IN_FLIGHT_RATIO
+    else:
+        stable = workload.target_utilization * options.stable_per_s
+        most = np.minimum(options.capacity_per_s * MAX_CAPACITY_RATIO, stable * MAX_STABLE_RATIO)
+    share: Column = np.where(replicas > 0, loads / most, np.inf)
+    return share
 
 
 class SimulationResults:
@@ -453,61 +516,50 @@ class SimulationResults:
             )
         return scores
 
-    @property
-    def best_capacity_ratio(self) -> float:
-        """Largest ratio of simulated capacity to that of the formulas; infinite before the first simulation."""
-        pairs = zip(self.tables, self.rows, strict=True)
-        ratios = [table.capacity_per_s / self.options.capacity_per_s[rows] for table, rows in pairs]
-        return float(np.max(np.concatenate(ratios), initial=0.0)) if ratios else np.inf
-
     def merge(self) -> Finalists:
         """All options with the simulated rows as sized by their simulation, and the best row of each type."""
         question, workload = self.search.question, self.search.workload
         return merge_results(question, workload, self.options, self.tables, self.simulations, self.rows)
 
 
-def is_decided_by_rate(search: Search[InferenceWorkload]) -> bool:
-    """Whether one request rate decides if a layout is better than another: fewer replicas are always better."""
+def is_decided_by_load(search: Search[InferenceWorkload]) -> bool:
+    """Whether one load decides if a layout is better than another: fewer replicas are always better."""
     workload = search.workload
-    steady = is_simulated(workload) and workload.load is Load.OPEN and workload.trace is None
-    return steady and search.question.objective in COUNTED_OBJECTIVES
+    steady = is_simulated(workload) and workload.trace is None and workload.requests is None
+    counted = COUNTED_OBJECTIVES if workload.load is Load.OPEN else COUNTED_OBJECTIVES[:1]
+    return steady and search.question.objective in counted
 
 
-def winning_slack(
-    search: Search[InferenceWorkload], options: Options, to_beat: Column, requested: Deployment | None
+def simulated_slack(
+    search: Search[InferenceWorkload], options: Options, replicas: Column, requested: Deployment | None
 ) -> Column:
-    """Slack of layouts at the one rate that decides whether they reach a better score than `to_beat`.
+    """Ratio of limit to wait, of the limit that is missed most, of layouts that carry the load with `replicas`.
 
-    A better score needs fewer replicas than some number. Each of them then carries at least a certain rate, at which
-    one simulation gives the ratio of limit to wait. Below 1 / CHECK_TOLERANCE, the layout cannot win.
+    One simulation at that load decides. Below 1 / CHECK_TOLERANCE, the layout needs more replicas.
     """
-    replicas = most_winning_replicas(search, options, to_beat)
-    able: Mask = replicas > 0
-    options, replicas, assumed = options.take(able), replicas[able], search.question.assumptions
-    margins = confidence_margins(search, options.plans)
-    rate = search.workload.peak_per_s / replicas * margins.rate
+    assumed, margins = search.question.assumptions, confidence_margins(search, options.plans)
+    loads = load_per_replica(search.workload, replicas)
+    loads = loads * margins.rate if search.workload.load is Load.OPEN else loads
     with suspend_recording():
         memory = AUTOREGRESSIVE.estimate_memory(search.workload, options.plans, assumed, options.settings)
         pooled = pooled_replicas(search.workload, replicas)
-        curves = simulate_rate(search.workload, options.plans, memory, rate, assumed, requested, pooled)
+        curves = simulate_one_load(search.workload, options.plans, memory, loads, assumed, requested, pooled)
     waits = (c.worst_wait_at_lightest(search.workload.slo, margins, row) for row, c in enumerate(curves))
-    slack = np.zeros(len(able))
-    slack[able] = [limit_s / wait_s for wait_s, limit_s in waits]
-    return slack
+    return np.array([limit_s / wait_s for wait_s, limit_s in waits])
 
 
 def plans_of_types_that_may_win(search: Search[InferenceWorkload], options: Options, to_beat: float) -> Options:
     """Plans of the leading types of which some layout may reach a better score than `to_beat`."""
     workload, objective = search.workload, search.question.objective
-    if not is_decided_by_rate(search):
+    if not is_decided_by_load(search):
         return options
     score = objective_score(objective, measures(workload, options))
     best = best_per_accelerator(options.accelerator, objective, measures(workload, options), stable_key(options))
     leading = options.accelerator[best[:MIN_SIMULATED_TYPES]]
     queue = SimulationQueue(options, score, best)
     queue.best_scores = dict.fromkeys(leading.tolist(), to_beat)
-    rows = queue.pick_challengers(queue.challengers(1.0), CHECKED_TOGETHER)
-    slack = winning_slack(search, options.take(rows), np.full(len(rows), to_beat), None)
+    rows, replicas = next_challengers(search, queue)
+    slack = simulated_slack(search, options.take(rows), replicas, None)
     able = options.accelerator[rows[slack >= 1 / CHECK_TOLERANCE]]
     return options.take(np.isin(options.accelerator, able))
 
@@ -515,17 +567,18 @@ def plans_of_types_that_may_win(search: Search[InferenceWorkload], options: Opti
 def most_winning_replicas(search: Search[InferenceWorkload], options: Options, to_beat: Column) -> Column:
     """Largest number of replicas of every option at which its score may be better than `to_beat`; 0 if there is none.
 
-    It is at least the number that the formulas need.
+    It is at least a share of the number that the formulas need.
     """
     question, workload, count = search.question, search.workload, len(options)
-    least = options.fleet.replicas
-    most = np.ceil(least * to_beat / objective_score(question.objective, measures(workload, options))) + 1
-    most = np.minimum(most, np.maximum(least, MAX_ACCELERATORS))
+    needed = options.fleet.replicas
+    least = np.maximum(1.0, np.floor(needed * MIN_REPLICA_SHARE))
+    most = np.ceil(needed * to_beat / objective_score(question.objective, measures(workload, options))) + 1
+    most = np.minimum(np.maximum(most, least), np.maximum(needed, MAX_ACCELERATORS))
     tried = np.rint(np.linspace(least, most, TRIED_COUNTS)).ravel()
     again = options.take(np.tile(np.arange(count), TRIED_COUNTS))
-    capacity = workload.peak_per_s / tried
+    loads = load_per_replica(workload, tried)
     with suspend_recording():
-        sized = with_replica_count(question, workload, replace(again, capacity_per_s=capacity), tried)
+        sized = with_replica_count(question, workload, replace(again, capacity_per_s=loads), tried)
         score = objective_score(question.objective, measures(workload, sized)).reshape(TRIED_COUNTS, count)
     counts = tried.reshape(TRIED_COUNTS, count)
     losing = np.where(score >= to_beat, counts, most + 1)
@@ -541,7 +594,7 @@ def simulate_candidates(
     most_requests: int | None = None,
 ) -> tuple[Mask, SimulatedReplicas, Options]:
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
-    runs = simulate_replicas(search, options.plans, options.settings, asked, most_requests=most_requests)
+    runs = simulate_replicas(search, options.plans, options.settings, asked, most_requests=most_requests, whole=False)
     assert runs is not None
     passes = meets_limits(search, options, runs)
     runs, options = runs.take(np.flatnonzero(passes)), options.take(passes)
@@ -592,6 +645,7 @@ def merge_results(
         np.concatenate([part.sequences for part in simulations]),
         concat_tables([part.margins for part in simulations]),
         np.concatenate([part.pooled for part in simulations]),
+        tuple(r for part in simulations for r in part.replicas),
     )
     return Finalists(again, rows[order], score[order], runs.take(order), passed_row(rows[order], score[order]))
 
@@ -725,8 +779,8 @@ def assurance_from_simulation(
     """Assurance of deployments, based on simulation where one exists."""
     if runs is None:
         return estimate_assurance(question, workload, judged, by, memory, speed)
-    speed, within = speed_from_curves(workload, speed, by, runs)
-    return estimate_assurance(question, workload, judged, by, memory, speed, within, runs.pooled)
+    simulated, within = speed_from_curves(workload, speed, by, runs)
+    return estimate_assurance(question, workload, judged, by, memory, simulated, within, runs.pooled, speed)
 
 
 def planned_replica_capacity(

@@ -12,7 +12,6 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import trace_label
 from app.sizing.hardware.achieved import Achieved, ideal_coefficients
-from app.sizing.question import Speculative
 from app.sizing.serving.capacity import (
     StreamOperatingPoint,
     StreamSpeed,
@@ -91,7 +90,6 @@ class ServingBackend(Protocol, Generic[M, A, S, R]):
         plans: Plans,
         memory: M,
         assumed: Assumptions,
-        speculative: Speculative | None = None,
         margins: Margins | None = None,
     ) -> A:
         """Latency of one request on an idle replica of every plan; no margins if none are given."""
@@ -121,7 +119,6 @@ class ServingBackend(Protocol, Generic[M, A, S, R]):
         speed: S,
         operation: R,
         assumed: Assumptions,
-        speculative: Speculative | None = None,
     ) -> HardwareBound:
         """Upper bound of the hardware: no software can be faster at the same batch."""
         ...
@@ -153,6 +150,7 @@ class AutoregressiveServing:
             output_tokens=workload.output_tokens.mean,
             output_variation=workload.output_tokens.squared_variation,
             longest_tokens=workload.max_context_tokens,
+            in_flight=workload.in_flight,
             offline=workload.load is Load.OFFLINE,
             settings=settings,
             unforeseen_share=None if margins is None else margins.memory_share,
@@ -166,12 +164,11 @@ class AutoregressiveServing:
         plans: Plans,
         memory: ServingMemory,
         assumed: Assumptions,
-        speculative: Speculative | None = None,
         margins: Margins | None = None,
     ) -> UnloadedStream:
         """Unloaded latency of a stream on every plan, with the expected prefix-cache hits and without hits."""
         achieved = plans.achieved_rates
-        step, link, links = self.step_and_links(workload, plans, achieved, assumed, speculative)
+        step, link, links = self.step_and_links(workload, plans, achieved, assumed)
 
         def unloaded_with(workload_part: InferenceWorkload) -> UnloadedStream:
             prompts = self.prefill_of_prompts(workload_part, plans, achieved, link, links)
@@ -206,7 +203,6 @@ class AutoregressiveServing:
         plans: Plans,
         achieved: Achieved,
         assumed: Assumptions,
-        speculative: Speculative | None,
     ) -> tuple[StepTerms, LinkUse, LinkSpeed]:
         """Terms of a decode step, and the use and speed of the links, which prefill uses too."""
         link = link_use(plans, assumed)
@@ -215,7 +211,7 @@ class AutoregressiveServing:
         context = workload.input_tokens.mean + length_biased_output_tokens(answer.mean, answer.squared_variation) / 2
         work = step_work(workload.model, plans, link, context_tokens=context)
         step = step_terms(work, achieved, links, uses_server(workload.load))
-        return with_speculative_decoding(step, workload.model, speculative), link, links
+        return with_speculative_decoding(step, workload.model, plans.speculative), link, links
 
     def prefill_of_prompts(
         self, workload: InferenceWorkload, plans: Plans, achieved: Achieved, link: LinkUse, links: LinkSpeed
@@ -255,7 +251,7 @@ class AutoregressiveServing:
             encoder_flops=workload.encoder_flops_per_request,
             attention_factor=attention_factor,
         )
-        return prefill_terms(work, achieved, links, uses_server(workload.load))
+        return prefill_terms(work, achieved, links, uses_server(workload.load), comes_read=workload.comes_read)
 
     def latency_limits(self, alone: UnloadedStream) -> tuple[LatencyLimit, ...]:
         """The TPOT limit, then the TTFT limit."""
@@ -294,16 +290,16 @@ class AutoregressiveServing:
         speed: StreamSpeed,
         operation: StreamOperatingPoint,
         assumed: Assumptions,
-        speculative: Speculative | None = None,
     ) -> HardwareBound:
         """Upper bound with all nominal rates fully achieved and no queueing."""
         whole = ideal_coefficients(len(plans))
         if plans.on_host is not None:
             plans = replace(plans, on_host=plans.on_host.at_full_rate())
-        step, link, links = self.step_and_links(workload, plans, whole, assumed, speculative)
+        step, link, links = self.step_and_links(workload, plans, whole, assumed)
         prefill = self.prefill_of_length(workload, plans, whole, link, links, workload.input_tokens.mean)
         scheduled = SchedulingTerms.mixing_only(memory.max_batched_tokens)
-        stream = build_stream(step, prefill, scheduled, output_tokens=workload.output_tokens.mean)
+        tokens = workload.output_tokens.mean
+        stream = build_stream(step, prefill, scheduled, output_tokens=tokens, ranks_in_step=True)
         ranks = plans.data_parallel
         at = self.unqueued_steady_state(workload, stream, running_sequences(operation.batch / ranks))
         most = self.unqueued_steady_state(workload, stream, speed.rank_batch) if workload.load is Load.OPEN else at
@@ -346,7 +342,6 @@ class SingleForwardServing:
         plans: Plans,
         memory: Memory,
         assumed: Assumptions,
-        speculative: Speculative | None = None,
         margins: Margins | None = None,
     ) -> UnloadedBatch:
         """Latency of one request on an idle device; speculative decoding does not apply."""
@@ -389,7 +384,6 @@ class SingleForwardServing:
         speed: BatchSpeed,
         operation: OperatingPoint,
         assumed: Assumptions,
-        speculative: Speculative | None = None,
     ) -> HardwareBound:
         """Upper bound with all nominal rates fully achieved; all results of a batch arrive together."""
         terms = batch_terms(request_sample_work(workload), plans, ideal_coefficients(len(plans)))

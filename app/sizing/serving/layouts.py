@@ -173,13 +173,20 @@ def _hardware_is_fixed(fixed: Deployment) -> bool:
     return fixed.total_accelerators is not None or fixed.nodes is not None
 
 
+def accelerators_of_ranks(fixed: Deployment | None) -> int:
+    """Accelerators of the data-parallel ranks that the request asks for; 1 if it asks for none."""
+    if fixed is None or (fixed.data_parallel or 1) == 1:
+        return 1
+    return (fixed.tensor_parallel or 1) * (fixed.pipeline_parallel or 1) * (fixed.data_parallel or 1)
+
+
 def max_replica_accelerators(node: Machines, assumed: Assumptions, fixed: Deployment) -> int:
     """Largest number of accelerators of a replica: those of the machines that it may span, or of the available
-    machines.
+    machines. Data-parallel ranks that the request asks for may be more.
     """
     count = int(node.accelerators_per_node.max(initial=1.0))
     spanned = int(assumed.max_nodes_per_replica) if fixed.nodes is None else fixed.nodes
-    most = count * max(1, min(spanned, int(assumed.max_nodes_per_replica)))
+    most = max(count * max(1, min(spanned, int(assumed.max_nodes_per_replica))), accelerators_of_ranks(fixed))
     return most if fixed.total_accelerators is None else min(most, fixed.total_accelerators)
 
 
@@ -300,7 +307,8 @@ def _wired_layouts(
     whole = ~np.isnan(node.network_bytes_per_s) & (node.share == 1)
     network_known = whole[:, None] | (fixed is not None and fixed.fixes_layout)
     network_allowed = (network_known & ((pp >= nodes) | (layouts.data_parallel > 1))) | (domain >= size)
-    whole_machines = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica)
+    most_nodes = np.maximum(assumed.max_nodes_per_replica, accelerators_of_ranks(fixed) / count)
+    whole_machines = (np.mod(size, count) == 0) & (nodes <= most_nodes)
     pcie = (node.link == LINKS.index(Link.PCIE))[:, None]
     wired: Mask = ((size <= count) | (whole_machines & network_allowed)) & (
         (tp == 1) | (tp <= domain) | (pcie & (tp <= count))

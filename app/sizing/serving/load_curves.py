@@ -325,6 +325,7 @@ def in_flight_within(curves: Sequence[Curve], slo: Slo, margins: Margins, sequen
 
 
 MAX_CACHED_CURVES = 1000  # most cached curves, a few KB each
+MAX_CACHED_POINTS = 8000  # most cached points of curves, less than 1 KB each
 MAX_CACHED_DRAWS = 16  # most cached sets of random requests, at most 1.3 MB each at the default number of requests
 # Workload fields left out of the key: the replica covers the model except its context limit; traces are not cached.
 EXCLUDED_FIELDS = ("model", "trace")
@@ -346,16 +347,9 @@ FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LightLoads:
-    """What the curves of a replica in pools of any size have in common."""
-
-    stable_below: float  # rate from which the queue never empties, requests/s
-    points: tuple[LoadPoint, ...]  # points at the lightest loads
-
-
 CURVE_CACHE: RecentlyUsed[bytes, Curve] = RecentlyUsed(MAX_CACHED_CURVES)
-LIGHT_CACHE: RecentlyUsed[bytes, LightLoads] = RecentlyUsed(MAX_CACHED_CURVES)
+SATURATION_CACHE: RecentlyUsed[bytes, float] = RecentlyUsed(MAX_CACHED_CURVES)
+POINT_CACHE: RecentlyUsed[bytes, LoadPoint] = RecentlyUsed(MAX_CACHED_POINTS)
 DRAWN_CACHE: RecentlyUsed[bytes, DrawnRequests] = RecentlyUsed(MAX_CACHED_DRAWS)
 
 
@@ -411,16 +405,17 @@ def deployed_scheduler(
 
 
 SEED = 1
-# Simulated request rates as shares of the saturation rate.
-RATE_SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
+# Simulated request rates as shares of the saturation rate, and the requests simulated there as shares of the most:
+# waits without queues vary little.
+RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.7: 1.0, 0.85: 1.0, 0.95: 1.0, 1.02: 1.0}
 # The same for replicas that share a queue, whose waits grow later and more steeply.
-POOLED_RATE_SHARES = (0.12, 0.45, 0.8, 0.9, 0.96, 1.02)
-# The lightest of these shares hardly queue, so that pools of any size have the same points there.
-LIGHT_SHARES = 2
-# Requests simulated at these rates, as shares of the most: waits without queues vary little.
-REQUEST_SHARES = (0.5, 0.5, 1.0, 1.0, 1.0, 1.0)
+POOLED_RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.65: 0.5, 0.8: 1.0, 0.9: 1.0, 0.96: 1.0, 1.02: 1.0}
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
 SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
+LIGHT_LOAD = 0.45  # share of saturation up to which replicas hardly queue
+# The same at heavy loads of data-parallel ranks, which together run more sequences than other replicas have requests.
+RANK_ROUNDS = 4
+MAX_RANK_REQUESTS = 500_000  # most requests drawn for them, over all replicas behind one router
 WARMUP_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
 CHECKED_SHARE = 0.5  # requests simulated to check one rate, as a share of those of a load of a curve
 WARMUP_ROUNDS = 4  # unmeasured rounds of a closed loop, until requests that started together are out of step
@@ -486,7 +481,12 @@ def simulate_curves(
 
 
 def curves_of_replicas(
-    workload: InferenceWorkload, replicas: Sequence[Replica], sequences: Codes, pooled: Codes, count: int
+    workload: InferenceWorkload,
+    replicas: Sequence[Replica],
+    sequences: Codes,
+    pooled: Codes,
+    count: int,
+    margins: Margins | None = None,
 ) -> tuple[Curve, ...]:
     """Load curve of every replica.
 
@@ -494,69 +494,97 @@ def curves_of_replicas(
         sequences: sequences that each replica runs at the same time.
         pooled: replicas behind one router, of which each is one.
         count: simulated requests per load.
+        margins: margins of every replica; curves then end where heavier loads cannot change what it is planned to
+            carry. Omitted: whole curves.
     """
+    reserve = workload.target_utilization
     workload = as_simulated(workload)
-    draw = cached_draw(workload)
-    if workload.load is Load.CLOSED:
-        in_flight = partial(simulate_in_flight, workload, draw, count=count)
-        return tuple(cached_curves(workload, in_flight, replicas, sequences.tolist(), count))
+    draw, key, closed = cached_draw(workload), workload_key(workload), workload.load is Load.CLOSED
+    curves = []
+    for row, (replica, running, together) in enumerate(zip(replicas, sequences.tolist(), pooled.tolist(), strict=True)):
+        ends = None if margins is None else CurveEnd(workload.slo, margins, row, reserve)
+        with stage("simulate"):
+            if workload.trace is not None:
+                curves.append(simulate_trace(workload, replica, draw(count)))
+                continue
+            own = curve_key(key, replica, count)
+            simulate = (
+                partial(simulate_in_flight, workload, replica, draw, count, running, own)
+                if closed
+                else partial(simulate_rates, workload, replica, draw, count, together, own)
+            )
+            whole = own + np.array([running if closed else together]).tobytes()
+            curves.append(CURVE_CACHE.get_or_make(whole, simulate) if ends is None else simulate(ends))
+    return tuple(curves)
 
-    def at_rates(replica: Replica, together: int) -> Curve:
-        if workload.trace is None:
-            return simulate_rates(workload, replica, draw, count, together)
-        return simulate_trace(workload, replica, draw(count))
 
-    return tuple(cached_curves(workload, at_rates, replicas, pooled.tolist(), count))
+@dataclass(frozen=True, slots=True)
+class CurveEnd:
+    """Test whether a curve is known up to a load beyond which nothing changes what its replica is planned to carry."""
+
+    slo: Slo  # latency limits
+    margins: Margins  # margins of the replicas
+    row: int  # row of the replica in the margins
+    target_utilization: float  # highest planned share of the stable rate, from 0 to 1
+
+    def is_reached(self, curve: Curve) -> bool:
+        """Whether heavier loads than those of the curve cannot matter.
+
+        They cannot if its lightest load is too heavy, or if its heaviest load exceeds a limit. With request rates, the
+        median prediction has to exceed every limit that is exceeded with margins, because both determine the capacity;
+        or its heaviest load is the highest planned share of the stable rate and exceeds no limit.
+        """
+        first, token, rate = (float(m[self.row]) for m in (self.margins.ttft, self.margins.tpot, self.margins.rate))
+        if min(first, token, rate) < 1:
+            return False
+        slower = list(curve.waits_and_limits(self.slo, self.margins, self.row))
+        late = [wait_s[-1] > limit_s for _, wait_s, limit_s in slower]
+        if curve.closed or any(wait_s[0] > limit_s for _, wait_s, limit_s in slower):
+            return any(late)
+        if not any(late):
+            return bool(curve.loads[-1] >= self.target_utilization * curve.stable_below)
+        expected = curve.waits_and_limits(self.slo, Margins.without_margin(1), 0)
+        return [wait_s[-1] > limit_s for _, wait_s, limit_s in expected] == late
 
 
-def simulate_rate(
+def simulate_one_load(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
-    rates_per_s: Column,
+    loads: Column,
     assumed: Assumptions,
     requested: Deployment | None = None,
     pooled: Codes | None = None,
 ) -> tuple[Curve, ...]:
-    """Curve of every plan at one request rate only; no rate is known from which its queue grows without bound.
+    """Curve of every plan at one load only; no rate is known from which its queue grows without bound.
 
     Parameters:
+        loads: request rate, or number of requests in flight, of every plan.
         pooled: replicas of every plan behind one router; omitted: one.
     """
     count = int(assumed.simulated_requests * CHECKED_SHARE)
     with suspend_recording():
         replicas = build_replicas(workload, plans, memory, assumed, requested)
         workload = as_simulated(workload)
-        draw = cached_draw(workload)
+        draw, key, closed = cached_draw(workload), workload_key(workload), workload.load is Load.CLOSED
 
-        def at_rate(replica: Replica, load: tuple[float, int]) -> Curve:
-            rate_per_s, together = load
-            sent = pooled_window(replica, draw(together * count), rate_per_s, together, CHECKED_UTILIZATION)
+        def rate_window(replica: Replica, rate_per_s: float, together: int) -> RequestWindow:
+            drawn = together * requests_of_ranks(replica, draw, count, RANK_ROUNDS, together)
+            return pooled_window(replica, draw(drawn), rate_per_s, together, CHECKED_UTILIZATION)
+
+        def at_load(replica: Replica, load: float, together: int) -> Curve:
+            sent = (
+                in_flight_window(workload, draw, int(load), count) if closed else rate_window(replica, load, together)
+            )
             node = simulate_load(workload, replica, sent)
-            return build_curve(workload, replica, np.array([rate_per_s]), [node], stable_below=np.inf, closed=False)
+            return build_curve(workload, replica, np.array([load]), [node], stable_below=np.inf, closed=closed)
 
         together = [1] * len(replicas) if pooled is None else pooled.tolist()
-        loads = list(zip(rates_per_s.tolist(), together, strict=True))
-        return tuple(cached_curves(workload, at_rate, replicas, loads, count))
-
-
-def cached_curves(
-    workload: InferenceWorkload,
-    simulate: Callable[[Replica, Any], Curve],
-    replicas: Sequence[Replica],
-    limits: Sequence[Any],
-    count: int,
-) -> Iterator[Curve]:
-    """Curve of every replica, from the cache where possible; replicas under a trace are always simulated."""
-    key = workload_key(workload)
-    for replica, limit in zip(replicas, limits, strict=True):
-        run_simulation = partial(simulate, replica, limit)
-        with stage("simulate"):
-            if workload.trace is not None:
-                curve = run_simulation()
-            else:
-                curve = CURVE_CACHE.get_or_make(curve_key(key, replica, limit, count), run_simulation)
-        yield curve
+        curves = []
+        for one in zip(replicas, loads.tolist(), together, strict=True):
+            with stage("simulate"):
+                curves.append(CURVE_CACHE.get_or_make(curve_key(key, *one, count), partial(at_load, *one)))
+        return tuple(curves)
 
 
 def build_replicas(
@@ -594,10 +622,10 @@ def replica_at(
         deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler),
         pool_bytes=at(memory.kv_pool_bytes, row),
         overlaps=bool(plans.small_engine[row]),
-        speculative=None if requested is None else requested.speculative,
+        speculative=plans.speculative,
         served=uses_server(workload.load),
     )
-    return replica._replace(ingest_s=0.0, tokenise_token_s=0.0) if workload.comes_read else replica
+    return replica._replace(ingest_s=0.0, tokenise_token_s=0.0, dispatch_s=0.0) if workload.comes_read else replica
 
 
 def cached_draw(workload: InferenceWorkload) -> Callable[[int], DrawnRequests]:
@@ -628,32 +656,44 @@ def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
 
 
 def simulate_rates(
-    workload: InferenceWorkload, replica: Replica, draw: Callable[[int], DrawnRequests], count: int, pooled: int
+    workload: InferenceWorkload,
+    replica: Replica,
+    draw: Callable[[int], DrawnRequests],
+    count: int,
+    pooled: int,
+    key: bytes,
+    ends: CurveEnd | None = None,
 ) -> Curve:
     """Curve of one of `pooled` replicas at request rates up to slightly above saturation.
 
-    `draw` returns random requests.
+    Parameters:
+        draw: returns random requests.
+        count: simulated requests per load.
+        key: cache key of the workload, the replica and the number of requests.
+        ends: where the curve may end; omitted: at the heaviest load.
     """
-    light = LIGHT_CACHE.get_or_make(
-        curve_key(workload_key(workload), replica, count), lambda: simulate_light_loads(workload, replica, draw, count)
+    most = SATURATION_CACHE.get_or_make(
+        key, lambda: saturation_rate_per_s(replica, draw(requests_of_ranks(replica, draw, count, SATURATION_ROUNDS)))
     )
-    most, used_shares = light.stable_below, RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES
-    rates, nodes = most * np.array(used_shares), list(light.points)
-    loads = list(zip(rates.tolist(), used_shares, REQUEST_SHARES, strict=True))
-    for rate, used, share in loads[LIGHT_SHARES:]:
-        sent = pooled_window(replica, draw(pooled * int(share * count)), rate, pooled, used)
-        nodes.append(simulate_load(workload, replica, sent))
-    return build_curve(workload, replica, rates, nodes, stable_below=most, closed=False)
+    busy = requests_of_ranks(replica, draw, count, RANK_ROUNDS, pooled)
 
+    def simulate(used: float, share: float) -> LoadPoint:
+        requests = int(share * (count if used <= LIGHT_LOAD else busy))
+        sent = pooled_window(replica, draw(pooled * requests), used * most, pooled, used)
+        return simulate_load(workload, replica, sent)
 
-def simulate_light_loads(
-    workload: InferenceWorkload, replica: Replica, draw: Callable[[int], DrawnRequests], count: int
-) -> LightLoads:
-    """The rate from which a replica's queue never empties, and its points at the lightest loads of a curve."""
-    most = saturation_rate_per_s(replica, draw(count))
-    loads = list(zip(RATE_SHARES, REQUEST_SHARES, strict=True))[:LIGHT_SHARES]
-    windows = (open_window(draw(int(share * count)), used * most) for used, share in loads)
-    return LightLoads(most, tuple(simulate_load(workload, replica, window) for window in windows))
+    points = list[LoadPoint]()
+    shares = RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES
+    for used, share in shares.items():
+        own = key + np.array([pooled, used]).tobytes()
+        points.append(POINT_CACHE.get_or_make(own, partial(simulate, used, share)))
+        if ends is None and len(points) < len(shares):
+            continue
+        rates = most * np.array(list(shares)[: len(points)])
+        curve = build_curve(workload, replica, rates, points, stable_below=most, closed=False)
+        if ends is not None and ends.is_reached(curve):
+            break
+    return curve
 
 
 def pooled_window(
@@ -703,15 +743,32 @@ def open_window(sent: DrawnRequests, rate_per_s: float) -> RequestWindow:
     return RequestWindow(sent.at_rate(rate_per_s), int(WARMUP_SHARE * count), count, sent.populations)
 
 
-def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:
-    """Answered requests per second while all requests wait from the start."""
+def running_limit(replica: Replica, sent: DrawnRequests) -> float:
+    """Sequences that a replica can run at the same time."""
     sequence_bytes = replica.cache_fixed_bytes + replica.cache_token_bytes * float(
         (sent.input_tokens + sent.output_tokens).mean()
     )
-    fitting = replica.cache_bytes / sequence_bytes if sequence_bytes > 0 else np.inf
-    count = int(
-        min(len(sent.input_tokens), SATURATION_ROUNDS * max(min(replica.max_sequences, fitting), MIN_SEQUENCES))
-    )
+    return min(replica.max_sequences, replica.cache_bytes / sequence_bytes if sequence_bytes > 0 else np.inf)
+
+
+def requests_of_ranks(
+    replica: Replica, draw: Callable[[int], DrawnRequests], count: int, rounds: int, pooled: int = 1
+) -> int:
+    """Requests to simulate on a replica: `count`, or `rounds` times what its data-parallel ranks run at once.
+
+    With fewer requests the ranks would never be full, and the replica would seem faster than it is.
+    """
+    if replica.ranks == 1:
+        return count
+    wanted = rounds * running_limit(replica, draw(count))
+    doublings = int(np.ceil(np.log2(max(wanted / count, 1.0))))  # few sizes, so that replicas share draws
+    return max(count, min(count << doublings, MAX_RANK_REQUESTS // pooled))
+
+
+def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:
+    """Answered requests per second while all requests wait from the start."""
+    fitting = running_limit(replica, sent)
+    count = int(min(len(sent.input_tokens), SATURATION_ROUNDS * max(fitting, MIN_SEQUENCES)))
     requests = sent.first_requests(count).at_rate(np.inf)
     result = simulate_replica(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARMUP_SHARE) * count))
     return max(result.finished / max(result.lasts_s, MIN_RATE_PER_S), MIN_RATE_PER_S)
@@ -724,7 +781,7 @@ def simulate_trace(workload: InferenceWorkload, replica: Replica, sent: DrawnReq
     """
     trace, most = workload.trace, saturation_rate_per_s(replica, sent)
     assert trace is not None
-    rates, nodes = most * np.array(RATE_SHARES), []
+    rates, nodes = most * np.array(list(RATE_SHARES)), []
     for rate in rates.tolist():
         every = max(1, round(workload.peak_per_s / rate))
         requests = sample_trace(workload, trace.scale_rate(rate * every / workload.peak_per_s), every)
@@ -757,23 +814,46 @@ def numbers_in_flight(workload: InferenceWorkload, sequences: int) -> list[int]:
 
 def simulate_in_flight(
     workload: InferenceWorkload,
-    draw: Callable[[int], DrawnRequests],
     replica: Replica,
-    sequences: int,
+    draw: Callable[[int], DrawnRequests],
     count: int,
+    sequences: int,
+    key: bytes,
+    ends: CurveEnd | None = None,
 ) -> Curve:
     """Curve of a replica with a constant number of requests in flight, or with its part of a run that ends.
 
-    `draw` returns that many random requests.
+    Parameters:
+        draw: returns random requests.
+        count: simulated requests per load.
+        sequences: sequences that the replica runs at the same time.
+        key: cache key of the workload, the replica and the number of requests.
+        ends: where the curve may end; omitted: at the heaviest load.
     """
-    numbers, nodes = numbers_in_flight(workload, sequences), []
+
+    def simulate(held: int) -> LoadPoint:
+        return simulate_load(workload, replica, in_flight_window(workload, draw, held, count))
+
+    points, numbers = list[LoadPoint](), numbers_in_flight(workload, sequences)
     for held in numbers:
-        warm, wanted = window_bounds(workload, held, count)
-        needed = wanted + (held if warm else 0)
-        sent = draw(-(-needed // DRAWN_STEP) * DRAWN_STEP).first_requests(needed)
-        window = RequestWindow(sent.in_flight(held), warm, wanted, sent.populations)
-        nodes.append(simulate_load(workload, replica, window))
-    return build_curve(workload, replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
+        points.append(POINT_CACHE.get_or_make(key + np.array([held]).tobytes(), partial(simulate, held)))
+        if ends is None and len(points) < len(numbers):
+            continue
+        loads = np.array(numbers[: len(points)], float)
+        curve = build_curve(workload, replica, loads, points, stable_below=np.inf, closed=True)
+        if ends is not None and ends.is_reached(curve):
+            break
+    return curve
+
+
+def in_flight_window(
+    workload: InferenceWorkload, draw: Callable[[int], DrawnRequests], held: int, count: int
+) -> RequestWindow:
+    """Requests of which `held` are in flight until the measurement ends."""
+    warm, wanted = window_bounds(workload, held, count)
+    needed = wanted + (held if warm else 0)
+    sent = draw(-(-needed // DRAWN_STEP) * DRAWN_STEP).first_requests(needed)
+    return RequestWindow(sent.in_flight(held), warm, wanted, sent.populations)
 
 
 def window_bounds(workload: InferenceWorkload, held: int, count: int) -> tuple[int, int]:

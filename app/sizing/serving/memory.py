@@ -13,6 +13,7 @@ from app.sizing.hardware.engines import RULES
 from app.sizing.hardware.tables import step_sizes
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counts import LOGIT_BYTES
+from app.sizing.serving.drafting import draft_attention
 from app.sizing.serving.host_weights import HostMemory, HostOffload, host_sequences, remaining_on_accelerators
 from app.sizing.serving.interfaces import Memory, Settings
 from app.sizing.serving.plans import Plans, layer_groups
@@ -84,10 +85,10 @@ def cache_bytes_per_sequence(
 
 
 def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -> Column:
-    """Cache of one sequence of `context_tokens` on one device of every plan, B."""
-    total = np.zeros(len(plans))
+    """Cache of one sequence of `context_tokens` on one device of every plan, that of a draft included, B."""
+    total, draft = np.zeros(len(plans)), draft_attention(model, plans.speculative)
     for label, group in layer_groups(model):
-        with trace_label(label):
+        with trace_label(label or ("model" if draft is not None else "")):
             total = cache_bytes_of_layers(
                 total,
                 group.layers,
@@ -97,6 +98,18 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
                 plans.tensor_parallel,
                 plans.context_parallel,
                 plans.pipeline_parallel,
+            )
+    if draft is not None:
+        with trace_label("draft"):
+            total = cache_bytes_of_layers(
+                total,
+                draft.layers,
+                draft.cached_elements(context_tokens),
+                plans.kv_element_bytes,
+                float(draft.kv_heads),
+                plans.tensor_parallel,
+                plans.context_parallel,
+                np.ones(len(plans)),  # all layers of the draft are on one stage
             )
     return cache_bytes_per_sequence(total, model, plans.tensor_parallel, plans.pipeline_parallel)
 
@@ -254,7 +267,7 @@ def weights_bytes_per_accelerator(
     routed experts.
 
     Parameters:
-        weights_bytes: weights of the model on the accelerators, B.
+        weights_bytes: weights of the model and of a draft on the accelerators, B.
         expert_bytes: routed experts among them, B.
         padding_share: share by which the experts grow when loaded.
         accelerators_per_replica: accelerators of a replica.
@@ -452,18 +465,24 @@ def max_running_sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column
 
 
 def engine_limits(
-    plans: Plans, capacity: Column, assumed: Assumptions, settings: Settings, *, offline: bool
+    plans: Plans, capacity: Column, assumed: Assumptions, settings: Settings, in_flight: float, *, offline: bool
 ) -> tuple[Column, Column]:
     """Most sequences at once (`max_num_seqs`) and most tokens per step: the requested values, or the engine's defaults
     for the device.
 
-    Engines that need an explicit number of slots get the assumed number.
+    Engines that need an explicit number of slots get the assumed number. The engine is started with more sequences
+    where a number of replicas shares more requests in flight; slots cost nothing, so there an open number of
+    replicas counts as one.
     """
     rules = plans.scheduling_rules
     own_tokens, own = step_sizes(rules, capacity, offline=offline)
     most = settings.max_sequences
     if most is None or np.isnan(most).any():
         chosen = np.where(rules.slots, assumed.max_sequences_small_engine, own) if rules.slots.any() else own
+        if in_flight and settings.replicas is not None:
+            chosen = np.maximum(chosen, np.ceil(in_flight / settings.replicas))
+        elif in_flight and rules.slots.any():
+            chosen = np.where(rules.slots, np.maximum(chosen, in_flight), chosen)
         most = chosen if most is None else np.where(np.isnan(most), chosen, most)
     tokens = settings.max_batched_tokens
     return most, own_tokens if tokens is None else tokens
@@ -500,6 +519,7 @@ def serving_memory(
     longest_tokens: float,
     output_tokens: float = 0.0,
     output_variation: float = 0.0,
+    in_flight: float = 0.0,
     offline: bool = False,
     settings: Settings | None = None,
     unforeseen_share: Column | None = None,
@@ -511,6 +531,7 @@ def serving_memory(
         longest_tokens: longest context that must fit.
         output_tokens: mean output of a request.
         output_variation: squared coefficient of variation of output lengths.
+        in_flight: requests in flight at all replicas; 0 for other loads.
         offline: whether the engine runs without a server.
         settings: engine settings fixed by the request.
         unforeseen_share: share of a device reserved for unforeseen use, in addition to the above.
@@ -518,7 +539,7 @@ def serving_memory(
     settings = Settings() if settings is None else settings
     rules, small, tp = plans.memory_rules, plans.small_engine, plans.tensor_parallel
     capacity = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
-    most, tokens = engine_limits(plans, capacity, assumed, settings, offline=offline)
+    most, tokens = engine_limits(plans, capacity, assumed, settings, in_flight, offline=offline)
     share = engine_memory_share(plans, assumed, settings)
     weights = device_weights_bytes(model, plans, assumed)
     activations = activation_bytes(model, tokens, most, rules.logits_copies, tp, plans.pipeline_parallel, assumed)

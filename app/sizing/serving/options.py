@@ -34,7 +34,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.parts import known_network_bytes_per_s
-from app.sizing.question import Deployment, DraftMethod, Question
+from app.sizing.question import Deployment, DraftMethod, Question, Speculative
 from app.sizing.serving.interfaces import Memory, OperatingPoint, Settings, Speed
 from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.memory import device_weights_bytes
@@ -69,13 +69,13 @@ def requested_settings(deployment: Deployment, plans: Plans, redundancy: Redunda
     )
 
 
-def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
+def check_speculation(speculative: Speculative | None, workload: InferenceWorkload) -> None:
     """Raise Conflict if the model or workload cannot use the requested speculative decoding."""
-    if d.speculative is None:
+    if speculative is None:
         return
     if workload.single_pass:
         raise Conflict("Speculative decoding requires a model that generates tokens. Omit speculative.")
-    if d.speculative.method is DraftMethod.MTP and not workload.model.mtp_params:
+    if speculative.method is DraftMethod.MTP and not workload.model.mtp_params:
         raise Conflict(f"{workload.model.name} has no multi-token prediction layer. Use draft_model, eagle or ngram.")
 
 
@@ -383,9 +383,11 @@ def measures(workload: InferenceWorkload, options: Options) -> Measures:
 
 
 def layout_keys(options: Options) -> Codes:
-    """Key that is equal for equal engine, weight format and accelerators per replica."""
+    """Key that is equal for equal engine, formats, accelerators per replica, and tensor and pipeline degrees."""
     plans = options.plans
-    key: Codes = (plans.engine * 4096 + plans.weight_format) * 4096 + plans.accelerators_per_replica.astype(np.int64)
+    stack = (plans.engine * 4096 + plans.weight_format) * 16 + plans.kv
+    sizes = plans.accelerators_per_replica * 2**20 + plans.tensor_parallel * 1024 + plans.pipeline_parallel
+    key: Codes = stack * 2**32 + sizes.astype(np.int64)
     return key
 
 

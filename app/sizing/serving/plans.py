@@ -19,9 +19,10 @@ from app.sizing.hardware.support.records import LEVELS, Level, Work
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, SchedulingColumns, Stacks
 from app.sizing.model.adapted import loaded_adapters
 from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
-from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, FormatUse
+from app.sizing.model.formats import AUTO_KV, KV_FORMATS, WEIGHT_FORMATS, FormatUse
 from app.sizing.model.tasks import TASKS
-from app.sizing.question import Constraints, Deployment
+from app.sizing.question import Constraints, Deployment, Speculative
+from app.sizing.serving.drafting import METHOD_WORDS, draft_bytes
 from app.sizing.serving.host_weights import HostOffload
 from app.sizing.serving.layouts import candidate_layouts, legal_layouts
 from app.sizing.snapshot import Catalog
@@ -49,6 +50,7 @@ class Plans(Columns):
     streamed_bytes: Column  # dense weights in accelerator memory that every decode step reads
     kv_element_bytes: Column  # bytes per element of the KV cache format
     on_host: HostOffload | None = None  # weights in host memory; None where no plan has any
+    speculative: Speculative | None = None  # speculative decoding of all plans, whose draft is among the weights
 
     @property
     def offered(self) -> Candidates:
@@ -81,6 +83,10 @@ class Plans(Columns):
     @property
     def packs_batches(self) -> Mask:
         return self.stacks.table.packs[self.stacks.rows]
+
+    @property
+    def beams(self) -> Column:
+        return self.stacks.table.beams[self.stacks.rows]
 
     @property
     def scale_up_domain(self) -> Column:
@@ -211,11 +217,15 @@ class Plans(Columns):
             return np.where(self.accelerators_per_replica > self.scale_up_domain, self.nodes_per_replica, 1.0)
 
 
+FEWEST_USUAL_BITS = 4  # nominal bits of the narrowest formats in which models are published
+
+
 def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> frozenset[str]:
     """Weight formats that are evaluated when the request names none, including the published format.
 
     A checkpoint published in a narrow format gains nothing from wider quantization. For such a checkpoint, the
-    defaults are its own format, 16-bit formats (engines widen what a device cannot multiply) and narrower formats.
+    defaults are its own format, 16-bit formats (engines widen what a device cannot multiply) and narrower formats. A
+    checkpoint published in 4 bits is converted to another 4-bit format only for engines that read no other.
     Models that do not generate tokens need calibrated activations for 8-bit arithmetic, so the request must name
     8-bit formats explicitly.
     """
@@ -224,6 +234,8 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
     usual = [f for f in WEIGHT_FORMATS.values() if f.default_use in uses]
     if model.kind is not ModelKind.DECODER:
         usual = [f for f in usual if f.nominal_bits >= 16]
+    if native <= FEWEST_USUAL_BITS:
+        usual = [f for f in usual if f.nominal_bits != native or f.is_gguf or f.name.endswith("-mlx")]
     return frozenset(
         (model.native_format, *(f.name for f in usual if f.nominal_bits >= 16 or f.nominal_bits <= native))
     )
@@ -288,7 +300,7 @@ def build_plans(
     )
     pair, layout = pair[rows], layout[rows]
     stack = pairs.stack[pair]
-    return Plans(
+    plans = Plans(
         machines=Indexed(machines, pairs.machine[pair]),
         stacks=Indexed(stacks, stack),
         types=Indexed(accelerators, laid_out[rows]),
@@ -305,6 +317,7 @@ def build_plans(
         streamed_bytes=(weights - experts - idle)[stack],
         kv_element_bytes=np.array([f.element_bytes for f in KV_FORMATS.values()])[kv],
     )
+    return with_draft(plans, model, requested_speculation(constraints, fixed))
 
 
 def pair_machines_with_stacks(
@@ -399,19 +412,29 @@ def _matrix_rates(
 def _expand_kv_formats(
     constraints: Constraints, stacks: Stacks, stack: Codes, fixed: Deployment | None
 ) -> tuple[Codes, Codes]:
-    """Row indices repeated per KV cache format, and the format of each.
+    """Row indices repeated per KV cache format, and the format of each."""
+    requested = (fixed.kv_format,) if fixed is not None and fixed.kv_format else constraints.kv_formats or (AUTO_KV,)
+    parts = [_rows_with_kv_format(name, stacks, stack) for name in requested]
+    if len(parts) == 1:
+        return parts[0]
+    rows, kv = (np.concatenate(column) for column in zip(*parts, strict=True))
+    _, first = np.unique(rows * len(KV_NAMES) + kv, return_index=True)
+    return rows[first], kv[first]
 
-    The default is 16 bit, or the stack's own format if it has no 16-bit cache. Requested formats replace the
-    default.
+
+def _rows_with_kv_format(name: str, stacks: Stacks, stack: Codes) -> tuple[Codes, Codes]:
+    """Rows whose stack supports a KV cache format, and its code.
+
+    AUTO_KV is the format that the stack's checkpoints carry: FP8 with NVFP4 weights, and with FP8 weights on
+    TensorRT-LLM; 16 bit otherwise, or the stack's own format if it has no 16-bit cache.
     """
-    requested = (fixed.kv_format,) if fixed is not None and fixed.kv_format else constraints.kv_formats
-    keeps, usual = stacks.keeps_kv, KV_NAMES.index("bf16")
-    if not requested:
-        none = ~keeps.any(axis=1)
-        return np.arange(len(stack)), np.where(keeps[:, usual] | none, usual, keeps.argmax(axis=1))[stack]
-    rows_by_format = [(np.flatnonzero(keeps[stack, KV_NAMES.index(name)]), KV_NAMES.index(name)) for name in requested]
-    rows = np.concatenate([r for r, _ in rows_by_format])
-    return rows, np.concatenate([np.full(len(r), code) for r, code in rows_by_format])
+    if name != AUTO_KV:
+        code = KV_NAMES.index(name)
+        rows = np.flatnonzero(stacks.keeps_kv[stack, code])
+        return rows, np.full(len(rows), code)
+    keeps, usual = stacks.keeps_kv, np.where(stacks.fp8_cache, KV_NAMES.index("fp8"), KV_NAMES.index("bf16"))
+    supported = keeps[np.arange(len(stacks)), usual] | ~keeps.any(axis=1)
+    return np.arange(len(stack)), np.where(supported, usual, keeps.argmax(axis=1))[stack]
 
 
 # Stack selections that a catalog caches: most requests differ in the work, not in the stacks that they allow.
@@ -421,6 +444,43 @@ MAX_CACHED_SELECTIONS = 32
 def requested_engines(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
     """The fixed engine, the allowed engines, or an empty tuple."""
     return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
+
+
+def with_draft(plans: Plans, model: ModelArchitecture, speculative: Speculative | None) -> Plans:
+    """The same plans with speculative decoding, and the weights of its draft."""
+    if speculative is None:
+        return plans
+    weights, experts = draft_bytes(model, speculative, plans.weights_bytes, plans.expert_bytes)
+    return replace(
+        plans,
+        weights_bytes=plans.weights_bytes + weights,
+        expert_bytes=plans.expert_bytes + experts,
+        speculative=speculative,
+    )
+
+
+def requested_speculation(constraints: Constraints, fixed: Deployment | None) -> Speculative | None:
+    """Speculative decoding of the fixed deployment, or of all candidates."""
+    return constraints.speculative if fixed is None else fixed.speculative
+
+
+def filter_by_draft_support(plans: Plans, catalog: Catalog, rejections: Rejections) -> Plans:
+    """Drop plans whose engine cannot draft by the requested method, at all or with pipeline stages; without speculative
+    decoding, keep all.
+    """
+    if plans.speculative is None:
+        return plans
+    method = plans.speculative.method
+    engines = [engine_named(name) for name in catalog.engines]
+    drafts = np.array([method in engine.drafts for engine in engines])
+    staged = np.array([method in engine.drafts_across_stages for engine in engines])
+    able = plans.take(np.flatnonzero(drafts[plans.engine]))
+    text = f"No engine that runs this model on {{name}} is known to draft tokens with {METHOD_WORDS[method]}."
+    rejections.reject_if_none_left(plans.accelerator, able.accelerator, "no_engine", text)
+    kept = able.take(np.flatnonzero((able.pipeline_parallel == 1) | staged[able.engine]))
+    text = f"{{name}} needs pipeline stages, with which no engine is known to draft tokens with {METHOD_WORDS[method]}."
+    rejections.reject_if_none_left(able.accelerator, kept.accelerator, "no_layout", text)
+    return kept
 
 
 def filter_by_adapter_support(

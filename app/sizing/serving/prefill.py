@@ -159,7 +159,7 @@ def prefill_work(
     tp, n = plans.tensor_parallel, len(plans)
     new = max(1.0, prompt_tokens - cached_tokens)
     cached = attention_factor * model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
-    exchange = build_expert_exchange(model, plans)
+    exchange = build_expert_exchange(model, plans, forwards=True)
     with trace_label(host_part_label(plans.on_host)):
         flops = prompt_linear_flops(model, new, encoder_flops, tp)
     work = PrefillWork(
@@ -308,11 +308,17 @@ def dispatch_s(work: PrefillWork, achieved: Achieved) -> Column:
 
 
 def prefill_terms(
-    work: PrefillWork, achieved: Achieved, speed: LinkSpeed | None = None, served: Column | float = 1.0
+    work: PrefillWork,
+    achieved: Achieved,
+    speed: LinkSpeed | None = None,
+    served: Column | float = 1.0,
+    *,
+    comes_read: bool = False,
 ) -> PrefillTerms:
     """Prefill times of every plan.
 
-    `served` is 1 if prompts arrive through a server, 0 if the engine's own process has them.
+    `served` is 1 if prompts arrive through a server, 0 if the engine's own process has them. Prompts that come with
+    their KV cache (`comes_read`) join the next decode step: no server ingests them, and no prefill step is launched.
     """
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     degrees, prompt_bytes = (work.tensor_parallel, work.pipeline_parallel), work.new_tokens * work.hidden_bytes
@@ -328,9 +334,9 @@ def prefill_terms(
         dense_s=dense_s(work.dense_bytes, rates, achieved),
         experts_s=experts_s(work.routed_bytes, rates, achieved),
         prefill_links_s=latency,
-        dispatch_s=dispatch_s(work, achieved),
-        request_s=achieved.request_overhead_s,
-        tokenise_s=tokenise_s(work.prompt_tokens, served, achieved),
+        dispatch_s=np.zeros(len(work)) if comes_read else dispatch_s(work, achieved),
+        request_s=np.zeros(len(work)) if comes_read else achieved.request_overhead_s,
+        tokenise_s=tokenise_s(work.prompt_tokens, 0.0 if comes_read else served, achieved),
         new_tokens=work.new_tokens,
         expert_share=work.expert_share,
         data_parallel=work.data_parallel,

@@ -23,7 +23,7 @@ from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
+from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import FilterStage
 from app.sizing.serving.interfaces import LatencyLimit, Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
@@ -41,6 +41,7 @@ from app.sizing.serving.plans import (
     Plans,
     build_plans,
     filter_by_adapter_support,
+    filter_by_draft_support,
     requested_engines,
     requested_formats,
     select_stacks,
@@ -72,7 +73,8 @@ def enumerate_plans(
     stacks = select_stacks(catalog, work, formats, engines, fixed)
     without = SupportFilter(catalog, engines, formats, work)
     on = model, machines, stacks, catalog.columns, constraints, rejections, assumed, without
-    return filter_by_adapter_support(model, build_plans(*on, fixed=fixed), catalog, rejections)
+    plans = filter_by_draft_support(build_plans(*on, fixed=fixed), catalog, rejections)
+    return filter_by_adapter_support(model, plans, catalog, rejections)
 
 
 def enumerate_allowed_plans(search: Search[InferenceWorkload]) -> Plans:
@@ -104,20 +106,11 @@ def enumerate_allowed_plans(search: Search[InferenceWorkload]) -> Plans:
     )
 
 
-def measure_plans(
-    question: Question,
-    workload: InferenceWorkload,
-    plans: Plans,
-    settings: Settings,
-    *,
-    speculative: Speculative | None = None,
-) -> tuple[Any, Any]:
+def measure_plans(question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings) -> tuple[Any, Any]:
     """Median prediction of memory and speed of every plan."""
     kind, assumed = serving_backend(workload), question.assumptions
     memory = kind.estimate_memory(workload, plans, assumed, settings)
-    speed = kind.estimate_speed(
-        workload, memory, kind.unloaded_latency(workload, plans, memory, assumed, speculative), assumed
-    )
+    speed = kind.estimate_speed(workload, memory, kind.unloaded_latency(workload, plans, memory, assumed), assumed)
     return memory, apply_service_limits(workload, memory, speed)
 
 
@@ -134,15 +127,10 @@ def zero_capacity_beyond_limits(workload: InferenceWorkload, memory: Memory, spe
 
 
 def evaluate_plans(
-    question: Question,
-    workload: InferenceWorkload,
-    plans: Plans,
-    settings: Settings,
-    *,
-    speculative: Speculative | None = None,
+    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings
 ) -> PlanEvaluations[Any, Any, Any]:
     """Evaluate memory, speed, replicas, operating point, machines and cost of every plan."""
-    memory, speed = measure_plans(question, workload, plans, settings, speculative=speculative)
+    memory, speed = measure_plans(question, workload, plans, settings)
     return evaluate_measured_plans(question, workload, plans, settings, memory, speed)
 
 
@@ -267,8 +255,7 @@ def search_plans(
     distinct_plans = plans.take(first)
     margins = confidence_margins(search, distinct_plans)
     asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, search.workload.redundancy)
-    drafting = None if fixed is None else fixed.speculative
-    able, memory, speed = feasible_plans(search, distinct_plans, margins, asked, drafting)
+    able, memory, speed = feasible_plans(search, distinct_plans, margins, asked)
     row_of, serving = np.full(len(first), -1), np.flatnonzero(speed.has_capacity)
     row_of[able[serving]] = serving
     rows = row_of[group_of_plan]
@@ -330,11 +317,7 @@ def confidence_margins(search: Search[InferenceWorkload], plans: Plans) -> Margi
 
 
 def feasible_plans(
-    search: Search[InferenceWorkload],
-    plans: Plans,
-    margins: Margins,
-    asked: Settings,
-    drafting: Speculative | None,
+    search: Search[InferenceWorkload], plans: Plans, margins: Margins, asked: Settings
 ) -> tuple[Codes, Memory, Speed]:
     """Rows of plans that fit and meet the latency limits without load, with their memory and speed.
 
@@ -363,7 +346,7 @@ def feasible_plans(
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
-    alone = kind.unloaded_latency(search.workload, plans, memory, assumed, drafting, margins.take(rows))
+    alone = kind.unloaded_latency(search.workload, plans, memory, assumed, margins.take(rows))
     limits = kind.latency_limits(alone)
     quick: Mask = np.logical_and.reduce([limit.met for limit in limits])
     rows, memory = rows[quick], memory.take(quick)

@@ -314,15 +314,18 @@ def once_s(weights_bytes: Column, streamed_bytes: Column, bytes_per_s: Column, a
 def launch_s(work: SampleWork, achieved: Achieved) -> Column:
     """Time to launch the layers of a pass: half of a decode step's, because nothing is scheduled between passes.
 
+    A pass that decodes a token also chooses it, which engines without captured graphs do on the host.
+
     Parameters:
         work: work of one sample.
         achieved: fitted overheads.
     Limits: one value per engine.
-    Check: 32 layers at 5 us, halved.
-        >>> round(launch_s(row(layers=32), row(layer_overhead_s=5e-6)), 9)
-        8e-05
+    Check: 32 layers at 5 us, halved, and decoded at 0.8 ms each.
+        >>> engine = row(layer_overhead_s=5e-6, sample_decode_layer_s=0.0008)
+        >>> [round(launch_s(row(layers=32, decodes=decodes), engine), 9) for decodes in (False, True)]
+        [8e-05, 0.0256]
     """
-    return work.layers * achieved.layer_overhead_s / 2
+    return work.layers * (achieved.sample_decode_layer_s if work.decodes else achieved.layer_overhead_s / 2)
 
 
 @formula(unit="1", source="definition: a batch is padded to its longest text")
@@ -370,7 +373,7 @@ def batch_terms(
     padding_factor: Column | None = None,
     host: HostWork | None = None,
 ) -> BatchTerms:
-    """Times of a batch on every plan.
+    """Times of a batch on every plan. An engine that decodes with several beams runs each as a sequence of its own.
 
     Without `achieved` the coefficients of the plans' software stacks apply. Without `padding_factor` nothing is
     padded. Without `host` there is no host work.
@@ -380,10 +383,11 @@ def batch_terms(
     rate, memory = plans.linear_flops_per_s, plans.bytes_per_s
     fraction = s.sample_compute_fraction if work.convolutional else matrix_fraction(s)
     read = s.attention_memory_fraction if work.decodes else s.linear_memory_fraction
+    sequences = plans.beams if work.decodes else np.ones(len(plans))
     return BatchTerms(
-        flops_slope_s=flops_slope_s(work, rate, fraction, longer),
-        bytes_slope_s=bytes_slope_s(work, rate, plans.bit16_flops_per_s, memory, read, longer),
-        host_slope_s=s.sequence_overhead_s * work.decodes,
+        flops_slope_s=sequences * flops_slope_s(work, rate, fraction, longer),
+        bytes_slope_s=sequences * bytes_slope_s(work, rate, plans.bit16_flops_per_s, memory, read, longer),
+        host_slope_s=sequences * s.sequence_overhead_s * work.decodes,
         weights_s=weights_s(plans.streamed_bytes, memory, s),
         once_s=once_s(plans.weights_bytes, plans.streamed_bytes, memory, s),
         launch_s=launch_s(work, s),

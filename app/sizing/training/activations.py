@@ -76,12 +76,14 @@ def kept_layer_bytes(
         sequence_split: ranks that share the sequence; 1 without sequence parallelism.
         sent_split: ranks that share the dispatched tokens.
     Check: Llama-3.1-8B with fused kernels, 4,096 tokens, tensor and sequence parallel 8.
-        >>> layer = row(kept_hidden=col(32776), kept_split=col(106624), kept_routed=col(0), kept_sent=col(0))
-        >>> kept_layer_bytes(row(tensor_parallel=col(8)), layer, col(4096), col(8), col(1)).tolist()
+        >>> layer = row(kept_hidden=32776, kept_split=106624, kept_routed=0, kept_sent=0, exchanged=0)
+        >>> plans = row(tensor_parallel=col(8), expert_parallel=col(1))
+        >>> kept_layer_bytes(plans, layer, col(4096), col(8), col(1)).tolist()
         [71372800.0]
     """
     split = (layer.kept_split + layer.kept_routed) / plans.tensor_parallel
-    return tokens_per_micro_batch * (layer.kept_hidden / sequence_split + split + layer.kept_sent / sent_split)
+    sent = (layer.kept_sent + np.where(plans.expert_parallel > 1, layer.exchanged, 0.0)) / sent_split
+    return tokens_per_micro_batch * (layer.kept_hidden / sequence_split + split + sent)
 
 
 @formula(unit="B", source="Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.2")
@@ -101,12 +103,15 @@ def working_layer_bytes(
         sequence_split: ranks that share the sequence; 1 without sequence parallelism.
         sent_split: ranks that share the dispatched tokens.
     Check: 4,096 tokens, 57,344 bytes of gradients per token, tensor parallel 8.
-        >>> layer = row(working_hidden=col(0), working_split=col(57344), working_routed=col(0), working_sent=col(0))
-        >>> working_layer_bytes(row(tensor_parallel=col(8)), layer, col(4096), col(8), col(1)).tolist()
+        >>> layer = row(working_hidden=0, working_split=57344, working_routed=0, working_sent=0, exchanged=0)
+        >>> plans = row(tensor_parallel=col(8), expert_parallel=col(1))
+        >>> working_layer_bytes(plans, layer, col(4096), col(8), col(1)).tolist()
         [29360128.0]
     """
     split = (layer.working_split + layer.working_routed) / plans.tensor_parallel
-    return tokens_per_micro_batch * (layer.working_hidden / sequence_split + split + layer.working_sent / sent_split)
+    again = layer.working_sent - np.where(plans.expert_parallel > 1, layer.exchanged, 0.0)
+    sent = np.maximum(0.0, again) / sent_split
+    return tokens_per_micro_batch * (layer.working_hidden / sequence_split + split + sent)
 
 
 @formula(unit="B", source="definition")

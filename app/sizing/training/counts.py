@@ -250,7 +250,7 @@ def adapter_params(workload: TrainingWorkload) -> float:
     """Trained adapter parameters; 0 if the model itself is trained."""
     if workload.method is Method.FULL:
         return 0.0
-    return workload.model.lora_params(workload.lora_rank, workload.lora_targets)
+    return workload.model.lora_params(workload.lora_rank, workload.lora_targets, magnitudes=workload.lora_magnitudes)
 
 
 def attention_flops_per_token(workload: TrainingWorkload) -> float:

@@ -46,6 +46,7 @@ class LayerKinds(Columns):
     dropout: Mask  # adapters use dropout
     adapters_autocast: Mask  # FP32 adapters under autocast
     sent_copies: Column  # copies kept of each token that is dispatched to an expert
+    keeps_exchanges: Mask  # lists of saved operators include the all-to-alls of experts
     recomputes: Codes  # recomputed part, index into RECOMPUTATIONS
 
 
@@ -61,6 +62,7 @@ class LayerBytes(Columns):
     working_split: Column  # additional tensors of heads and MLP during the layer's backward, B
     working_routed: Column  # additional tensors of routed experts during the layer's backward, B
     working_sent: Column  # additional copies of dispatched tokens during the layer's backward, B
+    exchanged: Column  # dispatched and returned tokens that are kept with expert parallelism instead of recomputed, B
 
 
 def layer_kinds(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask, flash: Mask) -> LayerKinds:
@@ -76,6 +78,7 @@ def layer_kinds(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask,
         dropout=recipe.adapter_dropout,
         adapters_autocast=recipe.adapter_precision == ADAPTERS_AUTOCAST,
         sent_copies=recipe.sent_copies,
+        keeps_exchanges=recipe.keeps_exchanges,
         recomputes=recomputes,
     )
 
@@ -481,6 +484,25 @@ def kept_sent_bytes(counts: Counts, kinds: LayerKinds, sent_bytes: Column) -> Co
     return np.where((kinds.recomputes == OPERATORS) | (kinds.recomputes == EVERY_LAYER), 0.0, some)
 
 
+@formula(unit="B", source="torchtitan's distributed/activation_checkpoint.py, communication operators to save")
+def exchanged_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
+    """Tokens that an all-to-all dispatched and returned, kept where a list of saved operators includes all-to-alls.
+
+    Recomputing them would exchange them again. Without expert parallelism there is no exchange.
+
+    Parameters:
+        layer: widths of a mean layer, elements per token (`Layer`).
+        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
+        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
+    Check: eight experts per token, h = 2,048: a list with all-to-alls, one without, no recomputation.
+        >>> modes, keeps = np.array([OPERATORS, OPERATORS, NONE]), np.array([True, False, True])
+        >>> lists = row(recomputes=modes, keeps_exchanges=keeps)
+        >>> exchanged_bytes(row(sent=8 * 2048), lists, PRETRAIN_COUNTS.recipe).tolist()
+        [65536.0, 0.0, 0.0]
+    """
+    return np.where(kinds.keeps_exchanges & (kinds.recomputes == OPERATORS), 2 * recipe.element_bytes * layer.sent, 0.0)
+
+
 @formula(unit="B", source=TRACED)
 def working_hidden_bytes(counts: Counts, kinds: LayerKinds, norm_bytes: Column, work_bytes: Column) -> Column:
     """Hidden-size bytes that a layer needs on top of what it keeps while its backward runs: recomputed norms and
@@ -554,7 +576,9 @@ def layer_bytes(counts: Counts, kinds: LayerKinds) -> LayerBytes:
         with trace_label("tokens"):
             between = none + expert_work_bytes(layer.sent, run)
             working_sent = working_split_bytes(counts, kinds, sent, on_way, between)
-    return LayerBytes(hidden, split, routed, on_way, working_hidden, working_split, working_routed, working_sent)
+    exchanged = exchanged_bytes(layer, kinds, run) if layer.sent else none
+    kept, working = (hidden, split, routed, on_way), (working_hidden, working_split, working_routed, working_sent)
+    return LayerBytes(*kept, *working, exchanged)
 
 
 CHECKPOINTING_MODE_COUNT = len(ACTIVATION_CHECKPOINTING)

@@ -42,6 +42,7 @@ TRAINED_OFFLOAD_SETS = (
 )
 FROZEN_OFFLOAD_SETS = (OFFLOADED_ACTIVATIONS, frozenset({"parameters"}), OFFLOADED_ACTIVATIONS | {"parameters"})
 _MICRO_BATCH = LAYOUT_COLUMNS.index("micro_batch_sequences")
+BATCH_TOLERANCE = 0.01  # change of the global batch for the sake of a micro-batch; 1,953 sequences become 1,952
 
 # The grid of a search, for parts that the request leaves open. A finer grid finds the same results within 1 %.
 TENSOR_DEGREES = (1, 2, 4, 8)
@@ -87,7 +88,7 @@ def candidate_layouts(
             _split_layouts(workload, framework, requested, checkpointing, sizes),
         ]
     )
-    return rows[_divides_batch(workload, rows[:, _MICRO_BATCH])]
+    return rows[_divides_batch(workload, rows[:, _MICRO_BATCH], fixed=bool(requested.micro_batch_sequences))]
 
 
 def _combine_choices(*choices: DegreeChoices) -> Column:
@@ -101,18 +102,24 @@ _NO_ROWS = np.zeros((0, len(LAYOUT_COLUMNS)))
 
 
 def _micro_batch_choices(workload: TrainingWorkload, requested: Deployment) -> DegreeChoices:
-    """Micro-batch sizes that divide the global batch."""
+    """Micro-batch sizes that divide the global batch, or nearly."""
     if requested.micro_batch_sequences:
         return (requested.micro_batch_sequences,)
     usual = column(MICRO_BATCH_SAMPLES if workload.in_samples else MICRO_BATCH_SEQUENCES)
     return tuple(usual[_divides_batch(workload, usual)].tolist()) or (1,)
 
 
-def _divides_batch(workload: TrainingWorkload, micro_batch_sequences: Column) -> Mask:
-    """Whether micro-batches divide the global batch; models that process samples may fill the last one in part."""
-    if workload.in_samples:
-        return micro_batch_sequences <= workload.global_batch
-    result: Mask = np.mod(workload.global_batch, micro_batch_sequences) == 0
+def _divides_batch(workload: TrainingWorkload, micro_batch_sequences: Column, *, fixed: bool = False) -> Mask:
+    """Whether micro-batches divide the global batch, or change it by at most BATCH_TOLERANCE.
+
+    A step takes the nearest batch that divides over the replicas in any case. Models that process samples may fill the
+    last micro-batch in part, and a micro-batch that a deployment fixes only has to be within the batch.
+    """
+    batch = workload.global_batch
+    if workload.in_samples or fixed:
+        return micro_batch_sequences <= batch
+    nearest = np.floor(batch / micro_batch_sequences + 0.5) * micro_batch_sequences
+    result: Mask = np.abs(nearest - batch) <= BATCH_TOLERANCE * batch
     return result
 
 

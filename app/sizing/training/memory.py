@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask
+from app.sizing.columns import GIB, Codes, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import TrainingMemoryFactors
 from app.sizing.hardware.recipes import Recipes
@@ -37,6 +37,7 @@ from app.sizing.training.plans import (
 from app.sizing.training.recipes import (
     BYTES_16_BIT,
     BYTES_32_BIT,
+    GRADIENTS_COPIED,
     ParamBytes,
     Recipe,
     gathered_unit_params,
@@ -104,6 +105,29 @@ def gathered_bytes(
     """
     gathered = end_params_per_rank * params.ends + units * gathered_unit_params * params.gathered
     return np.where(gathers, gathered, 0.0)
+
+
+def stays_whole(gathers: Mask, plans: TrainingPlans) -> Mask:
+    """Return whether sharded weights stay gathered, and gradients whole, over all micro-batches of a pipeline."""
+    stays: Mask = gathers & plans.stack.recipe.keeps_gathered & (plans.pipeline_parallel > 1)
+    return stays
+
+
+@formula(unit="B", source="PyTorch's pipelining/stage.py; torchtitan's parallelize.py, reshard_after_forward")
+def whole_bytes(stays: Mask, rank_params: Column, bytes_per_param: Column) -> Column:
+    """Weights or gradients of a pipeline stage that are not sharded again between micro-batches.
+
+    A pipeline would otherwise gather every layer again for each micro-batch.
+
+    Parameters:
+        stays: whether they stay whole.
+        rank_params: parameters of the stage on a tensor-parallel rank.
+        bytes_per_param: bytes of a gathered weight, or of a gradient.
+    Check: a stage of 8.8e9 parameters in BF16, and one that is sharded again.
+        >>> whole_bytes(np.array([True, False]), col(8.8e9, 8.8e9), col(2, 2)).tolist()
+        [17600000000.0, 0.0]
+    """
+    return np.where(stays, rank_params * bytes_per_param, 0.0)
 
 
 @formula(unit="B", source="PyTorch's documentation of autocast; traced steps of PyTorch 2.15")
@@ -615,7 +639,12 @@ def update_bytes(
 
 
 def count_memory_parts(
-    counts: Counts, plans: TrainingPlans, rank: RankParams, groups: RankGroups, micro: MicroBatchMemory
+    counts: Counts,
+    plans: TrainingPlans,
+    rank: RankParams,
+    groups: RankGroups,
+    micro: MicroBatchMemory,
+    assumed: Assumptions,
 ) -> MemoryParts:
     """Return every memory part of an accelerator, before context and fragmentation.
 
@@ -634,14 +663,11 @@ def count_memory_parts(
         at_last = in_flight_bytes(micro.activation_bytes, last_stage)
     ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
     framework, group, casts = plans.stack.recipe, groups.data_group, cast_bytes(counts, plans, params)
-    live = live_bytes(gathers, rank.dense + rank.routed, framework.live_params)
+    stays = stays_whole(gathers, plans)
     unit = gathered_unit_params(layer, counts.largest_matrix_params, plans.tensor_parallel, framework.live_params)
-    with trace_label("loss"):
-        at_loss = np.maximum(live, gathered_bytes(gathers, ends, unit, np.ones(len(plans)), params))
-    with trace_label("backward"):
-        in_backward = np.maximum(live, gathered_bytes(gathers, ends, unit, framework.gathered_units + 1, params))
-    with trace_label("end of backward"):
-        at_end = gathered_bytes(gathers, ends, unit, framework.gathered_units, params)
+    at_loss, in_backward, at_end = _gathered_at_moments(plans, gathers, stays, rank, ends, unit, params)
+    with trace_label("gradients of the stage"):
+        whole_gradients = whole_bytes(stays & accumulates, rank.trained_dense + rank.trained_routed, params.gradients)
     whole = last_gradients_bytes(
         counts, plans, gathers, accumulates, ends, layer, at_end, group, micro.stream_bytes, params, recipe
     )
@@ -650,9 +676,11 @@ def count_memory_parts(
     return MemoryParts(
         weights_bytes=states.weights_bytes,
         optimizer_bytes=states.optimizer_bytes,
-        host_bytes=host_bytes_per_machine(host, beyond, groups.accelerators, plans.accelerators_per_node),
+        host_bytes=host_bytes_per_machine(
+            host, beyond, groups.accelerators, plans.accelerators_per_node, assumed.host_process_gib * GIB
+        ),
         gradient_bytes=states.gradient_bytes + buckets,
-        lasting_gradient_bytes=np.where(accumulates, states.gradient_bytes, 0.0) + buckets,
+        lasting_gradient_bytes=np.maximum(np.where(accumulates, states.gradient_bytes, 0.0), whole_gradients) + buckets,
         head_gradient_bytes=np.where(accumulates, 0.0, head),
         kept_bytes=kept,
         logits_bytes=loss_beyond_bytes(micro, micro.loss.logits_bytes, at_last, kept),
@@ -664,6 +692,24 @@ def count_memory_parts(
         update_bytes=update_bytes(counts, plans, groups.updated_params, group, params, recipe),
         communicators=communicators(plans, groups),
     )
+
+
+def _gathered_at_moments(
+    plans: TrainingPlans, gathers: Mask, stays: Mask, rank: RankParams, ends: Column, unit: Column, params: ParamBytes
+) -> tuple[Column, Column, Column]:
+    """Return the gathered weights at the loss, in backward and at the end of backward, bytes."""
+    framework, held = plans.stack.recipe, rank.dense + rank.routed
+    live = live_bytes(gathers, held, framework.live_params)
+    with trace_label("weights of the stage"):
+        stage = whole_bytes(stays, held, params.gathered)
+    live = np.maximum(live, stage)
+    with trace_label("loss"):
+        at_loss = np.maximum(live, gathered_bytes(gathers, ends, unit, np.ones(len(plans)), params))
+    with trace_label("backward"):
+        in_backward = np.maximum(live, gathered_bytes(gathers, ends, unit, framework.gathered_units + 1, params))
+    with trace_label("end of backward"):
+        at_end = np.maximum(stage, gathered_bytes(gathers, ends, unit, framework.gathered_units, params))
+    return at_loss, in_backward, at_end
 
 
 @formula(unit="groups", source="definition")
@@ -728,7 +774,8 @@ def _resident_states(
         wide = np.where(params.widened, held * counts.unquantised_share, 0.0)
     weights, states = weights_bytes(held, params, wide, adapters), optimizer_state_bytes(groups.updated_params, params)
     gradients = formed_gradient_bytes(trained, params)
-    host = offloaded_bytes(plans, weights - adapters * params.adapters, gradients, states, groups)
+    copies = plans.stack.recipe.gradients == GRADIENTS_COPIED
+    host = offloaded_bytes(plans, weights - adapters * params.adapters, gradients, states, groups, copies)
     host = replace(host, state_bytes=np.where(params.on_host, states, host.state_bytes))
     return _ResidentStates(
         weights - host.host_weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host
@@ -765,7 +812,7 @@ def training_memory(
     assumed: Assumptions,
 ) -> TrainingMemory:
     """Return the memory at the peak moment of a step, and how much of the accelerator may be used."""
-    return _memory_at_peak(plans, count_memory_parts(counts, plans, rank, groups, micro), assumed)
+    return _memory_at_peak(plans, count_memory_parts(counts, plans, rank, groups, micro, assumed), assumed)
 
 
 def _memory_at_peak(plans: TrainingPlans, parts: MemoryParts, assumed: Assumptions) -> TrainingMemory:
@@ -790,7 +837,7 @@ def estimate_training_memory(
     """Return the memory parts, and the memory at the peak, of plans at a data-parallel degree."""
     rank = rank_params(counts, plans)
     spread, micro = rank_groups(counts, plans, rank, data_parallel), micro_batch_memory(counts, plans, assumed)
-    held = count_memory_parts(counts, plans, rank, spread, micro)
+    held = count_memory_parts(counts, plans, rank, spread, micro, assumed)
     return held, _memory_at_peak(plans, held, assumed)
 
 

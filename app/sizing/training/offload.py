@@ -22,26 +22,29 @@ class HostBytes(Columns):
     gradient_bytes: Column  # gradients that the accelerator does not keep, bytes
     state_bytes: Column  # optimizer states, bytes
     stepped_bytes: Column  # 32-bit gradients that the host's optimizer step reads, bytes
+    copied_bytes: Column  # 16-bit gradients from which the host makes them, bytes
 
 
 def offloaded_bytes(
-    plans: TrainingPlans, weights: Column, gradients: Column, states: Column, spread: RankGroups
+    plans: TrainingPlans, weights: Column, gradients: Column, states: Column, spread: RankGroups, copies: Mask
 ) -> HostBytes:
     """Return the bytes that one accelerator keeps in host memory.
 
     Weights are offloaded in shards and gathered from the host layer by layer. If optimizer states are offloaded,
     sharded gradients move to the host as the backward pass produces them; other gradients move at the optimizer
-    step.
+    step. A framework that converts gradients there (`copies`) keeps both widths.
 
     Source: Ren et al. 2021 (arXiv:2101.06840); Rajbhandari et al. 2021 (arXiv:2104.07857); PyTorch's
-    CPUOffloadPolicy.
+    CPUOffloadPolicy; DeepSpeed's zero/stage3.py, grad_partitions_flat_buffer.
     """
     stepped = plans.optimizer_offload
+    moved = np.where(stepped & (plans.zero_stage >= 2), gradients, 0.0)
     return HostBytes(
         host_weights_bytes=np.where(plans.parameter_offload, weights, 0.0),
-        gradient_bytes=np.where(stepped & (plans.zero_stage >= 2), gradients, 0.0),
+        gradient_bytes=moved,
         state_bytes=np.where(stepped, states, 0.0),
         stepped_bytes=np.where(stepped, spread.updated_params * BYTES_32_BIT, 0.0),
+        copied_bytes=np.where(copies, moved, 0.0),
     )
 
 
@@ -68,22 +71,29 @@ def activations_on_host_bytes(plans: TrainingPlans, kept_bytes: Column, layers: 
 
 @formula(unit="B", source="definition")
 def host_bytes_per_machine(
-    on_host: HostBytes, offloaded_activation_bytes: Column, accelerators: Column, accelerators_per_node: Column
+    on_host: HostBytes,
+    offloaded_activation_bytes: Column,
+    accelerators: Column,
+    accelerators_per_node: Column,
+    process_bytes: float,
 ) -> Column:
-    """Host memory that one machine needs for the offloaded data of its accelerators.
+    """Host memory that one machine needs for the offloaded data of its accelerators and their processes.
 
     Parameters:
         on_host: host memory of one accelerator, by kind of data, bytes.
         offloaded_activation_bytes: activations of one accelerator in host memory, bytes.
         accelerators: accelerators of the run.
         accelerators_per_node: accelerators per machine.
-    Check: 12 bytes of states and 4 of gradients for 1e9 parameters on each of eight accelerators in two machines.
-        >>> offloaded = row(host_weights_bytes=col(0), state_bytes=col(12e9), stepped_bytes=col(4e9))
-        >>> host_bytes_per_machine(offloaded, col(0), col(8), col(4)).tolist()
-        [64000000000.0]
+        process_bytes: assumed host memory of one process without offloaded data, bytes.
+    Check: 12 bytes of states and 4 of gradients for 1e9 parameters on each of eight accelerators in two machines, and
+        3 GB per process.
+        >>> states = row(host_weights_bytes=col(0), state_bytes=col(12e9), stepped_bytes=col(4e9), copied_bytes=col(0))
+        >>> host_bytes_per_machine(states, col(0), col(8), col(4), 3e9).tolist()
+        [76000000000.0]
     """
-    each = on_host.host_weights_bytes + on_host.state_bytes + on_host.stepped_bytes + offloaded_activation_bytes
-    return each * np.minimum(accelerators_per_node, accelerators)
+    states = on_host.state_bytes + on_host.stepped_bytes + on_host.copied_bytes
+    each = on_host.host_weights_bytes + states + offloaded_activation_bytes
+    return np.where(each > 0, each + process_bytes, 0.0) * np.minimum(accelerators_per_node, accelerators)
 
 
 @formula(unit="s", source="definition")

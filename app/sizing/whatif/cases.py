@@ -276,9 +276,10 @@ def describe_cheaper_option(
     if best.accelerator[0] == again.accelerator[row]:
         replicas = format_count(one(best.fleet.replicas + best.fleet.spare_replicas), "replica")
         size = one(best.plans.accelerators_per_replica)
+        spread = "" if replicas == "1 replica" else f" with {size:,.0f} each"
         engine, stored = catalog.engines[int(best.plans.engine[0])], catalog.formats[int(best.plans.weight_format[0])]
         what = (
-            f"{format_count(count, 'accelerator')} of the same type, run as {replicas} with {size:,.0f} each "
+            f"{format_count(count, 'accelerator')} of the same type, run as {replicas}{spread} "
             f"({product_name(engine)}, {format_name(stored)})"
         )
     return f"; best option then: {what}, at {format_usd(plan_cost_usd(workload, best, 0))}{cost_period(workload)}"

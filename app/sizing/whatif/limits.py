@@ -27,6 +27,7 @@ from app.sizing.decisions.cost import (
     meets_limits,
     usd_total,
 )
+from app.sizing.decisions.prices import WITHOUT_COMMITMENT, run_pricing
 from app.sizing.decisions.rejections import is_at_most
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import KINDS, SEGMENTS, PricingModel
@@ -122,13 +123,30 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
     return tuple(single)
 
 
+def closest_option(rejected: Sequence[Rejection], effects: Sequence[Effect]) -> Rejection | None:
+    """The rejection to state as the closest option: the first one, or the first whose limit a confirmed change raises
+    where the first one misses a limit that no confirmed change raises.
+    """
+    enough = [effect for effect in effects if effect.effect != NOT_FEASIBLE]
+    first = rejected[0] if rejected else None
+    if first is None or not any(True for _ in _missed_limits(first)):
+        return first
+    raised = (r for r in rejected if any(_raises(effect, name) for name, _ in _missed_limits(r) for effect in enough))
+    return next(raised, first)
+
+
+def _raises(effect: Effect, name: str) -> bool:
+    """Whether a change raises one limit alone."""
+    return f"{name} (" in effect.change and ", raise" not in effect.change
+
+
 def note_on_closest(closest: Rejection, effects: Sequence[Effect]) -> str:
     """What the confirmed changes say about the limit that the closest option misses, where the text of its rejection,
     which rests on formulas and on one limit, would suggest another value; empty where both agree.
     """
     enough = [effect for effect in effects if effect.effect != NOT_FEASIBLE]
     for name, stated in _missed_limits(closest):
-        own = [effect for effect in enough if f"{name} (" in effect.change and ", raise" not in effect.change]
+        own = [effect for effect in enough if _raises(effect, name)]
         if not enough or any(effect.effect.startswith(f"feasible at {stated}:") for effect in own):
             return ""
         first = (own or enough)[0]
@@ -259,11 +277,12 @@ def confirm_value(
     """Smallest value of a limit that is confirmed feasible, starting at the value of the formulas, with a plan for it.
 
     The value rises by TRIAL_FACTORS. Where the plan that is then found needs less, that need is tried first. Any value
-    that is returned was asked among every type that the formulas find feasible. None where every step fails.
+    that is returned was asked among every type that the formulas find feasible; if the answer then needs less, that
+    need is returned. None where every step fails.
 
     Parameters:
         value: value that the formulas give.
-        best: the plan that needs it, one row; only its accelerator type is tried.
+        best: the plan that needs it, one row; its accelerator type is tried first.
         types_at: types with a feasible plan at a value, by formulas.
         need_of: need of plans in units of the limit, for limits that a plan may undercut.
     """
@@ -272,23 +291,49 @@ def confirm_value(
     slug = catalog.accelerators[int(best.accelerator[0])].slug
     rounded: Callable[[float], float] = math.ceil if float(value).is_integer() else round_up_to_digits
 
-    def is_answered(least: float) -> bool:
-        types, asked = types_at(least), knob.set_value(question, least)
-        same = types == (slug,) and question.objective is Objective.COST
-        return same or bool(len(decide_for_types(asked, catalog, types)))
+    def ask(least: float) -> FeasiblePlans:
+        return decide_for_types(knob.set_value(question, least), catalog, types_at(least))
+
+    def answer_at(least: float, found: FeasiblePlans) -> FeasiblePlans:
+        same = types_at(least) == (slug,) and question.objective is Objective.COST
+        return found if same else ask(least)
+
+    def need(plan: FeasiblePlans) -> float:
+        return math.inf if need_of is None else rounded(one(need_of(plan)))
 
     for least in dict.fromkeys(rounded(value * factor) for factor in TRIAL_FACTORS):
         found = probe(partial(decide_for_type, catalog=catalog, slug=slug), question, knob.change_to(least))
         if not len(found):
             continue
-        exact = least if need_of is None else rounded(one(need_of(found)))
+        exact = min(least, need(found))
         if exact < least:
             fewer = probe(partial(decide_for_type, catalog=catalog, slug=slug), question, knob.change_to(exact))
-            if len(fewer) and is_answered(exact):
-                return exact, fewer
-        if is_answered(least):
-            return least, found
+            if len(fewer) and len(answer := answer_at(exact, fewer)):
+                return smaller_need(exact, fewer, answer, need, ask)
+        if len(answer := answer_at(least, found)):
+            return smaller_need(least, found, answer, need, ask)
     return None
+
+
+def smaller_need(
+    value: float,
+    plan: FeasiblePlans,
+    answer: FeasiblePlans,
+    need: Callable[[FeasiblePlans], float],
+    ask: Callable[[float], FeasiblePlans],
+) -> tuple[float, FeasiblePlans]:
+    """A confirmed value and its plan, or those of the answer at that value where it needs less and is confirmed too.
+
+    Parameters:
+        answer: recommendation at `value` among all types.
+        need: value of the limit that a plan needs.
+        ask: recommendation among all types at another value.
+    """
+    less = need(answer)
+    if answer is plan or less >= value:
+        return value, plan
+    confirmed = ask(less)
+    return (less, confirmed) if len(confirmed) else (value, plan)
 
 
 def _format_amount(symbol: str, value: float) -> str:
@@ -579,6 +624,8 @@ def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterat
     if limits.environments or limits.providers or limits.names_places or limits.pricing_models:
         label = "allow every environment, provider, region and pricing model"
         yield _allow(label, environments=(), providers=(), regions=(), countries=(), pricing_models=())
+    if ends(question.workload) and not limits.pricing_models and PricingModel.OWNED not in run_pricing(limits):
+        yield _allow("allow purchase", "; the machines outlast the work", pricing_models=WITHOUT_COMMITMENT)
     if limits.jurisdictions:
         yield _allow("allow providers with their seat in any country", jurisdictions=())
     if not limits.price_kinds:
@@ -606,6 +653,11 @@ def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterat
         label = f"lower the confidence to {percent(MEDIAN_CONFIDENCE)}"
         risk = "; such a plan meets every limit in one case out of two"
         yield _allow(label, risk, among=near, confidence=MEDIAN_CONFIDENCE)
+
+
+def ends(workload: InferenceWorkload | TrainingWorkload) -> bool:
+    """Whether the work ends, so that only rented machines count unless the request asks for others."""
+    return isinstance(workload, TrainingWorkload) or workload.is_finite
 
 
 def _allow(name: str, words: str = "", *, among: tuple[str, ...] = (), **changes: Any) -> Change:

@@ -11,6 +11,7 @@ from typing import Any
 
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import CONFIDENCE_GRID, MEDIAN_CONFIDENCE, Question
+from app.sizing.serving.draft_heads import DraftHead, published_draft
 from app.sizing.serving.load_curves import is_simulated
 from app.sizing.whatif.change import Stage
 from app.sizing.words import format_large_number, format_name, percent
@@ -254,6 +255,21 @@ def _service_patterns(limits: Body, traffic: Body, workload: InferenceWorkload) 
     if not limits.get("kv_formats") and not workload.single_pass:
         text, owes = "8-bit KV cache", f"{ACCURACY}, especially with long contexts"
         yield Pattern("quantise_cache", text, owes, {"constraints": {"kv_formats": ["fp8"]}})
+    if not limits.get("speculative") and not workload.single_pass:
+        head = published_draft(workload.model)
+        yield from () if head is None else (_speculative_pattern(head),)
+
+
+def _speculative_pattern(head: DraftHead) -> Pattern:
+    """Speculative decoding with a published draft, at the acceptance that its source states."""
+    offered = head.speculative
+    settings = {
+        "method": head.method.value,
+        "draft_tokens": offered.draft_tokens,
+        "acceptance_rate": offered.acceptance_rate,
+    }
+    text, patch = f"Speculative decoding with {head.name}", {"constraints": {"speculative": settings}}
+    return Pattern("speculative", text, head.acceptance_note, patch)
 
 
 def _traffic_patterns(traffic: Body, workload: InferenceWorkload) -> Iterator[Pattern]:

@@ -83,6 +83,7 @@ ACCEPTING = (
 )
 UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER, OLD, PLACE = range(len(ACCEPTING))
 MAX_SIMULATED_REQUESTS = 2000  # simulated requests per suggestion
+OLD_RISK = "the price may have changed: ask for the current price"
 CONSUMER_RISK = "no data-center support, usually no ECC memory"
 NOT_ACCEPTABLE = -1  # code of a listing that no single acceptance makes available
 MAX_PER_MACHINE = 1 << 20  # more than the accelerators or processors of any machine
@@ -374,6 +375,8 @@ def _describe_risk(catalog: Catalog, accepted: int, at_sale: SoldMachine, of_ter
         return CONSUMER_RISK
     if accepted == PLACE and at_sale.provider is not None:
         return f"in {list_countries(possible_countries(catalog, at_sale.provider, None))}; ask the provider where"
+    if accepted == OLD:
+        return "; ".join((OLD_RISK, of_terms)) if of_terms else OLD_RISK
     return of_terms
 
 

@@ -147,7 +147,7 @@ class Slo:
         return Slo(ttft_s, tpot_s, e2e_s, self.percentile, times)
 
 
-RELAXED_LIMITS = (1.5, 2.0, 3.0)  # times the usual limits, tried in turn where nothing meets them
+RELAXED_LIMITS = (1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0)  # times the usual limits, tried if none meets them
 LIMIT_NAMES = ("slo.ttft_ms", "slo.tpot_ms", "slo.e2e_ms")
 
 
@@ -564,13 +564,19 @@ class InferenceWorkload:
 
     def with_relaxed_limits(self, times: float) -> InferenceWorkload:
         """The same workload with limits that are a number of times the assumed ones."""
-        derived = tuple(
-            replace(a, value=float(a.value) * times, reason=f"{a.reason}, {times:g} times the usual")
-            if a.name in LIMIT_NAMES
-            else a
-            for a in self.derived
-        )
+        derived = tuple(a.relaxed(times) if a.name in LIMIT_NAMES else a for a in self.derived)
         return replace(self, slo=self.slo.relaxed(times), derived=derived)
+
+    @property
+    def stays_in_step(self) -> bool:
+        """True if equal requests follow each other, so that those that start together also end together."""
+        alike = self.input_tokens.squared_variation == 0 and self.output_tokens.squared_variation == 0
+        return self.load in (Load.CLOSED, Load.OFFLINE) and alike
+
+    @property
+    def assumed_times(self) -> float | None:
+        """How many times the usual limits those of this service are; None if the request sets limits."""
+        return self.slo.assumed_times
 
     @property
     def balances_load(self) -> bool:
@@ -778,20 +784,25 @@ def usual_lengths(
 ) -> tuple[Lengths, Lengths]:
     """Prompt and answer lengths as given, or the defaults for the kind of model.
 
-    A mean without a spread gets the default spread.
+    A mean without a spread gets the default spread. No length has an endless tail: it ends at a percentile, or where
+    the model's context window ends.
     """
     if prompt is None:
         prompt = 1.0 if model.sample is not None else assumed.default_input_tokens
     if output is None:
         output = assumed.default_output_tokens if model.kind is ModelKind.DECODER else 0.0
-    return add_default_spread(prompt, assumed), add_default_spread(output, assumed)
+    window = model.max_context_tokens or math.inf
+    shaped = add_default_spread(prompt, assumed), add_default_spread(output, assumed)
+    return shaped[0].cut_at(assumed.longest_percentile, window), shaped[1].cut_at(assumed.longest_percentile, window)
 
 
 def add_default_spread(length: Lengths | float, assumed: Assumptions) -> Lengths:
-    """A length distribution; a mean alone gets the default spread."""
-    if isinstance(length, Lengths):
-        return length
-    return Lengths(length) if length <= 1 else Lengths(length, length * assumed.length_p95_to_mean)
+    """A length distribution; a mean gets the default spread, alone or with a longest value."""
+    if not isinstance(length, Lengths):
+        return Lengths(length) if length <= 1 else Lengths(length, length * assumed.length_p95_to_mean)
+    if length.longest is not None and length.p95 is None:
+        return replace(length, p95=min(length.mean * assumed.length_p95_to_mean, length.longest))
+    return length
 
 
 def explicit_fields(**parts: object) -> frozenset[str]:

@@ -16,11 +16,13 @@ import numpy as np
 from app.errors import Unanswerable
 from app.sizing.columns import Codes, Column, column, exp_of, interpolate_linear, log_of, normal_grid
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.modules import matching_roles
 from app.sizing.model.sample import SampleShape
 from app.sizing.model.tensors import Per
 
 _NORMAL = NormalDist()
 Z_95 = 1.6448536269514722
+BISECTIONS = 50
 MAX_P95_TO_MEAN = math.exp(Z_95**2 / 2)  # largest ratio that a log-normal can have; wider inputs are limited to it
 QUANTILES_PER_PART = 400  # quantiles that represent each distribution of a mixture
 
@@ -37,16 +39,44 @@ def log_normal_sigma(p95_to_mean: float) -> float:
     return Z_95 - math.sqrt(Z_95 * Z_95 - 2 * ratio)
 
 
+@lru_cache(maxsize=1024)
+def truncated_shape(p95_to_mean: float, longest_to_mean: float) -> tuple[float, float]:
+    """Sigma and squared variation of a log-normal distribution that is cut at a longest value, cached per shape.
+
+    Values above the longest take the longest. The mean and the p95 of the cut distribution are the given ones.
+
+    Check: lengths with a p95 of twice the mean and a longest value of three times the mean.
+        >>> sigma, variation = truncated_shape(2.0, 3.0)
+        >>> round(sigma, 3), round(variation, 3), round(math.expm1(log_normal_sigma(2.0) ** 2), 3)
+        (0.493, 0.257, 0.279)
+    """
+    edges, shares = normal_grid()
+    z, weights = (edges[1:] + edges[:-1]) / 2, np.diff(shares)
+
+    def moments(sigma: float) -> tuple[float, float]:
+        values = np.minimum(p95_to_mean * exp_of(sigma * (z - Z_95)), longest_to_mean)
+        return float(np.sum(weights * values)), float(np.sum(weights * values**2))
+
+    low, high = 0.0, Z_95
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if moments(middle)[0] > 1 else (low, middle)
+    mean, square = moments(high)
+    return high, square / mean**2 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Lengths:
     """A distribution of token counts: log-normal through mean and p95, or constant at the mean if there is no p95.
 
-    `bounds`: a uniform distribution over the integers from the first to the second. `values`: a histogram of these
-    values in ascending order, where `upto` holds their cumulative shares.
+    `longest` cuts the log-normal: longer values take it, and mean and p95 stay as given. `bounds`: a uniform
+    distribution over the integers from the first to the second. `values`: a histogram of these values in ascending
+    order, where `upto` holds their cumulative shares.
     """
 
     mean: float  # tokens
     p95: float | None = None  # tokens
+    longest: float | None = None  # tokens
     bounds: tuple[int, int] | None = None
     values: tuple[int, ...] = ()
     upto: tuple[float, ...] = ()
@@ -96,7 +126,15 @@ class Lengths:
             return math.sqrt(math.log1p(self.squared_variation))
         if self.p95 is None or self.mean <= 0 or self.p95 <= self.mean:
             return 0.0
+        if self.longest is not None:
+            return truncated_shape(self.p95 / self.mean, self.longest / self.mean)[0]
         return log_normal_sigma(self.p95 / self.mean)
+
+    def scaled_exp(self, deviations: Column) -> Column:
+        """Lengths of the log-normal, before it is cut, at these deviations of the logarithm from its median."""
+        if self.longest is None or self.p95 is None:
+            return self.mean * exp_of(deviations - self.sigma**2 / 2)
+        return self.p95 * exp_of(deviations - Z_95 * self.sigma)
 
     @property
     def squared_variation(self) -> float:
@@ -107,6 +145,9 @@ class Lengths:
         if self.values:
             shares = np.diff(column(self.upto), prepend=0.0)
             return float(np.sum(shares * (column(self.values) / self.mean - 1) ** 2))
+        if self.longest is not None and self.sigma:
+            assert self.p95 is not None
+            return truncated_shape(self.p95 / self.mean, self.longest / self.mean)[1]
         return math.expm1(self.sigma**2)
 
     def quantile(self, percentile: float) -> float:
@@ -118,14 +159,26 @@ class Lengths:
             return low + (high - low) * percentile / 100
         if self.values:
             return float(self.values[bisect_left(self.upto, percentile / 100)])
-        return self.mean * math.exp(z_score(percentile) * self.sigma - self.sigma**2 / 2)
+        length = float(self.scaled_exp(column((z_score(percentile) * self.sigma,)))[0])
+        return length if self.longest is None else min(length, self.longest)
+
+    def cut_at(self, percentile: float, window: float) -> Lengths:
+        """The distribution without its endless tail: cut at a percentile, and at a window of tokens above its p95.
+
+        Uniform, constant and counted lengths, and those with a longest value, stay unchanged.
+        """
+        if self.longest is not None or self.bounds is not None or self.values or not self.sigma:
+            return self
+        p95 = self.quantile(95)
+        return replace(self, p95=p95, longest=max(p95, min(self.quantile(percentile), window)))
 
     def add_tokens(self, tokens: float) -> Lengths:
         """The same distribution with `tokens` added to each length."""
         if self.bounds is not None:
             return Lengths.uniform(*(bound + round(tokens) for bound in self.bounds))
         mean, values = self.mean + tokens, tuple(value + round(tokens) for value in self.values)
-        return replace(self, mean=mean, p95=None if self.p95 is None else self.p95 + tokens, values=values)
+        p95, longest = (None if length is None else length + tokens for length in (self.p95, self.longest))
+        return replace(self, mean=mean, p95=p95, longest=longest, values=values)
 
     def draw_lengths(self, uniforms: Column) -> Codes:
         """Integer lengths at the given quantiles (0 to 1), identical on every machine; at least one token."""
@@ -137,7 +190,8 @@ class Lengths:
             lengths = column(self.values)[np.minimum(place, len(self.values) - 1)]
         elif sigma := self.sigma:
             z, shares = normal_grid()
-            lengths = np.rint(interpolate_linear(uniforms, shares, self.mean * exp_of(sigma * z - sigma * sigma / 2)))
+            lengths = np.rint(interpolate_linear(uniforms, shares, self.scaled_exp(sigma * z)))
+            lengths = lengths if self.longest is None else np.minimum(lengths, math.floor(self.longest))
         else:
             lengths = np.full(len(uniforms), np.rint(self.mean))
         least = 1.0 if self.mean > 0 else 0.0
@@ -163,14 +217,17 @@ def resize_samples(model: ModelArchitecture, requested: Mapping[str, Any]) -> Mo
 
 
 def adapted_matrices(model: ModelArchitecture, target_modules: str | Sequence[str]) -> str | tuple[str, ...]:
-    """Matrices that adapters modify: the name of a preset, or names of matrices.
+    """Matrices that adapters modify: the name of a preset, or names of matrices in the spelling of any tool.
 
     Raises Unanswerable if the model has no matrix of that name.
     """
     if isinstance(target_modules, str):
         return target_modules
     roles = sorted({t.role for t in model.tensors if t.per is Per.TOKEN and t.inputs > 1})
+    adapted: dict[str, None] = {}
     for name in target_modules:
-        if name not in roles:
+        found = matching_roles(name, roles)
+        if not found:
             raise Unanswerable(f"{model.name} has no matrix {name!r} to adapt. Available matrices: {', '.join(roles)}.")
-    return tuple(target_modules)
+        adapted |= dict.fromkeys(found)
+    return tuple(adapted)

@@ -23,6 +23,9 @@ class Method(StrEnum):
     QLORA = "qlora"
 
 
+DEADLINE_NAME = "deadline_days"
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingWorkload:
     """A training or fine-tuning run, in tokens or in samples.
@@ -46,10 +49,17 @@ class TrainingWorkload:
     synchronous_checkpoints: bool  # the run waits while a checkpoint is written
     lora_rank: int
     lora_targets: str | tuple[str, ...]  # matrices that adapters modify
+    lora_magnitudes: bool = False  # whether adapters train the magnitude of each row (DoRA)
     near_batch_share: float = Assumptions.default_value("near_batch_share")
     published_stage_unevenness: float = Assumptions.default_value("published_stage_unevenness")
     batch_requested: bool = True
+    assumed_times: float | None = None  # how many times the usual deadline it has; None: the request sets one
     derived: tuple[Assumed, ...] = ()  # defaults and the values given instead, as an answer lists them
+
+    def with_relaxed_limits(self, times: float) -> TrainingWorkload:
+        """The same run with a deadline that is a number of times the assumed one."""
+        derived = tuple(a.relaxed(times) if a.name == DEADLINE_NAME else a for a in self.derived)
+        return replace(self, deadline_s=self.deadline_s * times, assumed_times=times, derived=derived)
 
     @property
     def in_samples(self) -> bool:
@@ -109,6 +119,7 @@ def build_training_workload(
     synchronous_checkpoints: bool = False,
     lora_rank: int | None = None,
     lora_targets: str | list[str] = "all-linear",
+    lora_magnitudes: bool = False,
 ) -> TrainingWorkload:
     """Build a complete run from the given parts; None means the default.
 
@@ -117,19 +128,15 @@ def build_training_workload(
     model = _note_source_split(model)
     in_samples, adapts = model.sample is not None, method is not Method.FULL
     length = sequence_tokens or (1 if in_samples else int(assumed.default_sequence_tokens))
-    units = _run_units(model, phase, method, amount, length, assumed)
     requested_batch = batch.batch_size(length, in_samples=in_samples)
-    size, limit_s = (
-        requested_batch or usual_batch(model, phase, length, assumed),
-        deadline_s or usual_deadline_s(phase, assumed),
-    )
-    named = {"batch": requested_batch, "sequence_length": sequence_tokens, "deadline_days": deadline_s}
-    explicit_names = {name for name, value in named.items() if value is not None}
+    size = requested_batch or usual_batch(model, phase, length, assumed)
+    limit_s = deadline_s or usual_deadline_s(phase, assumed)
+    named = {"batch": requested_batch, "sequence_length": sequence_tokens, DEADLINE_NAME: deadline_s}
     return TrainingWorkload(
         model=model,
         phase=phase,
         method=method,
-        units=units,
+        units=_run_units(model, phase, method, amount, length, assumed),
         units_per_sequence=1.0 if in_samples else float(length),
         global_batch=size,
         precision=precision or DEFAULT_PRECISION,
@@ -141,11 +148,13 @@ def build_training_workload(
         synchronous_checkpoints=synchronous_checkpoints,
         lora_rank=lora_rank or (int(assumed.default_lora_rank) if adapts else 0),
         lora_targets=adapted_matrices(model, lora_targets) if adapts else "all-linear",
+        lora_magnitudes=lora_magnitudes and adapts,
         near_batch_share=assumed.near_batch_share,
         published_stage_unevenness=assumed.published_stage_unevenness,
         batch_requested=requested_batch is not None,
+        assumed_times=None if deadline_s else 1.0,
         derived=(
-            *_numeric_assumptions(size, length, limit_s, explicit_names, in_samples=in_samples),
+            *_numeric_assumptions(size, length, limit_s, {n for n, v in named.items() if v}, in_samples=in_samples),
             *_text_assumptions(precision, optimizer),
         ),
     )
@@ -163,9 +172,9 @@ def _numeric_assumptions(
         known = "sequence_length" in explicit_names
         reason = "length of a training sequence", "default_sequence_tokens"
         yield Assumed("sequence_length", length, "tokens", *reason, (1.0, 1e7), known)
-    known = "deadline_days" in explicit_names
+    known = DEADLINE_NAME in explicit_names
     days = limit_s / SECONDS_PER_DAY
-    yield Assumed("deadline_days", days, "days", "time limit of the run", "assumed: usual value", (0.0, 36500.0), known)
+    yield Assumed(DEADLINE_NAME, days, "days", "time limit of the run", "assumed: usual value", (0.0, 36500.0), known)
 
 
 def _text_assumptions(precision: str | None, optimizer: str | None) -> tuple[Assumed, ...]:

@@ -15,11 +15,12 @@ import pytest
 import yaml
 
 from app.errors import Unanswerable
-from app.export.handoff.engines import BY_ENGINE, LAUNCHES, UnknownFlag, command_flags
+from app.export.handoff.engines import BY_ENGINE, LAUNCHES, UnknownFlag, command_flags, config_text
 from app.export.handoff.option import File, Handoff, Option
 from app.export.handoff.serving import ReplicaLaunch, plan_launches
 from app.export.handoff.targets import CannotStart, build_handoff
 from app.sizing.hardware.benchmarks import SERVERS
+from app.sizing.hardware.engines import engine_named
 from tests.export.handoff.stored import pooled, served
 
 ENGINES = tuple(BY_ENGINE)
@@ -68,6 +69,48 @@ def test_only_flags_of_the_list_are_given(launch: Any, layout: dict[str, Any]) -
     tokens = first(served(launch.engine, **places, conversion="fp8", cache="fp8", config="x")).command_tokens
     assert set(command_flags(tokens)) <= set(launch.flags)
     assert launch.source
+
+
+DRAFTS: dict[str, dict[str, Any]] = {
+    "mtp": {"draft_steps": 3},
+    "eagle": {"draft_steps": 3, "draft": "org/head", "draft_gguf": "./draft.gguf"},
+    "draft_model": {"draft_steps": 3, "draft": "./draft", "draft_gguf": "./draft.gguf"},
+    "ngram": {"lookup_tokens": 3},
+}
+
+
+def drafting(engine: str, method: str) -> dict[str, Any]:
+    """Places of speculative decoding."""
+    name = SERVERS[engine].drafting.get(method)
+    return {"draft_method": method, "drafting": name, "draft_tokens": 3, "verified_tokens": 4, **DRAFTS[method]}
+
+
+@pytest.mark.parametrize("method", DRAFTS)
+@pytest.mark.parametrize("launch", [x for x in LAUNCHES if x.server.drafting], ids=lambda launch: launch.engine)
+def test_a_draft_takes_flags_of_the_list_or_the_configuration(launch: Any, method: str) -> None:
+    plain, option = served(launch.engine), served(launch.engine, **drafting(launch.engine, method))
+    if method not in launch.server.drafting:
+        with pytest.raises(Unanswerable, match="draft tokens"):
+            first(option)
+        return
+    part, before = first(option), first(plain).command_tokens
+    tokens = part.command_tokens
+    assert set(command_flags(tokens)) <= set(launch.flags)
+    if launch.engine == "tensorrt-llm":
+        settings = yaml.safe_load(config_text(part.group, launch))["speculative_config"]
+        assert settings["decoding_type"] == launch.server.drafting[method] and settings["max_draft_len"] == 3
+        assert settings.get("speculative_model_dir") == DRAFTS[method].get("draft")
+        assert "printf" not in " ".join(tokens)
+    else:
+        assert len(tokens) > len(before)
+    made = build_handoff(option, launch.engine, None)
+    assert any("PROMPTS_FILE" in note for note in made.notes)
+    assert "aiperf" not in text_of(made, "benchmark.sh")
+
+
+def test_every_engine_that_drafts_by_its_record_and_starts_here_has_flags() -> None:
+    for launch in LAUNCHES:
+        assert {*launch.server.drafting} == {*engine_named(launch.engine).drafts}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -16,6 +16,7 @@ from app.sizing.answer.confidence import (
     Certainty,
     build_certainty,
     deadline_reason,
+    describe_interruptions,
     duration_intervals,
     fits_reason,
     memory_interval,
@@ -212,3 +213,15 @@ def test_settings_name_the_accelerator_and_its_family_as_results_do() -> None:
     assert (found.accelerator, found.family, found.devices) == (BIG.slug, BIG.family, 8.0)
     assert found.accelerator != BIG.name
     assert (found.in_flight, found.input_tokens) == (PRETRAIN.global_batch, PRETRAIN.units_per_sequence)
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        (0.0124, "interruptions (1 % likely)"),
+        (0.6931, "interruptions (50 % likely)"),
+        (12.0, "12 expected interruptions"),
+    ],
+)
+def test_less_than_one_interruption_is_a_probability(expected: float, text: str) -> None:
+    assert describe_interruptions(expected) == text

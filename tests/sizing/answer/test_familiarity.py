@@ -80,6 +80,7 @@ def test_work_outside_the_table_needs_no_reason() -> None:
         (Objective.LATENCY, 0.1, "10 % slower"),
         (Objective.LATENCY, -0.1, "10 % faster"),
         (Objective.ENERGY, -0.1, "10 % better"),
+        (Objective.COST, -0.004, "less than 1 % cheaper"),
     ],
 )
 def test_a_difference_has_a_direction(objective: Objective, worse: float, words: str) -> None:

@@ -18,7 +18,7 @@ from tests.sizing.answer.given import SPEED, ranked
 from tests.sizing.small import BIG, CARD, SMALL
 
 ASKED = Question(CHAT)
-LESS, AS_MUCH = CheapestOption("Acme Card", 1, 0.8), CheapestOption("Acme Big", 8, 39.0)
+LESS, AS_MUCH = CheapestOption("Acme Card", 1, 0.8), CheapestOption("Acme Big", 8, 40.0)
 
 
 def used(share: float) -> dict[str, object]:
@@ -61,6 +61,13 @@ def test_where_nothing_costs_less_there_is_no_warning_but_what_decided() -> None
             f"Acme Big is only 1 % utilized at peak, but no cheaper option is enough: {decided}."
         )
     assert explain_idle_hardware(ASKED, (first,), LESS, []) == (first,)
+    # a near tie is cheaper than the first option (40 USD/h), which leads by published use
+    slightly = CheapestOption("Acme Card", 8, 39.0)
+    (explained,) = explain_idle_hardware(ASKED, (first,), slightly, [])
+    assert explained.estimate.explanation[-1].text == (
+        "Acme Big is only 1 % utilized at peak, but no option that costs over 5 % less is enough: it is among the "
+        "smallest configurations on sale."
+    )
     assert explain_idle_hardware(ASKED, (), None, []) == ()
 
 

@@ -21,6 +21,7 @@ from app.sizing.answer.summary import (
     describe_maximum,
     describe_question,
     describe_separate_services,
+    describe_service,
     describe_workload,
     duration_s,
     find_near_ties,
@@ -196,9 +197,9 @@ def test_a_run_is_compared_by_its_money_and_days_a_service_by_its_hour_and_reque
         level = Level(0.8, accelerators, usd_total=usd)
         return replace(place, estimate=replace(place.estimate, assurance=Assurance(0.8, 1.0, None, 0.9, (level,))))
 
-    assert (
-        "costs 50 % more" in compare_with_best(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text
-    )  # by what they are ranked by
+    # by what they are ranked by, which the text names
+    text = compare_with_best(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text
+    assert "costs 50 % more at 80 % confidence and" in text
     assert (ratio_or_none(3.0, 2.0), ratio_or_none(None, 2.0), ratio_or_none(3.0, 0.0)) == (1.5, None, None)
 
 
@@ -298,6 +299,17 @@ def test_what_is_in_flight_is_done_as_quickly_as_it_can(changes: dict[str, Any],
     assert words in of(service(), Question(replace(CHAT, **changes)))
 
 
+@pytest.mark.parametrize(
+    ("capacity", "rate"), [(0.996, "0.996 requests/s"), (1.0, "1 request/s"), (9.0, "9 requests/s")]
+)
+def test_one_request_per_second_is_in_the_singular(capacity: float, rate: str) -> None:
+    assert describe_service(CHAT, replace(SPEED, requests_per_s_capacity=capacity)).startswith(
+        f"and serves up to {rate} "
+    ) == (capacity >= CHAT.peak_per_s)
+    offline = replace(CHAT, load=Load.OFFLINE)
+    assert describe_service(offline, replace(SPEED, requests_per_s_capacity=capacity)) == f"and serves {rate}"
+
+
 def test_what_does_not_fit_says_by_how_much_and_what_was_never_made_says_so() -> None:
     short = Reason("out_of_memory", "It does not fit: 30 of 22 GiB.", "needed_gib", 30.0, "GiB")
     text = of(service(fits=False, explanation=(short,), cost=None), Question(CHAT))
@@ -378,14 +390,14 @@ def test_hardware_is_named_with_its_number_and_its_seller() -> None:
 
 def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None:
     second = ranked(2, CARD, cost=replace(COST, usd_per_hour=50.0), total_accelerators=24)
-    text = write_summary(Question(CHAT), (ranked(), second), ())
+    text = write_summary(Question(CHAT), (ranked(), second), None)
     assert text == (
         f"{describe_question(Question(CHAT))}. "
         "Recommended: 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, BF16, vLLM. "
         "Cost: 40.00 USD/h, 0.25 USD per million tokens. At least 80 % likely to meet every limit. "
         "Next best: 24 × Acme Card from sky (us-1, on demand), 50.00 USD/h, 0.25 USD per million tokens."
     )
-    alone = write_summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), ())
+    alone = write_summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), None)
     assert ": 1 replica on 2 GPUs, BF16, vLLM." in alone
     assert "Next best" not in alone
 
@@ -393,7 +405,7 @@ def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None
 @pytest.mark.parametrize(("days", "words"), [(5.0, "5 days"), (0.5, "12 hours")])
 def test_a_summary_of_training_names_layout_duration_and_money(days: float, words: str) -> None:
     run = ranked(cost=replace(COST, usd_total=4800.0), performance=replace(RUN, days=days), framework="fsdp")
-    text = write_summary(Question(PRETRAIN), (run,), ())
+    text = write_summary(Question(PRETRAIN), (run,), None)
     assert text.endswith(
         f"Recommended: 8 × Acme Big from sky (us-1, on demand): FSDP on 2 GPUs. Duration: {words}. "
         "Cost: 4,800 USD for the run (40.00 USD/h). At least 80 % likely to meet every limit."
@@ -402,8 +414,8 @@ def test_a_summary_of_training_names_layout_duration_and_money(days: float, word
 
 def test_without_a_feasible_option_the_closest_one_is_named() -> None:
     miss = Rejection("acme-card", "Acme Card", "out_of_memory", "{name} needs {needed} of {available}.", 30.0, 24.0)
-    assert write_summary(Question(CHAT), (), (miss,)).endswith("Closest option: Acme Card needs 30 of 24.")
-    assert write_summary(Question(CHAT), (), ()).endswith("Closest option: The catalog is empty.")
+    assert write_summary(Question(CHAT), (), miss).endswith("Closest option: Acme Card needs 30 of 24.")
+    assert write_summary(Question(CHAT), (), None).endswith("Closest option: The catalog is empty.")
 
 
 @pytest.mark.parametrize(

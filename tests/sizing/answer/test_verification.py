@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import shlex
 import subprocess
 from dataclasses import replace
@@ -22,6 +23,7 @@ from app.sizing.answer.verification import (
     choose_verification,
     decision_text,
     decision_value,
+    drafting_note,
     file_name,
     launch_specs,
     local_checkpoint_path,
@@ -39,10 +41,10 @@ from app.sizing.answer.verification import (
 )
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
-from app.sizing.hardware.benchmarks import BENCHMARKS
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.model.formats import NativeQuantization
-from app.sizing.question import Deployment, DraftMethod, Pools, Question, Speculative
+from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question, Speculative
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Performance, Ranked
 from app.sizing.workload import Lengths, Load, Method
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
@@ -134,7 +136,7 @@ def test_weights_in_another_format_are_a_file_of_the_users_own() -> None:
     assert checkpoint_to_load(hub, "fp8", vllm) == "meta-llama/Llama-3.1-8B"  # made while it loads
     assert checkpoint_to_load(hub, "fp8", BENCHMARKS["tensorrt-llm"]) == "./Llama-3.1-8B-fp8"
     assert checkpoint_to_load(hub, "int4-awq", vllm) == "./Llama-3.1-8B-int4-awq"
-    published = replace(hub, native=NativeQuantization("fp8", 8.0, 128))
+    published = replace(hub, native=NativeQuantization("fp8"))
     assert checkpoint_to_load(published, "fp8", vllm) == "meta-llama/Llama-3.1-8B"
     assert checkpoint_to_load(published, "bf16", vllm) == "./Llama-3.1-8B-bf16"
     assert local_checkpoint_path(hub, "gguf-q4_k_m") == "./Llama-3.1-8B-q4_k_m"
@@ -253,7 +255,42 @@ def test_nothing_is_run_of_what_does_not_run() -> None:
     assert plan_benchmark(question, estimated(performance=None)) is None
     assert plan_benchmark(question, replace(estimated(performance=SERVED), fits=False)) is None
     drafted = Speculative(DraftMethod.MTP, draft_tokens=2, acceptance_rate=0.8)
-    assert plan_benchmark(question, estimated(performance=SERVED, speculative=drafted)) is None
+    for engine in ("tgi", "llama.cpp", "ollama"):
+        assert plan_benchmark(question, estimated(performance=SERVED, speculative=drafted, engine=engine)) is None
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+@pytest.mark.parametrize("method", list(DraftMethod))
+def test_drafting_is_measured_with_prompts_of_the_user(engine: str, method: DraftMethod) -> None:
+    drafted = Speculative(method, draft_tokens=3, acceptance_rate=0.6, draft_parameters=1e9)
+    workload = replace(CHAT, model=replace(LLAMA_8B, name="Qwen/Qwen3-32B"))
+    plan = plan_benchmark(Question(workload), estimated(performance=SERVED, speculative=drafted, engine=engine))
+    assert plan is not None
+    line, server = plan.command, SERVERS[engine]
+    assert server.drafting[method] in line
+    assert "--dataset-name custom --dataset-path $PROMPTS_FILE" in line and "random" not in line
+    assert ("AngelSlim/Qwen3-32B_eagle3" in line) == (method is DraftMethod.EAGLE)
+    assert ("./draft" in line) == (method is DraftMethod.DRAFT_MODEL)
+    plain = plan_benchmark(Question(workload), estimated(performance=SERVED, engine=engine))
+    assert plain is not None and "random" in plain.command and server.drafting[method] not in plain.command
+
+
+def test_the_configuration_of_drafting_keeps_that_of_ranks() -> None:
+    drafted = Speculative(DraftMethod.EAGLE, draft_tokens=3, acceptance_rate=0.6)
+    layout: dict[str, Any] = {"engine": "tensorrt-llm", "speculative": drafted}
+    for ranks in (1, 2):
+        plan = plan_benchmark(Question(CHAT), estimated(performance=SERVED, **layout, data_parallel=ranks))
+        assert plan is not None
+        files = re.findall(r"(>>?) config.yaml", plan.command)
+        assert files[0] == ">" and {*files[1:]} == {">>"}
+        assert ("enable_attention_dp" in plan.command) == (ranks > 1)
+        assert plan.command.count("--config config.yaml") == 1
+
+
+def test_the_verification_of_drafting_says_that_random_prompts_show_no_acceptance() -> None:
+    assert drafting_note(DEPLOYMENT) == ""
+    note = drafting_note(replace(DEPLOYMENT, speculative=Speculative(DraftMethod.MTP, 1, 0.85)))
+    assert "Random prompts show no acceptance" in note and "1.85" in note
 
 
 @pytest.mark.parametrize("name", sorted(ENGINES))
@@ -326,7 +363,9 @@ def test_of_so_many_in_flight_a_pair_holds_its_share() -> None:
 
 
 def test_what_no_flags_say_has_no_benchmark() -> None:
-    assert plan_pools_benchmark(Question(STEADY), pooled(speculative=Speculative(DraftMethod.EAGLE, 3, 0.7))) is None
+    drafted = Speculative(DraftMethod.EAGLE, 3, 0.7)
+    by_file = pooled(speculative=drafted, engine="tensorrt-llm")
+    assert plan_pools_benchmark(Question(STEADY), by_file) is None
     assert plan_pools_benchmark(Question(STEADY), replace(pooled(), fits=False)) is None
 
 
@@ -617,3 +656,42 @@ def test_no_benchmark_of_a_run_takes_more_than_one_machine(framework: str) -> No
     trial = plan_benchmark(Question(PRETRAIN), wide_run(STATES, framework=framework))
     assert trial is not None and trial.accelerators <= 8
     assert "num_layers=" in trial.command or "decoder_layers=" in trial.command or "--num-layers" in trial.command
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "hardware", "fp8"),
+    [
+        ("nvidia-h100-sxm5-80gb", "gpu", "fp8_gpu"),
+        ("amd-mi300x", "gpu", "fp8_nanoo"),
+        ("google-tpu-v6e", None, "fp8"),
+    ],
+)
+def test_maxtext_names_the_hardware_and_the_fp8_kernels_of_its_maker(
+    accelerator: str, hardware: str | None, fp8: str
+) -> None:
+    run = wide_run(STATES, framework="maxtext")
+    run = replace(run, deployment=replace(run.deployment, accelerator=accelerator))
+    for precision, quantized in (("bf16", False), ("fp8", True)):
+        trial = plan_benchmark(Question(replace(PRETRAIN, precision=precision)), run)
+        assert trial is not None
+        given = dict(part.split("=", 1) for part in trial.command.split() if "=" in part)
+        assert given.get("hardware") == hardware  # MaxText assumes a TPU
+        assert given.get("quantization") == (fp8 if quantized else None)
+        assert ("use_qwix_quantization" in given) == quantized
+
+
+@pytest.mark.parametrize(("stored", "name"), [("fp16", "float16"), ("bf16", "bfloat16"), ("int8", "int8_float16")])
+def test_a_speech_model_is_converted_to_the_format_that_was_sized(stored: str, name: str) -> None:
+    command = BENCHMARKS["faster-whisper"].fill_places(
+        {"model": "openai/whisper-large-v3", "batch": 4, "stored": BENCHMARKS["faster-whisper"].converts[stored]}
+    )
+    assert f" --quantization {name} " in command
+
+
+@pytest.mark.parametrize("objective", [each for each in Objective if each is not Objective.COST])
+def test_a_benchmark_of_a_cheaper_option_decides_nothing_under_another_objective(objective: Objective) -> None:
+    unsure = candidate(2, (0.5, 4, 10.0), (0.8, 16, 40.0), accelerator=CARD)
+    found = choose_verification(Question(CHAT, objective=objective), (FIRST, unsure))
+    assert found is not None
+    assert found.accelerator == "acme-big"
+    assert "Acme Card" not in found.decides

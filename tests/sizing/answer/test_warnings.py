@@ -40,7 +40,7 @@ from app.sizing.columns import GIB
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.hosts import other_host
 from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, Accelerator, PriceKind, PricingModel, Segment
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import (
     Assurance,
     CostSummary,
@@ -52,6 +52,7 @@ from app.sizing.result import (
     Performance,
     PrefixCache,
     SharedFleet,
+    Unreachable,
 )
 from app.sizing.words import format_duration, percent
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Redundancy, Slo
@@ -143,6 +144,10 @@ def test_a_cliff_in_numbers() -> None:
     )
     (text,) = texts_of(assurance=sure(Level(0.8, 8), Level(0.9, None)))
     assert "no number of these accelerators reaches 90 % (load and limits: 84 % likely)" in text
+    assert "set confidence" not in text  # no confidence would help
+    unreachable = Unreachable("A latency may exceed its limit.", "A looser limit would reach it.")
+    (text,) = texts_of(assurance=sure(Level(0.8, 8), Level(0.9, None, unreachable=unreachable)))
+    assert text.endswith("Run the benchmark before buying. A looser limit would reach it.")
     assert describe_level(Level(0.9, 1)) == "1 accelerator"
     assert describe_level(Level(0.9, 1024, usd_total=5000.0)) == "1,024 accelerators (5,000 USD)"
 
@@ -170,9 +175,12 @@ def test_the_slow_end_misses_a_limit() -> None:
     # p95 0.45 s, and at worst twice that: within a second
     assert codes(replace(CHAT, slo=Slo(0.9, None, None, 95))) == []
     (text,) = texts_of(replace(CHAT, slo=Slo(0.8, None, None, 95)))
-    assert "p95 TTFT is 900 ms; the limit is 800 ms." in text
+    assert "p95 TTFT is 900 ms, 12 % above the limit of 800 ms." in text
     (text,) = texts_of(replace(CHAT, slo=Slo(None, 0.02, None, 99.0)), tpot=Percentiles(0.015, 0.015, 0.018, 0.019))
-    assert "p99 TPOT is 25 ms; the limit is 20 ms." in text
+    assert "p99 TPOT is 25 ms, 27 % above the limit of 20 ms." in text
+    # 0.9 s in the slow case: shown as equal to the limit, so the text says by how much it exceeds it
+    (text,) = texts_of(replace(CHAT, slo=Slo(0.8999, None, None, 95)))
+    assert "p95 TTFT is 900 ms, slightly above the limit of 900 ms." in text
     assert codes(replace(CHAT, slo=Slo(0.3, None, None, 50))) == ["low_end_misses_limit"]  # 0.2, at worst 0.4
     assert codes(replace(CHAT, slo=Slo(0.4, None, None, 95))) == []  # missed as predicted
     assert codes(replace(CHAT, slo=Slo(None, None, 1.0, 95))) == []  # no interval of that
@@ -224,12 +232,12 @@ def test_hits_that_are_counted_must_survive() -> None:
         "prefix_cache_must_survive: 90 % of each prompt is counted as cached. Every replica must keep 200 idle "
         "sessions "
         "(56 GiB) for the 60 s between turns. Route all requests of a session to the same replica. "
-        "Without cache hits, the same load needs at least 9.02 times the replicas; with 120 s between turns, it needs "
-        "at least 1.81 times the replicas."
+        "Without cache hits, a replica carries at most 11 % of the load that fills it now; with 120 s between turns, "
+        "it carries at most 55 % of the load that fills it now."
     ]
     (text,) = prefix_texts(replace(kept, times_without_hits=None, times_at_twice_the_gap=1.001))
     assert text.endswith(
-        "Without cache hits, the same load misses the limits; with 120 s between turns, it may need no more replicas."
+        "Without cache hits, a replica misses the limits; with 120 s between turns, it carries as much."
     )
     (text,) = prefix_texts(replace(kept, counted=False))
     assert text == (
@@ -516,6 +524,23 @@ def test_machines_of_a_caller_may_not_survive_a_zone() -> None:
 )
 def test_a_service_that_one_loss_ends(workload: InferenceWorkload, deployment: Any, text: str | None) -> None:
     found = no_redundancy(standing_case(workload, **deployment))
+    assert (found is None) == (text is None)
+    assert found is None or found.text.startswith(text or "")
+
+
+@pytest.mark.parametrize(
+    ("prefill", "decode", "text"),
+    [
+        (placed(2, 0, 1), placed(1, 0, 1), "No redundancy: if the only decode replica fails, the service is down."),
+        (placed(2, 0, 1), placed(3, 0, 3), "No redundancy: both prefill replicas run on one machine"),
+        (placed(2, 0, 2), placed(3, 0, 3), None),
+    ],
+)
+def test_a_pool_that_one_loss_ends(prefill: dict[str, Any], decode: dict[str, Any], text: str | None) -> None:
+    case = standing_case(service(), **placed(1, 0, 1))
+    pools = Pools(*(replace(DEPLOYMENT, **pool) for pool in (prefill, decode)))
+    both = Deployment(accelerator=DEPLOYMENT.accelerator, pools=pools)
+    found = no_redundancy(replace(case, estimate=replace(case.estimate, deployment=both)))
     assert (found is None) == (text is None)
     assert found is None or found.text.startswith(text or "")
 

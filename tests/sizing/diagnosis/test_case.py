@@ -12,7 +12,6 @@ from app.sizing.diagnosis.case import (
     DevicesObservation,
     Observations,
     build_case,
-    quantities_without_expectation,
     scale_lengths,
     speed_loss_share,
 )
@@ -75,21 +74,3 @@ def test_work_is_steady_where_requests_or_the_accelerators_say_so() -> None:
         devices = DevicesObservation(utilization=utilization)
         case = case_by_hand(performance=PLANNED_SERVICE, devices=devices, running=running)
         assert case.has_steady_work == steady
-
-
-def test_what_has_no_expected_value_is_named() -> None:
-    """Latencies of tokens need an expectation of them; queue and inter-token times need a simulation."""
-    seen = {"ttft_p50_s": 0.1, "tpot_p95_s": 0.1, "queue_p50_s": 0.1, "inter_token_p99_s": 0.1}
-    tokens, simulated = ("ttft_p50_s", "tpot_p95_s"), ("inter_token_p99_s", "queue_p50_s")
-    for unknown, names in (
-        ({}, ()),
-        ({"ttft": None}, tokens),
-        ({"simulation": None}, simulated),
-        ({"ttft": None, "simulation": None}, (*tokens, *simulated)),
-    ):
-        performance = replace(PLANNED_SERVICE, **unknown)  # type: ignore[arg-type]
-        found = quantities_without_expectation(case_by_hand(performance=performance, **seen))
-        assert sorted(found) == sorted(names)
-    assert quantities_without_expectation(case_by_hand(performance=None, **seen)) == ()
-    some = case_by_hand(performance=replace(PLANNED_SERVICE, ttft=None), ttft_p99_s=0.1)
-    assert quantities_without_expectation(some) == ("ttft_p99_s",)

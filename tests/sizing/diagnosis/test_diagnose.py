@@ -76,7 +76,7 @@ def test_a_finding_of_unknown_cost_explains_nothing_and_comes_last() -> None:
 
 def test_the_summary_names_the_first_and_counts_the_others() -> None:
     assert summarize_findings([A, C]) == "A. Do it. Estimated loss: 30 %. 1 further finding."
-    assert summarize_findings([]) == "All observed values are within the range expected of this hardware."
+    assert summarize_findings([]) == "All judged values are within the range expected of this hardware."
 
 
 def test_nothing_follows_from_nothing() -> None:
@@ -84,9 +84,10 @@ def test_nothing_follows_from_nothing() -> None:
     assert diagnose(Question(HEAVY), replace(SERVES, max_batch=4), SMALL, Observations()).findings == ()
 
 
-def test_what_does_not_run_and_pools_are_refused() -> None:
-    with pytest.raises(Conflict, match="does not run"):
-        diagnose(Question(PRETRAIN), Deployment("acme-card", total_accelerators=1), SMALL, Observations())
+def test_what_was_not_expected_to_run_is_evidence_and_pools_are_refused() -> None:
+    alone = Deployment("acme-card", total_accelerators=1)
+    found = diagnose(Question(PRETRAIN), alone, SMALL, Observations(training=TrainingObservation(step_time_s=1.0)))
+    assert found.findings == () and "not expected to" in found.notes[0]
     pools = replace(SERVES, pools=Pools(SERVES, SERVES))
     with pytest.raises(Conflict, match="Pools"):
         diagnose(Question(HEAVY), pools, SMALL, Observations())

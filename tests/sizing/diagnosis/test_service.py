@@ -429,7 +429,9 @@ def test_a_tail_is_slow_beyond_twice_its_expectation_where_the_median_is_not() -
     for tail_s, found in ((0.99, False), (1.01, True)):  # a fourth beyond twice
         assert (of_service(find_slow_tail, ttft_p50_s=0.2, ttft_p95_s=tail_s) is not None) == found
     assert of_service(find_slow_tail, ttft_p50_s=0.3, ttft_p95_s=2.0) is None
-    assert of_service(find_slow_tail, ttft_p95_s=2.0) is of_service(find_slow_tail, ttft_p50_s=0.2) is None
+    assert of_service(find_slow_tail, ttft_p50_s=0.2) is None
+    assert of_service(find_slow_tail, ttft_p95_s=2.0).share == pytest.approx(0.04)
+    assert of_service(find_slow_tail, tpot_p99_s=1.0).share == pytest.approx(0.01 * 0.8)
 
 
 def test_stalled_tokens_are_compared_by_the_ratio_to_their_median() -> None:

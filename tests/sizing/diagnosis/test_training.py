@@ -315,7 +315,8 @@ def test_a_part_of_a_step_costs_what_exceeds_its_expectation() -> None:
         assert shows(found, usual + 5.0, usual)
         assert [(e.quantity, e.observed, e.expected) for e in found.evidence] == [(field, usual + 5.0, usual)]
         assert of_run(find_slow_parts, step_time_s=20.0, **{field: usual * 1.24 + 0.9 * (usual == 0)}) is None
-        assert of_run(find_slow_parts, **{field: usual + 5.0}) is None
+        alone = of_run(find_slow_parts, **{field: usual + 5.0})
+        assert alone.share == pytest.approx(5.0 / max(10.0, usual + 5.0))
     assert of_run(find_slow_parts, replace(PLANNED_RUN, step_breakdown_s=None), step_time_s=20.0, compute_s=9.0) is None
 
 

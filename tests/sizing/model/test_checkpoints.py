@@ -79,3 +79,33 @@ def test_gguf_file_types_have_llama_cpps_bits_per_weight(kind: str) -> None:
 )
 def test_nf4_base_weights(name: str, gib: float) -> None:
     assert _bare(ENTRIES[name]).weights_bytes(WEIGHT_FORMATS["nf4"]) / GIB == pytest.approx(gib, abs=5.1e-4)
+
+
+# GGUF files of ggml-org and unsloth, in which llama.cpp keeps the experts in MXFP4: 12.1 GB and 63.4 GB
+@pytest.mark.parametrize(("name", "gib"), [("openai/gpt-oss-20b", 11.27), ("openai/gpt-oss-120b", 59.03)])
+def test_gguf_files_keep_experts_that_are_published_in_4_bits(name: str, gib: float) -> None:
+    model = _bare(ENTRIES[name])
+    assert model.weights_bytes(WEIGHT_FORMATS["gguf-q8_0"]) / GIB == pytest.approx(gib, rel=0.01)
+    experts = model.routed_expert_bytes(WEIGHT_FORMATS["gguf-q2_k"])
+    assert experts == model.routed_expert_bytes(WEIGHT_FORMATS["gguf-f16"])
+
+
+# bits per weight of Llama-3.1-8B in llama.cpp's table of file types that need an importance matrix
+IMPORTANCE = {
+    "iq1_m": 2.1460,
+    "iq2_xxs": 2.3824,
+    "iq2_xs": 2.5882,
+    "iq2_m": 2.9294,
+    "iq3_xxs": 3.2548,
+    "iq3_xs": 3.4977,
+    "iq3_m": 3.7628,
+    "iq4_xs": 4.4597,
+    "iq4_nl": 4.6818,
+}
+
+
+@pytest.mark.parametrize("kind", IMPORTANCE)
+def test_importance_file_types_have_llama_cpps_bits_per_weight(kind: str) -> None:
+    model = _bare(ENTRIES["meta-llama/Llama-3.1-8B-Instruct"])
+    bits = model.weights_bytes(WEIGHT_FORMATS[f"gguf-{kind}"]) * 8 / model.total_params
+    assert bits == pytest.approx(IMPORTANCE[kind], rel=0.002)

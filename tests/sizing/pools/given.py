@@ -28,7 +28,7 @@ from tests.sizing.small import BIG, SMALL, offer, snapshot, system
 
 # What the theory of pools speaks of: first tokens that are seen as soon as they are read.
 AT_ONCE = Assumptions(split_first_token_factor=1.0)
-ONE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "replicas": 1}
+ONE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "replicas": 1, "kv_format": "bf16"}
 
 
 def networked(bytes_per_s: float) -> Catalog:

@@ -255,7 +255,7 @@ def test_a_pool_inherits_what_it_does_not_set() -> None:
     for pool, weights, provider in ((found.prefill, "bf16", "sky"), (found.decode, "fp8", None)):
         assert (pool.engine, pool.memory_fraction, pool.kv_format) == ("vllm", 0.8, "fp8")
         assert (pool.weight_format, pool.provider) == (weights, provider)
-    assert found.prefill.speculative is None and found.decode.speculative == drafting
+    assert found.prefill.speculative == found.decode.speculative == drafting
     assert found.decode.scheduler is not None and found.decode.scheduler.policy is Policy.MIXED
     late = inherit_deployment(replace(common, kv_format="bf16"), Pools(elsewhere, own))
     assert late.prefill.kv_format == late.decode.kv_format == "fp8"

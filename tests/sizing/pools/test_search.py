@@ -543,7 +543,7 @@ def test_a_split_takes_attention_and_more_than_one_token() -> None:
     assert may_split(Question(STEADY), replace(STEADY, output_tokens=Lengths(2.0)))
     for changes in ({"output_tokens": Lengths(1.0)}, {"load": Load.CLOSED}, {"model": replace(MODEL, attention=())}):
         assert not may_split(Question(STEADY), replace(STEADY, **changes))
-    assert not may_split(Question(STEADY, Constraints(kv_formats=("fp8",))), STEADY)
+    assert may_split(Question(STEADY, Constraints(kv_formats=("fp8",))), STEADY)
 
 
 def test_a_pool_is_simulated_where_its_replicas_have_capacity(monkeypatch: pytest.MonkeyPatch) -> None:

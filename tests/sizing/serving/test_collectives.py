@@ -192,6 +192,23 @@ def test_a_token_goes_once_to_each_rank_that_holds_one_of_its_experts() -> None:
     assert found.expert_layers[0] == MIXTURE.moe_layers
 
 
+def test_a_prompt_token_crosses_the_network_once_per_machine() -> None:
+    """Thirty-two ranks on four machines of eight; the link forwards the token to the ranks of its machine."""
+    plans = on_big(MIXTURE, data_parallel=32)
+    prompt, decode = (build_expert_exchange(MIXTURE, plans, forwards=forwards) for forwards in (True, False))
+    token, experts = MIXTURE.hidden_size * 3, MIXTURE.experts_per_token
+    machines, ranks = 3 * (1 - (3 / 4) ** experts), 31 * (1 - (31 / 32) ** experts)
+    assert prompt.across_bytes[0] == pytest.approx(machines * token)
+    assert decode.across_bytes[0] == pytest.approx(ranks * 24 / 31 * token)
+    assert prompt.inside_bytes[0] == pytest.approx(ranks * token)
+    assert prefill_terms(prompt_of(MIXTURE, plans, prompt_tokens=800), achieved()).prompt_links_s[0] == pytest.approx(
+        800 * exchange_slope_s(prompt, links_of(plans))[0]
+    )
+    one_machine = on_big(MIXTURE, data_parallel=8)
+    both = [build_expert_exchange(MIXTURE, one_machine, forwards=forwards) for forwards in (True, False)]
+    assert both[0].inside_bytes.tolist() == both[1].inside_bytes.tolist() and both[0].across_bytes[0] == 0
+
+
 def test_links_and_network_carry_their_shares_side_by_side_of_exchange() -> None:
     inside, across = ExpertExchange(col(10), col(8e3), col(0)), ExpertExchange(col(10), col(8e3), col(8e3))
     assert exchange_slope_s(inside, LINK)[0] == pytest.approx(10 * 8e3 / 225e9)

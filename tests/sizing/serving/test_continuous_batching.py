@@ -119,6 +119,21 @@ def test_ranks_that_gather_prompts_are_held_up_no_longer_than_by_their_own() -> 
     assert ranks(1, **brief) < ranks(8, **brief) < apart
 
 
+def test_ranks_that_start_their_prompts_together_are_delayed_by_no_other() -> None:
+    def added(count: float, *, in_step: bool, pooled: float = 0.0) -> float:
+        asked = stream()
+        step, prefill = replace(asked.step, data_parallel=col(count)), replace(asked.prefill, pooled_share=col(pooled))
+        asked = replace(asked, step=step, prefill=prefill, ranks_in_step=col(in_step))
+        return float(decode_cadence(asked, col(21)).added_prompt_s[0])
+
+    assert added(8, in_step=True) == added(1, in_step=True) == added(1, in_step=False)
+    # a prompt in one of eleven steps of a rank, so 1 - (10 / 11)^8 of all steps hold one: 5.87 times as many
+    apart = (1 - (10 / 11) ** 8) * 11
+    assert added(8, in_step=False) == pytest.approx(apart * added(1, in_step=True))
+    # of a prompt whose experts take half of its time, the ranks compute that half together either way
+    assert added(8, in_step=False, pooled=0.5) == pytest.approx((1 + (apart - 1) / 2) * added(1, in_step=True))
+
+
 @pytest.mark.parametrize("first", [False, True])
 def test_prompts_of_others_are_computed_in_as_many_stages_as_they_fill(first: bool) -> None:
     """A thousand prompts arrive in the time of one: four stages compute them at the same time, one stage one by one."""

@@ -19,9 +19,11 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.finalists import (
+    MAX_CAPACITY_RATIO,
+    MAX_FAILED,
+    MAX_IN_FLIGHT_RATIO,
     SimulatedReplicas,
     SimulationQueue,
-    SimulationResults,
     apply_simulation_ratio,
     first_replica,
     load_per_replica,
@@ -29,16 +31,16 @@ from app.sizing.serving.finalists import (
     next_challengers,
     select_finalists,
     simulate_replicas,
+    simulated_slack,
     size_fleet,
-    winning_slack,
     with_carrying_replicas,
     with_expected_performance,
 )
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.options import Options, measures, requested_settings
+from app.sizing.serving.options import Options, layout_keys, measures, requested_settings
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import required_replicas, search_plans
+from app.sizing.serving.search import required_replicas, search_plans, with_replica_count
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import col
 from tests.sizing.serving.given import planned, varied
@@ -202,34 +204,39 @@ def trial_of(options: Options, *best: int) -> SimulationQueue:
 
 
 def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> None:
+    """Every layout of the type is tried once, those with more accelerators per replica first."""
     options = options_of(asked(BUSY), BUSY)
     sizes = options.plans.accelerators_per_replica
     for first in range(len(options)):
         trial = trial_of(options, first)
-        seen = []
+        of_type = np.flatnonzero(options.accelerator == options.accelerator[first])
+        seen: list[int] = []
         while len(rows := trial.next_rows(1)):
-            assert options.accelerator[rows[0]] == options.accelerator[first]
-            seen.append(float(sizes[rows[0]]))
+            left = of_type[trial.untried[of_type]]
+            assert not seen or sizes[rows[0]] > sizes[seen[-1]] or sizes[left].max(initial=0) <= sizes[seen[-1]]
+            seen.append(int(rows[0]))
             trial.record_scores(rows, np.array([np.inf]))
-        assert sorted(seen) == np.unique(sizes[options.accelerator == options.accelerator[first]]).tolist()
+        tried = trial.layouts[seen].tolist()
+        assert sorted(tried) == np.unique(trial.layouts[of_type]).tolist()
         assert trial.feasible_types == set()
     assert len(seen) > 1
 
 
-def test_a_layout_that_holds_more_replaces_one_that_failed() -> None:
+def test_a_layout_that_holds_more_replaces_one_that_failed_if_none_is_larger() -> None:
     """A larger batch helps if a layout failed at a batch that others share."""
     options = options_of(asked(BUSY), BUSY)
-    plain = trial_of(options)
+    plain, sizes = trial_of(options), options.plans.accelerators_per_replica
     of_type = np.flatnonzero(options.accelerator == options.accelerator[np.argmax(plain.layouts)])
     _, firsts = np.unique(plain.layouts[of_type], return_index=True)
-    first, *others = of_type[firsts][np.argsort(plain.score[of_type[firsts]])].tolist()
+    first = int(of_type[np.argmax(sizes[of_type])])
+    others = [row for row in of_type[firsts].tolist() if plain.layouts[row] != plain.layouts[first]]
+    dearest = max(others, key=plain.score.__getitem__)
     assert len(others) > 1
-    dearest = others[-1]
     held = np.where(plain.layouts == plain.layouts[dearest], 9.0, 1.0)
     trial = trial_of(replace(options, slo_batch=held), first)
     trial.record_scores(trial.next_rows(1), np.array([np.inf]))
     (row,) = trial.next_rows(1)
-    assert trial.layouts[row] == plain.layouts[dearest]
+    assert trial.layouts[row] == trial.layouts[dearest]
 
 
 def test_a_layout_far_worse_than_another_is_challenged_by_that_one() -> None:
@@ -269,7 +276,7 @@ def test_challengers_are_one_row_of_each_layout_and_few_of_each_type() -> None:
     assert len(trial.pick_challengers(rows, 9)) == 1
 
 
-def test_a_layout_is_checked_at_the_rate_that_its_score_needs() -> None:
+def test_a_layout_is_checked_at_the_load_that_its_score_needs() -> None:
     """What cannot carry the load on so few replicas that it would win is rejected; what can, is not."""
     question, options = asked(BUSY), options_of(asked(BUSY), BUSY)
     search = Search.start(question, SMALL).of(BUSY)
@@ -277,27 +284,60 @@ def test_a_layout_is_checked_at_the_rate_that_its_score_needs() -> None:
     chosen = finalists.chosen_options
     own = objective_score(question.objective, measures(BUSY, chosen))
     rows = options.take(finalists.rows)
-    assert (winning_slack(search, rows, own * 1.05, None) > 1).all()
+    enough = most_winning_replicas(search, rows, own * 1.05)
+    assert (enough >= chosen.fleet.replicas).all()
+    assert (simulated_slack(search, rows, enough, None) > 1).all()
     assert most_winning_replicas(search, rows, own * 0.1).tolist() == [0] * len(rows)
-    assert winning_slack(search, rows, own * 0.1, None).tolist() == [0] * len(rows)
-    hoped = replace(rows, fleet=replace(rows.fleet, replicas=np.ones(len(rows))))
-    fewer = most_winning_replicas(search, hoped, own * 0.7)
+    fewer = most_winning_replicas(search, rows, own * 0.7)
     assert (fewer >= 1).any() and (fewer < chosen.fleet.replicas).all()
-    assert (winning_slack(search, hoped, own * 0.7, None) < 1).all()
+    assert (simulated_slack(search, rows, np.ones(len(rows)), None) < 1).any()
 
 
-def test_a_layout_far_below_its_formula_does_not_rule_out_the_others() -> None:
-    """Simulations that carry a hundredth of what the formulas say tell nothing about a layout that needs a tenth."""
+@pytest.mark.parametrize(
+    "workload",
+    [
+        replace(BUSY, peak_per_s=6000.0, average_per_s=2000.0, target_utilization=1.0),
+        varied(load=Load.CLOSED, in_flight=300.0, slo=Slo(0.5, 0.03, None, 95.0)),
+    ],
+)
+@pytest.mark.parametrize("cheaper", [0.9, 1.0, 1.3])
+def test_a_layout_challenges_as_long_as_it_may_carry_the_load_with_fewer_replicas(
+    workload: InferenceWorkload, cheaper: float
+) -> None:
+    """Neither a tie by formulas nor a slightly worse score rules out a layout that simulations may find better."""
+    question = asked(workload)
+    options, search = options_of(question, workload), Search.start(question, SMALL).of(workload)
+    score = objective_score(question.objective, measures(workload, options))
+    layouts = layout_keys(options)
+    first = int(np.flatnonzero(options.accelerator == options.accelerator[np.argmax(layouts)])[0])
+    others = np.flatnonzero((options.accelerator == options.accelerator[first]) & (layouts != layouts[first]))
+    best = int(others[np.argmin(score[others])])
+    trial = SimulationQueue(options, score, np.array([first]))
+    trial.record_scores(trial.next_rows(1), np.array([cheaper * score[best]]))
+    rows, replicas = next_challengers(search, trial)
+    each = with_replica_count(question, workload, options.take(rows), replicas)
+    assert (objective_score(question.objective, measures(workload, each)) < 1.1 * cheaper * score[best]).all()
+    needed = options.fleet.replicas[rows]
+    if workload.load is Load.OPEN:
+        assert best in rows
+        assert (replicas * MAX_CAPACITY_RATIO >= needed - 1).all()
+    else:
+        assert (np.ceil(workload.in_flight / replicas) <= MAX_IN_FLIGHT_RATIO * options.slo_batch[rows]).all()
+        assert best in rows or cheaper <= 1.0
+
+
+def test_a_type_with_failed_challengers_is_challenged_no_more() -> None:
     options = options_of(asked(BUSY), BUSY)
     layouts = trial_of(options).layouts
     first = int(np.flatnonzero(options.accelerator == options.accelerator[np.argmax(layouts)])[0])
-    trial, search = trial_of(options, first), Search.start(asked(BUSY), SMALL).of(BUSY)
+    trial = trial_of(options, first)
     trial.record_scores(trial.next_rows(1), np.array([10 * trial.score.max()]))
-    results = SimulationResults(search, options, None)
-    low = replace(options, capacity_per_s=options.capacity_per_s / 100).take(np.array([first]))
-    results.tables, results.rows = [low], [np.array([first])]
-    assert results.best_capacity_ratio == pytest.approx(0.01)
-    assert len(next_challengers(search, trial, results, 3)) > 0
+    rows = trial.challengers()
+    assert len(rows) > 1
+    trial.mark_failed(rows[:1])
+    assert rows[1] in trial.challengers() and rows[0] not in trial.challengers()
+    trial.failed[int(options.accelerator[first])] = MAX_FAILED
+    assert not len(trial.challengers())
 
 
 def test_more_is_simulated_while_what_waits_would_cost_less() -> None:

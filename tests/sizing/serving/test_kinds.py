@@ -36,10 +36,10 @@ def test_what_generates_streams_and_the_rest_passes_once() -> None:
 
 
 def streamed(workload: InferenceWorkload, speculative: Speculative | None = None) -> StreamSpeed:
-    plans = on_big(workload.model)
+    plans = on_big(workload.model, speculative=speculative)
     memory = AUTOREGRESSIVE.estimate_memory(workload, plans, ASSUMED, Settings())
     return AUTOREGRESSIVE.estimate_speed(
-        workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED, speculative), ASSUMED
+        workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED
     )
 
 
@@ -101,7 +101,7 @@ def test_margins_scale_the_limits() -> None:
     memory = AUTOREGRESSIVE.estimate_memory(STEADY, plans, ASSUMED, Settings())
     expected = streamed(varied(slo=slo)).unloaded
     by = Margins(np.full(1, 1.2), np.full(1, 1.5), np.full(1, 2.0), np.zeros(1))
-    found = AUTOREGRESSIVE.unloaded_latency(varied(slo=slo), plans, memory, ASSUMED, None, by)
+    found = AUTOREGRESSIVE.unloaded_latency(varied(slo=slo), plans, memory, ASSUMED, by)
     again = AUTOREGRESSIVE.with_margins(varied(slo=slo), expected, by)
     assert (again.tpot_limit_s, again.ttft_limit_s) == (found.tpot_limit_s, found.ttft_limit_s)
     assert again.margins is by

@@ -14,7 +14,7 @@ from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Constraints, Deployment
 from app.sizing.serving.plans import Plans
 from tests.examples import LLAMA_70B
-from tests.sizing.serving.given import CONFIG, DENSE, planned, rented
+from tests.sizing.serving.given import CONFIG, DENSE, MIXTURE, planned, rented
 from tests.sizing.small import BIG, CARD, DESK, SUPPORT, SYSTEMS, snapshot
 
 # 812 GB in 16 bit: eleven devices' worth.
@@ -128,6 +128,17 @@ def test_replicas_span_machines_over_known_networks_or_one_domain() -> None:
     assert layouts(rented(GIANT, fixed={"tensor_parallel": 8, "pipeline_parallel": 9})) == set()  # nine machines
     assert layouts(rented(GIANT, fixed={"tensor_parallel": 8, "pipeline_parallel": 8})) == {(8, 8)}
     assert layouts(rented(GIANT, fixed={"tensor_parallel": 4, "pipeline_parallel": 3})) == set()  # no whole machines
+
+
+def test_ranks_that_are_asked_for_span_as_many_machines_as_they_need() -> None:
+    """A search tries at most eight machines of eight; a request for more data-parallel ranks gets them."""
+    for data, tensor in ((64, 1), (128, 1), (16, 8)):
+        fixed = {"data_parallel": data, "tensor_parallel": tensor, "engine": "vllm"}
+        found = rented(MIXTURE, fixed=fixed)
+        assert len(found) and set(zip(found.data_parallel, found.tensor_parallel, strict=True)) == {(data, tensor)}
+    assert not len(
+        rented(MIXTURE, fixed={"data_parallel": 65, "tensor_parallel": 1, "engine": "vllm"})
+    )  # 8.125 machines
 
 
 def test_tensor_parallel_over_machines_is_for_who_asks_for_it_and_for_what_nothing_else_holds() -> None:

@@ -19,26 +19,39 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.engines.record import Policy, Scheduler, SchedulerSettings
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
+from app.sizing.serving.finalists import SimulatedReplicas
 from app.sizing.serving.interfaces import Settings
+from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
     AT_LIMIT,
     CURVE_CACHE,
+    MAX_POOLED,
+    MAX_RANK_REQUESTS,
+    POINT_CACHE,
+    POOLED_RATE_SHARES,
     RATE_SHARES,
+    SATURATION_CACHE,
+    SATURATION_ROUNDS,
     STATISTIC_COLUMNS,
     WAITS,
     Curve,
     as_simulated,
+    build_replicas,
     capacity_at_confidence_per_s,
     curve_key,
+    curves_of_replicas,
     deployed_scheduler,
     draw_requests,
     in_flight_within,
     is_simulated,
     loads_within_limits,
     numbers_in_flight,
+    requests_of_ranks,
+    running_limit,
     sample_trace,
+    saturation_rate_per_s,
     simulate_curves,
-    simulate_rate,
+    simulate_one_load,
     summarize_each,
     waits_at,
     window_bounds,
@@ -48,12 +61,19 @@ from app.sizing.serving.margins import Margins
 from app.sizing.serving.memory import serving_memory
 from app.sizing.serving.search import measure_plans
 from app.sizing.serving.simulation import Replica
+from app.sizing.serving.simulation.record import DrawnRequests
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, Trace
 from tests.examples import col
-from tests.sizing.serving.given import DENSE, on_big, planned, varied
+from tests.sizing.serving.given import DENSE, MIXTURE, on_big, planned, varied
 from tests.sizing.small import BIG, SMALL
 
 NONE = Margins.without_margin(1)
+
+
+def forget_simulations() -> None:
+    """Nothing simulated before is used again."""
+    for cache in (CURVE_CACHE, POINT_CACHE, SATURATION_CACHE):
+        cache.clear()
 
 
 def curve(ttft_s: tuple[float, ...] = (0.1, 0.2, 0.8), tpot_s: float = 0.02, **changes: Any) -> Curve:
@@ -196,7 +216,7 @@ def found(workload: InferenceWorkload, asked: Deployment | None = None) -> Curve
 
 def test_rates_are_shares_of_what_a_replica_can_do_and_no_wait_falls_with_the_load() -> None:
     curve = found(varied(**SPREAD))
-    assert curve.loads / curve.stable_below == pytest.approx(RATE_SHARES)
+    assert curve.loads / curve.stable_below == pytest.approx([*RATE_SHARES])
     for wait in WAITS:
         assert (np.diff(curve.statistic_s(wait, "p95")) >= 0).all(), wait
         assert (curve.statistic_s(wait, "p95") >= curve.statistic_s(wait, "p50")).all(), wait
@@ -206,10 +226,74 @@ def test_rates_are_shares_of_what_a_replica_can_do_and_no_wait_falls_with_the_lo
 
 def test_the_same_question_is_simulated_to_the_same_bytes() -> None:
     one = found(varied(**SPREAD))
-    CURVE_CACHE.clear()
+    forget_simulations()
     other = found(varied(**SPREAD))
     assert one.waits_s.tobytes() == other.waits_s.tobytes()
     assert one.loads.tobytes() == other.loads.tobytes()
+
+
+def in_pools(
+    workload: InferenceWorkload, *pooled: int, margins: Margins | None = None, requests: int = 2000
+) -> tuple[Curve, ...]:
+    """A curve of the same replica in pools of several sizes."""
+    plans, many = on_big(), np.zeros(len(pooled), np.int64)
+    memory: Any = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())[0]
+    (replica,) = build_replicas(workload, plans, memory, FEW, None)
+    sequences = memory.sequences.astype(np.int64)[many]
+    return curves_of_replicas(workload, [replica] * len(pooled), sequences, np.array(pooled), requests, margins)
+
+
+@pytest.mark.parametrize("pooled", [1, 2, 5, MAX_POOLED])
+@pytest.mark.parametrize("slack", [1.2, 1.5, 2.0, 4.0])
+def test_a_limit_between_two_simulated_loads_is_met_there(pooled: int, slack: float) -> None:
+    """Simulations at a slightly lighter and heavier load meet and exceed the limit, in any pool."""
+    long = {"input_tokens": Lengths(8000.0, 16000.0), "output_tokens": Lengths(40.0, 80.0)}
+    free = varied(**long, slo=Slo(9.0, None, None, 99.0))
+    (whole,) = in_pools(free, pooled, requests=5000)
+    assert whole.loads / whole.stable_below == pytest.approx([*(RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES)])
+    limit_s = slack * whole.statistic_s("ttft", AT_LIMIT)[0]
+    load = whole.load_within_limits(Slo(limit_s, None, None, 99.0), NONE, 0)
+    assert whole.loads[0] < load < whole.stable_below
+    plans = on_big()
+    memory: Any = measure_plans(Question(free, assumptions=FEW), free, plans, Settings())[0]
+    both = plans.take(np.zeros(2, np.int64)), memory.take(np.zeros(2, np.int64))
+    pools = np.full(2, pooled)
+    lighter, heavier = simulate_one_load(free, *both, col(load / 1.15, load * 1.15), Assumptions(), None, pools)
+    assert lighter.statistic_s("ttft", AT_LIMIT)[0] <= limit_s * 1.1
+    assert heavier.statistic_s("ttft", AT_LIMIT)[0] >= limit_s / 1.1
+
+
+@pytest.mark.parametrize(
+    "slo",
+    [
+        Slo(None, None, None, 95.0),
+        Slo(0.08, None, None, 95.0),
+        Slo(0.3, 0.03, None, 95.0),
+        Slo(9.0, 9.0, None, 95.0),
+        Slo(None, None, 6.0, 99.0),
+        Slo(1e-4, None, None, 95.0),
+        Slo(0.5, 0.014, None, 50.0),
+    ],
+)
+@pytest.mark.parametrize("load", [Load.OPEN, Load.CLOSED])
+@pytest.mark.parametrize("slower", [0.9, 1.0, 1.3])
+def test_a_curve_ends_where_heavier_loads_do_not_change_what_is_planned(slo: Slo, load: Load, slower: float) -> None:
+    workload = varied(**SPREAD, slo=slo, load=load, in_flight=64.0, target_utilization=0.9)
+    rate, token, first = (np.full(2, slower**power) for power in (1.0, 0.7, 1.2))
+    margins = Margins(rate, token, first, np.zeros(2))
+    part, whole = in_pools(workload, 1, 4, margins=margins), in_pools(workload, 1, 4)
+    sequences = np.full(2, 1e3)
+    counts = [
+        (runs.planned_capacity(workload), runs.capacity_at_confidence(workload)[0] > 0)
+        for runs in (SimulatedReplicas(curves, sequences, margins, np.array([1, 4])) for curves in (part, whole))
+    ]
+    np.testing.assert_allclose(counts[0][0], counts[1][0], rtol=1e-12)
+    np.testing.assert_array_equal(counts[0][1], counts[1][1])
+    assert all(len(p.loads) <= len(w.loads) for p, w in zip(part, whole, strict=True))
+    if slo.ttft_s == 1e-4:
+        assert [len(p.loads) for p in part] == ([1, 1] if slower >= 1 else [len(w.loads) for w in whole])
+    if load is Load.OPEN and slo.ttft_s == 9.0 and slower >= 1:  # no limit binds before the reserve
+        assert all(0.9 <= p.loads[-1] / p.stable_below < 0.96 for p in part)
 
 
 def test_littles_law_holds_at_every_stable_rate() -> None:
@@ -254,7 +338,7 @@ def test_a_trace_goes_to_one_in_so_many_replicas() -> None:
     trace = Trace(at_s, *lengths, np.zeros(1200, np.int64))
     recorded = varied(peak_per_s=20.0, trace=trace, burstiness=1.0)
     curve = found(recorded)
-    assert curve.loads / curve.stable_below == pytest.approx(RATE_SHARES)
+    assert curve.loads / curve.stable_below == pytest.approx([*RATE_SHARES])
     assert (np.diff(curve.statistic_s("ttft", "p95")) >= 0).all()
 
 
@@ -320,9 +404,9 @@ FLEETS: list[dict[str, Any]] = [
 def test_workloads_that_only_need_another_fleet_share_their_curves(changes: dict[str, Any]) -> None:
     other = varied(**{**ASKED, **SPREAD, **changes})
     assert workload_key(as_simulated(other)) == workload_key(as_simulated(varied(**{**ASKED, **SPREAD})))
-    CURVE_CACHE.clear()
+    forget_simulations()
     one = found(other)
-    CURVE_CACHE.clear()
+    forget_simulations()
     assert one.waits_s.tobytes() == found(varied(**{**ASKED, **SPREAD})).waits_s.tobytes()
 
 
@@ -331,11 +415,22 @@ def test_a_check_at_one_rate_agrees_with_the_curve() -> None:
     memory, _ = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
     (whole,) = simulate_curves(workload, plans, memory, Assumptions())
     for place in (1, 3):
-        (only,) = simulate_rate(workload, plans, memory, whole.loads[[place]], Assumptions())
+        (only,) = simulate_one_load(workload, plans, memory, whole.loads[[place]], Assumptions())
         assert only.loads.tolist() == [whole.loads[place]]
         for wait in ("ttft", "tpot"):
             curve_s = whole.statistic_s(wait, "p50")[place]
             assert only.statistic_s(wait, "p50")[0] == pytest.approx(curve_s, rel=0.1)
+
+
+def test_a_check_with_a_number_in_flight_agrees_with_the_curve() -> None:
+    workload, plans = varied(**SPREAD, load=Load.CLOSED, in_flight=32.0, peak_per_s=0.0), on_big()
+    memory, _ = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
+    (whole,) = simulate_curves(workload, plans, memory, Assumptions())
+    for held in (4.0, 32.0):
+        (only,) = simulate_one_load(workload, plans, memory, col(held), Assumptions())
+        assert only.closed and only.loads.tolist() == [held]
+        for wait in ("ttft", "tpot"):
+            assert only.statistic_s(wait, "p50")[0] == pytest.approx(whole.wait_s(wait, "p50", held), rel=0.1)
 
 
 def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:
@@ -380,7 +475,7 @@ def test_an_answer_is_the_same_whatever_was_asked_before() -> None:
     ]
     warm = [recommend_hardware(question, SMALL) for question in (*questions, *questions)]
     for question, *found in zip(questions, warm, warm[len(questions) :], strict=False):
-        CURVE_CACHE.clear()
+        forget_simulations()
         fresh = recommend_hardware(question, SMALL)
         assert [a.recommendations for a in found] == [fresh.recommendations] * 2
         assert [a.assumptions for a in found] == [fresh.assumptions] * 2
@@ -412,3 +507,43 @@ def test_a_replica_gets_every_so_manyth_request_of_a_trace_from_its_first_on() -
     assert taken.output_tokens.tolist() == [1, 3, 6, 9]  # an answer has a token at least
     assert taken.prefix_tokens.tolist() == [1, 4, 7, 10]
     assert (taken.shared_tokens, taken.reuse_gap_s, taken.in_flight) == (80, 3.0, 0)
+
+
+def test_a_simulated_prompt_that_comes_with_its_cache_needs_no_step_of_its_own() -> None:
+    plans = on_big()
+
+    def built(workload: InferenceWorkload) -> Replica:
+        memory = AUTOREGRESSIVE.estimate_memory(workload, plans, Assumptions(), Settings())
+        (replica,) = build_replicas(workload, plans, memory, Assumptions(), None)
+        return replica
+
+    usual, read = built(WORKLOAD), built(replace(WORKLOAD, comes_read=True))
+    assert usual.dispatch_s > 0 and usual.ingest_s > 0 and usual.tokenise_token_s > 0
+    assert (read.dispatch_s, read.ingest_s, read.tokenise_token_s) == (0, 0, 0)
+    assert read.decode_s.tolist() == usual.decode_s.tolist()
+
+
+def test_ranks_are_simulated_with_as_many_requests_as_fill_them() -> None:
+    """Eight ranks run more sequences than the usual requests: with those alone, the replica would only drain."""
+    workload = replace(WORKLOAD, input_tokens=Lengths(400.0, 800.0), output_tokens=Lengths(300.0, 600.0), model=MIXTURE)
+    plans = on_big(MIXTURE, data_parallel=8)
+    memory = AUTOREGRESSIVE.estimate_memory(workload, plans, Assumptions(), Settings())
+    (replica,) = build_replicas(workload, plans, memory, Assumptions(), None)
+
+    def draw(count: int) -> DrawnRequests:
+        return draw_requests(workload, count)
+
+    slots = running_limit(replica, draw(5000))
+    assert slots > 4000 and replica.ranks == 8
+    assert 4 * slots <= requests_of_ranks(replica, draw, 5000, 4) < 8 * slots
+    assert requests_of_ranks(replica, draw, 5000, 40, pooled=8) == MAX_RANK_REQUESTS // 8
+    assert requests_of_ranks(replica._replace(ranks=1), draw, 5000, 4) == 5000
+
+    def measured(count: int) -> float:
+        return saturation_rate_per_s(replica, draw(count))
+
+    enough = measured(requests_of_ranks(replica, draw, 5000, SATURATION_ROUNDS))
+    alone = AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, Assumptions())
+    formula = AUTOREGRESSIVE.estimate_speed(workload, memory, alone, Assumptions()).saturation_per_s[0]
+    assert formula == pytest.approx(enough, rel=0.15)
+    assert measured(5000) > 1.3 * enough  # what too few requests would promise

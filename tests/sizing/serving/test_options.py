@@ -134,10 +134,10 @@ def test_machines_hold_what_is_put_on_them() -> None:
 
 def test_drafting_needs_tokens_and_the_layer_it_drafts_with() -> None:
     def check(method: DraftMethod, workload: InferenceWorkload = STEADY) -> None:
-        check_speculation(Deployment("acme-big", speculative=Speculative(method, 2, 0.5)), workload)
+        check_speculation(Speculative(method, 2, 0.5), workload)
 
     check(DraftMethod.EAGLE)
-    check_speculation(Deployment("acme-big"), varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))
+    check_speculation(None, varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))
     with pytest.raises(Conflict, match="multi-token"):
         check(DraftMethod.MTP)
     check(DraftMethod.MTP, varied(model=replace(DENSE, mtp_params=1_000_000)))

@@ -51,17 +51,29 @@ def test_formats_of_weights_and_cache(
     assert cells(rented(fixed=fixed, **limits)) == found
 
 
-def test_a_cache_has_16_bits_unless_the_request_names_another_format() -> None:
-    """A recommendation and an estimate of the same stack agree, also where its checkpoints usually carry another."""
+def test_a_cache_has_the_format_that_checkpoints_carry_unless_the_request_names_another() -> None:
+    """A recommendation and an estimate of the same stack agree."""
     both = ("bf16", "fp8")
     support = [
         EngineSupport(e, BIG.family, "inference", {"fp8": True, "nvfp4": True}, both, "a test")
         for e in ("vllm", "tensorrt-llm")
     ]
     of = snapshot(support=support)
-    asked = cells(rented(of=of, weight_formats=("fp8",), engines=("tensorrt-llm",)), of)
-    assert asked == cells(rented(of=of, fixed={"engine": "tensorrt-llm", "weight_format": "fp8"}), of)
-    assert asked == {("tensorrt-llm", "fp8", "bf16")}
+    formats = ("fp8", "nvfp4")
+    carried = {
+        ("tensorrt-llm", "fp8", "fp8"),
+        ("vllm", "fp8", "bf16"),
+        ("vllm", "nvfp4", "fp8"),
+    }
+    assert cells(rented(of=of, weight_formats=formats), of) == carried
+    assert cells(rented(of=of, weight_formats=formats, kv_formats=("auto",)), of) == carried
+    for engine, weights, cache in carried:
+        fixed = {"engine": engine, "weight_format": weights}
+        assert cells(rented(of=of, fixed=fixed), of) == {(engine, weights, cache)}
+    every = {(engine, weights, cache) for engine, weights, _ in carried for cache in both}
+    found = rented(of=of, weight_formats=formats, kv_formats=("auto", *both))
+    assert cells(found, of) == every
+    assert len(found) == 2 * len(rented(of=of, weight_formats=formats))  # a format named twice counts once
 
 
 def supported(formats: dict[str, bool], of: Any = BIG, engine: str = "vllm", **accelerator: Any) -> Catalog:
@@ -159,6 +171,10 @@ def test_formats_judged_where_none_is_named() -> None:
     judged = default_weight_formats(narrow, personal=False)
     assert {"int4-awq", "bf16"} <= judged
     assert "fp8" not in judged
+    others = {"int4-gptq", "nvfp4", "mxfp4"}
+    assert not others & default_weight_formats(narrow, personal=True)
+    assert others <= default_weight_formats(DENSE, personal=True)
+    assert "gguf-q4_k_m" in default_weight_formats(narrow, personal=True)
 
 
 BF16 = frozenset({"bf16"})

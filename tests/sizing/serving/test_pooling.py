@@ -18,6 +18,7 @@ from app.sizing.columns import Column
 from app.sizing.decisions.placement import planned_capacity_per_s
 from app.sizing.evidence import lower_is_better
 from app.sizing.result import BillFactor
+from app.sizing.serving.bill import rounding_text
 from app.sizing.serving.capacity import queue_tail_s
 from app.sizing.serving.load_curves import (
     confident_loads_per_s,
@@ -196,3 +197,15 @@ def test_the_factors_of_a_bill_stand_in_their_order() -> None:
         "redundancy",
         "whole_machines",
     ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "replica", "text"),
+    [
+        (8.0, 4.0, "machines with fewer than 8 accelerators, smaller replicas or a load that fills them"),
+        (2.0, 1.0, "machines with fewer than 2 accelerators or a load that fills them"),
+        (1.0, 1.0, "a smaller accelerator or a load that fills them"),
+    ],
+)
+def test_what_removes_the_rounding_is_smaller_than_what_is_there(machine: float, replica: float, text: str) -> None:
+    assert rounding_text(machine, replica) == text

@@ -183,3 +183,16 @@ def test_routed_experts_slow_their_share_of_a_prompt() -> None:
         work = prompt_of(model, on_big(model), prompt_tokens=800)
         usual, half = (prefill_terms(work, achieved(prefill_expert_fraction=f)).prompt_linear_s[0] for f in (1.0, 0.5))
         assert half / usual == pytest.approx(1 + part)  # their part takes twice as long
+
+
+def test_a_prompt_that_comes_with_its_cache_is_neither_ingested_nor_launched() -> None:
+    """It joins the next decode step; what it multiplies, reads and sends stays."""
+    fitted = replace(achieved(2), prefill_layer_overhead_s=col(1e-3, 1e-3), request_overhead_s=col(0.01, 0.01))
+    fitted = replace(fitted, tokenise_token_s=col(1e-5, 1e-5))
+    usual, read = prefill_terms(WORK, fitted), prefill_terms(WORK, fitted, comes_read=True)
+    assert usual.dispatch_s.tolist() == pytest.approx([0.032, 0.032])
+    assert usual.request_s.tolist() == [0.01, 0.01] and usual.tokenise_s.tolist() == pytest.approx([0.01024] * 2)
+    zeros = np.zeros(2)
+    assert all(np.array_equal(part, zeros) for part in (read.dispatch_s, read.request_s, read.tokenise_s))
+    for name in ("prompt_linear_s", "prompt_attention_s", "prompt_links_s", "prefill_links_s", "dense_s"):
+        assert getattr(read, name).tolist() == getattr(usual, name).tolist()

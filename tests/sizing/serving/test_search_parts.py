@@ -177,12 +177,12 @@ def test_what_fits_but_for_its_margin_is_said_to_fit_as_predicted(within: float,
         workload, plans, question.assumptions, Settings(), Margins.without_margin(1)
     )
     share = plain.needed_bytes / plain.capacity_bytes + within * 0.04
-    rows, _, _ = feasible_plans(search, plans, margins, Settings(memory_fraction=share), None)
+    rows, _, _ = feasible_plans(search, plans, margins, Settings(memory_fraction=share))
     assert len(rows) == 0
     (rejection,) = rejections.by_accelerator.values()
     assert rejection.code == "out_of_memory"
     assert rejection.text.endswith("The median prediction meets the limit.") == said
     assert rejection.needed == pytest.approx((plain.needed_bytes[0] + 0.04 * plain.capacity_bytes[0]) / GIB)
     assert rejection.available == pytest.approx(share[0] * plain.capacity_bytes[0] / GIB)
-    enough = feasible_plans(search, plans, margins, Settings(memory_fraction=share + 0.04), None)[0]
+    enough = feasible_plans(search, plans, margins, Settings(memory_fraction=share + 0.04))[0]
     assert enough.tolist() == ([0] if within > 0 else [])

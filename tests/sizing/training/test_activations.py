@@ -25,14 +25,25 @@ LAYER: Any = row(
     working_split=col(80),
     working_routed=col(4),
     working_sent=col(8),
+    exchanged=col(6),
 )
 
 
 def test_ranks_share_what_lies_between_their_matrices_and_split_the_rest() -> None:
-    assert kept_layer_bytes(layout(), LAYER, col(10), col(4), col(4)).tolist() == [10 * (250 + 110 + 5)]
-    assert kept_layer_bytes(layout(), LAYER, col(10), col(1), col(1)).tolist() == [10 * (1000 + 110 + 20)]
-    assert working_layer_bytes(layout(), LAYER, col(10), col(4), col(4)).tolist() == [10 * (25 + 21 + 2)]
+    alone = layout(expert_parallel=1)
+    assert kept_layer_bytes(alone, LAYER, col(10), col(4), col(4)).tolist() == [10 * (250 + 110 + 5)]
+    assert kept_layer_bytes(alone, LAYER, col(10), col(1), col(1)).tolist() == [10 * (1000 + 110 + 20)]
+    assert working_layer_bytes(alone, LAYER, col(10), col(4), col(4)).tolist() == [10 * (25 + 21 + 2)]
     assert micro_batch_activation_bytes(col(50), col(4)).tolist() == [50 * 4]
+
+
+def test_what_experts_exchanged_is_kept_instead_of_recomputed() -> None:
+    spread = layout(expert_parallel=2)
+    assert kept_layer_bytes(spread, LAYER, col(10), col(1), col(1)).tolist() == [10 * (1000 + 110 + 26)]
+    assert working_layer_bytes(spread, LAYER, col(10), col(1), col(1)).tolist() == [10 * (100 + 21 + 2)]
+
+
+def test_a_stream_is_split_like_the_sequence() -> None:
     assert stream_bytes(COUNTS, col(10), col(4)).tolist() == [2 * 10 * 100 / 4]
 
 

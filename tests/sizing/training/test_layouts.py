@@ -78,8 +78,8 @@ def test_expert_degrees_divide_the_experts() -> None:
     assert values("expert_parallel", workload=few) == {1, 8}
 
 
-@pytest.mark.parametrize(("batch", "sizes"), [(512, {1, 2, 4}), (6, {1, 2}), (7, {1})])
-def test_micro_batches_divide_the_batch(batch: int, sizes: set[float]) -> None:
+@pytest.mark.parametrize(("batch", "sizes"), [(512, {1, 2, 4}), (6, {1, 2}), (7, {1}), (1953, {1, 2, 4})])
+def test_micro_batches_divide_the_batch_or_change_it_by_one_percent_at_most(batch: int, sizes: set[float]) -> None:
     assert values("micro_batch_sequences", workload=replace(PRETRAIN, global_batch=batch)) == sizes
 
 

@@ -374,3 +374,27 @@ def test_the_last_gradient_is_that_of_the_embedding(tied: float) -> None:
     for adds in (False, True):
         shared = 7e6 + 1.5 * both - (0 if adds else 8e6 * 2 / 4) if tied else 0
         assert found(gathers=True, accumulates=adds) == max(reduced, shared)
+
+
+@pytest.mark.parametrize(("framework", "whole"), [("torchtitan", True), ("maxtext", False)])
+def test_a_pipeline_keeps_sharded_weights_and_gradients_whole(catalog: Catalog, framework: str, whole: bool) -> None:
+    """A stage is gathered once per step, and its gradients are reduced after the last micro-batch."""
+    found = [
+        memory(
+            WORKLOAD,
+            plans_of(
+                catalog,
+                WORKLOAD,
+                **{**SINGLE, "framework": framework, "pipeline_parallel": 4, "virtual_pipeline": 1},
+                zero_stage=3,
+                micro_batch_sequences=1,
+                activation_checkpointing="full",
+                optimizer_offload=False,
+            ).take(np.zeros(1, dtype=np.int64)),
+            col(ranks),
+        )
+        for ranks in (2, 16)
+    ]
+    held = [f.gradient_bytes[0] + f.activation_bytes[0] for f in found]
+    stage = counts_of(WORKLOAD).total_params / 4
+    assert (held[1] > stage * (2 + 4)) == whole

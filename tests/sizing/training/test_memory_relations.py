@@ -61,7 +61,7 @@ def held(workload: TrainingWorkload, plan: _Plan, replicas: float = 1.0) -> Memo
     made: Any = of
     rank = rank_params(counts, made)
     micro = micro_batch_memory(counts, made, Assumptions())
-    return count_memory_parts(counts, made, rank, rank_groups(counts, made, rank, col(replicas)), micro)
+    return count_memory_parts(counts, made, rank, rank_groups(counts, made, rank, col(replicas)), micro, Assumptions())
 
 
 def total(found: MemoryParts) -> float:

@@ -18,6 +18,7 @@ from app.sizing.hardware.engines import ENGINES
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
+from app.sizing.training.counts import counts_of
 from app.sizing.training.memory import TrainingMemory
 from app.sizing.training.offload import (
     activations_on_host_bytes,
@@ -51,9 +52,27 @@ def test_states_leave_with_their_gradients_where_these_are_sharded() -> None:
     held: Any = row(updated_params=col(10))
     for stage, left in ((0, 0.0), (1, 0.0), (2, 40.0), (3, 40.0)):
         plans: Any = row(optimizer_offload=YES, parameter_offload=NO, zero_stage=col(stage))
-        moved = offloaded_bytes(plans, col(20), col(40), col(120), held)
+        moved = offloaded_bytes(plans, col(20), col(40), col(120), held, NO)
         assert (moved.host_weights_bytes[0], moved.gradient_bytes[0], moved.state_bytes[0]) == (0, left, 120)
-        assert host_bytes_per_machine(moved, col(5), col(16), col(8)).tolist() == [(120 + 40 + 5) * 8]
+        assert host_bytes_per_machine(moved, col(5), col(16), col(8), 7.0).tolist() == [(120 + 40 + 5 + 7) * 8]
+        both = offloaded_bytes(plans, col(20), col(40), col(120), held, YES)
+        assert host_bytes_per_machine(both, col(5), col(16), col(8), 0.0).tolist() == [(120 + 40 + left + 5) * 8]
+
+
+def test_a_host_without_offloaded_data_needs_nothing_for_it() -> None:
+    plans: Any = row(optimizer_offload=NO, parameter_offload=NO, zero_stage=col(3))
+    held: Any = row(updated_params=col(10))
+    none = offloaded_bytes(plans, col(20), col(40), col(120), held, YES)
+    assert host_bytes_per_machine(none, col(0), col(16), col(8), 7.0).tolist() == [0]
+
+
+@pytest.mark.parametrize(("framework", "bytes_per_param"), [("deepspeed", 20.0), ("fsdp", 16.0)])
+def test_the_host_holds_what_the_step_there_needs(catalog: Catalog, framework: str, bytes_per_param: float) -> None:
+    # DeepSpeed: 16-bit weights and gradients, 12 of states, 32-bit gradients; FSDP: 32-bit weights, states, gradients.
+    found = at_eight(catalog, framework=framework, recipe=None, **PARAMETERS)
+    params = counts_of(WORKLOAD).total_params
+    processes = 8 * Assumptions().host_process_gib * GIB
+    assert found.host_bytes[0] == pytest.approx(bytes_per_param * params + processes, rel=0.01)
 
 
 def test_activations_stay_for_layers_on_their_way() -> None:
@@ -81,7 +100,8 @@ def test_what_moves_is_found_again_in_the_host(catalog: Catalog) -> None:
 def test_offloaded_checkpoints_leave_two_layers(catalog: Catalog) -> None:
     whole, moved = at_eight(catalog, ADAPTED), at_eight(catalog, ADAPTED, activation_offload=True)
     kept = 4096 * 2 * 4096 * 32  # tokens, bytes and width, layers
-    assert moved.host_bytes.tolist() == pytest.approx([8 * kept * 30 / 32])
+    process = Assumptions().host_process_gib * GIB
+    assert moved.host_bytes.tolist() == pytest.approx([8 * (kept * 30 / 32 + process)])
     assert moved.total_bytes[0] < whole.total_bytes[0]
 
 

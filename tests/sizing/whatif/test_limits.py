@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from app.sizing.decisions.cost import RESOURCE_LIMITS, Cost
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
+from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.result import Effect, FilterStage, Rejection
@@ -24,6 +25,7 @@ from app.sizing.whatif.limits import (
     NOT_FEASIBLE,
     FeasiblePlans,
     cheapest_confirmed,
+    closest_option,
     confirm_value,
     decide_for_type,
     empty_plans,
@@ -373,6 +375,22 @@ def test_the_closest_option_does_not_suggest_another_value_than_the_confirmed_ch
     )
 
 
+def test_the_closest_option_misses_a_limit_that_a_confirmed_change_raises() -> None:
+    """A slow type may miss a token limit by little and the first token by far more, which only its text omits."""
+
+    def missed(slug: str, code: str, needed: float, limit: float) -> Rejection:
+        return Rejection(slug, slug, code, "", needed, limit, "ms", 8.0, FilterStage.SPEED)
+
+    slow, fast = missed("slow", "too_slow_per_token", 53.0, 50.0), missed("fast", "too_slow_to_first_token", 2e3, 100.0)
+    memory = Rejection("small", "small", "out_of_memory", "", 60.0, 40.0, "gib", 1.0, FilterStage.MEMORY)
+    raised = Effect("raise ttft_ms (now 100)", "feasible at TTFT 2,760 ms: 8 × fast")
+    assert closest_option([slow, fast], [raised]) is fast
+    assert closest_option([slow, fast], [replace(raised, effect=NOT_FEASIBLE)]) is slow
+    assert closest_option([slow], [raised]) is slow
+    assert closest_option([memory, slow, fast], [raised]) is memory
+    assert closest_option([], [raised]) is None
+
+
 def rejected(
     slug: str, code: str = "too_slow_per_token", stage: FilterStage = FilterStage.SPEED, miss: float = 1.5
 ) -> Rejection:
@@ -446,6 +464,22 @@ def test_changes_that_help_some_types_are_restricted_to_them() -> None:
     formats = alternatives(Constraints(weight_formats=("fp8",)), spared, NEAR)
     assert "fp8" not in formats["allow other weight formats"].constraints.weight_formats
     assert "allow 4-bit weights" not in formats
+
+
+@pytest.mark.parametrize(
+    ("workload", "limits", "offered"),
+    [
+        (PRETRAIN, Constraints(), True),
+        (PRETRAIN, Constraints(max_purchase_usd=1.0), False),  # purchases count already
+        (PRETRAIN, Constraints(pricing_models=(PricingModel.SPOT,)), False),
+        (SMALL_CHAT, Constraints(), False),
+    ],
+)
+def test_work_that_ends_may_be_done_on_purchased_machines(workload: Any, limits: Constraints, offered: bool) -> None:
+    changed = {c.name: c.apply(Question(workload, limits)) for c in list_alternatives(Question(workload, limits), ())}
+    assert ("allow purchase" in changed) == offered
+    if offered:
+        assert PricingModel.OWNED in changed["allow purchase"].constraints.pricing_models
 
 
 def test_more_resources_help_types_that_miss_only_them() -> None:
@@ -603,6 +637,28 @@ def test_a_plan_that_needs_less_than_is_tried_states_what_it_needs_if_that_is_en
         found = confirm_value(DEAR, SMALL, knob, 10.0, best, lambda _: (slug,), need_of)
         assert found is not None and found[1] is best
         assert found[0] == (10.0 if need_of is None else stated)
+
+
+@pytest.mark.parametrize(("enough_from", "stated"), [(7.0, 7.0), (9.0, 10.0)])
+def test_another_type_that_needs_less_than_the_first_is_stated_if_it_is_confirmed(
+    monkeypatch: pytest.MonkeyPatch, enough_from: float, stated: float
+) -> None:
+    """At 10 USD/h the first type is feasible, but the recommendation there is another type for 7 USD/h."""
+    ((limit, knob),) = resource_knobs(DEAR.constraints)
+    first, other = plans((0, 2.0, 10.0, np.nan, 1.0)), plans((1, 2.0, 7.0, np.nan, 1.0))
+
+    def decide(question: Question, _: Catalog, types: tuple[str, ...]) -> FeasiblePlans:
+        if len(types) == 1:
+            return first if (question.constraints.max_usd_per_hour or 0.0) >= 10.0 else empty_plans()
+        return other if (question.constraints.max_usd_per_hour or 0.0) >= enough_from else empty_plans()
+
+    monkeypatch.setattr(room, "decide_for_types", decide)
+    every = tuple(a.slug for a in SMALL.accelerators)
+    found = confirm_value(
+        DEAR, SMALL, knob, 10.0, first, lambda _: every, lambda plan: limit.needed(plan.accelerators, plan.cost)
+    )
+    assert found is not None
+    assert (found[0], found[1] is other) == (stated, stated == 7.0)
 
 
 def test_time_limits_are_relaxed_for_types_that_meet_the_other_limits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Question
+from app.sizing.serving.draft_heads import eagle_head
 from app.sizing.whatif.change import Stage
-from app.sizing.whatif.parameters import FORMATS, Parameter, format_changes, open_patterns, tunable_parameters
+from app.sizing.whatif.parameters import FORMATS, Parameter, Pattern, format_changes, open_patterns, tunable_parameters
 from app.sizing.workload import InferenceWorkload, Load, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
 
@@ -163,6 +165,23 @@ def test_patterns_of_a_service_are_those_that_it_left_open() -> None:
     assert patterns(traffic(concurrent_requests=4), closed) == ["cache_prefixes", "quantise", "quantise_cache", "spot"]
     offline = replace(chat, load=Load.OFFLINE)
     assert patterns(traffic(offline=True), offline) == ["quantise", "quantise_cache", "spot"]
+
+
+def test_drafting_is_offered_where_a_draft_is_published() -> None:
+    body = traffic(peak_requests_per_s=10.0)
+    named = replace(LLAMA_8B, name="Qwen/Qwen3-32B")
+
+    def offered(model: ModelArchitecture, limits: dict[str, Any]) -> list[Pattern]:
+        found = open_patterns({**body, "constraints": limits}, Question(replace(CHAT, model=model)), lambda _: None)
+        return [p for p in found if p.name == "speculative"]
+
+    (eagle,) = offered(named, {})
+    asked = eagle.patch["constraints"]["speculative"]
+    assert asked["method"] == "eagle" and 0 < asked["acceptance_rate"] < 1
+    assert str(eagle_head("Qwen/Qwen3-32B")) in eagle.text and "is an assumption" in eagle.owes
+    (own,) = offered(replace(LLAMA_8B, mtp_params=10**8), {})
+    assert own.patch["constraints"]["speculative"]["method"] == "mtp" and "MTP layer" in own.text
+    assert offered(named, {"speculative": asked}) == offered(LLAMA_8B, {}) == []
 
 
 def test_each_pattern_patches_what_it_names_and_says_what_it_owes() -> None:

@@ -397,6 +397,8 @@ def test_of_each_condition_the_cheapest_that_beats_a_near_tie_is_shown() -> None
     )
     assert [(c.accepting, c.total_accelerators) for c in found] == [(ACCEPTING[BROKERS], 3), (ACCEPTING[SPOT], 2)]
     brokers, spot = found
+    (old,) = prices._cheaper_options(Question(CHAT), SMALL, priced((16.0, ACCEPTING.index(OLD), 8, 50.0)), 100.0)
+    assert old.accepting == OLD and old.risk.startswith("the price may have changed")
     assert (spot.usd_per_hour, spot.usd_total, spot.provider) == (400.0, None, "sky")
     assert spot.saves_share == pytest.approx(0.6)
     assert brokers.saves_share == pytest.approx(0.1) and "marketplace" in brokers.risk

@@ -273,8 +273,11 @@ class Engine:
     pads_heads: bool = False  # pads attention heads to a multiple of the tensor-parallel degree
     splits_pools: str = ""  # source for disaggregated prefill and decode: file and date read
     serves_adapters: str = ""  # source for one LoRA adapter per request: file and date read
+    drafts: Mapping[str, str] = field(default_factory=dict)  # source of each way to draft tokens, by DraftMethod
+    drafts_across_stages: Mapping[str, str] = field(default_factory=dict)  # the same with pipeline stages
     licence: str = ""  # license to buy per accelerator; empty if none
     packs: bool = False  # packs the texts of a batch without padding
+    beams: int = 1  # beams with which it decodes one sample by default
     wide_experts: WideExperts | None = None  # None: no data-parallel attention with expert parallelism
     context_parallel: ContextParallel | None = None  # None: no decode context parallelism
     fp8_checkpoints_cache_fp8: bool = False  # its FP8 checkpoints use an FP8 KV cache
@@ -341,7 +344,13 @@ class Engine:
             'ggml'
         """
         bare: dict[str, Any] = {"published_as": (), "today": None, "competes": (), "splits_pools": ""}
-        bare |= {"serves_adapters": "", "memory_since": (), "scheduling_since": ()}
+        bare |= {
+            "serves_adapters": "",
+            "drafts": {},
+            "drafts_across_stages": {},
+            "memory_since": (),
+            "scheduling_since": (),
+        }
         return replace(self, **bare | own, name=name, aliases=aliases, judged_as=self.name, adapts_as=adapts_as)
 
 

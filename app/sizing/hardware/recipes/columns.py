@@ -35,6 +35,8 @@ class Recipes(Columns):
     loss_chunks: Column  # chunks of a micro-batch
     gathered_units: Column  # layers gathered at once
     gathers_to_recompute: Mask
+    keeps_exchanges: Mask  # lists of saved operators include the all-to-alls of experts
+    keeps_gathered: Mask  # in a pipeline, sharded weights and gradients stay whole over all micro-batches
     bucket_bytes: Column  # gradient bytes in communication buckets
     live_params: Column  # gathered parameters that may be held at once
     sent_copies: Column  # copies of tokens in transit to and from experts
@@ -61,6 +63,8 @@ class Recipes(Columns):
             loss_chunks=column([r.loss_chunks for r in recipes]),
             gathered_units=column([r.gathered_units for r in recipes]),
             gathers_to_recompute=flags([r.gathers_to_recompute for r in recipes]),
+            keeps_exchanges=flags([r.keeps_exchanges for r in recipes]),
+            keeps_gathered=flags([r.keeps_gathered for r in recipes]),
             bucket_bytes=column([r.bucket_bytes for r in recipes]),
             live_params=column([r.live_params for r in recipes]),
             sent_copies=column([r.sent_copies for r in recipes]),

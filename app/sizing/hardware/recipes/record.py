@@ -133,6 +133,8 @@ class TrainingRecipe:
     loss_chunks: int = 8  # chunks of a micro-batch, if the loss works in chunks
     gathered_units: int = 2  # layers gathered at once if weights are sharded
     gathers_to_recompute: bool = False  # sharded weights are gathered again for recomputation, apart from backward
+    keeps_exchanges: bool = False  # lists of saved operators include the all-to-alls of experts
+    keeps_gathered: bool = False  # in a pipeline, sharded weights and gradients stay whole over all micro-batches
     bucket_bytes: float = 0.0  # gradient bytes in communication buckets, in addition to the gradients
     sent_copies: float = 3.0  # copies of tokens in transit to and from experts
     live_params: float = 0.0  # gathered parameters that may be held at once, if the framework limits their number

@@ -48,12 +48,14 @@ def read_head_dim(reader: Reader, spec: Family, *, hidden_size: int, heads: int)
     return reader.size("head_dim", spec.head_dim or max(1, hidden_size // heads))
 
 
-def read_heads(reader: Reader, spec: Family, family: str, *, hidden_size: int, kv_heads: int = 0) -> Heads:
-    """Heads of the model's ordinary attention layers.
+def read_heads(
+    reader: Reader, spec: Family, family: str, *, hidden_size: int, kv_heads: int = 0, queries: int = 0
+) -> Heads:
+    """Heads of the model's ordinary attention layers, or of layers with their own number of heads.
 
     Raises UnreadableConfiguration if the query heads cannot share the key/value heads evenly.
     """
-    n = reader.size("num_attention_heads")
+    n = queries or reader.size("num_attention_heads")
     if family == "gpt_bigcode" or (family == "falcon" and not reader.flag("new_decoder_architecture")):
         m = 1 if reader.flag("multi_query", default=True) else n
     elif family == "chatglm" and not reader.flag("multi_query_attention"):
@@ -120,8 +122,19 @@ def add_grouped_attention(
         inventory.add_vector("k_norm", Part.NORMS, 0 if reuses_cache else m * d if wide else vectors * d, layers)
     inventory.add_vector("sinks", Part.ATTENTION, n if sinks else 0, layers)
     cached = 0.0 if reuses_cache else heads.cached_elements
+    inventory.add_linear("g_proj", Part.ATTENTION, h, _gate_width(reader, spec, heads), layers)
     group = AttentionGroup(len(layers), cached, m, heads.attention_macs, heads.attention_macs, window_tokens=window)
     return (group,) if layers else ()
+
+
+def _gate_width(reader: Reader, spec: Family, heads: Heads) -> int:
+    """Outputs of a separate projection that gates the attention output: one per head, one per element, or none."""
+    if spec.output_gate == "element":
+        return heads.queries * heads.value_size
+    stated = reader.find_value(spec.output_gate) if spec.output_gate else None
+    if not stated:
+        return 0
+    return heads.queries * (heads.value_size if "element" in str(stated) else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +455,13 @@ def add_experts(
 
 
 def _shared_width(reader: Reader, family: str, expert_width: int, mlp_width: int) -> int:
-    for key in ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size"):
+    for key in (
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        "share_expert_dim",
+        "share_expert_dims",
+    ):
         value = reader.integer(key, 0)
         if value:
             return value
@@ -563,7 +582,9 @@ def add_gated_delta(inventory: Inventory, reader: Reader, hidden_size: int, laye
 def add_kimi_delta(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
     """Add a delta rule with one decay per channel. The output gate has low or full rank."""
     linear = reader.nested_part("linear_attn_config")
-    heads, size, kernel = linear.size("num_heads"), linear.size("head_dim"), linear.size("short_conv_kernel_size", 4)
+    heads = linear.size("num_heads", reader.size("num_attention_heads"))
+    size = linear.size("head_dim", reader.size("head_dim", hidden_size // heads))
+    kernel = linear.size("short_conv_kernel_size", reader.size("short_conv_kernel_size", 4))
     width = heads * size
     for role in ("q_proj", "k_proj", "v_proj"):
         inventory.add_linear(role, PART, hidden_size, width, layers)
@@ -571,7 +592,7 @@ def add_kimi_delta(inventory: Inventory, reader: Reader, hidden_size: int, layer
     inventory.add_linear("b_proj", PART, hidden_size, heads, layers, quantized=False)
     inventory.add_linear("f_a_proj", PART, hidden_size, size, layers)
     inventory.add_linear("f_b_proj", PART, size, width, layers)
-    if linear.flag("use_full_rank_gate"):
+    if linear.flag("use_full_rank_gate") or reader.flag("no_kda_lora"):
         inventory.add_linear("g_proj", PART, hidden_size, width, layers)
     else:
         inventory.add_linear("g_a_proj", PART, hidden_size, size, layers)
@@ -712,7 +733,8 @@ def _add_mixers(
 ) -> tuple[AttentionGroup, ...]:
     """Add attention and recurrent mixers of all layers and return the attention groups in order of first appearance."""
     groups: list[AttentionGroup] = []
-    for (mixer, kv_heads), layers in group_layers(schedule, lambda x: (x.mixer, x.kv_heads)).items():
+    by_kind = group_layers(schedule, lambda x: (x.mixer, x.kv_heads, x.queries))
+    for (mixer, kv_heads, queries), layers in by_kind.items():
         if mixer == "":
             continue
         if mixer in MIXERS:
@@ -720,7 +742,8 @@ def _add_mixers(
         elif mixer == "matrix":
             inventory.add_linear("linear_attn", Part.ATTENTION, hidden_size, hidden_size, layers)
         else:
-            groups += _add_attention(inventory, reader, spec, family, hidden_size, mixer, kv_heads, layers)
+            own = (kv_heads, queries)
+            groups += _add_attention(inventory, reader, spec, family, hidden_size, mixer, own, layers)
     return tuple(groups)
 
 
@@ -731,10 +754,12 @@ def _add_attention(
     family: str,
     hidden_size: int,
     mixer: str,
-    kv_heads: int,
+    own_heads: tuple[int, int],
     layers: tuple[int, ...],
 ) -> tuple[AttentionGroup, ...]:
-    """Add one kind of attention, selected by the family and the layer."""
+    """Add one kind of attention, selected by the family and the layer. `own_heads` are the key/value heads and query
+    heads of layers that have their own, else 0.
+    """
     if family == "deepseek_v4":
         ratio = int(mixer.removeprefix("compressed_")) if mixer != "window" else 0
         return add_compressed_attention(inventory, reader, hidden_size=hidden_size, layers=layers, ratio=ratio)
@@ -744,7 +769,7 @@ def _add_attention(
         return add_latent_attention(
             inventory, reader, hidden_size=hidden_size, layers=layers, output_gate=gate, indexed=indexed
         )
-    heads = read_heads(reader, spec, family, hidden_size=hidden_size, kv_heads=kv_heads)
+    heads = read_heads(reader, spec, family, hidden_size=hidden_size, kv_heads=own_heads[0], queries=own_heads[1])
     if mixer == "sparse":
         return add_sparse_attention(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
     if mixer == "cross":
@@ -756,6 +781,8 @@ def _add_attention(
         heads, own = _gemma4_heads(reader, heads, mixer)
     elif family == "mimo_v2_flash":
         heads, own = _mimo_heads(reader, heads, windowed=windowed)
+    elif family == "gemma3n_text":
+        own = {"reuses_cache": mixer.startswith("reused")}
     else:
         own["sinks"] = spec.sinks
     return add_grouped_attention(
@@ -883,7 +910,9 @@ def _add_embeddings_and_head(
     if spec.positions:
         inventory.add_table("embed_positions", reader.size(spec.positions) + spec.extra_positions, hidden_size)
     small = reader.integer("hidden_size_per_layer_input", 0)
-    if family == "gemma4_text" and small:
+    if family == "gemma3n_text":
+        _add_alternating_updates(inventory, reader, hidden_size, layers)
+    if family in ("gemma3n_text", "gemma4_text") and small:
         every = tuple(range(layers))
         inventory.add_table(
             "embed_tokens_per_layer", reader.size("vocab_size_per_layer_input", vocabulary), layers * small
@@ -902,6 +931,22 @@ def _add_embeddings_and_head(
         return
     bias = spec.head_bias if isinstance(spec.head_bias, bool) else reader.flag(spec.head_bias)
     inventory.add_head(width, vocabulary, tied=tied, bias=bias)
+
+
+def _add_alternating_updates(inventory: Inventory, reader: Reader, hidden_size: int, layers: int) -> None:
+    """Add the matrices around the blocks of Gemma 3n: AltUp predicts and corrects several residual streams, and LAuReL
+    is a residual of low rank.
+
+    Source: AltUp (arXiv:2301.13310), LAuReL (arXiv:2411.07501).
+    """
+    streams, rank, every = reader.size("altup_num_inputs", 4), reader.size("laurel_rank", 64), tuple(range(layers))
+    inventory.add_linear("altup_projections", Part.OTHER, hidden_size, hidden_size, ONCE, copies=streams - 1)
+    inventory.add_linear("altup_unembed_projections", Part.OTHER, hidden_size, hidden_size, ONCE, copies=streams - 1)
+    inventory.add_linear("laurel.linear_left", Part.OTHER, hidden_size, rank, every)
+    inventory.add_linear("laurel.linear_right", Part.OTHER, rank, hidden_size, every)
+    inventory.add_linear("altup.modality_router", Part.OTHER, hidden_size, streams, every, quantized=False)
+    inventory.add_vector("altup.coefficients", Part.OTHER, streams**2 + streams**3, every)
+    inventory.add_vector("altup.norms_and_scale", Part.NORMS, 3 * hidden_size, every)
 
 
 def _add_hyper_connections(inventory: Inventory, reader: Reader, hidden_size: int, layers: int) -> None:

@@ -38,6 +38,7 @@ class Family:
     fused_gate_up: bool = False
     window_every: int = 0  # every n-th layer is full and the others windowed; 1: every layer is windowed
     query_gate: bool = False  # the query projection also emits an output gate
+    output_gate: str = ""  # key of a projection that gates the attention output, or "element" if there always is one
     sinks: bool = False
     expert_bias: bool = False
     router_bias: bool = False
@@ -57,6 +58,7 @@ FAMILIES: Mapping[str, Family] = {
     "ministral": replace(_LLAMA, window_every=1),
     "ministral3": replace(_LLAMA, window_every=1),
     "granite": _LLAMA,
+    "internlm": Family(qkv_bias="bias", out_bias="bias"),
     "smollm3": replace(_LLAMA, tied=True),
     "minicpm": replace(_LLAMA, tied=True),
     "baichuan": replace(_LLAMA, fused_qkv=True),
@@ -87,6 +89,7 @@ FAMILIES: Mapping[str, Family] = {
         head_dim=256,
         window_every=6,
     ),
+    "gemma3n_text": Family(norms=4, qk_norm="head", always_tied=True, head_dim=256, window_every=5),
     "muse_glimmer_text": Family(norms=4, query_gate=True),
     "phi3": Family(fused_qkv=True, fused_gate_up=True, window_every=1),
     "phi3_v": Family(fused_qkv=True, fused_gate_up=True),
@@ -189,6 +192,13 @@ FAMILIES: Mapping[str, Family] = {
     "llama4_text": Family(qkv_bias="attention_bias", out_bias="attention_bias"),
     "phimoe": Family(qkv_bias="attention_bias", out_bias="attention_bias", norm_vectors=2, head_bias="lm_head_bias"),
     "mimo_v2_flash": Family(qkv_bias="attention_bias", out_bias=False),
+    "laguna": replace(_QWEN3, output_gate="gating"),
+    "step3p5": Family(qk_norm="head", output_gate="use_head_wise_attn_gate"),
+    "afmoe": Family(norms=4, qk_norm="head", output_gate="element", window_every=4),
+    "bailing_hybrid": Family(qk_norm="head"),
+    "bailing_moe": Family(
+        qkv_bias="use_qkv_bias", out_bias="use_bias", mlp_bias="use_bias", qk_norm="use_qk_norm:head", fused_qkv=True
+    ),
     # Recurrent and hybrid
     "mamba": Family(norms=1, tied=True),
     "falcon_mamba": Family(norms=1),
@@ -207,7 +217,10 @@ FAMILIES: Mapping[str, Family] = {
 # Text models inside wrapping models, for files whose text part states no type.
 TEXT_OF: Mapping[str, str] = {
     "gemma3": "gemma3_text",
+    "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_text",
+    "gemma4_unified_text": "gemma4_text",
     "llama4": "llama4_text",
     "mllama": "mllama_text_model",
     "qwen2_vl": "qwen2_vl_text",
@@ -227,8 +240,34 @@ TEXT_OF: Mapping[str, str] = {
     "smolvlm": "llama",
     "paligemma": "gemma",
     "kimi_k25": "kimi_k2",
+    "deepseek_ref": "deepseek_v4",
+    "minimax_m3_vl": "minimax_m3",
+    "step3p7": "step3p5",
+    "step3p7_flash": "step3p5",
+    "bailing_moe_v2": "bailing_moe",
+    "bailing_moe_linear": "bailing_hybrid",
+    "glm4v": "glm4",
+    "glm4v_moe": "glm4_moe",
+    "glm4v_text": "glm4",
+    "glm4v_moe_text": "glm4_moe",
+    "interns1": "qwen3_moe",
+    "qwen3_omni_moe": "qwen3_moe",
+    "qwen3_omni_moe_thinker": "qwen3_moe",
+    "qwen3_omni_moe_text": "qwen3_moe",
+    "qwen2_5_omni": "qwen2",
+    "qwen2_5_omni_text": "qwen2",
+    "qwen2_audio": "qwen2",
+    "lfm2_vl": "lfm2",
     "kimi_k3": "kimi_linear",
     "minimax_text_01": "minimax",
     "minimax_m1": "minimax",
     "deepseek_vl_v2": "deepseek_v2",
 }
+
+# Wrapping models whose towers are not counted: an answer is about the language model and says so.
+UNCOUNTED_TOWERS = frozenset(
+    {
+        *("gemma3n", "gemma4_unified", "glm4v", "glm4v_moe", "interns1", "minimax_m3_vl", "step3p7", "lfm2_vl"),
+        *("qwen3_omni_moe", "qwen3_omni_moe_thinker", "qwen2_5_omni", "qwen2_audio", "deepseek_vl_v2"),
+    }
+)

@@ -13,9 +13,10 @@ from dataclasses import replace
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting import convolutions, denoisers, encoders, towers
-from app.sizing.model.counting.configuration import Config, find_text_part, native_quantization
+from app.sizing.model.counting.configuration import Config, find_text_part
 from app.sizing.model.counting.decoder import read_decoder
-from app.sizing.model.counting.families import FAMILIES, TEXT_OF
+from app.sizing.model.counting.families import FAMILIES, TEXT_OF, UNCOUNTED_TOWERS
+from app.sizing.model.counting.quantization import native_quantization
 from app.sizing.model.counting.towers import read_tower
 from app.sizing.model.tensors import Part, Per
 
@@ -124,8 +125,12 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
         )
     model = read_decoder(text, family, name, nested=nested)
     if isinstance(config.get("vision_config"), Mapping) or isinstance(config.get("img_processor"), Mapping):
-        model = read_tower(config, model)
-    model = replace(model, native=native_quantization(text))
+        if outer in UNCOUNTED_TOWERS:
+            note = f"the towers for images and audio of {outer} are not counted, only the language model"
+            model = replace(model, assumed=(*model.assumed, note))
+        else:
+            model = read_tower(config, model)
+    model = replace(model, native=native_quantization(text, model))
     return model if model.head_matmul_params else without_generation(model)
 
 

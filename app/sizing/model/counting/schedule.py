@@ -16,13 +16,14 @@ class Layer:
     """One layer: its mixer ("full", "window", "mamba2", ..., "" for none) and its feed-forward part ("mlp", "moe",
     "both", "").
 
-    `kv_heads` and `width` are set only if the layer differs from the rest of the model.
+    `kv_heads`, `width` and `queries` are set only if the layer differs from the rest of the model.
     """
 
     mixer: str
     feed_forward: str = "mlp"
     kv_heads: int = 0
     width: int = 0
+    queries: int = 0
 
 
 MIXER_NAMES: Mapping[str, str] = {
@@ -37,6 +38,7 @@ MIXER_NAMES: Mapping[str, str] = {
     "hybrid": "hybrid",
     "compressed_sparse_attention": "csa",
     "heavily_compressed_attention": "hca",
+    "deepseek_sparse_attention": "full",
 }
 _NEMOTRON = {"M": Layer("mamba2", ""), "*": Layer("full", ""), "-": Layer("", "mlp"), "E": Layer("", "moe")}
 _NEMOTRON_WORDS = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
@@ -106,6 +108,10 @@ def _routing_layers(reader: Reader, family: str, layers: int) -> list[bool]:
     explicit = reader.find_value("moe_layers")
     if isinstance(explicit, list) and explicit:
         return [i in explicit for i in range(layers)]
+    listed_text = reader.find_value("moe_layers_enum")
+    if isinstance(listed_text, str) and listed_text:
+        chosen = {int(i) for i in listed_text.split(",") if i.strip().isdigit()}
+        return [i in chosen for i in range(layers)]
     if family == "llama4_text":
         step = reader.size("interleave_moe_layer_step", 1)
         return [(i + 1) % step == 0 for i in range(layers)]
@@ -113,7 +119,7 @@ def _routing_layers(reader: Reader, family: str, layers: int) -> list[bool]:
         first, last = reader.integer("moe_layer_start_index", 1), reader.integer("moe_layer_end_index", layers - 1)
         every = reader.size("moe_layer_interval", 1)
         return [(i + 1) % every == 0 and first <= i <= last for i in range(layers)]
-    if family == "lfm2_moe":
+    if family in ("lfm2_moe", "afmoe"):
         return [i >= reader.integer("num_dense_layers", 0) for i in range(layers)]
     frequency = reader.find_value("moe_layer_freq") or reader.find_value("moe_layer_frequency")
     if isinstance(frequency, list):
@@ -199,6 +205,23 @@ def _gemma4_layers(reader: Reader, layers: int) -> list[Layer]:
     return [Layer(f"reused_{m}" if r else m, after, 0, double if r else 0) for m, r in zip(mixers, reused, strict=True)]
 
 
+def _gemma3n_layers(reader: Reader, layers: int) -> list[Layer]:
+    """Layers of Gemma 3n; the last ones reuse earlier caches."""
+    mixers = _layer_mixers(reader, Family(window_every=5), "gemma3n_text", layers, "")
+    own = layers - reader.integer("num_kv_shared_layers", 15)
+    return [Layer(f"reused_{m}" if i >= own > 0 else m) for i, m in enumerate(mixers)]
+
+
+def _bailing_hybrid_layers(reader: Reader, layers: int) -> list[Layer]:
+    """Layers of Ling 2.5 and later: the last of each group attends, and so do those after the last whole group."""
+    group = reader.size("layer_group_size", 8)
+    linear = "kimi_delta" if reader.find_value("short_conv_kernel_size") else "lightning"
+    routed = _routing_layers(reader, "bailing_hybrid", layers)
+    whole = layers // group * group
+    attends = [(i + 1) % group == 0 or i >= whole for i in range(layers)]
+    return [Layer("full" if a else linear, "moe" if r else "mlp") for a, r in zip(attends, routed, strict=True)]
+
+
 def _mllama_layers(reader: Reader, layers: int) -> list[Layer]:
     crossing = reader.find_value("cross_attention_layers") or list(range(3, layers, 5))
     return [Layer("cross" if i in crossing else "full") for i in range(layers)]
@@ -240,7 +263,9 @@ _BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
     "kimi_linear": _kimi_linear_layers,
     "nemotron-nas": _nas_layers,
     "mimo_v2_flash": _mimo_v2_layers,
+    "gemma3n_text": _gemma3n_layers,
     "gemma4_text": _gemma4_layers,
+    "bailing_hybrid": _bailing_hybrid_layers,
     "mllama_text_model": _mllama_layers,
     "minimax_m3": _minimax_m3_layers,
     "minimax": _minimax_layers,
@@ -262,7 +287,20 @@ def read_layers(reader: Reader, spec: Family, family: str, layers: int) -> list[
         return own(reader, layers)
     mixers = _layer_mixers(reader, spec, family, layers, _LINEAR.get(family, ""))
     routed = _routing_layers(reader, family, layers)
-    return [Layer(m, "moe" if r else "mlp") for m, r in zip(mixers, routed, strict=True)]
+    heads = _query_heads(reader, mixers)
+    return [Layer(m, "moe" if r else "mlp", queries=n) for m, r, n in zip(mixers, routed, heads, strict=True)]
+
+
+def _query_heads(reader: Reader, mixers: list[str]) -> list[int]:
+    """Query heads of each layer that has its own; 0 where the model's number holds. Windowed layers of Step have theirs
+    in `attention_other_setting`.
+    """
+    listed = reader.layer_list("num_attention_heads_per_layer", len(mixers))
+    if listed is not None:
+        return [n if type(n) is int and n > 0 else 0 for n in listed]
+    other = reader.nested_part("attention_other_setting")
+    windowed = other.integer("num_attention_heads", 0)
+    return [windowed if mixer == "window" else 0 for mixer in mixers]
 
 
 def group_layers(layers: list[Layer], key: Callable[[Layer], Any]) -> dict[Any, tuple[int, ...]]:

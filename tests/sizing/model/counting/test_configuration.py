@@ -28,7 +28,6 @@ from tests.sizing.model.counting.bases import counted
             "nf4",
             4 + 8 / 64 + 32 / (64 * 256),
         ),
-        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8", 8.0),
         (
             {
                 "quant_method": "compressed-tensors",

@@ -184,7 +184,8 @@ def compared(case: Case) -> Compared:
     with suspend_recording():
         memory = AUTOREGRESSIVE.estimate_memory(case.workload, case.plans, ASSUMED, Settings())
         r = replica(case, memory)
-        most, _ = simulated(case, r, in_flight=int(min(BEYOND_FULL * memory.sequences[0], MOST_IN_FLIGHT)))
+        full = at(memory.sequences, 0) * at(case.plans.data_parallel, 0)
+        most, _ = simulated(case, r, in_flight=int(min(BEYOND_FULL * full, MOST_IN_FLIGHT)))
         saturation = most.finished / most.lasts_s
         workload = replace(case.workload, peak_per_s=case.share * saturation)
         _, speed, operation = operated(case, workload)

@@ -1,0 +1,202 @@
+"""Memory figures from the start-up lines and out-of-memory errors of engines and trainers.
+
+All figures are of one accelerator, the fullest one. Lines with a device are added up per device; of other lines, which
+each rank writes, the largest value counts.
+
+Source, all recalled and not read again, as of 2026-11: vllm-project/vllm, v1/worker/gpu_worker.py,
+v1/core/kv_cache_utils.py and (before 0.9) worker/worker.py; sgl-project/sglang, srt/model_executor/model_runner.py
+and srt/mem_cache/memory_pool.py (its GB are 2^30 bytes); NVIDIA/TensorRT-LLM, batch_manager/kvCacheManager.cpp and
+_torch/pyexecutor/_util.py; ggml-org/llama.cpp, src/llama-model.cpp, llama-kv-cache.cpp, llama-context.cpp and
+ggml-cuda.cu; ollama/ollama, ml/device.go and llm/memory.go; pytorch/pytorch, c10/cuda/CUDACachingAllocator.cpp;
+jax-ml/jax, RESOURCE_EXHAUSTED errors of XLA.
+Limits: buffers in host memory are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.observed.figures import Figure, Reading
+from app.sizing.columns import GIB, MIB
+
+UNITS = {"": 1.0, "B": 1.0, "K": 1024.0, "M": float(MIB), "G": float(GIB), "T": 1024.0 * GIB}
+AMOUNT = r"(?<![\d.])(\d+(?:\.\d+)?) ?([KMGT]?)i?B?\b"
+COUNT = r"(?<![\d,])(\d+(?:,\d{3})*)"
+DEVICE = r"((?:CUDA|ROCm|Vulkan|SYCL|MUSA|CANN|OpenCL|MTL)\d+|Metal|gpu\d*)(?:_Mapped|_Private)?"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLine:
+    """A line that gives one quantity of memory. `device`: the first group names a device."""
+
+    quantity: str
+    pattern: re.Pattern[str]
+    device: bool = False
+    counts_tokens: bool = False
+
+    def read(self, line: str) -> Iterator[tuple[str, float]]:
+        """Device ("" if unknown) and value of each match, in bytes or tokens."""
+        for found in self.pattern.finditer(line):
+            groups = list(found.groups())
+            device = groups.pop(0) if self.device else ""
+            number = float(groups[0].replace(",", ""))
+            yield device, number if self.counts_tokens else number * UNITS[groups[1]]
+
+
+def _bytes(quantity: str, *texts: str, device: bool = False) -> tuple[MemoryLine, ...]:
+    counts = quantity == "cache_tokens"
+    return tuple(
+        MemoryLine(
+            quantity,
+            re.compile(text.replace("<AMOUNT>", AMOUNT).replace("<DEVICE>", DEVICE).replace("<COUNT>", COUNT)),
+            device,
+            counts,
+        )
+        for text in texts
+    )
+
+
+LINES: tuple[MemoryLine, ...] = (
+    *_bytes(
+        "weights_bytes",
+        r"(?:Model loading|Loading model weights) took <AMOUNT>",
+        r"model weights take <AMOUNT>",
+        r"Load weight end.{0,200}mem usage=<AMOUNT>",
+        r"Loaded engine size: <AMOUNT>",
+        r"Use <AMOUNT> for model weights",
+        r'memory\.weights\.total="<AMOUNT>"',
+    ),
+    *_bytes(
+        "weights_bytes",
+        r"<DEVICE> (?:model )?buffer size = +<AMOUNT>",
+        r'msg="model weights" device=<DEVICE> size="<AMOUNT>"',
+        device=True,
+    ),
+    *_bytes(
+        "cache_bytes",
+        r"Available KV cache memory: <AMOUNT>",
+        r"memory reserved for KV Cache is <AMOUNT>",
+        r"Allocated <AMOUNT> for max tokens in paged KV cache",
+        r"KV Cache is allocated.{0,120}(?<!\w)KV size: <AMOUNT>",
+        r'memory\.required\.kv="<AMOUNT>"',
+    ),
+    *_bytes(
+        "cache_bytes",
+        r"<DEVICE> KV buffer size = +<AMOUNT>",
+        r"<DEVICE> (?:RS|recurrent) buffer size = +<AMOUNT>",
+        r'msg="kv cache" device=<DEVICE> size="<AMOUNT>"',
+        device=True,
+    ),
+    *_bytes("key_bytes", r"KV Cache is allocated.{0,120}(?<!\w)K size: <AMOUNT>"),
+    *_bytes("value_bytes", r"KV Cache is allocated.{0,120}(?<!\w)V size: <AMOUNT>"),
+    *_bytes(
+        "cache_tokens",
+        r"GPU KV cache size: <COUNT> tokens",
+        r"KV Cache is allocated.{0,120}#tokens: <COUNT>",
+        r"max_total_num_tokens=<COUNT>",
+        r"max tokens in paged KV cache \(<COUNT>\)",
+        r"that can be stored in KV cache \(<COUNT>\)",
+        r"\bn_ctx += <COUNT>",
+        r"\bKvSize:<COUNT>",
+    ),
+    *_bytes("activation_bytes", r"activation peak memory takes <AMOUNT>"),
+    *_bytes(
+        "activation_bytes",
+        r"<DEVICE> compute buffer size = +<AMOUNT>",
+        r'msg="compute graph" device=<DEVICE> size="<AMOUNT>"',
+        device=True,
+    ),
+    *_bytes(
+        "graphs_bytes",
+        r"Graph capturing finished in .{0,40}took <AMOUNT>",
+        r"Capture cuda graph end.{0,80}mem usage=<AMOUNT>",
+    ),
+    *_bytes("other_bytes", r"non_torch_memory takes <AMOUNT>"),
+    *_bytes(
+        "needed_cache_bytes",
+        r"\(?<AMOUNT> KV cache is needed",
+    ),
+    *_bytes("cache_bytes", r"available KV cache memory \(<AMOUNT>\)"),
+    *_bytes(
+        "failed_allocation_bytes",
+        r"[Tt]ried to allocate <AMOUNT>",
+        r"while trying to allocate <AMOUNT>",
+        r"allocating <AMOUNT> on device \d+: cudaMalloc failed",
+        r"failed to allocate \w+ buffer of size <AMOUNT>",
+    ),
+    *_bytes("capacity_bytes", r"total capac\w+ of <AMOUNT>", r"GPU \d+; <AMOUNT> total capacity"),
+    *_bytes("free_bytes", r"of which <AMOUNT> is free", r"already allocated; <AMOUNT> free"),
+    *_bytes(
+        "process_bytes", r"[Pp]rocess (?:\d+ )?has <AMOUNT> memory in use", r"<AMOUNT> reserved in total by PyTorch"
+    ),
+    *_bytes("allocated_bytes", r"<AMOUNT> is allocated by PyTorch", r"total capacity; <AMOUNT> already allocated"),
+    *_bytes("unused_bytes", r"<AMOUNT> is reserved by PyTorch but unallocated"),
+)
+# A line without any of these gives no memory figure; this check keeps long logs fast.
+KEYWORDS = re.compile(r"[KMGT]i?B\b|KV cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens")
+BLOCKS = re.compile(r"# (?:GPU|CUDA|cuda) blocks: (\d+)")
+DEFAULT_BLOCK_TOKENS = 16  # tokens of a cache block, where a log counts blocks only
+NO_CACHE = re.compile(r"No available memory for the cache blocks")
+# Quantities of the group `memory`; the others are combined or counted in tokens.
+MEMORY_QUANTITIES = (
+    "weights_bytes",
+    "cache_bytes",
+    "activation_bytes",
+    "needed_cache_bytes",
+    "failed_allocation_bytes",
+    "capacity_bytes",
+    "free_bytes",
+    "process_bytes",
+    "allocated_bytes",
+    "unused_bytes",
+)
+
+
+def read_startup(lines: Sequence[str]) -> tuple[Reading, list[str]]:
+    """Memory figures of a log, and the lines that have none."""
+    seen: dict[str, dict[str, list[float]]] = {}
+    others = [line for line in lines if not _add_line(line, seen)]
+    return Reading(tuple(_figures(_largest(seen)))), others
+
+
+def _add_line(line: str, seen: dict[str, dict[str, list[float]]]) -> bool:
+    """Adds the values of one line; False if it has none."""
+    known = False
+    if not KEYWORDS.search(line):
+        return known
+    for memory_line in LINES:
+        for device, value in memory_line.read(line):
+            seen.setdefault(device, {}).setdefault(memory_line.quantity, []).append(value)
+            known = True
+    blocks = BLOCKS.search(line)
+    if blocks is not None:
+        tokens = float(blocks[1]) * DEFAULT_BLOCK_TOKENS
+        seen.setdefault("", {}).setdefault("cache_tokens", []).append(tokens)
+    if NO_CACHE.search(line):
+        seen.setdefault("", {}).setdefault("cache_bytes", []).append(0.0)
+    return known or blocks is not None or NO_CACHE.search(line) is not None
+
+
+def _largest(seen: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float]:
+    """One value per quantity: the sums of the fullest device, and the largest value of lines without a device."""
+    named = {device: {name: sum(values) for name, values in of.items()} for device, of in seen.items() if device}
+    fullest = max(named.values(), key=lambda of: sum(of.values()), default={})
+    return {**{name: max(values) for name, values in seen.get("", {}).items()}, **fullest}
+
+
+def _figures(values: Mapping[str, float]) -> Iterator[Figure]:
+    combined = dict(values)
+    if "key_bytes" in values and "value_bytes" in values:
+        combined.setdefault("cache_bytes", values["key_bytes"] + values["value_bytes"])
+    overhead = [values[name] for name in ("graphs_bytes", "other_bytes") if name in values]
+    source = "start-up lines of the log"
+    failed = "needed_cache_bytes" in values or "failed_allocation_bytes" in values or values.get("cache_bytes") == 0
+    for name in MEMORY_QUANTITIES:
+        if name in combined:
+            yield Figure("memory", name, combined[name], "out-of-memory error in the log" if failed else source)
+    if overhead:
+        yield Figure("memory", "overhead_bytes", sum(overhead), source)
+    if "cache_tokens" in values:
+        yield Figure("service", "cache_tokens", values["cache_tokens"], source)

@@ -1,0 +1,104 @@
+"""Options in the spelling of the tools that people copy them from: trainers, PEFT, vLLM, SGLang, llama.cpp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+LORA = {
+    "phase": "fine_tuning",
+    "method": "lora",
+    "model": "meta-llama/Llama-3.1-8B",
+    "training_tokens": 1e7,
+    "sequence_length": 512,
+    "global_batch_sequences": 8,
+}
+SERVING = {
+    "phase": "inference",
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "traffic": {"concurrent_requests": 1, "input_tokens": 1000, "output_tokens": 200},
+}
+H100 = {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 1}
+
+
+def estimate(client: TestClient, workload: dict[str, Any], **deployment: Any) -> dict[str, Any]:
+    answer = client.post("/estimate", json={"workload": workload, "deployment": {**H100, **deployment}})
+    assert answer.status_code == 200, answer.text
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+def lora_params(client: TestClient, **lora: Any) -> int:
+    answer = client.post("/catalog/models/inspect", json={"model": LORA["model"], "lora": {"rank": 16, **lora}})
+    assert answer.status_code == 200, answer.text
+    counts: dict[str, int] = answer.json()["lora"]["parameters"]
+    return counts.get("chosen", counts.get("all-linear", 0))
+
+
+@pytest.mark.parametrize(
+    ("typed", "known"),
+    [
+        ("adamw_torch_fused", "adamw"),
+        ("torch.optim.AdamW", "adamw"),
+        ("FusedAdam", "adamw"),
+        ("paged_adamw_32bit", "adamw"),
+        ("adamw_8bit", "adamw-8bit"),
+        ("paged_adamw_8bit", "adamw-8bit"),
+        ("adamw_bnb_8bit", "adamw-8bit"),
+        ("lion_32bit", "lion"),
+    ],
+)
+def test_optimizers_of_tools_need_the_memory_of_the_same_states(client: TestClient, typed: str, known: str) -> None:
+    memory = [estimate(client, {**LORA, "optimizer": name})["memory"] for name in (typed, known)]
+    assert memory[0] == memory[1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "known"),
+    [("fp8_e5m2", "fp8"), ("fp8_e4m3", "fp8"), ("bfloat16", "bf16"), ("FP8", "fp8"), ("auto", "bf16")],
+)
+def test_cache_formats_of_engines_are_read(client: TestClient, typed: str, known: str) -> None:
+    shown = estimate(client, SERVING, engine="vllm", weight_format="bf16", kv_format=typed)
+    assert shown["deployment"]["kv_format"] == known
+
+
+def test_cache_types_of_llama_cpp_are_read(client: TestClient) -> None:
+    shown = estimate(client, SERVING, engine="llama.cpp", weight_format="Q8_0", kv_format="f16")
+    assert shown["deployment"]["kv_format"] == "fp16"
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "bf16-mixed", "BF16"])
+def test_precisions_of_tools_are_read(client: TestClient, precision: str) -> None:
+    assert estimate(client, {**LORA, "precision": precision}) == estimate(client, {**LORA, "precision": "bf16"})
+
+
+@pytest.mark.parametrize("typed", ["q_proj,v_proj", "q_proj v_proj", "q_proj, v_proj", ["wq", "wv"]])
+def test_lora_targets_are_read_as_files_write_them(client: TestClient, typed: str | list[str]) -> None:
+    # rank 16 * 32 layers * ((4096 + 4096) for queries + (4096 + 1024) for values)
+    assert lora_params(client, target_modules=typed) == 16 * 32 * (8192 + 5120)
+
+
+@pytest.mark.parametrize("typed", ["all-linear", "all", "all_linear"])
+def test_every_matrix_is_a_target_by_any_name(client: TestClient, typed: str) -> None:
+    assert lora_params(client, target_modules=typed) == 41_943_040
+
+
+def test_dora_trains_one_more_element_per_row(client: TestClient) -> None:
+    # outputs of the seven matrices: queries, keys, values, output, gate, up, down
+    rows = 32 * (4096 + 1024 + 1024 + 4096 + 14336 + 14336 + 4096)
+    assert lora_params(client, use_dora=True) == 41_943_040 + rows
+
+
+@pytest.mark.parametrize(("named", "plain"), [("dora", "lora"), ("qdora", "qlora")])
+def test_dora_is_lora_with_magnitudes(client: TestClient, named: str, plain: str) -> None:
+    by_name = estimate(client, {**LORA, "method": named})
+    assert by_name == estimate(client, {**LORA, "method": plain, "lora": {"use_dora": True}})
+    without = estimate(client, {**LORA, "method": plain})
+    assert by_name["memory"]["per_accelerator_gib"]["total"] > without["memory"]["per_accelerator_gib"]["total"]
+
+
+def test_an_unknown_option_is_still_refused(client: TestClient) -> None:
+    body = {"workload": {**LORA, "optimizer": "adamw_16bit"}, "deployment": H100}
+    assert client.post("/estimate", json=body).status_code == 422

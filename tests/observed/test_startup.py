@@ -1,0 +1,131 @@
+"""Memory figures of start-up lines and out-of-memory errors, as engines write them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from app.observed.figures import RunContext, UnreadableText
+from app.observed.logs import read_log
+from app.sizing.columns import GIB, MIB
+from tests.observed.logged import TORCHTITAN
+
+VLLM = """\
+INFO 10-11 16:18:14 [gpu_model_runner.py:2000] Model loading took 15.5 GiB and 12.5 seconds
+(VllmWorker TP1 pid=9) INFO 10-11 16:18:15 [gpu_model_runner.py:2000] Model loading took 15.25 GiB and 12.6 seconds
+INFO 10-11 16:19:14 [gpu_worker.py:298] Available KV cache memory: 8.11 GiB
+INFO 10-11 16:19:14 [kv_cache_utils.py:1199] GPU KV cache size: 178,880 tokens
+INFO 10-11 16:19:14 [kv_cache_utils.py:1204] Maximum concurrency for 40,960 tokens per request: 4.37x
+INFO 10-11 16:19:40 [gpu_model_runner.py:2400] Graph capturing finished in 21 secs, took 0.52 GiB
+"""
+VLLM_BEFORE = """\
+INFO 02-02 model_runner.py:1115] Loading model weights took 14.9888 GB
+INFO 02-02 worker.py:266] model weights take 14.99GiB; non_torch_memory takes 0.15GiB; PyTorch activation peak memory \
+takes 1.23GiB; the rest of the memory reserved for KV Cache is 54.88GiB.
+INFO 02-02 executor_base.py:111] # CUDA blocks: 28098, # CPU blocks: 2048
+"""
+SGLANG = """\
+[2026-01-05 TP0] Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=63.09 GB, mem usage=15.00 GB.
+[2026-01-05 TP0] KV Cache is allocated. #tokens: 406583, K size: 24.75 GB, V size: 24.75 GB
+[2026-01-05 TP0] Capture cuda graph end. Time elapsed: 5.31 s. mem usage=0.50 GB. avail mem=11.6 GB.
+[2026-01-05 TP0] max_total_num_tokens=406583, chunked_prefill_size=8192, max_running_requests=2048
+"""
+TRTLLM = """\
+[TensorRT-LLM][INFO] Loaded engine size: 15360 MiB
+[TensorRT-LLM][INFO] [MemUsageChange] Allocated 57.94 GiB for max tokens in paged KV cache (474624).
+"""
+LLAMA_CPP = """\
+load_tensors:   CPU_Mapped model buffer size =   512.00 MiB
+load_tensors:        CUDA0 model buffer size = 16200.50 MiB
+load_tensors:        CUDA1 model buffer size = 12000.00 MiB
+llama_kv_cache:      CUDA0 KV buffer size =  2304.00 MiB
+llama_kv_cache:      CUDA0 KV buffer size =   256.00 MiB
+llama_kv_cache:      CUDA1 KV buffer size =  2000.00 MiB
+llama_context:      CUDA0 compute buffer size =   505.00 MiB
+llama_context:  CUDA_Host compute buffer size =    72.00 MiB
+llama_context: n_ctx         = 32768
+llama_context: n_ctx_per_seq = 8192
+"""
+OLLAMA = """\
+time=2026-01-05 level=INFO source=device.go:240 msg="model weights" device=CUDA0 size="4.5 GiB"
+time=2026-01-05 level=INFO source=device.go:251 msg="kv cache" device=CUDA0 size="1.0 GiB"
+time=2026-01-05 level=INFO source=device.go:262 msg="compute graph" device=CUDA0 size="512.0 MiB"
+time=2026-01-05 level=INFO msg=load request="{Parallel:1 BatchSize:512 FlashAttention:true KvSize:8192 KvCacheType:}"
+"""
+STARTED = {
+    VLLM: {"weights": 15.5, "cache": 8.11, "tokens": 178880, "overhead": 0.52},
+    VLLM_BEFORE: {"weights": 14.99, "activation": 1.23, "cache": 54.88, "tokens": 28098 * 16, "overhead": 0.15},
+    SGLANG: {"weights": 15.0, "cache": 49.5, "tokens": 406583, "overhead": 0.5},
+    TRTLLM: {"weights": 15.0, "cache": 57.94, "tokens": 474624},
+    LLAMA_CPP: {"weights": 16200.5 / 1024, "cache": 2.5, "activation": 505 / 1024, "tokens": 32768},
+    OLLAMA: {"weights": 4.5, "cache": 1.0, "activation": 0.5, "tokens": 8192},
+}
+TORCH = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.90 GiB. GPU 0 has a total capacity of 39.39 GiB "
+    "of which 2.10 GiB is free. Including non-PyTorch memory, this process has 37.28 GiB memory in use. Of the "
+    "allocated memory 36.50 GiB is allocated by PyTorch, and 310.25 MiB is reserved by PyTorch but unallocated."
+)
+TORCH_BEFORE = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 39.39 GiB total capacity; 36.50 GiB already "
+    "allocated; 1.25 GiB free; 37.00 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory"
+)
+FAILED = {
+    TORCH: {
+        "failed_allocation": 14.9,
+        "capacity": 39.39,
+        "free": 2.1,
+        "process": 37.28,
+        "allocated": 36.5,
+        "unused": 310.25 / 1024,
+    },
+    TORCH_BEFORE: {"failed_allocation": 2, "capacity": 39.39, "free": 1.25, "process": 37, "allocated": 36.5},
+    "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 20480.00 MiB on device 0: cudaMalloc failed: out of "
+    "memory": {"failed_allocation": 20},
+    "jaxlib.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4294967296 bytes.": {
+        "failed_allocation": 4
+    },
+    "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (9.62 GiB). Try": {"needed_cache": 16, "cache": 9.62},
+    "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`": {"cache": 0},
+}
+
+
+def read(text: str, name: str | None = None) -> dict[str, float]:
+    """The figures of a text; memory in GiB."""
+    found = read_log(text, RunContext(), name).figures
+    return {
+        "tokens" if f.quantity == "cache_tokens" else f.quantity.removesuffix("_bytes"): f.value
+        / (1 if f.group == "service" else GIB)
+        for f in found
+    }
+
+
+@pytest.mark.parametrize("text", STARTED, ids=["vllm", "vllm-before", "sglang", "trtllm", "llama.cpp", "ollama"])
+def test_what_an_engine_prints_at_its_start_is_read_per_accelerator(text: str) -> None:
+    assert read(text) == pytest.approx(STARTED[text])
+    assert read(text.replace("\n", "\r\n") + "INFO: 127.0.0.1 GET /health\n") == pytest.approx(STARTED[text])
+
+
+@pytest.mark.parametrize("text", FAILED, ids=["torch", "torch-before", "ggml", "jax", "context", "no-cache"])
+def test_an_out_of_memory_error_is_read(text: str) -> None:
+    assert read("Traceback (most recent call last):\n" + text) == pytest.approx(FAILED[text])
+
+
+def test_an_error_after_steps_of_training_is_read_with_the_steps() -> None:
+    found = read_log(TORCHTITAN + "\n" + TORCH, RunContext(accelerators=8, tokens_per_step=2.0**20))
+    assert {f.group for f in found.figures} == {"training", "memory"}
+    with pytest.raises(UnreadableText):
+        read_log(TORCHTITAN, RunContext(), "startup")
+
+
+def test_long_lines_of_numbers_are_searched_quickly() -> None:
+    lines = ("1" * 2000 + "\n") * 100 + ("GiB " + "1.1" * 600 + "\n") * 100
+    began = time.monotonic()
+    with pytest.raises(UnreadableText):
+        read_log(lines, RunContext())
+    assert time.monotonic() - began < 5
+
+
+def test_units_are_powers_of_two() -> None:
+    assert read_log("Model loading took 512 MB and 1 seconds", RunContext()).figures[0].value == 512 * MIB

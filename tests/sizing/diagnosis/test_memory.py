@@ -1,0 +1,30 @@
+"""Weights that an engine reports, against the expected ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.sizing.diagnosis.case import MemoryObservation, Observations
+from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
+from app.sizing.estimate import estimate_deployment
+from app.sizing.question import Question
+from app.sizing.result import DeviceMemory
+from tests.sizing.compare.given import HEAVY
+from tests.sizing.diagnosis.given import SERVES
+from tests.sizing.small import SMALL
+
+
+def expected_memory() -> DeviceMemory:
+    found = estimate_deployment(Question(HEAVY), SERVES, SMALL).memory
+    assert found is not None
+    return found
+
+
+def diagnosed(observed: Observations) -> Diagnosis:
+    return diagnose(Question(HEAVY), SERVES, SMALL, observed)
+
+
+@pytest.mark.parametrize(("share", "codes"), [(2.0, ["more_weights"]), (0.5, ["fewer_weights"]), (1.1, [])])
+def test_weights_far_from_the_expected_ones_are_found(share: float, codes: list[str]) -> None:
+    observed = Observations(memory=MemoryObservation(weights_bytes=share * expected_memory().weights_bytes))
+    assert [f.code for f in diagnosed(observed).findings] == codes

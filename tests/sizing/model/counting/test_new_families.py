@@ -1,0 +1,100 @@
+"""Architectures of 2025 and 2026, against the totals that their makers publish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.catalog.seed import model_entries
+from app.errors import UnreadableConfiguration
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counting.read import read_architecture
+from tests.sizing.model.counting.bases import counted
+
+ENTRIES = {entry["hf_id"]: entry for entry in model_entries()}
+LAGUNA: dict[str, Any] = {
+    "model_type": "laguna",
+    "hidden_size": 3072,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 48,
+    "num_attention_heads_per_layer": [48, 72, 72, 72] * 2,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 1024,
+    "gating": "per-head",
+    "sliding_window": 512,
+    "layer_types": ["full_attention", *["sliding_attention"] * 3] * 2,
+}
+
+
+def read(config: dict[str, Any]) -> ModelArchitecture:
+    return read_architecture(config, name="x")
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "active"),
+    [
+        ("poolside/Laguna-S-2.1", 117.56e9, 8.4e9),
+        ("stepfun-ai/Step-3.7-Flash", 196e9, 11e9),
+        ("arcee-ai/Trinity-Mini", 26.1e9, 3.5e9),
+        ("arcee-ai/Trinity-Nano-Preview", 6.1e9, 1.0e9),
+        ("arcee-ai/Trinity-Large-Thinking", 398.6e9, 13.4e9),
+        ("inclusionAI/Ling-1T", 1000e9, 51e9),
+        ("inclusionAI/Ling-mini-2.0", 16.26e9, 1.43e9),
+        ("inclusionAI/Ling-2.5-1T", 1012e9, 63e9),
+        ("inclusionAI/Ling-3.0-flash", 124e9, 5.2e9),
+        ("internlm/internlm-chat-20b", 20.1e9, 20.1e9),
+    ],
+)
+def test_totals_are_those_of_the_makers(name: str, total: float, active: float) -> None:
+    model = counted(name)
+    assert model.total_params == pytest.approx(total, rel=0.01)
+    assert model.active_params == pytest.approx(active, rel=0.03)
+
+
+def test_layers_have_their_own_query_heads_and_one_gate_per_head() -> None:
+    model = read(LAGUNA)
+    queries = {(t.outputs, len(t.layers)) for t in model.tensors if t.role == "q_proj"}
+    gates = {(t.outputs, len(t.layers)) for t in model.tensors if t.role == "g_proj"}
+    assert queries == {(48 * 128, 2), (72 * 128, 6)}
+    assert gates == {(48, 2), (72, 6)}
+    assert {(g.layers, g.window_tokens) for g in model.attention} == {(2, None), (6, 512.0)}
+
+
+def test_a_gate_is_only_there_if_the_file_says_so() -> None:
+    ungated = read({**LAGUNA, "gating": None})
+    assert not [t for t in ungated.tensors if t.role == "g_proj"]
+    assert read(LAGUNA).total_params - ungated.total_params == 3072 * (2 * 48 + 6 * 72)
+
+
+def test_windowed_layers_of_step_have_their_own_heads() -> None:
+    step = {**LAGUNA, "model_type": "step3p5", "attention_other_setting": {"num_attention_heads": 96}}
+    del step["num_attention_heads_per_layer"]
+    queries = {(t.outputs, len(t.layers)) for t in read(step).tensors if t.role == "q_proj"}
+    assert queries == {(48 * 128, 2), (96 * 128, 6)}
+
+
+def test_last_layers_of_gemma_3n_reuse_earlier_caches() -> None:
+    model = counted("google/gemma-3n-E4B-it")
+    caching = sum(g.layers for g in model.attention if g.kv_elements)
+    assert caching == 35 - 15
+    # keys and values of 2 heads of 256, of 20 layers; every fifth of 35 layers sees the whole context
+    assert model.kv_cache_bytes_per_token() == 20 * 2 * 2 * 256 * 2
+    # the published total has the matrices that the last layers do not use
+    assert model.total_params + 15 * 2 * 2048 * 512 == pytest.approx(6.87e9, rel=0.002)
+
+
+def test_ling_attends_once_per_group_and_behind_the_last_whole_group() -> None:
+    config = {**ENTRIES["inclusionAI/Ling-2.5-1T"]["config"], "num_hidden_layers": 10, "layer_group_size": 4}
+    assert [g.layers for g in read(config).attention] == [4]  # layers 4, 8, 9 and 10
+
+
+def test_an_uncounted_tower_is_stated_and_an_unknown_type_refused() -> None:
+    text = {k: v for k, v in LAGUNA.items() if k != "model_type"}
+    wrapped = {"model_type": "step3p7", "text_config": text, "vision_config": {"hidden_size": 64}}
+    model = read(wrapped)
+    assert any("towers" in note for note in model.assumed)
+    with pytest.raises(UnreadableConfiguration, match="'weird-9'"):
+        read({**LAGUNA, "model_type": "weird-9"})

@@ -1,0 +1,204 @@
+"""Checkpoints by method: which modules are narrow, how wide they are, and which methods are refused."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from app.errors import UnreadableConfiguration
+from app.sizing.columns import GIB
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counting.quantization import READERS
+from app.sizing.model.counting.read import read_architecture
+from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.model.tensors import Part
+from tests.examples import LLAMA_8B_CONFIG
+
+PLAIN = read_architecture(LLAMA_8B_CONFIG, name="x")
+MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": True}
+FP8 = {"num_bits": 8, "type": "float", "strategy": "tensor"}
+
+
+def quantized(**stated: Any) -> ModelArchitecture:
+    return read_architecture({**LLAMA_8B_CONFIG, "quantization_config": stated}, name="x")
+
+
+def params(*roles: str, layers: int = 32) -> int:
+    """Elements of matrices in some layers of Llama-3.1-8B."""
+    return sum(t.size * layers for t in PLAIN.tensors if t.role in roles)
+
+
+def saved_bits(model: ModelArchitecture) -> float:
+    """Bits by which the checkpoint is smaller than in 16 bit."""
+    return 8 * (PLAIN.published_bytes() - model.published_bytes())
+
+
+@pytest.mark.parametrize(
+    ("stated", "format_name", "bits"),
+    [
+        ({"quant_method": "fbgemm_fp8"}, "fp8", 8.0),
+        ({"quant_method": "eetq", "weights": "int8"}, "int8", 8.0),
+        ({"quant_method": "quanto", "weights": "int8"}, "int8", 8.0),
+        ({"quant_method": "quanto", "weights": "float8"}, "fp8", 8.0),
+        ({"quant_method": "torchao", "quant_type": "int8_weight_only"}, "int8", 8.0),
+        ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"}}}, "int8", 8.0),
+        (
+            {"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 64}},
+            "int4-awq",
+            4.5,
+        ),
+        (
+            {"quant_method": "torchao", "quant_type": {"default": {"_type": "Float8DynamicActivationFloat8Weight"}}},
+            "fp8",
+            8.0,
+        ),
+        (
+            {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}},
+            "int4-gptq",
+            4.5,
+        ),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8", 8.0),
+        ({"quant_method": "gptq", "bits": 4, "group_size": -1}, "int4-gptq", 4.0),
+        ({"quant_method": "intel/auto-round", "bits": 4, "group_size": 128}, "int4-gptq", 4.15625),
+        ({"quant_method": "bitnet"}, "int4-gptq", 2.0),
+        ({"quant_method": "exl2", "bits": 4.25, "head_bits": 16}, "int4-gptq", 4.25),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8", 8.0),
+        ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}}, "fp8", 8.0),
+        ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": INT4}}}, "int4-awq", 4.125),
+    ],
+)
+def test_methods_store_linear_matrices_in_their_bits(stated: dict[str, Any], format_name: str, bits: float) -> None:
+    model = quantized(**stated)
+    assert model.native_format == format_name
+    # scales of rows are below 0.4 % of a matrix
+    assert saved_bits(model) == pytest.approx(PLAIN.linear_params * (16 - bits), rel=0.008)
+
+
+def test_aqlm_keeps_a_codebook_for_each_matrix() -> None:
+    model = quantized(quant_method="aqlm", in_group_size=8, nbits_per_codebook=16, num_codebooks=1, out_group_size=1)
+    codebooks = 7 * 32 * 65_536 * 8 * 16
+    rows = sum(t.outputs * t.count for t in PLAIN.tensors if t.quantized) * 16
+    assert saved_bits(model) == pytest.approx(PLAIN.linear_params * 14 - codebooks - rows)
+
+
+def test_groups_store_modules_in_their_own_bits() -> None:
+    groups = {
+        "group_0": {"targets": ["re:.*mlp.*"], "weights": INT4},
+        "group_1": {"targets": ["re:.*self_attn.*"], "weights": FP8},
+    }
+    model = quantized(quant_method="compressed-tensors", config_groups=groups, ignore=["lm_head"])
+    assert model.native_format == "int4-awq"
+    narrow, half = params("gate_proj", "up_proj", "down_proj"), params("q_proj", "k_proj", "v_proj", "o_proj")
+    assert saved_bits(model) == pytest.approx(narrow * (16 - 4.125) + half * 8)
+
+
+def test_modules_that_no_group_targets_stay_wide() -> None:
+    groups = {"group_0": {"targets": ["re:.*down_proj$"], "weights": FP8}}
+    model = quantized(quant_method="compressed-tensors", config_groups=groups)
+    assert saved_bits(model) == params("down_proj") * 8
+
+
+@pytest.mark.parametrize(
+    ("left_out", "wide"),
+    [
+        (["model.layers.0.mlp.gate_proj"], params("gate_proj", layers=1)),
+        (["model.layers.1.self_attn"], params("q_proj", "k_proj", "v_proj", "o_proj", layers=1)),
+        ([f"model.layers.{i}.self_attn.q_proj" for i in range(8)], params("q_proj", layers=8)),
+        (["re:.*layers\\.(0|31)\\..*"], params(*MATRICES, layers=2)),
+        (["model.layers.3.*"], params(*MATRICES, layers=1)),
+        (["model.layers.30*"], params(*MATRICES, layers=1)),
+        (["*self_attn*"], params("q_proj", "k_proj", "v_proj", "o_proj")),
+        (["model.layers.*.mlp"], params("gate_proj", "up_proj", "down_proj")),
+        (["k_proj", "v_proj"], params("k_proj", "v_proj")),
+        (["lm_head", "model.embed_tokens", "gate", "visual", "model.vision_tower.layers.0.mlp"], 0),
+        (["model.layers.61.self_attn.q_proj", "mtp.layers.0.mlp"], 0),
+    ],
+)
+@pytest.mark.parametrize("key", ["modules_to_not_convert", "ignore", "exclude_modules"])
+def test_only_named_modules_are_left_wide(left_out: list[str], wide: int, key: str) -> None:
+    model = quantized(quant_method="fp8", **{key: left_out})
+    assert saved_bits(model) == (PLAIN.linear_params - wide) * 8
+
+
+def test_gptq_has_other_bits_for_some_modules() -> None:
+    dynamic = {"-:.*\\.layers\\.0\\..*": {}, "+:.*down_proj": {"bits": 8, "group_size": 64}}
+    model = quantized(quant_method="gptq", bits=4, group_size=128, dynamic=dynamic)
+    usual, down = PLAIN.linear_params - params(*MATRICES, layers=1), params("down_proj", layers=31)
+    assert saved_bits(model) == pytest.approx((usual - down) * (16 - 4.15625) + down * (16 - 8.375))
+
+
+def test_mixed_precision_has_an_algorithm_for_each_module() -> None:
+    layers = {f"model.layers.{i}.mlp.{role}": {"quant_algo": "NVFP4"} for i in range(32) for role in MATRICES[4:]}
+    layers |= {f"model.layers.{i}.self_attn.q_proj": {"quant_algo": "FP8"} for i in range(32)}
+    model = quantized(quant_method="modelopt", quant_algo="MIXED_PRECISION", quantized_layers=layers)
+    assert model.native_format == "nvfp4"
+    assert saved_bits(model) == pytest.approx(params(*MATRICES[4:]) * 11.5 + params("q_proj") * 8)
+
+
+def test_mlx_quantizes_embeddings_and_head_too() -> None:
+    stated = {"group_size": 64, "bits": 4, "model.layers.0.mlp.down_proj": {"group_size": 64, "bits": 8}}
+    model = read_architecture({**LLAMA_8B_CONFIG, "quantization": stated}, name="x")
+    tables = PLAIN.parts["embedding"] + PLAIN.parts["head"]
+    eight = params("down_proj", layers=1)
+    assert model.native_format == "int4-mlx"
+    assert saved_bits(model) == (PLAIN.linear_params + tables - eight) * 11.5 + eight * 7.5
+
+
+def test_experts_are_named_apart_from_the_dense_mlp() -> None:
+    config = {
+        **LLAMA_8B_CONFIG,
+        "model_type": "qwen3_moe",
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 1024,
+        "mlp_only_layers": [0],
+        "quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.5.mlp.experts"]},
+    }
+    model = read_architecture(config, name="x")
+    wide = next(t.size * 8 * 3 for t in model.tensors if t.part is Part.ROUTED_EXPERTS)
+    assert 2 * model.total_params - model.published_bytes() == model.linear_params - wide
+
+
+def test_a_checkpoint_weighs_the_same_in_its_own_format() -> None:
+    model = quantized(quant_method="fp8", modules_to_not_convert=["re:.*self_attn.*"])
+    assert model.weights_bytes(WEIGHT_FORMATS["fp8"]) == model.published_bytes()
+    assert model.weights_bytes(WEIGHT_FORMATS["bf16"]) == 2 * model.total_params
+
+
+def test_an_unknown_method_is_refused_by_name() -> None:
+    with pytest.raises(UnreadableConfiguration, match=r"'weird-4' is not known.*awq"):
+        quantized(quant_method="weird_4", bits=4)
+    with pytest.raises(UnreadableConfiguration, match="'W3A3' is not known"):
+        quantized(quant_method="modelopt", quant_algo="W3A3")
+
+
+@pytest.mark.parametrize("method", sorted(READERS))
+def test_every_method_reads_a_bare_statement(method: str) -> None:
+    stated: dict[str, Any] = {"quant_method": method, "quant_type": "int8_weight_only", "bits": 4}
+    if method == "quark":
+        stated["global_quant_config"] = {"weight": {"dtype": "int4", "group_size": 128}}
+    model = quantized(**stated)
+    assert PLAIN.published_bytes() / 8 < model.published_bytes() < PLAIN.published_bytes()
+
+
+@pytest.mark.parametrize("pattern", ["re:(a+)+$", "re:(.*)*x", "re:[", "re:" + "a" * 5000])
+def test_patterns_that_could_take_forever_are_refused(pattern: str) -> None:
+    with pytest.raises(UnreadableConfiguration, match="pattern"):
+        quantized(quant_method="compressed-tensors", ignore=[pattern])
+
+
+def test_many_wildcards_are_refused_in_time() -> None:
+    started = time.process_time()
+    with pytest.raises(UnreadableConfiguration, match="too complex"):
+        quantized(quant_method="fp8", ignore=["re:" + ".*a?" * 12 + f"{i}" for i in range(100)])
+    assert time.process_time() - started < 5
+
+
+def test_a_list_of_every_module_is_read_quickly() -> None:
+    names = [f"model.layers.{i}.mlp.experts.{j}.{role}" for i in range(62) for j in range(128) for role in MATRICES[4:]]
+    started = time.process_time()
+    assert quantized(quant_method="fp8", ignore=names).published_bytes() < 9 * GIB
+    assert time.process_time() - started < 3
