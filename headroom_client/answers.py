@@ -383,10 +383,11 @@ class DeploymentShown(TypedDict):
 
 
 class DiagnoseResponse(TypedDict):
-    healthy: bool
+    healthy: bool | None
     summary: str
     findings: list[FindingShown]
     expected: JsonObject
+    memory: NotRequired[list[MemoryTermShown] | None]
     not_to_buy: list[str]
     not_judged: NotRequired[list[str] | None]
     assumptions: list[AssumedShown]
@@ -535,7 +536,7 @@ class FlipShown(TypedDict):
     unit: NotRequired[str | None]
 
 
-FormatOrPrecision: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k', 'mxfp8', 'tf32', 'bf16-true']"
+FormatOrPrecision: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k', 'gguf-iq4_nl', 'gguf-iq4_xs', 'gguf-iq3_m', 'gguf-iq3_xs', 'gguf-iq3_xxs', 'gguf-iq2_m', 'gguf-iq2_xs', 'gguf-iq2_xxs', 'gguf-iq1_m', 'mxfp8', 'tf32', 'bf16-true']"
 
 
 class FrameworkList(TypedDict):
@@ -573,6 +574,9 @@ class HoldShown(TypedDict):
     text: str
     low: float
     high: float
+
+
+HostMemory: TypeAlias = "HostMemoryShown | float"
 
 
 class HostMemoryShown(TypedDict):
@@ -759,10 +763,18 @@ class MemoryShown(TypedDict):
     max_concurrent_sequences: NotRequired[int | None]
     prefix_cache_gib: NotRequired[float | None]
     idle_sessions: NotRequired[float | None]
-    host_gib: NotRequired[HostMemoryShown | None]
+    host_gib: NotRequired[HostMemory | None]
     peak_moment: NotRequired[PeakMoment | None]
     moments_gib: NotRequired[MomentsShown | None]
     activation_parts_gib: NotRequired[ActivationPartsShown | None]
+
+
+class MemoryTermShown(TypedDict):
+    term: str
+    observed: float
+    expected: float | None
+    difference: float | None
+    unit: str
 
 
 Metrics: TypeAlias = "dict[str, str]"
@@ -1657,7 +1669,7 @@ class VerificationShown(TypedDict):
 
 Way: TypeAlias = "Literal['on_demand', 'committed_1y', 'committed_3y', 'spot', 'owned']"
 
-WeightFormat: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k']"
+WeightFormat: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k', 'gguf-iq4_nl', 'gguf-iq4_xs', 'gguf-iq3_m', 'gguf-iq3_xs', 'gguf-iq3_xxs', 'gguf-iq2_m', 'gguf-iq2_xs', 'gguf-iq2_xxs', 'gguf-iq1_m']"
 
 WeightKeeping: TypeAlias = "Literal['master', 'sharded', 'autocast', '16bit']"
 

@@ -1,13 +1,15 @@
 """Published training results as cases: token rate, sample rate, and peak memory.
 
 A row becomes a case if it names model, accelerator, count, sequence length, batch and precision. Every other row is
-counted with the reason. Parts of the layout that a row leaves open are chosen as /estimate chooses them.
+counted with the reason. Parts of the layout that a row leaves open are chosen as /estimate chooses them, at the base
+coefficients: layouts that followed the fitted factors would change with each fit, and no refit would settle.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -22,6 +24,7 @@ from app.sizing.decisions.machines import Candidates, find_candidates, unpriced_
 from app.sizing.decisions.prices import UNINTERRUPTIBLE
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
+from app.sizing.hardware.achieved import CoefficientTable
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import KINDS
 from app.sizing.hardware.recipes import RecipeSettings
@@ -54,7 +57,7 @@ from calibration.training.sources import recipe_of
 ASSUMED = Assumptions()
 MAX_SIZE_RATIO = 1.5  # size ratio from which a catalog model of the same name is a different model
 SIZE_TOLERANCE = 0.95  # tolerance for rounded sizes
-# Relative time within which layouts count as equally fast; the largest micro-batch wins, so that a refit is stable.
+# Relative time within which layouts count as equally fast; the largest micro-batch wins.
 TIE_TOLERANCE = 1e-3
 # A deadline and a token budget that never bind: rows only ask for speed.
 UNLIMITED = 1e15
@@ -133,7 +136,8 @@ class TrainingCases:
     """Builds cases from rows against one catalog."""
 
     def __init__(self, catalog: Catalog, model_named: Callable[[str], ModelArchitecture]) -> None:
-        self.catalog = catalog
+        self.catalog, self.unfitted = catalog, copy(catalog)
+        self.unfitted.coefficients = CoefficientTable(catalog.coefficients.rows.values())
         self._named = model_named
         self.model_named = cache(self._model_named)
         self.machines = cache(self._find_machines)
@@ -311,7 +315,7 @@ class TrainingCases:
         machine = self.choose_machine(run)
         rejections = Rejections(self.catalog.accelerators)
         counts = counts_of(workload)
-        plans = training_layouts(workload, self.catalog, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
+        plans = training_layouts(workload, self.unfitted, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
         if deployment.zero_stage is None:
             plans = plans.take(~self.shards_some_states(plans))
         if deployment.activation_checkpointing is None:
