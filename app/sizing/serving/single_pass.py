@@ -224,7 +224,7 @@ def flops_slope_s(
         work: work of one sample.
         linear_flops_per_s: data-sheet matrix rate, FLOP/s.
         achieved_fraction: fraction of that rate that is achieved.
-        padding_factor: computed tokens divided by sent tokens.
+        padding_factor: computed tokens, of every beam too, divided by sent tokens.
     Limits: large batches.
     Check:
         >>> round(8.18e9 / (312e12 * 0.28) * 1e6, 1)  # ResNet-50 at 0.28 of an A100's rate, us per image
@@ -266,7 +266,7 @@ def bytes_slope_s(
         bit16_flops_per_s: data-sheet 16-bit matrix rate, FLOP/s.
         bytes_per_s: data-sheet memory bandwidth, B/s.
         achieved_memory_fraction: fraction of that bandwidth that is achieved.
-        padding_factor: computed tokens divided by sent tokens.
+        padding_factor: computed tokens, of every beam too, divided by sent tokens.
     Limits: each layer's activations pass through device memory.
     Check: 80 MB in 16 bit at 0.8 of 2 TB/s, us.
         >>> round(float(bytes_slope_s(row(moved_bytes=80e6), 312e12, 312e12, 2e12, 0.8, 1.0)) * 1e6, 3)
@@ -379,14 +379,14 @@ def batch_terms(
     padded. Without `host` there is no host work.
     """
     s = plans.achieved_rates if achieved is None else achieved
-    longer = np.ones(len(plans)) if padding_factor is None else padding_factor
+    sequences = plans.beams if work.decodes else np.ones(len(plans))
+    longer = sequences if padding_factor is None else sequences * padding_factor
     rate, memory = plans.linear_flops_per_s, plans.bytes_per_s
     fraction = s.sample_compute_fraction if work.convolutional else matrix_fraction(s)
     read = s.attention_memory_fraction if work.decodes else s.linear_memory_fraction
-    sequences = plans.beams if work.decodes else np.ones(len(plans))
     return BatchTerms(
-        flops_slope_s=sequences * flops_slope_s(work, rate, fraction, longer),
-        bytes_slope_s=sequences * bytes_slope_s(work, rate, plans.bit16_flops_per_s, memory, read, longer),
+        flops_slope_s=flops_slope_s(work, rate, fraction, longer),
+        bytes_slope_s=bytes_slope_s(work, rate, plans.bit16_flops_per_s, memory, read, longer),
         host_slope_s=sequences * s.sequence_overhead_s * work.decodes,
         weights_s=weights_s(plans.streamed_bytes, memory, s),
         once_s=once_s(plans.weights_bytes, plans.streamed_bytes, memory, s),

@@ -455,8 +455,8 @@ def memory_bytes_per_accelerator(
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054); Hu et al. 2021 (arXiv:2106.09685)")
-def weights_bytes(held_params: Column, params: ParamBytes, wide_params: Column, adapter_params: Column) -> Column:
-    """Weights of one accelerator: base weights, plus adapters where they are trained.
+def share_weights_bytes(held_params: Column, params: ParamBytes, wide_params: Column, adapter_params: Column) -> Column:
+    """Weights of one accelerator's share: base weights, plus adapters where they are trained.
 
     Parameters that k-bit preparation converts to FP32 take two more bytes each.
 
@@ -466,10 +466,24 @@ def weights_bytes(held_params: Column, params: ParamBytes, wide_params: Column, 
         wide_params: parameters that k-bit preparation converts to FP32.
         adapter_params: adapter parameters that the accelerator holds.
     Check: 8e9 parameters in NF4 at 0.57 bytes, 1e9 of them widened, and 40e6 FP32 adapter parameters.
-        >>> weights_bytes(col(8e9), row(weights=0.57, adapters=4.0), col(1e9), col(40e6)).tolist()
+        >>> share_weights_bytes(col(8e9), row(weights=0.57, adapters=4.0), col(1e9), col(40e6)).tolist()
         [6720000000.0]
     """
     return held_params * params.weights + wide_params * BYTES_16_BIT + adapter_params * params.adapters
+
+
+@formula(unit="B", source="definition")
+def weights_bytes(share_weights_bytes: Column, host_weights_bytes: Column) -> Column:
+    """Weights in the accelerator's own memory.
+
+    Parameters:
+        share_weights_bytes: weights of the accelerator's share, bytes.
+        host_weights_bytes: part of them in host memory, bytes.
+    Check: offloaded weights leave nothing.
+        >>> weights_bytes(col(16e9, 16e9), col(0, 16e9)).tolist()
+        [16000000000.0, 0.0]
+    """
+    return share_weights_bytes - host_weights_bytes
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054), section 3.1")
@@ -772,13 +786,19 @@ def _resident_states(
         with trace_label("adapters"):
             adapters = held_params(trained_dense, trained_routed, plans.zero_stage >= 3, dense, routed)
         wide = np.where(params.widened, held * counts.unquantised_share, 0.0)
-    weights, states = weights_bytes(held, params, wide, adapters), optimizer_state_bytes(groups.updated_params, params)
+    weights, states = (
+        share_weights_bytes(held, params, wide, adapters),
+        optimizer_state_bytes(groups.updated_params, params),
+    )
     gradients = formed_gradient_bytes(trained, params)
     copies = plans.stack.recipe.gradients == GRADIENTS_COPIED
     host = offloaded_bytes(plans, weights - adapters * params.adapters, gradients, states, groups, copies)
     host = replace(host, state_bytes=np.where(params.on_host, states, host.state_bytes))
     return _ResidentStates(
-        weights - host.host_weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host
+        weights_bytes(weights, host.host_weights_bytes),
+        gradients - host.gradient_bytes,
+        states - host.state_bytes,
+        host,
     )
 
 

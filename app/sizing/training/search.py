@@ -107,7 +107,7 @@ from app.sizing.workload import Method, TrainingWorkload
 from app.work import stage
 
 # Sizes to evaluate, relative to the best size: down to the search's next smaller degree, and one step up.
-SIZE_RATIOS = np.array([0.84, 0.89, 0.95, 1.0, 1.125, 1.25])
+SIZE_RATIOS = np.array([0.84, 0.875, 0.9375, 1.0, 1.125, 1.25])
 
 
 def sizes_around(accelerators: Column, accelerators_per_node: Column) -> Column:
@@ -844,13 +844,13 @@ def _with_sizes_around(
     costed: CostedRuns,
     question: Question,
 ) -> CostedRuns:
-    """Return the given runs plus every possibly better layout at sizes near the best run of each type."""
+    """Return the given runs plus layouts at sizes near the best run of each type, if they may be better or tie."""
     accelerator, score = costed.plans.accelerator, comparison_score(counts, costed, question)
     first = best_row_per_type(accelerator, score, costed.cost.usd_per_hour, stable_run_key(costed))
     best, size = np.full((2, int(attempts.plans.accelerator.max()) + 1), np.nan)
     best[accelerator[first]], size[accelerator[first]] = score[first], costed.run.accelerators[first]
     of_type = attempts.plans.accelerator[chosen]
-    near = chosen[bound <= best[of_type]]
+    near = chosen[bound <= best[of_type] * (1 + question.assumptions.near_tie_share)]
     plans = attempts.plans.take(near)
     rows, degrees = degrees_near_size(counts, plans, size[plans.accelerator])
     plans, parts = plans.take(rows), attempts.parts.take(near[rows])

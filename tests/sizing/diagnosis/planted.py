@@ -12,7 +12,7 @@ from app.sizing.question import Deployment, DraftMethod, Question, Speculative
 from app.sizing.result import Estimate
 from app.sizing.serving.simulation import Replica
 from app.sizing.snapshot import Catalog
-from app.sizing.workload import InferenceWorkload, Lengths, Slo, TrainingWorkload
+from app.sizing.workload import InferenceWorkload, Lengths, Router, Slo, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN, registered
 from tests.sizing.diagnosis import simulated_run as runs
 from tests.sizing.diagnosis import simulated_service as services
@@ -23,7 +23,7 @@ LLAMA_8B, LLAMA_70B = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-
 SERVICES: dict[str, tuple[str, str, int, float, int, int]] = {
     "l4": (LLAMA_8B, "nvidia-l4", 8, 12, 1024, 256),
     "h100": (LLAMA_70B, "nvidia-h100-sxm5-80gb", 8, 20, 1024, 256),
-    "l40s": ("Qwen/Qwen2.5-32B-Instruct", "nvidia-l40s", 8, 5, 1024, 256),
+    "l40s": ("Qwen/Qwen2.5-32B-Instruct", "nvidia-l40s", 8, 6, 1024, 256),
     "a100": ("Qwen/Qwen2.5-7B-Instruct", "nvidia-a100-sxm4-80gb", 2, 14, 1024, 256),
     "4090": (LLAMA_8B, "nvidia-rtx-4090", 4, 14, 1024, 256),
     "long": (LLAMA_8B, "nvidia-l40s", 4, 2.0, 8000, 300),
@@ -64,6 +64,7 @@ def served(where: str) -> tuple[InferenceWorkload, Deployment]:
         input_tokens=Lengths(tokens_in, 2.5 * tokens_in),
         output_tokens=Lengths(tokens_out, 2.5 * tokens_out),
         max_context_tokens=max(8192, 4 * tokens_in),
+        router=Router.RANDOM,  # replicas of the simulated services do not share a queue
         slo=SLO if tokens_in < 4000 else replace(SLO, ttft_s=6.0),
     )
     return workload, Deployment(accelerator, total_accelerators=count)

@@ -81,7 +81,7 @@ LADDERS: tuple[tuple[Planted, ...], ...] = (
     tuple(service("a100", "low_clocks", clock=c) for c in (0.8, 0.6, 0.4)),
     tuple(service("4090", "slow_decode", kernels=k) for k in (1.2, 2.0, 4.0)),
     tuple(service("l4", "batch_limit", asked={"max_batch": b}) for b in (48, 16, 4)),
-    tuple(service("h100", "cache_full", "preemptions", cache=c) for c in (0.4, 0.15, 0.06)),
+    tuple(service("h100", "cache_full", "preemptions", cache=c) for c in (0.2, 0.08, 0.03)),
     tuple(run("8b", "input_bound", read_share=s) for s in (1.05, 1.3, 2.0)),
     tuple(run("7b", "exposed_communication", network=n, sent_s=sent) for n in (0.8, 0.4, 0.1)),
     tuple(run("14b", "slow_rank", straggler=s) for s in (1.05, 1.3, 2.0)),

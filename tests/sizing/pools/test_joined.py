@@ -80,8 +80,8 @@ def test_money_power_and_machines_are_those_of_both() -> None:
 def test_every_pool_the_way_between_them_and_the_limits_have_a_sentence() -> None:
     found = split(pools_of(), workload=replace(STEADY, slo=Slo(1.0, 0.05, None, 95)))
     texts = {reason.code: reason.text for reason in found.explanation}
-    assert texts["pool_prefill"].startswith("Prefill: 1 replica, 1 × Acme Big each, ")
-    assert texts["pool_decode"].startswith("Decode: 1 replica, 1 × Acme Big each, ")
+    assert texts["pool_prefill"].startswith("Prefill: 1 replica, 1 × Acme Big, ")
+    assert texts["pool_decode"].startswith("Decode: 1 replica, 1 × Acme Big, ")
     assert texts["pool_transfer"].startswith("Transferring the KV cache of a prompt (6.25 MiB) takes ")
     assert "(limit 1,000 ms)" in texts["ttft_ms"]
     assert texts["memory"].startswith("The ")
