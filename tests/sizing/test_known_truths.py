@@ -122,11 +122,13 @@ def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
     )
     h100 = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), confidence=0.5)
     best = recommend_hardware(Question(workload, h100), catalog).recommendations[0].estimate
-    assert best.deployment.accelerators_per_replica == 16_384
+    count = best.deployment.accelerators_per_replica
+    assert count == pytest.approx(16_384, rel=0.1)
     assert best.performance is not None
     assert 0.36 <= (best.performance.mfu or 0) <= 0.45
     # Interruptions: 419 in 54 days on 16,384 accelerators is about eight a day.
-    assert (best.performance.expected_interruptions or 0) / (best.performance.days or 1) == pytest.approx(7.8, rel=0.05)
+    daily = (best.performance.expected_interruptions or 0) / (best.performance.days or 1)
+    assert daily == pytest.approx(7.8 * count / 16_384, rel=0.05)
     layout = next(r for r in best.explanation if r.code == "layout")
     assert "Gbit/s per machine between machines" in layout.text
     assert "within a machine" in layout.text
