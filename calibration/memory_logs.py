@@ -84,9 +84,7 @@ def compare_log(builder: ServingCases, row: Mapping[str, Any]) -> MemoryLog:
             memory_fraction=_optional_column(parse_number(row["gpu_memory_utilization"])),
         ),
     )
-    measured = (
-        cache * GIB if cache is not None else (tokens or 0.0) * float(memory.cache_bytes_per_sequence[0]) / context
-    )
+    measured = cache * GIB if cache is not None else (tokens or 0.0) * float(memory.longest_sequence_bytes[0]) / context
     if measured <= 0:
         raise NotCompared("no memory remains for a cache")
     return MemoryLog(

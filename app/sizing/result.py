@@ -479,6 +479,7 @@ class DeviceMemory:
     usable_bytes: float
     kv_cache_tokens: float | None = None
     max_concurrent_sequences: float | None = None
+    request_cache_bytes: float = 0.0  # KV cache of a mean request at its end, as a mean over the ranks of a replica
     prefix_cache_bytes: float | None = None  # part of the KV cache that holds prefixes of idle sessions
     idle_sessions: float | None = None  # idle sessions per replica
     host_weights_bytes: float | None = None  # weights of one replica in host memory

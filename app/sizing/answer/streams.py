@@ -301,9 +301,13 @@ class TokenAnswerWriter:
     def device_memory(self, workload: InferenceWorkload, judged: JudgedStreams, row: int) -> DeviceMemory:
         """Memory of a row. The KV cache fills the memory that remains."""
         memory = judged.memory
-        per_token = at(memory.cache_bytes_per_sequence, row) / max(1.0, workload.tokens_per_request)
         pool, ranks = at(memory.kv_pool_bytes, row), at(judged.plans.data_parallel, row)
-        longest = at(memory.longest_sequence_bytes, row)
+        request, longest = at(memory.cache_bytes_per_sequence, row), at(memory.longest_sequence_bytes, row)
+        # Servers report their longest sequences times their length. Small engines are started with that size, and short
+        # sequences fill their windows as well.
+        per_token = longest / workload.max_context_tokens
+        if judged.plans.small_engine[row]:
+            per_token = request / max(1.0, workload.tokens_per_request)
         sessions, waiting = idle_session_memory(judged, row)
         return DeviceMemory(
             weights_bytes=at(memory.weights_bytes, row),
@@ -318,6 +322,7 @@ class TokenAnswerWriter:
             max_concurrent_sequences=math.floor(ranks * max(0.0, pool - waiting) / longest) if longest > 0 else None,
             prefix_cache_bytes=waiting or None,
             idle_sessions=sessions or None,
+            request_cache_bytes=request / ranks,
             **host_memory_fields(judged, row),
         )
 

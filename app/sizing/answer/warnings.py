@@ -252,12 +252,11 @@ def memory_at_peak_bytes(memory: DeviceMemory, answer: FeasibleAnswer) -> float:
 
     Work without a request rate fills the cache by design, so its cache does not count.
     """
-    workload, tokens = answer.serving_workload, memory.kv_cache_tokens
-    fixed = memory.total_bytes - memory.kv_cache_bytes
-    if workload is None or workload.load is not Load.OPEN or not tokens:
+    workload, fixed = answer.serving_workload, memory.total_bytes - memory.kv_cache_bytes
+    if workload is None or workload.load is not Load.OPEN:
         return fixed
-    used = (answer.performance.batch_at_peak or 0.0) * workload.tokens_per_request / tokens
-    return fixed + memory.kv_cache_bytes * min(1.0, used)
+    used_bytes = (answer.performance.batch_at_peak or 0.0) * memory.request_cache_bytes
+    return fixed + min(memory.kv_cache_bytes, used_bytes)
 
 
 def requests_wait_for_the_batch(answer: FeasibleAnswer) -> Notice | None:

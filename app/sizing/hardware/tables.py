@@ -147,6 +147,7 @@ class MemoryRules(Columns):
     rule: Codes  # meaning of the fraction, index into RULES
     logits_copies: Column
     graphs_inside: Mask
+    window_holds_step: Mask
 
     @classmethod
     def from_rules(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
@@ -155,6 +156,7 @@ class MemoryRules(Columns):
             rule=codes([tuple(RULES).index(r.fraction_of) for r in rules]),
             logits_copies=column([r.logits_copies for r in rules]),
             graphs_inside=flags([r.graphs_inside for r in rules]),
+            window_holds_step=flags([r.window_holds_step for r in rules]),
         )
 
 

@@ -11,7 +11,7 @@ from app.sizing.columns import GIB, Codes, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.engines import RULES
 from app.sizing.hardware.tables import step_sizes
-from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.architecture import AttentionGroup, ModelArchitecture
 from app.sizing.model.counts import LOGIT_BYTES
 from app.sizing.serving.drafting import draft_attention
 from app.sizing.serving.host_weights import HostMemory, HostOffload, host_sequences, remaining_on_accelerators
@@ -33,7 +33,7 @@ class Prefixes(Columns):
 def cache_bytes_of_layers(
     earlier_layers_bytes: Column,
     layers: float,
-    held_elements: float,
+    held_elements: Column | float,
     kv_element_bytes: Column,
     kv_heads: float,
     tensor_parallel: Column,
@@ -89,16 +89,7 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
     total, draft = np.zeros(len(plans)), draft_attention(model, plans.speculative)
     for label, group in layer_groups(model):
         with trace_label(label or ("model" if draft is not None else "")):
-            total = cache_bytes_of_layers(
-                total,
-                group.layers,
-                group.cached_elements(context_tokens),
-                plans.kv_element_bytes,
-                float(group.kv_heads),
-                plans.tensor_parallel,
-                plans.context_parallel,
-                plans.pipeline_parallel,
-            )
+            total = add_layers_bytes(total, group, group.cached_elements(context_tokens), plans)
     if draft is not None:
         with trace_label("draft"):
             total = cache_bytes_of_layers(
@@ -112,6 +103,50 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
                 np.ones(len(plans)),  # all layers of the draft are on one stage
             )
     return cache_bytes_per_sequence(total, model, plans.tensor_parallel, plans.pipeline_parallel)
+
+
+def add_layers_bytes(total: Column, group: AttentionGroup, held_elements: Column | float, plans: Plans) -> Column:
+    """Cache bytes counted so far, with those of a group of the model's layers."""
+    return cache_bytes_of_layers(
+        total,
+        group.layers,
+        held_elements,
+        plans.kv_element_bytes,
+        float(group.kv_heads),
+        plans.tensor_parallel,
+        plans.context_parallel,
+        plans.pipeline_parallel,
+    )
+
+
+@formula(unit="tokens", source="vLLM: v1/kv_cache_interface.py, SlidingWindowSpec")
+def step_tokens_beside_window(max_batched_tokens: Column, context_tokens: float, window_tokens: float) -> Column:
+    """Tokens of a step that a layer holds beside its sliding window while a prompt is read.
+
+    Parameters:
+        max_batched_tokens: token budget of one step.
+        context_tokens: context of the sequence.
+        window_tokens: window of the layer.
+    Check: a window of 1,024 in a context of 262,144, with steps of 8,192 tokens.
+        >>> step_tokens_beside_window(col(8192), 262_144, 1024).tolist()
+        [8191.0]
+    """
+    return np.minimum(max_batched_tokens - 1.0, context_tokens - window_tokens)
+
+
+def longest_sequence_bytes(
+    model: ModelArchitecture, longest_tokens: float, max_batched_tokens: Column, plans: Plans
+) -> Column:
+    """Cache that an engine reserves for the longest context on one device of every plan, B."""
+    with trace_label("longest context"):
+        longest = cache_bytes(model, longest_tokens, plans)
+    holds_step, beside = plans.memory_rules.window_holds_step, np.zeros(len(plans))
+    for label, group in layer_groups(model) if holds_step.any() else ():
+        if group.window_tokens is not None and group.window_tokens < longest_tokens:
+            with trace_label(f"{label}, step" if label else "step"):
+                tokens = step_tokens_beside_window(max_batched_tokens, longest_tokens, group.window_tokens)
+                beside = add_layers_bytes(beside, group, group.cached_elements(1.0) * tokens, plans)
+    return longest + np.where(holds_step, beside, 0.0)
 
 
 @formula(unit="tokens", source="renewal theory (length-biased sampling)")
@@ -153,23 +188,17 @@ def sequence_cache_bytes(
     final_tokens: float,
     output_tokens: float,
     output_variation: float,
-    longest_tokens: float,
-) -> tuple[Column, Column, Column]:
-    """Cache of a request at its end, its mean over running requests, and the cache of the longest context, B."""
+) -> tuple[Column, Column]:
+    """Cache of a request at its end, and its mean over running requests, B."""
     final = cache_bytes(model, final_tokens, plans)
     prompt, aged = final_tokens - output_tokens, length_biased_output_tokens(output_tokens, output_variation)
     with trace_label("half of the output generated"):
         half = cache_bytes(model, prompt + aged / 2, plans)
     with trace_label("whole output generated"):
         whole = cache_bytes(model, prompt + aged, plans)
-    with trace_label("longest context"):
-        longest = cache_bytes(model, longest_tokens, plans)
     rules = plans.scheduling_rules
-    return (
-        final,
-        mean_cache_bytes(half, whole, np.where(rules.reserves_whole_request, 1.0, rules.output_reserve_share)),
-        longest,
-    )
+    reserve = np.where(rules.reserves_whole_request, 1.0, rules.output_reserve_share)
+    return final, mean_cache_bytes(half, whole, reserve)
 
 
 def idle_session_prefixes(workload: InferenceWorkload, plans: Plans) -> Prefixes | None:
@@ -201,7 +230,7 @@ class ServingMemory(Memory):
     kv_pool_bytes: Column  # memory for KV blocks on one device, B
     cache_bytes_per_sequence: Column  # cache at the mean final length, per device, B
     held_bytes_per_sequence: Column  # mean cache while the sequence runs, per device, B
-    longest_sequence_bytes: Column  # cache at the longest context, per device, B
+    longest_sequence_bytes: Column  # cache reserved for the longest context, per device, B
     max_sequences: Column  # the engine's own limit (max_num_seqs)
     max_batched_tokens: Column  # token budget of one engine step (max_num_batched_tokens)
     prefixes: Prefixes | None = None  # cached prefixes of idle sessions, if cache hits on them are counted
@@ -549,9 +578,8 @@ def serving_memory(
         fixed = fixed + unforeseen_share * capacity
     usable = usable_bytes(np.where(small, 0, rules.rule), capacity, share, activations, overhead, fixed)
     pool = kv_pool_bytes(usable, fixed)
-    final, mean, longest = sequence_cache_bytes(
-        model, plans, final_tokens, output_tokens, output_variation, longest_tokens
-    )
+    final, mean = sequence_cache_bytes(model, plans, final_tokens, output_tokens, output_variation)
+    longest = longest_sequence_bytes(model, longest_tokens, tokens, plans)
     memory = ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,

@@ -137,7 +137,7 @@ def memory_table(**changed: float) -> Any:
 
 
 # Nothing waits of idle sessions.
-ALONE: Any = row(data_parallel=col(1))
+ALONE: Any = row(data_parallel=col(1), small_engine=[False])
 IDLE: dict[str, Any] = {
     "plans": ALONE,
     "speed": row(prefix_reservation=None),
@@ -181,6 +181,15 @@ def test_memory_is_read_out_with_what_its_cache_holds() -> None:
     nothing: Any = row(memory=memory_table(cache_bytes_per_sequence=0.0, longest_sequence_bytes=0.0), **IDLE)
     without = WORDS.device_memory(CHAT, nothing, 0)
     assert (without.kv_cache_tokens, without.max_concurrent_sequences) == (None, None)
+
+
+def test_a_server_reports_the_tokens_of_its_longest_sequences() -> None:
+    # layers with windows: a short sequence fills them as a long one does
+    table = memory_table(longest_sequence_bytes=8192 * 65_536.0)
+    server: Any = row(memory=table, **IDLE)
+    assert WORDS.device_memory(CHAT, server, 0).kv_cache_tokens == math.floor(40e9 / 65_536)
+    small: Any = row(memory=table, **(IDLE | {"plans": row(data_parallel=col(1), small_engine=[True])}))
+    assert WORDS.device_memory(CHAT, small, 0).kv_cache_tokens == math.floor(40e9 / 131_072)
 
 
 def test_where_memory_goes_in_words() -> None:

@@ -86,7 +86,7 @@ MEMORY = DeviceMemory(
     optimizer_bytes=0.0,
     capacity_bytes=80.0 * GIB,
     usable_bytes=76.0 * GIB,
-    kv_cache_tokens=20_000.0,
+    request_cache_bytes=30.0 * GIB * 1280 / 20_000,
 )
 
 
@@ -215,7 +215,7 @@ def test_a_service_fills_memory_with_what_its_peak_holds() -> None:
     (text,) = texts_of(memory=MEMORY, batch_at_peak=15.0)  # 46 + 28.8 = 74.8 of 76
     assert text.startswith("memory_nearly_full: Memory is 98 % full (74.8 of 76.0 GiB usable).")
     assert codes(replace(CHAT, load=Load.OFFLINE), memory=MEMORY, batch_at_peak=15.0) == []
-    assert codes(replace(CHAT, output_tokens=Lengths(0.0)), memory=replace(MEMORY, kv_cache_tokens=None)) == []
+    assert codes(replace(CHAT, output_tokens=Lengths(0.0)), memory=replace(MEMORY, request_cache_bytes=0.0)) == []
 
 
 def test_hits_that_are_counted_must_survive() -> None:

@@ -22,6 +22,7 @@ from app.sizing.serving.memory import (
     cache_bytes,
     idle_session_prefixes,
     length_biased_output_tokens,
+    longest_sequence_bytes,
     mean_cache_bytes,
     mxfp4_padding_share,
     overhead_bytes,
@@ -46,10 +47,20 @@ def kept(workload: InferenceWorkload, **layout: Any) -> Prefixes:
 
 
 def test_a_sequence_at_its_end_in_the_mean_and_at_its_longest() -> None:
-    final, held, longest = sequence_cache_bytes(DENSE, on_big(), 1000.0, 400.0, 0.0, 4000.0)
+    final, held = sequence_cache_bytes(DENSE, on_big(), 1000.0, 400.0, 0.0)
+    longest = longest_sequence_bytes(DENSE, 4000.0, col(8192), on_big())
     assert (final[0], held[0], longest[0]) == (1000 * TOKEN, 800 * TOKEN, 4000 * TOKEN)
     # of outputs that vary by a half what runs is the longer ones: 600 + 400 * 1.25 / 2
-    assert sequence_cache_bytes(DENSE, on_big(), 1000.0, 400.0, 0.25, 4000.0)[1][0] == 850 * TOKEN
+    assert sequence_cache_bytes(DENSE, on_big(), 1000.0, 400.0, 0.25)[1][0] == 850 * TOKEN
+
+
+def test_a_window_holds_the_tokens_of_a_step_as_well() -> None:
+    windows = replace(DENSE, attention=tuple(replace(group, window_tokens=1000.0) for group in DENSE.attention))
+    plan, step = on_big(windows), col(2048)
+    assert plan.memory_rules.window_holds_step.all()
+    assert longest_sequence_bytes(windows, 8000.0, step, plan)[0] == (1000 + 2047) * TOKEN
+    assert longest_sequence_bytes(windows, 2000.0, step, plan)[0] == 2000 * TOKEN  # no more than the context
+    assert longest_sequence_bytes(windows, 800.0, step, plan)[0] == 800 * TOKEN
 
 
 def test_an_engine_that_reserves_the_output_holds_it() -> None:

@@ -183,13 +183,15 @@ class EngineMemory:
     `fraction_of` is "device" (weights, workspace and KV cache share the fraction), "static" (weights and KV cache
     share it, the workspace uses the rest) or "free" (a fraction of the memory that is free after loading).
     `logits_copies` is the number of float32 copies of a full step's logits that sampling holds at once.
-    `graphs_inside` is true if captured graphs count toward the fraction.
+    `graphs_inside` is true if captured graphs count toward the fraction. `window_holds_step` is true if a layer with a
+    sliding window reserves the tokens of a whole step beside its window.
     """
 
     fraction: float
     fraction_of: Literal["device", "static", "free"]
     logits_copies: float
     graphs_inside: bool
+    window_holds_step: bool = False
 
 
 # Current behavior of vLLM.
