@@ -303,11 +303,13 @@ class TokenAnswerWriter:
         memory = judged.memory
         pool, ranks = at(memory.kv_pool_bytes, row), at(judged.plans.data_parallel, row)
         request, longest = at(memory.cache_bytes_per_sequence, row), at(memory.longest_sequence_bytes, row)
-        # Servers report their longest sequences times their length. Small engines are started with that size, and short
-        # sequences fill their windows as well.
-        per_token = longest / workload.max_context_tokens
-        if judged.plans.small_engine[row]:
-            per_token = request / max(1.0, workload.tokens_per_request)
+        # Servers report their longest sequences times their length. A small engine is started with that size, beside
+        # which each of its sequences fills the windows of its own.
+        per_token, windows = longest / workload.max_context_tokens, 0.0
+        more_tokens = workload.max_context_tokens - workload.tokens_per_request
+        if judged.plans.small_engine[row] and longest > request and more_tokens > 0:
+            per_token = (longest - request) / more_tokens
+            windows = at(memory.sequences, row) * (request - per_token * workload.tokens_per_request)
         sessions, waiting = idle_session_memory(judged, row)
         return DeviceMemory(
             weights_bytes=at(memory.weights_bytes, row),
@@ -318,7 +320,7 @@ class TokenAnswerWriter:
             optimizer_bytes=0.0,
             capacity_bytes=at(memory.capacity_bytes, row),
             usable_bytes=at(memory.usable_bytes, row),
-            kv_cache_tokens=math.floor(ranks * pool / per_token) if per_token > 0 else None,
+            kv_cache_tokens=math.floor(ranks * max(0.0, pool - windows) / per_token) if per_token > 0 else None,
             max_concurrent_sequences=math.floor(ranks * max(0.0, pool - waiting) / longest) if longest > 0 else None,
             prefix_cache_bytes=waiting or None,
             idle_sessions=sessions or None,

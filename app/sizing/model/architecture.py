@@ -360,6 +360,7 @@ class ModelArchitecture:
     assumed: tuple[str, ...] = ()
     shape_is_assumed: bool = False
     reranks: bool = False  # whether the model scores pairs of texts
+    reads_images: bool = True  # False for requests without images; a GGUF checkpoint keeps its vision tower apart
     source: str = ""
     parts: dict[str, int] = field(init=False, compare=False)
     total_params: int = field(init=False, compare=False)
@@ -607,6 +608,8 @@ class ModelArchitecture:
         return 3 * (2 * self.training_matmul_params + scores + self.recurrent_flops_per_token)
 
     def _stored_bytes(self, stored: WeightFormat, tensor: Tensor) -> float:
+        if stored.is_gguf and tensor.part is Part.ENCODER_TOWER and not self.reads_images:
+            return 0.0
         if self.native is not None and stored.name == self.native.format:
             return tensor.count * native_bits(self.native, tensor, scales=False) / 8
         return tensor.params * self._bits_in(stored, tensor) / 8
@@ -637,7 +640,8 @@ class ModelArchitecture:
     def weights_bytes(self, stored: WeightFormat) -> float:
         """Bytes of all weights in a format: linear matrices quantized, all other tensors as the format stores them.
 
-        In the format of the published checkpoint, tensors that the checkpoint left in 16 bit stay in 16 bit.
+        In the format of the published checkpoint, tensors that the checkpoint left in 16 bit stay in 16 bit. A GGUF
+        checkpoint keeps its vision tower in a file of its own, which counts only if the model reads images.
 
         Limits: block scales of FP8 (0.02 %) are not included.
         Check: Llama-3.1-70B in BF16, FP8 and INT4 (group 128), in GiB.

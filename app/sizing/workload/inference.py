@@ -105,7 +105,7 @@ def add_images(
     whole sequence. Raises Unanswerable if the model accepts no images.
     """
     if images is None:
-        return model, prompt, 0.0
+        return (model if model.images is None else replace(model, reads_images=False)), prompt, 0.0
     if model.images is None:
         raise Unanswerable(f"{model.name} accepts no images. Use traffic.images only with vision-language models.")
     width, height, count = images.width, images.height, images.per_request

@@ -184,12 +184,14 @@ def test_memory_is_read_out_with_what_its_cache_holds() -> None:
 
 
 def test_a_server_reports_the_tokens_of_its_longest_sequences() -> None:
-    # layers with windows: a short sequence fills them as a long one does
-    table = memory_table(longest_sequence_bytes=8192 * 65_536.0)
+    # 32,768 bytes per token, and 100 MB in windows, which a short sequence fills as a long one does
+    request, longest = (tokens * 32_768.0 + 100e6 for tokens in (1280, 8192))
+    table = memory_table(cache_bytes_per_sequence=request, longest_sequence_bytes=longest)
     server: Any = row(memory=table, **IDLE)
-    assert WORDS.device_memory(CHAT, server, 0).kv_cache_tokens == math.floor(40e9 / 65_536)
+    assert WORDS.device_memory(CHAT, server, 0).kv_cache_tokens == math.floor(40e9 / (longest / 8192))
+    # an engine that is started with 200 sequences has as many windows
     small: Any = row(memory=table, **(IDLE | {"plans": row(data_parallel=col(1), small_engine=[True])}))
-    assert WORDS.device_memory(CHAT, small, 0).kv_cache_tokens == math.floor(40e9 / 131_072)
+    assert WORDS.device_memory(CHAT, small, 0).kv_cache_tokens == math.floor((40e9 - 200 * 100e6) / 32_768)
 
 
 def test_where_memory_goes_in_words() -> None:

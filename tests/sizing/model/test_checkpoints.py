@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,6 +89,15 @@ def test_gguf_files_keep_experts_that_are_published_in_4_bits(name: str, gib: fl
     assert model.weights_bytes(WEIGHT_FORMATS["gguf-q8_0"]) / GIB == pytest.approx(gib, rel=0.01)
     experts = model.routed_expert_bytes(WEIGHT_FORMATS["gguf-q2_k"])
     assert experts == model.routed_expert_bytes(WEIGHT_FORMATS["gguf-f16"])
+
+
+def test_gguf_files_keep_the_vision_tower_apart() -> None:
+    """gemma-3-27b-it-Q4_K_M.gguf of ggml-org: 16.5 GB; its projector file is loaded for images only."""
+    model = _bare(ENTRIES["google/gemma-3-27b-it"])
+    text, stored = replace(model, reads_images=False), WEIGHT_FORMATS["gguf-q4_k_m"]
+    assert text.weights_bytes(stored) == pytest.approx(16.55e9, rel=0.005)
+    assert model.weights_bytes(stored) - text.weights_bytes(stored) == pytest.approx(2 * 0.42e9, rel=0.02)
+    assert text.weights_bytes(WEIGHT_FORMATS["bf16"]) == model.weights_bytes(WEIGHT_FORMATS["bf16"])
 
 
 # bits per weight of Llama-3.1-8B in llama.cpp's table of file types that need an importance matrix
