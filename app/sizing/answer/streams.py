@@ -303,8 +303,8 @@ class TokenAnswerWriter:
         memory = judged.memory
         pool, ranks = at(memory.kv_pool_bytes, row), at(judged.plans.data_parallel, row)
         request, longest = at(memory.cache_bytes_per_sequence, row), at(memory.longest_sequence_bytes, row)
-        # Servers report their longest sequences times their length. A small engine is started with that size, beside
-        # which each of its sequences fills the windows of its own.
+        # Servers report their longest sequences times their length. A small engine is started with a size that leaves
+        # room for the windows of every sequence.
         per_token, windows = longest / workload.max_context_tokens, 0.0
         more_tokens = workload.max_context_tokens - workload.tokens_per_request
         if judged.plans.small_engine[row] and longest > request and more_tokens > 0:

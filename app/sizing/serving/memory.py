@@ -120,15 +120,15 @@ def add_layers_bytes(total: Column, group: AttentionGroup, held_elements: Column
 
 
 @formula(unit="tokens", source="vLLM: v1/kv_cache_interface.py, SlidingWindowSpec")
-def step_tokens_beside_window(max_batched_tokens: Column, context_tokens: float, window_tokens: float) -> Column:
-    """Tokens of a step that a layer holds beside its sliding window while a prompt is read.
+def step_tokens_after_window(max_batched_tokens: Column, context_tokens: float, window_tokens: float) -> Column:
+    """Tokens of a step that a layer holds in addition to its sliding window while a prompt is read.
 
     Parameters:
         max_batched_tokens: token budget of one step.
         context_tokens: context of the sequence.
         window_tokens: window of the layer.
     Check: a window of 1,024 in a context of 262,144, with steps of 8,192 tokens.
-        >>> step_tokens_beside_window(col(8192), 262_144, 1024).tolist()
+        >>> step_tokens_after_window(col(8192), 262_144, 1024).tolist()
         [8191.0]
     """
     return np.minimum(max_batched_tokens - 1.0, context_tokens - window_tokens)
@@ -140,13 +140,13 @@ def longest_sequence_bytes(
     """Cache that an engine reserves for the longest context on one device of every plan, B."""
     with trace_label("longest context"):
         longest = cache_bytes(model, longest_tokens, plans)
-    holds_step, beside = plans.memory_rules.window_holds_step, np.zeros(len(plans))
+    holds_step, extra = plans.memory_rules.window_holds_step, np.zeros(len(plans))
     for label, group in layer_groups(model) if holds_step.any() else ():
         if group.window_tokens is not None and group.window_tokens < longest_tokens:
             with trace_label(f"{label}, step" if label else "step"):
-                tokens = step_tokens_beside_window(max_batched_tokens, longest_tokens, group.window_tokens)
-                beside = add_layers_bytes(beside, group, group.cached_elements(1.0) * tokens, plans)
-    return longest + np.where(holds_step, beside, 0.0)
+                tokens = step_tokens_after_window(max_batched_tokens, longest_tokens, group.window_tokens)
+                extra = add_layers_bytes(extra, group, group.cached_elements(1.0) * tokens, plans)
+    return longest + np.where(holds_step, extra, 0.0)
 
 
 @formula(unit="tokens", source="renewal theory (length-biased sampling)")

@@ -184,7 +184,7 @@ class EngineMemory:
     share it, the workspace uses the rest) or "free" (a fraction of the memory that is free after loading).
     `logits_copies` is the number of float32 copies of a full step's logits that sampling holds at once.
     `graphs_inside` is true if captured graphs count toward the fraction. `window_holds_step` is true if a layer with a
-    sliding window reserves the tokens of a whole step beside its window.
+    sliding window reserves the tokens of a whole step too.
     """
 
     fraction: float
@@ -195,7 +195,7 @@ class EngineMemory:
 
 
 # Current behavior of vLLM.
-USUAL_MEMORY = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
+USUAL_MEMORY = EngineMemory(0.92, "device", 3.8, graphs_inside=True, window_holds_step=True)
 USUAL_SCHEDULING = Scheduling()
 
 
