@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import isnan
 
@@ -201,6 +201,7 @@ def non_default_choice(chosen: Mask, row: int, usual: bool) -> bool | None:
 
 
 # A run that is expected not to fit still shows its speed from this probability of fitting on.
+LARGEST_SHOWN_SLOWDOWN = 1.0
 SHOW_SPEED_FROM_PROBABILITY = 0.1
 
 LEAST_SHOWN_PROBABILITY = 0.01  # smaller probabilities are not shown
@@ -316,7 +317,8 @@ def training_reasons(
     )
     yield from batch_reason(workload, run, row)
     asked = plans.stack.margins.asked
-    others = "; ".join(alternative_text(other, asked) for other in finalists.comparisons.alternatives[row])
+    near = useful_alternatives(finalists.comparisons.alternatives[row])
+    others = "; ".join(alternative_text(other, asked) for other in near)
     if others:
         text = f"Alternatives on the same number of accelerators: {others}."
         yield Reason("alternatives", text, "step_time_s", step_s, "s")
@@ -347,6 +349,11 @@ def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Rea
             batch,
             unit,
         )
+
+
+def useful_alternatives(found: Iterable[Alternative]) -> list[Alternative]:
+    """The alternatives that take at most twice as long as the chosen layout."""
+    return [other for other in found if other.slowdown <= LARGEST_SHOWN_SLOWDOWN]
 
 
 def alternative_text(other: Alternative, confidence: float) -> str:

@@ -26,6 +26,7 @@ from app.sizing.answer.training import (
     recipe_reason,
     resolve_recipe,
     storage_reason,
+    useful_alternatives,
 )
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
@@ -180,6 +181,11 @@ def test_links_are_shown_with_their_rates() -> None:
         )
     )
     assert interconnect_text(alone, run(nodes=col(1)), 0) == "one accelerator per machine"
+
+
+def test_an_alternative_takes_at_most_twice_as_long() -> None:
+    slower, far_slower = (Alternative("tensor parallel 2", True, share, 70 * GIB, 1.0) for share in (0.9, 3.1))
+    assert useful_alternatives((slower, far_slower)) == [slower]
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,8 @@ def test_a_runner_up_is_named_up_to_a_near_tie() -> None:
     search = Search.start(Question(CHAT), SMALL)
     share = search.question.assumptions.near_tie_share
     accelerator, engine, stored = np.array([0, 0]), np.array([0, 1]), np.array([0, 1])
-    for worse, named in ((0.0, True), (0.99 * share, True), (1.01 * share, False), (1.9 * share, False)):
+    near = (0.0, 0.99 * share, -0.99 * share)
+    for worse, named in (*((w, True) for w in near), *((w, False) for w in (1.01 * share, 1.9 * share, -0.3))):
         score = col(2, 2 * (1 + worse))
         (found,) = find_runners_up(search, accelerator, engine, score, np.array([0]), stored)
         assert (found is not None) == named
