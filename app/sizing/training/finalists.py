@@ -63,10 +63,10 @@ class ComparisonRuns:
 WITHOUT_OFFLOAD = "no offload"  # description of the same layout without anything in host memory
 
 
-def neighboring_layouts(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, float]]:
+def neighboring_layouts(plans: TrainingPlans, row: int, data_parallel: float) -> Iterator[tuple[str, str, float]]:
     """Yield (description, column to change, new value) of each layout that differs from a row in one choice.
 
-    Everything in host memory moves back as one choice, whose column is empty.
+    Everything in host memory moves back as one choice, whose column is empty. A single replica shards nothing.
     """
     if plans.optimizer_offload[row] or plans.last_resort[row]:
         yield WITHOUT_OFFLOAD, "", 0.0
@@ -78,7 +78,7 @@ def neighboring_layouts(plans: TrainingPlans, row: int) -> Iterator[tuple[str, s
         degree = float(getattr(plans, name)[row])
         if degree >= 2:
             yield f"{name.replace('_', ' ')} {degree / 2:g}", name, degree / 2
-    if plans.zero_stage[row] >= 3:
+    if plans.zero_stage[row] >= 3 and data_parallel > 1:
         yield "unsharded states (ZeRO-0)", "zero_stage", 0.0
     twice = float(plans.micro_batch_sequences[row]) * 2
     yield f"a micro-batch of {twice:g}", "micro_batch_sequences", twice
@@ -86,7 +86,8 @@ def neighboring_layouts(plans: TrainingPlans, row: int) -> Iterator[tuple[str, s
 
 def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> ComparisonRuns:
     """Evaluate the neighboring layouts of each row, and each row's layout on one machine."""
-    neighbors = [(row, *choice) for row in range(len(plans)) for choice in neighboring_layouts(plans, row)]
+    degrees = enumerate(run.data_parallel.tolist())
+    neighbors = [(row, *choice) for row, degree in degrees for choice in neighboring_layouts(plans, row, degree)]
     chosen = np.arange(len(plans))
     like = np.array([row for row, *_ in neighbors] + [*chosen])
     table = plans.take(like)

@@ -15,7 +15,13 @@ from app.sizing.question import Economics, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.degrees import LegalDegrees, legal_degrees
-from app.sizing.training.finalists import Finalists, RunAssurance, assess_assurance, assess_finalists
+from app.sizing.training.finalists import (
+    Finalists,
+    RunAssurance,
+    assess_assurance,
+    assess_finalists,
+    neighboring_layouts,
+)
 from app.sizing.training.plans import TrainingPlans, virtual_pipeline
 from app.sizing.training.run import run_at, run_cost
 from tests.examples import LLAMA_70B
@@ -27,6 +33,13 @@ def test_neighbouring_layouts_are_turned_down_in_numbers(catalog: Catalog) -> No
     found = asked(catalog, replace(WORKLOAD, model=LLAMA_70B, global_batch=512), accelerators_per_replica=64)
     words = next(r.text for r in found.explanation if r.code == "alternatives")
     assert any(w in words for w in ("slower", "faster", "GiB"))
+
+
+def test_a_single_replica_has_no_other_way_to_shard() -> None:
+    found = plans_of(SMALL, WORKLOAD, accelerator="acme-big", zero_stage=3)
+    words = {degree: [text for text, *_ in neighboring_layouts(found, 0, degree)] for degree in (1.0, 8.0)}
+    assert "unsharded states (ZeRO-0)" in words[8.0]
+    assert words[1.0] == [text for text in words[8.0] if "ZeRO" not in text]
 
 
 COUNTS, ASSUMED, ECONOMICS = counts_of(WORKLOAD), Assumptions(), Economics()
