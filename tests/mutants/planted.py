@@ -197,8 +197,8 @@ PLANTED = (
     Planted(
         "sizing/decisions/ranking.py",
         "find_runners_up",
-        "1 + search.question.assumptions.near_tie_share",
-        "1 + 2 * search.question.assumptions.near_tie_share",
+        "own * (1 + share)",
+        "own * (1 + 2 * share)",
         "calls twice the difference a near tie",
     ),
     Planted(
