@@ -126,15 +126,15 @@ PLANTED = (
     Planted(
         "sizing/serving/step.py",
         "step_work",
-        "2 * float(model.num_layers) - exchange.expert_layers",
-        "2 * float(model.num_layers)",
+        "model.num_sublayers - exchange.expert_layers",
+        "float(model.num_sublayers)",
         "counts an all-reduce that the exchange of experts replaces",
     ),
     Planted(
         "sizing/serving/prefill.py",
         "prefill_work",
-        "2 * float(model.num_layers) - exchange.expert_layers",
-        "2 * float(model.num_layers)",
+        "model.num_sublayers - exchange.expert_layers",
+        "float(model.num_sublayers)",
         "counts an all-reduce of prompts that the exchange of experts replaces",
     ),
     Planted(

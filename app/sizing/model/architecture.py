@@ -345,6 +345,7 @@ class ModelArchitecture:
     attention: tuple[AttentionGroup, ...] = ()
     state_bytes_per_sequence: float = 0.0
     recurrent_flops_per_token: float = 0.0
+    absent_parts: int = 0  # mixers and feed-forward parts that layers lack, as in Nemotron-H and Mamba
     num_experts: int = 0
     experts_per_token: int = 0
     moe_layers: int = 0
@@ -414,6 +415,16 @@ class ModelArchitecture:
     @property
     def is_moe(self) -> bool:
         return self.num_experts > 1
+
+    @property
+    def num_sublayers(self) -> int:
+        """Mixers and feed-forward parts. Tensor-parallel ranks add up the output of each.
+
+        Check: Nemotron-H 8B, 52 layers of one part each, and Llama-3.1-8B, 32 layers of two.
+            >>> registered("nvidia/Nemotron-H-8B-Base-8K").num_sublayers, LLAMA_8B.num_sublayers
+            (52, 64)
+        """
+        return 2 * self.num_layers - self.absent_parts
 
     @property
     def head_matmul_params(self) -> float:

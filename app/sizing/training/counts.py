@@ -57,6 +57,7 @@ class Counts:
     recipe: Recipe  # bytes and operations per parameter
 
     num_layers: float  # layers of the model
+    num_sublayers: float  # mixers and feed-forward parts of the model
     weight_layers: float  # layers whose weights and gradients are exchanged
     hidden_size: float  # hidden size, elements
     mlp_width: float  # intermediate size of the MLP, elements
@@ -143,6 +144,7 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         synchronous_checkpoints=workload.synchronous_checkpoints,
         recipe=recipe_of(workload),
         num_layers=model.num_layers,
+        num_sublayers=model.num_sublayers,
         weight_layers=sample.layers if workload.in_samples else model.num_layers,
         hidden_size=model.hidden_size,
         mlp_width=model.mlp_width,

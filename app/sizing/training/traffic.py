@@ -154,7 +154,7 @@ def layer_passes(plans: TrainingPlans) -> Column:
 def tensor_all_reduce_bytes(
     counts: Counts, plans: TrainingPlans, layer_passes: Column, hidden_state_bytes: Column
 ) -> Column:
-    """Bytes that each rank sends in the tensor-parallel all-reduces: two per layer and pass.
+    """Bytes that each rank sends in the tensor-parallel all-reduces: one per sublayer and pass.
 
     A ring all-reduce over t ranks sends 2 (t - 1) / t of the message per rank. Sequence parallelism sends as much,
     as reduce-scatters and all-gathers.
@@ -164,14 +164,13 @@ def tensor_all_reduce_bytes(
         plans: layouts without their data-parallel degree (`TrainingPlans`).
         layer_passes: passes through a layer per micro-batch.
         hidden_state_bytes: hidden states of a micro-batch, bytes.
-    Check: 32 layers over eight ranks, hidden states of 32 MiB: 7 GiB per micro-batch.
+    Check: 32 layers of two sublayers over eight ranks, hidden states of 32 MiB: 7 GiB per micro-batch.
         >>> layout = row(tensor_parallel=col(8), pipeline_parallel=col(1))
         >>> tensor_all_reduce_bytes(PRETRAIN_COUNTS, layout, col(2), col(2**25))[0] / 2**30
         np.float64(7.0)
     """
-    layers = counts.num_layers / plans.pipeline_parallel
-    all_reduces = layer_passes * 2 * layers * 2
-    return all_reduces * (plans.tensor_parallel - 1) / plans.tensor_parallel * hidden_state_bytes
+    all_reduces = layer_passes * counts.num_sublayers / plans.pipeline_parallel
+    return 2 * all_reduces * (plans.tensor_parallel - 1) / plans.tensor_parallel * hidden_state_bytes
 
 
 @formula(unit="B", source="Liu et al. 2023 (arXiv:2310.01889)")
@@ -278,7 +277,7 @@ def layer_traffic(
     if (tp > 1).any():
         with trace_label("tensor parallel"):
             sent = tensor_all_reduce_bytes(counts, plans, passes, hidden)
-            tensor = _route_traffic(plans, tp, sent, np.where(tp > 1, passes * 2 * layers, 0.0))
+            tensor = _route_traffic(plans, tp, sent, np.where(tp > 1, passes * counts.num_sublayers / pp, 0.0))
     if (cp > 1).any():
         with trace_label("context parallel"):
             sent = context_ring_bytes(counts, plans, passes, tokens)

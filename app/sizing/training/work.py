@@ -358,7 +358,7 @@ def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
     """Return the compute of a micro-batch of tokens: matrices, head, experts, attention and memory-bound operators."""
     recipe, machine, zero = counts.recipe, plans.machine, np.zeros(len(plans))
     full = plans.activation_checkpointing == FULL
-    layers = counts.num_layers / plans.pipeline_parallel
+    layers = counts.num_sublayers / 2 / plans.pipeline_parallel
     passes, peak, unquantised = matrix_passes(plans, recipe), machine.peak_flops_per_s, machine.unquantised_flops_per_s
     layer_bytes = elementwise_bytes_per_token_layer(counts, recipe)
     moved = micro_batch_elementwise_bytes(

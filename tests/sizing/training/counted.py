@@ -17,6 +17,7 @@ COUNTS = replace(
     units_per_sequence=1000.0,
     global_batch=64.0,
     num_layers=12.0,
+    num_sublayers=24.0,
     weight_layers=12.0,
     hidden_size=100.0,
     mlp_width=400.0,

@@ -655,10 +655,8 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
     """
     spec, reader = FAMILIES[family], Reader(text, family, nested=nested)
     blocks = reader.find_value("layers_block_type")
-    hidden_size, layers = (
-        reader.size("hidden_size"),
-        reader.size("num_hidden_layers", len(blocks) if isinstance(blocks, list) else None),
-    )
+    hidden_size = reader.size("hidden_size")
+    layers = reader.size("num_hidden_layers", len(blocks) if isinstance(blocks, list) else None)
     inventory = Inventory()
     schedule = read_layers(reader, spec, family, layers)
     groups = _add_mixers(inventory, reader, spec, family, hidden_size, schedule)
@@ -688,6 +686,7 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
         attention=groups,
         state_bytes_per_sequence=inventory.state_bytes,
         recurrent_flops_per_token=inventory.recurrent_flops,
+        absent_parts=sum((not x.mixer) + (not x.feed_forward) for x in schedule),
         num_experts=routing.count,
         experts_per_token=routing.per_token,
         moe_layers=routing.layers,
