@@ -78,6 +78,62 @@ class HardwareAssumptions:
         as_of="2026-11",
     )
 
+    # Cards in the slots of a machine
+    pcie_slot_gb_per_s: float = assumption(
+        128,
+        low=0.5,
+        high=128,
+        unit="GB/s",
+        reason="largest rate of the host's PCIe slots, each way",
+        source="no limit; x16 of PCIe 3.0 has 16, of 4.0 32, of 5.0 64",
+        as_of="2026-11",
+    )
+    peerless_copies: float = assumption(
+        2,
+        low=0,
+        high=4,
+        unit="1",
+        reason="host memory accesses per byte without peer access",
+        source="one write and one read; 0 for a driver with peer access",
+        as_of="2026-11",
+    )
+    nvlink_bridges: float = assumption(
+        1,
+        low=0,
+        high=1,
+        unit="1",
+        reason="0 if cards have none of their machine's bridges",
+        source="assumed: as the record of the machine says",
+        as_of="2026-11",
+    )
+    eager_launch: float = assumption(
+        0,
+        low=0,
+        high=1,
+        unit="1",
+        reason="1 if engines start without captured graphs",
+        source="assumed: the engines' default",
+        as_of="2026-11",
+    )
+    power_limit_share: float = assumption(
+        1,
+        low=0.3,
+        high=1,
+        unit="1",
+        reason="power limit of accelerators over rated power",
+        source="assumed: no limit is set",
+        as_of="2026-11",
+    )
+    power_limit_exponent: float = assumption(
+        0.33,
+        low=0.1,
+        high=1,
+        unit="1",
+        reason="exponent of the matrix rate over the power limit",
+        source="dynamic power rises with the cube of the clock",
+        as_of="2026-11",
+    )
+
 
 @dataclass(frozen=True)
 class HostAssumptions:

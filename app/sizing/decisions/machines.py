@@ -9,7 +9,7 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, column
+from app.sizing.columns import GB, Codes, Column, Columns, Mask, column
 from app.sizing.decisions.ownership import (
     Parts,
     derived_parts,
@@ -48,6 +48,7 @@ from app.sizing.hardware.parts import (
     PricingModel,
     machine_link,
 )
+from app.sizing.hardware.slots import installed_machines
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import FilterStage
@@ -399,11 +400,13 @@ def candidates_from_listings(
     catalog: Catalog, priced: ListingPrices, rows: Codes, vcpus: Column, assumed: Assumptions
 ) -> Candidates:
     """Candidates of the listings at the given rows."""
-    listings = catalog.listings
+    listings, types = catalog.listings, catalog.columns
+    node = catalog.machines.take(listings.machine[rows])
+    desk = node.workstation & types.desktop[node.accelerator]
     return Candidates(
         machine=listings.machine[rows],
         listing=rows,
-        node=catalog.machines.take(listings.machine[rows]),
+        node=installed_machines(node, types, host_socket_bytes_per_s(catalog, rows, desk, assumed), assumed),
         spot=_is_spot(listings.pricing[rows]),
         by_the_hour=_is_among(PRICING, BY_THE_HOUR)[listings.pricing[rows]],
         usd_per_hour=priced.usd_per_hour[rows],
@@ -414,6 +417,19 @@ def candidates_from_listings(
         vcpus=vcpus[rows],
         parts=discounted_parts(catalog, rows, assumed, priced.paid_share[rows]),
     )
+
+
+def host_socket_bytes_per_s(catalog: Catalog, listing: Codes, desk: Mask, assumed: Assumptions) -> Column:
+    """Data-sheet memory bandwidth of one CPU socket, B/s; the usual one of a desktop or server where none is known.
+
+    Parameters:
+        listing: listing of each machine; -1 if nothing sells it.
+        desk: whether the machine is a desktop.
+    """
+    system = np.where(listing < 0, -1, catalog.listings.system[listing])
+    named = np.where(system < 0, np.nan, catalog.socket_bytes_per_s[system])
+    usual = np.where(desk, assumed.desktop_host_gb_per_s, assumed.server_host_gb_per_s) * GB
+    return np.where(np.isnan(named), usual, named)
 
 
 def apply_oversubscription(found: Candidates, assumed: Assumptions) -> Candidates:
@@ -490,7 +506,10 @@ def unpriced_machine(catalog: Catalog, deployment: Deployment, assumed: Assumpti
         on_prem=np.array([True]),
         workstation=np.array([False]),
     )
+    desk = catalog.columns.desktop[machine.accelerator]
     with suspend_recording():
+        socket = host_socket_bytes_per_s(catalog, np.array([-1]), desk, assumed)
+        machine = installed_machines(machine, catalog.columns, socket, assumed)
         rated = rated_power_w(machine, catalog.columns, assumed)
         draw = draw_w(rated, assumed)
     return Candidates(

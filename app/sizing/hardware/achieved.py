@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
@@ -116,6 +116,12 @@ SHARES = frozenset(
 
 
 SHARP = 50.0  # exponent of a roofline with a sharp knee
+
+
+def without_graphs(achieved: Achieved) -> Achieved:
+    """Coefficients of engines that launch each layer of a decode step as they launch a layer of a prompt."""
+    layer = np.maximum(achieved.layer_overhead_s, achieved.prefill_layer_overhead_s)
+    return replace(achieved, layer_overhead_s=layer)
 
 
 def ideal_coefficients(count: int) -> Achieved:

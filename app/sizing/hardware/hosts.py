@@ -1,4 +1,4 @@
-"""Host processors: memory bandwidth per socket, and instruction sets that images must be built for."""
+"""Host processors: memory bandwidth per socket, and instruction sets of images; what drivers exclude."""
 
 from __future__ import annotations
 
@@ -104,3 +104,29 @@ def excluded_use(vendor: str, segment: Segment) -> str | None:
         ('data-center use', None)
     """
     return next((one.excludes for one in DRIVER_LICENSES if (one.vendor, one.segment) == (vendor, segment)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class NoPeerAccess:
+    """Accelerators whose driver copies through host memory where they are connected by PCIe."""
+
+    vendor: str
+    segment: Segment
+    architectures: tuple[str, ...]
+    source: str
+    as_of: str
+
+
+NO_PEER_ACCESS = build_rows(NoPeerAccess, "peer_access.csv")
+
+
+def has_peer_access(vendor: str, segment: Segment, architecture: str) -> bool:
+    """Whether accelerators on PCIe read each other's memory directly.
+
+    Check:
+        >>> has_peer_access("NVIDIA", Segment.CONSUMER, "Ada"), has_peer_access("NVIDIA", Segment.WORKSTATION, "Ada")
+        (False, True)
+    """
+    return not any(
+        (one.vendor, one.segment) == (vendor, segment) and architecture in one.architectures for one in NO_PEER_ACCESS
+    )

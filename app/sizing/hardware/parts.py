@@ -210,6 +210,11 @@ class Accelerator:
     as_of: str = ""
 
     @property
+    def has_bridge_connector(self) -> bool:
+        """Whether it is a card that sits in a slot and that a bridge may connect to another one."""
+        return self.machine_link is Link.PCIE and self.kind not in PROCESSORS and self.scaleup_bytes_per_s > 0
+
+    @property
     def counted_as(self) -> str:
         """What one of them is called when counted: a CPU socket is no accelerator."""
         return "CPU" if self.kind == SOCKET else "accelerator"

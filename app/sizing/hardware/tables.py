@@ -11,6 +11,7 @@ from app.sizing.columns import GIB, Codes, Column, Columns, Mask, column
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.engines import RULES, EngineMemory, engine_named
 from app.sizing.hardware.engines.record import Policy, Preemption, Scheduler, Scheduling
+from app.sizing.hardware.hosts import has_peer_access
 from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
 from app.sizing.model.formats import WEIGHT_FORMATS
 
@@ -46,6 +47,8 @@ class AcceleratorColumns(Columns):
     price_low_usd: Column  # lower end of the list price range
     price_high_usd: Column  # upper end of the list price range
     has_bf16: Mask
+    peer_access: Mask  # whether cards on PCIe read each other's memory directly
+    bridge_connector: Mask  # cards that a bridge may connect
     training_class: Mask  # sold for training clusters; others train within one machine
     unified: Mask  # memory is shared with the system
     whole_machine: Mask  # sold only as a whole machine
@@ -76,6 +79,8 @@ class AcceleratorColumns(Columns):
             price_low_usd=column([a.list_price_usd_low for a in accelerators]),
             price_high_usd=column([a.list_price_usd_high for a in accelerators]),
             has_bf16=flags(["bf16" in a.flops_per_s for a in accelerators]),
+            peer_access=flags([has_peer_access(a.vendor, a.segment, a.architecture) for a in accelerators]),
+            bridge_connector=flags([a.has_bridge_connector for a in accelerators]),
             training_class=flags([a.training_class for a in accelerators]),
             unified=flags([a.memory_is_shared for a in accelerators]),
             whole_machine=flags([a.kind == WHOLE_MACHINE for a in accelerators]),

@@ -9,7 +9,8 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.assumptions.hardware import HostAssumptions
-from app.sizing.columns import GB, GIB, ROUNDING, Codes, Column, Mask, distinct_rows, with_rows
+from app.sizing.columns import GIB, ROUNDING, Codes, Column, Mask, distinct_rows, with_rows
+from app.sizing.decisions.machines import host_socket_bytes_per_s
 from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines import engine_named
@@ -239,12 +240,9 @@ def host_resources(plans: Plans, catalog: Catalog, assumed: Assumptions) -> tupl
     offered, node, count = plans.machines, plans.node, plans.accelerators_per_node
     part = plans.accelerators_per_replica / count
     listing = offered.table.listing[offered.rows]
-    system = np.where(listing < 0, -1, catalog.listings.system[listing])
-    named = np.where(system < 0, np.nan, catalog.socket_bytes_per_s[system])
     desk = node.workstation & plans.types.table.desktop[plans.accelerator]
-    usual = np.where(desk, assumed.desktop_host_gb_per_s, assumed.server_host_gb_per_s) * GB
     has = np.where(node.on_prem, part, np.minimum(1.0, assumed.rented_host_share * count) * part)
-    socket = np.where(np.isnan(named), usual, named) * has
+    socket = host_socket_bytes_per_s(catalog, listing, desk, assumed) * has
     flops = np.where(desk, assumed.desktop_host_tflops, assumed.server_host_tflops) * 1e12 * has
     slot = plans.types.table.slot_bytes_per_s[plans.accelerator] * plans.tensor_parallel * assumed.host_link_fraction
     link = np.minimum(np.where(slot > 0, slot, 1.0), np.maximum(socket, 1.0))

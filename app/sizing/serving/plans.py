@@ -14,6 +14,7 @@ from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import competing_mask
 from app.sizing.hardware.support.records import LEVELS, Level, Work
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, SchedulingColumns, Stacks
@@ -280,7 +281,7 @@ def build_plans(
     """
     requested = bool(constraints.weight_formats or fixed)
     pairs = pair_machines_with_stacks(
-        machines, stacks, accelerators, rejections, unsupported, formats_are_requested=requested
+        machines, stacks, accelerators, rejections, unsupported, assumed, formats_are_requested=requested
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
     layouts = candidate_layouts(model, machines.node, assumed, fixed)
@@ -326,6 +327,7 @@ def pair_machines_with_stacks(
     accelerators: AcceleratorColumns,
     rejections: Rejections,
     unsupported: SupportFilter,
+    assumed: Assumptions,
     *,
     formats_are_requested: bool,
 ) -> MachineStackPairs:
@@ -348,7 +350,9 @@ def pair_machines_with_stacks(
     )
     linear, bit16 = _matrix_rates(accelerators, accelerator, stacks, stack)
     share, whole = machines.node.share[machine], accelerators.bytes_per_s[accelerator]
-    pairs = MachineStackPairs(machine, stack, accelerator, linear * share, bit16 * share, whole * share)
+    share_of_rate = share * power_limited_share(assumed) if assumed.power_limit_share < 1 else share
+    rates = linear * share_of_rate, bit16 * share_of_rate, whole * share
+    pairs = MachineStackPairs(machine, stack, accelerator, *rates)
     unknown = np.isnan(linear) | np.isnan(bit16) | np.isnan(pairs.bytes_per_s)
     known = pairs.take(~(unknown | np.isnan(machines.node.memory_bytes[machine])))
     rejections.reject_if_none_left(

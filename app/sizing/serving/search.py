@@ -21,6 +21,7 @@ from app.sizing.decisions.ranking import best_by_score, objective_score
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
+from app.sizing.hardware.achieved import without_graphs
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question
@@ -71,6 +72,8 @@ def enumerate_plans(
     formats = requested_formats(model, constraints, fixed, personal=personal)
     engines, work = requested_engines(constraints, fixed), Work(phase, task=model.task)
     stacks = select_stacks(catalog, work, formats, engines, fixed)
+    if assumed.eager_launch >= 1:
+        stacks = replace(stacks, achieved=without_graphs(stacks.achieved))
     without = SupportFilter(catalog, engines, formats, work)
     on = model, machines, stacks, catalog.columns, constraints, rejections, assumed, without
     plans = filter_by_draft_support(build_plans(*on, fixed=fixed), catalog, rejections)

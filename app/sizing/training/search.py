@@ -50,6 +50,7 @@ from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieve
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import LINKS, Link, known_network_bytes_per_s
 from app.sizing.hardware.recipes import Recipes, apply_settings, in_16_bit, recipe_of_framework
+from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import Trainers, competing_mask, training_work
 from app.sizing.hardware.support.records import Work
 from app.sizing.question import Constraints, Deployment, Question
@@ -625,10 +626,9 @@ def _training_machines(
     """Return the machines on sale with the properties that training needs; BF16 requires hardware support."""
     precision, columns = PRECISIONS[workload.precision], catalog.columns
     node, accelerator = offered_machines.node, offered_machines.node.accelerator
-    peak, wide = (
-        columns.matrix_rate(precision.format_class)[accelerator] * node.share,
-        columns.bit16[accelerator] * node.share,
-    )
+    rate_share = node.share * power_limited_share(assumed) if assumed.power_limit_share < 1 else node.share
+    peak = columns.matrix_rate(precision.format_class)[accelerator] * rate_share
+    wide = columns.bit16[accelerator] * rate_share
     if precision.needs_bf16:
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
     whole = precision.weight_bytes == BYTES_32_BIT
