@@ -47,6 +47,7 @@ TUNING = {
     "sequence_length": 4096,
 }
 H100 = {"accelerator": "h100 sxm", "total_accelerators": 8}
+TEN = {"concurrent_requests": 10, "input_tokens": 1000, "output_tokens": 300}
 PARTS: dict[str, tuple[str, Any]] = {
     "traffic": ("/estimate", lambda part: {"workload": {**CHAT, "traffic": part}, "deployment": H100}),
     "observed": (
@@ -57,6 +58,7 @@ PARTS: dict[str, tuple[str, Any]] = {
             "observed": part,
         },
     ),
+    "inventory": ("/recommend", lambda part: {"workload": {**CHAT, "traffic": TEN}, "inventory": part}),
     "observed training": ("/diagnose", lambda part: {"workload": TUNING, "deployment": H100, "observed": part}),
 }
 BLOCKS = {path.relative_to(ROOT).as_posix(): fenced_blocks(path.read_text()) for path in document_paths()}

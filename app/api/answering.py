@@ -31,6 +31,7 @@ from app.sizing.assumptions.hardware import HardwareAssumptions, MachineAssumpti
 from app.sizing.assumptions.serving import DayAssumptions, ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
 from app.sizing.estimate import estimate_deployment
+from app.sizing.inventory import catalog_of_answer
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer, Estimate
@@ -346,7 +347,7 @@ def store_answer(
     answers: AnswerStore,
 ) -> StoredAnswer:
     """Builds a new answer and stores it under its id, together with the data that bills of materials need."""
-    catalog = catalog_index.catalog
+    catalog = catalog_of_answer(question, answer, catalog_index.catalog)
     with stage("words"):
         document = answer_json(
             answer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.api.doubts import unit_hint
 from app.api.problems import escape_pointer_step
+from app.api.schemas.inventory import InventorySpec
 from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EconomicsSpec, EstimateRequest, RecommendRequest
 from app.catalog.lists import column_values
@@ -20,7 +21,7 @@ from app.catalog.snapshot import WILDCARD, CatalogIndex, HardwareMatch, closest_
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
-from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.parts import OwnedHardware, PricingModel
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.words import join_words
 
@@ -262,6 +263,45 @@ def resolve_constraints(
     return changed, tuple(slug for slug in every if slug not in outright)
 
 
+def resolve_inventory(specs: Sequence[InventorySpec], naming: NameResolver, at: str) -> tuple[OwnedHardware, ...]:
+    """Returns the inventory with catalog names. All machines of an accelerator type must be of one kind."""
+    owned: dict[str, OwnedHardware] = {}
+    for i, spec in enumerate(specs):
+        one = _resolve_owned(spec, naming, f"{at}/{i}")
+        if one is None:
+            continue
+        before = owned.setdefault(one.accelerator, one)
+        if before is one:
+            continue
+        if replace(before, count=one.count) != one:
+            detail = f"Entries with {one.accelerator} describe different machines. Send one kind of machine per type."
+            naming.add_problem(Unanswerable, f"{at}/{i}", detail)
+        owned[one.accelerator] = replace(before, count=before.count + one.count)
+    return tuple(owned.values())
+
+
+def _resolve_owned(spec: InventorySpec, naming: NameResolver, at: str) -> OwnedHardware | None:
+    """Returns one entry with catalog names; None after an error."""
+    field, how_many = ("accelerator", "count") if spec.system is None else ("system", "")
+    match = naming.resolve_accelerator(spec.accelerator or spec.system or "", f"{at}/{field}", how_many=how_many)
+    if match is None:
+        return None
+    slug = match.accelerators[0]
+    if spec.system is not None:
+        system = match.system or _resolve_system(spec.system, slug, naming, f"{at}/system")
+        record = naming.catalog.systems.get(system)
+        return None if record is None else spec.to_owned(slug, max(1, int(record.accelerator_count)), system)
+    usual = naming.catalog.accelerators[naming.catalog.accelerator_index[slug]].typical_node_size
+    per_machine = spec.accelerators_per_machine or min(spec.count, usual)
+    if spec.count % per_machine:
+        detail = (
+            f"{spec.count} x {slug} do not fill machines of {per_machine}, the usual number. Set "
+            "accelerators_per_machine, or send one entry for each kind of machine."
+        )
+        naming.add_problem(Unanswerable, f"{at}/accelerators_per_machine", detail)
+    return spec.to_owned(slug, per_machine, None)
+
+
 def resolve_deployment(spec: DeploymentSpec, naming: NameResolver, at: str) -> DeploymentSpec:
     """Returns a deployment with catalog names. A machine given as the accelerator becomes the system."""
     changed = resolve_replica(spec, spec.accelerator, naming, at)
@@ -382,14 +422,16 @@ def resolve_economics(spec: EconomicsSpec, naming: NameResolver) -> EconomicsSpe
 
 def resolve_recommend_names(
     request: RecommendRequest, catalog_index: CatalogIndex
-) -> tuple[RecommendRequest, tuple[str, ...]]:
-    """Returns the request with catalog names, and the accelerators that only a pattern matched."""
+) -> tuple[RecommendRequest, tuple[str, ...], tuple[OwnedHardware, ...]]:
+    """Returns the request with catalog names, the accelerators that only a pattern matched, and the inventory."""
     naming = NameResolver(catalog_index)
     constraints, by_pattern = resolve_constraints(request.constraints, naming, "#/constraints")
     economics = resolve_economics(request.economics, naming)
+    inventory = resolve_inventory(request.inventory, naming, "#/inventory")
     naming.check_assumptions(request.assumptions)
     naming.raise_problems()
-    return request.model_copy(update={"constraints": constraints, "economics": economics}), by_pattern
+    named = request.model_copy(update={"constraints": constraints, "economics": economics})
+    return named, by_pattern, () if request.constraints.inventory == "ignore" else inventory
 
 
 def resolve_estimate_names(request: EstimateRequest, catalog_index: CatalogIndex) -> EstimateRequest:

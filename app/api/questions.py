@@ -46,7 +46,7 @@ def build_recommend_question(
 ) -> Question:
     """Returns the question of a recommend request with catalog names. Raises every error of the request."""
     check_phase(request)
-    named, by_pattern = resolve_recommend_names(request, catalog_index)
+    named, by_pattern, inventory = resolve_recommend_names(request, catalog_index)
     check_constraints(named.constraints, request.constraints, by_pattern, catalog_index)
     assumed = requested_assumptions(named)
     model = resolve_model(named.workload.model, catalog_store, assumed)
@@ -55,7 +55,7 @@ def build_recommend_question(
     named_countries = (catalog_index.find_countries(name) for name in request.constraints.regions)
     countries = tuple(sorted(frozenset[str]().union(*named_countries)))
     limits = replace(question.constraints, by_pattern=by_pattern, countries=countries)
-    question = replace(question, constraints=limits)
+    question = replace(question, constraints=limits, inventory=inventory)
     question = replace(question, companions=resolve_companions(request, catalog_store, assumed))
     return with_own_format(question, named)
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.engines.record import SchedulerSettings
-from app.sizing.hardware.parts import Commitment, Environment, PriceKind, PricingModel
+from app.sizing.hardware.parts import Commitment, Environment, OwnedHardware, PriceKind, PricingModel
 from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.workload import RELAXED_LIMITS, InferenceWorkload, TrainingWorkload
@@ -51,6 +51,8 @@ class Constraints:
     max_purchase_usd: float | None = None
     max_accelerators: int | None = None
     max_power_w: float | None = None
+    stock: tuple[tuple[int, int], ...] = ()  # accelerator types of the inventory by index, each with its number
+    inventory_only: bool = False  # whether only the inventory counts
     confidence: float = Assumptions.default_value(
         "confidence"
     )  # probability of meeting memory, latency limits and deadline
@@ -275,6 +277,7 @@ class Question:
     ranking_only: bool = False  # ranking and costs only
     today: str = ""  # day that price ages are counted to; empty: ages are not computed
     companions: tuple[Companion, ...] = ()  # models to pack onto the same cards
+    inventory: tuple[OwnedHardware, ...] = ()  # hardware that the caller owns
     maximize: str | None = None  # quantity to maximize, a member of maximum.QUANTITIES
 
     def includes(self, extra: Extra) -> bool:

@@ -40,6 +40,7 @@ from app.sizing.formula import suspend_recording
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import FIRM, KINDS, Accelerator
 from app.sizing.hardware.support.records import Work
+from app.sizing.inventory import restrict_to_inventory, stocked_catalog
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
 from app.sizing.question import Extra, Objective, Question, find_within_longer_limits
@@ -51,6 +52,7 @@ from app.sizing.result import (
     Estimate,
     FilterStage,
     LevelDeployment,
+    Notice,
     Ranked,
     Reason,
     Rejection,
@@ -107,7 +109,35 @@ class SearchResult:
 
 
 def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
-    """Rank the hardware that can run a workload, and explain why the rest was rejected."""
+    """Rank the hardware that can run a workload, and explain why the rest was rejected.
+
+    What the caller owns is ranked alone if it can run the workload; otherwise, the hardware for sale is ranked, unless
+    only the inventory counts.
+    """
+    if not question.inventory:
+        return recommend_from(question, catalog)
+    own = restrict_to_inventory(question, catalog)
+    stocked = stocked_catalog(catalog, question.inventory, question.today)
+    found = None if own is None else recommend_from(own, stocked)
+    if found is not None and (found.recommendations or question.constraints.inventory_only):
+        owned = {one.accelerator for one in question.inventory}
+        return replace(found, rejected=tuple(r for r in found.rejected if r.accelerator in owned))
+    answer = recommend_from(replace(question, inventory=()), catalog)
+    return replace(answer, warnings=(unable_inventory_notice(question, found), *answer.warnings))
+
+
+def unable_inventory_notice(question: Question, found: Answer | None) -> Notice:
+    """Warning that the inventory cannot run the workload, with the reason for each type; `found` is its answer."""
+    if found is None:
+        reason = "The constraints exclude it."
+    else:
+        owned = {one.accelerator for one in question.inventory}
+        reason = " ".join(r.text for r in found.rejected if r.accelerator in owned)
+    return Notice("inventory", f"Your inventory cannot run this; the answer is about hardware for sale. {reason}")
+
+
+def recommend_from(question: Question, catalog: Catalog) -> Answer:
+    """Rank the hardware of a catalog that can run a workload, and explain why the rest was rejected."""
     question = replace(question, assumptions=question.assumptions.with_recording())
     search, rejections, result = search_within_limits(question, catalog)
     question, rejected = search.question, rejections.closest_first()

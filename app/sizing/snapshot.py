@@ -210,7 +210,7 @@ class Catalog:
         self.providers = tuple(sorted({o.provider for o in known} | {s.provider for s in self.systems.values()}))
         self.regions = tuple(sorted({o.region for o in known} | {Environment.ON_PREM.value}))
         self.instance_types = tuple(sorted({o.instance_type for o in known}))
-        self.machines, self.listings = self._list_machines()
+        self.machines, self.listings = self.list_machines()
         self.alike = equivalence_keys(self.machines)
 
     @cached_property
@@ -254,7 +254,7 @@ class Catalog:
             if (kept := tuple(p for p in prices if was_observed_by(p.observed, day)))
         }
         dated.prices_as_of = max((o.as_of for o in dated.offers), default="")
-        dated.machines, dated.listings = dated._list_machines()
+        dated.machines, dated.listings = dated.list_machines()
         dated.alike = equivalence_keys(dated.machines)
         return dated
 
@@ -293,7 +293,8 @@ class Catalog:
                 found[self.accelerators[self.accelerator_index[part.accelerator]].name] = host
         return found
 
-    def _list_machines(self) -> tuple[Machines, Listings]:
+    def list_machines(self) -> tuple[Machines, Listings]:
+        """Machines for sale and their listings, from the offers and the systems that can be owned."""
         book = ListingBuilder(
             self.accelerators,
             self.systems,

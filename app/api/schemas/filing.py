@@ -29,7 +29,7 @@ from app.sizing.answer.verification import LaunchSpec, launch_specs
 from app.sizing.assumptions import BY_NAME, Assumed
 from app.sizing.columns import GBIT, GIB
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.listings import GENERIC_PROVIDER, purchase_terms
+from app.sizing.hardware.listings import GENERIC_PROVIDER, INVENTORY, purchase_terms
 from app.sizing.hardware.parts import Accelerator, PriceKind, System, Terms
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Answer, Estimate, Part
@@ -187,7 +187,7 @@ def _machine_json(s: System, purchasing: Purchasing) -> Document:
         "sku": s.slug,
         "name": s.name,
         **rounded_fields(
-            maker=None if s.provider == GENERIC_PROVIDER else purchasing.names.get(s.provider, s.provider)
+            maker=None if s.provider in (GENERIC_PROVIDER, INVENTORY) else purchasing.names.get(s.provider, s.provider)
         ),
         **rounded_fields(part_number=purchasing.part_numbers.get(s.slug), processors=s.cpu_model),
         **rounded_fields(memory_gib=s.ram_bytes and s.ram_bytes / GIB, network_gbit_per_s=network and network / GBIT),

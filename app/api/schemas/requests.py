@@ -34,6 +34,7 @@ from app.api.schemas.base import (
     WeightFormatName,
     with_examples,
 )
+from app.api.schemas.inventory import InventorySpec, InventoryUse
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.replica import Degree, PoolsSpec, RecipeSpec, ReplicaSpec
 from app.api.schemas.traffic import SloSpec, Traffic, TrafficClassSpec, to_lengths
@@ -443,6 +444,11 @@ class ConstraintsSpec(RequestModel):
     max_accelerators: Annotated[int, Field(ge=1, le=10_000_000), INTEGER_VALUED] | None = None
     max_power_kw: Annotated[float, Field(gt=0, le=1e7)] | None = None
     confidence: Confidence | None = Field(None, description=CONFIDENCE)
+    inventory: InventoryUse = Field(
+        "first",
+        description="What the inventory of the request is for: only its hardware counts, its hardware if that can do "
+        "the work and otherwise hardware for sale, or it is ignored.",
+    )
 
     def to_constraints(self, assumed: Assumptions) -> Constraints:
         return Constraints(
@@ -467,6 +473,7 @@ class ConstraintsSpec(RequestModel):
             max_accelerators=self.max_accelerators,
             confidence=assumed.confidence,
             max_power_w=None if self.max_power_kw is None else self.max_power_kw * 1e3,
+            inventory_only=self.inventory == "only",
         )
 
 
@@ -521,6 +528,9 @@ class RecommendRequest(RequestModel):
     constraints: ConstraintsSpec = ConstraintsSpec()
     objective: ObjectiveName = "cost"
     economics: EconomicsSpec = EconomicsSpec()
+    inventory: Annotated[
+        list[InventorySpec], Field(max_length=50, description="Hardware that you own; it needs no price.")
+    ] = []
     assumptions: Overrides = {}
     limit: Annotated[int, Field(ge=1, le=50), INTEGER_VALUED] = DEFAULT_RANKED
     rejected_limit: Annotated[int, Field(ge=0, le=200), INTEGER_VALUED] | None = Field(

@@ -18,6 +18,7 @@ from app.sizing.decisions.cost import (
     usd_per_million,
 )
 from app.sizing.decisions.places import list_countries
+from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import PRICE_KIND_TEXTS, PriceKind
 from app.sizing.question import Deployment, Question
 from app.sizing.result import CostSummary, Estimate, HostedApi, HostedCost, Part, Reason
@@ -90,7 +91,11 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
         f"Price basis: {PRICE_KIND_TEXTS[terms.kind]}, as of "
         f"{terms.observed}{_describe_discount(summary.price.discount)}."
     )
-    if summary.purchase_usd is not None:
+    if deployment.provider == INVENTORY:
+        valued = f"Their value of {format_usd(summary.purchase_usd or 0.0)} is spread over the horizon."
+        counted = valued if summary.purchase_usd else "What you paid for them is not counted."
+        text = f"{machines} of yours: {describe_hourly_cost(summary)} for operation. {counted}"
+    elif summary.purchase_usd is not None:
         text = (
             f"Purchase of {machines} for {format_usd(summary.purchase_usd)}. This is {describe_hourly_cost(summary)} "
             f"over the horizon, including power, floor space and maintenance; resale value is not counted. {backing}"

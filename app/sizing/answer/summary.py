@@ -13,6 +13,7 @@ from app.sizing.assumptions import Assumed
 from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
 from app.sizing.decisions.places import list_countries
 from app.sizing.decisions.prices import run_pricing, service_pricing
+from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import FIRM, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import AUTO_KV
@@ -178,6 +179,8 @@ def describe_seller(d: Deployment, names: Mapping[str, str], countries: frozense
         names: names of systems by slug; a slug that is not listed stays as it is.
         countries: countries in one of which the machines are if no region is known.
     """
+    if d.provider == INVENTORY:
+        return "(yours)"
     if d.pricing_model is PricingModel.OWNED:
         return f"(purchase, {names.get(d.system or '', f'system {d.system}')})"
     pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "no listed price"

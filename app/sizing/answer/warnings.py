@@ -741,7 +741,7 @@ def accuracy_check_owed(best: TopAnswer) -> Notice | None:
 
 def purchase_outlasts_run(best: TopAnswer) -> Notice | None:
     cost, performance = best.estimate.cost, best.estimate.performance
-    if cost is None or cost.purchase_usd is None or performance is None or performance.days is None:
+    if cost is None or not cost.purchase_usd or performance is None or performance.days is None:
         return None
     horizon = best.question.economics.horizon_months
     share = performance.days * HOURS_PER_DAY / (horizon * HOURS_PER_MONTH)

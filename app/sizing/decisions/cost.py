@@ -364,11 +364,12 @@ def network_price(found: Candidates, linked_nodes: Column, assumed: Assumptions)
 def estimate_ancillary_costs(
     found: Candidates, nodes: Column, linked_nodes: Column, host_bytes: Column | float, assumed: Assumptions
 ) -> AncillaryCosts:
-    """Ancillary purchases for `nodes` machines, joined by networks of `linked_nodes` machines each.
+    """Ancillary purchases for `nodes` machines, joined by networks of `linked_nodes` machines each. Machines that are
+    paid for already have them.
 
     `host_bytes` is the host memory that the plan uses on each machine.
     """
-    owned, none = ~np.isnan(found.purchase_usd), np.zeros(len(found))
+    owned, none = found.purchase_usd > 0, np.zeros(len(found))
     network = none
     if (linked_nodes > 1).any():
         rate, price = node_gbit_per_s(found, assumed), network_price(found, linked_nodes, assumed)
@@ -677,6 +678,12 @@ RESOURCE_LIMITS = (
 MAX_ACCELERATORS_LIMIT, *MONEY_LIMITS, _ = RESOURCE_LIMITS
 
 
+def accelerators_in_stock(constraints: Constraints, accelerator: Codes) -> Column:
+    """Accelerators of each row's type in the inventory; infinite without one."""
+    stock = dict(constraints.stock)
+    return np.array([float(stock.get(kind, np.inf)) for kind in accelerator.tolist()])
+
+
 def meets_limits(limits: Sequence[ResourceLimit], constraints: Constraints, accelerators: Column, cost: Cost) -> Mask:
     """Mask of deployments within those of the given limits that the constraints set."""
     within: Mask = np.ones(len(cost), dtype=bool)
@@ -694,6 +701,20 @@ def within_limits(
     shortfall.
     """
     keep: Mask = np.ones(len(accelerator), dtype=bool)
+    if constraints.stock:
+        stock = accelerators_in_stock(constraints, accelerator)
+        keep = accelerators <= stock
+        rejections.reject_with_shortfall(
+            accelerator,
+            keep,
+            code="too_many_accelerators",
+            text="{name} needs {needed} accelerators; your inventory has {available}.",
+            needed=accelerators,
+            available=stock,
+            unit="accelerators",
+            count=accelerators,
+            reached=FilterStage.LIMITS,
+        )
     for limit in RESOURCE_LIMITS:
         available = limit.requested(constraints)
         if available is None and limit is MAX_ACCELERATORS_LIMIT:

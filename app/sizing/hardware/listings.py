@@ -35,6 +35,7 @@ from app.sizing.hardware.tables import Listings, Machines, flags, index_by_name
 PRICING = tuple(PricingModel)
 MIN_FABRIC_BYTES_PER_S = 25e9 / 8  # 25 Gbit/s; office networks have 10 Gbit/s
 GENERIC_PROVIDER = "generic"  # provider of a generic host
+INVENTORY = "inventory"  # provider of the hardware that the caller owns
 
 
 class Node(NamedTuple):

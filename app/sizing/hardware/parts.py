@@ -310,6 +310,24 @@ class Offer:
         return Terms(self.price_kind, *seen, self.min_quantity, self.max_quantity, *bound)
 
 
+@dataclass(frozen=True, slots=True)
+class OwnedHardware:
+    """Equal machines of the caller, by the slugs of the catalog."""
+
+    accelerator: str
+    count: int  # accelerators
+    per_machine: int  # accelerators in a machine
+    system: str | None = None  # record of the machine; None: a host of assumed parts
+    usd_per_machine: float = 0.0  # book value or price that counts; 0 for a sunk cost
+    ram_gib: float | None = None  # memory of a machine's host; None: that of the record
+    network_gbit_s: float | None = None  # network of a machine; None: that of the record
+
+    @property
+    def machines(self) -> int:
+        """Number of machines."""
+        return self.count // self.per_machine
+
+
 UNNAMED_REGIONS = ("unspecified", "global")  # regions in price lists that name no real region
 
 

@@ -24,6 +24,7 @@ from app.sizing.decisions.cost import (
     RESOURCE_LIMITS,
     Cost,
     ResourceLimit,
+    accelerators_in_stock,
     meets_limits,
     usd_total,
 )
@@ -202,12 +203,21 @@ def find_feasible_plans(question: Question, catalog: Catalog, types: tuple[str, 
     search, workload = Search.start(question, catalog), question.workload
     if isinstance(workload, InferenceWorkload):
         service = search.of(workload)
-        return plans_from_options(workload, search_plans(service, plans_to_serve(service), breaks_ties=False))
+        found = plans_from_options(workload, search_plans(service, plans_to_serve(service), breaks_ties=False))
+        return in_stock(found, question.constraints)
     layouts = search_layouts(search.of(workload))
     runs = all_smallest_runs(workload, counts_of(workload), layouts, question)
     total = usd_total(runs.cost.usd_per_hour, runs.run.wall_s * runs.plans.stack.margins.time_factor)
     paid = runs.run.nodes * runs.plans.accelerators_per_node
-    return FeasiblePlans(runs.plans.accelerator, paid, runs.cost, total)
+    found = FeasiblePlans(runs.plans.accelerator, paid, runs.cost, total)
+    return in_stock(found, question.constraints)
+
+
+def in_stock(found: FeasiblePlans, limits: Constraints) -> FeasiblePlans:
+    """The plans that the inventory has enough accelerators for; all plans without an inventory."""
+    if not limits.stock:
+        return found
+    return found.take(found.accelerators <= accelerators_in_stock(limits, found.accelerator))
 
 
 def plans_from_options(workload: InferenceWorkload, options: Options) -> FeasiblePlans:
