@@ -55,6 +55,16 @@ FURTHER: dict[str, Schema] = {
         "workload": {"phase": "fine_tuning", "method": "full", "model": "llama-3.1-8b", "training_tokens": 1e8},
         "deployment": {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 8},
     },
+    "/recommend maximum": {
+        "maximize": "users",
+        "workload": {
+            "phase": "inference",
+            "model": "llama-3.1-8b-instruct",
+            "traffic": {"concurrent_requests": 1, "input_tokens": 1000, "output_tokens": 300},
+        },
+        "inventory": [{"accelerator": "a6000", "count": 4}],
+        "limit": 1,
+    },
     "/recommend images": {
         "workload": {
             "phase": "inference",

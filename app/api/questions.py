@@ -24,11 +24,11 @@ from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS
 from app.sizing.assumptions import Assumptions
 from app.sizing.compare import Option
-from app.sizing.model.architecture import ModelKind
+from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import SIXTEEN_BIT
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment, LoadUnit, Question, SoughtLoad
 from app.sizing.words import format_name
-from app.sizing.workload import InferenceWorkload
+from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 from app.sizing.workload.inference import Companion
 
 
@@ -57,7 +57,56 @@ def build_recommend_question(
     limits = replace(question.constraints, by_pattern=by_pattern, countries=countries)
     question = replace(question, constraints=limits, inventory=inventory)
     question = replace(question, companions=resolve_companions(request, catalog_store, assumed))
+    question = replace(question, largest=sought_load(named, question, model))
     return with_own_format(question, named)
+
+
+def sought_load(request: RecommendRequest, question: Question, model: ModelArchitecture) -> SoughtLoad | None:
+    """Returns the load to maximize, with the load of the request that is scaled. Raises Unanswerable if the request has
+    no such load or no limit.
+    """
+    if request.maximize is None:
+        return None
+    unit, load = LoadUnit(request.maximize), requested_load(request, question)
+    detail = ""
+    if load is None:
+        needed = {
+            LoadUnit.REQUESTS: "traffic with a rate, users or classes",
+            LoadUnit.USERS: "traffic.users or traffic.concurrent_requests",
+            LoadUnit.TOKENS: "phase training or fine_tuning, in tokens",
+        }
+        detail = f"maximize {unit.value} requires {needed[unit]}."
+    elif not request.is_limited:
+        detail = (
+            "Without a limit there is no largest load. Set max_usd_per_hour, max_purchase_usd, max_power_kw or "
+            "max_accelerators in constraints, or an inventory."
+        )
+    if detail or load is None:
+        raise Unanswerable(detail, errors=[{"pointer": "#/maximize", "detail": detail}])
+    asked, spec = question.workload, request.workload
+
+    def workload_at(times: float) -> InferenceWorkload | TrainingWorkload:
+        if isinstance(asked, TrainingWorkload):
+            return replace(asked, units=asked.units * times)
+        if asked.trace is not None or not isinstance(spec, InferenceSpec):
+            return asked.scale_load(times)
+        return replace(spec.with_load(times).to_workload(model, question.assumptions), model=asked.model)
+
+    return SoughtLoad(unit, load, workload_at)
+
+
+def requested_load(request: RecommendRequest, question: Question) -> float | None:
+    """Returns the load of a request in the unit that it maximizes; None if it has no such load."""
+    unit, workload, spec = request.maximize, question.workload, request.workload
+    if isinstance(workload, TrainingWorkload):
+        return workload.units if unit == LoadUnit.TOKENS and not workload.in_samples else None
+    if not isinstance(spec, InferenceSpec):
+        return None
+    if unit == LoadUnit.USERS and spec.traffic.users is not None:
+        return spec.traffic.users.count
+    if unit == LoadUnit.USERS and workload.load is Load.CLOSED and workload.requests is None:
+        return workload.in_flight
+    return workload.peak_per_s if unit == LoadUnit.REQUESTS and workload.load is Load.OPEN else None
 
 
 def build_estimate_question(

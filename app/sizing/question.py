@@ -261,6 +261,23 @@ class Pools:
     decode: Deployment  # replicas that generate outputs
 
 
+class LoadUnit(StrEnum):
+    """What a load is counted in."""
+
+    REQUESTS = "requests_per_s"
+    USERS = "users"
+    TOKENS = "tokens"  # training tokens
+
+
+@dataclass(frozen=True, slots=True)
+class SoughtLoad:
+    """A load to maximize: its unit, the load of the request, and the workload of the request with `times` that load."""
+
+    unit: LoadUnit
+    load: float
+    workload_at: Callable[[float], InferenceWorkload | TrainingWorkload]
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A workload and everything that decides between plans."""
@@ -279,6 +296,7 @@ class Question:
     companions: tuple[Companion, ...] = ()  # models to pack onto the same cards
     inventory: tuple[OwnedHardware, ...] = ()  # hardware that the caller owns
     maximize: str | None = None  # quantity to maximize, a member of maximum.QUANTITIES
+    largest: SoughtLoad | None = None  # load to maximize within the limits
 
     def includes(self, extra: Extra) -> bool:
         """Whether the answer includes a part that can be left out."""

@@ -32,6 +32,7 @@ from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import find_warnings, unsuited_for_training
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, Column, at
+from app.sizing.decisions.cost import RESOURCE_LIMITS
 from app.sizing.decisions.prices import PRICE_TOO_OLD, service_pricing
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
@@ -79,6 +80,7 @@ from app.sizing.whatif.cases import (
     volume_changes,
 )
 from app.sizing.whatif.drafts import cheaper_with_draft
+from app.sizing.whatif.largest import at_largest_load, describe_largest
 from app.sizing.whatif.limits import closest_option, find_relaxations, note_on_closest
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
@@ -122,7 +124,9 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     if found is not None and (found.recommendations or question.constraints.inventory_only):
         owned = {one.accelerator for one in question.inventory}
         return replace(found, rejected=tuple(r for r in found.rejected if r.accelerator in owned))
-    answer = recommend_from(replace(question, inventory=()), catalog)
+    limited = any(limit.requested(question.constraints) is not None for limit in RESOURCE_LIMITS)
+    largest = question.largest if limited else None
+    answer = recommend_from(replace(question, inventory=(), largest=largest), catalog)
     return replace(answer, warnings=(unable_inventory_notice(question, found), *answer.warnings))
 
 
@@ -138,6 +142,7 @@ def unable_inventory_notice(question: Question, found: Answer | None) -> Notice:
 
 def recommend_from(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware of a catalog that can run a workload, and explain why the rest was rejected."""
+    question, largest = at_largest_load(question, catalog, lambda asked: has_hardware(asked, catalog))
     question = replace(question, assumptions=question.assumptions.with_recording())
     search, rejections, result = search_within_limits(question, catalog)
     question, rejected = search.question, rejections.closest_first()
@@ -163,7 +168,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     settled = choose_verification(question, ranked)
     ranked = with_cheaper_lower_levels(question, ranked)
     return Answer(
-        summary=write_summary(question, ranked, closest, note),
+        summary=describe_largest(largest) + write_summary(question, ranked, closest, note),
         assumptions=collect_assumptions(question),
         warnings=notices,
         recommendations=tuple(without_extras(each, question) for each in ranked),
@@ -175,7 +180,13 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
         scaling=result.scaling,
         cheaper_if=result.cheaper_if,
         hosted_api=compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None),
+        maximum=largest,
     )
+
+
+def has_hardware(question: Question, catalog: Catalog) -> bool:
+    """Whether some hardware meets the limits of a question at current prices."""
+    return bool(search_current_prices(replace(question, ranking_only=True), catalog)[2].estimates)
 
 
 def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

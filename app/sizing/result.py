@@ -330,6 +330,15 @@ class MaximumThatFits:
 
 
 @dataclass(frozen=True, slots=True)
+class LargestLoad:
+    """The largest load within the limits of the request: its unit, its value, and its ratio to the requested load."""
+
+    quantity: str
+    value: float
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
 class ScalingPoint:
     """The fastest layout that fits on a number of accelerators."""
 
@@ -820,6 +829,7 @@ class Answer:
     scaling: ScalingCurve | None = None  # scaling of the first recommendation, for training
     cheaper_if: tuple[Cheaper, ...] = ()  # cheaper options under terms excluded by default
     hosted_api: HostedApi | None = None  # hosts of the model for the same traffic
+    maximum: LargestLoad | None = None  # the load that the answer is for, if it was to be as large as possible
 
 
 class FilterStage(IntEnum):

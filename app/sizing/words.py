@@ -94,6 +94,14 @@ def format_duration(days: float) -> str:
     return format_quantity(value, unit)
 
 
+def round_down_to_digits(value: float) -> float:
+    """The largest number with three significant digits that is at most a positive value."""
+    if value <= 0:
+        return 0.0
+    step = 10.0 ** (math.floor(math.log10(value)) - DIGITS + 1)
+    return float(f"{math.floor(value / step * (1 + TINY)) * step:.12g}")
+
+
 def round_up_to_digits(value: float) -> float:
     """The smallest number with three significant digits that is at least a positive value."""
     if value <= 0:

@@ -304,6 +304,8 @@ def compute_sensitivity(identity: str, answers: AnswerStore, catalog_store: Cata
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get_answer(identity)[0])
     request = load_stored_request(stored)
+    if request.maximize is not None:
+        raise Unanswerable("This answer has the largest load. Send its request with that load instead of maximize.")
     today = date.fromisoformat(stored["as_of"])
     directory = index_on_day(catalog_store.directory(), request.as_of, today)
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]

@@ -63,6 +63,7 @@ from app.sizing.result import (
     Effect,
     Estimate,
     Interval,
+    LargestLoad,
     Level,
     LevelDeployment,
     MaximumThatFits,
@@ -239,6 +240,14 @@ class MaximumShown(ResultModel, of=MaximumThatFits):
     value: float
     too_large: float
     unit: str
+
+
+class LargestLoadShown(ResultModel, of=LargestLoad):
+    """The largest load within the limits, for which the hardware is recommended."""
+
+    quantity: str
+    value: float
+    times: float = Field(description="Ratio to the load of the request.")
 
 
 FOR_SERVING = From(when=lambda performance: performance.overloaded is not None, null=True)
@@ -571,6 +580,9 @@ class RecommendResponse(ResultModel, of=Answer):
     )
     hosted_api: HostedApiShown | None = Field(
         None, description="Present if API providers host the model and the request names neither regions nor providers."
+    )
+    maximum: LargestLoadShown | None = Field(
+        None, description="Present if the request set maximize and some load meets the limits."
     )
     scaling: ScalingShown | None = Field(
         None, description="Training only: duration and cost of the first recommendation by number of accelerators."

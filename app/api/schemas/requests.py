@@ -19,6 +19,7 @@ from app.api.schemas.base import (
     ExtraName,
     FailureDomainName,
     KvFormatChoice,
+    LoadUnitName,
     MaximizedName,
     MethodName,
     Name,
@@ -37,7 +38,7 @@ from app.api.schemas.base import (
 from app.api.schemas.inventory import InventorySpec, InventoryUse
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.replica import Degree, PoolsSpec, RecipeSpec, ReplicaSpec
-from app.api.schemas.traffic import SloSpec, Traffic, TrafficClassSpec, to_lengths
+from app.api.schemas.traffic import SloSpec, Traffic, TrafficClassSpec, scaled_load, to_lengths
 from app.sizing.assumptions import Assumptions, RecordingAssumptions
 from app.sizing.columns import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.hardware.parts import Commitment, Environment, PriceKind, PricingModel, current_kind
@@ -177,6 +178,12 @@ class InferenceSpec(RequestModel):
         """The workload with only one class of the traffic."""
         traffic = Traffic(**traffic_class.traffic_fields(), router=self.traffic.router)
         return self.model_copy(update={"traffic": traffic, "sample": None, "slo": traffic_class.slo})
+
+    def with_load(self, times: float) -> InferenceSpec:
+        """This workload with its load multiplied by `times`."""
+        classes = [c.model_copy(update=scaled_load(c, times)) for c in self.traffic.classes or ()] or None
+        traffic = self.traffic.model_copy(update={**scaled_load(self.traffic, times), "classes": classes})
+        return self.model_copy(update={"traffic": traffic})
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """The workload in the engine's units. Raises Unanswerable if its parts contradict each other."""
@@ -537,6 +544,12 @@ class RecommendRequest(RequestModel):
         None, description="Maximum number of rejected types. Default: 20, or as many as keep the answer under 30 KB."
     )
     trace: bool = False
+    maximize: LoadUnitName | None = Field(
+        None,
+        description="Finds the largest load, or the most training tokens, that the limits allow, and recommends "
+        "hardware for it. The load of the request says in which proportions it grows. Requires a limit on cost, power "
+        "or accelerators, or an inventory.",
+    )
     include: Annotated[list[ExtraName], Field(max_length=len(Extra))] | None = Field(
         None,
         description="Parts of the answer; an empty list is fastest. Default: all but trace.",
@@ -565,6 +578,13 @@ class RecommendRequest(RequestModel):
             trace=self.shows_trace,
             extras=DEFAULT_EXTRAS if self.include is None else frozenset(map(Extra, self.include)),
         )
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the request limits accelerators, cost or power, or lists an inventory that counts."""
+        c = self.constraints
+        limits = (c.max_usd_per_hour, c.max_purchase_usd, c.max_accelerators, c.max_power_kw)
+        return any(limit is not None for limit in limits) or bool(self.inventory and c.inventory != "ignore")
 
 
 class DeploymentSpec(ReplicaSpec):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from app.api.schemas.base import (
     INTEGER_VALUED,
@@ -184,6 +184,21 @@ class Users(RequestModel):
 
     count: Annotated[float, Field(gt=0, le=1e9)]
     requests_per_hour_each: Annotated[float, Field(gt=0, le=1e5)]
+
+
+RATE_FIELDS = ("peak_requests_per_s", "average_requests_per_s", "samples_per_s")
+
+
+def scaled_load(spec: BaseModel, times: float) -> dict[str, Any]:
+    """The loads that a traffic or a class states, multiplied by `times`; requests in flight are rounded down."""
+    loads = {name: getattr(spec, name, None) for name in RATE_FIELDS}
+    scaled: dict[str, Any] = {name: load * times for name, load in loads.items() if load is not None}
+    users, in_flight = getattr(spec, "users", None), getattr(spec, "concurrent_requests", None)
+    if users is not None:
+        scaled["users"] = users.model_copy(update={"count": users.count * times})
+    if in_flight is not None:
+        scaled["concurrent_requests"] = max(1, int(in_flight * times * (1 + 1e-9)))
+    return scaled
 
 
 class TrafficClassSpec(RequestModel):

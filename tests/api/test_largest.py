@@ -1,0 +1,124 @@
+"""The largest load within limits: hardware for it, and none for more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+LENGTHS = {"input_tokens": {"mean": 1000}, "output_tokens": {"mean": 300}}
+
+
+def chat(**load: Any) -> dict[str, Any]:
+    return {"phase": "inference", "model": "llama-3.1-8b", "traffic": {**load, **LENGTHS}}
+
+
+def training(tokens: float) -> dict[str, Any]:
+    return {"phase": "training", "model": "llama-3.1-8b", "training_tokens": tokens, "deadline_days": 30}
+
+
+FOUR_A6000 = [{"accelerator": "a6000", "count": 4}]
+CASES = [
+    (chat(peak_requests_per_s=1), "requests_per_s", {"constraints": {"max_usd_per_hour": 10}}),
+    (chat(peak_requests_per_s=500), "requests_per_s", {"constraints": {"max_usd_per_hour": 10}}),
+    (
+        chat(peak_requests_per_s=1),
+        "requests_per_s",
+        {"constraints": {"max_purchase_usd": 500_000, "environments": ["on_prem"]}},
+    ),
+    (chat(peak_requests_per_s=1), "requests_per_s", {"constraints": {"max_power_kw": 40}}),
+    (chat(users={"count": 100, "requests_per_hour_each": 12}), "users", {"inventory": FOUR_A6000}),
+    (chat(concurrent_requests=1), "users", {"inventory": FOUR_A6000, "constraints": {"inventory": "only"}}),
+    (training(1e9), "tokens", {"inventory": [{"system": "dgx-h100", "count": 4}]}),
+]
+
+
+def load_in(workload: dict[str, Any], value: float) -> dict[str, Any]:
+    """The workload with this load."""
+    if "training_tokens" in workload:
+        return {**workload, "training_tokens": value}
+    traffic = workload["traffic"]
+    if "users" in traffic:
+        return {**workload, "traffic": {**traffic, "users": {**traffic["users"], "count": value}}}
+    name = "concurrent_requests" if "concurrent_requests" in traffic else "peak_requests_per_s"
+    return {**workload, "traffic": {**traffic, name: int(value) if name == "concurrent_requests" else value}}
+
+
+def best(client: TestClient, body: dict[str, Any]) -> Any:
+    response = client.post("/recommend", json={"include": [], "limit": 1, **body})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+@pytest.mark.parametrize(("workload", "unit", "limits"), CASES)
+def test_the_largest_load_is_feasible_and_a_tenth_more_is_not(
+    client: TestClient, workload: dict[str, Any], unit: str, limits: dict[str, Any]
+) -> None:
+    answer = best(client, {"workload": workload, "maximize": unit, **limits})
+    largest = answer["maximum"]
+    assert largest["quantity"] == unit
+    assert answer["summary"].startswith("The largest load within the limits is ")
+    deployment = answer["recommendations"][0]["deployment"]
+    same = best(client, {"workload": load_in(workload, largest["value"]), **limits})
+    assert same["recommendations"][0]["deployment"] == deployment
+    more = best(client, {"workload": load_in(workload, largest["value"] * 1.15), **limits})
+    owned = "inventory" in limits
+    assert not [r for r in more["recommendations"] if not owned or r["deployment"]["offer"]["provider"] == "inventory"]
+
+
+def test_more_money_never_carries_less(client: TestClient) -> None:
+    found = [
+        best(
+            client,
+            {
+                "workload": chat(peak_requests_per_s=1),
+                "maximize": "requests_per_s",
+                "constraints": {"max_usd_per_hour": usd},
+            },
+        )["maximum"]["value"]
+        for usd in (2, 4, 8, 16, 32)
+    ]
+    assert found == sorted(found)
+    assert found[-1] > 8 * found[0]
+
+
+def test_a_limit_that_no_load_meets_gives_the_reasons_for_the_load_of_the_request(client: TestClient) -> None:
+    answer = best(
+        client,
+        {
+            "workload": {**chat(peak_requests_per_s=1), "model": "deepseek-v3"},
+            "maximize": "requests_per_s",
+            "constraints": {"max_usd_per_hour": 0.5},
+        },
+    )
+    assert answer["recommendations"] == []
+    assert answer.get("maximum") is None
+    assert answer["rejected"]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"workload": chat(peak_requests_per_s=1), "maximize": "requests_per_s"}, "Without a limit"),
+        ({"workload": chat(peak_requests_per_s=1), "maximize": "tokens"}, "requires phase training or fine_tuning"),
+        ({"workload": chat(peak_requests_per_s=1), "maximize": "users"}, "requires traffic.users"),
+        ({"workload": chat(concurrent_requests=1), "maximize": "requests_per_s"}, "requires traffic with a rate"),
+        ({"workload": training(1e9), "maximize": "requests_per_s"}, "requires traffic with a rate"),
+        ({"workload": chat(peak_requests_per_s=1), "maximize": "speed"}, "Accepted values: requests_per_s, users"),
+    ],
+)
+def test_a_load_that_cannot_be_maximized_is_refused(client: TestClient, body: dict[str, Any], text: str) -> None:
+    response = client.post("/recommend", json=body)
+    assert response.status_code == 422
+    error = response.json()["errors"][0]
+    assert error["pointer"] == "#/maximize"
+    assert text in error["detail"]
+
+
+def test_the_sensitivity_of_the_largest_load_is_asked_with_that_load(client: TestClient) -> None:
+    body = {"workload": chat(peak_requests_per_s=1), "maximize": "requests_per_s"}
+    answer = best(client, {**body, "constraints": {"max_usd_per_hour": 5}})
+    response = client.get(f"/recommendations/{answer['id']}/sensitivity")
+    assert response.status_code == 422
+    assert "Send its request with that load" in response.json()["detail"]
