@@ -174,6 +174,19 @@ def build_request(
     return request
 
 
+def parse_owned(text: str) -> dict[str, Any]:
+    """An entry of an inventory, from a number and a name: 8xh100, "4 x rtx a6000".
+
+    Check:
+        >>> parse_owned("8xh100")
+        {'accelerator': 'h100', 'count': 8}
+    """
+    found = re.fullmatch(r"\s*(\d+)\s*[x×*]\s*(\S.*?)\s*", text, re.IGNORECASE)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a number and a name, such as 8xh100.", param_hint="--own")
+    return {"accelerator": found[2], "count": int(found[1])}
+
+
 def infer_phase(workload: Mapping[str, Any]) -> str:
     """Phase that a workload implies: a method or examples mean fine-tuning, training tokens or samples mean training,
     anything else is inference.

@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command.asking import build_request, first_option, open_client, parse_number, read_request, show_progress
+from app.command.asking import (
+    build_request,
+    first_option,
+    open_client,
+    parse_number,
+    parse_owned,
+    read_request,
+    show_progress,
+)
 from app.command.ending import Exit
 from app.export.tables import (
     OutputFormat,
@@ -45,6 +53,14 @@ Settings = Annotated[
     ),
 ]
 Model = Annotated[str | None, typer.Option("--model", help="Model name: llama-3.1-70b-instruct.", show_default=False)]
+Own = Annotated[
+    list[str] | None,
+    typer.Option("--own", help="Accelerators that you own, repeatable: 8xh100.", show_default=False),
+]
+Maximize = Annotated[
+    str | None,
+    typer.Option(help="Find the largest load within the limits: requests_per_s, users or tokens.", show_default=False),
+]
 MAX_REJECTIONS = 5
 WIDTH = 100
 # Path in the request that each flag sets; for estimate, DEPLOYMENT_PATHS takes precedence.
@@ -65,6 +81,8 @@ REQUEST_PATHS = {
     "environment": "constraints.environments",
     "max_usd_per_hour": "constraints.max_usd_per_hour",
     "max_accelerators": "constraints.max_accelerators",
+    "own": "inventory",
+    "maximize": "maximize",
     "objective": "objective",
     "limit": "limit",
     "label": "label",
@@ -84,7 +102,8 @@ def number_option(name: str, help_text: str) -> Any:
 
 def flag_values(context: typer.Context, paths: Mapping[str, str] = REQUEST_PATHS) -> dict[str, Any]:
     """Values of a command's flags by their path in the request."""
-    return {paths[name]: value for name, value in context.params.items() if name in paths}
+    values = {paths[name]: value for name, value in context.params.items() if name in paths}
+    return values | {"inventory": [*map(parse_owned, values.get("inventory") or ())]}
 
 
 def recommend(
@@ -108,6 +127,8 @@ def recommend(
     environment: Words = None,
     max_usd_per_hour: Number = None,
     max_accelerators: Number = None,
+    own: Own = None,
+    maximize: Maximize = None,
     objective: Annotated[str | None, typer.Option(help="Objective: cost, latency, throughput or energy.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, max=50, help="Number of options.", show_default=False)] = None,
     label: Annotated[str | None, typer.Option(help="Label to store with the answer.", show_default=False)] = None,

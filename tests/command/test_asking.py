@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from app.command.asking import build_request, parse_number
+from app.command.asking import build_request, parse_number, parse_owned
 from app.export.tables import OutputFormat, render_rows
 
 
@@ -29,6 +29,20 @@ def test_numbers_are_read_as_they_are_typed(text: str, value: float) -> None:
 def test_text_that_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_number(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "count"),
+    [("8xh100", "h100", 8), ("4 x rtx a6000", "rtx a6000", 4), ("2×dgx spark", "dgx spark", 2)],
+)
+def test_owned_hardware_is_a_number_and_a_name(text: str, name: str, count: int) -> None:
+    assert parse_owned(text) == {"accelerator": name, "count": count}
+
+
+@pytest.mark.parametrize("text", ["h100", "8x", "x h100", "many x h100"])
+def test_owned_hardware_without_a_number_or_a_name_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is not a number and a name, such as 8xh100"):
+        parse_owned(text)
 
 
 def test_flags_go_before_the_file_and_settings_before_flags() -> None:
