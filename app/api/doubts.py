@@ -22,6 +22,7 @@ UNIT_HINTS: Mapping[str, str] = {
     "gflops_per_sample": "The unit is GFLOPs (10^9 operations)",
     "percentile": "The unit is percent: send 95, not 0.95",
     "horizon_months": "The unit is months: 36 for three years",
+    "confidence": "Send a fraction from 0.5 to 0.95",
     "deadline_days": "The unit is days",
     "deadline_hours": "The unit is hours",
     "max_power_kw": "The unit is kW",
@@ -37,6 +38,8 @@ def unit_hint(field: str, kind: str, value: Any, context: Mapping[str, Any]) -> 
     limit = context.get("le", context.get("lt"))
     number = float(value) if isinstance(value, int | float) and abs(value) <= MAX_PERCENT else None
     if limit is not None and number is not None and number > 1 >= limit:
+        if number / 100 > limit:
+            return f". {UNIT_HINTS.get(field, 'Send a smaller fraction')}: {number:g} % would be {number / 100:g}"
         return f". This is a fraction from 0 to 1: {number:g} % is {number / 100:g}"
     return f". {UNIT_HINTS[field]}" if field in UNIT_HINTS else ""
 

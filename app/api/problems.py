@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -20,6 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from app.api.doubts import accepted_names_hint, unit_hint
+from app.api.meant import explain_misnamed, is_configuration, related_fields, smallest_request
 from app.catalog.names import quote_name
 from app.db import DatabaseError
 from app.errors import (
@@ -43,6 +45,8 @@ UNKNOWN_FIELD = "Unknown field"
 TOP_LEVEL = "the request"  # stands for the empty path
 MAX_PLACES = 3
 MIN_SIMILARITY = 0.6
+PHASES = ("inference", "training", "fine_tuning")  # tags of workloads in a location
+HOURLY = ("hourly_factors", "hours")  # lists with an entry for each hour
 
 
 @cache
@@ -101,7 +105,15 @@ def explain_unknown_field(root: type[BaseModel], location: Sequence[Any]) -> str
     close = difflib.get_close_matches(name.lower(), here, n=1, cutoff=MIN_SIMILARITY)
     if close and close[0].replace("_", "") == name.lower().replace("_", "").replace("-", ""):
         return f"{UNKNOWN_FIELD}. Did you mean {close[0]}?"
+    related = related_fields(name, fields_near(root, location[:-1]))
+    if related:
+        above = ".".join(str(step) for step in location[:-1] if isinstance(step, str) and step not in PHASES)
+        paths = [f"{above}.{field}" if above and "." in field else field for field in related[:MAX_PLACES]]
+        return f"{UNKNOWN_FIELD}. Did you mean {join_words(paths, 'or')}?"
+    misnamed = explain_misnamed(name, root)
     elsewhere = field_places(root).get(name)
+    if misnamed and not elsewhere:
+        return f"{UNKNOWN_FIELD}. {misnamed}"
     if elsewhere:
         nearest = sorted(elsewhere, key=lambda place: place.count("."))[:MAX_PLACES]
         return f"{UNKNOWN_FIELD}. Did you mean {join_words([_field_path(place, name) for place in nearest], 'or')}?"
@@ -112,6 +124,15 @@ def explain_unknown_field(root: type[BaseModel], location: Sequence[Any]) -> str
         paths = [_field_path(place, near[0]) for place in field_places(root)[near[0]][:MAX_PLACES]]
         return f"{UNKNOWN_FIELD}. Did you mean {join_words(paths, 'or')}?"
     return f"{UNKNOWN_FIELD}. Accepted fields: {', '.join(here)}" if here else UNKNOWN_FIELD
+
+
+def fields_near(root: type[BaseModel], location: Sequence[Any]) -> list[str]:
+    """Returns the fields at a location, and the dotted paths of the fields one level below."""
+    models = models_at(root, location)
+    here = dict.fromkeys(name for model in models for name in model.model_fields)
+    fields: list[tuple[str, Any]] = [(name, f.annotation) for model in models for name, f in model.model_fields.items()]
+    below = (f"{name}.{field}" for name, part in fields for inner in models_in(part) for field in inner.model_fields)
+    return [*here, *dict.fromkeys(below)]
 
 
 def _field_path(place: str, name: str) -> str:
@@ -262,13 +283,34 @@ def validation_errors(errors: Sequence[Any], document: Any, model: type[BaseMode
     """Returns at most twenty errors, each with a pointer and a message. Messages repeat only short names of the
     input.
     """
-    shown = []
+    shown: dict[tuple[str, str], None] = {}
     for e in errors[:MAX_ERRORS]:
         where = json_pointer(e["loc"], document, missing=e["type"] == "missing")
-        if e["type"] == "union_tag_invalid":
-            where += "/" + str(e["ctx"]["discriminator"]).strip("'")
-        shown.append({"pointer": where, "detail": with_location(error_message(e, model), where)})
-    return shown
+        if e["type"].startswith("union_tag_"):
+            where = where.rstrip("/") + "/" + str(e["ctx"]["discriminator"]).strip("'")
+        message = with_location(error_message(e, model), where)
+        if e["type"] == "missing" and len(e["loc"]) == 1:
+            message = f"{message}. {smallest_request(model, document)}".rstrip(". ")
+        if (holder := pasted_configuration(e["loc"], document)) is not None:
+            where, message = (
+                holder,
+                f"This is a config.json. Send it as {holder[2:].replace('/', '.')}.huggingface_config",
+            )
+        shown[where, message] = None
+    return [{"pointer": where, "detail": message} for where, message in shown]
+
+
+def pasted_configuration(location: Sequence[Any], document: Any) -> str | None:
+    """Returns the pointer of the config.json that a model was replaced with, if an error is in one."""
+    node, path = document, []
+    for step in location:
+        if not isinstance(node, dict) or step not in node:
+            continue
+        node = node[step]
+        path.append(escape_pointer_step(step))
+        if step == "model" and is_configuration(node):
+            return "#/" + "/".join(path)
+    return None
 
 
 def with_location(message: str, place: str) -> str:
@@ -286,12 +328,44 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
     kind, value = error["type"], error.get("input")
     if kind == "union_tag_invalid":
         return f"Accepted values for {context.get('discriminator', 'this field')}: {context.get('expected_tags')}"
+    if kind == "union_tag_not_found":
+        return missing_tag_message(error, model)
+    if kind in ("too_short", "too_long") and context.get("field_type") == "List":
+        return list_length_message(str(error["loc"][-1]), context)
+    if kind.startswith(("int", "float")) and isinstance(value, str) and is_number(value):
+        return f"Input should be a number: send {value.strip()} without quotes"
+    if kind == "string_pattern_mismatch" and str(context.get("pattern", "")).startswith("^rec_"):
+        return f"{quote_name(str(value))} is not an id: rec_ and 28 hexadecimal digits. GET /recommendations lists them"
     if kind == "extra_forbidden":
         return explain_unknown_field(model, error["loc"]) if model is not None else UNKNOWN_FIELD
     said = str(error["msg"]).removeprefix("Value error, ")
     if kind == "literal_error" and isinstance(value, str):
         return f"{quote_name(value)} is not accepted. {accepted_names_hint(value, context['expected'])}"
     return said + unit_hint(str(error["loc"][-1]) if error["loc"] else "", kind, value, context)
+
+
+def missing_tag_message(error: Any, model: type[BaseModel] | None) -> str:
+    """Returns the message for a union whose discriminator is missing, with the accepted values."""
+    name = str(error["ctx"]["discriminator"]).strip("'")
+    phases = [model_phase(m) for m in models_at(model, error["loc"])] if model is not None else []
+    accepted = list(dict.fromkeys(phase for phase in phases if phase))
+    return f"{name} is missing" + (f": send {join_words(accepted, 'or')}" if accepted else "")
+
+
+def list_length_message(field: str, context: Mapping[str, Any]) -> str:
+    """Returns the message for a list of the wrong length."""
+    bound, actual = context.get("min_length", context.get("max_length")), context.get("actual_length")
+    if field in HOURLY:
+        return f"Send {bound} numbers, one for each hour of the day, not {actual}"
+    return f"Send at {'least' if 'min_length' in context else 'most'} {bound} entries, not {actual}"
+
+
+def is_number(text: str) -> bool:
+    """Returns whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def query_model(request: Request) -> type[BaseModel] | None:
@@ -323,7 +397,9 @@ async def handle_malformed(_: Request, error: MalformedRequest) -> Response:
 
 async def handle_invalid_body(_: Request, error: InvalidBody) -> Response:
     raw = error.error.errors(include_url=False)
-    return invalid_request_response(validation_errors(raw, error.document, error.model), error.error.error_count())
+    shown = validation_errors(raw, error.document, error.model)
+    repeated = len(raw[:MAX_ERRORS]) - len(shown)
+    return invalid_request_response(shown, error.error.error_count() - repeated)
 
 
 async def handle_invalid_parameters(request: Request, error: RequestValidationError) -> Response:

@@ -17,7 +17,7 @@ from app.catalog.names import (
     formats_in_name,
     is_tuned_name,
     models_containing,
-    nearest_names,
+    nearest_models,
     quote_name,
     shape_tokens,
     shape_words,
@@ -31,6 +31,7 @@ from app.errors import AmbiguousModel, HostedModel, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.registered import RegisteredFacts, registered_architecture
 from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.words import join_words
 
 
 def entry_facts(entry: Mapping[str, Any]) -> RegisteredFacts:
@@ -111,11 +112,11 @@ class Models:
                 f"{', '.join(ids[:8])}{f' and {len(ids) - 8} more' if len(ids) > 8 else ''}.",
                 choices=ids[:8],
             )
-        close = nearest_names(name, [alias for alias, _ in self._aliases])
-        suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
+        close = nearest_models(name, self._aliases)
+        suggestion = f"Did you mean {join_words(close, 'or')}?" if close else "No name in the catalog is similar."
         raise UnknownModel(
-            f"Unknown model {quote_name(name)}: it is not in the catalog.{suggestion} "
-            "GET /catalog/models lists all models. You can send `huggingface_config` instead.",
+            f"Unknown model {quote_name(name)}: it is not in the catalog. {suggestion} "
+            "GET /catalog/models?q= searches all models. You can send `huggingface_config` instead.",
             nearest=close,
         )
 

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from app.catalog.files import read_data_file
 from app.sizing.facts import build
@@ -281,10 +282,32 @@ def name_similarity(matcher: difflib.SequenceMatcher[str], name: str) -> float:
     return alike if alike >= MIN_SIMILARITY else 0.0
 
 
-def nearest_names(name: str, names: Iterable[str], *, limit: int = 5) -> list[str]:
-    """Returns the names most similar to a name, best first."""
-    known = {fold_name(n): n for n in names}
-    return [known[n] for n in most_similar(fold_name(name)[:120], known, limit)]
+# Numbers as people say them in a model's name: "llama 3 seventy" is a 70B model.
+SPOKEN_SIZES: Mapping[str, str] = MappingProxyType(
+    {"one": "1b", "two": "2b", "three": "3b", "four": "4b", "seven": "7b", "eight": "8b", "nine": "9b", "twelve": "12b"}
+    | {"thirteen": "13b", "fourteen": "14b", "thirty": "30b", "seventy": "70b"}
+)
+MODEL_SIMILARITY = 0.65  # similarity from which a model is suggested: model names are long, and most share letters
+
+
+def nearest_models(name: str, aliases: Iterable[tuple[str, str]], *, limit: int = 5) -> list[str]:
+    """Returns the model names most similar to a name, best first, one name for each model.
+
+    Check:
+        >>> known = [("llama-3-70b", "a"), ("llama-3-8b", "b"), ("openchat-3.5", "c")]
+        >>> nearest_models("lama 3 seventy", known, limit=1), nearest_models("nonsuch", known)
+        (['llama-3-70b'], [])
+    """
+    words = [SPOKEN_SIZES.get(word, word) for word in re.split(r"[\s_-]+", fold_name(name)[:120])]
+    typed, found = "-".join(words), dict[str, str]()
+    models = {fold_name(alias): (alias, model) for alias, model in aliases}
+    matcher = difflib.SequenceMatcher(b=typed)
+    for folded in most_similar(typed, models, 4 * limit):
+        alias, model = models[folded]
+        near = max(name_similarity(matcher, folded), name_similarity(matcher, folded[: len(typed)]))
+        if near >= MODEL_SIMILARITY:
+            found.setdefault(model, alias)
+    return [*found.values()][:limit]
 
 
 def countries_named(key: str) -> frozenset[str]:

@@ -208,7 +208,8 @@ def _run_units(
     units = amount.total_units(length, in_samples=in_samples)
     if units is None:
         wanted = "training_samples" if in_samples else "training_tokens"
-        raise Unanswerable(f"Set {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else "."))
+        text = f"Set {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else ".")
+        raise Unanswerable(text, errors=[{"pointer": f"#/workload/{wanted}", "detail": text}])
     if in_samples and method is not Method.FULL:
         raise Unanswerable("Adapters (lora, qlora) are supported only for models that process tokens. Use method full.")
     most = (model.max_context_tokens or 0) * assumed.longest_sequence_over_context
