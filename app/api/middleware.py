@@ -31,6 +31,7 @@ from app.errors import describe_error
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 UNMATCHED = "unmatched"
 PROBES = frozenset(("/livez", "/readyz", "/metrics"))
+VERSION_PREFIX = "/v1"  # optional: the paths of this version of the API are the same with and without it
 CLIENT_CLOSED = 499  # status that proxies log when the client closed the connection before the response
 OFF, ON, ALL = "off", "on", "all"
 
@@ -137,6 +138,17 @@ def method_label(scope: Scope) -> str:
     return scope["method"] if scope["method"] in METHODS else "other"
 
 
+def without_version(scope: Scope) -> Scope:
+    """Returns the scope of a request to /v1/path as that of a request to /path. Other scopes are returned unchanged."""
+    if not scope["path"].startswith(f"{VERSION_PREFIX}/"):
+        return scope
+    raw = scope.get("raw_path")
+    plain = {"path": scope["path"].removeprefix(VERSION_PREFIX)}
+    if raw is not None:
+        plain["raw_path"] = raw.removeprefix(VERSION_PREFIX.encode())
+    return {**scope, **plain}
+
+
 class RequestMiddleware:
     """ASGI middleware around the whole application."""
 
@@ -147,6 +159,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = without_version(scope)
         request = record_request(scope["headers"])
         if self._tracer is None or scope["path"] in PROBES:
             await self._handle_request(request, scope, receive, send)

@@ -384,3 +384,12 @@ def test_a_stored_answer_is_not_sent_again(client: TestClient) -> None:
 def test_no_answer_is_taken_for_another_type(client: TestClient, path: str) -> None:
     assert client.get(path).headers["x-content-type-options"] == "nosniff"
     assert client.post(path, content=b"{").headers["x-content-type-options"] == "nosniff"
+
+
+def test_paths_are_the_same_with_the_version(client: TestClient) -> None:
+    for path in ("/catalog/accelerators?limit=2", "/readyz", "/recommendations/rec_123", "/docs", "/nowhere"):
+        plain, versioned = client.get(path), client.get(f"/v1{path}")
+        assert (plain.status_code, plain.content) == (versioned.status_code, versioned.content), path
+    assert client.get("/v1").status_code == 404
+    assert client.get("/v1/v1/readyz").status_code == 404
+    assert client.get("/v1x/readyz").status_code == 404
