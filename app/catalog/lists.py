@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import String, false, func, select
+from sqlalchemy import ColumnElement, String, and_, false, func, or_, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import InstrumentedAttribute, Session
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -46,6 +46,7 @@ class Listing:
 
     table: type[Base]
     key: InstrumentedAttribute[Any]
+    prices: Mapping[str, ColumnElement[float]] = field(default_factory=dict)  # what the list can be sorted by instead
 
     @property
     def has_integer_keys(self) -> bool:
@@ -53,11 +54,18 @@ class Listing:
         return self.key.type.python_type is int
 
 
+_ACCELERATORS = func.coalesce(func.nullif(OfferRow.accelerator_count, 0), 1)
+OFFER_PRICES: Mapping[str, ColumnElement[float]] = MappingProxyType(
+    {
+        "usd_per_hour": cast("ColumnElement[float]", OfferRow.usd_per_hour),
+        "usd_per_accelerator_hour": OfferRow.usd_per_hour / _ACCELERATORS,
+    }
+)
 LISTS: Mapping[str, Listing] = MappingProxyType(
     {
         "accelerators": Listing(AcceleratorRow, AcceleratorRow.slug),
         "systems": Listing(SystemRow, SystemRow.slug),
-        "offers": Listing(OfferRow, OfferRow.id),
+        "offers": Listing(OfferRow, OfferRow.id, OFFER_PRICES),
         "prices": Listing(PriceRow, PriceRow.id),
         "models": Listing(ModelRow, ModelRow.id),
         "engines": Listing(EngineSupportRow, EngineSupportRow.id),
@@ -79,26 +87,37 @@ def list_page(
     name_query: str | None,
     after: Any,
     limit: int,
+    sort: str | None = None,
 ) -> tuple[Sequence[Any], str | None]:
-    """Returns one page of a list in key order, and the cursor of the next page (None at the end).
+    """Returns one page of a list in key order or by a price, and the cursor of the next page (None at the end).
 
+    `after` is the last key of the previous page; in a list by price, the last price and key.
     `allowed_values` maps columns to their allowed values. `name_query` holds words of a model's id or alias, in any
     order.
     """
     listing = LISTS[list_name]
     order = sort_key(listing.key)
-    wanted = select(listing.table).order_by(order)
+    price = None if sort is None else listing.prices[sort]
+    wanted = select(listing.table).order_by(*(() if price is None else (price,)), order)
     for name, values in allowed_values.items():
         wanted = wanted.where(getattr(listing.table, name).in_(values))
     if name_query is not None:
         typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(split_name_words(name_query))]
         aliased = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone matches nothing
         wanted = wanted.where(listing.key.in_(aliased))
-    if after is not None:
+    if after is not None and price is None:
         wanted = wanted.where(order > after)
+    elif after is not None and price is not None:
+        wanted = wanted.where(or_(price > after[0], and_(price == after[0], order > after[1])))
     rows = session.scalars(wanted.limit(limit + 1)).all()
     shown = rows[:limit]
-    return shown, str(getattr(shown[-1], listing.key.key)) if len(rows) > limit else None
+    if len(rows) <= limit:
+        return shown, None
+    last = str(getattr(shown[-1], listing.key.key))
+    if price is None:
+        return shown, last
+    at = session.scalar(select(price).where(listing.key == getattr(shown[-1], listing.key.key)))
+    return shown, f"{at!r} {last}"
 
 
 def fetched_models(session: Session) -> int:

@@ -60,6 +60,27 @@ def test_pages_cover_a_list_once(client: TestClient, name: str) -> None:
     assert pages == -(-size // (60 if name == "assumptions" else 300))
 
 
+@pytest.mark.parametrize("sort", ["usd_per_accelerator_hour", "usd_per_hour"])
+def test_offers_are_listed_by_price_over_all_pages(client: TestClient, sort: str) -> None:
+    query: dict[str, Any] = {"accelerator": "h100 sxm", "sort": sort, "limit": 7}
+    found: list[dict[str, Any]] = []
+    for _ in range(100):
+        page = client.get("/catalog/offers", params=query).json()
+        found += page["items"]
+        if page["next_cursor"] is None:
+            break
+        query["cursor"] = page["next_cursor"]
+    whole = client.get("/catalog/offers", params={"accelerator": "h100 sxm", "limit": 1000}).json()["items"]
+    assert [o[sort] for o in found] == sorted(o[sort] for o in whole)
+    assert sorted(map(str, found)) == sorted(map(str, whole))
+    for offer in found:
+        each = offer["usd_per_hour"] / offer["accelerator_count"]
+        assert offer["usd_per_accelerator_hour"] == pytest.approx(each, rel=1e-5)
+    for cursor in ("bm9uc2Vuc2U", "MS41IC0x", query["cursor"][:3]):
+        answer = client.get("/catalog/offers", params={"sort": sort, "cursor": cursor})
+        assert (answer.status_code, answer.json()["type"]) == (400, "/problems/unknown-cursor")
+
+
 def test_what_an_answer_assumes_is_listed_with_its_source_and_range(client: TestClient) -> None:
     listed = {a["name"]: a for a in client.get("/catalog/assumptions", params={"limit": 1000}).json()["items"]}
     whole = {**body("recommend-inference-chat-70b"), "rejected_limit": 5}

@@ -66,20 +66,22 @@ router = APIRouter(prefix="/catalog", tags=["catalogue"])
 LIST_PROBLEMS = problem_responses(400, 422, 503)
 
 
-def decode_cursor(cursor: str | None, *, whole: bool) -> Any:
-    """Returns the last key of the previous page. Raises MalformedRequest for a cursor that this service did not
-    issue.
+def decode_cursor(cursor: str | None, *, whole: bool, priced: bool = False) -> Any:
+    """Returns the last key of the previous page; in a list by price, the last price and key. Raises MalformedRequest
+    for a cursor that this service did not issue.
     """
     if cursor is None:
         return None
     try:
         text = base64.urlsafe_b64decode(cursor.encode("ascii") + b"==").decode("utf-8")
+        price, _, text = text.rpartition(" ") if priced else ("", "", text)
         last = int(text) if whole else text
+        at = float(price) if priced else 0.0
     except (ValueError, UnicodeError, binascii.Error):
         raise unknown_cursor() from None
     if "\x00" in text or (isinstance(last, int) and not 0 <= last < 2**63):
         raise unknown_cursor()
-    return last
+    return (at, last) if priced else last
 
 
 def _list_response(
@@ -91,15 +93,15 @@ def _list_response(
 ) -> Response:
     """Returns one page of a catalog list as JSON."""
     directory = catalog_store.directory()
-    given = filters.model_dump(exclude={"limit", "cursor", "q"})
-    search = getattr(filters, "q", None)
-    last = decode_cursor(filters.cursor, whole=LISTS[what].has_integer_keys)
+    given = filters.model_dump(exclude={"limit", "cursor", "q", "sort"})
+    search, sort = getattr(filters, "q", None), getattr(filters, "sort", None)
+    last = decode_cursor(filters.cursor, whole=LISTS[what].has_integer_keys, priced=sort is not None)
     with sessions() as session:
         among = resolve_filters(session, what, given, directory)
         if what == "accelerators" and search is not None:
             among["slug"], search = directory.search_accelerators(search), None
         rows, following = list_page(
-            session, what, allowed_values=among, name_query=search, after=last, limit=filters.limit
+            session, what, allowed_values=among, name_query=search, after=last, limit=filters.limit, sort=sort
         )
         items = [convert(r) for r in rows]
     return page_response(items, following)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -52,6 +52,9 @@ class OfferFilter(Page):
     region: PrintableText | None = None
     pricing_model: PrintableText | None = None
     instance_type: PrintableText | None = None
+    sort: Literal["usd_per_accelerator_hour", "usd_per_hour"] | None = Field(
+        None, description="Price to sort by, lowest first. Default: the order of the catalog."
+    )
 
 
 class ModelFilter(Page):
@@ -153,6 +156,7 @@ class OfferRowShown(Sourced):
     pricing_model: PricingName
     commitment: CommitmentName = Field(description="Length of the commitment: none, 1y or 3y.")
     usd_per_hour: float
+    usd_per_accelerator_hour: float = Field(description="Hourly price of the machine divided by its accelerators.")
     price_kind: PriceKindName = Field(description="Kind of price: provider, reseller or broker.")
     confidence: TrustName
     min_quantity: int = Field(description="Minimum number of machines per order.")
@@ -279,7 +283,11 @@ def system_json(r: Any) -> dict[str, Any]:
 
 
 def offer_json(r: Any) -> dict[str, Any]:
-    return {**_unchanged_fields(r, OfferRowShown), "commitment": PricingModel(r.pricing_model).commitment.value}
+    return {
+        **_unchanged_fields(r, OfferRowShown),
+        "commitment": PricingModel(r.pricing_model).commitment.value,
+        "usd_per_accelerator_hour": round_value(r.usd_per_hour / (r.accelerator_count or 1.0)),
+    }
 
 
 def model_json(r: Any) -> dict[str, Any]:
