@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.agents import llms
-from app.agents.tools import BY_NAME, DEFAULT_LIMIT, Tool, shorten_answer
+from app.agents.tools import BY_NAME, DEFAULT_LIMIT, Tool, describe_fields, shorten_answer
 from app.api.body import JSON, read_raw
 from app.api.middleware import forwarded_headers
 from app.api.problems import invalid_request_response
@@ -76,26 +76,39 @@ class Service:
 
     async def _call_api(self, tool: Tool, arguments: Json) -> ToolResult:
         requested = arguments.pop("parts", [])
-        known = (await self.input_schema(tool))["properties"]["parts"]["items"]["enum"]
-        if not isinstance(requested, list) or not set(map(str, requested)) <= set(known):
-            return invalid_argument("#/parts", f"must be a list of these names: {', '.join(known)}.")
-        if tool.request is None:
+        if not isinstance(requested, list) or not all(isinstance(part, str) for part in requested):
+            return invalid_argument("#/parts", "must be a list of names.")
+        if tool.arguments and (refused := refused_arguments(tool, arguments)) is not None:
+            return refused
+        if tool.name == "describe":
+            return await self._describe(tool, arguments)
+        if tool.method == "GET":
+            return await self._get(tool, arguments, requested)
+        body = arguments if tool.to_request is None else tool.to_request(arguments)
+        if tool.path == "/recommend":
+            body.setdefault("limit", DEFAULT_LIMIT)
+        response = await self._http.request(tool.method, tool.path, json=body)
+        return result_from_response(tool, response, requested)
+
+    async def _describe(self, tool: Tool, arguments: Json) -> ToolResult:
+        """The fields at a path of a request."""
+        described, path = BY_NAME[str(arguments["tool"])], str(arguments.get("path", ""))
+        found = describe_fields(await self.openapi_document(), described.request or "", path)
+        if found is None:
+            return invalid_argument("#/path", "no fields are there. An empty path lists the fields at the top.")
+        return result_from_answer(tool, {"fields": found}, [])
+
+    async def _get(self, tool: Tool, arguments: Json, requested: list[str]) -> ToolResult:
+        """Answer of a GET call, whose arguments go into its path and query."""
+        if tool.name == "explain":
             return await self._explain_stored(tool, arguments, requested)
-        if tool.name == "recommend":
-            arguments.setdefault("limit", DEFAULT_LIMIT)
-        response = await self._http.request(tool.method, tool.path, json=arguments)
+        path = tool.path.replace("{id}", quote(str(arguments.pop("id", "")), safe=""))
+        response = await self._http.get(path, params=arguments)
         return result_from_response(tool, response, requested)
 
     async def _explain_stored(self, tool: Tool, arguments: Json, requested: list[str]) -> ToolResult:
         """Fetch a stored answer by its id, with the option of the requested rank only."""
-        unknown = arguments.keys() - {"id", "rank"}
-        if unknown:
-            return invalid_argument(
-                f"#/{min(unknown)}", f"Unknown field #/{min(unknown)}. Accepted fields: id, rank and parts."
-            )
         rank = arguments.get("rank", 1)
-        if not isinstance(arguments.get("id"), str):
-            return invalid_argument("#/id", "required: the id of a stored answer (rec_...), as `recommend` returns it.")
         response = await self._http.get(f"/recommendations/{quote(arguments['id'], safe='')}")
         if not response.is_success:
             return result_from_response(tool, response, requested)
@@ -104,6 +117,22 @@ class Service:
         if answer["recommendations"] and not options:
             return invalid_argument("#/rank", f"The answer has ranks 1 to {len(answer['recommendations'])}.")
         return result_from_answer(tool, {**answer, "recommendations": options}, [*requested, "explanation"])
+
+
+def refused_arguments(tool: Tool, arguments: Json) -> ToolResult | None:
+    """The error for an unknown, a missing or a mistyped argument of a tool; None if all are accepted."""
+    unknown = arguments.keys() - tool.arguments.keys()
+    if unknown:
+        name, accepted = min(unknown), ", ".join(tool.arguments)
+        return invalid_argument(f"#/{name}", f"Unknown field #/{name}. Accepted fields: {accepted} and parts.")
+    for name in tool.required:
+        if not isinstance(arguments.get(name), str):
+            return invalid_argument(f"#/{name}", "required, as text.")
+    for name, value in arguments.items():
+        choices = tool.arguments[name].get("enum")
+        if choices and value not in choices:
+            return invalid_argument(f"#/{name}", f"must be one of {', '.join(choices)}.")
+    return None
 
 
 def result_from_response(tool: Tool, response: httpx2.Response, requested: list[str]) -> ToolResult:

@@ -1,15 +1,15 @@
 """Defines the MCP tools: the API call, arguments, result and texts of each.
 
-A request has some two hundred fields, and an agent pays for each described field in every conversation. A tool
-therefore describes the fields that most questions need, and only lists the names of the others. The service explains
-those when it receives an invalid value.
+A request has some two hundred fields, and an agent pays for each described field in every conversation. `size_hardware`
+takes the dozen values that most questions need. The other tools take the requests of the API and list only the names of
+their fields; `describe` describes those at a path, and the service explains an invalid value.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.export.tables import (
@@ -27,78 +27,106 @@ from app.export.tables import (
 Schema = dict[str, Any]
 REF = "#/components/schemas/"
 NULL = {"type": "null"}
-# Keywords that agents do not need: without effect for them, or explained by the service when it rejects a value.
-DROPPED_KEYWORDS = frozenset(
-    ("examples", "title", "discriminator", "maxLength", "minLength", "maxItems", "maxProperties", "propertyNames")
-)
+LIMIT_KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems")
 
 
-def referenced_schemas(node: Any) -> Iterator[str]:
-    """Names of the schemas that a node references."""
-    if isinstance(node, dict):
-        if isinstance(node.get("$ref"), str):
-            yield node["$ref"].removeprefix(REF)
-        for value in node.values():
-            yield from referenced_schemas(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from referenced_schemas(value)
+def resolve(node: Schema, schemas: Mapping[str, Schema]) -> Schema:
+    """A schema without references and without null as an alternative."""
+    choices = [each for each in node.get("anyOf", ()) if each != NULL]
+    node = choices[0] if len(choices) == 1 else node
+    name = node.get("$ref", "").removeprefix(REF)
+    return resolve(schemas[name], schemas) if name else node
 
 
-def simplify_schema(node: Any) -> Any:
-    """A schema without keywords that do not help an agent: examples, titles, length limits, and null as an alternative
-    type.
-    """
-    if isinstance(node, list):
-        return [simplify_schema(each) for each in node]
-    if not isinstance(node, dict):
-        return node.replace(REF, "#/$defs/") if isinstance(node, str) and node.startswith(REF) else node
-    if "properties" in node and isinstance(node["properties"], dict):
-        fields = {name: simplify_schema(field) for name, field in node["properties"].items()}
-        return {**simplify_schema({k: v for k, v in node.items() if k != "properties"}), "properties": fields}
-    kept = {
-        name: simplify_schema(value)
-        for name, value in node.items()
-        if name not in DROPPED_KEYWORDS and value is not False
-    }
-    choices = [each for each in kept.get("anyOf", ()) if each != NULL]
-    if len(choices) == 1:
-        del kept["anyOf"]
-        return {**choices[0], **kept}
-    return kept
+def alternatives(node: Schema, schemas: Mapping[str, Schema]) -> list[Schema]:
+    """The schemas of a union; the schema itself if it is none."""
+    choices: list[Schema] = node.get("oneOf") or node.get("anyOf") or [node]
+    return [resolve(each, schemas) for each in choices]
 
 
-def summarize_fields(schema: Schema) -> Schema:
-    """An object schema reduced to the names of its fields.
+def phase_of(schema: Schema) -> str:
+    """The phase that a workload schema is for; empty for other schemas."""
+    return str(schema.get("properties", {}).get("phase", {}).get("const", ""))
+
+
+def field_names(node: Schema, schemas: Mapping[str, Schema]) -> str:
+    """The names of an object's fields, those of a workload by phase; empty for other schemas.
 
     Check:
-        >>> summarize_fields({"type": "object", "description": "Two.", "properties": {"a": {}, "b": {}}})
-        {'type': 'object', 'description': 'Two. Fields: a, b.'}
+        >>> field_names({"$ref": REF + "A"}, {"A": {"properties": {"a": {}, "b": {}}}})
+        'a, b'
     """
-    text = f"{schema.get('description', '')} Fields: {', '.join(schema['properties'])}.".strip()
-    return {"type": "object", "description": text}
+    node = resolve(node, schemas)
+    if "items" in node:
+        return field_names(node["items"], schemas)
+    if "properties" in node:
+        return ", ".join(name for name in node["properties"] if name != "phase")
+    choices = alternatives(node, schemas)
+    named: list[str] = []
+    listed: set[str] = set()
+    for each in choices:
+        if phase_of(each):
+            names = [name for name in each["properties"] if name not in listed and name != "phase"]
+            named.append(f"{phase_of(each)}: {'also ' if listed else ''}{', '.join(names)}")
+            listed |= {*names}
+    return "; ".join(named)
+
+
+def brief_field(node: Schema, schemas: Mapping[str, Schema]) -> Schema:
+    """A field reduced to its type, its choices and the names of the fields in it."""
+    found, names = resolve(node, schemas), field_names(node, schemas)
+    kind = found.get("type") or ("object" if names else None)
+    brief: Schema = {"type": kind} if kind else {}
+    if "enum" in found:
+        brief["enum"] = found["enum"]
+    return {**brief, "description": f"Fields: {names}."} if names else brief
 
 
 def request_schema(
-    name: str, schemas: Mapping[str, Schema], *, detailed: frozenset[str], elsewhere: Mapping[str, str]
+    name: str, schemas: Mapping[str, Schema], *, omitted: Collection[str] = (), elsewhere: Collection[str] = ()
 ) -> Schema:
-    """Schema of a request with every schema that it references. Only the schemas in `detailed` keep their fields; the
-    others refer to the tool that describes them, named in `elsewhere`, or list field names.
+    """A request reduced to its fields: the type of each and the names of the fields in it.
+
+    Parameters:
+        omitted: fields that are accepted but not listed.
+        elsewhere: fields that the tool recommend lists.
     """
-    top, definitions, pending = simplify_schema(schemas[name]), {}, [*referenced_schemas(schemas[name])]
-    while pending:
-        each = pending.pop()
-        if each in definitions:
-            continue
-        schema = schemas[each]
-        if schema.get("properties") and each not in detailed:
-            tool = elsewhere.get(each)
-            text = f"Fields: as in the tool {tool}."
-            definitions[each] = {"type": "object", "description": text} if tool else summarize_fields(schema)
-            continue
-        definitions[each] = simplify_schema(schema)
-        pending += referenced_schemas(schema)
-    return {**top, "$defs": dict(sorted(definitions.items()))} if definitions else dict(top)
+    whole = schemas[name]
+    fields = {
+        field: {"type": "object", "description": "As in recommend."}
+        if field in elsewhere
+        else brief_field(node, schemas)
+        for field, node in whole["properties"].items()
+        if field not in omitted
+    }
+    return {"type": "object", "properties": fields, "required": whole.get("required", [])}
+
+
+def describe_fields(document: Mapping[str, Any], request: str, path: str) -> dict[str, Any] | None:
+    """The fields at a dotted path of a request, each with its type, limits and description; None if nothing is there.
+
+    A path that names a phase selects that workload: "workload.training".
+    """
+    schemas = document["components"]["schemas"]
+    nodes = [resolve(schemas[request], schemas)]
+    for step in filter(None, path.split(".")):
+        choices = [c for n in nodes for c in alternatives(n, schemas)]
+        phase = [c for c in choices if phase_of(c) == step]
+        below = [resolve(c["properties"][step], schemas) for c in choices if step in c.get("properties", {})]
+        nodes = phase or [n.get("items", n) for n in below]
+        nodes = [resolve(n, schemas) for n in nodes]
+    choices = [c for n in nodes for c in alternatives(n, schemas)]
+    found = {name: field for c in choices for name, field in c.get("properties", {}).items()}
+    if not found:
+        return None
+    return {
+        name: {
+            **brief_field(field, schemas),
+            **{k: v for k, v in resolve(field, schemas).items() if k in LIMIT_KEYWORDS},
+        }
+        | ({"text": text} if (text := field.get("description") or resolve(field, schemas).get("description")) else {})
+        for name, field in found.items()
+    }
 
 
 def answer_members(name: str, schemas: Mapping[str, Schema]) -> list[str]:
@@ -189,6 +217,42 @@ def model_text(answer: Json) -> str:
     return "\n".join([render_rows(count_rows(answer), OutputFormat.MARKDOWN), "", f"Weight size in GiB: {weights}."])
 
 
+def diagnosis_text(answer: Json) -> str:
+    """A diagnosis as Markdown: its summary and one line per finding."""
+    lines = [f"- {each.get('text') or each.get('cause') or each.get('code')}" for each in answer.get("findings", ())]
+    return "\n".join([str(answer.get("summary", "")), *(lines or ["No finding."]), *warning_lines(answer)])
+
+
+def bill_text(answer: Json) -> str:
+    """A bill of materials: its lines and total."""
+    lines = [
+        f"{each['line_no']}. {each['quantity']:g} {each['unit']} {each['description']}: "
+        f"{each.get('line_total', 'to be quoted')}"
+        for each in answer["lines"]
+    ]
+    return "\n".join([answer["option"], *lines, f"Total: {answer['totals']['total']} {answer['currency']}"])
+
+
+def files_text(answer: Json) -> str:
+    """Deployment files: notes, then each file with its name."""
+    files = [f"\n{each['name']}:\n{each['text']}" for each in answer["files"]]
+    return "\n".join([f"Target {answer['target']}, rank {answer['rank']}.", *answer["notes"], *files])
+
+
+def stored_text(answer: Json) -> str:
+    """Stored answers, one line each."""
+    lines = [f"{each['id']} {each.get('label') or ''} {each.get('option') or ''}" for each in answer["items"]]
+    return "\n".join(lines or ["No stored answer matches."])
+
+
+def fields_text(answer: Json) -> str:
+    """Fields, one line each."""
+    return "\n".join(
+        f"{name}: {field.get('type', 'value')}. {field.get('text') or field.get('description') or ''}".strip()
+        for name, field in answer["fields"].items()
+    )
+
+
 def explanation_text(answer: Json) -> str:
     """Explanation of a stored answer: reasons of each option, rejections, and what would change the answer."""
     lines = [answer["summary"]]
@@ -202,18 +266,47 @@ DEFAULT_LIMIT = 3
 INSTRUCTIONS = """\
 Headroom sizes hardware for AI workloads from a catalog of accelerators, prices and published measurements. It \
 answers which accelerators to use, how many, in which layout, with what latency and cost, how confident the result is, \
-and why other options were rejected. Start with `recommend`. Field names carry their unit: _ms, _gib (2^30 bytes), \
-_gb (10^9 bytes), usd_per_hour; fractions run from 0 to 1. An error names the field by JSON pointer and the accepted \
-values: correct the field and call again. Figures are predictions: quote their probability (`confidence`) too."""
-PARTS_HELP = (
-    "Additional members of the answer, by name. `left_out` lists the available names; `all` returns every member."
-)
+and why other options were rejected. Start with `size_hardware`; `recommend` takes everything else, and `describe` \
+describes its fields. Field names carry their unit: _ms, _gib (2^30 bytes), _gb (10^9 bytes), usd_per_hour; fractions \
+run from 0 to 1. An error names the field by JSON pointer and the accepted values: correct it and call again. Figures \
+are predictions: quote their probability (`confidence`) too."""
+PARTS = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Members that left_out names, or all.",
+}
+ID = {"type": "string", "description": "rec_..., as recommend returns it."}
+RANK = {"type": "integer", "minimum": 1, "description": "Default: 1."}
+LENGTHS = ("input_tokens", "output_tokens")
+NUMBER, COUNT, TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
+
+
+def flat_request(arguments: Json) -> dict[str, Any]:
+    """The body of POST /recommend for the arguments of size_hardware."""
+    given: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
+    training = "training_tokens" in given
+    workload: dict[str, Any] = {"model": given["model"]}
+    if training:
+        tuned = given.get("method")
+        workload |= {"phase": "fine_tuning" if tuned else "training", "training_tokens": given["training_tokens"]}
+        workload |= {name: given[name] for name in ("method", "deadline_days") if name in given}
+    else:
+        loads = ("peak_requests_per_s", "concurrent_requests")
+        traffic: dict[str, Any] = {name: given[name] for name in (*loads, *LENGTHS) if name in given}
+        if not any(name in given for name in loads):
+            traffic["concurrent_requests"] = 1
+        limits = {name: given[name] for name in ("ttft_ms", "tpot_ms") if name in given}
+        workload |= {"phase": "inference", "traffic": traffic}
+        if limits:
+            workload["slo"] = limits
+    constraints = {name: given[name] for name in ("accelerators", "max_usd_per_hour") if name in given}
+    return {"workload": workload, **({"constraints": constraints} if constraints else {})}
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One API call offered to agents. The schemas named in `detailed_schemas` are described field by field, the others
-    by field names only.
+    """One API call offered to agents. Tools without a request schema take `arguments`, which they send in the path and
+    the query; `to_request` builds a body from them instead.
     """
 
     name: str
@@ -222,135 +315,127 @@ class Tool:
     method: str
     path: str
     request: str | None
-    detailed_schemas: frozenset[str]
     default_members: tuple[str, ...]
     render_text: Callable[[Mapping[str, Any]], str]
+    arguments: Mapping[str, Schema] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()  # fields of the request that are accepted but not listed
+    elsewhere: tuple[str, ...] = ()  # fields of the request that recommend lists
+    to_request: Callable[[Json], dict[str, Any]] | None = None
     stores_answer: bool = False  # whether the service stores the answer under an id
 
     def input_schema(self, document: Mapping[str, Any]) -> Schema:
-        """JSON schema of the tool's arguments, derived from the OpenAPI document."""
-        schemas = document["components"]["schemas"]
-        operation = document["paths"][self.path][self.method.lower()]
-        shape = (
-            request_schema(self.request, schemas, detailed=self.detailed_schemas, elsewhere=describing_tools(self.name))
-            if self.request is not None
-            else stored_answer_schema(operation)
-        )
-        names = answer_members(answer_schema_name(operation), schemas)
-        if "recommendations" in names:
-            names += [name for name in answer_members("RecommendationShown", schemas) if name not in names]
-            if "limit" in shape["properties"]:
-                shape["properties"]["limit"]["description"] = f"Number of ranked options. Default: {DEFAULT_LIMIT}."
-        items = {"type": "string", "enum": [*names, WHOLE]}
-        shape["properties"] = {
-            **shape["properties"],
-            "parts": {"type": "array", "items": items, "description": PARTS_HELP},
-        }
-        return shape
+        """JSON schema of the tool's arguments; for requests, derived from the OpenAPI document."""
+        if self.request is None or self.to_request is not None:
+            shape: Schema = {"type": "object", "properties": dict(self.arguments), "required": list(self.required)}
+        else:
+            schemas = document["components"]["schemas"]
+            shape = request_schema(self.request, schemas, omitted=self.omitted, elsewhere=self.elsewhere)
+        return {**shape, "properties": {**shape["properties"], "parts": PARTS}}
 
 
-def stored_answer_schema(operation: Mapping[str, Any]) -> Schema:
-    """Argument schema of a tool on a stored answer: its id and the rank of an option."""
-    (identity,) = (each for each in operation["parameters"] if each["name"] == "id")
-    text = {"type": "string", "description": "Id of a stored answer (rec_...), as recommend and compare return it."}
-    rank = {"type": "integer", "minimum": 1, "description": "Rank of the option to explain. Default: 1."}
-    return {
-        "type": "object",
-        "properties": {"id": {**text, "pattern": identity["schema"]["pattern"]}, "rank": rank},
-        "required": ["id"],
-    }
-
-
-def describing_tools(name: str) -> dict[str, str]:
-    """The other tool that describes a schema field by field, by schema."""
-    return {schema: tool.name for tool in TOOLS if tool.name != name for schema in tool.detailed_schemas}
-
-
-WORKLOAD_SCHEMAS = frozenset({"InferenceSpec", "Traffic", "SloSpec", "TrainingSpec", "FineTuningSpec"})
+FILED = ("label", "reference", "cost_centre", "rejected_limit", "trace", "include")
+RANKED = (
+    *("id", "catalog", "as_of", "summary", "warnings", "recommendations", "considered", "rejected_by_code"),
+    *("cheaper_if", "maximum"),
+)
 TOOLS = (
     Tool(
-        name="recommend",
-        title="Recommend hardware",
+        name="size_hardware",
+        title="Size hardware",
         description=(
-            "Rank the hardware that can run a workload: accelerators, their number, the seller and the layout, with "
-            "latency (ms), cost (USD per hour), power (kW) and the probability that the limits hold. `workload.phase` "
-            "is inference, training or fine_tuning; a model is a name, a pasted config.json or a size. Returns the "
-            f"first {DEFAULT_LIMIT} options (set `limit` for more), warnings, cheaper alternatives, and the number "
-            "of rejected "
-            "accelerators by reason. The service stores the answer under its id; call `explain` for the reasons. If "
-            "nothing meets the limits, the answer lists the closest options. Example: "
-            '{"workload": {"phase": "inference", "model": "llama-3.1-70b-instruct", "traffic": {"peak_requests_per_s": '
-            '10, "input_tokens": 1024, "output_tokens": 256}, "slo": {"ttft_ms": 1000}}}'
+            "Which hardware, how many, from whom and at which cost, for serving (a load in requests per second or in "
+            "flight) or for training (training_tokens; with method lora, qlora or full: fine-tuning). Returns the best "
+            f'{DEFAULT_LIMIT} options and an id. Example: {{"model": "llama-3.1-70b-instruct", "peak_requests_per_s": '
+            '10, "input_tokens": 1000, "output_tokens": 300, "ttft_ms": 1000}'
         ),
         method="POST",
         path="/recommend",
         request="RecommendRequest",
-        detailed_schemas=WORKLOAD_SCHEMAS | {"ConstraintsSpec"},
-        default_members=(
-            "id",
-            "catalog",
-            "as_of",
-            "summary",
-            "warnings",
-            "recommendations",
-            "considered",
-            "rejected_by_code",
-            "cheaper_if",
-        ),
+        default_members=RANKED,
         render_text=recommendation_text,
+        arguments={
+            "model": {**TEXT, "description": "Name, such as llama-3.1-70b-instruct or a Hugging Face id."},
+            "peak_requests_per_s": NUMBER,
+            "concurrent_requests": {**COUNT, "description": "Instead of a rate. Default: 1."},
+            "input_tokens": {**NUMBER, "description": "Mean per request."},
+            "output_tokens": {**NUMBER, "description": "Mean per request."},
+            "ttft_ms": {**NUMBER, "description": "Limit of the time to the first token, p95."},
+            "tpot_ms": {**NUMBER, "description": "Limit of the time per output token, p95."},
+            "training_tokens": NUMBER,
+            "method": {"enum": ["full", "lora", "qlora"], "description": "Of fine-tuning."},
+            "deadline_days": NUMBER,
+            "accelerators": {"type": "array", "items": TEXT, "description": "Only these, such as h100* or l40s."},
+            "max_usd_per_hour": NUMBER,
+        },
+        required=("model",),
+        to_request=flat_request,
+        stores_answer=True,
+    ),
+    Tool(
+        name="recommend",
+        title="Recommend hardware",
+        description=(
+            "The same for every request that the service takes: traffic classes, hours, inventory, limits on place and "
+            f"power. Returns {DEFAULT_LIMIT} options (`limit`), warnings, cheaper alternatives, rejections by reason. "
+            'Example: {"workload": {"phase": "inference", "model": "llama-3.1-70b-instruct", "traffic": '
+            '{"peak_requests_per_s": 10, "input_tokens": 1024, "output_tokens": 256}, "slo": {"ttft_ms": 1000}}}'
+        ),
+        method="POST",
+        path="/recommend",
+        request="RecommendRequest",
+        default_members=RANKED,
+        render_text=recommendation_text,
+        omitted=FILED,
         stores_answer=True,
     ),
     Tool(
         name="estimate",
         title="Estimate a deployment",
         description=(
-            "Estimate a workload on given hardware: whether it fits (GiB per accelerator), latency (ms), tokens per "
-            "second, cost (USD per hour), power (kW) and the bottleneck. `workload` is as in recommend. Headroom "
-            "chooses and echoes the fields that `deployment` omits. Example: "
-            '{"workload": {"phase": "fine_tuning", "model": "llama-3.1-70b", "method": "qlora", "training_tokens": '
-            '50000000, "sequence_length": 2048}, "deployment": {"accelerator": "rtx a6000", "total_accelerators": 4}}'
+            "Whether a workload fits given hardware, and its memory, latency, tokens per second, cost, power and "
+            'bottleneck. Example: {"workload": {"phase": "fine_tuning", "model": "llama-3.1-70b", "method": "qlora", '
+            '"training_tokens": 50000000}, "deployment": {"accelerator": "rtx a6000", "total_accelerators": 4}}'
         ),
         method="POST",
         path="/estimate",
         request="EstimateRequest",
-        detailed_schemas=frozenset({"DeploymentSpec"}),
         default_members=(
             *("fits", "support", "summary", "deployment", "memory", "performance", "bottleneck", "cost"),
             *("confidence", "explanation", "warnings"),
         ),
         render_text=estimate_text,
+        omitted=FILED,
+        elsewhere=("workload", "economics", "assumptions"),
     ),
     Tool(
         name="compare",
         title="Compare options",
         description=(
-            "Compare options of one workload side by side: each is a fixed `deployment`, or the best within its "
-            "`constraints`. Or compare one model in several `phases`. Returns every figure with its unit, the causes "
-            "of cost differences, and the ids of stored answers. `workload` is as in recommend, `deployment` as in "
-            'estimate. Example: {"workload": {"phase": "inference", "model": "llama-3.1-8b-instruct", "traffic": '
-            '{"peak_requests_per_s": 5}}, "options": [{"name": "best"}, {"name": "on H100", "constraints": '
-            '{"accelerators": ["nvidia-h100-*"]}}]}'
+            "Options of one workload side by side, each a fixed `deployment` or the best within `constraints`; or one "
+            'model in several `phases`. Example: {"workload": {"phase": "inference", "model": '
+            '"llama-3.1-8b-instruct", "traffic": {"peak_requests_per_s": 5}}, "options": [{"name": "best"}, {"name": '
+            '"on H100", "constraints": {"accelerators": ["nvidia-h100-*"]}}]}'
         ),
         method="POST",
         path="/compare",
         request="CompareRequest",
-        detailed_schemas=frozenset({"OptionSpec"}),
         default_members=("catalog", "as_of", "summary", "options", "table", "differences"),
         render_text=comparison_text,
+        omitted=FILED,
+        elsewhere=("workload", "economics", "assumptions", "constraints"),
         stores_answer=True,
     ),
     Tool(
         name="inspect",
         title="Inspect a model",
         description=(
-            "Count a model: parameters, weight size in GiB per format, KV cache bytes per token, FLOPs per token. A "
-            "model is a name, a pasted config.json under `huggingface_config`, or a size. Example: "
-            '{"model": "llama-3.1-70b-instruct"}'
+            "A model's parameters, weight size per format, KV cache bytes and FLOPs per token. `model` is a name, "
+            '{"huggingface_config": {...}} or a size. Example: {"model": "llama-3.1-70b-instruct"}'
         ),
         method="POST",
         path="/catalog/models/inspect",
         request="InspectRequest",
-        detailed_schemas=frozenset({"ConfigModel", "SizedModel"}),
         default_members=(
             *("name", "source", "kind", "family", "parameters", "active_parameters", "kv_cache_bytes_per_token"),
             *("weights_gib", "native", "shape", "flops_per_token", "by_context", "assumed"),
@@ -358,20 +443,92 @@ TOOLS = (
         render_text=model_text,
     ),
     Tool(
+        name="diagnose",
+        title="Diagnose a running service or run",
+        description=(
+            "Findings from observed figures, metrics or logs of a deployment: cause, evidence, change. Example: "
+            '{"workload": {"phase": "inference", "model": "llama-3.1-8b-instruct", "traffic": {"peak_requests_per_s": '
+            '5}}, "deployment": {"accelerator": "h100 sxm", "total_accelerators": 1, "engine": "vllm"}, "observed": '
+            '{"service": {"ttft_p95_ms": 4000}}}'
+        ),
+        method="POST",
+        path="/diagnose",
+        request="DiagnoseRequest",
+        default_members=("summary", "healthy", "findings", "not_judged", "warnings"),
+        render_text=diagnosis_text,
+        omitted=FILED,
+        elsewhere=("workload", "deployment", "economics", "assumptions", "constraints"),
+    ),
+    Tool(
         name="explain",
         title="Explain a stored answer",
         description=(
-            "Explain a stored answer: the reasons for one option, why other accelerators were rejected (needed and "
-            "available value, with the unit), and what would change the answer. `parts` adds more: assumptions, "
-            "hosted_api, verification, memory ... Example: "
-            '{"id": "rec_0123456789abcdef0123456789ab", "rank": 1, "parts": ["assumptions"]}'
+            "The reasons for one option of a stored answer, why others were rejected, and what would change it. "
+            'Example: {"id": "rec_0123456789abcdef0123456789ab", "rank": 1, "parts": ["assumptions"]}'
         ),
         method="GET",
         path="/recommendations/{id}",
         request=None,
-        detailed_schemas=frozenset(),
         default_members=("id", "as_of", "summary", "recommendations", "rejected", "sensitivity", "explanation"),
         render_text=explanation_text,
+        arguments={"id": ID, "rank": RANK},
+        required=("id",),
+    ),
+    Tool(
+        name="bill_of_materials",
+        title="Get the bill of materials",
+        description='Priced lines of one option. Example: {"id": "rec_0123456789abcdef0123456789ab", "rank": 1}',
+        method="GET",
+        path="/recommendations/{id}/bill-of-materials",
+        request=None,
+        default_members=("option", "currency", "lines", "totals", "to_be_quoted"),
+        render_text=bill_text,
+        arguments={"id": ID, "rank": RANK, "currency": TEXT, "fx_rate": NUMBER, "fx_date": TEXT},
+        required=("id",),
+    ),
+    Tool(
+        name="files",
+        title="Get the files that start an option",
+        description=(
+            "Scripts or manifests for a target: vllm, kubernetes, slurm ... Example: "
+            '{"id": "rec_0123456789abcdef0123456789ab", "target": "kubernetes"}'
+        ),
+        method="GET",
+        path="/recommendations/{id}/deployment",
+        request=None,
+        default_members=("target", "targets", "rank", "files", "notes"),
+        render_text=files_text,
+        arguments={"id": ID, "rank": RANK, "target": TEXT},
+        required=("id",),
+    ),
+    Tool(
+        name="answers",
+        title="List stored answers",
+        description='Stored answers, newest first. Example: {"label": "desk", "limit": 5}',
+        method="GET",
+        path="/recommendations",
+        request=None,
+        default_members=("items", "next_cursor"),
+        render_text=stored_text,
+        arguments={"label": TEXT, "status": TEXT, "model": TEXT, "limit": COUNT, "cursor": TEXT},
+    ),
+    Tool(
+        name="describe",
+        title="Describe fields of a request",
+        description=(
+            "Fields at a path of a tool's request, with units and limits. Example: "
+            '{"tool": "recommend", "path": "workload.inference.traffic"}'
+        ),
+        method="GET",
+        path="/openapi.json",
+        request=None,
+        default_members=("fields",),
+        render_text=fields_text,
+        arguments={
+            "tool": {"enum": ["recommend", "estimate", "compare", "inspect", "diagnose"]},
+            "path": {**TEXT, "description": "Empty: the top of the request."},
+        },
+        required=("tool",),
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}

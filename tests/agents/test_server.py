@@ -32,7 +32,7 @@ WORK = {
 }
 ON_H100 = {"workload": WORK, "deployment": {"accelerator": "h100 sxm", "total_accelerators": 1}}
 BOTH = {"workload": WORK, "options": [{"name": "best"}, {"name": "on L4", "constraints": {"accelerators": ["l4"]}}]}
-MOST_LISTED, MOST_GIVEN = 48_000, 20_000  # characters: what a list of tools and an answer may take of a context
+MOST_LISTED, MOST_FLAT, MOST_GIVEN = 12_000, 4_000, 20_000  # characters of a context: all tools, the first, an answer
 
 Asking = Callable[[Client], Awaitable[Any]]
 
@@ -65,17 +65,14 @@ def test_every_tool_is_listed_with_what_it_takes_in_few_words(live: str) -> None
         assert tool.annotations.idempotent_hint
         assert not tool.annotations.open_world_hint
         assert "Example: " in tool.description
-    assert [name for name, tool in tools.items() if tool.annotations.read_only_hint] == [
-        "estimate",
-        "inspect",
-        "explain",
-    ]
-    traffic = tools["recommend"].input_schema["$defs"]["Traffic"]["properties"]
-    assert "peak_requests_per_s" in traffic
-    assert traffic["peak_requests_per_s"]["description"]
+    stores = [name for name, tool in tools.items() if not tool.annotations.read_only_hint]
+    assert stores == ["size_hardware", "recommend", "compare"]
+    assert len(tools["size_hardware"].input_schema["properties"]) <= 13  # twelve values and `parts`
+    assert "max_usd_per_hour" in tools["recommend"].input_schema["properties"]["constraints"]["description"]
     assert tools["recommend"].input_schema["required"] == ["workload"]
-    listed = [tool.model_dump_json(by_alias=True, exclude_none=True) for tool in tools.values()]
-    assert sum(map(len, listed)) < MOST_LISTED
+    listed = {name: len(tool.model_dump_json(by_alias=True, exclude_none=True)) for name, tool in tools.items()}
+    assert sum(listed.values()) < MOST_LISTED
+    assert listed["size_hardware"] < MOST_FLAT
 
 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool.request], ids=lambda tool: tool.name)
@@ -84,6 +81,56 @@ def test_the_example_of_a_tool_is_answered(live: str, tool: Any) -> None:
     answer = called(live, tool.name, **example)
     assert not answer.is_error, answer.content[0].text
     assert len(json.dumps(answer.structured_content)) < MOST_GIVEN
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body"),
+    [
+        (
+            {"model": WORK["model"], "peak_requests_per_s": 5, "input_tokens": 1024, "output_tokens": 256},
+            {"workload": WORK},
+        ),
+        (
+            {"model": "llama-3.1-8b", "training_tokens": 1e8, "method": "lora", "max_usd_per_hour": 20},
+            {
+                "workload": {
+                    "phase": "fine_tuning",
+                    "model": "llama-3.1-8b",
+                    "method": "lora",
+                    "training_tokens": 1e8,
+                },
+                "constraints": {"max_usd_per_hour": 20},
+            },
+        ),
+    ],
+)
+def test_flat_arguments_give_the_answer_of_the_request_that_they_stand_for(
+    live: str, client: TestClient, arguments: dict[str, Any], body: dict[str, Any]
+) -> None:
+    answer = called(live, "size_hardware", **arguments)
+    assert not answer.is_error, answer.content[0].text
+    whole = client.post("/recommend", json={**body, "limit": 3}).json()
+    assert answer.structured_content["id"] == whole["id"]
+
+
+def test_a_stored_answer_gives_its_bill_and_files_and_is_found_by_its_label(live: str) -> None:
+    kept = called(live, "recommend", workload=WORK, label="agents").structured_content["id"]
+    bill = called(live, "bill_of_materials", id=kept)
+    assert bill.structured_content["lines"]
+    assert f"Total: {bill.structured_content['totals']['total']} USD" in bill.content[0].text
+    files = called(live, "files", id=kept, target="kubernetes")
+    assert "apiVersion" in files.content[0].text
+    found = called(live, "answers", label="agents")
+    assert kept in [each["id"] for each in found.structured_content["items"]]
+    assert called(live, "files", id=kept, target="nowhere").is_error
+
+
+def test_fields_are_described_at_a_path(live: str) -> None:
+    found = called(live, "describe", tool="recommend", path="workload.inference.traffic").structured_content["fields"]
+    assert found["peak_requests_per_s"]["text"].startswith("Requests per second in the busiest hour")
+    assert called(live, "describe", tool="estimate", path="deployment").structured_content["fields"]["tensor_parallel"]
+    for wrong in ({"tool": "recommend", "path": "nowhere"}, {"tool": "explain"}, {"path": "workload"}):
+        assert called(live, "describe", **wrong).is_error
 
 
 def test_a_recommendation_is_that_of_the_api_and_is_explained_by_its_id(live: str, client: TestClient) -> None:
@@ -144,7 +191,7 @@ def test_a_request_that_is_none_is_a_tool_error_that_says_where_and_what(live: s
 @pytest.mark.parametrize(
     ("arguments", "pointer"),
     [
-        ({"id": "rec_" + "0" * 28, "parts": ["colour"]}, "#/parts"),
+        ({"id": "rec_" + "0" * 28, "parts": [1]}, "#/parts"),
         ({"id": "rec_" + "0" * 28, "ranks": 2}, "#/ranks"),
         ({}, "#/id"),
     ],
@@ -179,7 +226,7 @@ def test_a_client_of_an_earlier_revision_is_served_without_a_session(live: str) 
 
 def test_a_tool_that_is_none_is_an_error_of_the_protocol(live: str) -> None:
     with pytest.RaisesGroup(
-        pytest.RaisesExc(MCPError, match="Available tools: recommend, estimate"), flatten_subgroups=True
+        pytest.RaisesExc(MCPError, match="Available tools: size_hardware, recommend"), flatten_subgroups=True
     ):
         called(live, "buy")
 

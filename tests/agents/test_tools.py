@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.agents.tools import recommendation_text, request_schema, shorten_answer, simplify_schema
+from app.agents.tools import recommendation_text, request_schema, shorten_answer
 
 REF = "#/components/schemas/"
 SCHEMAS: dict[str, Any] = {
@@ -29,30 +29,17 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def test_detailed_schemas_keep_their_fields_and_others_only_field_names() -> None:
-    assert request_schema("Question", SCHEMAS, detailed=frozenset({"Work"}), elsewhere={}) == {
+def test_a_request_is_reduced_to_the_names_of_its_fields() -> None:
+    assert request_schema("Question", SCHEMAS, omitted=("title",)) == {
         "type": "object",
         "properties": {
-            "title": {"type": "string", "description": "A field that is called so."},
-            "work": {"$ref": "#/$defs/Work", "description": "The work."},
-            "rare": {"$ref": "#/$defs/Rare"},
+            "work": {"type": "object", "description": "Fields: load."},
+            "rare": {"type": "object", "description": "Fields: deep, b."},
         },
         "required": ["work"],
-        "$defs": {
-            "Rare": {"type": "object", "description": "Seldom. Fields: deep, b."},
-            "Work": {"type": "object", "properties": {"load": {"type": "number", "minimum": 0}}},
-        },
     }
-
-
-def test_a_schema_that_another_tool_describes_refers_to_it() -> None:
-    shape = request_schema("Question", SCHEMAS, detailed=frozenset(), elsewhere={"Work": "recommend"})
-    assert shape["$defs"]["Work"] == {"type": "object", "description": "Fields: as in the tool recommend."}
-
-
-def test_a_choice_of_several_stays_one() -> None:
-    choice = {"anyOf": [{"type": "string"}, {"type": "number"}]}
-    assert simplify_schema(choice) == choice
+    shape = request_schema("Question", SCHEMAS, elsewhere=("work",))
+    assert shape["properties"]["work"] == {"type": "object", "description": "As in recommend."}
 
 
 def test_an_answer_is_shortened_by_name_and_lists_the_parts_left_out() -> None:
