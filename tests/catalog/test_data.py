@@ -127,6 +127,14 @@ def test_every_documented_format_has_the_statement_of_its_source() -> None:
             assert documented == (row["confidence"] != "low" and bool({name, "*"} & stated.keys())), (row, name)
 
 
+def test_a_recalled_row_documents_no_format() -> None:
+    """A row marked "recall" was not read again: it quotes nothing and stays tentative."""
+    for row in SUPPORT:
+        if "recall" in row["source"]:
+            assert row["as_published"] is None, row
+            assert row["confidence"] == "low", row
+
+
 def test_int8_is_not_documented_where_a_source_is_silent_or_denies_it() -> None:
     rows = {(r["engine"], r["accelerator_family"], r["phase"]): r for r in SUPPORT}
     blackwell = ("nvidia_blackwell", "nvidia_blackwell_consumer")
