@@ -90,6 +90,7 @@ def system_values(row: Row) -> dict[str, Any]:
         **{k: row[k] for k in ("slug", "name", "kind", "provider", "as_of", "confidence")},
         "accelerator": row["accelerator_slug"],
         "accelerator_count": float(row["accelerator_count"]),
+        "hosts": parse_integer(row["hosts"]) or 1,
         "cpu_model": text_or_none(row["cpu_model"]),
         "vcpus": parse_integer(row["vcpus"]),
         "ram_bytes": parse_number(row["ram_gib"], GIB),

@@ -106,6 +106,7 @@ class SystemRow(Base):
     provider: Mapped[str] = mapped_column(Slug, index=True)
     accelerator: Mapped[str] = mapped_column(ForeignKey("accelerators.slug"), index=True)
     accelerator_count: Mapped[float]
+    hosts: Mapped[int] = mapped_column(server_default="1", doc="hosts of the machine, each with its own system")
     cpu_model: Mapped[str | None] = mapped_column(Slug)
     vcpus: Mapped[int | None]
     ram_bytes: Mapped[float | None]

@@ -83,7 +83,7 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
         found,
         summary=describe_deployment(question, ranked[0]),
         warnings=find_warnings(question, ranked),
-        verification=choose_verification(question, ranked),
+        verification=choose_verification(question, ranked, catalog.host_counts),
         assumptions=collect_assumptions(question, deployment),
         hosted_api=compare_hosted_api(question, catalog, found),
         shared=shared_fleet(search, found),

@@ -165,7 +165,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     notices = find_warnings(question, ranked, cheapest)
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
-    settled = choose_verification(question, ranked)
+    settled = choose_verification(question, ranked, catalog.host_counts)
     ranked = with_cheaper_lower_levels(question, ranked)
     return Answer(
         summary=describe_largest(largest) + write_summary(question, ranked, closest, note),

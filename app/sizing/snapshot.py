@@ -205,6 +205,7 @@ class Catalog:
         """Index machines for sale and their prices."""
         self.systems, self.owned_systems = index_systems(self.accelerators, systems)
         self.system_slugs = tuple(self.systems)
+        self.host_counts = {slug: s.hosts for slug, s in self.systems.items() if s.hosts > 1}
         self.offers, self.past_offers = sort_offers(offers), sort_offers(past_offers)
         known = (*self.offers, *self.past_offers)
         self.providers = tuple(sorted({o.provider for o in known} | {s.provider for s in self.systems.values()}))

@@ -313,6 +313,14 @@ def test_links_are_typed() -> None:
         assert several <= (link is not Link.NONE), slug
 
 
+def test_a_rack_is_one_machine_of_several_hosts() -> None:
+    for slug, s in SYSTEMS.items():
+        assert s["hosts"] == 1 or s["accelerator_count"] % s["hosts"] == 0, slug
+        assert s["accelerator_count"] / s["hosts"] <= 32, slug  # one system with more has hosts that are not counted
+    assert {SYSTEMS[slug]["hosts"] for slug in ("gb200-nvl72", "gb300-nvl72", "aws-u-p6e-gb200x72-ultraserver")} == {18}
+    assert (SYSTEMS["gcp-tpu-v6e-8"]["hosts"], SYSTEMS["gcp-tpu-v6e-16"]["hosts"]) == (1, 4)
+
+
 def test_memory_is_shared_by_what_has_one_chip_for_everything() -> None:
     for slug, a in ACCELERATORS.items():
         assert a["memory_is_shared"] <= a["unified_memory"], slug

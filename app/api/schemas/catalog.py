@@ -125,6 +125,7 @@ class SystemShown(Sourced):
     provider: str
     accelerator: str
     accelerator_count: float
+    hosts: int
     cpu_model: str | None
     vcpus: int | None
     ram_gib: float | None

@@ -59,7 +59,10 @@ def supply_json(question: Question, answer: Answer, catalog: Catalog, purchasing
     """
     return {
         "ranks": [lots_json(ranked.estimate, question, catalog, purchasing) for ranked in answer.recommendations],
-        "starts": [[start_json(start) for start in launch_specs(question, r.estimate)] for r in answer.recommendations],
+        "starts": [
+            [start_json(start) for start in launch_specs(question, r.estimate, catalog.host_counts)]
+            for r in answer.recommendations
+        ],
         **_shared_sources(answer.assumptions, purchasing),
     }
 
@@ -89,6 +92,7 @@ def start_json(start: LaunchSpec) -> Document:
         **rounded_fields(version=start.version),
         "replicas": start.replicas,
         "machines": start.machines,
+        **({} if start.hosts == 1 else {"hosts": start.hosts}),
         **({} if start.benchmark.server is None else {"server": asdict(start.benchmark.server)}),
         "load": start.benchmark.load,
         "places": {name: value for name, value in start.places.items() if value is not None},

@@ -30,7 +30,7 @@ class UnknownOption(NotFound):
 class ReplicaGroup:
     """Identical replicas of a service, or a run.
 
-    A replica uses `per_machine` accelerators on each of its `machines`.
+    A replica uses `per_machine` accelerators on each of its `machines`. A rack of several hosts counts as several.
     """
 
     role: str  # serve, prefill, decode or train
@@ -153,7 +153,9 @@ def build_group(start: Document, lot: Document, deployment: Document) -> Replica
         sku=lot["accelerator"]["sku"],
         accelerator=lot["accelerator"]["name"],
         vendor=lot["accelerator"]["maker"],
-        machine_accelerators=max(1, lot.get("accelerators", 1) // max(1, lot.get("machines", 1))),
+        machine_accelerators=max(
+            1, lot.get("accelerators", 1) // max(1, lot.get("machines", 1) * start.get("hosts", 1))
+        ),
         provider=offer.get("provider"),
         region=offer.get("region"),
         pricing_model=offer.get("pricing_model"),

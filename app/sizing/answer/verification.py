@@ -6,8 +6,9 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from app.sizing.answer.money import format_usd
@@ -42,6 +43,8 @@ MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a s
 RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes attention data parallelism only from a file
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
 LOCAL_DRAFT = "./draft"  # path of a draft that is not published
+HostCounts = Mapping[str, int]  # hosts of each machine that has several, by slug
+ONE_HOST: HostCounts = MappingProxyType({})  # every machine is one host
 MIN_BURSTINESS = 0.1  # smallest burstiness that a load generator can reproduce
 
 
@@ -81,7 +84,7 @@ class RunSection:
         )
 
 
-def plan_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
+def plan_benchmark(question: Question, estimate: Estimate, host_counts: HostCounts = ONE_HOST) -> BenchmarkPlan | None:
     """Benchmark plan of an estimate; None where the plan does not fit, has no predicted performance, or drafts tokens
     in a way for which no command is known.
     """
@@ -93,14 +96,14 @@ def plan_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | No
         section = run_section(workload, estimate, used)
         minutes = math.ceil(training_minutes(p, question.assumptions))
         if section is not None:
-            command = used.fill_places(section_places(workload, section, used, question.assumptions))
+            command = used.fill_places(section_places(workload, section, used, question.assumptions, host_counts))
             taken, rent = section.deployment.total_accelerators or 1, rent_usd(estimate, 1, minutes)
             return BenchmarkPlan(command, used.counts, taken, minutes, rent, section)
-        command = used.fill_places(training_places(workload, d, used, question.assumptions))
+        command = used.fill_places(training_places(workload, d, used, question.assumptions, host_counts))
         accelerators, machines = d.accelerators_per_replica or 1, d.nodes or 1
     else:
         used = serving_benchmark(workload, d)
-        command = used.fill_places(serving_places(workload, d, p, used, question.assumptions))
+        command = used.fill_places(serving_places(workload, d, p, used, question.assumptions, host_counts))
         accelerators, machines = d.accelerators_per_replica or 1, machines_per_replica(d)
         minutes = math.ceil(serving_minutes(p, question.assumptions))
     return BenchmarkPlan(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))
@@ -158,11 +161,13 @@ def work_share(matmul_params: float, head_params: float, layers_share: float) ->
     return ((matmul_params - head_params) * layers_share + head_params) / matmul_params
 
 
-def section_places(workload: TrainingWorkload, section: RunSection, used: Benchmark, assumed: Assumptions) -> Places:
+def section_places(
+    workload: TrainingWorkload, section: RunSection, used: Benchmark, assumed: Assumptions, host_counts: HostCounts
+) -> Places:
     """Placeholders of the training command of a section."""
     smaller = replace(workload, global_batch=section.sequences)
     return {
-        **training_places(smaller, section.deployment, used, assumed),
+        **training_places(smaller, section.deployment, used, assumed, host_counts),
         "layers": section.layers,
         "fewer_layers": section.layers,
     }
@@ -172,6 +177,15 @@ def machines_per_replica(d: Deployment) -> int:
     """Whole machines that one replica needs."""
     each = max(1, (d.total_accelerators or 1) // max(1, d.nodes or 1))
     return math.ceil((d.accelerators_per_replica or 1) / each)
+
+
+def hosts_per_replica(d: Deployment, host_counts: HostCounts) -> int:
+    """Hosts that one replica or run needs; as many as machines, but for machines of several hosts."""
+    hosts = host_counts.get(d.system or "", 1)
+    if hosts == 1:
+        return machines_per_replica(d)
+    each = (d.total_accelerators or 1) // max(1, d.nodes or 1)
+    return math.ceil((d.accelerators_per_replica or 1) / max(1, each // hosts))
 
 
 def serving_minutes(p: Performance, assumed: Assumptions) -> float:
@@ -270,11 +284,16 @@ def drafting_places(model: ModelArchitecture, d: Deployment, used: Benchmark, co
 
 
 def serving_places(
-    workload: InferenceWorkload, d: Deployment, p: Performance, used: Benchmark, assumed: Assumptions
+    workload: InferenceWorkload,
+    d: Deployment,
+    p: Performance,
+    used: Benchmark,
+    assumed: Assumptions,
+    host_counts: HostCounts,
 ) -> Places:
     """Placeholders of the serving command: one replica under the load it is predicted to carry."""
     model, stored = workload.model, d.weight_format or "bf16"
-    machines = machines_per_replica(d)
+    machines = hosts_per_replica(d, host_counts)
     spread = spread_places(d, machines, used)
     converted = stored != model.native_format and model.native_format in SIXTEEN_BIT
     return {
@@ -380,13 +399,15 @@ def _shards_weights(d: Deployment) -> bool:
     return recipe.weights != "master"
 
 
-def training_places(workload: TrainingWorkload, d: Deployment, used: Benchmark, assumed: Assumptions) -> Places:
+def training_places(
+    workload: TrainingWorkload, d: Deployment, used: Benchmark, assumed: Assumptions, host_counts: HostCounts
+) -> Places:
     """Placeholders of the training command: steps of the whole layout."""
     model = workload.model
     adapts = workload.method is not Method.FULL
     stage = d.zero_stage or 0
     sharding = "multi_gpu" if stage == 0 else "fsdp2" if _shards_weights(d) else f"zero{stage}"
-    accelerators, nodes = d.accelerators_per_replica or 1, d.nodes or 1
+    accelerators, nodes = d.accelerators_per_replica or 1, hosts_of_run(d, host_counts)
     return {
         "model": repository_name(model.name),
         "task": "finetune" if workload.phase == "fine_tuning" else "pretrain",
@@ -413,6 +434,11 @@ def training_places(workload: TrainingWorkload, d: Deployment, used: Benchmark, 
         **maker_places(d, used),
         **shape_places(model, d),
     }
+
+
+def hosts_of_run(d: Deployment, host_counts: HostCounts) -> int:
+    """Hosts of a training run."""
+    return hosts_per_replica(d, host_counts) if d.system in host_counts else d.nodes or 1
 
 
 def copy_places(d: Deployment) -> Places:
@@ -510,7 +536,9 @@ def pool_pair_share(estimate: Estimate) -> float:
     return min(1.0, min(each) / p.requests_per_s_capacity)
 
 
-def plan_pools_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
+def plan_pools_benchmark(
+    question: Question, estimate: Estimate, host_counts: HostCounts = ONE_HOST
+) -> BenchmarkPlan | None:
     """Benchmark plan of two pools; None where the deployment does not fit or no command covers it."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if not isinstance(workload, InferenceWorkload) or d.pools is None or p is None or not estimate.fits:
@@ -528,7 +556,7 @@ def plan_pools_benchmark(question: Question, estimate: Estimate) -> BenchmarkPla
         requests=None if workload.requests is None else math.ceil(workload.requests * share),
     )
     places = {
-        name: pool_places(part, replace(pool, engine=d.engine, replicas=1), pair, used, servers, question)
+        name: pool_places(part, replace(pool, engine=d.engine, replicas=1), pair, used, servers, question, host_counts)
         for name, pool in zip((PREFILL, DECODE), prefill_and_decode(d.pools), strict=True)
     }
     machines = sum(machines_per_replica(pool) for pool in prefill_and_decode(d.pools))
@@ -556,9 +584,10 @@ def pool_places(
     used: Benchmark,
     servers: PoolServers,
     question: Question,
+    host_counts: HostCounts,
 ) -> Places:
     """Placeholders for one replica of a pool under the load of the pair, with a config file if the engine needs one."""
-    places = serving_places(workload, pool, p, used, question.assumptions)
+    places = serving_places(workload, pool, p, used, question.assumptions, host_counts)
     return {**places, "config": CONFIG_FILE} if servers.config else places
 
 
@@ -595,7 +624,8 @@ def pool_server_command(server: Server, servers: PoolServers, role: str, places:
 class LaunchSpec:
     """Replicas of one kind, or a run.
 
-    `role` is serve, prefill, decode or train; `machines` is the number of machines of one replica.
+    `role` is serve, prefill, decode or train. `machines` counts the hosts of one replica, and `hosts` those of one
+    machine as it is sold.
     """
 
     role: str
@@ -605,9 +635,10 @@ class LaunchSpec:
     machines: int
     benchmark: Benchmark
     places: Places
+    hosts: int = 1
 
 
-def launch_specs(question: Question, estimate: Estimate) -> tuple[LaunchSpec, ...]:
+def launch_specs(question: Question, estimate: Estimate, host_counts: HostCounts = ONE_HOST) -> tuple[LaunchSpec, ...]:
     """Launch specifications of an estimate; empty where it has no predicted performance."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if p is None:
@@ -615,36 +646,44 @@ def launch_specs(question: Question, estimate: Estimate) -> tuple[LaunchSpec, ..
     if isinstance(workload, TrainingWorkload):
         used = training_benchmark(workload, d)
         steps = math.ceil(workload.units / max(1.0, workload.global_batch * workload.units_per_sequence))
-        places = {**training_places(workload, d, used, question.assumptions), "all_steps": steps}
+        places = {**training_places(workload, d, used, question.assumptions, host_counts), "all_steps": steps}
         return (
             LaunchSpec(
                 "train",
                 d.framework or "",
                 d.framework_version,
                 1,
-                d.nodes or 1,
+                hosts_of_run(d, host_counts),
                 used,
                 places,
+                host_counts.get(d.system or "", 1),
             ),
         )
     if d.pools is None:
-        return (build_launch_spec(question, workload, d, p, "serve"),)
+        return (build_launch_spec(question, workload, d, p, "serve", host_counts),)
     alone = load_places(workload, replace(d, replicas=1), p, question.assumptions)
     pools = {"prefill": d.pools.prefill, "decode": d.pools.decode}
     starts = [
-        build_launch_spec(question, workload, replace(pool, engine=d.engine), p, role) for role, pool in pools.items()
+        build_launch_spec(question, workload, replace(pool, engine=d.engine), p, role, host_counts)
+        for role, pool in pools.items()
     ]
     return tuple(replace(start, places={**start.places, **alone}) for start in starts)
 
 
 def build_launch_spec(
-    question: Question, workload: InferenceWorkload, d: Deployment, p: Performance, role: str
+    question: Question,
+    workload: InferenceWorkload,
+    d: Deployment,
+    p: Performance,
+    role: str,
+    host_counts: HostCounts,
 ) -> LaunchSpec:
     """Launch specification for the replicas of one kind."""
     used = serving_benchmark(workload, d)
-    places = serving_places(workload, d, p, used, question.assumptions)
+    places = serving_places(workload, d, p, used, question.assumptions, host_counts)
+    machines, hosts = hosts_per_replica(d, host_counts), host_counts.get(d.system or "", 1)
     replicas = (d.replicas or 1) + (d.spare_replicas or 0)
-    return LaunchSpec(role, d.engine or "", d.engine_version, replicas, machines_per_replica(d), used, places)
+    return LaunchSpec(role, d.engine or "", d.engine_version, replicas, machines, used, places, hosts)
 
 
 MEDIAN_CONFIDENCE = 0.5  # confidence of the median prediction
@@ -692,7 +731,9 @@ class DecisionValue:
         return self.ranked.accelerator.name
 
 
-def choose_verification(question: Question, ranked: Sequence[Ranked]) -> Verification | None:
+def choose_verification(
+    question: Question, ranked: Sequence[Ranked], host_counts: HostCounts = ONE_HOST
+) -> Verification | None:
     """Benchmark whose result can save most; None without costs at other confidences or without a command.
 
     Where the objective is not cost, only the first option is measured: a cheaper one would not be first.
@@ -705,7 +746,7 @@ def choose_verification(question: Question, ranked: Sequence[Ranked]) -> Verific
     stakes = [stake for stake in stakes if stake is first or (by_cost and stake.priced is first.priced)]
     chosen = max(stakes, key=lambda stake: saving_over_first(stake, first))
     pooled = chosen.ranked.estimate.deployment.pools is not None
-    trial = (plan_pools_benchmark if pooled else plan_benchmark)(question, chosen.ranked.estimate)
+    trial = (plan_pools_benchmark if pooled else plan_benchmark)(question, chosen.ranked.estimate, host_counts)
     if trial is None:
         return None
     runner_up = next((s for s in stakes if s is not first), None)

@@ -259,6 +259,7 @@ class System:
     as_of: str = ""
     vcpus: float | None = None  # threads of the host, as cloud providers count them
     cpu_model: str | None = None
+    hosts: int = 1  # a rack or slice is one machine of several hosts; each host starts its own part of a replica
 
     @property
     def environment(self) -> Environment:

@@ -20,7 +20,7 @@ from app.export.handoff.option import (
     scaling_notes,
     yaml_text,
 )
-from tests.export.handoff.stored import DAY, pooled, served
+from tests.export.handoff.stored import DAY, USED, option, pooled, served, start
 
 TRICKY = (
     "on",
@@ -112,3 +112,9 @@ def test_notes_state_the_replicas_and_the_ramp() -> None:
     assert "Autoscaling runs 2 to 3 replicas, one per 4 requests/s." in notes
     assert "too long for this day's ramp" in notes
     assert "costs no more" in " ".join(scaling_notes(served(day={**DAY, "cheaper": "fixed"})))
+
+
+def test_a_rack_gives_the_accelerators_of_one_host() -> None:
+    each = start("vllm", USED["vllm"])
+    assert option(each).groups[0].machine_accelerators == 8  # 80 accelerators in 10 machines
+    assert option({**each, "hosts": 4}).groups[0].machine_accelerators == 2

@@ -25,6 +25,7 @@ from app.sizing.answer.verification import (
     decision_value,
     drafting_note,
     file_name,
+    hosts_per_replica,
     launch_specs,
     local_checkpoint_path,
     machines_per_replica,
@@ -127,6 +128,36 @@ def test_what_is_owned_has_no_rent() -> None:
 def test_machines_of_a_replica(size: int, total: int, nodes: int, machines: int) -> None:
     placed = replace(DEPLOYMENT, accelerators_per_replica=size, total_accelerators=total, nodes=nodes)
     assert machines_per_replica(placed) == machines
+
+
+RACK = {"rack": 18}  # hosts of the rack, 4 accelerators each
+
+
+@pytest.mark.parametrize(("size", "hosts"), [(1, 1), (4, 1), (6, 2), (8, 2), (72, 18)])
+def test_a_replica_in_a_rack_spans_hosts(size: int, hosts: int) -> None:
+    placed = replace(DEPLOYMENT, system="rack", accelerators_per_replica=size, total_accelerators=72, nodes=1)
+    assert hosts_per_replica(placed, RACK) == hosts
+    assert hosts_per_replica(placed, {}) == machines_per_replica(placed) == 1
+
+
+def test_commands_start_every_host_of_a_rack_and_the_rack_is_rented_once() -> None:
+    layout: dict[str, Any] = {"accelerators_per_replica": 8, "tensor_parallel": 8, "total_accelerators": 72, "nodes": 1}
+    found = estimated(performance=SERVED, system="rack", **layout)
+    one, rack = (plan_benchmark(Question(CHAT), found, counts) for counts in ({}, RACK))
+    assert one is not None
+    assert rack is not None
+    assert "--nnodes" not in one.command
+    assert "--nnodes 2 --node-rank $NODE_RANK" in rack.command
+    assert (rack.usd, rack.accelerators) == (one.usd, one.accelerators)
+    (start,) = launch_specs(Question(CHAT), found, RACK)
+    assert (start.machines, start.hosts) == (2, 18)
+
+
+def test_a_run_on_a_rack_starts_on_each_host() -> None:
+    layout = {**LAYOUT, "accelerators_per_replica": 72, "total_accelerators": 72, "data_parallel": 36, "system": "rack"}
+    plan = plan_benchmark(Question(PRETRAIN), estimated(performance=TRAINED, **layout), RACK)
+    assert plan is not None
+    assert "--nproc-per-node 4 --nnodes 18 " in plan.command
 
 
 def test_weights_in_another_format_are_a_file_of_the_users_own() -> None:
