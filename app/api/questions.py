@@ -147,6 +147,20 @@ def resolve_companions(
     return tuple(companions.values())
 
 
+FP8_CACHE_OWNER, FP8_CACHE_FORMATS = "nvidia/", ("fp8", "nvfp4")
+
+
+def states_fp8_cache(name: str, formats: tuple[str, ...]) -> bool:
+    """Returns whether a checkpoint of this name and weight format states an FP8 cache.
+
+    NVIDIA publishes its FP8 and NVFP4 checkpoints with ModelOpt's `kv_cache_quant_algo`.
+
+    Source: NVIDIA/Model-Optimizer@a2fbac7b:examples/hf_ptq/hf_ptq.py, --kv_cache_qformat is fp8_cast by default,
+    2026-11-26.
+    """
+    return name.lower().startswith(FP8_CACHE_OWNER) and formats[0] in FP8_CACHE_FORMATS
+
+
 def with_own_format(question: Question, request: RecommendRequest | EstimateRequest) -> Question:
     """Returns the question with the weight format of the checkpoint, unless the request sets one: the format that the
     model's name implies, or that of a pasted quantized configuration.
@@ -168,6 +182,8 @@ def with_own_format(question: Question, request: RecommendRequest | EstimateRequ
         formats, origin = (workload.model.native_format,), "the pasted configuration"
     if not formats:
         return question
+    if isinstance(reference, str) and states_fp8_cache(reference, formats):
+        workload = replace(workload, model=replace(workload.model, cache_format="fp8"))
     note = f"weight format {' or '.join(map(format_name, formats))} taken from {origin}"
     updated = replace(workload, model=replace(workload.model, assumed=(*workload.model.assumed, note)))
     return replace(question, workload=updated, constraints=replace(question.constraints, weight_formats=formats))

@@ -31,8 +31,9 @@ def weight_format(engine: str, published: str) -> str | None:
     return _FORMATS.get(published, published) or None
 
 
-# Sources that run a vendor's checkpoints, which use an FP8 KV cache with their FP8 weights.
+# Sources that run a vendor's checkpoints, which state an FP8 KV cache, and the formats and engines that follow it.
 VENDOR_CHECKPOINTS = ("inferencex-aiconfigurator",)
+STATED_FP8 = (("vllm", "fp8"), ("vllm", "nvfp4"), ("sglang", "nvfp4"))
 
 
 def kv_format(engine: str, weights: str | None, published: str, source: str) -> str | None:
@@ -42,7 +43,7 @@ def kv_format(engine: str, weights: str | None, published: str, source: str) -> 
     """
     if published:
         return {"fp16": "bf16"}.get(published, published)
-    return "fp8" if engine == "vllm" and weights == "fp8" and source in VENDOR_CHECKPOINTS else None
+    return "fp8" if source in VENDOR_CHECKPOINTS and (engine, weights) in STATED_FP8 else None
 
 
 def engine_version(engine: str, published: str) -> str | None:

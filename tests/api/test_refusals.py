@@ -277,6 +277,24 @@ def test_a_models_name_keeps_its_format(client: TestClient, name: str, stored: s
     assert judged["deployment"].get("weight_format") in {*stored, None}
 
 
+@pytest.mark.parametrize(
+    ("model", "engine", "cache"),
+    [
+        ("nvidia/Llama-3.1-8B-Instruct-NVFP4", "vllm", "fp8"),  # ModelOpt states its cache
+        ("RedHatAI/Llama-3.1-8B-Instruct-NVFP4", "vllm", "bf16"),
+        ("RedHatAI/Llama-3.1-8B-Instruct-NVFP4", "tensorrt-llm", "fp8"),  # loads ModelOpt's checkpoints
+    ],
+)
+def test_the_cache_has_the_format_that_the_checkpoint_states(
+    client: TestClient, model: str, engine: str, cache: str
+) -> None:
+    deployment = {"accelerator": "b200", "total_accelerators": 1, "engine": engine}
+    body = {"workload": said(CHAT, model=model), "deployment": deployment}
+    assert client.post("/estimate", json=body).json()["deployment"]["kv_format"] == cache
+    body["deployment"] = {**deployment, "kv_format": "bf16"}
+    assert client.post("/estimate", json=body).json()["deployment"]["kv_format"] == "bf16"
+
+
 def test_another_format_that_is_named_goes_before(client: TestClient) -> None:
     awq = said(CHAT, model="TheBloke/Llama-2-7B-AWQ")
     answer = client.post("/recommend", json={"workload": awq, "constraints": {"weight_formats": ["FP8"]}}).json()

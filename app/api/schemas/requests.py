@@ -438,8 +438,8 @@ class ConstraintsSpec(RequestModel):
     kv_formats: Annotated[list[KvFormatChoice], Field(max_length=7)] = Field(
         [],
         description=(
-            "KV cache formats to consider. Default: `auto`, the engine's own choice: FP8 where its checkpoints carry "
-            "an FP8 cache (NVFP4 weights, or FP8 weights on TensorRT-LLM), 16 bit otherwise."
+            "KV cache formats to consider. Default: `auto`, the engine's own choice: FP8 where the checkpoint states "
+            "an FP8 cache, or with FP8 and NVFP4 weights on TensorRT-LLM; 16 bit otherwise."
         ),
     )
     engines: Names = Field([], description="Serving engines and training frameworks to consider. Default: all.")

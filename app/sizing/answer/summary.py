@@ -73,7 +73,7 @@ def considered_choices(question: Question, deployment: Deployment | None) -> Ite
         reason = f"weight formats considered; by default {_usual_formats(workload)}"
         yield _assumed_names("weight_formats", limits.weight_formats, usual, reason)
     if fixed.kv_format is None and not workload.single_pass:
-        reason = "KV cache formats considered; auto: FP8 where the engine's checkpoints carry it, else 16 bit"
+        reason = "KV cache formats considered; auto: FP8 where the checkpoint states it, else 16 bit"
         yield _assumed_names("kv_formats", limits.kv_formats, (AUTO_KV,), reason)
     drafting = fixed.speculative or limits.speculative
     if drafting is not None:

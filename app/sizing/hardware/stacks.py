@@ -154,10 +154,7 @@ def stack_columns(
     of_engine = [engine_named(s.engine) for s in stacks]
     wide, context = [e.wide_experts for e in of_engine], [e.context_parallel for e in of_engine]
     stored = [WEIGHT_FORMATS[s.weight_format] for s in stacks]
-    carries = [
-        w.checkpoint_kv == "fp8" or (w.name == "fp8" and e.fp8_checkpoints_cache_fp8)
-        for w, e in zip(stored, of_engine, strict=True)
-    ]
+    carries = [s.weight_format in e.formats_with_fp8_cache for s, e in zip(stacks, of_engine, strict=True)]
     levels = np.array([[LEVELS.index(level) for level in s.levels] for s in stacks]).reshape(-1, len(TASKS))
     return Stacks(
         family=codes([families[s.family] for s in stacks]),

@@ -354,6 +354,7 @@ class ModelArchitecture:
     block: BlockKind = DEFAULT_BLOCK
     mtp_params: int = 0
     native: NativeQuantization | None = None
+    cache_format: str = ""  # KV cache format that the checkpoint states; empty if it states none
     encoder: EncoderPass | None = None
     images: ImageInput | None = None
     sample: SampleWork | None = None

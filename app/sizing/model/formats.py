@@ -26,8 +26,7 @@ class WeightFormat:
     row. `head_bits` and `embedding_bits` apply to the output head and the look-up tables, and `other_bits` to all
     other tensors (norms, routers, encoder towers). `rate` names the matrix rate of hardware that computes in this
     format; None means that weights are widened to 16 bit before they are multiplied (weight-only). `default_use`
-    says which requests consider the format if they name none. `checkpoint_kv` is the cache format that published
-    checkpoints in this format request.
+    says which requests consider the format if they name none.
     """
 
     name: str
@@ -39,7 +38,6 @@ class WeightFormat:
     other_bits: float = 16.0
     routed_experts_only: bool = False
     row_bits: float = 0.0
-    checkpoint_kv: str = "bf16"
 
     @property
     def is_gguf(self) -> bool:
@@ -298,7 +296,7 @@ WEIGHT_FORMATS = _index_by_name(
     WeightFormat("int8-mlx", MLX_8_BITS, None, FormatUse.SERVICE, head_bits=MLX_8_BITS, embedding_bits=MLX_8_BITS),
     WeightFormat("int8-gptq", INT8_GPTQ_BITS, None),
     WeightFormat("nf4", NF4_BITS, None),
-    WeightFormat("nvfp4", NVFP4_BITS, "fp4", FormatUse.PERSONAL, checkpoint_kv="fp8"),
+    WeightFormat("nvfp4", NVFP4_BITS, "fp4", FormatUse.PERSONAL),
     WeightFormat("mxfp4", MXFP4_BITS, "fp4", FormatUse.PERSONAL, routed_experts_only=True),
     _gguf_format("f16"),
     _gguf_format("q8_0", FormatUse.SERVICE),

@@ -295,7 +295,7 @@ def build_plans(
         "no_layout",
         "No layout of this model on {name} fits one replica into the allowed machines and accelerators.",
     )
-    rows, kv = _expand_kv_formats(constraints, stacks, pairs.stack[pair], fixed)
+    rows, kv = _expand_kv_formats(model, constraints, stacks, pairs.stack[pair], fixed)
     rejections.reject_if_none_left(
         laid_out, laid_out[rows], "format_unsupported", "No engine on {name} supports a requested KV cache format."
     )
@@ -414,11 +414,11 @@ def _matrix_rates(
 
 
 def _expand_kv_formats(
-    constraints: Constraints, stacks: Stacks, stack: Codes, fixed: Deployment | None
+    model: ModelArchitecture, constraints: Constraints, stacks: Stacks, stack: Codes, fixed: Deployment | None
 ) -> tuple[Codes, Codes]:
     """Row indices repeated per KV cache format, and the format of each."""
     requested = (fixed.kv_format,) if fixed is not None and fixed.kv_format else constraints.kv_formats or (AUTO_KV,)
-    parts = [_rows_with_kv_format(name, stacks, stack) for name in requested]
+    parts = [_rows_with_kv_format(name, model.cache_format, stacks, stack) for name in requested]
     if len(parts) == 1:
         return parts[0]
     rows, kv = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -426,17 +426,19 @@ def _expand_kv_formats(
     return rows[first], kv[first]
 
 
-def _rows_with_kv_format(name: str, stacks: Stacks, stack: Codes) -> tuple[Codes, Codes]:
+def _rows_with_kv_format(name: str, stated: str, stacks: Stacks, stack: Codes) -> tuple[Codes, Codes]:
     """Rows whose stack supports a KV cache format, and its code.
 
-    AUTO_KV is the format that the stack's checkpoints carry: FP8 with NVFP4 weights, and with FP8 weights on
-    TensorRT-LLM; 16 bit otherwise, or the stack's own format if it has no 16-bit cache.
+    AUTO_KV is the format that the checkpoint states. If it states none: FP8 with the formats whose checkpoints for the
+    engine carry it (FP8 and NVFP4 on TensorRT-LLM), 16 bit otherwise, or the stack's own format if it has no such
+    cache.
     """
     if name != AUTO_KV:
         code = KV_NAMES.index(name)
         rows = np.flatnonzero(stacks.keeps_kv[stack, code])
         return rows, np.full(len(rows), code)
-    keeps, usual = stacks.keeps_kv, np.where(stacks.fp8_cache, KV_NAMES.index("fp8"), KV_NAMES.index("bf16"))
+    keeps, fp8 = stacks.keeps_kv, KV_NAMES.index("fp8")
+    usual = np.where(stacks.fp8_cache | (stated == "fp8"), fp8, KV_NAMES.index("bf16"))
     supported = keeps[np.arange(len(stacks)), usual] | ~keeps.any(axis=1)
     return np.arange(len(stack)), np.where(supported, usual, keeps.argmax(axis=1))[stack]
 

@@ -63,7 +63,7 @@ def test_a_cache_has_the_format_that_checkpoints_carry_unless_the_request_names_
     carried = {
         ("tensorrt-llm", "fp8", "fp8"),
         ("vllm", "fp8", "bf16"),
-        ("vllm", "nvfp4", "fp8"),
+        ("vllm", "nvfp4", "bf16"),
     }
     assert cells(rented(of=of, weight_formats=formats), of) == carried
     assert cells(rented(of=of, weight_formats=formats, kv_formats=("auto",)), of) == carried

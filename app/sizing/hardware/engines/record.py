@@ -282,7 +282,7 @@ class Engine:
     beams: int = 1  # beams with which it decodes one sample by default
     wide_experts: WideExperts | None = None  # None: no data-parallel attention with expert parallelism
     context_parallel: ContextParallel | None = None  # None: no decode context parallelism
-    fp8_checkpoints_cache_fp8: bool = False  # its FP8 checkpoints use an FP8 KV cache
+    formats_with_fp8_cache: tuple[str, ...] = ()  # weight formats whose checkpoints for it use an FP8 KV cache
     framework: Framework = Framework()  # layouts in training
     benchmark: Benchmark = BENCHMARKS["running-server"]  # for streamed tokens
     one_pass: Benchmark | None = None  # for embeddings and samples; None: by kind of model

@@ -81,8 +81,8 @@ def native_quantization(config: Config, model: ModelArchitecture) -> NativeQuant
 
 
 def _read_scheme(config: Config) -> Scheme | None:
-    stated: Any = config.get(KEY) or config.get("compression_config") or config.get("quantization")
-    if not isinstance(stated, Mapping) or not stated:
+    stated = _stated_quantization(config)
+    if not stated:
         return None
     method = _method_of(stated)
     if method in UNQUANTIZED:
@@ -95,6 +95,38 @@ def _read_scheme(config: Config) -> Scheme | None:
             key=KEY,
         )
     return reader(stated, config)
+
+
+def stated_cache_format(config: Config) -> str:
+    """The KV cache format that a checkpoint states; empty if it states none, or one that engines do not follow.
+
+    ModelOpt writes an algorithm (`kv_cache_quant_algo`) or a scheme, compressed-tensors a scheme (`kv_cache_scheme`).
+    Source: vllm/utils/torch_utils.py, get_kv_cache_quant_algo_string; vllm/attention/layer.py (any scheme of
+    compressed-tensors makes the cache FP8); sglang/srt/model_executor/model_runner.py, configure_kv_cache_dtype;
+    2026-11-26.
+    Check:
+        >>> scheme = {"num_bits": 8, "type": "float", "dynamic": False}
+        >>> method = {"quant_method": "compressed-tensors", "kv_cache_scheme": scheme}
+        >>> stated_cache_format({"quantization_config": method})
+        'fp8'
+    """
+    stated = _stated_quantization(config)
+    inner = stated.get("quantization")
+    for part in (inner, stated):
+        if not isinstance(part, Mapping):
+            continue
+        scheme = part.get("kv_cache_scheme")
+        if isinstance(scheme, Mapping) and scheme.get("type") == "float" and scheme.get("num_bits") == 8:
+            return "fp8"
+        algorithm = scheme if isinstance(scheme, str) else part.get("kv_cache_quant_algo")
+        if str(algorithm).lower().startswith("fp8"):
+            return "fp8"
+    return ""
+
+
+def _stated_quantization(config: Config) -> Mapping[str, Any]:
+    stated: Any = config.get(KEY) or config.get("compression_config") or config.get("quantization")
+    return stated if isinstance(stated, Mapping) else {}
 
 
 UNQUANTIZED = ("none", "null", "bf16", "fp16")

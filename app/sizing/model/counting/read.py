@@ -16,7 +16,7 @@ from app.sizing.model.counting import convolutions, denoisers, encoders, towers
 from app.sizing.model.counting.configuration import Config, find_text_part
 from app.sizing.model.counting.decoder import read_decoder
 from app.sizing.model.counting.families import FAMILIES, TEXT_OF, UNCOUNTED_TOWERS
-from app.sizing.model.counting.quantization import native_quantization
+from app.sizing.model.counting.quantization import native_quantization, stated_cache_format
 from app.sizing.model.counting.towers import read_tower
 from app.sizing.model.tensors import Part, Per
 
@@ -130,7 +130,7 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
             model = replace(model, assumed=(*model.assumed, note))
         else:
             model = read_tower(config, model)
-    model = replace(model, native=native_quantization(text, model))
+    model = replace(model, native=native_quantization(text, model), cache_format=stated_cache_format(text))
     return model if model.head_matmul_params else without_generation(model)
 
 

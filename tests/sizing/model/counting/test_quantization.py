@@ -202,3 +202,22 @@ def test_a_list_of_every_module_is_read_quickly() -> None:
     started = time.process_time()
     assert quantized(quant_method="fp8", ignore=names).published_bytes() < 9 * GIB
     assert time.process_time() - started < 3
+
+
+FLOAT8_CACHE = {"num_bits": 8, "type": "float", "dynamic": False}
+
+
+@pytest.mark.parametrize(
+    ("stated", "cache"),
+    [
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}, "fp8"),
+        ({"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_scheme": FLOAT8_CACHE}, "fp8"),
+        ({"quant_method": "compressed-tensors", "config_groups": {}, "kv_cache_scheme": FLOAT8_CACHE}, "fp8"),
+        ({"quant_method": "compressed-tensors", "config_groups": {}, "kv_cache_scheme": None}, ""),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": None}, ""),
+        ({"quant_method": "fp8"}, ""),
+    ],
+)
+def test_a_checkpoint_states_the_format_of_its_cache(stated: dict[str, Any], cache: str) -> None:
+    assert quantized(**stated).cache_format == cache
