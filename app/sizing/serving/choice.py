@@ -266,7 +266,7 @@ def complete_open_settings(
     """
     most = asked.max_sequences
     if most is None:
-        most = np.where(held, default_max_sequences(workload, memory, speed), memory.sequences)
+        most = np.where(held, default_max_sequences(workload, plans, memory, speed), memory.sequences)
     stable = workload.target_utilization * speed.saturation_per_s
     capacity = np.where(held, speed.planned_capacity_per_s(workload), stable)
     batch = np.where(held, speed.slo_batch, memory.sequences * plans.data_parallel)

@@ -34,23 +34,30 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.parts import known_network_bytes_per_s
+from app.sizing.hardware.tables import step_sizes
 from app.sizing.question import Deployment, DraftMethod, Question, Speculative
 from app.sizing.serving.interfaces import Memory, OperatingPoint, Settings, Speed
 from app.sizing.serving.layouts import context_splits
-from app.sizing.serving.memory import device_weights_bytes
+from app.sizing.serving.memory import ServingMemory, device_weights_bytes
 from app.sizing.serving.plans import Plans
 from app.sizing.words import product_name
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
 
-def default_max_sequences(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Column:
+def default_max_sequences(workload: InferenceWorkload, plans: Plans, memory: Memory, speed: Speed) -> Column:
     """Default limit of concurrent sequences (`max_num_seqs`) where the request fixes none.
 
-    For open-loop and offline work it is the batch that meets the limits; otherwise it is every sequence that fits in
-    memory.
+    For open-loop and offline work it is the batch that meets the limits. Otherwise it is every sequence that fits in
+    memory, and at least the engine's own limit: a server that is started without the option reserves memory for it.
     """
-    most = speed.rank_batch if workload.load in (Load.OPEN, Load.OFFLINE) else memory.sequences
-    return np.maximum(1.0, most)
+    if workload.load in (Load.OPEN, Load.OFFLINE):
+        return np.maximum(1.0, speed.rank_batch)
+    most = np.maximum(1.0, memory.sequences)
+    if not isinstance(memory, ServingMemory):
+        return most
+    rules = plans.scheduling_rules
+    _, own = step_sizes(rules, memory.capacity_bytes, offline=False)
+    return np.where(rules.slots, most, np.maximum(most, np.minimum(own, memory.max_sequences)))
 
 
 def requested_settings(deployment: Deployment, plans: Plans, redundancy: Redundancy) -> Settings:
