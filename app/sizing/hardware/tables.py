@@ -9,7 +9,7 @@ import numpy as np
 
 from app.sizing.columns import GIB, Codes, Column, Columns, Mask, column
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.hardware.engines import RULES, EngineMemory, engine_named
+from app.sizing.hardware.engines import LATENT_COPIES, RULES, EngineMemory, engine_named
 from app.sizing.hardware.engines.record import Policy, Preemption, Scheduler, Scheduling
 from app.sizing.hardware.hosts import has_peer_access
 from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
@@ -153,6 +153,12 @@ class MemoryRules(Columns):
     logits_copies: Column
     graphs_inside: Mask
     window_holds_step: Mask
+    expert_chunk_tokens: Column
+    keeps_workspace: Mask
+    index_contexts: Column
+    latent_copies: Codes  # index into LATENT_COPIES
+    profiles_images: Mask
+    latent_alignment_bytes: Column
 
     @classmethod
     def from_rules(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
@@ -162,6 +168,12 @@ class MemoryRules(Columns):
             logits_copies=column([r.logits_copies for r in rules]),
             graphs_inside=flags([r.graphs_inside for r in rules]),
             window_holds_step=flags([r.window_holds_step for r in rules]),
+            expert_chunk_tokens=column([r.expert_chunk_tokens for r in rules]),
+            keeps_workspace=flags([r.keeps_workspace for r in rules]),
+            index_contexts=column([r.index_contexts for r in rules]),
+            latent_copies=codes([LATENT_COPIES.index(r.latent_copies) for r in rules]),
+            profiles_images=flags([r.profiles_images for r in rules]),
+            latent_alignment_bytes=column([r.latent_alignment_bytes for r in rules]),
         )
 
 

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+import numpy as np
+
+from app.sizing.columns import Column
 from app.sizing.model.formats import NativeQuantization, StoredTensor, WeightFormat, native_bits, stored_bits
 from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
 from app.sizing.model.tasks import ModelTask, classify_task
@@ -218,6 +221,23 @@ class EncoderPass:
     attention_macs: float
     mlp_width: float
 
+    def live_elements(self, *, rotary: bool, gated: bool, tensor_parallel: Column) -> Column:
+        """Elements of 16 bit that the widest moment of a layer holds per position.
+
+        In attention: the residual, the joint product, its three parts made contiguous, and rotated queries (two copies
+        of 32 bit and one of 16 bit); without rotation the joint product and the output. In the MLP: residual, input,
+        and two (gated: three) tensors of its width. Ranks split all but residual and input.
+
+        Source: vLLM: model_executor/models/qwen2_5_vl.py and clip.py, 2026-11-26.
+        Check: Qwen2.5-VL, 12 x 1,280.
+            >>> float(EncoderPass(32, 1280, 2560.0, 3420.0).live_elements(rotary=True, gated=True, tensor_parallel=1))
+            15360.0
+        """
+        h, f = self.hidden_size, self.mlp_width
+        attention = h + (11 if rotary else 4) * h / tensor_parallel
+        mlp = 2 * h + (3 if gated else 2) * f / tensor_parallel
+        return np.maximum(attention, mlp)
+
     def attention_flops(self, positions: float) -> float:
         """Attention FLOPs of one pass, in which every position attends to every other.
 
@@ -235,7 +255,8 @@ class ImageInput:
 
     With `tile_pixels`, the image is cut into tiles of that side, up to `max_tiles`. Each tile gives
     `tokens_per_tile`. If there is more than one tile, one overview tile is added. Without `tile_pixels`, the image
-    is read at its own size: `merge` x `merge` patches become one token, up to `max_tokens`.
+    is read at its own size: `merge` x `merge` patches become one token, up to `max_tokens`. `video_frames` is the
+    number of frames of the longest video, two of which become the tokens of one image; 0 without videos.
     """
 
     patch_pixels: int
@@ -245,6 +266,24 @@ class ImageInput:
     tokens_per_tile: int | None = None
     max_tokens: int | None = None
     row_breaks: bool = False
+    video_frames: int = 0
+
+    def largest_item(self, context_tokens: float) -> tuple[float, float]:
+        """Tokens and patches of the largest image, or of the longest video of such images that a context holds.
+
+        Source: vLLM: model_executor/models/qwen2_vl.py, get_num_frames_with_most_features, 2026-11-26.
+        Limits: the processor's default limits of pixels and tiles.
+        Check: Qwen2.5-VL at 128,000 tokens: seven pairs of frames of 16,384 tokens, as vLLM logs.
+            >>> ImageInput(14, 2, max_tokens=16_384, video_frames=14).largest_item(128_000)
+            (114688.0, 458752.0)
+        """
+        if self.tile_pixels is not None:
+            tiles = self.max_tiles + 1 if self.max_tiles > 1 else 1
+            own = self.tokens_per_tile if self.tokens_per_tile is not None else self.tile_patches // self.merge**2
+            return float(tiles * own), float(tiles * self.tile_patches)
+        one = self.max_tokens or 0
+        frames = max(1.0, float(min(self.video_frames // 2, context_tokens // max(one, 1))))
+        return frames * one, frames * one * self.merge**2
 
     def _tile_count(self, width: int, height: int) -> int:
         side = self.tile_pixels or 1
@@ -426,6 +465,69 @@ class ModelArchitecture:
             (52, 64)
         """
         return 2 * self.num_layers - self.absent_parts
+
+    @property
+    def expert_width(self) -> float:
+        """MLP width of one routed expert; 0 without experts.
+
+        Check:
+            >>> registered("Qwen/Qwen3-30B-A3B").expert_width, LLAMA_8B.expert_width
+            (768.0, 0.0)
+        """
+        inner = (t.inputs for t in self.tensors if t.part is Part.ROUTED_EXPERTS and t.role.endswith("down_proj"))
+        return float(max(inner, default=0))
+
+    @property
+    def dense_mlp_width(self) -> float:
+        """MLP width of the widest layer without its routed experts.
+
+        Check: a shared expert of 2,048 beside three layers of 18,432.
+            >>> registered("deepseek-ai/DeepSeek-R1").dense_mlp_width, LLAMA_8B.dense_mlp_width
+            (18432.0, 14336.0)
+        """
+        if not self.is_moe:
+            return self.mlp_width
+        dense = (t.outputs for t in self.tensors if t.part in (Part.MLP, Part.SHARED_EXPERTS))
+        return float(max(dense, default=0))
+
+    @property
+    def latent_up_elements(self) -> int:
+        """Elements of the up-projections of latent attention (MLA) in all layers; 0 without it.
+
+        Check:
+            >>> registered("deepseek-ai/DeepSeek-V2-Lite").latent_up_elements == 27 * 512 * 4096
+            True
+        """
+        return sum(t.params for t in self.tensors if t.role == "kv_b_proj")
+
+    @property
+    def latent_product_elements(self) -> int:
+        """Elements of the products of these up-projections with the projections of queries and outputs, in all layers.
+
+        A head's queries are projected to the latent and to the part with positions, and its latent to the output.
+        """
+        shapes = {t.role: t for t in self.tensors if t.part is Part.ATTENTION}
+        down = shapes.get("kv_a_proj_with_mqa")
+        queries = shapes.get("q_b_proj") or shapes.get("q_proj")
+        if down is None or queries is None:
+            return 0
+        latent, layers = shapes["kv_b_proj"].inputs, len(down.layers)
+        return layers * self.num_heads * (queries.inputs * down.outputs + latent * self.hidden_size)
+
+    @property
+    def patch_elements(self) -> int:
+        """Pixel values of one patch; 0 without a vision tower."""
+        return max((t.inputs for t in self.tensors if t.role == "patch_embedding"), default=0)
+
+    @property
+    def has_gated_tower(self) -> bool:
+        """Whether the MLPs of the vision tower are gated."""
+        return any(t.role == "tower.gate_proj" for t in self.tensors)
+
+    @property
+    def index_elements(self) -> float:
+        """Elements of the key that an indexer of sparse attention caches per token; 0 without one."""
+        return max((g.index_elements for g in self.attention), default=0.0)
 
     @property
     def head_matmul_params(self) -> float:

@@ -9,10 +9,11 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB, Codes, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
-from app.sizing.hardware.engines import RULES
-from app.sizing.hardware.tables import step_sizes
+from app.sizing.hardware.engines import LATENT_COPIES, RULES
+from app.sizing.hardware.tables import FORMATS, step_sizes
 from app.sizing.model.architecture import AttentionGroup, ModelArchitecture
 from app.sizing.model.counts import LOGIT_BYTES
+from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.serving.drafting import draft_attention
 from app.sizing.serving.host_weights import HostMemory, HostOffload, host_sequences, remaining_on_accelerators
 from app.sizing.serving.interfaces import Memory, Settings
@@ -105,8 +106,27 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
     return cache_bytes_per_sequence(total, model, plans.tensor_parallel, plans.pipeline_parallel)
 
 
+@formula(unit="1", source="vLLM 0.7: worker/cache_engine.py, VLLM_MLA_CUDA_MEM_ALIGN_KV_CACHE, 2026-11-26")
+def latent_padding_factor(kv_elements: float, kv_element_bytes: Column, alignment_bytes: Column) -> Column:
+    """Factor by which the cached latents of a token grow where an engine aligns them.
+
+    Parameters:
+        kv_elements: elements of a latent.
+        kv_element_bytes: bytes per element of the cache format.
+        alignment_bytes: multiple to which the engine pads a latent, B; 0 without padding.
+    Check: 576 elements of 16 bit are padded from 1,152 to 1,280 bytes.
+        >>> latent_padding_factor(576.0, col(2), col(256)).tolist()
+        [1.1111111111111112]
+    """
+    stored, unit = kv_elements * kv_element_bytes, np.maximum(alignment_bytes, 1.0)
+    return np.where(alignment_bytes > 0, np.ceil(stored / unit) * unit / stored, 1.0)
+
+
 def add_layers_bytes(total: Column, group: AttentionGroup, held_elements: Column | float, plans: Plans) -> Column:
     """Cache bytes counted so far, with those of a group of the model's layers."""
+    aligned = plans.memory_rules.latent_alignment_bytes
+    if group.is_latent and aligned.any():
+        held_elements = held_elements * latent_padding_factor(group.kv_elements, plans.kv_element_bytes, aligned)
     return cache_bytes_of_layers(
         total,
         group.layers,
@@ -221,6 +241,7 @@ def idle_session_prefixes(workload: InferenceWorkload, plans: Plans) -> Prefixes
 
 MXFP4_ROW_BLOCK = 256  # rows of MXFP4 experts are padded to a multiple of this many elements
 STATIC_RULE, FREE_RULE = tuple(RULES).index("static"), tuple(RULES).index("free")
+COPIED_IF_QUANTIZED, COPIED, PRODUCTS = (LATENT_COPIES.index(rule) for rule in ("quantized", "always", "products"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,23 +333,150 @@ def weights_bytes_per_accelerator(
     return split * assumed.weights_load_overhead
 
 
-@formula(unit="B", source="tensors of a layer; activation peaks and logits copies that vLLM 0.11 and 0.19 profile")
+@formula(
+    unit="B",
+    source="vLLM: v1/attention/backends/mla/common.py and (0.7) attention/backends/mla/utils.py, "
+    "process_weights_after_loading; SGLang: models/deepseek_v2.py, post_load_weights; 2026-11-26",
+)
+def latent_copy_bytes(
+    model: ModelArchitecture,
+    copies: Codes,
+    quantized: Mask,
+    product_element_bytes: Column,
+    tensor_parallel: Column,
+    pipeline_parallel: Column,
+) -> Column:
+    """Matrices of latent attention (MLA) that an engine keeps in addition to the checkpoint, on one device.
+
+    Decoding in the latent space needs the up-projection of keys and values by head, in 16 bit: SGLang and TensorRT-LLM
+    copy it, vLLM only if the stored one is quantized. vLLM 0.7 multiplied it with the projections of queries and
+    outputs and kept the products.
+
+    Parameters:
+        model: model architecture.
+        copies: index of the engine's rule in `LATENT_COPIES`.
+        quantized: whether the up-projection is stored in fewer than 16 bit.
+        product_element_bytes: bytes of an element of the products.
+        tensor_parallel: tensor-parallel ranks.
+        pipeline_parallel: pipeline stages.
+    Limits: none for other attention.
+    Check: DeepSeek-V2-Lite with vLLM 0.7, GiB: 27 layers of (512 + 64) x 16 x 2,048 and 512 x 16 x 2,048.
+        >>> lite = registered("deepseek-ai/DeepSeek-V2-Lite")
+        >>> rule = np.array([LATENT_COPIES.index("products")])
+        >>> round(float(latent_copy_bytes(lite, rule, np.array([True]), 2, 1, 1)[0]) / GIB, 2)
+        1.79
+    """
+    copied = (copies == COPIED) | ((copies == COPIED_IF_QUANTIZED) & quantized)
+    up = np.where(copied, 2.0 * model.latent_up_elements, 0.0)
+    products = np.where(copies == PRODUCTS, product_element_bytes * model.latent_product_elements, 0.0)
+    return (up + products) / (tensor_parallel * pipeline_parallel)
+
+
+@formula(
+    unit="B",
+    source="vLLM: fused_moe/fused_marlin_moe.py (fused_marlin_moe), fused_moe/fused_moe.py (fused_experts_impl); "
+    "SGLang: moe/fused_moe_triton/fused_moe.py; 2026-11-26",
+)
+def expert_workspace_bytes(
+    model: ModelArchitecture, max_batched_tokens: Column, chunk_tokens: Column, expert_ranks: Column
+) -> Column:
+    """Buffers of the fused expert kernels: one for gate and up, reused for the output of every expert, and one for
+    their product.
+
+    Parameters:
+        model: model architecture.
+        max_batched_tokens: token budget of one engine step.
+        chunk_tokens: most tokens that the kernels take at once (`VLLM_FUSED_MOE_CHUNK_SIZE`).
+        expert_ranks: ranks that share the width of an expert; 1 where each rank has whole experts.
+    Limits: a balanced routing; kernels that pad the rows of an expert (DeepGEMM) or keep buffers of their own
+        (FlashInfer, Triton kernels of gpt-oss) differ.
+    Check: Qwen3-30B-A3B, 8,192 tokens to 8 of its experts, each 768 wide.
+        >>> sizes = row(experts_per_token=8, expert_width=768.0, hidden_size=2048)
+        >>> float(expert_workspace_bytes(sizes, 8192, 32768, 1)) / 2**20
+        352.0
+    """
+    rows = np.minimum(max_batched_tokens, chunk_tokens) * model.experts_per_token
+    width = model.expert_width / expert_ranks
+    return 2.0 * rows * (np.maximum(2 * width, model.hidden_size) + width)
+
+
+@formula(unit="B", source="vLLM: v1/attention/backends/mla/indexer.py, get_max_prefill_buffer_size, 2026-11-26")
+def index_workspace_bytes(model: ModelArchitecture, longest_tokens: float, gathered_contexts: Column) -> Column:
+    """Buffer in which a prefill of sparse attention gathers the indexer's keys.
+
+    An element takes one byte, and 128 of them a scale of four bytes.
+
+    Parameters:
+        model: model architecture, which gives the elements of an index key.
+        longest_tokens: longest context (`max_model_len`).
+        gathered_contexts: longest contexts that the buffer holds.
+    Limits: none for dense attention.
+    Check: DeepSeek-V3.2 at 163,840 tokens, 825 MiB in the comment of the source.
+        >>> round(float(index_workspace_bytes(registered("deepseek-ai/DeepSeek-V3.2"), 163_840, 40)) / 2**20)
+        825
+    """
+    return gathered_contexts * longest_tokens * model.index_elements * (1 + 4 / 128)
+
+
+@formula(unit="B", source="vLLM: v1/worker/gpu_model_runner.py, profile_run; multimodal/encoder_budget.py; 2026-11-26")
+def image_workspace_bytes(
+    model: ModelArchitecture, item_patches: float, profiled_items: Column, tensor_parallel: Column
+) -> Column:
+    """Memory of the vision tower while it reads the largest images at once, as an engine profiles them at start.
+
+    Parameters:
+        model: model architecture, which gives tower and pixels of a patch.
+        item_patches: patches of the largest image or video.
+        profiled_items: images or videos that the engine profiles at once.
+        tensor_parallel: tensor-parallel ranks, which split the tower.
+    Limits: the pixels are held in 32 and in 16 bit; attention scores are never materialized; nothing where the server
+        disables images or their profile (`limit_mm_per_prompt`, `skip_mm_profiling`).
+    Check: Qwen2.5-VL-7B, 458,752 patches of a video, GiB; vLLM 0.21 on an A100 logs 15.3.
+        >>> round(float(image_workspace_bytes(registered("Qwen/Qwen2.5-VL-7B-Instruct"), 458_752, 1, 1)) / GIB, 1)
+        16.1
+    """
+    assert model.encoder is not None
+    assert model.images is not None
+    rotary = model.images.tile_pixels is None
+    live = model.encoder.live_elements(rotary=rotary, gated=model.has_gated_tower, tensor_parallel=tensor_parallel)
+    return item_patches * profiled_items * (2 * live + 6.0 * model.patch_elements)
+
+
+@formula(
+    unit="B",
+    source="tensors of a layer; activation peaks and logits copies that vLLM 0.11 and 0.19 profile; vLLM: "
+    "v1/worker/workspace.py, 2026-11-26",
+)
 def activation_bytes(
     model: ModelArchitecture,
     max_batched_tokens: Column,
     max_sequences: Column,
     logits_copies: Column,
+    expert_workspace_bytes: Column,
+    index_workspace_bytes: Column,
+    image_workspace_bytes: Column,
+    image_embedding_bytes: Column,
+    keeps_workspace: Mask,
     tensor_parallel: Column,
     pipeline_parallel: Column,
     assumed: Assumptions,
 ) -> Column:
     """Workspace of the largest step: its live tensors or the logits copies that sampling holds, whichever is larger.
 
+    Expert kernels and the indexer share one buffer. An engine that keeps it (vLLM from 0.12 on) holds it in addition to
+    the rest (its WorkspaceManager); others allocate it within a step. An engine that profiles images needs their
+    workspace before the step, and holds their embeddings during the step.
+
     Parameters:
         model: model architecture.
         max_batched_tokens: token budget of one engine step (`max_num_batched_tokens`).
         max_sequences: most sequences at once (`max_num_seqs`).
         logits_copies: copies of the logits that sampling holds.
+        expert_workspace_bytes: buffers of the expert kernels, B.
+        index_workspace_bytes: buffer of the indexer's keys, B.
+        image_workspace_bytes: vision tower while it reads the profiled images, B.
+        image_embedding_bytes: embeddings of these images, B.
+        keeps_workspace: whether the engine keeps these buffers between steps.
         tensor_parallel: tensor-parallel ranks.
         pipeline_parallel: pipeline stages.
         assumed: assumptions: `activation_workspace_factor`.
@@ -338,17 +486,14 @@ def activation_bytes(
         1.86
     """
     heads = 2 * model.num_heads + 2 * np.minimum(model.kv_heads, model.num_heads)
-    widest = np.maximum(6 * model.mlp_width, 2 * heads * model.head_dim)
-    routed = 2 * max_batched_tokens * model.experts_per_token * model.hidden_size
-    live: Column = (
-        max_batched_tokens * widest / tensor_parallel
-        + 4 * max_batched_tokens * model.hidden_size
-        + routed / tensor_parallel
-    )
+    widest = np.maximum(6 * model.dense_mlp_width, 2 * heads * model.head_dim)
+    live: Column = max_batched_tokens * widest / tensor_parallel + 4 * max_batched_tokens * model.hidden_size
     logits = logits_copies * max_sequences * model.vocab_size * LOGIT_BYTES
+    shared = np.maximum(expert_workspace_bytes, index_workspace_bytes)
+    step = assumed.activation_workspace_factor * live + np.where(keeps_workspace, 0.0, shared)
     stages = np.where(pipeline_parallel > 1, 2.0, 1.0)
-    most: Column = np.maximum(assumed.activation_workspace_factor * live, logits)
-    return most / stages
+    text = np.maximum(step, logits) / stages + image_embedding_bytes
+    return np.maximum(text, image_workspace_bytes) + np.where(keeps_workspace, shared, 0.0)
 
 
 @formula(unit="B", source="start-up logs of vLLM")
@@ -429,8 +574,8 @@ def usable_bytes(
 ) -> Column:
     """Memory of a device that an engine will use, by the engine's rule.
 
-    The share applies to the whole device, to the device without workspace and overhead (`static`), or to the memory
-    left after loading (`free`).
+    The share applies to the whole device, to what the runtime and communication leave before loading (`static`, where
+    workspace and overhead use the rest), or to the memory left after loading (`free`).
 
     Parameters:
         rule: index of the engine's rule in `RULES`.
@@ -445,7 +590,7 @@ def usable_bytes(
         74000000000.0
     """
     whole = capacity_bytes * memory_fraction
-    static = np.minimum(whole + activation_bytes + overhead_bytes, capacity_bytes)
+    static = np.minimum(whole + activation_bytes + (1 - memory_fraction) * overhead_bytes, capacity_bytes)
     free = np.minimum(fixed_bytes, capacity_bytes) + memory_fraction * np.maximum(capacity_bytes - fixed_bytes, 0.0)
     return np.where(rule == STATIC_RULE, static, np.where(rule == FREE_RULE, free, whole))
 
@@ -532,6 +677,54 @@ def device_weights_bytes(model: ModelArchitecture, plans: Plans, assumed: Assump
     )
 
 
+def latent_copies_of(model: ModelArchitecture, plans: Plans) -> Column:
+    """Matrices of latent attention that the engine of every plan keeps in addition to the checkpoint, B."""
+    formats = [WEIGHT_FORMATS[name] for name in FORMATS]
+    quantized = np.array([f.linear_bits < 16 and not f.routed_experts_only for f in formats])[plans.weight_format]
+    element = np.where(plans.weight_format == FORMATS.index("fp8"), 1.0, 2.0)
+    return latent_copy_bytes(
+        model, plans.memory_rules.latent_copies, quantized, element, plans.tensor_parallel, plans.pipeline_parallel
+    )
+
+
+def workspace_bytes(
+    model: ModelArchitecture,
+    plans: Plans,
+    max_batched_tokens: Column,
+    max_sequences: Column,
+    longest_tokens: float,
+    assumed: Assumptions,
+) -> Column:
+    """Activations and workspaces of every plan, with the buffers of expert kernels and indexers, and images."""
+    rules, tp, none = plans.memory_rules, plans.tensor_parallel, np.zeros(len(plans))
+    experts, index = none, none
+    if model.is_moe:
+        ranks = np.where(plans.data_parallel > 1, 1.0, tp)
+        experts = expert_workspace_bytes(model, max_batched_tokens, rules.expert_chunk_tokens, ranks)
+    if model.index_elements:
+        index = index_workspace_bytes(model, longest_tokens, rules.index_contexts)
+    tower = embedded = none
+    if model.images is not None and model.encoder is not None and rules.profiles_images.any():
+        item_tokens, patches = model.images.largest_item(longest_tokens)
+        items = np.where(rules.profiles_images, np.maximum(1.0, max_batched_tokens // max(item_tokens, 1.0)), 0.0)
+        tower = image_workspace_bytes(model, patches, items, tp)
+        embedded = 2.0 * items * item_tokens * model.hidden_size
+    return activation_bytes(
+        model,
+        max_batched_tokens,
+        max_sequences,
+        rules.logits_copies,
+        experts,
+        index,
+        tower,
+        embedded,
+        rules.keeps_workspace,
+        tp,
+        plans.pipeline_parallel,
+        assumed,
+    )
+
+
 def engine_memory_share(plans: Plans, assumed: Assumptions, settings: Settings) -> Column:
     """Share of a device that an engine takes: the requested share, or the engine's default."""
     if settings.memory_fraction is not None:
@@ -566,12 +759,14 @@ def serving_memory(
         unforeseen_share: share of a device reserved for unforeseen use, in addition to the above.
     """
     settings = Settings() if settings is None else settings
-    rules, small, tp = plans.memory_rules, plans.small_engine, plans.tensor_parallel
+    rules, small = plans.memory_rules, plans.small_engine
     capacity = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
     most, tokens = engine_limits(plans, capacity, assumed, settings, in_flight, offline=offline)
     share = engine_memory_share(plans, assumed, settings)
     weights = device_weights_bytes(model, plans, assumed)
-    activations = activation_bytes(model, tokens, most, rules.logits_copies, tp, plans.pipeline_parallel, assumed)
+    if model.latent_up_elements:
+        weights = weights + latent_copies_of(model, plans)
+    activations = workspace_bytes(model, plans, tokens, most, longest_tokens, assumed)
     overhead = overhead_bytes(small, rules.graphs_inside, plans.stage_accelerators, capacity, assumed)
     fixed = fixed_bytes(weights, activations, overhead)
     if unforeseen_share is not None:

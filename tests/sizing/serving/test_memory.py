@@ -10,6 +10,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB, Column
+from app.sizing.hardware.engines import LATENT_COPIES
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelKind
 from app.sizing.model.formats import WEIGHT_FORMATS
@@ -20,7 +21,12 @@ from app.sizing.serving.memory import (
     ServingMemory,
     activation_bytes,
     cache_bytes,
+    expert_workspace_bytes,
     idle_session_prefixes,
+    image_workspace_bytes,
+    index_workspace_bytes,
+    latent_copy_bytes,
+    latent_padding_factor,
     length_biased_output_tokens,
     longest_sequence_bytes,
     mean_cache_bytes,
@@ -32,7 +38,7 @@ from app.sizing.serving.memory import (
 )
 from app.sizing.serving.plans import Plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load
-from tests.examples import LLAMA_8B, LLAMA_70B, col
+from tests.examples import LLAMA_8B, LLAMA_70B, col, registered
 from tests.sizing.serving.given import DENSE, MIXTURE, on_big, planned, varied
 from tests.sizing.small import ACCELERATORS, BIG, SUPPORT, snapshot
 
@@ -128,11 +134,39 @@ def test_weights_are_split_evenly() -> None:
     assert wide == pytest.approx((40 + 30) * 1.005)
 
 
+def activations(
+    model: Any,
+    tokens: Column,
+    sequences: Column,
+    copies: Column,
+    tensor_parallel: Column,
+    pipeline_parallel: Column,
+    *buffers: float,
+    keeps: bool = False,
+) -> Column:
+    """Activations with the buffers of experts, indexer, images and their embeddings, which are 0 unless given."""
+    experts, index, images, embeddings = (*map(col, buffers), *[col(0.0)] * 4)[:4]
+    return activation_bytes(
+        model,
+        tokens,
+        sequences,
+        copies,
+        experts,
+        index,
+        images,
+        embeddings,
+        np.array([keeps]),
+        tensor_parallel,
+        pipeline_parallel,
+        ASSUMED,
+    )
+
+
 def test_activation_workspace() -> None:
-    live = activation_bytes(LLAMA_8B, col(8192), col(64), col(3.8), col(1), col(1), ASSUMED)[0] / GIB
+    live = activations(LLAMA_8B, col(8192), col(64), col(3.8), col(1), col(1))[0] / GIB
     # 1.5 * (8192 * 6 * 14336 + 4 * 8192 * 4096) bytes: more than the logits of 64 sequences
     assert live == pytest.approx(1.5 * (704_643_072 + 134_217_728) / GIB)
-    sampled = activation_bytes(LLAMA_8B, col(8192), col(1024), col(3.8), col(1), col(1), ASSUMED)[0] / GIB
+    sampled = activations(LLAMA_8B, col(8192), col(1024), col(3.8), col(1), col(1))[0] / GIB
     # 3.8 * 1024 * 128256 * 4 bytes; vLLM 0.19 on an H100 reports 1.89 GiB
     assert sampled == pytest.approx(1.859, abs=1e-3)
 
@@ -140,12 +174,57 @@ def test_activation_workspace() -> None:
 def test_live_tensors_are_split_over_ranks_and_the_ends_of_a_pipeline_lie_apart() -> None:
     # the wider of 6 * 4096 and 2 * (2 * 8 + 2 * 4) heads * 128; hidden states stay whole
     one = 1.5 * (1000 * 6 * 4096 / 4 + 4 * 1000 * 1024)
-    split = activation_bytes(DENSE, col(1000, 1000), col(1, 1), col(1, 1), col(4, 4), col(1, 2), ASSUMED)
+    split = activations(DENSE, col(1000, 1000), col(1, 1), col(1, 1), col(4, 4), col(1, 2))
     assert split.tolist() == pytest.approx([one, one / 2])
-    # attention wider than the MLP, and two experts' inputs of each token
-    attentive = replace(MIXTURE, mlp_width=512.0)
-    found = activation_bytes(attentive, col(1000), col(1), col(1), col(2), col(1), ASSUMED)[0]
-    assert found == pytest.approx(1.5 * (1000 * 2 * 24 * 128 / 2 + 4 * 1000 * 1024 + 2 * 1000 * 2 * 1024 / 2))
+    # attention of a mixture is wider than the rest of its layer without experts
+    found = activations(MIXTURE, col(1000), col(1), col(1), col(2), col(1))[0]
+    assert found == pytest.approx(1.5 * (1000 * 2 * 24 * 128 / 2 + 4 * 1000 * 1024))
+
+
+def test_buffers_of_experts_outlast_a_step_where_the_engine_keeps_them() -> None:
+    step = 1.5 * (1000 * 6 * 4096 + 4 * 1000 * 1024)
+    one = DENSE, col(1000), col(1000), col(1), col(1), col(1)
+    logits = 1000 * 32000 * 4
+    assert activations(*one)[0] == logits > step
+    # within a step they add to its live tensors, which stay below the logits
+    assert activations(*one, 50e6, 90e6)[0] == pytest.approx(max(step + 90e6, logits))
+    assert activations(*one, 50e6, 90e6, keeps=True)[0] == pytest.approx(logits + 90e6)
+    # the tower reads its images before the step, which holds their embeddings
+    assert activations(*one, 0.0, 0.0, 4e9, 1e6)[0] == 4e9
+    assert activations(*one, 0.0, 0.0, 4e6, 1e6)[0] == pytest.approx(logits + 1e6)
+
+
+def test_workspaces_of_real_models() -> None:
+    """GLM-5.2 on four B200 with vLLM 0.26 logs 6.31 GiB of activations, Qwen2.5-VL-7B on an A100 with 0.21 15.3."""
+    glm, lite = registered("zai-org/GLM-5.2"), registered("deepseek-ai/DeepSeek-V2-Lite")
+    gathered = index_workspace_bytes(glm, 819_200, col(40))[0]
+    experts = expert_workspace_bytes(glm, col(8192), col(16384), col(4))[0]
+    assert gathered / GIB == pytest.approx(4.03, abs=0.01)
+    assert experts / GIB == pytest.approx(8192 * 8 * 2 * (6144 + 512) / GIB)
+    found = activations(glm, col(8192), col(1024), col(3.8), col(4), col(1), experts, gathered, keeps=True)[0]
+    assert found / GIB == pytest.approx(6.31, rel=0.02)
+    whole = expert_workspace_bytes(lite, col(65536), col(32768), col(1))[0]
+    assert whole == 32768 * 6 * 2 * (2 * 1408 + 1408)  # at most a chunk
+    eyes = registered("Qwen/Qwen2.5-VL-7B-Instruct")
+    assert eyes.images is not None
+    tokens, patches = eyes.images.largest_item(128_000)
+    assert (tokens, patches) == (114_688, 458_752)
+    assert image_workspace_bytes(eyes, patches, col(1), col(1))[0] / GIB == pytest.approx(15.3, rel=0.06)
+    assert eyes.images.largest_item(32_000)[0] == eyes.images.largest_item(100)[0] == 16_384
+    assert registered("llava-hf/llava-1.5-7b-hf").images.largest_item(4096) == (576, 576)  # type: ignore[union-attr]
+
+
+def test_latent_attention_keeps_what_it_decodes_with() -> None:
+    lite = registered("deepseek-ai/DeepSeek-V2-Lite")
+    rules = np.array([LATENT_COPIES.index(rule) for rule in ("none", "quantized", "quantized", "always", "products")])
+    narrow = np.array([True, True, False, False, False])
+    ones = np.ones(5)
+    found = latent_copy_bytes(lite, rules, narrow, 2.0 * ones, 2.0 * ones, ones)
+    up = 27 * 512 * 4096 * 2 / 2
+    products = 27 * 16 * (576 * 2048 + 512 * 2048) * 2 / 2
+    assert found.tolist() == [0, up, 0, up, products]
+    assert LLAMA_8B.latent_up_elements == LLAMA_8B.latent_product_elements == 0
+    assert latent_padding_factor(576.0, col(2, 1, 2), col(256, 256, 0)).tolist() == [1280 / 1152, 768 / 576, 1.0]
 
 
 def test_padding_of_mxfp4_experts() -> None:
@@ -230,11 +309,11 @@ def engine(name: str, **fixed: Any) -> Plans:
 
 def test_each_engine_takes_its_own_share() -> None:
     capacity = 80 * GIB * 0.994
-    # SGLang: weights and cache share a fraction, the workspace and graphs lie in the rest
+    # SGLang: weights and cache share a fraction of what the runtime leaves, the workspace and graphs lie in the rest
     static = memory(engine("sglang"))
-    reserved = workspace() + 0.25 * GIB
-    assert static.usable_bytes[0] == pytest.approx(0.88 * capacity + reserved)
-    assert static.kv_pool_bytes[0] == pytest.approx(0.88 * capacity - WEIGHTS)
+    shared = 0.88 * (capacity - 0.25 * GIB)
+    assert static.usable_bytes[0] == pytest.approx(shared + workspace() + 0.25 * GIB)
+    assert static.kv_pool_bytes[0] == pytest.approx(shared - WEIGHTS)
     full = memory(engine("sglang"), memory_fraction=col(0.999))
     assert full.usable_bytes[0] == pytest.approx(capacity)  # never more than there is
     # TensorRT-LLM: a fraction of what loading left, a whole request's room, 2048 at once

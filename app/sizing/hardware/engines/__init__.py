@@ -12,12 +12,21 @@ from functools import cache
 from types import MappingProxyType
 
 from app.sizing.hardware.engines.read import read_engines
-from app.sizing.hardware.engines.record import RULES, Engine, EngineMemory, Framework, WideExperts, release_of
+from app.sizing.hardware.engines.record import (
+    LATENT_COPIES,
+    RULES,
+    Engine,
+    EngineMemory,
+    Framework,
+    WideExperts,
+    release_of,
+)
 
 __all__ = [
     "ALIASES",
     "ENGINES",
     "FRONTS",
+    "LATENT_COPIES",
     "RULES",
     "Engine",
     "EngineMemory",

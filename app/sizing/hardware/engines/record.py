@@ -170,10 +170,12 @@ Rule = TypeVar("Rule")
 RULES: Mapping[str, str] = MappingProxyType(
     {
         "device": "capacity_bytes * memory_fraction",
-        "static": "min(capacity_bytes * memory_fraction + beside_bytes, capacity_bytes)",
+        "static": "min((capacity_bytes - overhead_bytes) * memory_fraction + beside_bytes, capacity_bytes)",
         "free": "min(fixed_bytes, capacity_bytes) + memory_fraction * max(capacity_bytes - fixed_bytes, 0)",
     }
 )
+
+LATENT_COPIES = ("none", "quantized", "always", "products")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +183,15 @@ class EngineMemory:
     """How an engine divides device memory: what its memory fraction covers, and what lies outside it.
 
     `fraction_of` is "device" (weights, workspace and KV cache share the fraction), "static" (weights and KV cache
-    share it, the workspace uses the rest) or "free" (a fraction of the memory that is free after loading).
+    share it, workspace and overhead use the rest) or "free" (a fraction of the memory that is free after loading).
     `logits_copies` is the number of float32 copies of a full step's logits that sampling holds at once.
     `graphs_inside` is true if captured graphs count toward the fraction. `window_holds_step` is true if a layer with a
-    sliding window reserves the tokens of a whole step too.
+    sliding window reserves the tokens of a whole step too. `expert_chunk_tokens` limits the tokens that expert kernels
+    take at once. `keeps_workspace` is true if their buffers, and those of an indexer, outlast a step. `index_contexts`
+    is the number of longest contexts that an indexer's buffer holds. `latent_copies` says which matrices of latent
+    attention the engine keeps in addition to the checkpoint: none, a 16-bit copy of the up-projection (always, or if it
+    is quantized), or its products with other projections. `profiles_images` is true if it reads the largest images at
+    start, to reserve memory for them. `latent_alignment_bytes` is the multiple to which it pads a cached latent.
     """
 
     fraction: float
@@ -192,10 +199,27 @@ class EngineMemory:
     logits_copies: float
     graphs_inside: bool
     window_holds_step: bool = False
+    expert_chunk_tokens: int = 65536  # SGLang's and vLLM's Triton kernels take at most 64k tokens
+    keeps_workspace: bool = False
+    index_contexts: float = 0.0
+    latent_copies: Literal["none", "quantized", "always", "products"] = "none"
+    profiles_images: bool = False
+    latent_alignment_bytes: int = 0
 
 
 # Current behavior of vLLM.
-USUAL_MEMORY = EngineMemory(0.92, "device", 3.8, graphs_inside=True, window_holds_step=True)
+USUAL_MEMORY = EngineMemory(
+    0.92,
+    "device",
+    3.8,
+    graphs_inside=True,
+    window_holds_step=True,
+    expert_chunk_tokens=16384,
+    keeps_workspace=True,
+    index_contexts=40.0,
+    latent_copies="quantized",
+    profiles_images=True,
+)
 USUAL_SCHEDULING = Scheduling()
 
 

@@ -158,6 +158,14 @@ def _native_size_input(tower: Tower) -> ImageInput:
     return ImageInput(tower.patch_pixels, merge if isinstance(merge, int) else 2, max_tokens=MAX_IMAGE_TOKENS)
 
 
+PROFILED_FRAMES = 14  # vLLM: model_executor/models/qwen2_vl.py, _MAX_FRAMES_PER_VIDEO, 2026-11-26
+
+
+def _qwen2_input(tower: Tower) -> ImageInput:
+    """Image input of Qwen2-VL and Qwen2.5-VL, whose videos have as many tokens per pair of frames as an image."""
+    return replace(_native_size_input(tower), video_frames=PROFILED_FRAMES)
+
+
 _INPUT_BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
     "gemma3": _gemma3_input,
     "gemma4": _gemma4_input,
@@ -175,6 +183,8 @@ _INPUT_BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
     "llava": _whole_image_input,
     "paligemma": _whole_image_input,
     "mistral3": _mistral3_input,
+    "qwen2_vl": _qwen2_input,
+    "qwen2_5_vl": _qwen2_input,
 }
 
 
