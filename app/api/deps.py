@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from app.api.admission import RequestSlot
 from app.api.body import read_body, read_pasted_body
 from app.api.schemas.model import ConfigModel, SizedModel
+from app.catalog.models import read_pasted_model
 from app.catalog.outbox import Outbox
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
@@ -18,7 +19,6 @@ from app.errors import Conflict, NotFound
 from app.procurement.desk import PunchoutService
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.counting.read import read_architecture
 
 
 async def _get_sessions(request: Request) -> sessionmaker[Session]:
@@ -90,5 +90,5 @@ def resolve_model(
             error.facts.setdefault("errors", [{"pointer": pointer, "detail": error.detail}])
             raise
     if isinstance(reference, ConfigModel):
-        return read_architecture(reference.huggingface_config, name=reference.name)
+        return read_pasted_model(reference.huggingface_config, reference.name)
     return reference.to_architecture(assumed)

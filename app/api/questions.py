@@ -182,7 +182,7 @@ def with_own_format(question: Question, request: RecommendRequest | EstimateRequ
         formats, origin = (workload.model.native_format,), "the pasted configuration"
     if not formats:
         return question
-    if isinstance(reference, str) and states_fp8_cache(reference, formats):
+    if states_fp8_cache(reference if isinstance(reference, str) else workload.model.name, formats):
         workload = replace(workload, model=replace(workload.model, cache_format="fp8"))
     note = f"weight format {' or '.join(map(format_name, formats))} taken from {origin}"
     updated = replace(workload, model=replace(workload.model, assumed=(*workload.model.assumed, note)))

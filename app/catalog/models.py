@@ -29,9 +29,10 @@ from app.catalog.names import (
 from app.catalog.tables import ModelAliasRow, ModelRow
 from app.errors import AmbiguousModel, HostedModel, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.counting.registered import RegisteredFacts, registered_architecture
-from app.sizing.model.formats import WEIGHT_FORMATS
-from app.sizing.words import join_words
+from app.sizing.model.formats import SIXTEEN_BIT, WEIGHT_FORMATS
+from app.sizing.words import format_name, join_words
 
 
 def entry_facts(entry: Mapping[str, Any]) -> RegisteredFacts:
@@ -55,6 +56,29 @@ def entry_facts(entry: Mapping[str, Any]) -> RegisteredFacts:
 def entry_architecture(entry: Mapping[str, Any]) -> ModelArchitecture:
     """Returns the parameter and operation counts of a registry entry."""
     return registered_architecture(entry_facts(entry))
+
+
+def read_pasted_model(config: Mapping[str, Any], name: str) -> ModelArchitecture:
+    """Returns the counts of a pasted configuration. Where it states no quantization and its name states a format, it is
+    a checkpoint in that format: ModelOpt writes the quantization to hf_quant_config.json.
+    """
+    model = read_architecture(config, name=name)
+    if model.native_format not in SIXTEEN_BIT:
+        return model
+    named = with_named_format(model, name)
+    if named is model:
+        return model
+    note = f"the configuration states no quantization; weight format {format_name(named.native_format)} from its name"
+    return replace(named, assumed=(*named.assumed, note))
+
+
+def with_named_format(model: ModelArchitecture, name: str) -> ModelArchitecture:
+    """Returns the model as a checkpoint in the narrow format that a name states, or unchanged if it states none."""
+    formats = formats_in_name(name)
+    if len(formats) != 1 or formats[0] == model.native_format or model.kind is ModelKind.SAMPLES:
+        return model
+    stored = WEIGHT_FORMATS[formats[0]]
+    return model.published_in(stored) if stored.nominal_bits < 16 else model
 
 
 Facts = Mapping[str, Any]
@@ -82,10 +106,7 @@ class Models:
         """
         facts, note = self.find_entry(name, fuzzy=fuzzy)
         model = entry_architecture(facts)
-        formats = formats_in_name(name)
-        if note and len(formats) == 1 and formats[0] != model.native_format and model.kind is not ModelKind.SAMPLES:
-            stored = WEIGHT_FORMATS[formats[0]]
-            model = model.published_in(stored) if stored.nominal_bits < 16 else model
+        model = with_named_format(model, name) if note else model
         return replace(model, assumed=(*model.assumed, note)) if note else model
 
     def find_entry(self, name: str, *, fuzzy: bool = True) -> tuple[Facts, str]:

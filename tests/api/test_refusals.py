@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.examples import LLAMA_8B_CONFIG
+
 CHAT: dict[str, Any] = {
     "phase": "inference",
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -293,6 +295,21 @@ def test_the_cache_has_the_format_that_the_checkpoint_states(
     assert client.post("/estimate", json=body).json()["deployment"]["kv_format"] == cache
     body["deployment"] = {**deployment, "kv_format": "bf16"}
     assert client.post("/estimate", json=body).json()["deployment"]["kv_format"] == "bf16"
+
+
+def test_a_pasted_configuration_without_quantization_has_the_format_of_its_name(client: TestClient) -> None:
+    """ModelOpt writes the quantization of its checkpoints to hf_quant_config.json."""
+    sizes = []
+    for name in ("own-model", "nvidia/Llama-3.1-8B-Instruct-NVFP4", "some/Llama-3.1-8B-BF16"):
+        pasted = {"huggingface_config": LLAMA_8B_CONFIG, "name": name}
+        shown = client.post("/catalog/models/inspect", json={"model": pasted}).json()
+        sizes.append((shown["native"]["format"], round(shown["native"]["checkpoint_gib"], 1)))
+        assert any("from its name" in text for text in shown["assumed"]) == (len(sizes) == 2)
+    assert sizes == [("bf16", 15.0), ("nvfp4", 5.6), ("bf16", 15.0)]
+    stated = {**LLAMA_8B_CONFIG, "quantization_config": {"quant_method": "fp8"}}
+    pasted = {"huggingface_config": stated, "name": "some/Llama-3.1-8B-NVFP4"}
+    shown = client.post("/catalog/models/inspect", json={"model": pasted}).json()
+    assert shown["native"]["format"] == "fp8"  # what the file states goes before
 
 
 def test_another_format_that_is_named_goes_before(client: TestClient) -> None:
