@@ -8,7 +8,9 @@ v1/core/kv_cache_utils.py and (before 0.9) worker/worker.py; sgl-project/sglang,
 and srt/mem_cache/memory_pool.py (its GB are 2^30 bytes); NVIDIA/TensorRT-LLM, batch_manager/kvCacheManager.cpp and
 _torch/pyexecutor/_util.py; ggml-org/llama.cpp, src/llama-model.cpp, llama-kv-cache.cpp, llama-context.cpp and
 ggml-cuda.cu; ollama/ollama, ml/device.go and llm/memory.go; pytorch/pytorch, c10/cuda/CUDACachingAllocator.cpp;
-jax-ml/jax, RESOURCE_EXHAUSTED errors of XLA.
+jax-ml/jax, RESOURCE_EXHAUSTED errors of XLA. Read on 2026-11-26: the profile table of vLLM 0.6
+(vllm-project/vllm#10511), negative cache sizes and the refusal of a device that is in use (vllm-project/vllm,
+v1/worker/utils.py, request_memory).
 Limits: buffers in host memory are ignored.
 """
 
@@ -62,7 +64,7 @@ LINES: tuple[MemoryLine, ...] = (
     *_bytes(
         "weights_bytes",
         r"(?:Model loading|Loading model weights) took <AMOUNT>",
-        r"model weights take <AMOUNT>",
+        r"model weights take +<AMOUNT>",
         r"Load weight end.{0,200}mem usage=<AMOUNT>",
         r"Loaded engine size: <AMOUNT>",
         r"Use <AMOUNT> for model weights",
@@ -78,6 +80,8 @@ LINES: tuple[MemoryLine, ...] = (
         "cache_bytes",
         r"Available KV cache memory: <AMOUNT>",
         r"memory reserved for KV Cache is <AMOUNT>",
+        r"available_kv_cache_memory +<AMOUNT>",
+        r"Estimated max memory in KV cache : <AMOUNT>",
         r"Allocated <AMOUNT> for max tokens in paged KV cache",
         r"KV Cache is allocated.{0,120}(?<!\w)KV size: <AMOUNT>",
         r'memory\.required\.kv="<AMOUNT>"',
@@ -101,7 +105,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"\bn_ctx += <COUNT>",
         r"\bKvSize:<COUNT>",
     ),
-    *_bytes("activation_bytes", r"activation peak memory takes <AMOUNT>"),
+    *_bytes("activation_bytes", r"activation peak memory (?:takes| ) *<AMOUNT>"),
     *_bytes(
         "activation_bytes",
         r"<DEVICE> compute buffer size = +<AMOUNT>",
@@ -113,7 +117,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"Graph capturing finished in .{0,40}took <AMOUNT>",
         r"Capture cuda graph end.{0,80}mem usage=<AMOUNT>",
     ),
-    *_bytes("other_bytes", r"non_torch_memory takes <AMOUNT>"),
+    *_bytes("other_bytes", r"non_torch_memory (?:takes| ) *<AMOUNT>"),
     *_bytes(
         "needed_cache_bytes",
         r"\(?<AMOUNT> KV cache is needed",
@@ -126,7 +130,13 @@ LINES: tuple[MemoryLine, ...] = (
         r"allocating <AMOUNT> on device \d+: cudaMalloc failed",
         r"failed to allocate \w+ buffer of size <AMOUNT>",
     ),
-    *_bytes("capacity_bytes", r"total capac\w+ of <AMOUNT>", r"GPU \d+; <AMOUNT> total capacity"),
+    *_bytes(
+        "capacity_bytes",
+        r"total capac\w+ of <AMOUNT>",
+        r"GPU \d+; <AMOUNT> total capacity",
+        r"total_gpu_memory(?: \(| +)<AMOUNT>",
+        r"max tokens in paged kv cache: total: <AMOUNT>",
+    ),
     *_bytes("free_bytes", r"of which <AMOUNT> is free", r"already allocated; <AMOUNT> free"),
     *_bytes(
         "process_bytes", r"[Pp]rocess (?:\d+ )?has <AMOUNT> memory in use", r"<AMOUNT> reserved in total by PyTorch"
@@ -135,10 +145,20 @@ LINES: tuple[MemoryLine, ...] = (
     *_bytes("unused_bytes", r"<AMOUNT> is reserved by PyTorch but unallocated"),
 )
 # A line without any of these gives no memory figure; this check keeps long logs fast.
-KEYWORDS = re.compile(r"[KMGT]i?B\b|KV cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens")
+KEYWORDS = re.compile(r"[KMGT]i?B\b|KV cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory")
 BLOCKS = re.compile(r"# (?:GPU|CUDA|cuda) blocks: (\d+)")
 DEFAULT_BLOCK_TOKENS = 16  # tokens of a cache block, where a log counts blocks only
-NO_CACHE = re.compile(r"No available memory for the cache blocks")
+SIZED_BLOCKS = re.compile(r"tokens per block=(\d+), primary blocks=(\d+)")
+NO_CACHE = re.compile(
+    r"No available memory for the cache blocks|Available KV cache memory: -\d|"
+    r"Not enough memory\. Please try to increase --mem-fraction-static|"
+    r"Executor creation failed due to insufficient GPU memory"
+)
+# A device of which other processes use so much that an engine refuses to start: free, whole and requested GiB.
+IN_USE = re.compile(
+    r"Free memory on device .{0,20}?\(([\d.]+)/([\d.]+) GiB\) on startup is less than desired .{0,40}?, ([\d.]+) GiB\)"
+)
+IN_USE_QUANTITIES = ("free_bytes", "capacity_bytes", "failed_allocation_bytes")
 # Quantities of the group `memory`; the others are combined or counted in tokens.
 MEMORY_QUANTITIES = (
     "weights_bytes",
@@ -163,20 +183,27 @@ def read_startup(lines: Sequence[str]) -> tuple[Reading, list[str]]:
 
 def _add_line(line: str, seen: dict[str, dict[str, list[float]]]) -> bool:
     """Adds the values of one line; False if it has none."""
-    known = False
     if not KEYWORDS.search(line):
-        return known
-    for memory_line in LINES:
-        for device, value in memory_line.read(line):
-            seen.setdefault(device, {}).setdefault(memory_line.quantity, []).append(value)
-            known = True
-    blocks = BLOCKS.search(line)
-    if blocks is not None:
-        tokens = float(blocks[1]) * DEFAULT_BLOCK_TOKENS
-        seen.setdefault("", {}).setdefault("cache_tokens", []).append(tokens)
+        return False
+    found = [(d, each.quantity, value) for each in LINES for d, value in each.read(line)]
+    found += [("", quantity, value) for quantity, value in _unsized_figures(line)]
+    for device, quantity, value in found:
+        seen.setdefault(device, {}).setdefault(quantity, []).append(value)
+    return bool(found)
+
+
+def _unsized_figures(line: str) -> Iterator[tuple[str, float]]:
+    """Quantities of a line that names blocks instead of bytes, no cache at all, or a device that is in use."""
+    if (blocks := BLOCKS.search(line)) is not None:
+        yield "cache_tokens", float(blocks[1]) * DEFAULT_BLOCK_TOKENS
+    if (blocks := SIZED_BLOCKS.search(line)) is not None:
+        yield "cache_tokens", float(blocks[1]) * float(blocks[2])
     if NO_CACHE.search(line):
-        seen.setdefault("", {}).setdefault("cache_bytes", []).append(0.0)
-    return known or blocks is not None or NO_CACHE.search(line) is not None
+        yield "cache_bytes", 0.0
+    if (in_use := IN_USE.search(line)) is not None:
+        yield "process_bytes", 0.0  # the engine itself has not loaded anything
+        for quantity, gib in zip(IN_USE_QUANTITIES, in_use.groups(), strict=True):
+            yield quantity, float(gib) * GIB
 
 
 def _largest(seen: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float]:

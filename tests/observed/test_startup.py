@@ -53,6 +53,21 @@ time=2026-01-05 level=INFO source=device.go:251 msg="kv cache" device=CUDA0 size
 time=2026-01-05 level=INFO source=device.go:262 msg="compute graph" device=CUDA0 size="512.0 MiB"
 time=2026-01-05 level=INFO msg=load request="{Parallel:1 BatchSize:512 FlashAttention:true KvSize:8192 KvCacheType:}"
 """
+VLLM_TABLE = """\
+INFO 12-13 19:54:18 worker.py:243] total_gpu_memory     79.22GiB
+INFO 12-13 19:54:18 worker.py:243] gpu_memory_utilization       0.90
+INFO 12-13 19:54:18 worker.py:243] model weights take   14.96GiB
+INFO 12-13 19:54:18 worker.py:243] non_torch_memory     1.79GiB
+INFO 12-13 19:54:18 worker.py:243] PyTorch activation peak memory       1.26GiB
+INFO 12-13 19:54:18 worker.py:243] available_kv_cache_memory    53.29GiB
+"""
+TRTLLM_BLOCKS = """\
+[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 79.10 GiB, available: 61.20 GiB
+[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 13770, for reuse: 13770
+[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 2048 [window size=65536], tokens per block=32, \
+primary blocks=13770, secondary blocks=0
+[TRT-LLM] [I] Estimated max memory in KV cache : 53.79 GiB
+"""
 STARTED = {
     VLLM: {"weights": 15.5, "cache": 8.11, "tokens": 178880, "overhead": 0.52},
     VLLM_BEFORE: {"weights": 14.99, "activation": 1.23, "cache": 54.88, "tokens": 28098 * 16, "overhead": 0.15},
@@ -60,6 +75,8 @@ STARTED = {
     TRTLLM: {"weights": 15.0, "cache": 57.94, "tokens": 474624},
     LLAMA_CPP: {"weights": 16200.5 / 1024, "cache": 2.5, "activation": 505 / 1024, "tokens": 32768},
     OLLAMA: {"weights": 4.5, "cache": 1.0, "activation": 0.5, "tokens": 8192},
+    VLLM_TABLE: {"weights": 14.96, "cache": 53.29, "activation": 1.26, "overhead": 1.79, "capacity": 79.22},
+    TRTLLM_BLOCKS: {"cache": 53.79, "tokens": 13770 * 32, "capacity": 79.1},
 }
 TORCH = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.90 GiB. GPU 0 has a total capacity of 39.39 GiB "
@@ -88,7 +105,21 @@ FAILED = {
     "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, "
     "which is larger than the available KV cache memory (9.62 GiB). Try": {"needed_cache": 16, "cache": 9.62},
     "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`": {"cache": 0},
+    "INFO 07-01 04:24:37 [gpu_worker.py:480] Available KV cache memory: -14.28 GiB": {"cache": 0},
+    "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.": {"cache": 0},
+    "RuntimeError: Executor creation failed due to insufficient GPU memory.": {"cache": 0},
+    "ValueError: Free memory on device cuda:0 (70.1/79.19 GiB) on startup is less than desired GPU memory utilization "
+    "(0.9, 71.27 GiB). Decrease GPU memory utilization": {
+        "free": 70.1,
+        "capacity": 79.19,
+        "failed_allocation": 71.27,
+        "process": 0,
+    },
 }
+
+
+ENGINES = ("vllm", "vllm-before", "sglang", "trtllm", "llama.cpp", "ollama")
+ERRORS = ("torch", "torch-before", "ggml", "jax", "context", "no-cache")
 
 
 def read(text: str, name: str | None = None) -> dict[str, float]:
@@ -101,13 +132,13 @@ def read(text: str, name: str | None = None) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("text", STARTED, ids=["vllm", "vllm-before", "sglang", "trtllm", "llama.cpp", "ollama"])
+@pytest.mark.parametrize("text", STARTED, ids=[*ENGINES, "vllm-table", "trtllm-blocks"])
 def test_what_an_engine_prints_at_its_start_is_read_per_accelerator(text: str) -> None:
     assert read(text) == pytest.approx(STARTED[text])
     assert read(text.replace("\n", "\r\n") + "INFO: 127.0.0.1 GET /health\n") == pytest.approx(STARTED[text])
 
 
-@pytest.mark.parametrize("text", FAILED, ids=["torch", "torch-before", "ggml", "jax", "context", "no-cache"])
+@pytest.mark.parametrize("text", FAILED, ids=[*ERRORS, "negative-cache", "sglang", "trtllm", "in-use"])
 def test_an_out_of_memory_error_is_read(text: str) -> None:
     assert read("Traceback (most recent call last):\n" + text) == pytest.approx(FAILED[text])
 

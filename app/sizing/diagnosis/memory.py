@@ -115,7 +115,7 @@ def explain_out_of_memory(case: Case, missing_bytes: float) -> tuple[str, str, M
     if m.unused_bytes and m.failed_allocation_bytes and m.unused_bytes >= m.failed_allocation_bytes:
         change = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
         return "The allocator holds enough memory, but in pieces that are too small.", change, {}
-    if m.capacity_bytes and m.process_bytes and m.free_bytes is not None:
+    if m.capacity_bytes and m.process_bytes is not None and m.free_bytes is not None:
         others = m.capacity_bytes - m.free_bytes - m.process_bytes
         if others > OTHER_PROCESS_BYTES:
             cause = f"Other processes use {format_number(others / GIB)} GiB of the same accelerator."
