@@ -226,11 +226,13 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
 
     A checkpoint published in a narrow format gains nothing from wider quantization. For such a checkpoint, the
     defaults are its own format, 16-bit formats (engines widen what a device cannot multiply) and narrower formats. A
-    checkpoint published in 4 bits is converted to another 4-bit format only for engines that read no other.
+    checkpoint published in 4 bits, or with experts in 4 bits, is converted to another 4-bit format only for engines
+    that read no other.
     Models that do not generate tokens need calibrated activations for 8-bit arithmetic, so the request must name
     8-bit formats explicitly.
     """
-    native = WEIGHT_FORMATS[model.native_format].nominal_bits
+    mean_bits = int(8 * model.published_bytes() / model.total_params)
+    native = min(WEIGHT_FORMATS[model.native_format].nominal_bits, max(FEWEST_USUAL_BITS, mean_bits))
     uses = (FormatUse.SERVICE, FormatUse.PERSONAL) if personal else (FormatUse.SERVICE,)
     usual = [f for f in WEIGHT_FORMATS.values() if f.default_use in uses]
     if model.kind is not ModelKind.DECODER:

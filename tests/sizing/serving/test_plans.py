@@ -17,6 +17,7 @@ from app.sizing.model.tasks import ModelTask
 from app.sizing.question import Constraints, Deployment
 from app.sizing.serving.plans import Plans, default_weight_formats, requested_engines, select_stacks
 from app.sizing.snapshot import Catalog
+from tests.examples import registered
 from tests.sizing.serving.given import CONFIG, DENSE, MIXTURE, on_big, planned, rented
 from tests.sizing.small import ACCELERATORS, BIG, CARD, DESK, RARE, SMALL, SUPPORT, snapshot
 
@@ -175,6 +176,11 @@ def test_formats_judged_where_none_is_named() -> None:
     assert not others & default_weight_formats(narrow, personal=True)
     assert others <= default_weight_formats(DENSE, personal=True)
     assert "gguf-q4_k_m" in default_weight_formats(narrow, personal=True)
+    # an FP8 checkpoint with experts in 4 bits is born narrow too
+    mixed = default_weight_formats(registered("deepseek-ai/DeepSeek-V4-Flash"), personal=True)
+    assert "fp8" in mixed
+    assert not others & mixed
+    assert "int4-awq" in default_weight_formats(registered("deepseek-ai/DeepSeek-R1"), personal=True)
 
 
 BF16 = frozenset({"bf16"})
