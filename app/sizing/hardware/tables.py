@@ -159,6 +159,7 @@ class MemoryRules(Columns):
     latent_copies: Codes  # index into LATENT_COPIES
     profiles_images: Mask
     latent_alignment_bytes: Column
+    reserves_for_steps: Mask
 
     @classmethod
     def from_rules(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
@@ -174,6 +175,7 @@ class MemoryRules(Columns):
             latent_copies=codes([LATENT_COPIES.index(r.latent_copies) for r in rules]),
             profiles_images=flags([r.profiles_images for r in rules]),
             latent_alignment_bytes=column([r.latent_alignment_bytes for r in rules]),
+            reserves_for_steps=flags([r.reserves_for_steps for r in rules]),
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GIB, Codes, Column, Columns, Mask
+from app.sizing.columns import GIB, MIB, Codes, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.engines import LATENT_COPIES, RULES
 from app.sizing.hardware.tables import FORMATS, step_sizes
@@ -240,6 +240,8 @@ def idle_session_prefixes(workload: InferenceWorkload, plans: Plans) -> Prefixes
 
 
 MXFP4_ROW_BLOCK = 256  # rows of MXFP4 experts are padded to a multiple of this many elements
+# Sequences of the largest graph that SGLang captures on devices below a size (GiB): up to three ranks, and more ranks.
+CAPTURED_SEQUENCES = ((20, 8, 8), (35, 24, 80), (60, 32, 160), (160, 256, 512))
 STATIC_RULE, FREE_RULE = tuple(RULES).index("static"), tuple(RULES).index("free")
 COPIED_IF_QUANTIZED, COPIED, PRODUCTS = (LATENT_COPIES.index(rule) for rule in ("quantized", "always", "products"))
 
@@ -548,6 +550,37 @@ def memory_fraction(unified: Mask, small_engine: Mask, fraction: Column, assumed
     )
 
 
+@formula(unit="1", source="SGLang: server_args.py, _handle_gpu_memory_settings, 2026-11-26")
+def fraction_beside_steps(
+    capacity_bytes: Column, max_batched_tokens: Column, tensor_parallel: Column, pipeline_parallel: Column
+) -> Column:
+    """Share of a device that an engine takes by default if it reserves the rest for steps, graphs and communication.
+
+    It reserves 512 MiB, 1.5 MiB per token of a step, 128 MiB per rank and 2 MiB per sequence of the largest captured
+    graph, and at least 10 GiB of a device of more than 60 GiB.
+
+    Parameters:
+        capacity_bytes: memory that the engine can see, B.
+        max_batched_tokens: token budget of one engine step (`chunked_prefill_size`).
+        tensor_parallel: tensor-parallel ranks; four or more capture larger graphs.
+        pipeline_parallel: pipeline stages.
+    Limits: the larger reserves of data-parallel attention, drafts and vision towers are not included.
+    Check: an H100 of 80 GiB with steps of 8,192 tokens on one rank: 13,440 MiB.
+        >>> round(float(fraction_beside_steps(col(80 * GIB), 8192, col(1), col(1))[0]), 3)
+        0.836
+    """
+    many = tensor_parallel >= 4
+    captured = np.select(
+        [capacity_bytes < gib * GIB for gib, _, _ in CAPTURED_SEQUENCES],
+        [np.where(many, most, few) for _, few, most in CAPTURED_SEQUENCES],
+        default=512,
+    )
+    ranks = tensor_parallel * pipeline_parallel
+    reserved = (512 + 1.5 * np.maximum(max_batched_tokens, 2048) + 128 * ranks + 2 * captured) * MIB
+    least = np.where(capacity_bytes > 60 * GIB, 10 * GIB, 0.0)
+    return np.round(np.maximum(1 - np.maximum(reserved, least) / capacity_bytes, 0.0), 3)
+
+
 @formula(unit="B", source="sum of the parts")
 def fixed_bytes(weights_bytes_per_accelerator: Column, activation_bytes: Column, overhead_bytes: Column) -> Column:
     """Memory that is occupied before the first token is cached.
@@ -725,11 +758,17 @@ def workspace_bytes(
     )
 
 
-def engine_memory_share(plans: Plans, assumed: Assumptions, settings: Settings) -> Column:
+def engine_memory_share(
+    plans: Plans, capacity: Column, max_batched_tokens: Column, assumed: Assumptions, settings: Settings
+) -> Column:
     """Share of a device that an engine takes: the requested share, or the engine's default."""
     if settings.memory_fraction is not None:
         return settings.memory_fraction
-    return memory_fraction(plans.has_unified_memory, plans.small_engine, plans.memory_rules.fraction, assumed)
+    rules, own = plans.memory_rules, plans.memory_rules.fraction
+    if rules.reserves_for_steps.any():
+        beside = fraction_beside_steps(capacity, max_batched_tokens, plans.tensor_parallel, plans.pipeline_parallel)
+        own = np.where(rules.reserves_for_steps, beside, own)
+    return memory_fraction(plans.has_unified_memory, plans.small_engine, own, assumed)
 
 
 def serving_memory(
@@ -762,7 +801,7 @@ def serving_memory(
     rules, small = plans.memory_rules, plans.small_engine
     capacity = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
     most, tokens = engine_limits(plans, capacity, assumed, settings, in_flight, offline=offline)
-    share = engine_memory_share(plans, assumed, settings)
+    share = engine_memory_share(plans, capacity, tokens, assumed, settings)
     weights = device_weights_bytes(model, plans, assumed)
     if model.latent_up_elements:
         weights = weights + latent_copies_of(model, plans)

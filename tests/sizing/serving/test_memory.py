@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GIB, Column
+from app.sizing.columns import GIB, MIB, Column
 from app.sizing.hardware.engines import LATENT_COPIES
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelKind
@@ -22,6 +22,7 @@ from app.sizing.serving.memory import (
     activation_bytes,
     cache_bytes,
     expert_workspace_bytes,
+    fraction_beside_steps,
     idle_session_prefixes,
     image_workspace_bytes,
     index_workspace_bytes,
@@ -307,11 +308,25 @@ def engine(name: str, **fixed: Any) -> Plans:
     return found.take(np.array([0]))
 
 
+def test_a_default_share_is_what_a_reserve_for_steps_leaves() -> None:
+    """SGLang's mem_fraction_static: 0.847 on a 4090 of 24,564 MiB, 0.836 on 80 GiB; 10 GiB of large devices."""
+    small, h100 = 24_564 * MIB, 80 * GIB
+    found = fraction_beside_steps(
+        col(small, h100, h100, 300 * GIB), col(2048, 8192, 8192, 2048), col(1, 1, 8, 1), col(1)
+    )
+    many = round(1 - (512 + 12288 + 1024 + 1024) / 81_920, 3)
+    assert found.tolist() == [0.847, 0.836, many, round(1 - 10 / 300, 3)]
+    assert memory(engine("sglang", engine_version="0.4.6")).memory_fraction[0] == 0.88
+
+
 def test_each_engine_takes_its_own_share() -> None:
     capacity = 80 * GIB * 0.994
     # SGLang: weights and cache share a fraction of what the runtime leaves, the workspace and graphs lie in the rest
     static = memory(engine("sglang"))
-    shared = 0.88 * (capacity - 0.25 * GIB)
+    reserve = (512 + 1.5 * 8192 + 128 + 2 * 256) * MIB
+    fraction = round(1 - reserve / capacity, 3)
+    assert static.memory_fraction[0] == fraction == 0.835
+    shared = fraction * (capacity - 0.25 * GIB)
     assert static.usable_bytes[0] == pytest.approx(shared + workspace() + 0.25 * GIB)
     assert static.kv_pool_bytes[0] == pytest.approx(shared - WEIGHTS)
     full = memory(engine("sglang"), memory_fraction=col(0.999))

@@ -192,6 +192,7 @@ class EngineMemory:
     attention the engine keeps in addition to the checkpoint: none, a 16-bit copy of the up-projection (always, or if it
     is quantized), or its products with other projections. `profiles_images` is true if it reads the largest images at
     start, to reserve memory for them. `latent_alignment_bytes` is the multiple to which it pads a cached latent.
+    `reserves_for_steps` is true if the default is what a reserve for steps, graphs and ranks leaves, not `fraction`.
     """
 
     fraction: float
@@ -205,6 +206,7 @@ class EngineMemory:
     latent_copies: Literal["none", "quantized", "always", "products"] = "none"
     profiles_images: bool = False
     latent_alignment_bytes: int = 0
+    reserves_for_steps: bool = False
 
 
 # Current behavior of vLLM.
