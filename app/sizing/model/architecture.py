@@ -481,7 +481,7 @@ class ModelArchitecture:
     def dense_mlp_width(self) -> float:
         """MLP width of the widest layer without its routed experts.
 
-        Check: a shared expert of 2,048 beside three layers of 18,432.
+        Check: a shared expert of 2,048, and three layers of 18,432.
             >>> registered("deepseek-ai/DeepSeek-R1").dense_mlp_width, LLAMA_8B.dense_mlp_width
             (18432.0, 14336.0)
         """

@@ -551,7 +551,7 @@ def memory_fraction(unified: Mask, small_engine: Mask, fraction: Column, assumed
 
 
 @formula(unit="1", source="SGLang: server_args.py, _handle_gpu_memory_settings, 2026-11-26")
-def fraction_beside_steps(
+def fraction_after_reserve(
     capacity_bytes: Column, max_batched_tokens: Column, tensor_parallel: Column, pipeline_parallel: Column
 ) -> Column:
     """Share of a device that an engine takes by default if it reserves the rest for steps, graphs and communication.
@@ -566,7 +566,7 @@ def fraction_beside_steps(
         pipeline_parallel: pipeline stages.
     Limits: the larger reserves of data-parallel attention, drafts and vision towers are not included.
     Check: an H100 of 80 GiB with steps of 8,192 tokens on one rank: 13,440 MiB.
-        >>> round(float(fraction_beside_steps(col(80 * GIB), 8192, col(1), col(1))[0]), 3)
+        >>> round(float(fraction_after_reserve(col(80 * GIB), 8192, col(1), col(1))[0]), 3)
         0.836
     """
     many = tensor_parallel >= 4
@@ -578,7 +578,8 @@ def fraction_beside_steps(
     ranks = tensor_parallel * pipeline_parallel
     reserved = (512 + 1.5 * np.maximum(max_batched_tokens, 2048) + 128 * ranks + 2 * captured) * MIB
     least = np.where(capacity_bytes > 60 * GIB, 10 * GIB, 0.0)
-    return np.round(np.maximum(1 - np.maximum(reserved, least) / capacity_bytes, 0.0), 3)
+    left: Column = np.round(np.maximum(1 - np.maximum(reserved, least) / capacity_bytes, 0.0), 3)
+    return left
 
 
 @formula(unit="B", source="sum of the parts")
@@ -766,8 +767,8 @@ def engine_memory_share(
         return settings.memory_fraction
     rules, own = plans.memory_rules, plans.memory_rules.fraction
     if rules.reserves_for_steps.any():
-        beside = fraction_beside_steps(capacity, max_batched_tokens, plans.tensor_parallel, plans.pipeline_parallel)
-        own = np.where(rules.reserves_for_steps, beside, own)
+        left = fraction_after_reserve(capacity, max_batched_tokens, plans.tensor_parallel, plans.pipeline_parallel)
+        own = np.where(rules.reserves_for_steps, left, own)
     return memory_fraction(plans.has_unified_memory, plans.small_engine, own, assumed)
 
 

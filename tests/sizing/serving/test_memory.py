@@ -22,7 +22,7 @@ from app.sizing.serving.memory import (
     activation_bytes,
     cache_bytes,
     expert_workspace_bytes,
-    fraction_beside_steps,
+    fraction_after_reserve,
     idle_session_prefixes,
     image_workspace_bytes,
     index_workspace_bytes,
@@ -311,7 +311,7 @@ def engine(name: str, **fixed: Any) -> Plans:
 def test_a_default_share_is_what_a_reserve_for_steps_leaves() -> None:
     """SGLang's mem_fraction_static: 0.847 on a 4090 of 24,564 MiB, 0.836 on 80 GiB; 10 GiB of large devices."""
     small, h100 = 24_564 * MIB, 80 * GIB
-    found = fraction_beside_steps(
+    found = fraction_after_reserve(
         col(small, h100, h100, 300 * GIB), col(2048, 8192, 8192, 2048), col(1, 1, 8, 1), col(1)
     )
     many = round(1 - (512 + 12288 + 1024 + 1024) / 81_920, 3)

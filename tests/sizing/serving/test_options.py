@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ from tests.sizing.small import SMALL, offer, snapshot
 
 @pytest.mark.parametrize(("load", "most"), [(Load.OPEN, 12), (Load.CLOSED, 100), (Load.OFFLINE, 12)])
 def test_sequences_where_none_are_fixed(load: Load, most: float) -> None:
-    plans, memory = on_big(tensor_parallel=2), row(sequences=col(100))
+    plans, memory = on_big(tensor_parallel=2), cast(Any, row(sequences=col(100)))
     speed: Any = row(rank_batch=col(12))
     assert default_max_sequences(varied(load=load), plans, memory, speed).tolist() == [most]
     none: Any = row(sequences=col(0))
