@@ -174,7 +174,7 @@ class PairRunner:
         return replace(question, **changes)
 
     def _answer(self, body: Body) -> Outcome:
-        answer = recommend_hardware(self.question(body, ranking_only=True), self.store.catalog())
+        answer = recommend_hardware(self.question(body, first_only=True), self.store.catalog())
         if not answer.recommendations:
             return Outcome(math.inf)
         first = answer.recommendations[0].estimate

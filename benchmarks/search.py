@@ -78,7 +78,7 @@ def random_questions(catalog_store: CatalogStore, count: int, seed: int) -> list
     made = random_requests(random.Random(seed))
     asked = [RecommendRequest.model_validate_json(json.dumps(next(made)), strict=True) for _ in range(count)]
     return [
-        replace(build_recommend_question(each, directory, catalog_store, today), ranking_only=True) for each in asked
+        replace(build_recommend_question(each, directory, catalog_store, today), extras=frozenset()) for each in asked
     ]
 
 

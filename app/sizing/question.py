@@ -291,7 +291,7 @@ class Question:
     rejected_limit: int = DEFAULT_REJECTED  # number of rejected types in the answer
     trace: bool = False  # whether to record the arithmetic
     extras: frozenset[Extra] = DEFAULT_EXTRAS  # parts that the answer includes
-    ranking_only: bool = False  # ranking and costs only
+    first_only: bool = False  # whether only the first recommendation and its cost are asked for
     today: str = ""  # day that price ages are counted to; empty: ages are not computed
     companions: tuple[Companion, ...] = ()  # models to pack onto the same cards
     inventory: tuple[OwnedHardware, ...] = ()  # hardware that the caller owns
@@ -300,7 +300,7 @@ class Question:
 
     def includes(self, extra: Extra) -> bool:
         """Whether the answer includes a part that can be left out."""
-        return extra in self.extras and not self.ranking_only
+        return extra in self.extras and not self.first_only
 
 
 Found = TypeVar("Found")

@@ -148,7 +148,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     question, rejected = search.question, rejections.closest_first()
     ranked = rank_estimates(result, catalog)
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
-    if question.ranking_only:
+    if question.first_only:
         return Answer("", (), (), ranked, (), {}, considered, ())
     sensitivity, note = tuple[Effect, ...](), ""
     if question.includes(Extra.SENSITIVITY):
@@ -287,9 +287,14 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         return add_pooled_option(search, plans, nothing, any_type)
     closed_form = objective_score(search.question.objective, measures(search.workload, options))
     finalists, types = select_finalists(replace(search, question=with_enough_finalists(search.question)), options)
-    options, chosen = finalists.options, finalists.chosen_options
+    options = finalists.options
     if not len(finalists.rows):
         return add_pooled_option(search, plans, nothing, any_type)
+    leading = options.accelerator[finalists.rows]
+    if search.question.first_only and not search.question.companions:
+        finalists = finalists.keep_best(1)
+    finalists = finalists.with_whole_curves(search.question, search.workload)
+    chosen = finalists.chosen_options
     estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
     if search.question.objective is Objective.COST:
@@ -313,7 +318,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         of_first = search.question, search.workload, options, int(shown[0]), search.catalog
         cheaper = *find_cheaper_services(*of_first), *cheaper_with_draft(*of_first, by_formulas)
         result = replace(result, cheaper_if=cheaper)
-    return add_pooled_option(search, plans, result, options.accelerator[shown], float(closed_form.min()))
+    return add_pooled_option(search, plans, result, leading, float(closed_form.min()))
 
 
 def with_cheaper_levels(estimates: tuple[Estimate, ...], *, below: bool) -> tuple[Estimate, ...]:
@@ -485,7 +490,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     if not len(runs):
         return SearchResult((), (), (), len(layouts), 0)
     best, compared = best_runs(counts, runs, search.question)
-    shown = best[: search.question.limit]
+    shown = best[: 1 if search.question.first_only else search.question.limit]
     chosen = runs.take(shown)
     judged = assess_finalists(counts, chosen.plans, chosen.run, search.workload.deadline_s, search.question)
     estimates = build_training_estimates(search, judged)
@@ -497,7 +502,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
         len(best),
         use=run_use(search, runs, best, compared),
     )
-    if search.question.ranking_only:
+    if search.question.first_only:
         return result
     curve = scaling_curve(counts, layouts, chosen, search.question)
     larger = (

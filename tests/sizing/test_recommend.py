@@ -95,20 +95,20 @@ def test_every_objective_ranks_by_its_own_measure(catalog: Catalog, objective: O
 
 
 @pytest.mark.parametrize("workload", [CHAT, PRETRAIN, replace(CHAT, slo=Slo(1e-4, 1e-4, None, 95))])
-def test_a_brief_request_has_the_same_ranking_and_no_extras(
+def test_a_request_for_the_first_only_has_the_same_first_and_no_extras(
     catalog: Catalog, workload: InferenceWorkload | TrainingWorkload
 ) -> None:
     whole = recommend_hardware(Question(workload, limit=3), catalog)
-    brief = recommend_hardware(Question(workload, limit=3, ranking_only=True), catalog)
-    assert [plain(r) for r in brief.recommendations] == [plain(r) for r in whole.recommendations]
+    brief = recommend_hardware(Question(workload, limit=3, first_only=True), catalog)
+    assert [plain(r) for r in brief.recommendations] == [plain(r) for r in whole.recommendations[:1]]
     assert whole.sensitivity
     assert not brief.sensitivity
     assert not brief.cheaper_if
 
 
-def plain(ranked: Ranked) -> tuple[int, float, Deployment, CostSummary | None]:
-    """The recommendation without its explanations."""
-    return ranked.rank, ranked.score, ranked.estimate.deployment, ranked.estimate.cost
+def plain(ranked: Ranked) -> tuple[int, Deployment, CostSummary | None]:
+    """The recommendation without its explanations, and without the score that compares it with the others."""
+    return ranked.rank, ranked.estimate.deployment, ranked.estimate.cost
 
 
 def best(answer: Answer) -> float:

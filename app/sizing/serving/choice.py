@@ -135,6 +135,7 @@ def search_best_plan(search: Search[InferenceWorkload], plans: Plans, deployment
         first_only = replace(search, question=replace(search.question, limit=1))
         finalists, _ = select_finalists(first_only, options, deployment)
         if len(finalists.rows):
+            finalists = finalists.with_whole_curves(search.question, search.workload)
             options, row, runs = finalists.options, finalists.rows, finalists.runs
     near = runner_up_engine(
         search, options.plans, objective_score(search.question.objective, measures(search.workload, options)), row

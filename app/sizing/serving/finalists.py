@@ -12,7 +12,7 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Mask, concat_tables, with_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
-from app.sizing.decisions.placement import planned_capacity_per_s
+from app.sizing.decisions.placement import planned_capacity_per_s, replicas_for_rate
 from app.sizing.decisions.ranking import (
     best_per_accelerator,
     familiar_first,
@@ -39,6 +39,8 @@ from app.sizing.serving.load_curves import (
     is_simulated,
     loads_within_limits,
     pooled_replicas,
+    pools_replicas,
+    saturation_rates_per_s,
     simulate_one_load,
     stability_limits,
     waits_at,
@@ -270,7 +272,12 @@ def simulate_replicas(
         memory = AUTOREGRESSIVE.estimate_memory(workload, plans, assumed, settings)
         replicas = build_replicas(workload, plans, memory, assumed, asked)
         margins, sequences = confidence_margins(search, plans), memory.sequences * plans.data_parallel
-        pooled = pooled_replicas(workload, np.ones(len(plans)) if settings.replicas is None else settings.replicas)
+        fixed = asked is not None and (asked.replicas is not None or asked.fixes_hardware)
+        sized = np.ones(len(plans)) if settings.replicas is None else settings.replicas
+        if not fixed and pools_replicas(workload):
+            stable = saturation_rates_per_s(workload, replicas, count)
+            sized = np.maximum(sized, least_replicas(workload, stable, margins))
+        pooled = pooled_replicas(workload, sized)
 
         def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
             own = [replicas[row] for row in rows.tolist()]
@@ -280,7 +287,6 @@ def simulate_replicas(
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
         runs = simulate(np.arange(len(plans)), pooled)
-        fixed = asked is not None and (asked.replicas is not None or asked.fixes_hardware)
         return runs if fixed else with_fitting_pools(search, plans, runs, simulate)
 
 
@@ -295,7 +301,7 @@ def with_fitting_pools(
     More replicas share their load better, so the fewest that are enough are found by bisection. Simulations vary: a
     pool that turns out too small is extended to what it needs. `simulate` simulates rows with other pools.
     """
-    if not search.workload.balances_load or search.workload.trace is not None:
+    if not pools_replicas(search.workload):
         return runs
     needed = np.minimum(needed_replicas(search.question, search.workload, plans, runs), MAX_POOLED).astype(np.int64)
     enough = needed <= runs.pooled
@@ -310,6 +316,15 @@ def with_fitting_pools(
         most[rows] = np.where(enough, middle, np.where(last, needed, np.minimum(most[rows], needed)))
         least[rows] = np.minimum(np.maximum(least[rows], np.where(enough, needed, middle + 1)), most[rows])
     return runs
+
+
+def least_replicas(workload: InferenceWorkload, stable_per_s: Column, margins: Margins) -> Column:
+    """Replicas without which the planned share of the rate at which the queues never empty is exceeded, however many
+    share a queue.
+    """
+    no_limit = np.full(len(stable_per_s), np.inf)
+    planned = planned_capacity_per_s(no_limit, stable_per_s, margins.rate, workload.target_utilization)
+    return replicas_for_rate(workload.peak_per_s, planned)
 
 
 def needed_replicas(question: Question, workload: InferenceWorkload, plans: Plans, runs: SimulatedReplicas) -> Column:
@@ -414,7 +429,10 @@ def select_finalists(
 ) -> tuple[Finalists, int]:
     """Best option of each accelerator type, up to the requested number, and how many types can serve.
 
-    `requested` is the deployment that the request fixes.
+    Load curves end where heavier loads cannot change what a replica is planned to carry.
+
+    Parameters:
+        requested: deployment that the request fixes.
     """
     best, score = ranked_rows(search.question, search.workload, options)
     if not is_simulated(search.workload):
@@ -433,8 +451,7 @@ def select_finalists(
         while len(rows := queue.pick_challengers(queue.challengers(), 1)):
             queue.record_scores(rows, results.simulate(rows))
     search.rejections.withdraw(queue.feasible_types)
-    finalists = results.merge().keep_best(search.question.limit)
-    return finalists.with_whole_curves(search.question, search.workload), len(queue.feasible_types)
+    return results.merge().keep_best(search.question.limit), len(queue.feasible_types)
 
 
 def simulate_checked_challengers(

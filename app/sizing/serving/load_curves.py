@@ -20,17 +20,16 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.recent import RecentlyUsed
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, at
+from app.sizing.columns import Codes, Column, at
 from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.hardware.engines.record import Policy, Scheduler, SchedulerSettings
 from app.sizing.hardware.tables import scheduler_at
 from app.sizing.question import Deployment
 from app.sizing.serving.collectives import link_use
-from app.sizing.serving.interfaces import QUANTILES
+from app.sizing.serving.load_point import MIN_RATE_PER_S, LoadPoint, RequestWindow, Waits, simulate_load
 from app.sizing.serving.margins import RATE_CORRELATIONS, Margins, jointly_confident_per_s
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
@@ -55,7 +54,6 @@ from app.sizing.workload import (
     Trace,
     TrafficClass,
     draw_population,
-    group_populations,
 )
 from app.work import stage
 
@@ -65,8 +63,6 @@ STATISTICS = ("mean", "p50", "p95", "p99")
 AT_LIMIT = "at_limit"  # the percentile at which limits hold
 STATISTIC_COLUMNS = (*STATISTICS, AT_LIMIT)
 MIN_WAIT_S = 1e-9
-
-Waits = NDArray[np.float64]
 
 
 @formula(unit="s", source="simulation at two loads, linear in log space between them")
@@ -427,20 +423,9 @@ MAX_TIMES_SEQUENCES, MAX_TIMES_REQUESTED = (
 )  # most requests in flight: multiples of the sequence limit and of the workload's
 MAX_TIMES_COUNT = 4  # most requests simulated of a run that ends, as a multiple of `count`; the rest is extrapolated
 MAX_EXACT_REPLICAS = 16  # most replicas for which the exact split of a run that ends is simulated
-MIN_RATE_PER_S = 1e-9
 MAX_POOLED = 8  # most replicas simulated behind one router; more share their load still better
 CHECKED_UTILIZATION = 0.85  # utilization at which a router sees replicas whose saturation was not simulated
 POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.value}
-
-
-@dataclass(frozen=True, slots=True)
-class RequestWindow:
-    """Requests that a replica receives at a load, of which the first `warm` are not measured."""
-
-    requests: Requests  # requests in order of arrival
-    warm: int  # first requests, not measured
-    wanted: int  # requests until measurement ends
-    populations: Codes | None = None  # index of the population of each request; None if there is only one
 
 
 def is_simulated(workload: InferenceWorkload) -> bool:
@@ -448,12 +433,17 @@ def is_simulated(workload: InferenceWorkload) -> bool:
     return not workload.single_pass and workload.load in (Load.OPEN, Load.CLOSED)
 
 
-def pooled_replicas(workload: InferenceWorkload, replicas: Column) -> Codes:
-    """Replicas of every plan that are simulated behind one router: all of them, as far as more make a difference.
+def pools_replicas(workload: InferenceWorkload) -> bool:
+    """Whether replicas are simulated behind one router.
 
     A trace is split among the replicas as it is; a router that does not know the load is one replica with its share.
     """
-    if workload.load is not Load.OPEN or not workload.balances_load or workload.trace is not None:
+    return workload.load is Load.OPEN and workload.balances_load and workload.trace is None
+
+
+def pooled_replicas(workload: InferenceWorkload, replicas: Column) -> Codes:
+    """Replicas of every plan that are simulated behind one router: all of them, as far as more make a difference."""
+    if not pools_replicas(workload):
         return np.ones(len(replicas), np.int64)
     pooled: Codes = np.clip(np.floor(replicas), 1, MAX_POOLED).astype(np.int64)
     return pooled
@@ -672,9 +662,7 @@ def simulate_rates(
         key: cache key of the workload, the replica and the number of requests.
         ends: where the curve may end; omitted: at the heaviest load.
     """
-    most = SATURATION_CACHE.get_or_make(
-        key, lambda: saturation_rate_per_s(replica, draw(requests_of_ranks(replica, draw, count, SATURATION_ROUNDS)))
-    )
+    most = cached_saturation_per_s(replica, draw, count, key)
     busy = requests_of_ranks(replica, draw, count, RANK_ROUNDS, pooled)
 
     def simulate(used: float, share: float) -> LoadPoint:
@@ -763,6 +751,25 @@ def requests_of_ranks(
     wanted = rounds * running_limit(replica, draw(count))
     doublings = int(np.ceil(np.log2(max(wanted / count, 1.0))))  # few sizes, so that replicas share draws
     return max(count, min(count << doublings, MAX_RANK_REQUESTS // pooled))
+
+
+def saturation_rates_per_s(workload: InferenceWorkload, replicas: Sequence[Replica], count: int) -> Column:
+    """Rate of every replica from which its queue never empties, requests/s.
+
+    Parameters:
+        count: simulated requests per load of their curves.
+    """
+    workload = as_simulated(workload)
+    draw, key = cached_draw(workload), workload_key(workload)
+    with stage("simulate"):
+        return np.array([cached_saturation_per_s(r, draw, count, curve_key(key, r, count)) for r in replicas])
+
+
+def cached_saturation_per_s(replica: Replica, draw: Callable[[int], DrawnRequests], count: int, key: bytes) -> float:
+    """Rate of a replica from which its queue never empties, requests/s; `key` is that of its curves."""
+    return SATURATION_CACHE.get_or_make(
+        key, lambda: saturation_rate_per_s(replica, draw(requests_of_ranks(replica, draw, count, SATURATION_ROUNDS)))
+    )
 
 
 def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:
@@ -863,108 +870,6 @@ def window_bounds(workload: InferenceWorkload, held: int, count: int) -> tuple[i
         return 0, int(np.clip(part, held, max(MAX_TIMES_COUNT * count, MEASURED_ROUNDS * held)))
     warm = max(int(WARMUP_SHARE * count), WARMUP_ROUNDS * held)
     return warm, warm + max(count - int(WARMUP_SHARE * count), MEASURED_ROUNDS * held)
-
-
-@dataclass(frozen=True, slots=True)
-class LoadPoint:
-    """Simulation result of a replica at one load."""
-
-    waits_s: Waits  # WAITS by STATISTIC_COLUMNS, s
-    answered_per_s: float  # answered requests/s
-    running: float  # mean sequences running
-    cache_share: float  # mean share of the KV pool in use
-    preempted: float  # preemptions per request
-    goodput_share: float  # share of requests that meet every limit
-    requests: int  # simulated requests
-    by_class: tuple[Waits, ...] = ()  # waits of each traffic class, s
-
-
-@dataclass(frozen=True, slots=True)
-class RequestWaits(Columns):
-    """Waits of every measured request."""
-
-    first_s: Column  # TTFT, s
-    streamed_s: Column  # time from the first token to the last, s
-    queued_s: Column  # time until admission, s
-    later_tokens: Codes  # tokens after the first
-
-    @property
-    def e2e_s(self) -> Column:
-        """End-to-end latency, s."""
-        return self.first_s + self.streamed_s
-
-    @property
-    def mean_token_s(self) -> Column:
-        """Mean time per later token of each request, s; 0 for requests of one token."""
-        later = self.later_tokens
-        return np.divide(self.streamed_s, later, out=np.zeros(len(later)), where=later > 0)
-
-    def meets_limits(self, slo: Slo) -> Mask:
-        """Which requests meet every limit."""
-        limits = ((self.first_s, slo.ttft_s), (self.mean_token_s, slo.tpot_s), (self.e2e_s, slo.e2e_s))
-        checks = [wait <= limit for wait, limit in limits if limit is not None]
-        meets_all: Mask = np.logical_and.reduce(checks or [self.first_s >= 0])
-        return meets_all
-
-    def summarize_waits(self, percentiles: Sequence[float]) -> Waits:
-        """Means and percentiles of TTFT, TPOT, end-to-end latency and time in the queue, s."""
-        token, several = self.mean_token_s, self.later_tokens > 0
-        if several.all():
-            return summarize_each(np.stack([self.first_s, token, self.e2e_s, self.queued_s]), percentiles)
-        first, whole, queued = summarize_each(np.stack([self.first_s, self.e2e_s, self.queued_s]), percentiles)
-        return np.stack([first, summarize_each(token[None, several], percentiles)[0], whole, queued])
-
-
-def class_parts(workload: InferenceWorkload, window: RequestWindow) -> list[tuple[float, Slo, Codes]]:
-    """Share, limits and measured requests of every traffic class; one entry if the workload has no classes."""
-    every = np.arange(window.wanted - window.warm)
-    if window.populations is None:
-        return [(1.0, workload.slo, every)]
-    which = window.populations[window.warm : window.wanted]
-    kinds = group_populations(workload.classes)
-    parts = []
-    for each in workload.classes:
-        (index,) = (i for i, kind in enumerate(kinds) if kind.contains_class(each))
-        parts.append((each.peak_per_s / workload.peak_per_s, each.slo, every[which == index]))
-    return parts
-
-
-def simulate_load(workload: InferenceWorkload, replica: Replica, window: RequestWindow) -> LoadPoint:
-    """Simulate a replica with the requests it receives at one load."""
-    result = simulate_replica(replica, window.requests, warm=window.warm, wanted=window.wanted)
-    later = window.requests.output_tokens[window.warm : window.wanted] - 1
-    first = result.first_token_s - result.arrival_s
-    # Pipeline stages emit the first token late, so a short answer may finish before it.
-    streamed = np.maximum(result.finish_s - result.first_token_s, 0.0)
-    waited = RequestWaits(first, streamed, np.maximum(result.began_s - result.arrival_s, 0.0), later)
-    parts = class_parts(workload, window)
-    shares = (*QUANTILES, workload.slo.percentile)
-    gap_s = [streamed.sum() / max(later.sum(), 1), *map(result.gaps.quantile_s, shares)]
-    return LoadPoint(
-        waits_s=np.vstack([waited.summarize_waits(shares), gap_s]),
-        answered_per_s=result.finished / max(result.lasts_s, MIN_RATE_PER_S),
-        running=result.running,
-        cache_share=result.cache_share,
-        preempted=result.preempted,
-        goodput_share=sum(share * float(waited.take(rows).meets_limits(slo).mean()) for share, slo, rows in parts),
-        requests=window.wanted,
-        by_class=tuple(waited.take(rows).summarize_waits((*QUANTILES, slo.percentile))[:3] for _, slo, rows in parts)
-        if workload.classes
-        else (),
-    )
-
-
-def summarize_each(waits_s: Waits, percentiles: Sequence[float]) -> Waits:
-    """Mean and percentiles of every row of waits, s; zeros where there are none.
-
-    A percentile is the smallest wait that at least that share does not exceed.
-    """
-    kinds, count = waits_s.shape
-    if not count:
-        return np.zeros((kinds, 1 + len(percentiles)))
-    ranks = [max(int(np.ceil(q / 100 * count)) - 1, 0) for q in percentiles]
-    ordered = np.partition(waits_s, sorted({*ranks}), axis=1)
-    return np.column_stack([waits_s.mean(axis=1), ordered[:, ranks]])
 
 
 def build_curve(

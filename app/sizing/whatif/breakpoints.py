@@ -126,7 +126,7 @@ class RequestProbe:
         self.used.add(name)
         if name not in self.found:
             try:
-                self.found[name] = describe_top(self.recommend(replace(self.read(patch), ranking_only=True)))
+                self.found[name] = describe_top(self.recommend(replace(self.read(patch), first_only=True)))
             except (AppError, ValueError):
                 self.found[name] = TopOption(NO_OPTION, NO_OPTION, "")
         return self.found[name]

@@ -18,6 +18,7 @@ from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.serving import finalists as finalists_module
 from app.sizing.serving.finalists import (
     MAX_CAPACITY_RATIO,
     MAX_FAILED,
@@ -37,6 +38,7 @@ from app.sizing.serving.finalists import (
     with_expected_performance,
 )
 from app.sizing.serving.interfaces import Settings
+from app.sizing.serving.load_curves import curves_of_replicas
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.options import Options, layout_keys, measures, requested_settings
 from app.sizing.serving.plans import Plans
@@ -97,6 +99,30 @@ def test_replicas_are_those_that_the_simulation_says_carry_the_peak() -> None:
     assert chosen.fleet.replicas.tolist() == needed.tolist()
     assert chosen.capacity_per_s.tolist() == capacity.tolist()
     assert (np.diff(finalists.scores) >= 0).all()
+
+
+def test_pools_are_simulated_from_the_replicas_that_their_stable_rate_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = options_of(asked(BUSY), BUSY).take(np.zeros(1, np.int64))
+    one = replace(options.settings, replicas=col(1.0))
+
+    def simulated(workload: InferenceWorkload) -> SimulatedReplicas:
+        search = Search.start(asked(workload), SMALL, Rejections(SMALL.accelerators)).of(workload)
+        runs = simulate_replicas(search, options.plans, one, whole=False)
+        assert runs is not None
+        return runs
+
+    light = simulated(replace(BUSY, peak_per_s=1.0))
+    stable = light.curves[0].stable_below / float(light.margins.rate[0])
+    tried: list[int] = []
+
+    def recording(*args: Any) -> Any:
+        tried.extend(args[3].tolist())
+        return curves_of_replicas(*args)
+
+    monkeypatch.setattr(finalists_module, "curves_of_replicas", recording)
+    busy = simulated(replace(BUSY, peak_per_s=3.5 * BUSY.target_utilization * stable))
+    assert tried[0] == 4 <= busy.pooled[0]
+    assert min(tried) == 4  # no smaller pool is simulated: its queues would exceed the planned share of the stable rate
 
 
 def test_what_was_sized_is_written_among_all_that_was_found() -> None:

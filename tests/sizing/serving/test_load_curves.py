@@ -52,11 +52,11 @@ from app.sizing.serving.load_curves import (
     saturation_rate_per_s,
     simulate_curves,
     simulate_one_load,
-    summarize_each,
     waits_at,
     window_bounds,
     workload_key,
 )
+from app.sizing.serving.load_point import summarize_each
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.memory import serving_memory
 from app.sizing.serving.search import measure_plans

@@ -136,7 +136,7 @@ def test_kept_options_are_not_computed_again_and_an_invalid_patch_has_none() -> 
     probe = RequestProbe(read, recommend)
     now, more = probe.top_option({}), probe.top_option({"peak": 100.0})
     assert now.usd is not None and more.usd is not None and now.usd < more.usd
-    assert probe.top_option({}) == now and len(asked) == 2 and all(q.ranking_only for q in asked)
+    assert probe.top_option({}) == now and len(asked) == 2 and all(q.first_only for q in asked)
     assert probe.top_option({"wrong": 1}).type == NO_OPTION and len(asked) == 2
     again = RequestProbe(read, lambda _: pytest.fail("computed again"), probe.found)
     assert again.top_option({"peak": 100.0}) == more
