@@ -186,7 +186,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
 
 def has_hardware(question: Question, catalog: Catalog) -> bool:
     """Whether some hardware meets the limits of a question at current prices."""
-    return bool(search_current_prices(replace(question, ranking_only=True), catalog)[2].estimates)
+    return bool(search_current_prices(replace(question, first_only=True), catalog)[2].estimates)
 
 
 def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

@@ -32,6 +32,7 @@ from app.export.handoff.option import (
     replica_range,
     yaml_text,
 )
+from app.sizing.hardware.benchmarks import place_names
 from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
 
@@ -77,10 +78,16 @@ class ReplicaLaunch:
         return self.group.machines > 1
 
     @property
+    def cache_tokens(self) -> int:
+        """Size of the KV cache in tokens: as predicted, but no more than all sequences fill at the model's window."""
+        held, window = self.option.memory.get("kv_cache_tokens"), self.group.places.get("window")
+        tokens = int(held or self.group.int_place("held", 0))
+        return min(tokens, self.group.int_place("sequences") * int(str(window))) if window else tokens
+
+    @property
     def command_tokens(self) -> list[str]:
         """Start command, split as a shell splits it."""
-        cache_tokens = int(self.option.memory.get("kv_cache_tokens") or self.group.int_place("held", 0))
-        command = start_command(self.group, self.launch, cache_tokens=cache_tokens)
+        command = start_command(self.group, self.launch, cache_tokens=self.cache_tokens)
         if replica_range(self.option):
             command += self.launch.metrics_flags
         check_flags(command, self.launch, self.version)
@@ -187,11 +194,36 @@ def router_files(groups: tuple[ReplicaLaunch, ...]) -> tuple[File, ...]:
     return ()
 
 
+LIMITED = {"served", "cache_tokens"}  # places of a start command that limit the context
+# What limits the context of a server, as notes say it.
+CONTEXT_LIMITS = {
+    "requested": "as requested",
+    "window": "the context window of the model",
+    "cache": "what the KV cache of this layout holds for one sequence, with a margin",
+    "planned": "the planning length",
+}
+
+
+def context_notes(group: ReplicaGroup) -> tuple[str, ...]:
+    """Note about the context that the server accepts, and about the requests that it refuses."""
+    limit, share = CONTEXT_LIMITS.get(str(group.places.get("served_limit"))), group.places.get("refused_share")
+    if limit is None or share is None or group.server is None or not LIMITED & place_names(group.server.command):
+        return ()
+    text = f"The server accepts up to {group.int_place('served'):,} tokens of prompt and answer: {limit}."
+    if not float(str(share)):
+        return (f"{text} No request of this workload is longer.",)
+    return (
+        f"{text} {max(0.1, 100 * float(str(share))):.2g} % of this workload's requests are longer, and the server "
+        "refuses them. To serve them, set max_context_tokens to the longest request and size again.",
+    )
+
+
 def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     """Notes for the operator about the remaining manual steps."""
     notes = [f"Source of the {product_name(groups[0].launch.engine)} flags: {groups[0].launch.source}."]
     if groups[0].launch.note:
         notes.append(groups[0].launch.note)
+    notes += context_notes(groups[0].group)
     if groups[0].group.model.startswith("./"):
         notes.append(f"Put the weights in the recommended format at the path {groups[0].group.model}.")
     if groups[0].group.places.get("adapters"):

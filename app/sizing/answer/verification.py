@@ -13,6 +13,7 @@ from typing import Any
 
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, llama_cpp_layers
+from app.sizing.answer.served_context import served_context
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
 from app.sizing.hardware.benchmarks import (
@@ -103,7 +104,8 @@ def plan_benchmark(question: Question, estimate: Estimate, host_counts: HostCoun
         accelerators, machines = d.accelerators_per_replica or 1, d.nodes or 1
     else:
         used = serving_benchmark(workload, d)
-        command = used.fill_places(serving_places(workload, d, p, used, question.assumptions, host_counts))
+        places = serving_places(workload, d, estimate, used, question.assumptions, host_counts)
+        command = used.fill_places(benchmark_places(places))
         accelerators, machines = d.accelerators_per_replica or 1, machines_per_replica(d)
         minutes = math.ceil(serving_minutes(p, question.assumptions))
     return BenchmarkPlan(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))
@@ -286,12 +288,19 @@ def drafting_places(model: ModelArchitecture, d: Deployment, used: Benchmark, co
 def serving_places(
     workload: InferenceWorkload,
     d: Deployment,
-    p: Performance,
+    estimate: Estimate,
     used: Benchmark,
     assumed: Assumptions,
     host_counts: HostCounts,
 ) -> Places:
-    """Placeholders of the serving command: one replica under the load it is predicted to carry."""
+    """Placeholders of the serving command: one replica under the load it is predicted to carry.
+
+    Parameters:
+        d: the deployment of the estimate, or one of its pools.
+        estimate: estimate with a predicted performance.
+    """
+    p = estimate.performance
+    assert p is not None
     model, stored = workload.model, d.weight_format or "bf16"
     machines = hosts_per_replica(d, host_counts)
     spread = spread_places(d, machines, used)
@@ -320,11 +329,34 @@ def serving_places(
         "fraction": d.memory_fraction,
         **adapter_settings(model),
         **llama_cpp_layers(model, d),
-        "context": math.ceil(workload.max_context_tokens),
+        **context_places(workload, estimate, used, assumed),
         "percentile": f"{workload.slo.percentile:g}",
         "seconds": round(assumed.benchmark_window_min * 60),
         **load_places(workload, d, p, assumed),
     }
+
+
+def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchmark, assumed: Assumptions) -> Places:
+    """Placeholders for the planning length and for the context that the server accepts, with what limits it."""
+    slots = batch_in_flight(estimate.performance) if used.server is SERVERS["ollama"] else 1
+    served = served_context(workload, estimate, assumed, slots=slots)
+    return {
+        "window": workload.model.max_context_tokens,
+        "context": math.ceil(workload.max_context_tokens),
+        "served": served.tokens,
+        "served_limit": served.limit.value,
+        "refused_share": served.refused_share,
+    }
+
+
+def benchmark_places(places: Places) -> Places:
+    """Placeholders of a benchmark, whose server accepts the planning length: no request of the benchmark is longer."""
+    return {**places, "served": places["context"]}
+
+
+def batch_in_flight(p: Performance | None) -> int:
+    """Sequences of a replica at the peak, as an integer; at least one."""
+    return max(1, round((p and p.batch_at_peak) or 1))
 
 
 def spread_places(d: Deployment, machines: int, used: Benchmark) -> dict[str, Any]:
@@ -351,7 +383,7 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     served = (p.requests_per_s_capacity or 0.0) / replicas
     paced = workload.load is Load.OPEN
     window_s = assumed.benchmark_window_min * 60
-    batch = max(1, round(p.batch_at_peak or 1))
+    batch = batch_in_flight(p)
     prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
     prefix = round(prompt * workload.cached_prefix_fraction)
     run = None if workload.requests is None else math.ceil(workload.requests / replicas)
@@ -556,7 +588,15 @@ def plan_pools_benchmark(
         requests=None if workload.requests is None else math.ceil(workload.requests * share),
     )
     places = {
-        name: pool_places(part, replace(pool, engine=d.engine, replicas=1), pair, used, servers, question, host_counts)
+        name: pool_places(
+            part,
+            replace(pool, engine=d.engine, replicas=1),
+            replace(estimate, performance=pair),
+            used,
+            servers,
+            question,
+            host_counts,
+        )
         for name, pool in zip((PREFILL, DECODE), prefill_and_decode(d.pools), strict=True)
     }
     machines = sum(machines_per_replica(pool) for pool in prefill_and_decode(d.pools))
@@ -580,14 +620,14 @@ def prefill_and_decode(pools: Pools) -> tuple[Deployment, Deployment]:
 def pool_places(
     workload: InferenceWorkload,
     pool: Deployment,
-    p: Performance,
+    estimate: Estimate,
     used: Benchmark,
     servers: PoolServers,
     question: Question,
     host_counts: HostCounts,
 ) -> Places:
     """Placeholders for one replica of a pool under the load of the pair, with a config file if the engine needs one."""
-    places = serving_places(workload, pool, p, used, question.assumptions, host_counts)
+    places = benchmark_places(serving_places(workload, pool, estimate, used, question.assumptions, host_counts))
     return {**places, "config": CONFIG_FILE} if servers.config else places
 
 
@@ -660,11 +700,11 @@ def launch_specs(question: Question, estimate: Estimate, host_counts: HostCounts
             ),
         )
     if d.pools is None:
-        return (build_launch_spec(question, workload, d, p, "serve", host_counts),)
+        return (build_launch_spec(question, workload, d, estimate, "serve", host_counts),)
     alone = load_places(workload, replace(d, replicas=1), p, question.assumptions)
     pools = {"prefill": d.pools.prefill, "decode": d.pools.decode}
     starts = [
-        build_launch_spec(question, workload, replace(pool, engine=d.engine), p, role, host_counts)
+        build_launch_spec(question, workload, replace(pool, engine=d.engine), estimate, role, host_counts)
         for role, pool in pools.items()
     ]
     return tuple(replace(start, places={**start.places, **alone}) for start in starts)
@@ -674,13 +714,14 @@ def build_launch_spec(
     question: Question,
     workload: InferenceWorkload,
     d: Deployment,
-    p: Performance,
+    estimate: Estimate,
     role: str,
     host_counts: HostCounts,
 ) -> LaunchSpec:
-    """Launch specification for the replicas of one kind."""
-    used = serving_benchmark(workload, d)
-    places = serving_places(workload, d, p, used, question.assumptions, host_counts)
+    """Launch specification for the replicas of one kind, of an estimate with a predicted performance."""
+    used, p = serving_benchmark(workload, d), estimate.performance
+    assert p is not None
+    places = serving_places(workload, d, estimate, used, question.assumptions, host_counts)
     machines, hosts = hosts_per_replica(d, host_counts), host_counts.get(d.system or "", 1)
     replicas = (d.replicas or 1) + (d.spare_replicas or 0)
     return LaunchSpec(role, d.engine or "", d.engine_version, replicas, machines, used, places, hosts)

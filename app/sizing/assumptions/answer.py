@@ -146,6 +146,15 @@ class AnswerAssumptions:
         source="assumed: covers hundreds of requests",
         as_of="2026-11",
     )
+    served_cache_share: float = assumption(
+        0.8,
+        low=0.3,
+        high=1,
+        unit="1",
+        reason="share of the predicted KV cache that one sequence may fill",
+        source="assumed: margin for the error of the predicted memory",
+        as_of="2026-11",
+    )
     benchmark_warm_up_min: float = assumption(
         5,
         low=0,

@@ -45,6 +45,9 @@ PLACES: dict[str, Any] = {
     "fraction": 0.9,
     "device_layers": 99,
     "context": 8192,
+    "served": 8192,
+    "served_limit": "window",
+    "refused_share": 0.0,
     **LOAD,
 }
 TRAINED: dict[str, Any] = {

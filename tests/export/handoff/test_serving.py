@@ -278,3 +278,24 @@ def test_a_server_without_a_container_is_started_by_its_script() -> None:
 def test_the_benchmark_sends_to_the_port_of_its_engine(engine: str) -> None:
     text = text_of(build_handoff(served(engine), engine, None), "benchmark.sh")
     assert set(re.findall(r"localhost:(\d+)", text)) == {str(SERVERS[engine].port)}
+
+
+def test_notes_state_the_served_context_and_the_share_that_is_refused() -> None:
+    whole = build_handoff(served(served=131_072), "vllm", None)
+    assert said(first(served(served=131_072)).command_tokens, "--max-model-len") == 131_072
+    assert any("up to 131,072 tokens" in note and "No request" in note for note in whole.notes)
+    short = build_handoff(served(served=2600, served_limit="requested", refused_share=0.029), "vllm", None)
+    assert any("as requested. 2.9 % of this workload's requests are longer" in note for note in short.notes)
+    assert not any("accepts up to" in note for note in build_handoff(served("mlx"), "mlx", None).notes)
+
+
+def test_tensorrt_llm_reads_prompts_beyond_a_step_in_chunks() -> None:
+    assert config_text(first(served("tensorrt-llm", served=8192)).group, BY_ENGINE["tensorrt-llm"]) == ""
+    assert "enable_chunked_prefill: true" in config_text(
+        first(served("tensorrt-llm", served=131_072)).group, BY_ENGINE["tensorrt-llm"]
+    )
+
+
+def test_llama_cpp_reserves_no_cache_that_its_slots_cannot_fill() -> None:
+    assert said(first(served("llama.cpp", sequences=1, window=131_072)).command_tokens, "-c") == 131_072
+    assert said(first(served("llama.cpp", sequences=4, window=131_072)).command_tokens, "-c") == 300_000

@@ -17,6 +17,7 @@ import pytest
 
 from app.sizing.answer.verification import (
     DecisionValue,
+    benchmark_places,
     benchmark_speed,
     break_even_speed,
     checkpoint_to_load,
@@ -405,7 +406,10 @@ def test_replicas_are_started_as_the_benchmark_starts_them() -> None:
     (start,) = launch_specs(question, estimate)
     trial = plan_benchmark(question, estimate)
     assert trial is not None
-    assert start.benchmark.fill_places(start.places) == trial.command
+    assert start.benchmark.fill_places(benchmark_places(start.places)) == trial.command
+    assert (
+        start.places["served"] == CHAT.model.max_context_tokens
+    )  # more than the benchmark sends
     d = estimate.deployment
     assert (start.role, start.software) == ("serve", "vllm")
     assert start.replicas == (d.replicas or 0) + (d.spare_replicas or 0)
