@@ -120,7 +120,9 @@ class Headroom:
         path = f"/recommendations/{identity}/bill-of-materials"
         return self._transport.send_request("GET", path, query={"rank": rank, "format": form, **further}).content
 
-    def deployment(self, identity: str, target: str, *, rank: int = 1, **further: Any) -> answers.HandoffShown:
+    def deployment(
+        self, identity: str, target: str = "shell", *, rank: int = 1, **further: Any
+    ) -> answers.HandoffShown:
         """Files that start one ranked option."""
         path = f"/recommendations/{identity}/deployment"
         return cast("answers.HandoffShown", self._get_json(path, target=target, rank=rank, **further))

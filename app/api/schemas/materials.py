@@ -37,20 +37,15 @@ FILE: dict[str, Any] = {
     "text": "#!/usr/bin/env bash\nset -euo pipefail\nexec vllm serve meta-llama/Llama-3.1-8B-Instruct\n",
 }
 HANDOFF: dict[str, Any] = {
-    "target": "vllm",
+    "target": "shell",
     "rank": 1,
+    "targets": ["shell", "docker-compose", "kubernetes", "kserve"],
     "files": [FILE],
     "notes": ["Flags of vLLM: vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23."],
 }
 TargetName = Annotated[
     Literal[
-        "vllm",
-        "sglang",
-        "tensorrt-llm",
-        "llama.cpp",
-        "tgi",
-        "text-embeddings-inference",
-        "mlx",
+        "shell",
         "kubernetes",
         "kserve",
         "skypilot",
@@ -61,6 +56,13 @@ TargetName = Annotated[
         "megatron",
         "accelerate",
         "slurm",
+        "vllm",
+        "sglang",
+        "tensorrt-llm",
+        "llama.cpp",
+        "tgi",
+        "text-embeddings-inference",
+        "mlx",
     ],
     Component("HandoffTarget"),
 ]
@@ -71,7 +73,9 @@ class HandoffQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    target: TargetName
+    target: TargetName | None = Field(
+        None, description="Tool to write files for. Default: shell, or else the first target that can start the option."
+    )
     rank: int = Field(1, ge=1, le=1000)
     file: str | None = Field(
         None, min_length=1, max_length=120, description="Name of a file; returns only this file, unchanged."
@@ -100,6 +104,7 @@ class HandoffShown(ResultModel, of=Handoff):
 
     target: TargetName
     rank: int
+    targets: list[TargetName] = Field(description="Targets that can start this option.")
     files: list[FileShown]
     notes: list[str]
 

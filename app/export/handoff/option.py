@@ -182,12 +182,13 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """Deployment package: the files of a target, and notes about the remaining manual steps."""
+    """Deployment package: the files of a target, notes about the remaining manual steps, and all possible targets."""
 
     target: str
     rank: int
     files: tuple[File, ...]
     notes: tuple[str, ...]
+    targets: tuple[str, ...] = ()  # targets that can start the option
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types

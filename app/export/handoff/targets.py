@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.errors import Unanswerable
 from app.export.handoff import clouds, cluster, serving, training
@@ -47,8 +47,9 @@ def _supports_torchrun(option: Option) -> bool:
     return training.is_measured_by(option, BENCHMARKS["torchtitan"]) or (whole and training.is_based_on(option, "fsdp"))
 
 
+# In the order in which an answer lists them. The first one that can start an option is the default.
 TARGETS: Mapping[str, Target] = {
-    **{name: _engine_target(name) for name in BY_ENGINE},
+    "shell": _serving_target(serving.engine_files),
     "kubernetes": _serving_target(cluster.kubernetes_files),
     "kserve": _serving_target(cluster.kserve_files),
     "skypilot": _serving_target(clouds.skypilot_files),
@@ -63,19 +64,32 @@ TARGETS: Mapping[str, Target] = {
         training.accelerate_files, lambda option: training.is_measured_by(option, BENCHMARKS["trl"])
     ),
     "slurm": _training_target(training.slurm_files, lambda _: True),
+    **{name: _engine_target(name) for name in BY_ENGINE},
 }
 
 
-def build_handoff(option: Option, target: str, version: str | None) -> Handoff:
-    """Deployment package of a target. Raises CannotStart, and UnknownFlag if the version lacks a flag."""
+def build_handoff(option: Option, target: str | None, version: str | None) -> Handoff:
+    """Deployment package of a target, or of the first one that can start the option.
+
+    Raises CannotStart, and UnknownFlag if the version lacks a flag.
+    """
+    able = startable_targets(option)
+    if target is None and not able:
+        software = product_name(option.software)
+        raise CannotStart(f"No target can start rank {option.rank}: {software} is a library without a start command.")
     try:
-        return build_files(option, target, version)
+        made = build_files(option, target or able[0], version)
     except UnknownFlag:
         raise
     except Unanswerable as refused:
-        able = [name for name in TARGETS if name != target and can_start(option, name)]
         others = f"Targets that can start it: {', '.join(able)}." if able else "No target can start it."
         raise CannotStart(f"{refused.detail} {others}") from refused
+    return replace(made, targets=able)
+
+
+def startable_targets(option: Option) -> tuple[str, ...]:
+    """Targets that can start an option. The names of engines, which do what `shell` does, are left out."""
+    return tuple(name for name in TARGETS if name not in BY_ENGINE and can_start(option, name))
 
 
 def build_files(option: Option, target: str, version: str | None) -> Handoff:

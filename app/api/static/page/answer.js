@@ -9,21 +9,26 @@ const FORMATS = [["html", "Printable memo"], ["xlsx", "Workbook"], ["csv", "CSV"
 const PRICES = { provider: "published by the provider", reseller: "reseller price", quote: "quote", list: "manufacturer list price", broker: "broker or marketplace price", launch: "launch price", press: "press estimate", estimate: "estimated from parts" };
 PRICES["reckoned"] = PRICES.estimate; // spelling in answers stored by earlier versions
 const BASES = { measured: "Speeds are based on a published measurement", calibrated: "Speeds are calibrated on published results", roofline: "Speeds are calculated from data sheets; no comparable result is published" };
-const ENGINES = ["vllm", "sglang", "tensorrt-llm", "llama.cpp"];
-const TARGETS = {
-  inference: ["kubernetes", "docker-compose", "kserve", "skypilot", "dstack"],
-  training: ["torchrun", "slurm", "skypilot", "dstack", "accelerate", "deepspeed", "megatron"],
-};
 
-function exportsOf(answer, r, phase) {
+function exportsOf(answer, r) {
   const at = `/recommendations/${answer.id}`;
   const files = element("div", { "aria-live": "polite" });
-  const engine = ENGINES.includes(r.deployment.engine) ? [r.deployment.engine] : [];
-  const targets = [...engine, ...TARGETS[phase]];
-  return element("details", {}, element("summary", {}, "Export"),
+  const targets = element("p", { class: "buttons" }, "Deployment files: …");
+  const made = element("details", {}, element("summary", {}, "Export"),
     element("p", { class: "buttons" }, "Bill of materials: ", ...FORMATS.map(([format, name]) => element("a", { class: "button", href: `${at}/bill-of-materials?rank=${r.rank}&format=${format}` }, name))),
-    element("p", { class: "buttons" }, "Deployment files: ", ...targets.map((t) => element("button", { type: "button", click: () => showFiles(`${at}/deployment?rank=${r.rank}&target=${t}`, files) }, called(t)))),
-    files);
+    targets, files);
+  made.addEventListener("toggle", () => showTargets(`${at}/deployment?rank=${r.rank}`, targets, files), { once: true });
+  return made;
+}
+
+// Draws a button for each target that can start the option.
+async function showTargets(address, into, files) {
+  try {
+    const { targets } = await get(address);
+    into.replaceChildren("Deployment files: ", ...targets.map((t) => element("button", { type: "button", click: () => showFiles(`${address}&target=${t}`, files) }, called(t))));
+  } catch (problem) {
+    into.replaceChildren(`Deployment files: ${problem.message}`);
+  }
 }
 
 async function showFiles(address, into) {
@@ -37,7 +42,6 @@ async function showFiles(address, into) {
 }
 
 export function card(answer, r) {
-  const phase = answer.request.workload.phase === "inference" ? "inference" : "training";
   const { price } = r.cost;
   const source = price ? `Price: ${PRICES[price.kind] ?? price.kind}, observed ${price.observed}. Source: ${price.source}` : "";
   return element("article", { class: r.rank === 1 ? "card first" : "card", "aria-label": `Rank ${r.rank}: ${nameOf(r)}` },
@@ -48,7 +52,7 @@ export function card(answer, r) {
     element("p", { class: "layout" }, layoutOf(r)),
     element("details", {}, element("summary", {}, "Bottleneck and sources"),
       element("p", {}, `Bottleneck: ${words(r.bottleneck)}. ${BASES[r.performance.basis]}.`), element("p", { class: "source" }, source)),
-    exportsOf(answer, r, phase),
+    exportsOf(answer, r),
     element("label", { class: "tick" }, element("input", { type: "checkbox", name: "compared", value: r.rank }), "compare"),
   );
 }
