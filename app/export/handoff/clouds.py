@@ -6,7 +6,6 @@ from typing import Any
 
 from app.errors import Unanswerable
 from app.export.handoff.cluster import port_and_probes
-from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import (
     YAML,
     File,
@@ -18,7 +17,7 @@ from app.export.handoff.option import (
     scaling_notes,
     yaml_text,
 )
-from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, router_files, serving_notes
+from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, serving_notes, shared_files
 from app.sizing.words import product_name
 
 Document = dict[str, Any]
@@ -83,7 +82,7 @@ def skypilot_files(option: Option, version: str | None, target: str) -> Handoff:
         for part in groups
     ]
     notes = (*serving_notes(groups), *scaling_notes(option))
-    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
+    return Handoff(target, option.rank, (*files, *shared_files(groups)), notes)
 
 
 def sky_service(part: ReplicaLaunch) -> Document:
@@ -158,7 +157,7 @@ def dstack_files(option: Option, version: str | None, target: str) -> Handoff:
         for part in groups
     ]
     notes = (*serving_notes(groups), *scaling_notes(option))
-    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
+    return Handoff(target, option.rank, (*files, *shared_files(groups)), notes)
 
 
 def dstack_service(part: ReplicaLaunch) -> Document:
@@ -199,7 +198,7 @@ def compose_files(option: Option, version: str | None, target: str) -> Handoff:
             for part in groups
         ),
     )
-    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
+    return Handoff(target, option.rank, (*files, *shared_files(groups)), notes)
 
 
 def compose_project(part: ReplicaLaunch) -> Document:

@@ -9,7 +9,6 @@ import math
 import re
 from typing import Any
 
-from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import (
     WINDOW,
     YAML,
@@ -22,7 +21,7 @@ from app.export.handoff.option import (
     scaling_notes,
     yaml_text,
 )
-from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, router_files, serving_notes
+from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, serving_notes, shared_files
 from app.sizing.words import product_name
 
 Manifest = dict[str, Any]
@@ -192,7 +191,7 @@ def kubernetes_files(option: Option, version: str | None, target: str) -> Handof
             )
         )
         files += autoscaler_files(part, replicas)
-    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), _cluster_notes(groups))
+    return Handoff(target, option.rank, (*files, *shared_files(groups)), _cluster_notes(groups))
 
 
 def kserve_files(option: Option, version: str | None, target: str) -> Handoff:
@@ -215,7 +214,7 @@ def kserve_files(option: Option, version: str | None, target: str) -> Handoff:
     }
     files = (
         File(f"{part.name}.yaml", YAML, add_header(option.header_lines, yaml_text(manifest))),
-        benchmark_file(option),
+        *shared_files(groups),
     )
     return Handoff(target, option.rank, files, _cluster_notes(groups))
 

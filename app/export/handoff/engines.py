@@ -180,6 +180,7 @@ LAUNCHES = (
         source="tools/server/README.md at 00dc805, read 2026-11-26",
         flags={
             "-m": ANY_VERSION,
+            "-hf": ANY_VERSION,
             "-ngl": ANY_VERSION,
             "--n-cpu-moe": ANY_VERSION,
             "-c": ANY_VERSION,

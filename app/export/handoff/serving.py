@@ -32,6 +32,7 @@ from app.export.handoff.option import (
     replica_range,
     yaml_text,
 )
+from app.export.handoff.weights import conversion_files, weights_notes
 from app.sizing.hardware.benchmarks import place_names
 from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
@@ -152,7 +153,13 @@ def engine_files(option: Option, version: str | None, target: str) -> Handoff:
         )
         for part in groups
     ]
-    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), serving_notes(groups))
+    return Handoff(target, option.rank, (*files, *shared_files(groups)), serving_notes(groups))
+
+
+def shared_files(groups: tuple[ReplicaLaunch, ...]) -> tuple[File, ...]:
+    """Files of every target: the router between two pools, the conversion of weights, and the benchmark."""
+    option = groups[0].option
+    return (*router_files(groups), *conversion_files(option), benchmark_file(option))
 
 
 def script_comments(part: ReplicaLaunch) -> tuple[str, ...]:
@@ -224,8 +231,7 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     if groups[0].launch.note:
         notes.append(groups[0].launch.note)
     notes += context_notes(groups[0].group)
-    if groups[0].group.model.startswith("./"):
-        notes.append(f"Put the weights in the recommended format at the path {groups[0].group.model}.")
+    notes += weights_notes(groups[0].option)
     if groups[0].group.places.get("adapters"):
         notes.append("Pass your LoRA adapters to the server in addition to these flags, or load them at run time.")
     draft = str(groups[0].group.places.get("draft_gguf" if groups[0].launch.single_machine else "draft") or "")

@@ -27,6 +27,7 @@ from app.sizing.hardware.benchmarks import (
     fill_template,
     place_names,
 )
+from app.sizing.hardware.checkpoints import GGUF, gguf_reference, published_checkpoint
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, PoolServers
 from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
@@ -223,15 +224,30 @@ def local_checkpoint_path(model: ModelArchitecture, stored: str) -> str:
     return f"./{file_name(model.name)}-{stored.removeprefix('gguf-')}"
 
 
-def checkpoint_to_load(model: ModelArchitecture, stored: str, benchmark: Benchmark) -> str:
-    """Checkpoint that an engine loads: the published repository where the engine can read or convert it, else a
-    path.
+def weight_places(model: ModelArchitecture, d: Deployment, benchmark: Benchmark) -> Places:
+    """Placeholders for the weights that an engine loads.
+
+    These are the model's own repository or a published one in the format of the deployment, else the model's own that
+    the engine converts, else a path where the user puts converted weights.
     """
-    native = model.native_format
-    wide = native in SIXTEEN_BIT
-    if stored == native or (wide and (stored in SIXTEEN_BIT or stored in benchmark.converts)):
-        return repository_name(model.name)
-    return local_checkpoint_path(model, stored)
+    native, stored = model.native_format, d.weight_format or "bf16"
+    wide, local = native in SIXTEEN_BIT, local_checkpoint_path(model, stored)
+    own = stored == native or (wide and stored in SIXTEEN_BIT)
+    published = None if own else published_checkpoint(model.name, stored, d.engine or "")
+    converted = wide and not own and published is None and stored in benchmark.converts
+    reference = gguf_reference(published, stored) if published and published.tool == GGUF else None
+    repository = published.repository if published else repository_name(model.name)
+    return {
+        "model": repository if own or published or converted else local,
+        "source_model": repository_name(model.name),
+        "format": stored,
+        "stem": local,
+        "gguf_repository": reference,
+        "gguf_file": None if reference else f"{local}.gguf",
+        "gguf_origin": f"hf.co/{reference}" if reference else f"{local}.gguf",
+        "conversion": benchmark.converts[stored] if converted else None,
+        "stored": benchmark.converts.get(stored),
+    }
 
 
 def single_forward_benchmark(model: ModelArchitecture) -> Benchmark:
@@ -301,16 +317,11 @@ def serving_places(
     """
     p = estimate.performance
     assert p is not None
-    model, stored = workload.model, d.weight_format or "bf16"
-    machines = hosts_per_replica(d, host_counts)
+    model, machines = workload.model, hosts_per_replica(d, host_counts)
     spread = spread_places(d, machines, used)
-    converted = stored != model.native_format and model.native_format in SIXTEEN_BIT
     return {
-        "model": checkpoint_to_load(model, stored, used),
-        "stem": local_checkpoint_path(model, stored),
+        **weight_places(model, d, used),
         "tokenizer": repository_name(model.name),
-        "conversion": used.converts.get(stored) if converted else None,
-        "stored": used.converts.get(stored),
         "cache": used.caches.get(d.kv_format or ""),
         "tensor": d.tensor_parallel or 1,
         "stage": (d.tensor_parallel or 1) * (d.data_parallel or 1),

@@ -33,6 +33,9 @@ LOAD = {
 PLACES: dict[str, Any] = {
     "model": "org/Model-70B",
     "stem": "./Model-70B-q4_k_m",
+    "source_model": "org/Model-70B",
+    "format": "bf16",
+    "gguf_file": "./Model-70B-q4_k_m.gguf",
     "tokenizer": "org/Model-70B",
     "tensor": 8,
     "stage": 8,

@@ -20,7 +20,6 @@ from app.sizing.answer.verification import (
     benchmark_places,
     benchmark_speed,
     break_even_speed,
-    checkpoint_to_load,
     choose_verification,
     decision_text,
     decision_value,
@@ -28,7 +27,6 @@ from app.sizing.answer.verification import (
     file_name,
     hosts_per_replica,
     launch_specs,
-    local_checkpoint_path,
     machines_per_replica,
     plan_benchmark,
     plan_pools_benchmark,
@@ -39,12 +37,14 @@ from app.sizing.answer.verification import (
     serving_benchmark,
     training_benchmark,
     uniform_spread,
+    weight_places,
     work_share,
 )
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
-from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Places
 from app.sizing.hardware.engines import ENGINES
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import NativeQuantization
 from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question, Speculative
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Performance, Ranked
@@ -161,17 +161,34 @@ def test_a_run_on_a_rack_starts_on_each_host() -> None:
     assert "--nproc-per-node 4 --nnodes 18 " in plan.command
 
 
-def test_weights_in_another_format_are_a_file_of_the_users_own() -> None:
-    hub = replace(LLAMA_8B, name="meta-llama/Llama-3.1-8B")
-    vllm = BENCHMARKS["vllm"]
-    assert checkpoint_to_load(hub, "bf16", vllm) == "meta-llama/Llama-3.1-8B"
-    assert checkpoint_to_load(hub, "fp8", vllm) == "meta-llama/Llama-3.1-8B"  # made while it loads
-    assert checkpoint_to_load(hub, "fp8", BENCHMARKS["tensorrt-llm"]) == "./Llama-3.1-8B-fp8"
-    assert checkpoint_to_load(hub, "int4-awq", vllm) == "./Llama-3.1-8B-int4-awq"
-    published = replace(hub, native=NativeQuantization("fp8"))
-    assert checkpoint_to_load(published, "fp8", vllm) == "meta-llama/Llama-3.1-8B"
-    assert checkpoint_to_load(published, "bf16", vllm) == "./Llama-3.1-8B-bf16"
-    assert local_checkpoint_path(hub, "gguf-q4_k_m") == "./Llama-3.1-8B-q4_k_m"
+def weights(model: ModelArchitecture, stored: str, engine: str) -> Places:
+    return weight_places(model, replace(DEPLOYMENT, weight_format=stored, engine=engine), BENCHMARKS[engine])
+
+
+def test_weights_in_another_format_are_published_or_made_by_the_engine_or_a_file_of_the_users_own() -> None:
+    hub = replace(LLAMA_8B, name="org/Model-8B")
+    assert weights(hub, "bf16", "vllm")["model"] == "org/Model-8B"
+    made = weights(hub, "fp8", "vllm")  # while it loads
+    assert (made["model"], made["conversion"]) == ("org/Model-8B", "fp8")
+    assert weights(hub, "fp8", "tensorrt-llm")["model"] == "./Model-8B-fp8"
+    assert weights(hub, "int4-awq", "vllm")["model"] == "./Model-8B-int4-awq"
+    native = replace(hub, native=NativeQuantization("fp8"))
+    assert weights(native, "fp8", "vllm")["model"] == "org/Model-8B"
+    assert weights(native, "bf16", "vllm")["model"] == "./Model-8B-bf16"
+    assert weights(hub, "gguf-q4_k_m", "llama.cpp")["gguf_file"] == "./Model-8B-q4_k_m.gguf"
+
+
+def test_a_published_checkpoint_that_the_engine_loads_comes_first() -> None:
+    hub = replace(LLAMA_8B, name="meta-llama/Llama-3.1-8B-Instruct")
+    for engine in ("vllm", "tensorrt-llm"):
+        found = weights(hub, "fp8", engine)
+        assert (found["model"], found["conversion"]) == ("nvidia/Llama-3.1-8B-Instruct-FP8", None)
+    assert weights(hub, "int8", "tensorrt-llm")["model"] == "./Llama-3.1-8B-Instruct-int8"  # compressed-tensors
+    gguf = weights(hub, "gguf-q4_k_m", "llama.cpp")
+    assert gguf["gguf_repository"] == "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M"
+    assert gguf["gguf_file"] is None
+    assert weights(hub, "gguf-iq2_xxs", "llama.cpp")["gguf_file"] == "./Llama-3.1-8B-Instruct-iq2_xxs.gguf"
+    assert weights(hub, "int4-mlx", "mlx")["model"] == "mlx-community/Llama-3.1-8B-Instruct-4bit"
 
 
 @pytest.mark.parametrize(
@@ -407,9 +424,7 @@ def test_replicas_are_started_as_the_benchmark_starts_them() -> None:
     trial = plan_benchmark(question, estimate)
     assert trial is not None
     assert start.benchmark.fill_places(benchmark_places(start.places)) == trial.command
-    assert (
-        start.places["served"] == CHAT.model.max_context_tokens
-    )  # more than the benchmark sends
+    assert start.places["served"] == CHAT.model.max_context_tokens  # more than the benchmark sends
     d = estimate.deployment
     assert (start.role, start.software) == ("serve", "vllm")
     assert start.replicas == (d.replicas or 0) + (d.spare_replicas or 0)

@@ -1,0 +1,72 @@
+"""Published checkpoints of models in other number formats: repository, the tool that made it, and who loads it.
+
+The rows are in `app/sizing/data/published_checkpoints.csv`. Of several checkpoints of a model in a format, the first
+one that the engine loads is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.sizing.facts import InvalidFact, build_rows
+
+# Engines that load the checkpoints of a tool: lists of supported quantizations in the documentation of vLLM, SGLang,
+# TensorRT-LLM, TGI and LMDeploy, read 2026-11-26.
+LOADED_BY: Mapping[str, tuple[str, ...]] = {
+    "modelopt": ("vllm", "sglang", "tensorrt-llm"),
+    "compressed-tensors": ("vllm", "sglang"),
+    "fp8-blocks": ("vllm", "sglang", "tensorrt-llm", "lmdeploy"),
+    "autoawq": ("vllm", "sglang", "tgi", "lmdeploy"),
+    "gptq": ("vllm", "sglang", "tgi", "lmdeploy"),
+    "quark": ("vllm", "sglang"),
+    "gguf": ("llama.cpp", "ollama"),
+    "mlx": ("mlx",),
+}
+GGUF = "gguf"  # format of a row whose repository has all usual GGUF types
+USUAL_GGUF_TYPES = ("gguf-q8_0", "gguf-q6_k", "gguf-q5_k_m", "gguf-q4_k_m", "gguf-q4_k_s", "gguf-q3_k_m")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCheckpoint:
+    """A checkpoint of a model in another format than the model's own."""
+
+    model: str
+    format: str
+    tool: str
+    repository: str
+    source: str
+    as_of: str
+
+    def __post_init__(self) -> None:
+        if self.tool not in LOADED_BY:
+            raise InvalidFact(f"{self.repository}: no tool {self.tool!r}. Tools: {', '.join(LOADED_BY)}.")
+
+    def holds(self, stored: str) -> bool:
+        """Whether the repository has weights in this format."""
+        return self.format == stored or (self.format == GGUF and stored in USUAL_GGUF_TYPES)
+
+
+PUBLISHED_CHECKPOINTS: tuple[PublishedCheckpoint, ...] = build_rows(PublishedCheckpoint, "published_checkpoints.csv")
+
+
+def published_checkpoint(model_name: str, stored: str, engine: str) -> PublishedCheckpoint | None:
+    """The checkpoint of a model in a format that an engine loads; None if none is known.
+
+    Check:
+        >>> published_checkpoint("meta-llama/Llama-3.1-70B-Instruct", "fp8", "tensorrt-llm").repository
+        'nvidia/Llama-3.1-70B-Instruct-FP8'
+    """
+    fitting = (c for c in PUBLISHED_CHECKPOINTS if c.model == model_name and c.holds(stored))
+    return next((c for c in fitting if engine in LOADED_BY[c.tool]), None)
+
+
+def gguf_reference(checkpoint: PublishedCheckpoint, stored: str) -> str:
+    """A GGUF repository with its file type, as llama.cpp and Ollama read it.
+
+    Check:
+        >>> row = PublishedCheckpoint("a/M", "gguf", "gguf", "b/M-GGUF", "a script", "2026-11-26")
+        >>> gguf_reference(row, "gguf-q4_k_m")
+        'b/M-GGUF:Q4_K_M'
+    """
+    return f"{checkpoint.repository}:{stored.removeprefix('gguf-').upper()}"
