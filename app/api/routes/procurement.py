@@ -79,7 +79,7 @@ def get_deployment(
     are generated from the stored answer only and contain no secrets. Set `file` to download one file.
     """
     body, supply = answers.get_answer_and_supply(id)
-    option = load_option(orjson.loads(body), orjson.loads(supply), asked.rank)
+    option = load_option(orjson.loads(body), orjson.loads(supply), asked.rank, asked.volume_claim)
     made = build_handoff(option, asked.target, asked.engine_version)
     if asked.file is None:
         return Response(json_bytes(HandoffShown.as_json(made)), media_type="application/json")

@@ -194,7 +194,9 @@ def _machine_json(s: System, purchasing: Purchasing) -> Document:
             maker=None if s.provider in (GENERIC_PROVIDER, INVENTORY) else purchasing.names.get(s.provider, s.provider)
         ),
         **rounded_fields(part_number=purchasing.part_numbers.get(s.slug), processors=s.cpu_model),
-        **rounded_fields(memory_gib=s.ram_bytes and s.ram_bytes / GIB, network_gbit_per_s=network and network / GBIT),
+        **rounded_fields(
+            vcpus=s.vcpus, memory_gib=s.ram_bytes and s.ram_bytes / GIB, network_gbit_per_s=network and network / GBIT
+        ),
     }
 
 

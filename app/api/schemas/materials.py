@@ -85,6 +85,12 @@ class HandoffQuery(BaseModel):
         pattern=r"^v?\d+(\.\d+){0,3}[A-Za-z0-9.+-]{0,20}$",
         description="Installed version of the engine. Default: the version from which the flags were read.",
     )
+    volume_claim: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        description="PersistentVolumeClaim in Kubernetes that keeps the weights and that all replicas can mount. "
+        "Default: a folder of each node.",
+    )
 
 
 class FileShown(ResultModel, of=File):

@@ -9,6 +9,15 @@ import math
 import re
 from typing import Any
 
+from app.export.handoff.lifecycle import (
+    CACHE,
+    NODE_CACHE,
+    cache_environment,
+    drain_s,
+    host_requests,
+    start_budget_s,
+    start_note,
+)
 from app.export.handoff.option import (
     WINDOW,
     YAML,
@@ -22,10 +31,13 @@ from app.export.handoff.option import (
     yaml_text,
 )
 from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, serving_notes, shared_files
+from app.export.handoff.weights import needs_conversion
 from app.sizing.words import product_name
 
 Manifest = dict[str, Any]
 METRIC = "headroom_requests_per_s"
+QUEUE_METRIC = "headroom_waiting_requests"
+WAITING_PER_REPLICA = 1  # waiting requests per replica above which one more is started, whatever the rate
 PROMETHEUS = "http://prometheus.monitoring.svc:9090"  # a common address; the notes tell the operator to replace it
 
 
@@ -81,16 +93,36 @@ def horizontal_autoscaler(part: ReplicaLaunch, scaling: ReplicaRange, target_ref
             "minReplicas": scaling.min_replicas,
             "maxReplicas": scaling.max_replicas,
             "metrics": [
-                {
-                    "type": "External",
-                    "external": {
-                        "metric": {"name": METRIC, "selector": {"matchLabels": {"service": part.name}}},
-                        "target": {"type": "AverageValue", "averageValue": milli_quantity(scaling.rate_without_spares)},
-                    },
-                }
+                external_metric(part, METRIC, milli_quantity(scaling.rate_without_spares)),
+                *([external_metric(part, QUEUE_METRIC, str(WAITING_PER_REPLICA))] if part.launch.queue_gauge else ()),
             ],
             "behavior": {"scaleDown": {"stabilizationWindowSeconds": scaling.scale_down_delay_s}},
         },
+    }
+
+
+def external_metric(part: ReplicaLaunch, name: str, average: str) -> Manifest:
+    """A metric of the whole service, with its target per replica."""
+    return {
+        "type": "External",
+        "external": {
+            "metric": {"name": name, "selector": {"matchLabels": {"service": part.name}}},
+            "target": {"type": "AverageValue", "averageValue": average},
+        },
+    }
+
+
+def queue_query(part: ReplicaLaunch) -> str:
+    """Prometheus query of the waiting requests of all replicas."""
+    return f'sum({part.launch.queue_gauge}{{pod=~"{part.name}-.*"}})'
+
+
+def prometheus_trigger(query: str, threshold: str) -> Manifest:
+    """A trigger of KEDA that queries Prometheus."""
+    return {
+        "type": "prometheus",
+        "metricType": "AverageValue",
+        "metadata": {"serverAddress": PROMETHEUS, "query": query, "threshold": threshold},
     }
 
 
@@ -110,15 +142,8 @@ def scaled_object(part: ReplicaLaunch, scaling: ReplicaRange, target_ref: Manife
                 }
             },
             "triggers": [
-                {
-                    "type": "prometheus",
-                    "metricType": "AverageValue",
-                    "metadata": {
-                        "serverAddress": PROMETHEUS,
-                        "query": requests_query(part, scaling),
-                        "threshold": f"{scaling.rate_without_spares:g}",
-                    },
-                }
+                prometheus_trigger(requests_query(part, scaling), f"{scaling.rate_without_spares:g}"),
+                *([prometheus_trigger(queue_query(part), str(WAITING_PER_REPLICA))] if part.launch.queue_gauge else ()),
             ],
         },
     }
@@ -155,7 +180,8 @@ def autoscaler_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
         f"Apply {part.name}.keda.yaml or {part.name}.hpa.yaml, not both. Without either, all {scaling.max_replicas} "
         "replicas "
         f"run. The KEDA file queries Prometheus at {PROMETHEUS}: replace it with your address. The HPA file needs a "
-        f"metrics adapter that serves {METRIC} as {requests_query(part, scaling)}.",
+        f"metrics adapter that serves {METRIC} as {requests_query(part, scaling)}"
+        + (f" and {QUEUE_METRIC} as {queue_query(part)}." if part.launch.queue_gauge else "."),
     )
 
 
@@ -173,7 +199,30 @@ def milli_quantity(rate: float) -> str:
 RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Intel": "gpu.intel.com/xe"}
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 PROBE_PERIOD_S = 10
-START_TIME_FACTOR = 3.0  # a replica fails if it is not ready after this many times its predicted start time
+UNHEALTHY_PROBES = 6  # failed probes in a row after which a container restarts
+PROBE_TIMEOUT_S = 10
+GRACE_AFTER_DRAIN_S = 30
+DEPLOYMENT_SLACK_S = 600  # beyond the start time, until a rollout counts as stuck
+# Labels that GPU feature discovery writes, by prefix of the catalog slug; the first match counts.
+# Values as public manifests select them, searched 2026-11-26.
+GPU_PRODUCTS = (
+    ("nvidia-h100-sxm5-80gb", "NVIDIA-H100-80GB-HBM3"),
+    ("nvidia-h100-nvl", "NVIDIA-H100-NVL"),
+    ("nvidia-h200-sxm", "NVIDIA-H200"),
+    ("nvidia-b200-sxm", "NVIDIA-B200"),
+    ("nvidia-gb200", "NVIDIA-GB200"),
+    ("nvidia-gh200", "NVIDIA-GH200-480GB"),
+    ("nvidia-a100-sxm4-80gb", "NVIDIA-A100-SXM4-80GB"),
+    ("nvidia-a100-sxm4-40gb", "NVIDIA-A100-SXM4-40GB"),
+    ("nvidia-l40s", "NVIDIA-L40S"),
+    ("nvidia-l4", "NVIDIA-L4"),
+    ("nvidia-a10g", "NVIDIA-A10G"),
+    ("nvidia-t4", "Tesla-T4"),
+    ("nvidia-rtx-a4000", "NVIDIA-RTX-A4000"),
+    ("nvidia-rtx-a6000", "NVIDIA-RTX-A6000"),
+    ("nvidia-rtx-pro-6000-blackwell-server", "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"),
+    ("nvidia-gb10", "NVIDIA-GB10"),
+)
 LEADER = ('export NODE_RANK="$LWS_WORKER_INDEX" MASTER_ADDR="$LWS_LEADER_ADDRESS"',)
 WEIGHTS = "/models"
 
@@ -185,11 +234,8 @@ def kubernetes_files(option: Option, version: str | None, target: str) -> Handof
     for part in groups:
         _check_startable(part)
         replicas = leader_worker_set(part) if part.spans_machines else deployment_manifest(part)
-        files.append(
-            File(
-                f"{part.name}.yaml", YAML, add_header(option.header_lines, yaml_text(replicas, service_manifest(part)))
-            )
-        )
+        manifests = yaml_text(replicas, service_manifest(part), disruption_budget(part))
+        files.append(File(f"{part.name}.yaml", YAML, add_header(header_lines(part), manifests)))
         files += autoscaler_files(part, replicas)
     return Handoff(target, option.rank, (*files, *shared_files(groups)), _cluster_notes(groups))
 
@@ -201,10 +247,13 @@ def kserve_files(option: Option, version: str | None, target: str) -> Handoff:
         raise NotServable("An InferenceService supports only replicas on one machine that run both prefill and decode.")
     part = groups[0]
     _check_startable(part)
+    metadata = build_metadata(part)
+    if replica_range(option) is None:  # the mode of plain Deployments, which mount volumes without feature flags
+        metadata["annotations"]["serving.kserve.io/deploymentMode"] = "RawDeployment"
     manifest = {
         "apiVersion": "serving.kserve.io/v1beta1",
         "kind": "InferenceService",
-        "metadata": build_metadata(part),
+        "metadata": metadata,
         "spec": {
             "predictor": {
                 **kserve_replicas(part),
@@ -213,10 +262,59 @@ def kserve_files(option: Option, version: str | None, target: str) -> Handoff:
         },
     }
     files = (
-        File(f"{part.name}.yaml", YAML, add_header(option.header_lines, yaml_text(manifest))),
+        File(f"{part.name}.yaml", YAML, add_header(header_lines(part), yaml_text(manifest, disruption_budget(part)))),
         *shared_files(groups),
     )
-    return Handoff(target, option.rank, files, _cluster_notes(groups))
+    knative = (
+        ()
+        if replica_range(option) is None
+        else (
+            "Scaling by requests needs the Knative mode of KServe. Turn on its feature flags for host paths or claims, "
+            "node selectors and topology spread.",
+        )
+    )
+    return Handoff(target, option.rank, files, (*_cluster_notes(groups), *knative))
+
+
+def header_lines(part: ReplicaLaunch) -> tuple[str, ...]:
+    """Header lines of a manifest, with the time that its probes allow for a start."""
+    return (*part.option.header_lines, start_note(part.option, part.group))
+
+
+def disruption_budget(part: ReplicaLaunch) -> Manifest:
+    """PodDisruptionBudget: node drains stop no more replicas at once than there are spares, but at least one."""
+    leads = {"role": "leader"} if part.spans_machines else {}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": build_metadata(part),
+        "spec": {
+            "maxUnavailable": max(1, part.option.spares),
+            "selector": {"matchLabels": {**pod_labels(part), **leads}},
+        },
+    }
+
+
+def spread_constraints(part: ReplicaLaunch) -> Manifest:
+    """Even spread of the replicas over machines and zones, which the spares rely on; without spares a preference.
+
+    The pods of one replica on several machines are on machines of their own already.
+    """
+    keys = (() if part.spans_machines else ("kubernetes.io/hostname",)) + (
+        ("topology.kubernetes.io/zone",) if part.option.zones > 1 else ()
+    )
+    leads = {"role": "leader"} if part.spans_machines else {}
+    constraints = [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "DoNotSchedule" if part.option.spares else "ScheduleAnyway",
+            "nodeTaintsPolicy": "Honor",  # a failed node does not count
+            "labelSelector": {"matchLabels": {**pod_labels(part), **leads}},
+        }
+        for key in keys
+    ]
+    return {"topologySpreadConstraints": constraints} if constraints and part.group.replicas > 1 else {}
 
 
 def deployment_manifest(part: ReplicaLaunch) -> Manifest:
@@ -232,6 +330,7 @@ def deployment_manifest(part: ReplicaLaunch) -> Manifest:
             "replicas": part.group.replicas,
             "selector": {"matchLabels": pod_labels(part)},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "progressDeadlineSeconds": start_budget_s(part.option, part.group) + DEPLOYMENT_SLACK_S,
             "template": {
                 "metadata": {"labels": pod_labels(part)},
                 "spec": pod_spec(part, part.launch.engine.replace(".", "-")),
@@ -280,7 +379,8 @@ def service_manifest(part: ReplicaLaunch) -> Manifest:
 
 def pod_spec(part: ReplicaLaunch, name: str, *, answers: bool = True) -> Manifest:
     """Pod for one machine of a replica; requests and limits of accelerators are equal."""
-    accelerators = {RESOURCES[part.group.vendor]: part.group.per_machine}
+    accelerators: Manifest = {RESOURCES[part.group.vendor]: part.group.per_machine}
+    drain = drain_s(part.option)
     container: Manifest = {
         "name": name,
         "image": part.image,
@@ -289,38 +389,67 @@ def pod_spec(part: ReplicaLaunch, name: str, *, answers: bool = True) -> Manifes
             {
                 "name": "HF_TOKEN",
                 "valueFrom": {"secretKeyRef": {"name": "huggingface", "key": "token", "optional": True}},
-            }
+            },
+            *({"name": key, "value": value} for key, value in cache_environment(part.launch.engine).items()),
         ],
-        "resources": {"requests": accelerators, "limits": accelerators},
-        "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}],
+        "resources": {"requests": {**accelerators, **host_requests(part.group)}, "limits": accelerators},
+        # The server answers what it has until load balancers forget it.
+        "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", f"sleep {drain}"]}}},
+        "volumeMounts": [
+            {"name": "shared-memory", "mountPath": "/dev/shm"},
+            {"name": "cache", "mountPath": CACHE},
+        ],
     }
     if answers:
         container |= port_and_probes(part)
-    volumes: list[Manifest] = [{"name": "shared-memory", "emptyDir": {"medium": "Memory"}}]
-    if part.group.model.startswith("./"):
+    volumes: list[Manifest] = [{"name": "shared-memory", "emptyDir": {"medium": "Memory"}}, cache_volume(part.option)]
+    if needs_conversion(part.group):
         container |= {"workingDir": WEIGHTS}
         container["volumeMounts"].append({"name": "models", "mountPath": WEIGHTS})
-        volumes.append({"name": "models", "persistentVolumeClaim": {"claimName": "models"}})
-    return {"containers": [container], **_node_selector(part), "volumes": volumes}
-
-
-def port_and_probes(part: ReplicaLaunch) -> Manifest:
-    """Port and probes of a container. The startup probe allows for the time to load all weights."""
-    seconds = START_TIME_FACTOR * float(part.option.performance.get("cold_start_s") or 0.0)
-    probe = {"httpGet": {"path": f"/{part.launch.server.path}", "port": "http"}, "periodSeconds": PROBE_PERIOD_S}
+        volumes.append({"name": "models", "persistentVolumeClaim": {"claimName": part.option.volume_claim or "models"}})
     return {
-        "ports": [{"name": "http", "containerPort": part.port}],
-        "startupProbe": {**probe, "failureThreshold": max(PROBE_PERIOD_S, math.ceil(seconds / PROBE_PERIOD_S))},
-        "readinessProbe": probe,
+        "containers": [container],
+        **node_selector(part),
+        **spread_constraints(part),
+        "terminationGracePeriodSeconds": drain + GRACE_AFTER_DRAIN_S,
+        "volumes": volumes,
     }
 
 
-def _node_selector(part: ReplicaLaunch) -> Manifest:
-    """Node selector for the instance type, if the seller's own Kubernetes service labels nodes with it."""
-    kind = part.group.instance_type
-    if kind is None or not part.group.named_machine or not LABEL_VALUE.fullmatch(kind):
-        return {}
-    return {"nodeSelector": {"node.kubernetes.io/instance-type": kind}}
+def cache_volume(option: Option) -> Manifest:
+    """Volume that keeps downloads when a container restarts: a claim that the user names, or a folder of the node."""
+    if option.volume_claim is not None:
+        return {"name": "cache", "persistentVolumeClaim": {"claimName": option.volume_claim}}
+    return {"name": "cache", "hostPath": {"path": NODE_CACHE, "type": "DirectoryOrCreate"}}
+
+
+def port_and_probes(part: ReplicaLaunch) -> Manifest:
+    """Port and probes of a container. The startup probe allows for the download of the weights and for their loading;
+    afterwards a server that stops answering restarts.
+    """
+    seconds = start_budget_s(part.option, part.group)
+    probe = {
+        "httpGet": {"path": f"/{part.launch.server.path}", "port": "http"},
+        "periodSeconds": PROBE_PERIOD_S,
+        "timeoutSeconds": PROBE_TIMEOUT_S,
+    }
+    return {
+        "ports": [{"name": "http", "containerPort": part.port}],
+        "startupProbe": {**probe, "failureThreshold": math.ceil(seconds / PROBE_PERIOD_S)},
+        "readinessProbe": probe,
+        "livenessProbe": {**probe, "failureThreshold": UNHEALTHY_PROBES},
+    }
+
+
+def node_selector(part: ReplicaLaunch) -> Manifest:
+    """Node selector for the instance type, if the seller's own Kubernetes service labels nodes with it, else for the
+    product of the accelerator, if its label is known.
+    """
+    kind, sku = part.group.instance_type, part.group.sku
+    if kind is not None and part.group.named_machine and LABEL_VALUE.fullmatch(kind):
+        return {"nodeSelector": {"node.kubernetes.io/instance-type": kind}}
+    product = next((label for start, label in GPU_PRODUCTS if sku.startswith(start)), None)
+    return {} if product is None else {"nodeSelector": {"nvidia.com/gpu.product": product}}
 
 
 def _check_startable(part: ReplicaLaunch) -> None:
@@ -332,9 +461,18 @@ def _check_startable(part: ReplicaLaunch) -> None:
 
 
 def _cluster_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
+    option, first = groups[0].option, groups[0].group
     own = ["If the secret huggingface exists, the Hugging Face token is read from its key token."]
     if any(part.spans_machines for part in groups):
         own.append("Replicas that span several machines need the LeaderWorkerSet controller.")
-    if groups[0].group.model.startswith("./"):
-        own.append(f"Weights are read from the persistent volume claim models, mounted at {WEIGHTS}.")
+    if option.volume_claim is None:
+        own.append(
+            f"Each node keeps downloaded weights in {NODE_CACHE}. To keep them in a volume that all replicas can "
+            "mount, ask for the files with volume_claim=NAME."
+        )
+    if needs_conversion(first):
+        claim = option.volume_claim or "models"
+        own.append(f"Weights are read from the persistent volume claim {claim}, mounted at {WEIGHTS}.")
+    if "nvidia.com/gpu.product" in node_selector(groups[0]).get("nodeSelector", {}):
+        own.append("The node selector needs the labels of GPU feature discovery, a part of the GPU operator.")
     return (*serving_notes(groups), *own, *autoscaler_notes(groups))

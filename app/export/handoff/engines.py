@@ -55,6 +55,7 @@ class Launch:
     container_setup: str = ""  # script line before the start command in a container
     own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
     requests_counter: str = ""  # Prometheus counter of answered requests
+    queue_gauge: str = ""  # Prometheus gauge of waiting requests
     metrics_flags: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
 
 
@@ -102,6 +103,7 @@ LAUNCHES = (
         # vllm/envs.py of 0.33.0: without this address, decode replicas look for the KV cache on their own machine.
         pool_line='export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"',
         requests_counter="vllm:request_success_total",
+        queue_gauge="vllm:num_requests_waiting",
     ),
     Launch(
         "sglang",
@@ -146,6 +148,7 @@ LAUNCHES = (
         network_flags=("--host", "0.0.0.0"),
         pools=pool_flags(POOL_SERVERS["sglang"]),
         requests_counter="sglang:num_requests_total",
+        queue_gauge="sglang:num_queue_reqs",
         metrics_flags=("--enable-metrics",),
     ),
     Launch(
@@ -225,6 +228,7 @@ LAUNCHES = (
         single_machine=True,
         container_setup="[ ! -f /usr/src/.venv/bin/activate ] || . /usr/src/.venv/bin/activate",
         requests_counter="tgi_request_success",
+        queue_gauge="tgi_queue_size",
         note="TGI refuses requests beyond --max-concurrent-requests (default 128). Raise it by the queue length.",
     ),
     Launch(

@@ -50,6 +50,8 @@ class ReplicaGroup:
     pricing_model: str | None
     instance_type: str | None
     named_machine: bool  # whether the seller's own tools know the instance type
+    machine_vcpus: float | None = None  # processor threads per machine
+    machine_memory_gib: float | None = None  # host memory per machine
 
     @property
     def accelerators(self) -> int:
@@ -90,11 +92,19 @@ class Option:
     memory: Document
     performance: Document
     day: Document | None = None  # hours of a day with autoscaling; only the first rank has it
+    zones: int = 1  # zones over which the replicas are spread
+    volume_claim: str | None = None  # PersistentVolumeClaim that keeps the weights; without it, a folder of each node
 
     @property
     def is_training(self) -> bool:
         """Whether the option is a training run, not a service."""
         return self.groups[0].role == "train"
+
+    @property
+    def spares(self) -> int:
+        """Replicas that may be lost without falling below the peak; of two pools in the pool that has fewer."""
+        pools = self.deployment.get("pools", {}).values()
+        return min([int(each.get("spare_replicas") or 0) for each in (pools or (self.deployment,))])
 
     @property
     def software(self) -> str:
@@ -110,8 +120,12 @@ class Option:
         )
 
 
-def load_option(answer: Document, supply: Document, rank: int) -> Option:
-    """One rank of a stored answer. Raises UnknownOption and StartNotStored."""
+def load_option(answer: Document, supply: Document, rank: int, volume_claim: str | None = None) -> Option:
+    """One rank of a stored answer. Raises UnknownOption and StartNotStored.
+
+    Parameters:
+        volume_claim: PersistentVolumeClaim that keeps the weights in Kubernetes.
+    """
     ranked = answer["recommendations"]
     if not 1 <= rank <= len(ranked):
         known = f"It has ranks 1 to {len(ranked)}." if ranked else "It recommends no option."
@@ -135,6 +149,8 @@ def load_option(answer: Document, supply: Document, rank: int) -> Option:
         memory=option.get("memory") or {},
         performance=option.get("performance") or {},
         day=answer.get("day") if rank == 1 else None,
+        zones=int((answer.get("request", {}).get("workload", {}).get("availability") or {}).get("zones") or 1),
+        volume_claim=volume_claim,
     )
 
 
@@ -161,6 +177,8 @@ def build_group(start: Document, lot: Document, deployment: Document) -> Replica
         pricing_model=offer.get("pricing_model"),
         instance_type=offer.get("instance_type"),
         named_machine="system" in deployment,
+        machine_vcpus=lot.get("machine", {}).get("vcpus"),
+        machine_memory_gib=lot.get("machine", {}).get("memory_gib"),
     )
 
 
@@ -281,7 +299,7 @@ def replica_range(option: Option) -> ReplicaRange | None:
     return ReplicaRange(
         min_replicas=least,
         max_replicas=most,
-        spares=int(option.deployment.get("spare_replicas") or 0),
+        spares=option.spares,
         peak_per_s=peak,
         start_s=float(day["cold_start"]["seconds"]),
     )

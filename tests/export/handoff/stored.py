@@ -118,7 +118,12 @@ DAY: dict[str, Any] = {
 
 
 def option(
-    *starts: dict[str, Any], offer: Any = None, maker: str = "NVIDIA", day: Any = None, **deployment: Any
+    *starts: dict[str, Any],
+    offer: Any = None,
+    maker: str = "NVIDIA",
+    day: Any = None,
+    claim: str | None = None,
+    **deployment: Any,
 ) -> Option:
     """A first rank with these starts, on machines of eight."""
     lot = {
@@ -137,20 +142,27 @@ def option(
         "recommendations": [
             {
                 "deployment": shown,
-                "memory": {"kv_cache_tokens": 300_000},
-                "performance": {"cold_start_s": 120.0},
+                "memory": {"kv_cache_tokens": 300_000, "per_accelerator_gib": {"weights": 16.4}},
+                "performance": {"cold_start_s": 120.0, "e2e_ms": {"p99": 14_200.0}},
             }
         ],
     }
-    return load_option(answer, {"ranks": [[lot for _ in starts]], "starts": [list(starts)]}, 1)
+    return load_option(answer, {"ranks": [[lot for _ in starts]], "starts": [list(starts)]}, 1, claim)
 
 
 def served(
-    software: str = "vllm", *, offer: Any = None, maker: str = "NVIDIA", day: Any = None, **places: Any
+    software: str = "vllm",
+    *,
+    offer: Any = None,
+    maker: str = "NVIDIA",
+    day: Any = None,
+    claim: str | None = None,
+    spare: bool = False,
+    **places: Any,
 ) -> Option:
     """Three replicas of an engine, one of them spare where it has a day."""
-    spares = {} if day is None else {"spare_replicas": 1}
-    return option(start(software, USED[software], **places), offer=offer, maker=maker, day=day, **spares)
+    spares = {"spare_replicas": 1} if day is not None or spare else {}
+    return option(start(software, USED[software], **places), offer=offer, maker=maker, day=day, claim=claim, **spares)
 
 
 def pooled(software: str = "vllm", **places: Any) -> Option:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from app.export.handoff.engines import LAUNCHES
+from app.export.handoff.engines import BY_ENGINE, LAUNCHES
 from app.export.handoff.targets import build_handoff
 from app.observed.exposition import canonical_name
 from app.observed.service import SGLANG, TGI, VLLM
@@ -37,7 +37,9 @@ def test_either_autoscaler_scales_what_runs_between_the_days_bounds(engine: str,
     assert (horizontal["spec"]["minReplicas"], horizontal["spec"]["maxReplicas"]) == (2, 3)
     assert (keda["spec"]["minReplicaCount"], keda["spec"]["maxReplicaCount"]) == (2, 3)
     assert horizontal["spec"]["metrics"][0]["external"]["target"]["averageValue"] == "4000m"
-    trigger = keda["spec"]["triggers"][0]["metadata"]
+    trigger, queue = (each["metadata"] for each in keda["spec"]["triggers"])
+    assert queue["threshold"] == "1" and BY_ENGINE[engine].queue_gauge in queue["query"]
+    assert horizontal["spec"]["metrics"][1]["external"]["target"]["averageValue"] == "1"
     assert trigger["threshold"] == "4"
     assert trigger["query"].endswith("[2m])) + 4")  # one spare
 
@@ -53,6 +55,7 @@ def test_counters_are_those_that_expositions_are_read_by() -> None:
     assert set(counted) == set(known)
     for engine, counter in counted.items():
         assert canonical_name(counter) in {metric.name for metric in known[engine].requests}
+        assert canonical_name(BY_ENGINE[engine].queue_gauge) in {metric.name for metric in known[engine].waiting}
 
 
 def test_an_engine_without_a_counter_has_no_autoscaler_and_it_is_said() -> None:
