@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from app.errors import Unanswerable
-from app.export.handoff.cluster import port_and_probes
+from app.export.handoff.cluster import PROBE_PERIOD_S, PROBE_TIMEOUT_S, UNHEALTHY_PROBES, WEIGHTS
+from app.export.handoff.lifecycle import (
+    CACHE,
+    NODE_CACHE,
+    cache_environment,
+    disk_gb,
+    drain_s,
+    host_requests,
+    start_budget_s,
+    start_note,
+)
 from app.export.handoff.option import (
     YAML,
     File,
@@ -18,9 +28,12 @@ from app.export.handoff.option import (
     yaml_text,
 )
 from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, serving_notes, shared_files
+from app.export.handoff.weights import needs_conversion
 from app.sizing.words import product_name
 
 Document = dict[str, Any]
+LOCAL_WEIGHTS = "./models"  # folder next to the files, with weights that the user makes
+SKY_START_S = 1200  # default of SkyPilot 0.14.1; a replica that it starts may need a machine first
 RANK_OF_SKY = ('export NODE_RANK="$SKYPILOT_NODE_RANK" MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n1)"',)
 # Accelerator names of SkyPilot (sky/catalog of 0.14.1) and dstack (gpuhunt), by prefix of the catalog slug; the first
 # match counts.
@@ -81,7 +94,10 @@ def skypilot_files(option: Option, version: str | None, target: str) -> Handoff:
         File(f"{part.name}.sky.yaml", YAML, add_header(option.header_lines, yaml_text(sky_service(part))))
         for part in groups
     ]
-    notes = (*serving_notes(groups), *scaling_notes(option))
+    own = [start_note(option, groups[0].group)]
+    if needs_conversion(groups[0].group):
+        own.append(f"Weights are read from the folder {LOCAL_WEIGHTS} next to this file, which SkyPilot uploads.")
+    notes = (*serving_notes(groups), *own, *scaling_notes(option))
     return Handoff(target, option.rank, (*files, *shared_files(groups)), notes)
 
 
@@ -91,10 +107,10 @@ def sky_service(part: ReplicaLaunch) -> Document:
     if part.spans_machines and not part.launch.starts_per_machine:
         engine = product_name(part.launch.engine)
         raise NotServable(f"{engine} can start a replica on several machines only with Slurm.")
-    probe = port_and_probes(part)["startupProbe"]
     resources: Document = {
         **({"infra": _infra_path(group)} if group.provider in SKY_CLOUDS else {}),
         "accelerators": {accelerator_name(group, "SkyPilot"): group.per_machine},
+        **sky_host(part),
         "image_id": f"docker:{part.image}",
         "ports": part.port,
         **({"use_spot": True} if group.pricing_model == "spot" else {}),
@@ -103,16 +119,29 @@ def sky_service(part: ReplicaLaunch) -> Document:
         "name": part.name,
         "service": {
             "readiness_probe": {
-                "path": probe["httpGet"]["path"],
-                "initial_delay_seconds": probe["failureThreshold"] * probe["periodSeconds"],
+                "path": f"/{part.launch.server.path}",
+                "initial_delay_seconds": max(SKY_START_S, start_budget_s(part.option, group)),
             },
             "replica_policy": _sky_replicas(part),
         },
         "resources": resources,
         **({"num_nodes": group.machines} if part.spans_machines else {}),
         "secrets": {"HF_TOKEN": ""},
-        "run": "\n".join(part.container_lines(*RANK_OF_SKY)) + "\n",
+        **({"file_mounts": {WEIGHTS: LOCAL_WEIGHTS}} if needs_conversion(group) else {}),
+        "run": "\n".join((*enter_weights(group), *part.container_lines(*RANK_OF_SKY))) + "\n",
     }
+
+
+def sky_host(part: ReplicaLaunch) -> Document:
+    """Processors, memory and disk that SkyPilot asks for: at least what a replica needs."""
+    requested = host_requests(part.group)
+    memory = {"memory": requested["memory"].removesuffix("Gi") + "+"} if "memory" in requested else {}
+    return {"cpus": f"{requested['cpu']}+", **memory, "disk_size": disk_gb(part.option, part.group)}
+
+
+def enter_weights(group: ReplicaGroup) -> tuple[str, ...]:
+    """Line that changes to the folder of the weights, if the server reads them from a path."""
+    return (f"cd {WEIGHTS}",) if needs_conversion(group) else ()
 
 
 def _sky_replicas(part: ReplicaLaunch) -> Document:
@@ -156,7 +185,10 @@ def dstack_files(option: Option, version: str | None, target: str) -> Handoff:
         File(f"{part.name}.dstack.yml", YAML, add_header(option.header_lines, yaml_text(dstack_service(part))))
         for part in groups
     ]
-    notes = (*serving_notes(groups), *scaling_notes(option))
+    own = [start_note(option, groups[0].group)]
+    if needs_conversion(groups[0].group):
+        own.append(f"Weights are read from a dstack volume named models, mounted at {WEIGHTS}.")
+    notes = (*serving_notes(groups), *own, *scaling_notes(option))
     return Handoff(target, option.rank, (*files, *shared_files(groups)), notes)
 
 
@@ -170,16 +202,39 @@ def dstack_service(part: ReplicaLaunch) -> Document:
         "type": "service",
         "name": part.name,
         "image": part.image,
-        "env": ["HF_TOKEN"],
-        "commands": list(part.container_lines()),
+        "env": ["HF_TOKEN", *(f"{name}={value}" for name, value in cache_environment(part.launch.engine).items())],
+        "commands": [*enter_weights(group), *part.container_lines()],
         "port": part.port,
         "model": group.model,
         **_dstack_replicas(part),
-        "resources": {"gpu": {"name": accelerator_name(group, "dstack"), "count": group.per_machine}},
+        # The cache of the machine outlives the container; where a backend has none, weights are downloaded again.
+        "volumes": [
+            {"instance_path": NODE_CACHE, "path": CACHE, "optional": True},
+            *([{"name": "models", "path": WEIGHTS}] if needs_conversion(group) else ()),
+        ],
+        "probes": [
+            {
+                "type": "http",
+                "url": f"/{part.launch.server.path}",
+                "timeout": PROBE_TIMEOUT_S,
+                "interval": PROBE_PERIOD_S,
+            }
+        ],
+        "resources": {
+            "gpu": {"name": accelerator_name(group, "dstack"), "count": group.per_machine},
+            **dstack_host(part),
+        },
         "spot_policy": "spot" if group.pricing_model == "spot" else "on-demand",
         **({"backends": [group.provider]} if group.provider in DSTACK_BACKENDS else {}),
         **({"regions": where} if where and group.provider in DSTACK_BACKENDS else {}),
     }
+
+
+def dstack_host(part: ReplicaLaunch) -> Document:
+    """Processors, memory and disk that dstack asks for: at least what a replica needs."""
+    requested = host_requests(part.group)
+    memory = {"memory": requested["memory"].removesuffix("Gi") + "GB.."} if "memory" in requested else {}
+    return {"cpu": f"{requested['cpu']}..", **memory, "disk": f"{disk_gb(part.option, part.group)}GB.."}
 
 
 def compose_files(option: Option, version: str | None, target: str) -> Handoff:
@@ -207,22 +262,37 @@ def compose_project(part: ReplicaLaunch) -> Document:
     if group.vendor != "NVIDIA":
         raise NotServable("Docker Compose can assign individual accelerators only for NVIDIA.")
     here = max(1, min(group.replicas, group.machine_accelerators // group.per_machine))
-    return {"name": part.name, "services": {f"replica-{place}": _compose_service(part, place) for place in range(here)}}
+    return {
+        "name": part.name,
+        "services": {f"replica-{place}": _compose_service(part, place) for place in range(here)},
+        "volumes": {"cache": {}},
+    }
 
 
 def _compose_service(part: ReplicaLaunch, place: int) -> Document:
     each = part.group.per_machine
     devices = [str(device) for device in range(place * each, (place + 1) * each)]
-    local = part.group.model.startswith("./")
+    local = needs_conversion(part.group)
+    folders = [f"cache:{CACHE}", *([f"{LOCAL_WEIGHTS}:{WEIGHTS}:ro"] if local else ())]
     return {
         "image": part.image,
         "entrypoint": ["/bin/bash", "-c"],
         # Compose substitutes variables after a single $.
         "command": ["\n".join(("set -euo pipefail", *part.container_lines())).replace("$", "$$") + "\n"],
-        "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
+        "environment": {"HF_TOKEN": "${HF_TOKEN:-}", **cache_environment(part.launch.engine)},
         "ports": [f"{part.port + place}:{part.port}"],
         "ipc": "host",
-        **({"working_dir": "/models", "volumes": ["./models:/models:ro"]} if local else {}),
+        "restart": "unless-stopped",
+        "stop_grace_period": f"{drain_s(part.option)}s",
+        "healthcheck": {
+            "test": ["CMD", "/bin/bash", "-c", health_check(part).replace("$", "$$")],
+            "interval": f"{PROBE_PERIOD_S}s",
+            "timeout": f"{PROBE_TIMEOUT_S}s",
+            "retries": UNHEALTHY_PROBES,
+            "start_period": f"{start_budget_s(part.option, part.group)}s",
+        },
+        "volumes": folders,
+        **({"working_dir": WEIGHTS} if local else {}),
         "deploy": {
             "resources": {
                 "reservations": {
@@ -231,3 +301,11 @@ def _compose_service(part: ReplicaLaunch, place: int) -> Document:
             }
         },
     }
+
+
+def health_check(part: ReplicaLaunch) -> str:
+    """Bash command that succeeds if the server answers; it needs no other program in the image."""
+    return (
+        f"exec 3<>/dev/tcp/127.0.0.1/{part.port}; printf 'GET /{part.launch.server.path} HTTP/1.0\\r\\n\\r\\n' >&3; "
+        'read -r -u 3 _ status _; [ "$status" = 200 ]'
+    )

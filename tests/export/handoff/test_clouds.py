@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from app.errors import Unanswerable
+from app.export.handoff.clouds import health_check
 from app.export.handoff.option import Option
+from app.export.handoff.serving import plan_launches
 from app.export.handoff.targets import build_handoff
 from tests.export.handoff.stored import pooled, served
 from tests.export.handoff.test_cluster import SPANNING
@@ -30,6 +33,7 @@ SKY = closed(
     name=TEXT,
     num_nodes=COUNT,
     run=TEXT,
+    file_mounts={"type": "object", "additionalProperties": TEXT},
     secrets={"type": "object", "additionalProperties": {"type": ["string", "null"]}},
     service=closed(
         ("readiness_probe", "replica_policy"),
@@ -46,6 +50,9 @@ SKY = closed(
         ("accelerators", "image_id", "ports"),
         infra=TEXT,
         accelerators={"type": "object", "additionalProperties": COUNT, "maxProperties": 1},
+        cpus={"type": "string", "pattern": r"^\d+\+$"},
+        memory={"type": "string", "pattern": r"^\d+\+$"},
+        disk_size=COUNT,
         image_id={"type": "string", "pattern": "^docker:"},
         ports=COUNT,
         use_spot={"type": "boolean"},
@@ -68,15 +75,18 @@ DSTACK = closed(
         target={"type": "number", "exclusiveMinimum": 0},
         scale_down_delay=COUNT,
     ),
-    resources=closed(("gpu",), gpu=closed(("name", "count"), name=TEXT, count=COUNT)),
+    volumes={"type": "array", "items": {"type": "object"}},
+    probes={"type": "array", "items": {"type": "object"}},
+    resources=closed(("gpu",), gpu=closed(("name", "count"), name=TEXT, count=COUNT), cpu=TEXT, memory=TEXT, disk=TEXT),
     spot_policy={"enum": ["spot", "on-demand", "auto"]},
     backends={"type": "array", "items": TEXT},
     regions={"type": "array", "items": TEXT},
 )
 # After the Compose specification.
 COMPOSE = closed(
-    ("name", "services"),
+    ("name", "services", "volumes"),
     name={"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"},
+    volumes={"type": "object"},
     services={
         "type": "object",
         "minProperties": 1,
@@ -90,6 +100,16 @@ COMPOSE = closed(
             ipc=TEXT,
             working_dir=TEXT,
             volumes={"type": "array", "items": TEXT},
+            restart={"const": "unless-stopped"},
+            stop_grace_period={"type": "string", "pattern": r"^\d+s$"},
+            healthcheck=closed(
+                ("test",),
+                test={"type": "array", "items": TEXT},
+                interval=TEXT,
+                timeout=TEXT,
+                retries=COUNT,
+                start_period=TEXT,
+            ),
             deploy={"type": "object"},
         ),
     },
@@ -161,3 +181,36 @@ def named(sku: str) -> Option:
     """The option on other accelerators."""
     option = served()
     return replace(option, groups=tuple(replace(group, sku=sku) for group in option.groups))
+
+
+def test_services_survive_a_restart_and_have_room_for_their_weights() -> None:
+    (whole,) = documents(served(), "docker-compose")
+    each = whole["services"]["replica-0"]
+    assert each["restart"] == "unless-stopped"
+    assert "cache:/cache" in each["volumes"] and whole["volumes"] == {"cache": {}}
+    assert each["environment"]["HF_HOME"].startswith("/cache")
+    assert each["healthcheck"]["start_period"] == "1487s"  # 141 GB at 1 Gbit/s, and three times 120 s
+    assert each["stop_grace_period"] == "20s"
+    (task,) = documents(served(), "skypilot")
+    assert task["service"]["readiness_probe"]["initial_delay_seconds"] == 1487
+    assert task["resources"]["disk_size"] == 241 and task["resources"]["cpus"] == "10+"
+    (small,) = documents(served(offer=AWS, accelerators=1, tensor=1), "skypilot")
+    assert small["service"]["readiness_probe"]["initial_delay_seconds"] == 1200  # SkyPilot's own
+    (service,) = documents(served(), "dstack")
+    assert service["resources"]["disk"] == "241GB.."
+    assert service["volumes"][0]["path"] == "/cache"
+
+
+def test_weights_of_the_users_own_are_there_before_the_server_starts() -> None:
+    option = served(model="./Model-70B-int4-awq", format="int4-awq")
+    (task,) = documents(option, "skypilot")
+    assert task["file_mounts"] == {"/models": "./models"} and "cd /models" in task["run"]
+    (service,) = documents(option, "dstack")
+    assert {"name": "models", "path": "/models"} in service["volumes"] and service["commands"][0] == "cd /models"
+
+
+def test_a_health_check_needs_only_bash() -> None:
+    part = plan_launches(served(), None)[0]
+    found = subprocess.run(["bash", "-c", health_check(part)], capture_output=True, check=False)
+    assert found.returncode == 1  # nothing listens here
+    assert b"syntax" not in found.stderr
