@@ -46,11 +46,14 @@ HANDOFF: dict[str, Any] = {
 TargetName = Annotated[
     Literal[
         "shell",
+        "docker",
+        "docker-compose",
         "kubernetes",
         "kserve",
+        "llm-d",
+        "ray",
         "skypilot",
         "dstack",
-        "docker-compose",
         "torchrun",
         "deepspeed",
         "megatron",

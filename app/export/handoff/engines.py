@@ -18,7 +18,7 @@ from app.sizing.words import product_name
 
 Version = tuple[int, ...]
 ANY_VERSION: Version = ()
-CONFIG = "config.yaml"
+CONFIG = "/tmp/server-config.yaml"  # the folder of the weights may be read-only
 # Shell variables in a command, which must stay unquoted; everything else is quoted.
 VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
 
@@ -56,6 +56,7 @@ class Launch:
     own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
     requests_counter: str = ""  # Prometheus counter of answered requests
     queue_gauge: str = ""  # Prometheus gauge of waiting requests
+    port_flag: str = "--port"  # flag of the port; empty if the port is not a flag
     metrics_flags: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
 
 
@@ -83,6 +84,7 @@ LAUNCHES = (
             "--node-rank": (0, 12),
             "--master-addr": (0, 12),
             "--headless": (0, 9),
+            "--port": ANY_VERSION,
             "--quantization": ANY_VERSION,
             "--kv-cache-dtype": ANY_VERSION,
             "--max-model-len": ANY_VERSION,
@@ -166,6 +168,7 @@ LAUNCHES = (
             "--kv_cache_free_gpu_memory_fraction": ANY_VERSION,
             "--config": (1, 2),
             "--host": ANY_VERSION,
+            "--port": ANY_VERSION,
             "--mpi": ANY_VERSION,
             "-N": ANY_VERSION,
             "-n": ANY_VERSION,
@@ -197,6 +200,7 @@ LAUNCHES = (
             "--spec-draft-n-max": ANY_VERSION,
             "--spec-ngram-simple-size-m": ANY_VERSION,
             "--host": ANY_VERSION,
+            "--port": ANY_VERSION,
         },
         images={
             "NVIDIA": "ghcr.io/ggml-org/llama.cpp:server-cuda",
@@ -315,6 +319,19 @@ def draft_settings(group: ReplicaGroup) -> dict[str, object]:
     return {
         "speculative_config": {"decoding_type": drafting, "max_draft_len": group.int_place("draft_tokens"), **model}
     }
+
+
+def with_port(tokens: list[str], launch: Launch, port: str) -> list[str]:
+    """A start command that listens on another port.
+
+    Check:
+        >>> with_port(["serve", "--port", "80", "-x"], LAUNCHES[0], "$PORT"), with_port(["serve"], LAUNCHES[0], "81")
+        (['serve', '--port', '$PORT', '-x'], ['serve', '--port', '81'])
+    """
+    if launch.port_flag not in tokens:
+        return [*tokens, launch.port_flag, port]
+    at = tokens.index(launch.port_flag)
+    return [*tokens[: at + 1], port, *tokens[at + 2 :]]
 
 
 def check_flags(tokens: Iterable[str], launch: Launch, version: Version) -> None:

@@ -17,13 +17,13 @@ from app.export.handoff.engines import (
     format_command,
     parse_version,
     start_command,
+    with_port,
 )
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import (
     SHELL,
     YAML,
     File,
-    Handoff,
     Option,
     ReplicaGroup,
     add_header,
@@ -98,28 +98,30 @@ class ReplicaLaunch:
         """Lines of the start script in a container."""
         return (*((self.launch.container_setup,) if self.launch.container_setup else ()), *self.script_lines(*before))
 
-    def script_lines(self, *before: str) -> tuple[str, ...]:
+    def script_lines(self, *before: str, port: str | None = None) -> tuple[str, ...]:
         """Lines of the start script.
 
         Parameters:
             before: lines that set the rank of the machine within its replica; without them, the operator must set
                 it.
+            port: port of the server, if it is not the usual one.
         """
+        command = self.command_tokens if port is None else with_port(self.command_tokens, self.launch, port)
         config = config_text(self.group, self.launch)
         setup_lines = (f"cat > {CONFIG} <<'EOF'\n{config}EOF",) if config else ()
         if self.group.is_pool and self.launch.pool_line:
             setup_lines = (*setup_lines, self.launch.pool_line)
         if not (self.spans_machines and self.launch.starts_per_machine):
-            return (*setup_lines, f"exec {format_command(self.command_tokens)}")
+            return (*setup_lines, f"exec {format_command(command)}")
         machines = self.group.machines
         rank = before or (
             f': "${{NODE_RANK:?set it to 0 on the first of the {machines} machines of a replica, then 1, 2, ...}}"',
             ': "${MASTER_ADDR:?set it to the address of the first machine}"',
         )
         if self.launch.engine != "vllm":
-            return (*rank, *setup_lines, f"exec {format_command(self.command_tokens)}")
+            return (*rank, *setup_lines, f"exec {format_command(command)}")
         follows = 'if [ "$NODE_RANK" -gt 0 ]; then set -- --headless; else set --; fi'
-        return (*rank, *setup_lines, follows, f'exec {format_command(self.command_tokens)} "$@"')
+        return (*rank, *setup_lines, follows, f'exec {format_command(command)} "$@"')
 
 
 def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, ...]:
@@ -140,20 +142,6 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
     return tuple(
         ReplicaLaunch(option, group, launch, parse_version(version or group.version, launch)) for group in option.groups
     )
-
-
-def engine_files(option: Option, version: str | None, target: str) -> Handoff:
-    """One script per group of replicas, the router between two pools, and the benchmark."""
-    groups = plan_launches(option, version)
-    files = [
-        File(
-            f"{part.group.role}.sh",
-            SHELL,
-            build_script(option.header_lines, *script_comments(part), *part.script_lines()),
-        )
-        for part in groups
-    ]
-    return Handoff(target, option.rank, (*files, *shared_files(groups)), serving_notes(groups))
 
 
 def shared_files(groups: tuple[ReplicaLaunch, ...]) -> tuple[File, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from app.errors import Unanswerable
-from app.export.handoff import clouds, cluster, serving, training
+from app.export.handoff import clouds, cluster, hosts, stacks, training
 from app.export.handoff.engines import BY_ENGINE, UnknownFlag
 from app.export.handoff.option import Handoff, Option
 from app.sizing.hardware.benchmarks import BENCHMARKS
@@ -30,7 +30,7 @@ class Target:
 
 
 def _engine_target(name: str) -> Target:
-    return Target(serving.engine_files, lambda option: not option.is_training and option.software == name)
+    return Target(hosts.shell_files, lambda option: not option.is_training and option.software == name)
 
 
 def _serving_target(builder: FileBuilder) -> Target:
@@ -47,14 +47,22 @@ def _supports_torchrun(option: Option) -> bool:
     return training.is_measured_by(option, BENCHMARKS["torchtitan"]) or (whole and training.is_based_on(option, "fsdp"))
 
 
+def _slurm_files(option: Option, version: str | None, target: str) -> Handoff:
+    """Slurm job of a run, or of the replicas of a service."""
+    return (training.slurm_files if option.is_training else hosts.slurm_files)(option, version, target)
+
+
 # In the order in which an answer lists them. The first one that can start an option is the default.
 TARGETS: Mapping[str, Target] = {
-    "shell": _serving_target(serving.engine_files),
+    "shell": _serving_target(hosts.shell_files),
+    "docker": _serving_target(hosts.docker_files),
+    "docker-compose": _serving_target(clouds.compose_files),
     "kubernetes": _serving_target(cluster.kubernetes_files),
     "kserve": _serving_target(cluster.kserve_files),
+    "llm-d": _serving_target(stacks.llm_d_files),
+    "ray": _serving_target(stacks.ray_files),
     "skypilot": _serving_target(clouds.skypilot_files),
     "dstack": _serving_target(clouds.dstack_files),
-    "docker-compose": _serving_target(clouds.compose_files),
     "torchrun": _training_target(training.torchrun_files, _supports_torchrun),
     "deepspeed": _training_target(training.deepspeed_files, lambda option: training.is_based_on(option, "deepspeed")),
     "megatron": _training_target(
@@ -63,7 +71,7 @@ TARGETS: Mapping[str, Target] = {
     "accelerate": _training_target(
         training.accelerate_files, lambda option: training.is_measured_by(option, BENCHMARKS["trl"])
     ),
-    "slurm": _training_target(training.slurm_files, lambda _: True),
+    "slurm": Target(_slurm_files, lambda option: option.is_training or option.software in BY_ENGINE),
     **{name: _engine_target(name) for name in BY_ENGINE},
 }
 

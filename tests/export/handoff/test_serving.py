@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from app.errors import Unanswerable
-from app.export.handoff.engines import BY_ENGINE, LAUNCHES, UnknownFlag, command_flags, config_text
+from app.export.handoff.engines import BY_ENGINE, CONFIG, LAUNCHES, UnknownFlag, command_flags, config_text
 from app.export.handoff.option import File, Handoff, Option
 from app.export.handoff.serving import ReplicaLaunch, plan_launches
 from app.export.handoff.targets import CannotStart, build_handoff
@@ -167,7 +167,7 @@ def test_tensorrt_llm_reads_what_has_no_flag_from_a_file() -> None:
     text = text_of(build_handoff(served("tensorrt-llm", data=2, cache="fp8"), "tensorrt-llm", None), "serve.sh")
     config = yaml.safe_load(text.split("<<'EOF'\n")[1].split("EOF\n")[0])
     assert config == {"enable_attention_dp": True, "kv_cache_config": {"dtype": "fp8"}}
-    assert "--config config.yaml" in text
+    assert f"--config {CONFIG}" in text and f"cat > {CONFIG}" in text
 
 
 def test_pools_are_started_apart_with_a_router() -> None:
@@ -218,11 +218,13 @@ def test_adapters_that_stay_loaded_have_their_room(engine: str, flag: str) -> No
 def test_only_targets_that_start_the_layout_are_named() -> None:
     with pytest.raises(CannotStart) as refused:
         build_handoff(served("tensorrt-llm", **SPANNING), "kubernetes", None)
-    assert "only with Slurm. Targets that can start it: shell." in str(refused.value)
+    assert "only with Slurm. Targets that can start it: shell, slurm." in str(refused.value)
 
 
 def test_other_targets_are_named_where_one_does_not_start_it() -> None:
-    with pytest.raises(CannotStart, match="Targets that can start it: shell, kubernetes, kserve"):
+    with pytest.raises(
+        CannotStart, match="Targets that can start it: shell, docker, docker-compose, kubernetes, kserve"
+    ):
         build_handoff(served(), "sglang", None)
     with pytest.raises(CannotStart, match="is served with vLLM"):
         build_handoff(served(), "torchrun", None)

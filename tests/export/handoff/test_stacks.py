@@ -1,0 +1,109 @@
+"""Ray Serve and llm-d: keys of their schemas, degrees that come to the accelerators, and options of vLLM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from app.errors import Unanswerable
+from app.export.handoff.option import Option
+from app.export.handoff.targets import build_handoff
+from tests.export.handoff.stored import DAY, pooled, served
+from tests.export.handoff.test_clouds import COUNT, TEXT, closed
+from tests.export.handoff.test_cluster import SPANNING
+from tests.export.handoff.test_serving import RANKS
+
+LIST, TABLE = {"type": "array"}, {"type": "object"}
+# Written by hand after values.schema.json of llm-d-modelservice 0.4.12: the keys used here.
+POOL = closed(
+    ("create",),
+    create={"type": "boolean"},
+    replicas=COUNT,
+    parallelism=closed(("tensor",), tensor=COUNT, data=COUNT, dataLocal=COUNT, workers=COUNT),
+    nodeSelector=TABLE,
+    terminationGracePeriodSeconds=COUNT,
+    containers={
+        "type": "array",
+        "items": closed(
+            ("name", "image", "modelCommand"),
+            name=TEXT,
+            image=TEXT,
+            modelCommand={"enum": ["vllmServe", "imageDefault", "custom"]},
+            args={"type": "array", "items": TEXT},
+            env=LIST,
+            ports=LIST,
+            resources=TABLE,
+            mountModelVolume={"type": "boolean"},
+            startupProbe=TABLE,
+            readinessProbe=TABLE,
+            livenessProbe=TABLE,
+            lifecycle=TABLE,
+        ),
+    },
+)
+LLM_D = closed(
+    ("modelArtifacts", "decode"),
+    multinode={"type": "boolean"},
+    modelArtifacts=closed(("uri", "name"), uri=TEXT, name=TEXT, size=TEXT, authSecretName=TEXT, mountPath=TEXT),
+    accelerator=closed(("type",), type={"enum": ["nvidia", "amd"]}),
+    routing=closed(("servicePort",), servicePort=COUNT, proxy=closed(("enabled",), enabled={"type": "boolean"})),
+    decode=POOL,
+    prefill=POOL,
+)
+
+
+def document(option: Option, target: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(build_handoff(option, target, None).files[0].text)
+    return found
+
+
+@pytest.mark.parametrize("option", [served(), pooled(), served(**RANKS), served(maker="AMD"), served(day=DAY)])
+def test_values_have_the_keys_of_the_chart(option: Option) -> None:
+    Draft202012Validator(LLM_D).validate(document(option, "llm-d"))
+
+
+def test_the_chart_sets_the_degrees_and_the_container_everything_else() -> None:
+    values = document(served(**RANKS), "llm-d")
+    decode = values["decode"]
+    assert values["multinode"] is True and values["prefill"] == {"create": False}
+    assert decode["parallelism"] == {"tensor": 2, "data": 8, "dataLocal": 4, "workers": 2}
+    args = decode["containers"][0]["args"]
+    assert not {"--tensor-parallel-size", "--data-parallel-size", "--port"} & {*args}
+    assert args[args.index("--max-model-len") + 1] == "8192"
+    assert decode["containers"][0]["startupProbe"]["failureThreshold"] > 100
+
+
+def test_two_pools_transfer_their_cache_behind_the_side_car() -> None:
+    values = document(pooled(), "llm-d")
+    assert values["routing"]["proxy"] == {"enabled": True}
+    ports = {role: values[role]["containers"][0]["ports"][0]["containerPort"] for role in ("prefill", "decode")}
+    assert ports == {"prefill": 8000, "decode": 8200}
+    for role in ports:
+        assert "--kv-transfer-config" in values[role]["containers"][0]["args"]
+        env = {each["name"] for each in values[role]["containers"][0]["env"]}
+        assert "VLLM_NIXL_SIDE_CHANNEL_HOST" in env
+
+
+def test_ray_gets_the_options_of_vllm_as_arguments() -> None:
+    places = {"draft_method": "mtp", "drafting": "mtp", "draft_tokens": 1}
+    (app,) = document(served(**SPANNING, **places), "ray")["applications"]
+    (llm,) = app["args"]["llm_configs"]
+    assert app["import_path"] == "ray.serve.llm:build_openai_app"
+    assert llm["engine_kwargs"]["max_model_len"] == 8192
+    assert llm["engine_kwargs"]["tensor_parallel_size"] * llm["engine_kwargs"]["pipeline_parallel_size"] == 16
+    assert llm["engine_kwargs"]["speculative_config"] == {"method": "mtp", "num_speculative_tokens": 1}
+    assert not {"nnodes", "node_rank", "distributed_executor_backend"} & {*llm["engine_kwargs"]}  # Ray's own
+    assert llm["deployment_config"]["num_replicas"] == 3
+    assert llm["accelerator_type"] == "H200"
+    scaled = document(served(day=DAY), "ray")["applications"][0]["args"]["llm_configs"][0]["deployment_config"]
+    assert (scaled["autoscaling_config"]["min_replicas"], scaled["autoscaling_config"]["max_replicas"]) == (2, 3)
+
+
+@pytest.mark.parametrize("target", ["ray", "llm-d"])
+def test_other_engines_and_own_weights_are_refused_in_words(target: str) -> None:
+    for option, why in ((served("sglang"), "served with SGLang"), (served(model="./x"), "a path of yours")):
+        with pytest.raises(Unanswerable, match=why):
+            build_handoff(option, target, None)
