@@ -63,6 +63,8 @@ TargetName = Annotated[
         "sglang",
         "tensorrt-llm",
         "llama.cpp",
+        "ollama",
+        "lmdeploy",
         "tgi",
         "text-embeddings-inference",
         "mlx",

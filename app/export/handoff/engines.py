@@ -57,6 +57,7 @@ class Launch:
     requests_counter: str = ""  # Prometheus counter of answered requests
     queue_gauge: str = ""  # Prometheus gauge of waiting requests
     port_flag: str = "--port"  # flag of the port; empty if the port is not a flag
+    creates_model: bool = False  # whether a running server loads the model by a command of its own
     metrics_flags: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
 
 
@@ -209,6 +210,38 @@ LAUNCHES = (
         },
         network_flags=("--host", "0.0.0.0"),
         single_machine=True,
+        container_setup='export PATH="/app:$PATH"',  # where the images keep llama-server
+    ),
+    Launch(
+        "ollama",
+        SERVERS["ollama"],
+        source_version=(),
+        source="envconfig/config.go and docs/docker.md at fb307609, read 2026-11-26",
+        flags={},
+        images={"NVIDIA": "ollama/ollama", "AMD": "ollama/ollama:rocm"},
+        single_machine=True,
+        port_flag="",
+        creates_model=True,
+    ),
+    Launch(
+        "lmdeploy",
+        SERVERS["lmdeploy"],
+        source_version=(0, 18, 0),
+        source="lmdeploy/cli/serve.py and utils.py of 0.18.0, read 2026-11-26",
+        flags={
+            "--tp": ANY_VERSION,
+            "--session-len": ANY_VERSION,
+            "--max-batch-size": ANY_VERSION,
+            "--cache-max-entry-count": ANY_VERSION,
+            "--quant-policy": ANY_VERSION,
+            "--speculative-algorithm": (0, 18),
+            "--speculative-num-draft-tokens": (0, 18),
+            "--speculative-draft-model": (0, 18),
+            "--server-port": ANY_VERSION,
+        },
+        images={"NVIDIA": "openmmlab/lmdeploy:v{version}-cu12"},
+        single_machine=True,
+        port_flag="--server-port",
     ),
     Launch(
         "tgi",
@@ -351,6 +384,26 @@ def check_flags(tokens: Iterable[str], launch: Launch, version: Version) -> None
 def command_flags(tokens: Iterable[str]) -> list[str]:
     """Flags of a command."""
     return [token.split("=", 1)[0] for token in tokens if re.match(r"--?[A-Za-z]", token)]
+
+
+def ollama_lines(group: ReplicaGroup, launch: Launch, name: str) -> tuple[str, ...]:
+    """Lines that start Ollama with the settings of its start command, create the model and load it.
+
+    Parameters:
+        name: name of the model in requests.
+    """
+    settings = shlex.split(fill_template((group.server or launch.server).command, group.places))[:-2]
+    return (
+        f"export {' '.join(settings)} OLLAMA_HOST=0.0.0.0:{launch.server.port} OLLAMA_KEEP_ALIVE=-1",
+        "ollama serve &",
+        "SERVER=$!",
+        "trap 'kill -TERM \"$SERVER\"' TERM INT",
+        "until ollama list > /dev/null 2>&1; do sleep 1; done",
+        f"echo FROM {shlex.quote(str(group.places['gguf_origin']))} > /tmp/Modelfile",
+        f"ollama create {name} -f /tmp/Modelfile",
+        f"ollama run {name} '' > /dev/null",
+        'wait "$SERVER"',
+    )
 
 
 def format_version(version: Version) -> str:

@@ -15,6 +15,7 @@ from app.export.handoff.engines import (
     config_text,
     container_image,
     format_command,
+    ollama_lines,
     parse_version,
     start_command,
     with_port,
@@ -106,6 +107,8 @@ class ReplicaLaunch:
                 it.
             port: port of the server, if it is not the usual one.
         """
+        if self.launch.creates_model:
+            return ollama_lines(self.group, self.launch, self.name)
         command = self.command_tokens if port is None else with_port(self.command_tokens, self.launch, port)
         config = config_text(self.group, self.launch)
         setup_lines = (f"cat > {CONFIG} <<'EOF'\n{config}EOF",) if config else ()
@@ -199,10 +202,11 @@ CONTEXT_LIMITS = {
 }
 
 
-def context_notes(group: ReplicaGroup) -> tuple[str, ...]:
+def context_notes(part: ReplicaLaunch) -> tuple[str, ...]:
     """Note about the context that the server accepts, and about the requests that it refuses."""
+    group, server = part.group, part.group.server or part.launch.server
     limit, share = CONTEXT_LIMITS.get(str(group.places.get("served_limit"))), group.places.get("refused_share")
-    if limit is None or share is None or group.server is None or not LIMITED & place_names(group.server.command):
+    if limit is None or share is None or not LIMITED & place_names(server.command):
         return ()
     text = f"The server accepts up to {group.int_place('served'):,} tokens of prompt and answer: {limit}."
     if not float(str(share)):
@@ -218,7 +222,9 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     notes = [f"Source of the {product_name(groups[0].launch.engine)} flags: {groups[0].launch.source}."]
     if groups[0].launch.note:
         notes.append(groups[0].launch.note)
-    notes += context_notes(groups[0].group)
+    notes += context_notes(groups[0])
+    if groups[0].launch.creates_model:
+        notes.append(f"Requests name the model {groups[0].name}.")
     notes += weights_notes(groups[0].option)
     if groups[0].group.places.get("adapters"):
         notes.append("Pass your LoRA adapters to the server in addition to these flags, or load them at run time.")

@@ -63,8 +63,26 @@ def test_replicas_that_share_a_machine_have_accelerators_and_a_port_of_their_own
 @pytest.mark.parametrize("engine", [name for name, launch in BY_ENGINE.items() if launch.images and launch.port_flag])
 def test_the_port_is_said_once(engine: str) -> None:
     text = text_of(build_handoff(served(engine, accelerators=2, tensor=2), "shell", None), "serve.sh")
-    assert text.count("--port $PORT") == 1
-    assert not re.search(r"--port \d", text)
+    assert text.count("port $PORT") == 1
+    assert not re.search(r"port \d", text)
+
+
+def test_ollama_creates_and_loads_the_model_that_requests_name(tmp_path: Path) -> None:
+    made = build_handoff(served("ollama", gguf_origin="hf.co/b/M-GGUF:Q4_K_M"), "shell", None)
+    (tmp_path / "ollama").write_text('#!/bin/bash\necho "$*" >> calls\n[ "$1" != create ] || cat "$4" >> calls\n')
+    (tmp_path / "ollama").chmod(0o755)
+    around = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run(["bash", "-c", text_of(made, "serve.sh")], env=around, cwd=tmp_path, check=True)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert {"serve", "create model-70b -f /tmp/Modelfile", "FROM hf.co/b/M-GGUF:Q4_K_M"} <= {*calls}
+    assert "OLLAMA_CONTEXT_LENGTH=8192" in text_of(made, "serve.sh")
+    assert "Requests name the model model-70b." in made.notes
+
+
+def test_the_images_of_llama_cpp_keep_the_server_outside_the_path() -> None:
+    text = text_of(build_handoff(served("llama.cpp"), "docker", None), "model-70b.docker.sh")
+    assert text.index('export PATH="/app:$PATH"') < text.index("exec llama-server")
+    assert "/app" not in text_of(build_handoff(served("llama.cpp"), "shell", None), "serve.sh")
 
 
 def test_docker_restarts_each_replica_on_accelerators_of_its_own() -> None:

@@ -88,7 +88,7 @@ def test_two_pools_transfer_their_cache_behind_the_side_car() -> None:
 
 
 def test_ray_gets_the_options_of_vllm_as_arguments() -> None:
-    places = {"draft_method": "mtp", "drafting": "mtp", "draft_tokens": 1}
+    places: dict[str, Any] = {"draft_method": "mtp", "drafting": "mtp", "draft_tokens": 1}
     (app,) = document(served(**SPANNING, **places), "ray")["applications"]
     (llm,) = app["args"]["llm_configs"]
     assert app["import_path"] == "ray.serve.llm:build_openai_app"
