@@ -29,7 +29,7 @@ from app.export.handoff.option import (
 )
 from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, serving_notes, shared_files
 from app.export.handoff.weights import needs_conversion
-from app.sizing.words import product_name
+from app.sizing.words import format_count, product_name
 
 Document = dict[str, Any]
 LOCAL_WEIGHTS = "./models"  # folder next to the files, with weights that the user makes
@@ -249,7 +249,8 @@ def compose_files(option: Option, version: str | None, target: str) -> Handoff:
     notes = (
         *serving_notes(groups),
         *(
-            f"Run {part.group.replicas} replicas on machines with {part.group.machine_accelerators} accelerators each."
+            f"Run {format_count(part.group.replicas, 'replica')} on machines with "
+            f"{format_count(part.group.machine_accelerators, 'accelerator')} each."
             for part in groups
         ),
     )

@@ -56,7 +56,7 @@ class Launch:
     own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
     requests_counter: str = ""  # Prometheus counter of answered requests
     queue_gauge: str = ""  # Prometheus gauge of waiting requests
-    port_flag: str = "--port"  # flag of the port; empty if the port is not a flag
+    port_flag: str = "--port"  # flag of the port
     creates_model: bool = False  # whether a running server loads the model by a command of its own
     metrics_flags: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
 
@@ -220,7 +220,6 @@ LAUNCHES = (
         flags={},
         images={"NVIDIA": "ollama/ollama", "AMD": "ollama/ollama:rocm"},
         single_machine=True,
-        port_flag="",
         creates_model=True,
     ),
     Launch(
@@ -386,15 +385,16 @@ def command_flags(tokens: Iterable[str]) -> list[str]:
     return [token.split("=", 1)[0] for token in tokens if re.match(r"--?[A-Za-z]", token)]
 
 
-def ollama_lines(group: ReplicaGroup, launch: Launch, name: str) -> tuple[str, ...]:
+def ollama_lines(group: ReplicaGroup, launch: Launch, name: str, port: str) -> tuple[str, ...]:
     """Lines that start Ollama with the settings of its start command, create the model and load it.
 
     Parameters:
         name: name of the model in requests.
+        port: port of the server, or a shell variable that holds it.
     """
     settings = shlex.split(fill_template((group.server or launch.server).command, group.places))[:-2]
     return (
-        f"export {' '.join(settings)} OLLAMA_HOST=0.0.0.0:{launch.server.port} OLLAMA_KEEP_ALIVE=-1",
+        f"export {' '.join(settings)} OLLAMA_HOST=0.0.0.0:{port} OLLAMA_KEEP_ALIVE=-1",
         "ollama serve &",
         "SERVER=$!",
         "trap 'kill -TERM \"$SERVER\"' TERM INT",

@@ -40,7 +40,7 @@ def host_lines(part: ReplicaLaunch) -> tuple[str, ...]:
     """Lines that start one of the replicas of a machine: its accelerators and its port follow from its number."""
     here, each = replicas_per_machine(part), part.group.per_machine
     devices = VISIBLE_DEVICES.get(part.group.vendor)
-    if here == 1 or devices is None or part.spans_machines or not part.launch.port_flag:
+    if here == 1 or devices is None or part.spans_machines:
         return part.script_lines()
     numbers = f'"$(seq -s, $((REPLICA * {each})) $((REPLICA * {each} + {each - 1})))"'
     return (
@@ -131,7 +131,7 @@ def slurm_files(option: Option, version: str | None, target: str) -> Handoff:
         if part.group.vendor not in DEVICE_FLAGS:
             raise NotServable(f"Slurm is not used with {part.group.vendor} accelerators.")
         script = f"{part.group.role}.sh"
-        port = "$PORT" if replicas_per_machine(part) > 1 and part.launch.port_flag else None
+        port = "$PORT" if replicas_per_machine(part) > 1 else None
         files += [
             File(f"{part.name}.sbatch", SHELL, slurm_job(part, script)),
             File(
@@ -163,7 +163,7 @@ def slurm_job(part: ReplicaLaunch, script: str) -> str:
         f"export PORT=$(({part.port} + SLURM_ARRAY_TASK_ID))",
         'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)"',
         "export MASTER_ADDR",
-        f'echo "$MASTER_ADDR:{"$PORT" if replicas_per_machine(part) > 1 and part.launch.port_flag else part.port}" '
+        f'echo "$MASTER_ADDR:{"$PORT" if replicas_per_machine(part) > 1 else part.port}" '
         '> "ADDRESS.$SLURM_ARRAY_TASK_ID"',
         f"exec bash ./{script}" if launches else run,
     )

@@ -26,7 +26,9 @@ def benchmark_file(option: Option) -> File:
         "own": group.load if group.server else BENCHMARKS["server-at-url"].load,
         **(
             {}
-            if EMBEDDINGS_BACKEND in group.load or group.places.get("draft_method")  # they send random text
+            if EMBEDDINGS_BACKEND in group.load
+            or group.places.get("draft_method")  # they send random text
+            or group.software == "ollama"  # whose own command first creates the model that it measures
             else {"aiperf": BENCHMARKS["aiperf"].load, "guidellm": BENCHMARKS["guidellm"].load}
         ),
     }

@@ -61,8 +61,9 @@ class ReplicaLaunch:
 
     @property
     def name(self) -> str:
-        """Name as a DNS label."""
-        return dns_label(self.group.model, *((self.group.role,) if self.group.is_pool else ()))
+        """Name of the model as a DNS label, whatever repository its weights come from."""
+        model = str(self.group.places.get("source_model") or self.group.model)
+        return dns_label(model, *((self.group.role,) if self.group.is_pool else ()))
 
     @property
     def image(self) -> str:
@@ -108,7 +109,7 @@ class ReplicaLaunch:
             port: port of the server, if it is not the usual one.
         """
         if self.launch.creates_model:
-            return ollama_lines(self.group, self.launch, self.name)
+            return ollama_lines(self.group, self.launch, self.name, port or str(self.port))
         command = self.command_tokens if port is None else with_port(self.command_tokens, self.launch, port)
         config = config_text(self.group, self.launch)
         setup_lines = (f"cat > {CONFIG} <<'EOF'\n{config}EOF",) if config else ()

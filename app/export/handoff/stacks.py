@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from app.export.handoff.cluster import RESOURCES, node_selector, port_and_probes
-from app.export.handoff.lifecycle import GIB, cache_environment, drain_s, host_requests, start_note, weights_bytes
+from app.export.handoff.lifecycle import GIB, drain_s, host_requests, start_note, weights_bytes
 from app.export.handoff.option import (
     YAML,
     File,
@@ -155,7 +155,6 @@ def ray_config(part: ReplicaLaunch) -> Document:
             "graceful_shutdown_timeout_s": drain_s(part.option),
         },
         "engine_kwargs": arguments,
-        "runtime_env": {"env_vars": {"VLLM_CACHE_ROOT": cache_environment("vllm")["VLLM_CACHE_ROOT"]}},
     }
     application = {
         "name": part.name,

@@ -60,7 +60,9 @@ def test_replicas_that_share_a_machine_have_accelerators_and_a_port_of_their_own
     assert "REPLICA" not in text_of(build_handoff(served(), "shell", None), "serve.sh")  # alone on its machine
 
 
-@pytest.mark.parametrize("engine", [name for name, launch in BY_ENGINE.items() if launch.images and launch.port_flag])
+@pytest.mark.parametrize(
+    "engine", [name for name, launch in BY_ENGINE.items() if launch.images and not launch.creates_model]
+)
 def test_the_port_is_said_once(engine: str) -> None:
     text = text_of(build_handoff(served(engine, accelerators=2, tensor=2), "shell", None), "serve.sh")
     assert text.count("port $PORT") == 1
@@ -77,6 +79,9 @@ def test_ollama_creates_and_loads_the_model_that_requests_name(tmp_path: Path) -
     assert {"serve", "create model-70b -f /tmp/Modelfile", "FROM hf.co/b/M-GGUF:Q4_K_M"} <= {*calls}
     assert "OLLAMA_CONTEXT_LENGTH=8192" in text_of(made, "serve.sh")
     assert "Requests name the model model-70b." in made.notes
+    half = text_of(build_handoff(served("ollama", **HALF), "shell", None), "serve.sh")
+    assert "OLLAMA_HOST=0.0.0.0:$PORT" in half and "${REPLICA:?" in half
+    assert "aiperf" not in text_of(made, "benchmark.sh")
 
 
 def test_the_images_of_llama_cpp_keep_the_server_outside_the_path() -> None:
