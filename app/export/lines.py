@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from app.errors import NotFound, Unanswerable
-from app.sizing.columns import HOURS_PER_DAY, HOURS_PER_MONTH
+from app.export.order import OrderDetails
+from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
 from app.sizing.words import format_count, format_number, provider_name
@@ -72,6 +73,24 @@ FILING_LABELS = {"label": "Label", "reference": "Reference", "cost_centre": "Cos
 SERVICE_KINDS = ("cloud", "hosting", "power", "support", "installation", "licence")
 
 
+class Trade(StrEnum):
+    """Kind of supplier that sells a line: no supplier is asked for what another kind sells."""
+
+    HARDWARE = "hardware dealer"
+    CLOUD = "cloud provider"
+    DATA_CENTER = "data center operator"
+    SOFTWARE = "software vendor"
+    UTILITY = "electricity supplier"
+
+
+TRADES = {
+    "cloud": Trade.CLOUD,
+    "hosting": Trade.DATA_CENTER,
+    "power": Trade.UTILITY,
+    "licence": Trade.SOFTWARE,
+}  # by kind of line; all other kinds are sold by a hardware dealer
+
+
 class Unit(StrEnum):
     """Units as codes of UN/ECE Recommendation 20."""
 
@@ -100,7 +119,7 @@ class Line:
     """A line of a bill. A line without a price needs a quote."""
 
     goods: str  # commodity of the line: machine, accelerator, network, cloud, ...
-    kind: str  # compute, network, rack, storage, hosting, power, support, installation, licence or cloud
+    kind: str  # compute, network, rack, storage, hosting, power, support, installation, licence, cloud, ...
     sku: str
     description: str
     quantity: Decimal
@@ -131,8 +150,13 @@ class Line:
 
     @property
     def short_description(self) -> str:
-        """Description truncated to the length that every procurement tool accepts."""
-        return self.description[:SHORT_TEXT_LENGTH].rstrip()
+        """Description within the length that every procurement tool accepts."""
+        return shorten_text(self.description, SHORT_TEXT_LENGTH)
+
+    @property
+    def trade(self) -> Trade:
+        """Kind of supplier that sells the line."""
+        return TRADES.get(self.kind, Trade.HARDWARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +172,7 @@ class Bill:
     settlement: Settlement
     lines: tuple[Line, ...]
     filing_values: Mapping[str, str] = field(default_factory=dict)  # label, reference and cost_centre of the request
+    order: OrderDetails = field(default_factory=OrderDetails)
 
     @property
     def reference(self) -> str:
@@ -179,6 +204,11 @@ class Bill:
     def total(self) -> Decimal:
         return self.subtotal + self.tax
 
+    @property
+    def unpriced_lines(self) -> tuple[Line, ...]:
+        """Lines without a price, which no total includes."""
+        return tuple(line for line in self.lines if line.unit_price is None)
+
     def require_priced_lines(self) -> tuple[Line, ...]:
         """Lines for formats that accept only priced lines. Raises NothingPriced if there are none."""
         if not self.priced_lines:
@@ -207,26 +237,81 @@ def clean_text(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
+def shorten_text(text: str, length: int) -> str:
+    """Text cut after a whole word, or within a word that is longer than the length.
+
+    Check:
+        >>> shorten_text("Electricity under load, the building's share", 30)
+        'Electricity under load, the'
+    """
+    if len(text) <= length:
+        return text
+    head, _, _ = text[: length + 1].rpartition(" ")
+    return (head or text[:length]).rstrip(" ,;(")
+
+
 Document = Mapping[str, Any]
 TO_BE_QUOTED = "to be quoted"
 
 
+# A standard rack: height units (EIA-310), and the power that `rack_usd_per_kw` assumes for one rack.
+RACK_UNITS, RACK_KW = 42, 20.0
+
+
+def racks_needed(machines: int, machine_kw: float, rack_units: float | None) -> int:
+    """Racks for machines of one kind, by height units and rated power; a machine above the power of a rack fills one.
+
+    Check: two servers of 8 units and 10.2 kW need a rack each, because 20 kW hold only one.
+        >>> racks_needed(2, 10.2, 8.0), racks_needed(12, 2.8, 2.0), racks_needed(1, 132.0, 48.0)
+        (2, 2, 1)
+    """
+    by_units = int(RACK_UNITS // rack_units) if rack_units else machines
+    per_rack = max(1, min(by_units, int(RACK_KW // machine_kw) if machine_kw > 0 else machines))
+    return -(-machines // per_rack)
+
+
+def _lot_racks(lot: Document) -> int:
+    """Racks of a lot; 0 for rented machines, workstations and machines without a price."""
+    rated = next((part["quantity"] for part in lot["parts"] if part["what"] == "rack_kw"), 0.0)
+    machines = lot.get("machines") or 0
+    units = lot.get("machine", {}).get("rack_units")
+    return racks_needed(machines, rated / machines, units) if rated and machines else 0
+
+
 def lines_to_quote(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
     """All lines of one ranked option that need a quote."""
-    yield from _installation_lines(lots)
+    for lot in lots:
+        if "instance_type" not in lot:
+            yield from _site_lines(option, lot)
     yield from _license_lines(lots)
     yield from _egress_lines(lots)
     yield from _pool_network_lines(option, lots)
-    yield from _checkpoint_lines(option)
+    yield from _checkpoint_lines(option, lots)
     yield from _companion_lines(option, lots)
 
 
-def _installation_lines(lots: Sequence[Document]) -> Iterator[Line]:
-    """Delivery and installation of purchased servers that are hosted in a data center."""
-    bought = sum(lot.get("machines", 0) for lot in lots if any(part["what"] == "floor_kw" for part in lot["parts"]))
-    if bought:
-        text = "Delivery, installation and commissioning, per machine"
-        yield _line_to_quote("installation", Decimal(bought), Unit.EACH, text)
+def _site_lines(option: Document, lot: Document) -> Iterator[Line]:
+    """What bought machines need on site and the catalog has no price for."""
+    machines, racks = Decimal(lot.get("machines", 1)), _lot_racks(lot)
+    if machines > 1 or racks:
+        text = "Front-end network, per machine: switch port, cable and optics for users, storage and management"
+        yield _line_to_quote("network", machines, Unit.EACH, _with_pool(lot, text))
+    weights = _replica_weights_gb(option)
+    if weights and not lot.get("machine", {}).get("storage_gb"):
+        text = f"NVMe storage, per machine: operating system and {format_number(weights)} GB of model weights"
+        yield _line_to_quote("storage", machines, Unit.EACH, _with_pool(lot, text))
+    if racks:
+        rated = sum(part["quantity"] for part in lot["parts"] if part["what"] == "rack_kw") / racks
+        text = f"Power distribution, per rack: feeds A and B for {format_number(rated)} kW"
+        yield _line_to_quote("power_distribution", Decimal(racks), Unit.EACH, _with_pool(lot, text))
+    text = "Delivery, installation and commissioning, per machine" if racks else "Delivery and set-up, per machine"
+    yield _line_to_quote("installation", machines, Unit.EACH, _with_pool(lot, text))
+
+
+def _replica_weights_gb(option: Document) -> float:
+    """Weights of one replica, GB; 0 for a run, whose storage is that of its checkpoints."""
+    each = option.get("memory", {}).get("per_accelerator_gib", {}).get("weights", 0.0)
+    return float(each * option.get("deployment", {}).get("accelerators_per_replica", 0) * GIB / GB)
 
 
 def _license_lines(lots: Sequence[Document]) -> Iterator[Line]:
@@ -243,7 +328,7 @@ def _egress_lines(lots: Sequence[Document]) -> Iterator[Line]:
     """Egress traffic of each cloud. Some providers charge for it, and the catalog has no price for it."""
     for seller in dict.fromkeys(lot["seller"] for lot in lots if "instance_type" in lot and "seller" in lot):
         text = f"Egress traffic from {provider_name(seller)} over the term, as metered"
-        yield _line_to_quote("egress", Decimal(1), Unit.EACH, text, kind="cloud", once=False)
+        yield replace(_line_to_quote("egress", Decimal(1), Unit.EACH, text, kind="cloud", once=False), supplier=seller)
 
 
 def _pool_network_lines(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
@@ -259,14 +344,16 @@ def _pool_network_lines(option: Document, lots: Sequence[Document]) -> Iterator[
         yield _line_to_quote("network", Decimal(machines), Unit.EACH, text)
 
 
-def _checkpoint_lines(option: Document) -> Iterator[Line]:
-    """Storage for the checkpoints of a run."""
+def _checkpoint_lines(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
+    """Storage for the checkpoints of a run: bought with own machines, rented from the provider of rented ones."""
     speed = option.get("performance", {})
     terabytes = to_decimal(speed.get("cluster", {}).get("checkpoint_capacity_tb", 0.0), THOUSANDTH)
     if terabytes > 0:
         rate = speed.get("required_storage_gb_per_s")
         written = "" if rate is None else f", written at {format_number(rate)} GB/s"
-        yield _line_to_quote("storage", terabytes, Unit.TERABYTE, f"Checkpoint storage{written}")
+        seller = next((lot.get("seller") for lot in lots if "instance_type" in lot), None)
+        line = _line_to_quote("storage", terabytes, Unit.TERABYTE, f"Checkpoint storage{written}")
+        yield line if seller is None else replace(line, kind="cloud", once=False, supplier=seller)
 
 
 def _companion_lines(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
@@ -303,6 +390,9 @@ CENT_UNITS = (Unit.EACH, Unit.MONTH)
 DISCOUNTED_PARTS = ("machine", "accelerator", "chassis", "processors", "memory")  # parts that a discount applies to
 
 
+NO_DETAILS = OrderDetails()
+
+
 class UnknownRank(NotFound):
     code = "unknown-rank"
 
@@ -326,9 +416,9 @@ ONE_TIME_ITEMS = {
     "memory": CostItem("memory", "compute", Unit.EACH, "Memory for one machine"),
     "more_memory_gib": CostItem("memory", "compute", Unit.GIBIBYTE, "Additional memory for the machines"),
     "network_gbit_per_s": CostItem(
-        "network", "network", Unit.GBIT_PER_S, "Network between machines: switches, cables, optics"
+        "network", "network", Unit.EACH, "Cluster network, per machine: switch ports, cables and optics"
     ),
-    "rack_kw": CostItem("rack", "rack", Unit.KILOWATT, "Racks and power strips, by rated power"),
+    "rack_kw": CostItem("rack", "rack", Unit.EACH, "Rack with power strips"),
 }
 # Parts that are paid per month, by the name of the cost part.
 MONTHLY_ITEMS = {
@@ -338,7 +428,9 @@ MONTHLY_ITEMS = {
 }
 
 
-def build_bill(answer: Document, supply: Document, rank: int, settlement: Settlement) -> Bill:
+def build_bill(
+    answer: Document, supply: Document, rank: int, settlement: Settlement, order: OrderDetails = NO_DETAILS
+) -> Bill:
     """Bill of one ranked option. Raises UnknownRank if the answer has no such rank."""
     ranked, request = answer["recommendations"], answer["request"]
     if not 1 <= rank <= len(ranked):
@@ -346,8 +438,10 @@ def build_bill(answer: Document, supply: Document, rank: int, settlement: Settle
         raise UnknownRank(f"This answer has no rank {rank}. {reason}.", ranks=len(ranked))
     option, as_of = ranked[rank - 1], date.fromisoformat(answer["as_of"])
     lots = supply["ranks"][rank - 1]
+    months = order.term_months or (request.get("economics") or {}).get("horizon_months")
+    term = BillTerm(months, _rents_by_the_hour(lots))
     draft_lines = [
-        replace(line, lot=place) for place, lot in enumerate(lots) for line in _lot_lines(lot, option, supply)
+        replace(line, lot=place) for place, lot in enumerate(lots) for line in _lot_lines(lot, option, supply, term)
     ]
     draft_lines += lines_to_quote(option, lots)
     codes, currency = supply["codes"], settlement
@@ -355,6 +449,7 @@ def build_bill(answer: Document, supply: Document, rank: int, settlement: Settle
         replace(
             line,
             number=number,
+            supplier=(order.supplier if line.trade is Trade.HARDWARE else None) or line.supplier,
             codes=codes.get(line.goods, {}),
             unit_price=_convert_price(line, currency),
             price=_with_age(line.price, as_of),
@@ -371,7 +466,38 @@ def build_bill(answer: Document, supply: Document, rank: int, settlement: Settle
         settlement=settlement,
         lines=lines,
         filing_values={name: clean_text(request[name]) for name in FILING_FIELDS if request.get(name) is not None},
+        order=order,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BillTerm:
+    """Months that rentals by the hour and running costs are billed for."""
+
+    requested: float | None  # months that the buyer or the request states
+    rented_by_the_hour: bool  # all machines are rented by the hour
+
+    def months(self, horizon_months: float) -> float:
+        """The stated months; else one month of a rental by the hour, or the horizon that purchases are spread over."""
+        return self.requested or (1.0 if self.rented_by_the_hour else horizon_months)
+
+    def note(self, months: Decimal, run_days: float | None = None) -> str:
+        """Where the term comes from."""
+        if run_days is not None:
+            return f"for the {format_number(run_days)} days of the run"
+        count = f"{format_decimal(months)} month{'' if months == 1 else 's'}"
+        hours = f", {HOURS_PER_MONTH:g} hours each" if self.rented_by_the_hour else ""
+        if self.requested:
+            return f"term as requested: {count}{hours}"
+        if self.rented_by_the_hour:
+            return f"monthly rate at {HOURS_PER_MONTH:g} hours; no term was requested and none is required"
+        return f"term assumed: {count}"
+
+
+def _rents_by_the_hour(lots: Sequence[Document]) -> bool:
+    """Whether all machines are rented without a commitment."""
+    free = [not Commitment((lot.get("price") or {}).get("commitment") or Commitment.NONE).months for lot in lots]
+    return all("instance_type" in lot for lot in lots) and all(free)
 
 
 def _with_age(price: PriceSource | None, as_of: date) -> PriceSource | None:
@@ -390,28 +516,30 @@ def _rounding_step(unit: Unit) -> Decimal:
     return CENT if unit in CENT_UNITS else PRICE_STEP
 
 
-def _lot_lines(lot: Document, option: Document, supply: Document) -> Iterator[Line]:
+def _lot_lines(lot: Document, option: Document, supply: Document, term: BillTerm) -> Iterator[Line]:
     """Lines of one lot: a group of identical machines."""
-    hours = next((part["quantity"] for part in lot["parts"] if part["what"] == "horizon_hours"), 0.0)
+    horizon = next((part["quantity"] for part in lot["parts"] if part["what"] == "horizon_hours"), 0.0)
+    hours = term.months(horizon / HOURS_PER_MONTH) * HOURS_PER_MONTH
     months = to_decimal(hours / HOURS_PER_MONTH, THOUSANDTH)
     derived = supply.get("derived") or supply["reckoned"]  # "reckoned": stored by version 0.1
+    days = _run_days(option)
     for part in lot["parts"]:
         what = part["what"]
         if what in MONTHLY_ITEMS:
-            yield _monthly_line(lot, part, months, derived[what])
+            yield _monthly_line(lot, part, months, derived[what], term.note(months))
         elif what in ONE_TIME_ITEMS and "unit_usd" in part:
             yield _purchase_line(lot, part, derived.get(what))
         elif what == "machine":
-            yield _rental_line(lot, part, _rental_hours(option, hours))
+            rented = hours if days is None else days * HOURS_PER_DAY
+            yield _rental_line(lot, part, rented, term.note(months, days))
     if not any("unit_usd" in part or "usd_per_hour" in part for part in lot["parts"]):
         yield _unpriced_line(lot)
 
 
-def _rental_hours(option: Document, horizon_hours: float) -> float:
-    """Hours that machines are rented for: the duration of a run, or the whole horizon."""
+def _run_days(option: Document) -> float | None:
+    """Days of a run, which its machines are rented for; None for a service."""
     days = option.get("performance", {}).get("days")
-    ends = option["cost"]["usd_total"] is not None and days is not None
-    return days * HOURS_PER_DAY if ends else horizon_hours
+    return None if option["cost"]["usd_total"] is None else days
 
 
 def _purchase_line(lot: Document, part: Document, derived: Document | None) -> Line:
@@ -420,15 +548,16 @@ def _purchase_line(lot: Document, part: Document, derived: Document | None) -> L
     own = {"accelerator": lot["accelerator"], "machine": lot.get("machine")}.get(part["what"])
     around = lot.get("machine", lot["accelerator"])
     price = lot.get("price") if part["what"] == "machine" else lot["accelerator"]["price"]
-    usd = to_decimal(part["unit_usd"], _rounding_step(good.unit))
+    quantity, each = _orderable_quantity(lot, part)
+    usd = to_decimal(each, _rounding_step(good.unit))
     text = describe_machine(lot) if part["what"] == "machine" else own["name"] if own else good.text
-    text += _network_note(lot) if part["what"] == "network_gbit_per_s" else ""
+    text += _size_note(lot, part)
     return Line(
         goods=good.goods,
         kind=good.kind,
         sku=own["sku"] if own else f"{around['sku']}/{good.goods}",
         description=_with_pool(lot, text),
-        quantity=to_decimal(part["quantity"], THOUSANDTH),
+        quantity=to_decimal(quantity, THOUSANDTH),
         unit=good.unit,
         usd=usd,
         unit_price=None,
@@ -441,14 +570,24 @@ def _purchase_line(lot: Document, part: Document, derived: Document | None) -> L
     )
 
 
-def _network_note(lot: Document) -> str:
-    """Number and rate of the machines that a network connects, for the cabling plan.
+def _orderable_quantity(lot: Document, part: Document) -> tuple[float, float]:
+    """Quantity and unit price in units that a supplier sells: the network per machine, racks as whole racks."""
+    pieces = {"network_gbit_per_s": lot.get("machines"), "rack_kw": _lot_racks(lot)}.get(part["what"])
+    if not pieces:
+        return part["quantity"], part["unit_usd"]
+    return float(pieces), part["quantity"] * part["unit_usd"] / pieces
 
-    The quantity of the line is the bandwidth only.
-    """
-    each = lot.get("machine", {}).get("network_gbit_per_s")
-    rate = "" if each is None else f" at {each:,.0f} Gbit/s each"
-    return f"; connects {format_count(lot['machines'], 'machine')}{rate}"
+
+def _size_note(lot: Document, part: Document) -> str:
+    """Size of a network port or of a rack, by which its price was estimated."""
+    if part["what"] == "network_gbit_per_s":
+        return f", {part['quantity'] / lot['machines']:,.0f} Gbit/s for each of {lot['machines']:,} machines"
+    if part["what"] != "rack_kw":
+        return ""
+    units = lot.get("machine", {}).get("rack_units")
+    height = "" if units is None else f"{units:g} units and "
+    each = part["quantity"] / lot["machines"]
+    return f", {RACK_UNITS} units, for machines of {height}{format_number(each)} kW each"
 
 
 def _discount_note(lot: Document, what: str, usd: Decimal) -> str:
@@ -459,7 +598,7 @@ def _discount_note(lot: Document, what: str, usd: Decimal) -> str:
     return f"{format_decimal(100 * off)} % negotiated discount on {round_half_up(usd / (1 - off), CENT):,f} USD"
 
 
-def _monthly_line(lot: Document, part: Document, months: Decimal, derived: Document) -> Line:
+def _monthly_line(lot: Document, part: Document, months: Decimal, derived: Document, note: str) -> Line:
     """Line that is paid per month of the horizon, for all machines of the lot."""
     good = MONTHLY_ITEMS[part["what"]]
     monthly = part["quantity"] * part["usd_per_hour"] * HOURS_PER_MONTH
@@ -477,10 +616,11 @@ def _monthly_line(lot: Document, part: Document, months: Decimal, derived: Docum
         once=False,
         price=_price_source(derived),
         term_months=months,
+        notes=note,
     )
 
 
-def _rental_line(lot: Document, part: Document, hours: float) -> Line:
+def _rental_line(lot: Document, part: Document, hours: float, term_note: str) -> Line:
     """Line of machines rented by the hour, or by the month of a commitment."""
     price = lot.get("price", {})
     months = Commitment(price.get("commitment") or Commitment.NONE).months or None
@@ -491,7 +631,8 @@ def _rental_line(lot: Document, part: Document, hours: float) -> Line:
     by_month = to_decimal(part["usd_per_hour"] * HOURS_PER_MONTH, CENT)
     usd = by_month if months else to_decimal(part["usd_per_hour"], PRICE_STEP)
     paid_first = "" if upfront is None else f"{upfront:,.2f} USD per machine is paid upfront and included in the price"
-    notes = (paid_first, _discount_note(lot, part["what"], usd))
+    bound = f"committed for {months} months" if months else term_note
+    notes = (bound, paid_first, _discount_note(lot, part["what"], usd))
     text = f"{describe_machine(lot)}, {way} from {provider_name(lot['seller'])}{where}; {_machines_text(lot, machines)}"
     return Line(
         goods="cloud",
@@ -504,7 +645,7 @@ def _rental_line(lot: Document, part: Document, hours: float) -> Line:
         unit_price=None,
         once=False,
         price=_price_source(lot.get("price")),
-        manufacturer=lot["seller"],
+        manufacturer=lot["accelerator"].get("maker"),
         supplier=lot["seller"],
         supplier_part_id=lot["instance_type"],
         term_months=Decimal(months) if months else to_decimal(hours / HOURS_PER_MONTH, THOUSANDTH),
@@ -556,9 +697,11 @@ def describe_machine(lot: Document) -> str:
     if "processors" in machine:
         parts.append(machine["processors"])
     if "memory_gib" in machine:
-        parts.append(f"{machine['memory_gib']:g} GiB of memory")
+        parts.append(f"{machine['memory_gib']:,.6g} GiB of memory")
+    if "storage_gb" in machine:
+        parts.append(f"{machine['storage_gb']:,.6g} GB of local storage")
     if "network_gbit_per_s" in machine:
-        parts.append(f"{machine['network_gbit_per_s']:g} Gbit/s network")
+        parts.append(f"{machine['network_gbit_per_s']:,.6g} Gbit/s network")
     return ", ".join(parts)
 
 

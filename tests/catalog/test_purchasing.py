@@ -100,7 +100,10 @@ def test_every_kind_of_line_has_codes(catalog_store: CatalogStore) -> None:
     known = catalog_store.directory().purchasing.codes
     kinds = {good.goods for good in (*ONE_TIME_ITEMS.values(), *MONTHLY_ITEMS.values())} | {
         "cloud",
+        "egress",
         "installation",
+        "licence",
+        "power_distribution",
         "storage",
     }
     assert kinds <= known.keys()

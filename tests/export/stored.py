@@ -20,6 +20,8 @@ MACHINE = {
     "processors": "2x Xeon Platinum 8558",
     "memory_gib": 2048,
     "network_gbit_per_s": 3200,
+    "rack_units": 8,
+    "storage_gb": 30_720,
 }
 QUOTE = {"kind": "quote", "source": "a survey", "observed": "2026-08-02", "confidence": "medium", "commitment": "none"}
 RUNNING = [

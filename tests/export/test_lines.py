@@ -16,15 +16,20 @@ from app.export.lines import (
     CENT,
     NothingPriced,
     Settlement,
+    Trade,
     Unit,
     UnknownRank,
     build_bill,
     lines_to_quote,
+    racks_needed,
     round_half_up,
+    shorten_text,
 )
+from app.export.order import OrderDetails
 from tests.export import stored
 
 USD = Settlement()
+SITE = [("network", 5), ("power_distribution", 5), ("installation", 5)]  # what the servers of stored.BOUGHT need
 
 
 def named(option: dict[str, Any], *lots: dict[str, Any]) -> list[tuple[str, int]]:
@@ -34,7 +39,34 @@ def named(option: dict[str, Any], *lots: dict[str, Any]) -> list[tuple[str, int]
 
 
 def test_servers_are_installed_and_clouds_charge_for_traffic_once_per_seller() -> None:
-    assert named({}, stored.BOUGHT, stored.RENTED, stored.RENTED) == [("installation", 5), ("egress", 1)]
+    assert named({}, stored.BOUGHT, stored.RENTED, stored.RENTED) == [*SITE, ("egress", 1)]
+
+
+def test_a_rack_holds_what_its_units_and_its_power_allow() -> None:
+    assert racks_needed(12, 2.8, 2.0) == 2  # 20 kW feed seven machines of 2.8 kW
+    assert racks_needed(12, 0.5, 8.0) == 3  # 42 units hold five machines of eight
+    assert racks_needed(3, 132.0, 48.0) == 3  # a machine that is a rack of its own
+    assert racks_needed(40, 0.4, None) == 1  # of unknown height: by power alone
+
+
+def test_towers_are_set_up_on_a_network_and_need_no_rack() -> None:
+    tower = {**stored.BOUGHT, "parts": [part for part in stored.BOUGHT["parts"] if part["what"] != "rack_kw"]}
+    assert named({}, tower) == [("network", 5), ("installation", 5)]
+    assert named({}, {**tower, "machines": 1}) == [("installation", 1)]
+    texts = [line.description for line in lines_to_quote({}, [tower])]
+    assert texts[-1] == "Delivery and set-up, per machine"
+
+
+def test_machines_of_unknown_disks_need_room_for_the_weights_of_a_replica() -> None:
+    bare = {**stored.BOUGHT, "machine": {"sku": "x", "name": "a server"}}
+    service = {
+        "memory": {"per_accelerator_gib": {"weights": 34.0}},
+        "deployment": {"accelerators_per_replica": 2},
+    }
+    (disks,) = (line for line in lines_to_quote(service, [bare]) if line.goods == "storage")
+    # 2 x 34 GiB are 73 GB
+    assert disks.description == "NVMe storage, per machine: operating system and 73 GB of model weights"
+    assert not [line for line in lines_to_quote(service, [stored.BOUGHT]) if line.goods == "storage"]
 
 
 def test_an_engine_that_is_sold_is_licensed_per_accelerator() -> None:
@@ -49,14 +81,17 @@ def test_an_engine_that_is_sold_is_licensed_per_accelerator() -> None:
 def test_owned_pools_need_a_network_between_them() -> None:
     both = {**stored.BOUGHT, "pool": "prefill"}, {**stored.BOUGHT, "pool": "decode"}
     option = {"performance": {"pools": {"transfer": {"link": "network", "gbit_per_s": 1120}}}}
-    assert named(option, *both) == [("installation", 10), ("network", 10)]
-    assert named({"performance": {"pools": {"transfer": {"link": "scale_up"}}}}, *both) == [("installation", 10)]
+    assert named(option, *both) == [*SITE, *SITE, ("network", 10)]
+    assert named({"performance": {"pools": {"transfer": {"link": "scale_up"}}}}, *both) == [*SITE, *SITE]
 
 
 def test_a_run_needs_storage_for_its_checkpoints() -> None:
     run = {"performance": {"cluster": {"checkpoint_capacity_tb": 1.25}, "required_storage_gb_per_s": 0.5}}
     (line,) = lines_to_quote(run, [])
     assert (line.quantity, line.description) == (Decimal("1.250"), "Checkpoint storage, written at 0.5 GB/s")
+    assert (line.kind, line.once, line.supplier) == ("storage", True, None)
+    rented = list(lines_to_quote(run, [stored.RENTED]))[-1]
+    assert (rented.kind, rented.once, rented.supplier) == ("cloud", False, "A Cloud")
 
 
 @pytest.mark.parametrize(
@@ -72,18 +107,18 @@ def test_companions_need_machines_beyond_those_of_the_first_where_they_share_the
     packing: dict[str, Any], more: list[tuple[str, int]]
 ) -> None:
     together = {**packing, "models": [{"name": "one"}, {"name": "two"}]}
-    assert named({"packing": together}, stored.BOUGHT) == [("installation", 5), *more]
+    assert named({"packing": together}, stored.BOUGHT) == [*SITE, *more]
 
 
 def test_a_discount_is_shown_with_the_price_before_it() -> None:
     lot = {**stored.BOUGHT, "discount": 0.2}
     machine, network, rack = build_bill(stored.answer(1), stored.supply(lot), 1, USD).lines[:3]
     assert machine.notes == "20 % negotiated discount on 462,500.00 USD"
-    assert network.description.endswith("switches, cables, optics; connects 5 machines at 3,200 Gbit/s each")
+    assert network.description.endswith("cables and optics, 3,200 Gbit/s for each of 5 machines")
     assert network.notes == rack.notes == ""
     lot = {**stored.RENTED, "discount": 0.1}
     rented = build_bill(stored.answer(1), stored.supply(lot), 1, USD).lines[0]
-    assert rented.notes == "10 % negotiated discount on 3.84 USD"
+    assert rented.notes.endswith("; 10 % negotiated discount on 3.84 USD")
     assert rented.description.endswith("on demand from A Cloud, eu-1; 8 machines")
 
 
@@ -91,13 +126,17 @@ def test_servers_that_are_bought_are_lines_with_price_source_and_age() -> None:
     bill = build_bill(stored.answer(), stored.supply(), 1, USD)
     assert [(line.goods, int(line.quantity), line.unit) for line in bill.lines] == [
         ("machine", 5, Unit.EACH),
-        ("network", 16_000, Unit.GBIT_PER_S),
-        ("rack", 51, Unit.KILOWATT),
+        ("network", 5, Unit.EACH),
+        ("rack", 5, Unit.EACH),
         ("support", 36, Unit.MONTH),
         ("hosting", 36, Unit.MONTH),
         ("power", 36, Unit.MONTH),
+        ("network", 5, Unit.EACH),
+        ("power_distribution", 5, Unit.EACH),
         ("installation", 5, Unit.EACH),
     ]
+    assert bill.lines[2].description == "Rack with power strips, 42 units, for machines of 8 units and 10.2 kW each"
+    assert bill.lines[3].notes == "term assumed: 36 months"
     machine = bill.lines[0]
     assert (machine.part_number, machine.manufacturer) == ("SYS-821GE-TNHR", "Supermicro")
     assert machine.price is not None
@@ -123,19 +162,27 @@ def test_machines_without_a_quote_are_bought_part_by_part() -> None:
     assert bill.lines[4].total == Decimal("13.50")
 
 
-def test_rent_is_by_the_hour_over_the_horizon_or_as_long_as_the_work_takes() -> None:
+def test_rent_is_by_the_hour_for_a_month_or_the_requested_term_or_as_long_as_the_work_takes() -> None:
     line, traffic = build_bill(stored.answer(), stored.supply(), 3, USD).lines
     assert (traffic.goods, traffic.description, traffic.total) == (
         "egress",
         "Egress traffic from A Cloud over the term, as metered",
         None,
     )
-    assert (line.unit, line.quantity, line.unit_price) == (Unit.HOUR, Decimal(8 * 26_280), Decimal("3.4568"))
-    assert line.supplier_part_id == "h200.1"
+    assert (line.unit, line.quantity, line.unit_price) == (Unit.HOUR, Decimal(8 * 730), Decimal("3.4568"))
+    assert (line.supplier_part_id, line.supplier, line.manufacturer) == ("h200.1", "A Cloud", "NVIDIA")
+    assert (line.term_months, line.notes.partition(";")[0]) == (1, "monthly rate at 730 hours")
+    yearly = {**stored.answer(), "request": {"economics": {"horizon_months": 12}}}
+    line, _ = build_bill(yearly, stored.supply(), 3, USD).lines
+    assert (line.quantity, line.term_months) == (Decimal(8 * 730 * 12), 12)
+    assert line.notes == "term as requested: 12 months, 730 hours each"
+    line, _ = build_bill(yearly, stored.supply(), 3, USD, OrderDetails(term_months=2)).lines
+    assert line.quantity == Decimal(8 * 730 * 2)
     run = stored.answer(days=2.5)
     run["recommendations"][2]["cost"]["usd_total"] = 1659.25
     line, _ = build_bill(run, stored.supply(), 3, USD).lines
     assert line.quantity == 8 * 60
+    assert line.notes == "for the 2.5 days of the run"
     assert line.total == Decimal("1659.26")
 
 
@@ -143,12 +190,18 @@ def test_a_commitment_is_by_the_month_over_its_term() -> None:
     line, _ = build_bill(stored.answer(), stored.supply(), 4, USD).lines
     assert (line.unit, line.quantity, line.term_months) == (Unit.MONTH, Decimal(8 * 12), Decimal(12))
     assert line.unit_price == Decimal("2523.45")  # 3.45678 USD x 730 h
-    assert "1,000.00 USD per machine is paid upfront" in line.notes
+    assert line.notes.startswith("committed for 12 months; 1,000.00 USD per machine is paid upfront")
+    stated = build_bill(stored.answer(), stored.supply(), 4, USD, OrderDetails(term_months=2)).lines[0]
+    assert stated.quantity == line.quantity  # a commitment has a term of its own
 
 
 def test_what_has_no_price_is_asked_for_and_in_no_total() -> None:
     bill = build_bill(stored.answer(), stored.supply(), 5, USD)
-    assert [(line.goods, line.total) for line in bill.lines] == [("machine", None)]
+    assert [(line.goods, line.total) for line in bill.lines] == [
+        ("machine", None),
+        ("network", None),
+        ("installation", None),
+    ]
     assert bill.total == 0
     with pytest.raises(NothingPriced):
         bill.require_priced_lines()
@@ -214,3 +267,30 @@ def test_totals_are_the_sums_of_the_lines_shown(
     assert bill.subtotal == sum(round_half_up(amount, CENT) for amount in shown)
     assert bill.once + bill.over_term == bill.subtotal
     assert bill.total == bill.subtotal + round_half_up(bill.subtotal * percent / 100, CENT)
+
+
+def test_short_text_ends_after_a_whole_word() -> None:
+    assert (
+        shorten_text("Electricity under load, the building's share of it", 40)
+        == "Electricity under load, the building's"
+    )
+    assert shorten_text("Electricity, under", 13) == "Electricity"
+    assert shorten_text("x" * 50, 40) == "x" * 40
+    assert shorten_text("as it is", 8) == "as it is"
+
+
+def test_a_rental_beside_a_purchase_is_billed_over_the_same_horizon() -> None:
+    supply = stored.supply()
+    supply["ranks"][0] = [{"pool": "prefill", **stored.RENTED}, {"pool": "decode", **stored.BOUGHT}]
+    lines = build_bill(stored.answer(), supply, 1, USD).lines
+    assert {line.term_months for line in lines if line.term_months is not None} == {Decimal(36)}
+    assert lines[0].notes == "term assumed: 36 months"
+
+
+def test_the_buyer_chooses_the_dealer_of_the_hardware_only() -> None:
+    chosen = OrderDetails(supplier="Dealer Ltd")
+    bought = build_bill(stored.answer(), stored.supply(), 1, USD, chosen).lines
+    assert {line.supplier for line in bought if line.trade is Trade.HARDWARE} == {"Dealer Ltd"}
+    assert {line.supplier for line in bought if line.trade is not Trade.HARDWARE} == {None}
+    rented = build_bill(stored.answer(), stored.supply(), 3, USD, chosen).lines
+    assert {line.supplier for line in rented} == {"A Cloud"}

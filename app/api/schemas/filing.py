@@ -27,7 +27,7 @@ from app.catalog.filing import ALLOWED_TRANSITIONS, FilingRow, Status, StatusCha
 from app.catalog.purchasing import Purchasing
 from app.sizing.answer.verification import LaunchSpec, launch_specs
 from app.sizing.assumptions import BY_NAME, Assumed
-from app.sizing.columns import GBIT, GIB
+from app.sizing.columns import GB, GBIT, GIB
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.listings import GENERIC_PROVIDER, INVENTORY, purchase_terms
 from app.sizing.hardware.parts import Accelerator, PriceKind, System, Terms
@@ -154,7 +154,7 @@ def lot_json(
         **rounded_fields(accelerators=d.total_accelerators, machines=d.nodes),
         **({} if system is None else {"machine": _machine_json(system, purchasing)}),
         **rounded_fields(
-            seller=d.provider and purchasing.names.get(d.provider, d.provider),
+            seller=_seller_name(d, purchasing),
             region=d.region,
             pricing_model=d.pricing_model and d.pricing_model.value,
             instance_type=d.instance_type,
@@ -162,6 +162,13 @@ def lot_json(
         **({} if terms is None else {"price": _price_json(terms)}),
         "parts": [_part_json(part) for part in parts],
     }
+
+
+def _seller_name(d: Deployment, purchasing: Purchasing) -> str | None:
+    """Name of the provider or maker; None for a generic host, whose supplier the buyer chooses."""
+    if d.provider is None or d.provider == GENERIC_PROVIDER:
+        return None
+    return purchasing.names.get(d.provider, d.provider)
 
 
 def _part_json(part: Part) -> Document:
@@ -197,6 +204,7 @@ def _machine_json(s: System, purchasing: Purchasing) -> Document:
         **rounded_fields(
             vcpus=s.vcpus, memory_gib=s.ram_bytes and s.ram_bytes / GIB, network_gbit_per_s=network and network / GBIT
         ),
+        **rounded_fields(rack_units=s.rack_units, storage_gb=s.local_storage_bytes and s.local_storage_bytes / GB),
     }
 
 

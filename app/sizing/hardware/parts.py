@@ -260,6 +260,8 @@ class System:
     vcpus: float | None = None  # threads of the host, as cloud providers count them
     cpu_model: str | None = None
     hosts: int = 1  # a rack or slice is one machine of several hosts; each host starts its own part of a replica
+    rack_units: float | None = None
+    local_storage_bytes: float | None = None
 
     @property
     def environment(self) -> Environment:
