@@ -9,12 +9,23 @@ from decimal import Decimal
 from app.export.lines import FILING_FIELDS, Bill, Line, format_decimal
 from app.export.tables import guard_formula
 
+# Details of the order that each row repeats, because a table has no header for them.
+ORDER_COLUMNS = (
+    "buyer",
+    "delivery_address",
+    "incoterm",
+    "payment_terms",
+    "lead_time_days",
+    "due_date",
+    "valid_until",
+)
 COLUMNS = (
     "line_no",
     "option",
     "kind",
     "sku",
     "supplier",
+    "supplier_kind",
     "supplier_part_id",
     "manufacturer",
     "manufacturer_part_number",
@@ -39,6 +50,7 @@ COLUMNS = (
     "quote_reference",
     "snapshot",
     *FILING_FIELDS,
+    *ORDER_COLUMNS,
     "notes",
 )
 NUMBERS = frozenset(("line_no", "option", "quantity", "unit_price", "line_total", "term_months", "price_age_days"))
@@ -55,6 +67,7 @@ def line_cells(bill: Bill, line: Line) -> dict[str, Cell]:
         "kind": line.kind,
         "sku": line.sku,
         "supplier": line.supplier,
+        "supplier_kind": line.trade.value,
         "supplier_part_id": line.supplier_part_id,
         "manufacturer": line.manufacturer,
         "manufacturer_part_number": line.part_number,
@@ -74,6 +87,7 @@ def line_cells(bill: Bill, line: Line) -> dict[str, Cell]:
         "quote_reference": bill.reference,
         "snapshot": bill.snapshot,
         **bill.filing_values,
+        **{name: text for name, text in bill.order.stated() if name in ORDER_COLUMNS},
         "notes": line.notes,
     }
 

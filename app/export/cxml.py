@@ -21,6 +21,16 @@ LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # cXML names of the classification schemes in the catalog.
 DOMAINS = {"unspsc": "UNSPSC", "cpv": "CPV", "hs_code": "HS"}
 
+# cXML names of the details of an order, which ItemDetail has no elements for.
+ORDER_EXTRINSICS = {
+    "buyer": "Buyer",
+    "delivery_address": "DeliveryAddress",
+    "incoterm": "Incoterm",
+    "payment_terms": "PaymentTerms",
+    "lead_time_days": "LeadTimeDays",
+    "due_date": "DueDate",
+    "valid_until": "ValidUntil",
+}
 EXTRINSICS = {"label": "Label", "reference": "Reference", "cost_centre": "CostCenter"}  # by field of the request
 
 
@@ -131,7 +141,10 @@ def _line_extrinsics(bill: Bill, line: Line) -> dict[str, str]:
     """Extrinsics of a line: facts for which cXML has no element."""
     price, own = line.price, {EXTRINSICS[name]: text for name, text in bill.filing_values.items()}
     facts = {} if price is None else {"PriceKind": price.kind, "PriceSource": price.source, "PriceDate": price.observed}
-    return facts | ({} if line.term_months is None else {"TermMonths": format_decimal(line.term_months)}) | own
+    facts |= {} if line.supplier is None else {"Supplier": line.supplier}
+    facts |= {} if line.term_months is None else {"TermMonths": format_decimal(line.term_months)}
+    order = {ORDER_EXTRINSICS[name]: text for name, text in bill.order.stated() if name in ORDER_EXTRINSICS}
+    return facts | own | order
 
 
 def _add_money(parent: Any, currency: str, amount: Decimal) -> None:

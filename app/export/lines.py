@@ -103,6 +103,18 @@ class Unit(StrEnum):
     TERABYTE = "E35"
 
 
+# Units as documents write them.
+UNITS = {
+    Unit.EACH: "each",
+    Unit.HOUR: "hours",
+    Unit.MONTH: "months",
+    Unit.KILOWATT: "kW",
+    Unit.GBIT_PER_S: "Gbit/s",
+    Unit.GIBIBYTE: "GiB",
+    Unit.TERABYTE: "TB",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PriceSource:
     """Origin of a price, and its age on the day of the answer."""
@@ -173,6 +185,7 @@ class Bill:
     lines: tuple[Line, ...]
     filing_values: Mapping[str, str] = field(default_factory=dict)  # label, reference and cost_centre of the request
     order: OrderDetails = field(default_factory=OrderDetails)
+    horizon_months: float = 0.0  # months over which purchases are spread
 
     @property
     def reference(self) -> str:
@@ -467,6 +480,7 @@ def build_bill(
         lines=lines,
         filing_values={name: clean_text(request[name]) for name in FILING_FIELDS if request.get(name) is not None},
         order=order,
+        horizon_months=_horizon_hours(lots[0]) / HOURS_PER_MONTH,
     )
 
 
@@ -518,8 +532,7 @@ def _rounding_step(unit: Unit) -> Decimal:
 
 def _lot_lines(lot: Document, option: Document, supply: Document, term: BillTerm) -> Iterator[Line]:
     """Lines of one lot: a group of identical machines."""
-    horizon = next((part["quantity"] for part in lot["parts"] if part["what"] == "horizon_hours"), 0.0)
-    hours = term.months(horizon / HOURS_PER_MONTH) * HOURS_PER_MONTH
+    hours = term.months(_horizon_hours(lot) / HOURS_PER_MONTH) * HOURS_PER_MONTH
     months = to_decimal(hours / HOURS_PER_MONTH, THOUSANDTH)
     derived = supply.get("derived") or supply["reckoned"]  # "reckoned": stored by version 0.1
     days = _run_days(option)
@@ -534,6 +547,10 @@ def _lot_lines(lot: Document, option: Document, supply: Document, term: BillTerm
             yield _rental_line(lot, part, rented, term.note(months, days))
     if not any("unit_usd" in part or "usd_per_hour" in part for part in lot["parts"]):
         yield _unpriced_line(lot)
+
+
+def _horizon_hours(lot: Document) -> float:
+    return next((part["quantity"] for part in lot["parts"] if part["what"] == "horizon_hours"), 0.0)
 
 
 def _run_days(option: Document) -> float | None:

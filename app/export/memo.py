@@ -9,25 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from html import escape
 from typing import Any
 
-from app.export.lines import FILING_LABELS, Bill, Line, Unit, format_decimal
-from app.sizing.hardware.parts import FIRM
-from app.sizing.words import format_count, percent, provider_name
+from app.export.lines import CENT, FILING_LABELS, Bill, format_decimal, round_half_up
+from app.export.quotes import escape_text, render_page, render_quote_pages, signature_html
+from app.sizing.hardware.listings import GENERIC_PROVIDER
+from app.sizing.hardware.parts import FIRM, PricingModel
+from app.sizing.words import format_count, join_words, percent, provider_name
 
 Document = Mapping[str, Any]
 MAX_OPTIONS, MAX_REASONS, MAX_CHANGES, MAX_CHEAPER_OPTIONS = 3, 6, 3, 3
-SCHEMES = {"unspsc": "UNSPSC", "cpv": "CPV", "hs_code": "HS"}
-UNITS = {
-    Unit.EACH: "each",
-    Unit.HOUR: "hours",
-    Unit.MONTH: "months",
-    Unit.KILOWATT: "kW",
-    Unit.GBIT_PER_S: "Gbit/s",
-    Unit.GIBIBYTE: "GiB",
-    Unit.TERABYTE: "TB",
-}
 # Codes of the reasons that decide a choice; the memo shows them in this order.
 DECIDING_CODES = (
     "choice",
@@ -45,16 +36,6 @@ DECIDING_CODES = (
 )
 # Kinds of prices that a seller has published or quoted, or that the request states.
 FIRM_KINDS = frozenset(("asked", *(kind.value for kind in FIRM)))
-STYLE = """
-@page { size: A4; margin: 13mm }
-body { font: 9pt/1.3 Helvetica, Arial, sans-serif; color: #111; max-width: 184mm; margin: 0 auto }
-h1 { font-size: 14pt; margin: 0 0 2mm } h2 { font-size: 10.5pt; margin: 3mm 0 1mm }
-p, ul { margin: 1mm 0 } ul { padding-left: 5mm }
-table { border-collapse: collapse; width: 100%; margin: 1mm 0 } tr { break-inside: avoid }
-th, td { border: .2mm solid #999; padding: .8mm 1.2mm; text-align: left; vertical-align: top }
-th, td.n { white-space: nowrap } td.n { text-align: right } td.blank { min-width: 20mm } tr.chosen { background: #eef }
-code { font-size: 7pt; overflow-wrap: anywhere } small { color: #444 } .quote { break-before: page }
-"""
 
 
 def select_ranks(answer: Document, rank: int) -> tuple[int, ...]:
@@ -75,13 +56,13 @@ def render_memo(answer: Document, bills: Sequence[Bill], chosen: Bill) -> bytes:
     option = answer["recommendations"][chosen.rank - 1]
     title = f"Decision and quote request: {chosen.title}"
     body = [
-        f"<h1>{_escape_text(title)}</h1>",
-        f"<p><small>{_escape_text(_origin_text(chosen))}</small></p>",
+        f"<h1>{escape_text(title)}</h1>",
+        f"<p><small>{escape_text(_origin_text(chosen))}</small></p>",
         "<h2>Requirement</h2>",
-        f"<p>{_escape_text(answer['summary'].partition('. Recommended: ')[0].partition('. Take ')[0])}.</p>",
+        f"<p>{escape_text(answer['summary'].partition('. Recommended: ')[0].partition('. Take ')[0])}.</p>",
         "<h2>Options</h2>",
         _options_table(answer, bills, chosen),
-        f"<p>{_escape_text(_totals_text(chosen))}</p>",
+        f"<p>{escape_text(_totals_text(chosen))}</p>",
         f"<h2>Why rank {chosen.rank}</h2>",
         _list_html(_deciding_reasons(option)),
         "<h2>Risks</h2>",
@@ -89,13 +70,11 @@ def render_memo(answer: Document, bills: Sequence[Bill], chosen: Bill) -> bytes:
         f"<h2>Verification and sensitivity{'' if chosen.rank == 1 else ' of rank 1'}</h2>",
         _list_html(_list_verification(answer)),
         _command_html(answer),
-        _quote_request(chosen),
+        "<h2>Approval</h2>",
+        signature_html("Approved by"),
+        render_quote_pages(chosen),
     ]
-    page = (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{_escape_text(title)}</title>'
-        f"<style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
-    )
-    return page.encode("utf-8", "replace")
+    return render_page(title, "".join(body))
 
 
 def _origin_text(bill: Bill) -> str:
@@ -114,8 +93,8 @@ def _options_table(answer: Document, bills: Sequence[Bill], chosen: Bill) -> str
         "Option",
         "Seller",
         f"Paid once, {currency}",
-        f"Over term, {currency}",
-        "USD/h",
+        f"Per month, {currency}",
+        f"Total cost, {currency}",
         "kW",
         "Meets limits",
         "Performance",
@@ -129,8 +108,8 @@ def _options_table(answer: Document, bills: Sequence[Bill], chosen: Bill) -> str
             bill.title,
             _sellers_text(option["deployment"]),
             f"{bill.once:,.2f}",
-            f"{bill.over_term:,.2f}",
-            _format_figure(cost.get("usd_per_hour")),
+            _monthly_text(bill),
+            _total_cost_text(option, bill),
             _format_figure(cost.get("power_kw")),
             _probability_text(option),
             _performance_text(option),
@@ -139,18 +118,41 @@ def _options_table(answer: Document, bills: Sequence[Bill], chosen: Bill) -> str
         rows.append(
             f"<tr{mark}>{''.join(_cell_html(text, place in range(3, 8)) for place, text in enumerate(cells))}</tr>"
         )
-    head = "".join(f"<th>{_escape_text(name)}</th>" for name in names)
+    head = "".join(f"<th>{escape_text(name)}</th>" for name in names)
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _monthly_text(bill: Bill) -> str:
+    """Monthly payments; empty for a run, which is paid for its duration."""
+    months = [line.total / line.term_months for line in bill.priced_lines if line.total and line.term_months]
+    paid = round_half_up(sum(months, Decimal(0)), CENT)
+    return "" if not months or any(line.term_months and line.term_months < 1 for line in bill.lines) else f"{paid:,.2f}"
+
+
+def _total_cost_text(option: Document, bill: Bill) -> str:
+    """Cost of a run, or of a service over the horizon, in the currency of the bill."""
+    cost = option.get("cost") or {}
+    usd = cost.get("usd_total") if cost.get("usd_total") is not None else cost.get("tco_usd")
+    if usd is None:
+        return ""
+    over = "for the run" if cost.get("usd_total") is not None else f"in {bill.horizon_months:g} months"
+    return f"{float(bill.settlement.per_usd) * usd:,.0f} {over}"
 
 
 def _sellers_text(deployment: Document) -> str:
     """Sellers and pricing models of a deployment; both sellers if it has two pools."""
     each = deployment.get("pools", {"whole": deployment}).values()
     offers = (part["offer"] for part in each if "offer" in part)
-    sellers = dict.fromkeys(
-        f"{provider_name(offer['provider'])}, {offer['pricing_model'].replace('_', ' ')}" for offer in offers
-    )
+    sellers = dict.fromkeys(_seller_text(offer) for offer in offers)
     return " and ".join(sellers) or "no seller yet: request a quote"
+
+
+def _seller_text(offer: Document) -> str:
+    """Seller and pricing model of an offer; the dealer of a generic host is not chosen yet."""
+    if offer["provider"] == GENERIC_PROVIDER:
+        return "purchase, dealer to be chosen"
+    way = "purchase" if offer["pricing_model"] == PricingModel.OWNED else offer["pricing_model"].replace("_", " ")
+    return f"{provider_name(offer['provider'])}, {way}"
 
 
 def _probability_text(option: Document) -> str:
@@ -241,7 +243,7 @@ def _benchmarked_hardware(answer: Document, check: Document) -> str:
 
 def _command_html(answer: Document) -> str:
     check = answer.get("verification")
-    return "" if check is None else f"<p><code>{_escape_text(check['command'])}</code></p>"
+    return "" if check is None else f"<p><code>{escape_text(check['command'])}</code></p>"
 
 
 def _totals_text(bill: Bill) -> str:
@@ -251,37 +253,9 @@ def _totals_text(bill: Bill) -> str:
     amounts = f"{bill.once:,.2f} {currency} paid once and {bill.over_term:,.2f} {currency} over the term"
     if settled.tax_name is not None:
         amounts += f", plus {bill.tax:,.2f} {currency} {settled.tax_name} ({format_decimal(settled.tax_percent)} %)"
-    unpriced = len(bill.lines) - len(bill.priced_lines)
-    excluded = f" The total excludes {format_count(unpriced, 'line')} without a price." if unpriced else ""
+    left_out = [f"line {line.number} ({line.description.partition(', per ')[0]})" for line in bill.unpriced_lines]
+    excluded = f" The total leaves out what must be quoted: {join_words(left_out)}." if left_out else ""
     return f"Rank {bill.rank}: {amounts}. Total: {bill.total:,.2f} {currency}.{excluded}"
-
-
-def _quote_request(bill: Bill) -> str:
-    """Form that a supplier fills in: price and lead time of each line. It shows no expected price."""
-    head = "".join(f"<th>{name}</th>" for name in ("No.", "Item", "Quantity", "Unit price", "Total price", "Lead time"))
-    rows = "".join(_line_row(line) for line in bill.lines)
-    return (
-        '<div class="quote"><h1>Request for quotation</h1><p><small>Reference '
-        f"{_escape_text(_reference_text(bill))}</small></p>"
-        "<p>Please quote every line that you can supply. State price, currency, validity, lead time, warranty and "
-        "terms.</p>"
-        f"<table><tr>{head}</tr>{rows}</table></div>"
-    )
-
-
-def _reference_text(bill: Bill) -> str:
-    """References that a supplier quotes: that of the option, and the buyer's own."""
-    own = bill.filing_values.get("reference")
-    return bill.reference if own is None else f"{bill.reference} (our reference: {own})"
-
-
-def _line_row(line: Line) -> str:
-    maker = " ".join(text for text in (line.manufacturer, line.part_number) if text)
-    codes = ", ".join(f"{SCHEMES[name]} {code}" for name, code in line.codes.items() if name in SCHEMES)
-    below = "; ".join(text for text in (maker, codes) if text)
-    item = f"{_escape_text(line.description)}<br><small>{_escape_text(below)}</small>"
-    quantity = _cell_html(f"{format_decimal(line.quantity)} {UNITS[line.unit]}", number=True)
-    return f"<tr>{_cell_html(str(line.number), number=True)}<td>{item}</td>{quantity}{'<td class=blank></td>' * 3}</tr>"
 
 
 def _format_figure(value: float | None) -> str:
@@ -291,13 +265,9 @@ def _format_figure(value: float | None) -> str:
 
 
 def _list_html(texts: Iterable[str]) -> str:
-    items = "".join(f"<li>{_escape_text(text)}</li>" for text in texts)
+    items = "".join(f"<li>{escape_text(text)}</li>" for text in texts)
     return f"<ul>{items}</ul>" if items else "<p>None known.</p>"
 
 
 def _cell_html(text: str, number: bool) -> str:
-    return f'<td class="n">{_escape_text(text)}</td>' if number else f"<td>{_escape_text(text)}</td>"
-
-
-def _escape_text(text: str) -> str:
-    return escape(text, quote=True)
+    return f'<td class="n">{escape_text(text)}</td>' if number else f"<td>{escape_text(text)}</td>"

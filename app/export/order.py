@@ -9,7 +9,7 @@ from datetime import date
 
 @dataclass(frozen=True, slots=True)
 class OrderDetails:
-    """What the buyer states for an order or a quote request. Documents print an empty line for what is missing."""
+    """What the buyer states for an order or a quote request. Documents print an empty line for a missing detail."""
 
     buyer: str | None = None  # company that buys
     buyer_address: str | None = None

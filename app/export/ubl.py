@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from app.export.lines import Bill, Line, format_decimal
+from app.export.order import OrderDetails
 from app.extras import defer_import
 
 etree = defer_import("lxml.etree", "export", "The format ubl")
@@ -26,21 +27,62 @@ def ubl_bytes(bill: Bill) -> bytes:
     _add_text(root, "ID", bill.reference)
     _add_text(root, "IssueDate", day)
     _add_text(root, "IssueTime", time)
+    if bill.order.due_date is not None:
+        _add_text(root, "SubmissionDueDate", bill.order.due_date.isoformat())
     for note in _note_texts(bill):
         _add_text(root, "Note", note)
     _add_text(root, "PricingCurrencyCode", bill.settlement.currency)
     _add_text(root, "LineCountNumeric", str(len(bill.lines)))
+    if bill.order.valid_until is not None:
+        _add_text(_add_group(root, "RequestedValidityPeriod"), "EndDate", bill.order.valid_until.isoformat())
     if "reference" in bill.filing_values:
         _add_text(_add_group(root, "AdditionalDocumentReference"), "ID", bill.filing_values["reference"])
     sellers = {line.supplier for line in bill.lines if line.supplier is not None}
     seller = next(iter(sellers)) if len(sellers) == 1 else NO_SELLER
     _add_party(_add_group(root, "SellerSupplierParty"), "Party", seller)
+    _add_buyer(root, bill.order)
+    _add_delivery(root, bill.order)
     for line in bill.lines:
         item = _add_group(root, "RequestForQuotationLine")
         _add_text(item, "ID", str(line.number))
         _fill_line_item(_add_group(item, "LineItem"), bill, line)
     document: bytes = etree.tostring(root, xml_declaration=True, encoding="UTF-8", pretty_print=True)
     return document
+
+
+def _add_buyer(root: Any, order: OrderDetails) -> None:
+    """Adds the company that buys, if any of its details is stated."""
+    if not any((order.buyer, order.buyer_address, order.buyer_contact, order.buyer_tax_id)):
+        return
+    party = _add_group(_add_group(root, "BuyerCustomerParty"), "Party")
+    if order.buyer is not None:
+        _add_text(_add_group(party, "PartyName"), "Name", order.buyer)
+    if order.buyer_address is not None:
+        _add_address(party, "PostalAddress", order.buyer_address)
+    if order.buyer_tax_id is not None:
+        tax = _add_group(party, "PartyTaxScheme")
+        _add_text(tax, "CompanyID", order.buyer_tax_id)
+        _add_group(tax, "TaxScheme")
+    if order.buyer_contact is not None:
+        _add_text(_add_group(party, "Contact"), "Name", order.buyer_contact)
+
+
+def _add_delivery(root: Any, order: OrderDetails) -> None:
+    """Adds the delivery address, the longest lead time, and the Incoterm."""
+    if order.delivery_address is not None or order.lead_time_days is not None:
+        delivery = _add_group(root, "Delivery")
+        if order.delivery_address is not None:
+            _add_address(delivery, "DeliveryAddress", order.delivery_address)
+        if order.lead_time_days is not None:
+            period = _add_group(delivery, "RequestedDeliveryPeriod")
+            _add_text(period, "DurationMeasure", str(order.lead_time_days)).set("unitCode", "DAY")
+    if order.incoterm is not None:
+        _add_text(_add_group(root, "DeliveryTerms"), "ID", order.incoterm).set("schemeID", "INCOTERMS")
+
+
+def _add_address(parent: Any, name: str, text: str) -> None:
+    """Adds an address in one line."""
+    _add_text(_add_group(_add_group(parent, name), "AddressLine"), "Line", text)
 
 
 def _note_texts(bill: Bill) -> list[str]:
@@ -57,6 +99,10 @@ def _note_texts(bill: Bill) -> list[str]:
     if settled.tax_name is not None:
         tax = f"{settled.tax_name} ({format_decimal(settled.tax_percent)} %): {bill.tax:,.2f} {currency}."
         notes.append(f"{tax} Total with tax: {bill.total:,.2f} {currency}.")
+    if bill.unpriced_lines:
+        notes.append(f"No total includes lines {', '.join(str(line.number) for line in bill.unpriced_lines)}.")
+    if bill.order.payment_terms is not None:
+        notes.append(f"Payment terms: {bill.order.payment_terms}.")
     return notes
 
 

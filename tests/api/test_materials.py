@@ -20,7 +20,7 @@ from app.main import create_app
 from artefacts.service import DAY
 
 BODIES = Path(__file__).parent / "bodies"
-FORMATS = ("json", "csv", "xlsx", "cxml", "oci", "ubl", "html")
+FORMATS = ("json", "csv", "xlsx", "cxml", "oci", "ubl", "html", "rfq")
 NEAR = 1e-5  # of sums shown with six digits
 
 
@@ -118,6 +118,11 @@ def test_formats_say_what_they_are(client: TestClient, bought: dict[str, Any]) -
         ("tax_name=%00&tax_percent=1", 422, ""),
         ("format=pdf", 422, ""),
         ("option=1", 422, ""),
+        ("due_date=2026-12-18&valid_until=2026-12-01", 422, "Set valid_until to that day or later."),
+        ("incoterm=XYZ", 422, ""),
+        ("buyer=%00", 422, ""),
+        ("lead_time_days=0", 422, ""),
+        ("term_months=241", 422, ""),
     ],
 )
 def test_what_cannot_be_written_is_said(
@@ -127,6 +132,30 @@ def test_what_cannot_be_written_is_said(
     assert refused.status_code == status
     assert refused.headers["content-type"] == "application/problem+json"
     assert says in refused.json()["detail"]
+
+
+def test_a_bill_shows_the_details_of_its_order_and_what_no_total_includes(
+    client: TestClient, bought: dict[str, Any]
+) -> None:
+    plain = client.get(url(bought)).json()
+    assert "order" not in plain
+    left_out = [line for line in plain["lines"] if line["line_no"] in plain["to_be_quoted"]]
+    assert [text.partition(": ")[2] for text in plain["totals"]["excludes"]] == [
+        line["description"] for line in left_out
+    ]
+    asked = "buyer=Example%20Ltd&incoterm=DAP&due_date=2026-12-18&lead_time_days=60&supplier=Dealer&term_months=24"
+    order = client.get(f"{url(bought)}?{asked}").json()
+    assert order["order"] == {
+        "buyer": "Example Ltd",
+        "supplier": "Dealer",
+        "incoterm": "DAP",
+        "lead_time_days": 60,
+        "due_date": "2026-12-18",
+        "term_months": 24,
+    }
+    assert {line["term_months"] for line in order["lines"] if "term_months" in line} == {24}
+    assert order["totals"]["once"] == plain["totals"]["once"]
+    assert order["totals"]["over_term"] == pytest.approx(plain["totals"]["over_term"] * 24 / 36)
 
 
 def test_an_answer_that_is_not_stored_is_not_found(client: TestClient) -> None:

@@ -24,6 +24,7 @@ from app.export.oci import LENGTHS, TooLarge, oci_bytes, oci_fields, price_and_u
 from app.export.sheet import xlsx_bytes
 from app.export.ubl import CBC, ubl_bytes
 from tests.export import stored
+from tests.export.test_quotes import ORDER
 
 EURO = Settlement("EUR", Decimal("0.92"), date(2026, 11, 20), "VAT", Decimal("19"))
 PRICED = (1, 2, 3, 4)
@@ -119,7 +120,8 @@ def test_own_words_stand_where_a_format_has_a_place_for_them(cxml_dtd: etree.DTD
     rows = list(csv.DictReader(io.StringIO(csv_bytes(found).decode())))
     assert {tuple(row[name] for name in OWN) for row in rows} == {(f"'{OWN['label']}", *list(OWN.values())[1:])}
     sheet = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(found))).get_sheet_by_name("Totals")
-    assert [list(OWN.values())] == [[row[1] for row in sheet.to_python()[-3:]]]
+    totals = {row[0]: row[1] for row in sheet.to_python()}
+    assert [totals[name] for name in ("Label", "Reference", "Cost center")] == list(OWN.values())
     memo = render_memo(stored.answer(), [found], found).decode()
     assert "PR-2026 &amp; 0417" in memo.partition("Request for quotation")[2]
     assert "4711" not in memo.partition("Request for quotation")[2]
@@ -265,3 +267,41 @@ def test_oci_fields_carry_every_fact_of_every_line(rank: int) -> None:
     for price, shown_price, unit in (("3.4568", "34.568", 10), ("3.45678", "345.678", 100), ("3.456", "3.456", 1)):
         assert price_and_unit(Decimal(price)) == (Decimal(shown_price), unit)
     assert price_and_unit(Decimal("3.4567891")) == (Decimal("3456.789"), 1000)
+
+
+def test_the_details_of_an_order_are_in_every_format_that_has_a_place_for_them(
+    cxml_dtd: etree.DTD, ubl_schema: etree.XMLSchema
+) -> None:
+    found = build_bill(stored.answer(), stored.supply(), 1, EURO, ORDER)
+    basket = parsed(cxml_bytes(found))
+    assert cxml_dtd.validate(basket), cxml_dtd.error_log
+    extrinsics = {e.get("name"): e.text for e in basket.find(".//ItemIn").iter("Extrinsic")}
+    assert (extrinsics["Incoterm"], extrinsics["DueDate"], extrinsics["Supplier"]) == (
+        "DAP",
+        "2026-12-18",
+        "Dealer Ltd",
+    )
+    asked = parsed(ubl_bytes(found))
+    assert ubl_schema.validate(asked), ubl_schema.error_log
+    for path, text in (
+        ("b:SubmissionDueDate", "2026-12-18"),
+        ("a:RequestedValidityPeriod/b:EndDate", "2027-01-31"),
+        ("a:BuyerCustomerParty/a:Party/a:PartyName/b:Name", "Example & Co"),
+        ("a:BuyerCustomerParty/a:Party/a:PostalAddress/a:AddressLine/b:Line", "1 Main Street, Exampletown"),
+        ("a:BuyerCustomerParty/a:Party/a:PartyTaxScheme/b:CompanyID", "EX123456"),
+        ("a:BuyerCustomerParty/a:Party/a:Contact/b:Name", "J. Doe, j.doe@example.com"),
+        ("a:Delivery/a:DeliveryAddress/a:AddressLine/b:Line", "2 Side Street, Exampletown"),
+        ("a:Delivery/a:RequestedDeliveryPeriod/b:DurationMeasure", "60"),
+        ("a:DeliveryTerms/b:ID", "DAP"),
+        ("a:SellerSupplierParty/a:Party/a:PartyName/b:Name", "Dealer Ltd"),
+    ):
+        assert asked.findtext(path, None, NAMES) == text
+    notes = [note.text for note in asked.findall("b:Note", NAMES)]
+    assert notes[-2:] == ["No total includes lines 7, 8, 9.", "Payment terms: 30 days net."]
+    assert dict(oci_fields(found))["NEW_ITEM-LEADTIME[1]"] == "60"
+    row = next(csv.DictReader(io.StringIO(csv_bytes(found).decode())))
+    assert [row[name] for name in ("supplier", "incoterm", "lead_time_days")] == ["Dealer Ltd", "DAP", "60"]
+    book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(found)))
+    totals = {row[0]: row[1] for row in book.get_sheet_by_name("Totals").to_python()}
+    assert (totals["Buyer"], totals["Reply by"], totals["Term, months"]) == ("Example & Co", "2026-12-18", "")
+    assert totals["Not in the total"].startswith("line 7: Front-end network")

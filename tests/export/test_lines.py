@@ -279,7 +279,7 @@ def test_short_text_ends_after_a_whole_word() -> None:
     assert shorten_text("as it is", 8) == "as it is"
 
 
-def test_a_rental_beside_a_purchase_is_billed_over_the_same_horizon() -> None:
+def test_a_rental_with_a_purchase_is_billed_over_the_same_horizon() -> None:
     supply = stored.supply()
     supply["ranks"][0] = [{"pool": "prefill", **stored.RENTED}, {"pool": "decode", **stored.BOUGHT}]
     lines = build_bill(stored.answer(), supply, 1, USD).lines

@@ -9,6 +9,7 @@ from lxml import html
 
 from app.export.lines import Settlement, build_bill
 from app.export.memo import MAX_OPTIONS, render_memo, select_ranks
+from app.export.quotes import quote_groups
 from tests.export import stored
 from tests.export.test_writers import EURO
 
@@ -24,7 +25,8 @@ def memo(rank: int, settlement: Settlement = EURO) -> str:
 def test_it_has_what_a_decision_needs() -> None:
     page = html.fromstring(memo(1).encode())
     heads = [head.text_content() for head in page.findall(".//h2")]
-    assert heads == ["Requirement", "Options", "Why rank 1", "Risks", "Verification and sensitivity"]
+    own = ["Requirement", "Options", "Why rank 1", "Risks", "Verification and sensitivity", "Approval"]
+    assert heads == [*own, "Supplier's answer", "Supplier's answer"]  # of the dealer and of the data center
     text = page.text_content()
     for said in (
         "Serving <b>a model</b>",
@@ -43,22 +45,26 @@ def test_it_has_what_a_decision_needs() -> None:
 
 def test_the_sums_of_a_memo_are_the_bills_and_a_supplier_sees_none() -> None:
     bill = build_bill(stored.answer(), stored.supply(), 1, EURO)
-    ours, theirs = memo(1).split('<div class="quote">')
+    ours, *forms = memo(1).split('<div class="quote">')
+    theirs = "".join(forms)
     for amount in (bill.once, bill.over_term, bill.tax, bill.total):
         assert f"{amount:,.2f}" in ours
     for line in bill.priced_lines:
         assert f"{line.unit_price:,f}" not in theirs
         assert f"{line.total:,.2f}" not in theirs
-    assert len(html.fromstring(theirs.encode()).findall(".//tr")) == len(bill.lines) + 1
+    asked = [row.findtext("td") for row in html.fromstring(theirs.encode()).findall(".//tr")]
+    assert sorted(int(number) for number in asked if number and number.isdecimal()) == [
+        line.number for line in bill.lines
+    ]
 
 
 @pytest.mark.parametrize("rank", range(1, len(stored.RANKS) + 1))
-def test_it_is_two_pages_of_its_own_making(rank: int) -> None:
+def test_it_is_a_page_and_one_for_each_supplier_of_its_own_making(rank: int) -> None:
     page = memo(rank)
     assert not re.search(r"<script|<b>|<link|<img|@import|src=|href=|url\(", page)
     shown = re.sub(r"<style>.*</style>", "", page, flags=re.DOTALL)
     pages = [len(html.fromstring(part).text_content()) for part in shown.split('<div class="quote">')]
-    assert len(pages) == 2
+    assert len(pages) == 1 + len(quote_groups(build_bill(stored.answer(), stored.supply(), rank, EURO)))
     assert max(pages) < A_PAGE
 
 
@@ -67,6 +73,34 @@ def test_three_options_are_weighed_the_one_asked_for_among_them(rank: int, shown
     assert select_ranks(stored.answer(), rank) == shown
     assert select_ranks(stored.answer(1), 1) == (1,)
     assert len(html.fromstring(memo(rank).encode()).findall(".//table")[0].findall(".//tr")) == MAX_OPTIONS + 1
+
+
+def test_options_of_different_terms_are_compared_by_month_and_over_one_horizon() -> None:
+    answer = stored.answer()
+    for option in answer["recommendations"]:
+        option["cost"]["tco_usd"] = 2_550_000.0
+    bills = [build_bill(answer, stored.supply(), rank, EURO) for rank in (1, 3)]
+    table = html.fromstring(render_memo(answer, bills, bills[0])).findall(".//table")[0]
+    bought, rented = ([cell.text_content() for cell in row] for row in table.findall(".//tr")[1:])
+    # 36 months of support, space and power, in whole cents, and 8 x 730 hours at 3.1803 EUR.
+    assert (bought[4], rented[4]) == (f"{bills[0].over_term / 36:,.2f}", "18,572.95")
+    assert {bought[5], rented[5]} == {"2,346,000 in 36 months"}
+
+
+def test_a_run_has_no_monthly_cost() -> None:
+    answer = stored.answer(days=2.5)
+    answer["recommendations"][2]["cost"]["usd_total"] = 1659.25
+    bill = build_bill(answer, stored.supply(), 3, EURO)
+    table = html.fromstring(render_memo(answer, [bill], bill)).findall(".//table")[0]
+    assert [cell.text_content() for cell in table.findall(".//tr")[1]][4:6] == ["", "1,527 for the run"]
+
+
+def test_a_generic_host_has_no_seller_yet() -> None:
+    answer = stored.answer(1)
+    answer["recommendations"][0]["deployment"]["offer"] = {"provider": "generic", "pricing_model": "owned"}
+    bill = build_bill(answer, stored.supply(stored.BOUGHT), 1, EURO)
+    assert "purchase, dealer to be chosen" in render_memo(answer, [bill], bill).decode()
+    assert "Dell, purchase" in memo(1)
 
 
 def test_what_holds_of_the_best_alone_is_not_said_of_another() -> None:

@@ -62,18 +62,19 @@ def test_a_workbook_read_back_adds_up_to_the_cent(rank: int) -> None:
     book = CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(found)))
     head, *rows = book.get_sheet_by_name(LINES).to_python()
     totals = {str(row[0]): row[1] for row in book.get_sheet_by_name(TOTALS).to_python()}
-    column = head.index("line_total")
+    column = head.index("Total, EUR")
     cells = [Decimal(str(row[column])) for row in rows if row[column] != ""]
     assert sum(cells) == found.subtotal == Decimal(str(totals["Subtotal"])).quantize(Decimal("0.01"))
     assert Decimal(str(totals["Total"])).quantize(Decimal("0.01")) == found.total
-    assert all(isinstance(row[head.index("quantity")], float) for row in rows)
+    assert all(isinstance(row[head.index("Quantity")], float) for row in rows)
     assert totals["Currency"] == "EUR"
 
 
 def test_formulas_of_a_workbook_yield_their_stored_values() -> None:
     found = bill(1)
     head, *rows = CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(found))).get_sheet_by_name(LINES).to_python()
-    at = {name: head.index(name) for name in ("quantity", "unit_usd", "unit_price", "line_total")}
+    names = {"quantity": "Quantity", "unit_usd": "Unit price, USD", "unit_price": "Unit price, EUR"}
+    at = {name: head.index(heading) for name, heading in {**names, "line_total": "Total, EUR"}.items()}
     for row in rows:
         if row[at["unit_price"]] == "":
             continue
@@ -84,7 +85,7 @@ def test_formulas_of_a_workbook_yield_their_stored_values() -> None:
 
 def test_text_of_a_workbook_stays_text() -> None:
     rows = CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(dangerous()))).get_sheet_by_name(LINES).to_python()
-    place = rows[0].index("notes")
+    place = rows[0].index("Notes")
     assert [row[place] for row in rows[1:]] == list(DANGEROUS)
 
 
@@ -104,3 +105,36 @@ def test_only_the_head_of_a_workbook_stays_in_view() -> None:
     assert re.findall(r"<pane ([^>]*)/>", sheet) == [
         'ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"'
     ]
+
+
+def test_a_workbook_prints_its_lines_on_one_wide_page_and_its_totals_on_another() -> None:
+    book = zipfile.ZipFile(io.BytesIO(xlsx_bytes(bill(1))))
+    lines, totals = (book.read(f"xl/worksheets/sheet{number}.xml").decode() for number in (1, 2))
+    assert 'fitToPage="1"' in lines and 'fitToPage="1"' in totals
+    assert re.search(r'<pageSetup paperSize="9"[^>]* fitToHeight="0" orientation="landscape"/>', lines)
+    names = dict(
+        re.findall(r'<definedName name="_xlnm.(\w+)" localSheetId="0">([^<]*)<', book.read("xl/workbook.xml").decode())
+    )
+    assert names["Print_Area"] == "'Bill of materials'!$A$1:$N$10"  # the heading and nine lines
+    assert names["Print_Titles"] == "'Bill of materials'!$1:$1"
+
+
+def test_headings_of_a_workbook_are_words_with_units_and_amounts_have_their_currency() -> None:
+    body = xlsx_bytes(bill(1))
+    head = [
+        str(cell) for cell in CalamineWorkbook.from_filelike(io.BytesIO(body)).get_sheet_by_name(LINES).to_python()[0]
+    ]
+    assert len(set(head)) == len(head) and not [text for text in head if "_" in text]
+    assert {"Unit price, EUR", "Total, EUR", "Term, months"} <= set(head)
+    styles = zipfile.ZipFile(io.BytesIO(body)).read("xl/styles.xml").decode()
+    assert "#,##0.00 &quot;EUR&quot;" in styles
+    assert "#,##0.00 &quot;USD&quot;" in styles
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_a_row_of_a_workbook_is_as_high_as_its_text(rank: int) -> None:
+    found = bill(rank)
+    sheet = zipfile.ZipFile(io.BytesIO(xlsx_bytes(found))).read("xl/worksheets/sheet1.xml").decode()
+    heights = {int(row): float(height) for row, height in re.findall(r'<row r="(\d+)"[^>]* ht="([\d.]+)"', sheet)}
+    for row, line in enumerate(found.lines, start=2):
+        assert heights.get(row, 15.0) / 15 * 44 >= len(line.description)  # 44 characters to a row

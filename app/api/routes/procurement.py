@@ -41,6 +41,7 @@ from app.export.handoff.targets import build_handoff
 from app.export.lines import FILING_LABELS, Bill, Settlement, build_bill
 from app.export.memo import render_memo, select_ranks
 from app.export.oci import oci_bytes
+from app.export.quotes import render_quote_requests
 from app.export.sheet import xlsx_bytes
 from app.export.ubl import ubl_bytes
 from app.procurement.desk import PunchoutService, UnknownSession
@@ -108,7 +109,7 @@ FORMATS: dict[str, tuple[str, str, Callable[[Bill], bytes]]] = {
     "ubl": ("application/xml", "xml", ubl_bytes),
     "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx", xlsx_bytes),
 }
-DISPLAYED_FORMATS = ("json", "html")  # formats that a browser displays; others download as files
+DISPLAYED_FORMATS = ("json", "html", "rfq")  # formats that a browser displays; others download as files
 # A printable page needs only its inline styles.
 PRINT_POLICY = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 TEXT = {"schema": {"type": "string"}}
@@ -129,16 +130,18 @@ def get_bill_of_materials(
     answers: Answers,
 ) -> Response:
     """Returns lines with quantity, unit, price, price source and age, part numbers and commodity codes. Formats: JSON,
-    CSV, a workbook with formulas, cXML PunchOutOrderMessage, OCI form fields, UBL RequestForQuotation, or a printable
-    decision memo with a quote request. The bill is generated from the stored answer, so later price changes do not
-    affect it.
+    CSV, a workbook with formulas, cXML PunchOutOrderMessage, OCI form fields, UBL RequestForQuotation, a printable
+    decision memo with quote requests, or the quote requests alone (rfq). The bill is generated from the stored answer,
+    so later price changes do not affect it. The parameters of the order fill in the documents.
     """
     body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(id))
-    settlement = asked.to_settlement()
-    bill = build_bill(body, supply, asked.rank, settlement)
+    settlement, order = asked.to_settlement(), asked.to_order()
+    bill = build_bill(body, supply, asked.rank, settlement, order)
     if asked.format == "html":
-        others = [build_bill(body, supply, rank, settlement) for rank in select_ranks(body, asked.rank)]
+        others = [build_bill(body, supply, rank, settlement, order) for rank in select_ranks(body, asked.rank)]
         return _file_response(render_memo(body, others, bill), bill, "html", "text/html", "html", PRINT_POLICY)
+    if asked.format == "rfq":
+        return _file_response(render_quote_requests(bill), bill, "rfq", "text/html", "html", PRINT_POLICY)
     media_type, ending, written = FORMATS[asked.format]
     return _file_response(written(bill), bill, asked.format, media_type, ending)
 

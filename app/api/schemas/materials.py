@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -13,7 +14,8 @@ from app.api.schemas.base import Component, TrustName, require_printable, with_e
 from app.api.schemas.origins import EMPTY, WHOLE, Convert, From, ResultModel
 from app.errors import Unanswerable
 from app.export.handoff.option import File, Handoff
-from app.export.lines import Bill, Line, PriceSource, Settlement
+from app.export.lines import Bill, Line, PriceSource, Settlement, format_decimal
+from app.export.order import OrderDetails
 from app.sizing.result import Part
 
 
@@ -133,12 +135,21 @@ LINE: dict[str, Any] = {
     "unit_price": 370000,
     "line_total": 1850000,
     "paid": "once",
+    "supplier_kind": "hardware dealer",
     "price": {"kind": "quote", "source": "survey", "observed": "2026-08", "confidence": "medium", "age_days": 111},
     "manufacturer": "Supermicro",
     "part_number": "SYS-821GE-TNHR",
     "codes": {"unspsc": "43211501"},
 }
-TOTALS = {"once": 1860200, "over_term": 683000.45, "subtotal": 2543200.45, "tax": 0, "total": 2543200.45}
+TOTALS: dict[str, Any] = {
+    "once": 1860200,
+    "over_term": 683000.45,
+    "subtotal": 2543200.45,
+    "tax": 0,
+    "total": 2543200.45,
+    "excludes": ["5 EA: Delivery, installation and commissioning, per machine"],
+}
+ORDER: dict[str, Any] = {"buyer": "Example Ltd", "incoterm": "DAP", "due_date": "2026-12-18"}
 BILL = {
     "recommendation": "rec_0123456789abcdef0123456789ab",
     "rank": 1,
@@ -153,13 +164,21 @@ BILL = {
 }
 
 
+OrderText = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(require_printable)]
+IncotermName = Annotated[
+    Literal["EXW", "FCA", "FAS", "FOB", "CFR", "CIF", "CPT", "CIP", "DAP", "DPU", "DDP"], Component("Incoterm")
+]
+
+
 class MaterialsQuery(BaseModel):
-    """Rank of the option, file format, currency and tax."""
+    """Rank of the option, file format, currency, tax, and the details of the order."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rank: int = Field(1, ge=1, le=1000)
-    format: Annotated[Literal["json", "csv", "xlsx", "cxml", "oci", "ubl", "html"], Component("BillFormat")] = "json"
+    format: Annotated[Literal["json", "csv", "xlsx", "cxml", "oci", "ubl", "html", "rfq"], Component("BillFormat")] = (
+        "json"
+    )
     currency: str = Field("USD", pattern=r"^[A-Z]{3}$", description="ISO 4217 currency code.")
     usd_rate: Exact | None = Field(
         None, gt=0, le=100_000_000, max_digits=18, description="Exchange rate: units of the currency for one USD."
@@ -167,6 +186,33 @@ class MaterialsQuery(BaseModel):
     rate_date: date | None = Field(None, description="Day of the exchange rate.")
     tax_name: Annotated[str, Field(min_length=1, max_length=40), AfterValidator(require_printable)] | None = None
     tax_percent: Exact | None = Field(None, ge=0, le=100, max_digits=8)
+    term_months: int | None = Field(
+        None,
+        ge=1,
+        le=240,
+        description="Months of rentals by the hour and of running costs; commitments and runs have their own term. "
+        "Default: the request's horizon_months; without one, a month of rent, or the horizon of a purchase.",
+    )
+    buyer: OrderText | None = None
+    buyer_address: OrderText | None = None
+    buyer_contact: OrderText | None = None
+    buyer_tax_id: OrderText | None = None
+    supplier: OrderText | None = Field(None, description="Dealer of the hardware; default: the maker of the machines.")
+    delivery_address: OrderText | None = None
+    incoterm: IncotermName | None = None
+    payment_terms: OrderText | None = None
+    lead_time_days: int | None = Field(None, ge=1, le=3650)
+    due_date: date | None = None
+    valid_until: date | None = None
+
+    def to_order(self) -> OrderDetails:
+        """The details of the order. Raises Unanswerable if a quote would expire before it is due."""
+        if self.due_date is not None and self.valid_until is not None and self.valid_until < self.due_date:
+            raise Unanswerable(
+                f"valid_until ({self.valid_until}) is before due_date ({self.due_date}): a quote must be valid on the "
+                "day it is due. Set valid_until to that day or later."
+            )
+        return OrderDetails(**{each.name: getattr(self, each.name) for each in fields(OrderDetails)})
 
     def to_settlement(self) -> Settlement:
         """The currency and the tax. Raises Unanswerable if either is only partly specified."""
@@ -221,11 +267,18 @@ class BillLineShown(ResultModel, of=Line):
     manufacturer: str | None = None
     part_number: str | None = Field(None, description="The manufacturer's part number, if known.")
     supplier: str | None = None
+    supplier_kind: Annotated[str, From("trade", convert=str)] = Field(
+        description="Kind of supplier that sells the line, such as hardware dealer or cloud provider."
+    )
     supplier_part_id: str | None = None
     codes: dict[str, str] = Field(
         description="Classification codes from the catalog: unspsc with unspsc_version, cpv, hs_code."
     )
     notes: Annotated[str | None, From(omit=EMPTY)] = None
+
+
+def _describe_items(lines: Sequence[Line]) -> list[str]:
+    return [f"{format_decimal(line.quantity)} {line.unit.value}: {line.description}" for line in lines]
 
 
 class MaterialsTotalsShown(ResultModel, of=Bill):
@@ -238,6 +291,28 @@ class MaterialsTotalsShown(ResultModel, of=Bill):
     subtotal: Annotated[float, EXACT]
     tax: Annotated[float, EXACT]
     total: Annotated[float, EXACT]
+    excludes: Annotated[list[str], From("unpriced_lines", convert=_describe_items)] = Field(
+        description="Items without a price, which no total includes, with their quantity."
+    )
+
+
+class OrderShown(ResultModel, of=OrderDetails):
+    """Details of the order that the buyer stated; documents have empty lines for the others."""
+
+    model_config = with_examples(ORDER)
+
+    buyer: str | None = None
+    buyer_address: str | None = None
+    buyer_contact: str | None = None
+    buyer_tax_id: str | None = None
+    supplier: str | None = None
+    delivery_address: str | None = None
+    incoterm: str | None = None
+    payment_terms: str | None = None
+    lead_time_days: int | None = None
+    due_date: Annotated[str | None, From(convert=date.isoformat)] = None
+    valid_until: Annotated[str | None, From(convert=date.isoformat)] = None
+    term_months: int | None = None
 
 
 def _filed(name: str) -> From:
@@ -277,6 +352,9 @@ class MaterialsShown(ResultModel, of=Bill):
         float | None,
         From("settlement.tax_percent", convert=float, when=lambda bill: bill.settlement.tax_name is not None),
     ] = None
+    order: Annotated[OrderShown | None, From(omit=EMPTY)] = Field(
+        None, description="Details of the order from the parameters of the call."
+    )
     lines: list[BillLineShown]
     totals: Annotated[MaterialsTotalsShown, From(WHOLE)]
     to_be_quoted: Annotated[list[int], From("lines", convert=_unpriced)] = Field(
