@@ -17,7 +17,7 @@ from app.export.order import OrderDetails
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
-from app.sizing.words import format_count, format_number, provider_name
+from app.sizing.words import format_count, format_number, provider_name, source_name
 
 CENT = Decimal("0.01")
 PRICE_STEP = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
@@ -699,7 +699,7 @@ def _unpriced_line(lot: Document) -> Line:
 def _price_source(stored: Document | None) -> PriceSource | None:
     if not stored:
         return None
-    kind, source = current_kind(stored["kind"]), clean_text(stored["source"])
+    kind, source = current_kind(stored["kind"]), source_name(clean_text(stored["source"]))
     return PriceSource(kind, source, stored.get("observed", ""), stored["confidence"])
 
 

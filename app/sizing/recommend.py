@@ -39,7 +39,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import FIRM, KINDS, Accelerator
+from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator
 from app.sizing.hardware.support.records import Work
 from app.sizing.inventory import restrict_to_inventory, stocked_catalog
 from app.sizing.packing import pack_finalists, with_enough_finalists
@@ -467,7 +467,7 @@ def cheaper_types(question: Question, catalog: Catalog, first: Estimate, usd_per
         usd_per_hour: hourly cost that one accelerator must stay below, USD/h.
     """
     listings, per_node = catalog.listings, catalog.machines.accelerators_per_node
-    kinds = [KINDS.index(kind) for kind in question.constraints.price_kinds or FIRM]
+    kinds = [KINDS.index(kind) for kind in question.constraints.price_kinds or COUNTED]
     pricing = [PRICING.index(model) for model in service_pricing(question.constraints)]
     open_to_all = ~listings.is_owned & np.isin(listings.kind, kinds) & np.isin(listings.pricing, pricing)
     each = np.where(open_to_all, listings.usd_per_hour / per_node[listings.machine], np.inf)

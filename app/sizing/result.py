@@ -397,6 +397,7 @@ OPTION_RISKS: Mapping[AcquisitionOption, str] = MappingProxyType(
 )
 UNQUOTED_RISKS: Mapping[PriceKind, str] = MappingProxyType(
     {
+        PriceKind.SURVEY: "survey of sellers' prices: ask for a quote",
         PriceKind.BROKER: "marketplace price: hosts and availability vary",
         PriceKind.LAUNCH: "launch price: ask for the current price",
         PriceKind.PRESS: "press estimate: ask for a quote",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from app.sizing.columns import HOURS_PER_DAY, TINY
@@ -27,6 +28,29 @@ def provider_name(slug: str) -> str:
 def format_name(slug: str) -> str:
     """A number format in upper case: "FP8", "BF16", "INT4-AWQ", "GGUF-Q4_K_M"."""
     return slug.upper()
+
+
+# Names of published price collections by their repository, as references begin.
+PRICE_SOURCES = {row["source_ref"]: row["name"] for row in read_rows("price_sources.csv")}
+REPOSITORY = re.compile(r"[\s,;(]*(?:in )?\bgithub \S.*")  # of a reference, up to its end
+RECALLED = "recall: "
+
+
+def source_name(reference: str) -> str:
+    """Name of a price source for a person: without repositories, files and versions, which only the catalog keeps.
+
+    Check:
+        >>> source_name("Azure/karpenter-provider-azure@2b431da1:pkg/providers/pricing/zz_generated.pricing.go")
+        'Azure Retail Prices API'
+        >>> source_name("github huggingface.js; recall: NVIDIA store price")
+        'NVIDIA store price, from memory'
+    """
+    repository = reference.partition("@")[0]
+    if repository in PRICE_SOURCES:
+        return PRICE_SOURCES[repository]
+    parts = (REPOSITORY.sub("", part.strip()) for part in reference.split(";"))
+    named = [f"{p.removeprefix(RECALLED)}, from memory" if p.startswith(RECALLED) else p for p in parts if p]
+    return "; ".join(named) or "a public hardware list"
 
 
 LARGE_UNITS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))

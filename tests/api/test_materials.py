@@ -93,7 +93,7 @@ def test_pools_are_bought_side_by_side(client: TestClient) -> None:
     machines = {line["description"][-13:]: line["quantity"] for line in bill["lines"] if line["goods"] == "machine"}
     pools = first["deployment"]["pools"]
     assert sorted(machines.values()) == sorted(pool["nodes"] for pool in pools.values())
-    assert all(line["price"]["kind"] == "quote" for line in bill["lines"] if line["goods"] == "machine")
+    assert all(line["price"]["kind"] == "survey" for line in bill["lines"] if line["goods"] == "machine")
 
 
 def test_formats_say_what_they_are(client: TestClient, bought: dict[str, Any]) -> None:

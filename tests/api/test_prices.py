@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 from app.catalog.files import read_rows
 from app.config import Settings
 from app.main import create_app
-from app.sizing.hardware.parts import FIRM
+from app.sizing.hardware.parts import COUNTED, FIRM
+from app.sizing.words import source_name
 from artefacts.service import DAY
 
 CHAT: dict[str, Any] = {
@@ -33,18 +34,20 @@ def price(answer: dict[str, Any], rank: int = 0) -> dict[str, Any]:
     return found
 
 
-def test_every_ranked_price_is_firm_and_says_so(client: TestClient) -> None:
+def test_every_ranked_price_is_firm_or_of_a_survey_and_says_so(client: TestClient) -> None:
     answer = recommend(client, limit=30)
     assert len(answer["recommendations"]) > 20
     for rank in range(len(answer["recommendations"])):
         shown = price(answer, rank)
-        assert shown["kind"] in FIRM
+        assert shown["kind"] in COUNTED
         assert shown["commitment"] == "none"
         assert shown["source"]
         assert shown["observed"] == shown["as_of"]
         assert shown["confidence"] in {"high", "medium", "low"}
         assert shown["age_days"] >= 0
         assert shown["pricing_model"] in {"on_demand", "owned"}
+    kinds = {price(answer, rank)["kind"] for rank in range(len(answer["recommendations"]))}
+    assert ("price_not_firm" in {w["code"] for w in answer["warnings"]}) == bool(kinds - {*FIRM})
     assert answer["rejected_by_code"]["no_firm_price"] > 20
     assert answer["as_of"] == DAY.isoformat()
 
@@ -62,7 +65,7 @@ def test_an_accelerator_without_a_firm_price_is_answered_where_it_is_named_outri
     [
         ({"price_kinds": ["broker"]}, {"broker"}),
         ({"providers": ["vast", "runpod"]}, {"broker", "reseller"}),
-        ({"price_kinds": ["quote"], "segments": ["datacenter"]}, {"quote"}),
+        ({"price_kinds": ["survey"], "segments": ["datacenter"]}, {"survey"}),
         ({"segments": ["edge"]}, {"list"}),
     ],
 )
@@ -165,7 +168,7 @@ def test_a_past_day_has_its_own_prices(client: TestClient) -> None:
         offer, shown = r["deployment"]["offer"], r["cost"]["price"]
         series = [p for p in history if all(p[k] == offer[k] for k in ("provider", "region", "instance_type"))]
         newest = max((p for p in series if p["pricing_model"] == "on_demand"), key=lambda p: p["observed_on"])
-        assert (shown["observed"], shown["source"]) == (newest["observed_on"], newest["source_ref"])
+        assert (shown["observed"], shown["source"]) == (newest["observed_on"], source_name(newest["source_ref"]))
         assert shown["age_days"] == (date(2025, 6, 1) - date.fromisoformat(newest["observed_on"])).days
     estimate = {name: body[name] for name in ("workload", "as_of")} | {"deployment": rented[0]["deployment"]}
     assert client.post("/estimate", json=estimate).json()["cost"]["price"] == rented[0]["cost"]["price"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.errors import Conflict
 from app.sizing.estimate import estimate_deployment
-from app.sizing.hardware.parts import FIRM
+from app.sizing.hardware.parts import COUNTED
 from app.sizing.hardware.support.records import SERVING, Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
@@ -119,7 +119,7 @@ def competing(question: Question, hardware: Deployment, catalog: Catalog) -> set
 def firm(found: Estimate) -> bool:
     """Whether the price is firm."""
     price = None if found.cost is None else found.cost.price
-    return price is not None and price.terms.kind in FIRM
+    return price is not None and price.terms.kind in COUNTED
 
 
 def never_worse_than_by_hand(question: Question, hardware: Deployment, written: Deployment, catalog: Catalog) -> None:

@@ -134,7 +134,7 @@ class SystemShown(Sourced):
     network_type: str | None
     power_kw: float | None
     list_price_usd: float | None
-    price_kind: PriceKindName | None = Field(description="Kind of price: quote, list, reseller, launch or press.")
+    price_kind: PriceKindName | None = Field(description="Kind of price, such as survey, list or launch.")
     price_source: str | None = Field(description="Source of the price.")
     price_observed: str | None = Field(description="Observation date of the price: a day, month or year.")
     price_confidence: TrustName | None

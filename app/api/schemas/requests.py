@@ -421,11 +421,11 @@ class ConstraintsSpec(RequestModel):
     commitment: CommitmentName = Field(
         "none", description="Longest commitment: 1y also allows one-year prices, 3y one-year and three-year prices."
     )
-    price_kinds: Annotated[list[AcceptedPriceKind], Field(max_length=8)] = Field(
+    price_kinds: Annotated[list[AcceptedPriceKind], Field(max_length=9)] = Field(
         [],
         description="The only price kinds to consider. Default: provider, reseller, quote and list, which a seller has "
-        "published or quoted; also broker if you name providers; and any kind for an accelerator that you name and "
-        "that has none of these. `reckoned` is the deprecated spelling of `estimate`.",
+        "published or quoted, and survey; also broker if you name providers; and any kind for an accelerator that "
+        "you name and that has none of these. `reckoned` is the deprecated spelling of `estimate`.",
     )
     max_price_age_days: Annotated[float, Field(ge=0, le=36500)] | None = Field(
         None, description="Maximum age of prices; older prices are not used."

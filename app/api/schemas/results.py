@@ -51,6 +51,7 @@ from app.sizing.result import (
     Simulation,
     ZeroDay,
 )
+from app.sizing.words import source_name
 
 
 class HourShown(ResultModel, of=Hour):
@@ -489,15 +490,15 @@ class PackingShown(ResultModel, of=Packing):
 
 
 def _first_source(sources: str) -> str:
-    return sources.split(";", maxsplit=1)[0]
+    return source_name(sources).split(";", maxsplit=1)[0]
 
 
 class PriceShown(ResultModel, of=Price):
     """Kind, source, age and terms of the price that is paid."""
 
     kind: Annotated[PriceKindName, From("terms.kind")] = Field(
-        description="A seller has published or quoted provider, reseller, quote and list prices; broker, launch, press "
-        "and estimate prices are not firm. Answers stored by earlier versions say `reckoned` for `estimate`."
+        description="A seller has published or quoted provider, reseller, quote and list prices; survey, broker, "
+        "launch, press and estimate prices are not firm. Answers of earlier versions say `reckoned` for `estimate`."
     )
     source: Annotated[str, From("terms.source", convert=_first_source)]
     observed: Annotated[str, From("terms.observed")] = Field(

@@ -14,7 +14,7 @@ from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
 from app.sizing.decisions.places import list_countries
 from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.listings import INVENTORY
-from app.sizing.hardware.parts import FIRM, SOCKET, Accelerator, Commitment, PricingModel
+from app.sizing.hardware.parts import COUNTED, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import AUTO_KV
 from app.sizing.question import MEDIAN_CONFIDENCE, Deployment, Objective, Pools, Question
@@ -64,8 +64,8 @@ def considered_choices(question: Question, deployment: Deployment | None) -> Ite
         is_requested = bool(limits.pricing_models) or limits.commitment is not Commitment.NONE
         yield _assumed_names("pricing_models", payable if is_requested else (), payable, "pricing models considered")
     if deployment is None:
-        reason = "price types considered; by default those a seller has published or quoted"
-        yield _assumed_names("price_kinds", limits.price_kinds, FIRM, reason)
+        reason = "price types considered; by default those a seller has published or quoted, and surveys of sellers"
+        yield _assumed_names("price_kinds", limits.price_kinds, COUNTED, reason)
     if not isinstance(workload, InferenceWorkload):
         return
     if fixed.weight_format is None:

@@ -368,9 +368,11 @@ CAUTIONS: tuple[Callable[[FeasibleAnswer], Notice | None], ...] = (
 )
 
 
-# Name of the assumption on how many accelerators a seller usually has; other kinds of price have no seller.
+# Name of the assumption on how many accelerators a seller usually has; other kinds of price have no seller. The
+# sellers of a survey are those that quote.
 USUAL_QUANTITY_ASSUMPTIONS: Mapping[PriceKind, str] = MappingProxyType(
     {kind: f"usual_{kind}_accelerators" for kind in (*FIRM, PriceKind.BROKER)}
+    | {PriceKind.SURVEY: f"usual_{PriceKind.QUOTE}_accelerators"}
 )
 
 

@@ -39,7 +39,7 @@ from app.sizing.decisions.prices import age_days
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.listings import PRICING, purchase_terms
-from app.sizing.hardware.parts import FIRM, KINDS, Accelerator, PricingModel, System
+from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator, PricingModel, System
 from app.sizing.question import Economics, Question
 from app.sizing.result import OPTION_OF_PRICING, AcquisitionOption, Alternative, Part, Price
 from app.sizing.snapshot import Catalog
@@ -204,7 +204,7 @@ NOT_AN_OPTION = -1
 OPTION_CODES: Codes = np.array(
     [ACQUISITION_OPTIONS.index(OPTION_OF_PRICING[p]) if p in OPTION_OF_PRICING else NOT_AN_OPTION for p in PRICING]
 )
-FIRM_CODES: Mask = np.array([kind in FIRM for kind in KINDS])
+COUNTED_CODES: Mask = np.array([kind in COUNTED for kind in KINDS])
 
 
 @formula(unit="USD/h")
@@ -301,7 +301,7 @@ def find_alternatives(search: Search[Workload], deployments: DeployedMachines) -
 
 def _sort_firm_then_cheap(catalog: Catalog, rows: Codes, usd_per_hour: Column) -> Codes:
     """The given listings, firm prices first, then by price."""
-    return rows[np.lexsort((usd_per_hour[rows], ~FIRM_CODES[catalog.listings.kind[rows]]))]
+    return rows[np.lexsort((usd_per_hour[rows], ~COUNTED_CODES[catalog.listings.kind[rows]]))]
 
 
 def _first_listing_per_option(catalog: Catalog, deployed: DeployedMachines, rows: Codes) -> tuple[Codes, Codes, Codes]:

@@ -11,7 +11,7 @@ from app.sizing.columns import Codes, Column, Mask, distinct_rows
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import (
-    FIRM,
+    COUNTED,
     KINDS,
     PRICE_KIND_TEXTS,
     Commitment,
@@ -86,9 +86,9 @@ def firm_listings(
 ) -> Mask:
     """The listings of the requested kinds of price that are not too old.
 
-    If the request names no kinds, firm prices count, and brokers' prices if it names providers. If it names no
-    maximum age, rents much older than the newest price in the catalog are dropped, whatever the request names; with
-    `outdated_rents`, they count for types that have no other price. An accelerator that the request names and that
+    If the request names no kinds, firm prices and surveys count, and brokers' prices if it names providers. If it
+    names no maximum age, rents much older than the newest price in the catalog are dropped, whatever the request names;
+    with `outdated_rents`, they count for types that have no other price. An accelerator that the request names and that
     has no price of these kinds keeps its other prices.
     """
     listings, usual, most_days = catalog.listings, not constraints.price_kinds, constraints.max_price_age_days
@@ -138,7 +138,7 @@ def _counted_price_kinds(constraints: Constraints) -> set[PriceKind]:
     """The kinds of price that count."""
     if constraints.price_kinds:
         return {*constraints.price_kinds}
-    return {*FIRM, PriceKind.BROKER} if constraints.providers else {*FIRM}
+    return {*COUNTED, PriceKind.BROKER} if constraints.providers else {*COUNTED}
 
 
 def reject_unoffered(

@@ -21,7 +21,8 @@ class PriceKind(StrEnum):
 
     PROVIDER = "provider"  # the owner of the machine, on its own page or price feed
     RESELLER = "reseller"  # a company that sells other owners' machines in its own name
-    QUOTE = "quote"  # quoted by, or surveyed among, sellers of whole machines
+    QUOTE = "quote"  # quoted by a seller to the buyer, for whole machines
+    SURVEY = "survey"  # median or midpoint of what several sellers ask, as a public survey found it
     LIST = "list"  # list price of the manufacturer for a product in production
     BROKER = "broker"  # a marketplace, serverless platform, intermediary, or small host without a region
     LAUNCH = "launch"  # price at launch, in a past year
@@ -39,6 +40,8 @@ class PriceKind(StrEnum):
 DEPRECATED_KINDS: Mapping[str, str] = MappingProxyType({"reckoned": PriceKind.ESTIMATE.value})
 # Prices that a seller has published or quoted.
 FIRM = (PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.QUOTE, PriceKind.LIST)
+# Prices that count unless the request names others: firm prices, and surveys of whole machines, which few list.
+COUNTED = (PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.QUOTE, PriceKind.SURVEY, PriceKind.LIST)
 KINDS = tuple(PriceKind)
 # Price kinds as sentences write them.
 PRICE_KIND_TEXTS: Mapping[PriceKind, str] = MappingProxyType(
@@ -46,6 +49,7 @@ PRICE_KIND_TEXTS: Mapping[PriceKind, str] = MappingProxyType(
         PriceKind.PROVIDER: "the provider's own price",
         PriceKind.RESELLER: "a reseller's price",
         PriceKind.QUOTE: "a quote for the whole machine",
+        PriceKind.SURVEY: "a survey of sellers' prices",
         PriceKind.LIST: "the manufacturer's list price",
         PriceKind.BROKER: "a broker, serverless or small-host price",
         PriceKind.LAUNCH: "a launch price",

@@ -27,7 +27,7 @@ from app.sizing.columns import (
 )
 from app.sizing.decisions.acquisition import (
     ACQUISITION_OPTIONS,
-    FIRM_CODES,
+    COUNTED_CODES,
     OPTION_CODES,
     OWNED,
     SoldMachine,
@@ -54,7 +54,7 @@ from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
 from app.sizing.formula import formula, suspend_recording
-from app.sizing.hardware.parts import FIRM, PricingModel
+from app.sizing.hardware.parts import COUNTED, PricingModel
 from app.sizing.question import Objective, Question
 from app.sizing.result import AcquisitionOption, Cheaper, CostSummary, Effect, Estimate, Part, Ranked, describe_risk
 from app.sizing.serving.finalists import simulate_candidates
@@ -110,7 +110,7 @@ def acceptance_codes(question: Question, catalog: Catalog) -> Codes:
     """Code of the one thing that a buyer must accept to use each listing; NOT_ACCEPTABLE where none or more than one is
     needed.
     """
-    way, firm = OPTION_CODES[catalog.listings.pricing], FIRM_CODES[catalog.listings.kind]
+    way, firm = OPTION_CODES[catalog.listings.pricing], COUNTED_CODES[catalog.listings.kind]
     found = np.full(len(way), NOT_ACCEPTABLE)
     found[~firm & (way == OWNED)] = UNQUOTED
     found[~firm & (way == ACQUISITION_OPTIONS.index(AcquisitionOption.ON_DEMAND))] = BROKERS
@@ -501,7 +501,7 @@ def ranked_ways(search: Search[InferenceWorkload], estimate: Estimate) -> Iterat
     yield WayToPay(hardware, cost.usd_per_hour * unit, cost.purchase_usd)
     for other in estimate.alternatives:
         pricing = RENTED_OR_BOUGHT.get(other.way)
-        if pricing is not None and other.kind in FIRM and (not allowed or pricing in allowed):
+        if pricing is not None and other.kind in COUNTED and (not allowed or pricing in allowed):
             yield WayToPay(hardware, other.usd_per_hour * unit, other.purchase_usd)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.decisions.prices import age_days, commitment_models, run_pricing, service_pricing
-from app.sizing.hardware.parts import FIRM, Commitment, Environment, PriceKind, PricingModel, day_numbers
+from app.sizing.hardware.parts import COUNTED, FIRM, Commitment, Environment, PriceKind, PricingModel, day_numbers
 from app.sizing.question import Constraints
 from tests.sizing.decisions.offered import asked, names
 from tests.sizing.small import OFFERS, SYSTEMS, offer, snapshot
@@ -121,7 +121,7 @@ def test_a_price_of_a_launch_or_of_the_press_is_not_firm() -> None:
     for kind in PriceKind:
         systems = [replace(s, price_kind=kind) for s in SYSTEMS]
         of = snapshot(systems=systems, offers=())
-        assert ("acme-big maker 16.25" in names(asked(of=of)[0], of)) == (kind in FIRM)
+        assert ("acme-big maker 16.25" in names(asked(of=of)[0], of)) == (kind in COUNTED)
 
 
 def test_ages_count_from_the_first_day_of_a_month_or_year() -> None:

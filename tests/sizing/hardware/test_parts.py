@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from app.sizing.hardware.parts import (
+    COUNTED,
     DEPRECATED_KINDS,
     FIRM,
     PRICE_KIND_TEXTS,
@@ -36,7 +37,9 @@ from tests.sizing.small import BIG, CARD, SYSTEMS, system
 
 def test_every_kind_has_words_and_some_are_firm() -> None:
     assert set(PRICE_KIND_TEXTS) == set(PriceKind)
-    assert set(PriceKind) - set(FIRM) == {PriceKind.BROKER, PriceKind.LAUNCH, PriceKind.PRESS, PriceKind.ESTIMATE}
+    unbacked = {PriceKind.BROKER, PriceKind.LAUNCH, PriceKind.PRESS, PriceKind.ESTIMATE}
+    assert set(PriceKind) - set(FIRM) == {PriceKind.SURVEY, *unbacked}
+    assert set(PriceKind) - set(COUNTED) == unbacked
 
 
 @pytest.mark.parametrize("pricing", PricingModel)

@@ -6,7 +6,7 @@ import { facts, headline, lasting, speedOf, unitOf } from "./figures.js";
 import { called } from "./names.js";
 
 const FORMATS = [["html", "Printable memo"], ["xlsx", "Workbook"], ["csv", "CSV"], ["ubl", "UBL"], ["cxml", "cXML"], ["json", "JSON"]];
-const PRICES = { provider: "published by the provider", reseller: "reseller price", quote: "quote", list: "manufacturer list price", broker: "broker or marketplace price", launch: "launch price", press: "press estimate", estimate: "estimated from parts" };
+const PRICES = { provider: "published by the provider", reseller: "reseller price", quote: "quote", survey: "survey of sellers", list: "manufacturer list price", broker: "broker or marketplace price", launch: "launch price", press: "press estimate", estimate: "estimated from parts" };
 PRICES["reckoned"] = PRICES.estimate; // spelling in answers stored by earlier versions
 const BASES = { measured: "Speeds are based on a published measurement", calibrated: "Speeds are calibrated on published results", roofline: "Speeds are calculated from data sheets; no comparable result is published" };
 

@@ -67,7 +67,7 @@ export const HEADINGS = [
     {"path": "constraints.regions", "label": "Regions to consider", "kind": "list", "hint": "eu-*, DE, US, …"},
     {"path": "constraints.pricing_models", "label": "Pricing models", "kind": "choices", "options": [["on_demand", "on demand"], ["spot", "spot"], ["reserved_1y", "reserved, 1 year"], ["reserved_3y", "reserved, 3 years"], ["committed_1y", "committed, 1 year"], ["committed_3y", "committed, 3 years"], ["capacity_block", "capacity block"], ["owned", "owned"]]},
     {"path": "constraints.commitment", "label": "Commitment", "kind": "choice", "options": [["", "none"], ["1y", "1 year"], ["3y", "3 years"]]},
-    {"path": "constraints.price_kinds", "label": "Price types to consider", "kind": "choices", "options": [["provider", "published by the provider"], ["reseller", "resellers"], ["quote", "quotes"], ["list", "manufacturer list prices"], ["broker", "brokers and marketplaces"], ["launch", "launch prices"], ["press", "press estimates"], ["estimate", "estimates from parts"]]},
+    {"path": "constraints.price_kinds", "label": "Price types to consider", "kind": "choices", "options": [["provider", "published by the provider"], ["reseller", "resellers"], ["quote", "quotes"], ["survey", "surveys of sellers"], ["list", "manufacturer list prices"], ["broker", "brokers and marketplaces"], ["launch", "launch prices"], ["press", "press estimates"], ["estimate", "estimates from parts"]]},
     {"path": "constraints.max_price_age_days", "label": "Maximum price age, days", "kind": "number"},
     {"path": "economics.horizon_months", "label": "Months of use", "kind": "number"},
     {"path": "economics.electricity_usd_per_kwh", "label": "Electricity, USD per kWh", "kind": "number"},
