@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
-from app.sizing.hardware.parts import FIRM, PriceKind
+from app.sizing.hardware.parts import COUNTED, PriceKind
 from app.sizing.hardware.support.records import LEVELS, EngineSupport, Level
 from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Objective, Question
@@ -155,13 +155,13 @@ def test_in_a_small_catalogue_everything_allowed_is_never_worse(
 
 @pytest.mark.slow
 @given(st.one_of(SERVICES, RUNS), st.sampled_from(Objective))
-def test_without_kinds_named_it_is_the_firm_ones(
+def test_without_kinds_named_it_is_those_that_count(
     workload: InferenceWorkload | TrainingWorkload, objective: Objective
 ) -> None:
     """A price that is not firm is never worse than the firm prices that it competes with."""
     usual, firm, known = (
         best(Question(workload, Constraints(price_kinds=kinds), objective=objective), CROWDED)
-        for kinds in ((), FIRM, KNOWN)
+        for kinds in ((), COUNTED, KNOWN)
     )
     assert usual == firm
     run = isinstance(workload, TrainingWorkload)

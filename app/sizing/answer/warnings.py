@@ -14,7 +14,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_DAY
 from app.sizing.decisions.placement import max_items_in_groups, nodes_per_replica, surviving_replicas
 from app.sizing.hardware.hosts import HostProcessor, excluded_use
-from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, Accelerator, PriceKind, PricingModel
+from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, SOCKET, Accelerator, PriceKind, PricingModel, Segment
 from app.sizing.hardware.stacks import training_work
 from app.sizing.hardware.support.records import Level as SupportLevel
 from app.sizing.hardware.support.records import Work
@@ -813,6 +813,24 @@ def consumer_hardware(best: TopAnswer) -> Notice | None:
     return Notice("consumer_hardware", text)
 
 
+def workstation_fleet(best: TopAnswer) -> Notice | None:
+    """Warn about workstations that are bought for a redundant service, or in numbers that fill racks."""
+    d, segment = best.estimate.deployment, best.accelerator.segment
+    machines, many = d.nodes or 0, best.question.assumptions.usual_workstations
+    workload = best.question.workload
+    redundant = isinstance(workload, InferenceWorkload) and workload.redundancy.domains_lost > 0
+    bought = d.pricing_model is PricingModel.OWNED and segment is not Segment.DATACENTER
+    if not bought or best.accelerator.kind == SOCKET or machines <= (1 if redundant else many):
+        return None
+    use = "a redundant service" if redundant else f"more than {format_count(many, 'machine')}"
+    return Notice(
+        "workstation_fleet",
+        f"{best.accelerator.name} is sold in workstations, and this option buys {format_count(machines, 'machine')}. "
+        f"Workstations usually have one power supply and do not mount in a rack, which is unusual for {use}. To "
+        "compare servers only, set `segments` to `datacenter`.",
+    )
+
+
 def host_architecture(best: TopAnswer) -> Notice | None:
     """Say which instruction set images need where the host is not x86-64."""
     text = describe_hosts(best.hosts)
@@ -856,6 +874,7 @@ ANSWER_WARNINGS: tuple[Callable[[TopAnswer], Notice | None], ...] = (
     inference_hardware_for_training,
     data_pipeline_limit,
     consumer_hardware,
+    workstation_fleet,
     host_architecture,
     stale_price,
     quantity_warning,

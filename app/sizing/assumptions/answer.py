@@ -91,6 +91,15 @@ class AnswerAssumptions:
         source="assumed: 32 machines with eight each",
         as_of="2026-11",
     )
+    usual_workstations: float = assumption(
+        4,
+        low=1,
+        high=1000,
+        unit="machines",
+        reason="workstations that a site runs for one purpose without a rack",
+        source="assumed: a shelf of towers",
+        as_of="2026-11",
+    )
     usual_list_accelerators: float = assumption(
         16,
         low=1,

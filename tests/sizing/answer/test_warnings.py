@@ -680,6 +680,27 @@ def test_only_a_license_that_excludes_data_centers_is_named(vendor: str, segment
     assert ("license" in text) == excluded
 
 
+@pytest.mark.parametrize(
+    ("redundancy", "machines", "segment", "pricing", "warned"),
+    [
+        ("n+1", 2, Segment.WORKSTATION, PricingModel.OWNED, True),
+        ("n+1", 1, Segment.WORKSTATION, PricingModel.OWNED, False),
+        ("none", 4, Segment.WORKSTATION, PricingModel.OWNED, False),
+        ("none", 5, Segment.WORKSTATION, PricingModel.OWNED, True),
+        ("n+1", 13, Segment.DATACENTER, PricingModel.OWNED, False),
+        ("n+1", 13, Segment.WORKSTATION, PricingModel.ON_DEMAND, False),
+    ],
+)
+def test_workstations_are_no_usual_fleet(
+    redundancy: str, machines: int, segment: Segment, pricing: PricingModel, warned: bool
+) -> None:
+    workload = replace(CHAT, redundancy=Redundancy.from_label(redundancy))
+    first = ranked(1, replace(BIG, segment=segment), nodes=machines, pricing_model=pricing)
+    found = [n for n in find_warnings(Question(workload), [first]) if n.code == "workstation_fleet"]
+    assert bool(found) == warned
+    assert all(f"buys {machines} machines" in n.text and "`datacenter`" in n.text for n in found)
+
+
 def test_an_arm_host_is_named_with_the_architecture_of_its_images() -> None:
     host = other_host("NVIDIA Grace", BIG.slug)
     assert host is not None
