@@ -642,7 +642,7 @@ def _rental_line(lot: Document, part: Document, hours: float, term_note: str) ->
     price = lot.get("price", {})
     months = Commitment(price.get("commitment") or Commitment.NONE).months or None
     machines = Decimal(repr(part["quantity"]))
-    way = lot["pricing_model"].replace("_", " ")
+    way = describe_pricing(lot["pricing_model"])
     upfront = price.get("upfront_usd")
     where = "" if lot["region"] in UNNAMED_REGIONS else f", {lot['region']}"
     by_month = to_decimal(part["usd_per_hour"] * HOURS_PER_MONTH, CENT)
@@ -668,6 +668,17 @@ def _rental_line(lot: Document, part: Document, hours: float, term_note: str) ->
         term_months=Decimal(months) if months else to_decimal(hours / HOURS_PER_MONTH, THOUSANDTH),
         notes="; ".join(note for note in notes if note),
     )
+
+
+def describe_pricing(pricing_model: str) -> str:
+    """How machines are rented, in words.
+
+    Check:
+        >>> describe_pricing("reserved_1y"), describe_pricing("on_demand")
+        ('reserved for 1 year', 'on demand')
+    """
+    words = pricing_model.replace("_1y", " for 1 year").replace("_3y", " for 3 years")
+    return words.replace("_", " ")
 
 
 def _machines_text(lot: Document, mean: Decimal) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from app.export.lines import CENT, FILING_LABELS, Bill, format_decimal, round_half_up
+from app.export.lines import CENT, FILING_LABELS, Bill, describe_pricing, format_decimal, round_half_up
 from app.export.quotes import escape_text, render_page, render_quote_pages, signature_html
 from app.sizing.hardware.listings import GENERIC_PROVIDER
 from app.sizing.hardware.parts import FIRM, PricingModel
@@ -151,7 +151,7 @@ def _seller_text(offer: Document) -> str:
     """Seller and pricing model of an offer; the dealer of a generic host is not chosen yet."""
     if offer["provider"] == GENERIC_PROVIDER:
         return "purchase, dealer to be chosen"
-    way = "purchase" if offer["pricing_model"] == PricingModel.OWNED else offer["pricing_model"].replace("_", " ")
+    way = "purchase" if offer["pricing_model"] == PricingModel.OWNED else describe_pricing(offer["pricing_model"])
     return f"{provider_name(offer['provider'])}, {way}"
 
 
@@ -203,7 +203,7 @@ def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]
     )
     if unbacked:
         share = percent(float(unbacked / bill.subtotal))
-        yield f"{share} of the total is estimated or from a marketplace, not a firm price from a seller."
+        yield f"{share} of the total is estimated, surveyed or from a marketplace, not a firm price from a seller."
     yield from _oldest_price(bill)
     for cheaper in answer.get("cheaper_if", [])[:MAX_CHEAPER_OPTIONS] if bill.rank == 1 else ():
         yield f"{percent(cheaper['saves_share'])} cheaper with {cheaper['if']}: {cheaper['risk']}."

@@ -33,7 +33,7 @@ QUOTE_STYLE = """
 .quote { break-before: page } .quote:first-child { break-before: auto }
 .quote th, .quote td { padding: 1.2mm } table.facts td { width: 50%; border: 0; padding: 0 4mm 0 0 }
 table.facts p { border-bottom: .2mm solid #999; min-height: 5mm; margin: 1mm 0 } td.blank { min-width: 22mm }
-table.sign td { border: 0; border-bottom: .2mm solid #111; height: 12mm; width: 33% }
+table.sign td { border: 0; border-bottom: .2mm solid #111; height: 10mm; width: 33% }
 """
 
 
@@ -82,10 +82,10 @@ def render_page(title: str, body: str, style: str = "") -> bytes:
 
 
 PAGE_STYLE = """
-@page { size: A4; margin: 13mm }
-body { font: 9pt/1.3 Helvetica, Arial, sans-serif; color: #111; max-width: 184mm; margin: 0 auto }
-h1 { font-size: 14pt; margin: 0 0 2mm } h2 { font-size: 10.5pt; margin: 3mm 0 1mm }
-p, ul { margin: 1mm 0 } ul { padding-left: 5mm }
+@page { size: A4; margin: 11mm 13mm }
+body { font: 9pt/1.22 Helvetica, Arial, sans-serif; color: #111; max-width: 184mm; margin: 0 auto }
+h1 { font-size: 14pt; margin: 0 0 2mm } h2 { font-size: 10.5pt; margin: 2mm 0 .5mm }
+p, ul { margin: .7mm 0 } ul { padding-left: 5mm }
 table { border-collapse: collapse; width: 100%; margin: 1mm 0 } tr { break-inside: avoid }
 th, td { border: .2mm solid #999; padding: .8mm 1.2mm; text-align: left; vertical-align: top }
 th.n, td.n { white-space: nowrap; text-align: right } tr.chosen { background: #eef }

@@ -48,7 +48,7 @@ PRINTED: Mapping[str, SheetColumn] = {
     "line_no": SheetColumn("No.", 5),
     "description": SheetColumn("Description", 44),
     "supplier": SheetColumn("Supplier", 14),
-    "manufacturer": SheetColumn("Manufacturer", 13),
+    "manufacturer": SheetColumn("Manufacturer", 16),
     "manufacturer_part_number": SheetColumn("Part number", 15),
     "quantity": SheetColumn("Quantity", 9),
     UNIT_NAME: SheetColumn("Unit", 8),
