@@ -72,7 +72,7 @@ def test_the_answer_states_requested_and_default_choices() -> None:
 
 
 def test_a_run_is_paid_on_demand_and_has_no_cache() -> None:
-    firm = "provider, reseller, quote, list"
+    firm = "provider, reseller, quote, survey, list"
     found = {n: a.value for n, a in assumed_values(Question(PRETRAIN)).items()}
     assert found == {"pricing_models": "on_demand", "price_kinds": firm}
 
