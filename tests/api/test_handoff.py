@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from starlette.testclient import TestClient
 
 from app.api.schemas.materials import HandoffQuery, HandoffShown
 from app.export.handoff.engines import BY_ENGINE
-from app.export.handoff.targets import TARGETS
+from app.export.handoff.targets import RUN_TARGETS, TARGETS
 from tests.api.test_materials import SPLIT
 
 BODIES = Path(__file__).parent / "bodies"
@@ -169,7 +170,7 @@ def test_what_cannot_be_handed_off_is_said(
 
 def test_targets_that_may_be_asked_for_are_those_there_are() -> None:
     schema = HandoffQuery.model_json_schema()["properties"]["target"]
-    assert schema["anyOf"][0]["enum"] == [*TARGETS]
+    assert {*schema["anyOf"][0]["enum"]} == {*TARGETS, *RUN_TARGETS}
     assert {*BY_ENGINE} <= {*TARGETS}
 
 
@@ -190,6 +191,56 @@ def test_an_answer_lists_its_targets_and_all_of_them_start_it(
                 assert client.get(f"{at}&target={target}").status_code == 200
             listed.update(made.json()["targets"])
     assert {"shell", "kubernetes", "skypilot", "slurm"} <= listed
+
+
+RUN = {
+    "workload": {
+        "phase": "fine_tuning",
+        "method": "lora",
+        "model": "meta-llama/Llama-3.1-8B",
+        "training_tokens": 1e8,
+        "deadline_days": 3,
+    },
+    "constraints": {"engines": ["trl"]},
+    "include": [],
+}
+
+
+def test_data_and_checkpoints_of_the_request_are_in_the_files_and_change_no_figure(client: TestClient) -> None:
+    plain = client.post("/recommend", json=RUN).json()
+    asked = {**RUN, "handoff": {"dataset": "org/it's $(data)", "output": "/data/out", "resume_from": "/data/out/c-1"}}
+    filled = client.post("/recommend", json=asked).json()
+    assert filled["recommendations"] == plain["recommendations"]
+    assert filled["id"] != plain["id"]  # its files differ
+    text = client.get(f"{url(filled)}?target=shell&file=train.sh").text
+    for name, value in (("DATASET", "org/it's $(data)"), ("OUTPUT_DIR", "/data/out"), ("RESUME_FROM", "/data/out/c-1")):
+        assert f"export {name}={shlex.quote(value)}\n" in text
+    assert client.get(f"{url(plain)}?target=megatron").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("handoff", "pointer", "words"),
+    [
+        ({"dataset": "--help"}, "#/handoff/dataset", "must not start with -"),
+        ({"data": "x"}, "#/handoff/data", "Did you mean dataset?"),
+        ({"output": ""}, "#/handoff/output", "at least 1 character"),
+    ],
+)
+def test_a_handoff_that_tools_would_misread_is_refused(
+    client: TestClient, handoff: dict[str, str], pointer: str, words: str
+) -> None:
+    refused = client.post("/recommend", json={**RUN, "handoff": handoff})
+    assert refused.status_code == 422
+    (error,) = refused.json()["errors"]
+    assert error["pointer"] == pointer
+    assert words in error["detail"]
+
+
+def test_a_service_has_no_data_to_train_on(client: TestClient) -> None:
+    workload = {"phase": "inference", "model": "meta-llama/Llama-3.1-8B", "traffic": {"peak_requests_per_s": 1}}
+    refused = client.post("/recommend", json={"workload": workload, "handoff": {"dataset": "org/data"}})
+    assert refused.status_code == 422
+    assert "set workload.phase to training or fine_tuning" in refused.text
 
 
 def test_an_answer_that_is_not_stored_is_not_found(client: TestClient) -> None:

@@ -7,7 +7,7 @@ from datetime import date
 from importlib import resources
 from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from app.api.schemas.base import (
     INTEGER_VALUED,
@@ -33,6 +33,7 @@ from app.api.schemas.base import (
     RequestModel,
     SegmentName,
     WeightFormatName,
+    require_printable,
     with_examples,
 )
 from app.api.schemas.inventory import InventorySpec, InventoryUse
@@ -526,6 +527,34 @@ Overrides = Annotated[
 ]
 
 
+def _require_argument(text: str) -> str:
+    """Text that a tool reads as a value. Raises ValueError for text that it would read as an option."""
+    if text.startswith("-"):
+        raise ValueError("must not start with -, because tools read it as an option; write a path as ./-name")
+    return require_printable(text)
+
+
+RunInput = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_require_argument)]
+
+
+class HandoffSpec(RequestModel):
+    """Data and checkpoints of a training run, which its deployment files then name. They do not affect the sizing."""
+
+    model_config = with_examples({"dataset": "/data/conversations.jsonl", "output": "/data/run-1"})
+
+    dataset: RunInput | None = Field(
+        None, description="Training data: a file, a folder, or a data set of the Hugging Face hub."
+    )
+    base_checkpoint: RunInput | None = Field(
+        None,
+        description="Checkpoint to start from: a repository of the Hugging Face hub, or a folder. Default: the model.",
+    )
+    output: RunInput | None = Field(None, description="Folder for checkpoints and the trained model.")
+    resume_from: RunInput | None = Field(
+        None, description="Checkpoint to resume from. Default: the last one in the output folder."
+    )
+
+
 class RecommendRequest(RequestModel):
     """A workload, and how to choose between plans."""
 
@@ -558,6 +587,18 @@ class RecommendRequest(RequestModel):
     label: PrintableText | None = Field(None, description=LABEL)
     reference: PrintableText | None = Field(None, description=REFERENCE)
     cost_centre: PrintableText | None = None
+    handoff: HandoffSpec | None = Field(
+        None, description="Data and checkpoints that the deployment files of a training run name; not for inference."
+    )
+
+    @model_validator(mode="after")
+    def _check_handoff(self) -> RecommendRequest:
+        if self.handoff is not None and self.workload.phase == "inference":
+            raise ValueError(
+                "handoff names data and checkpoints of a training run; omit it, or set workload.phase to training or "
+                "fine_tuning"
+            )
+        return self
 
     @property
     def shows_trace(self) -> bool:

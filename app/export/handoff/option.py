@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -94,6 +94,7 @@ class Option:
     day: Document | None = None  # hours of a day with autoscaling; only the first rank has it
     zones: int = 1  # zones over which the replicas are spread
     volume_claim: str | None = None  # PersistentVolumeClaim that keeps the weights; without it, a folder of each node
+    handoff: Document = field(default_factory=dict)  # data and checkpoints of a run, as the request names them
 
     @property
     def is_training(self) -> bool:
@@ -151,6 +152,7 @@ def load_option(answer: Document, supply: Document, rank: int, volume_claim: str
         day=answer.get("day") if rank == 1 else None,
         zones=int((answer.get("request", {}).get("workload", {}).get("availability") or {}).get("zones") or 1),
         volume_claim=volume_claim,
+        handoff=answer.get("request", {}).get("handoff") or {},
     )
 
 

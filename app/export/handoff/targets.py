@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from app.errors import Unanswerable
-from app.export.handoff import clouds, cluster, hosts, stacks, training
+from app.export.handoff import clouds, cluster, hosts, jobs, stacks, training
 from app.export.handoff.engines import BY_ENGINE, UnknownFlag
 from app.export.handoff.option import Handoff, Option
-from app.sizing.hardware.benchmarks import BENCHMARKS
+from app.export.handoff.run import TrainingRun, training_run
 from app.sizing.words import product_name
 
 FileBuilder = Callable[[Option, str | None, str], Handoff]
@@ -37,19 +37,9 @@ def _serving_target(builder: FileBuilder) -> Target:
     return Target(builder, lambda option: not option.is_training and option.software in BY_ENGINE)
 
 
-def _training_target(builder: FileBuilder, starts: Callable[[Option], bool]) -> Target:
-    return Target(builder, lambda option: option.is_training and starts(option))
-
-
-def _supports_torchrun(option: Option) -> bool:
-    """Whether PyTorch FSDP trains the whole model on tokens, in any framework based on it; adapters are excluded."""
-    whole = option.groups[0].places.get("adapter") is None
-    return training.is_measured_by(option, BENCHMARKS["torchtitan"]) or (whole and training.is_based_on(option, "fsdp"))
-
-
-def _slurm_files(option: Option, version: str | None, target: str) -> Handoff:
-    """Slurm job of a run, or of the replicas of a service."""
-    return (training.slurm_files if option.is_training else hosts.slurm_files)(option, version, target)
+def _run_target(builder: FileBuilder, starts: Callable[[TrainingRun], bool] = lambda _: True) -> Target:
+    """Target of runs. Raises NoLauncher in `supports` for a framework without a launcher."""
+    return Target(builder, lambda option: starts(training_run(option)))
 
 
 # In the order in which an answer lists them. The first one that can start an option is the default.
@@ -63,17 +53,30 @@ TARGETS: Mapping[str, Target] = {
     "ray": _serving_target(stacks.ray_files),
     "skypilot": _serving_target(clouds.skypilot_files),
     "dstack": _serving_target(clouds.dstack_files),
-    "torchrun": _training_target(training.torchrun_files, _supports_torchrun),
-    "deepspeed": _training_target(training.deepspeed_files, lambda option: training.is_based_on(option, "deepspeed")),
-    "megatron": _training_target(
-        training.megatron_files, lambda option: training.is_measured_by(option, BENCHMARKS["megatron"])
-    ),
-    "accelerate": _training_target(
-        training.accelerate_files, lambda option: training.is_measured_by(option, BENCHMARKS["trl"])
-    ),
-    "slurm": Target(_slurm_files, lambda option: option.is_training or option.software in BY_ENGINE),
+    "slurm": _serving_target(hosts.slurm_files),
     **{name: _engine_target(name) for name in BY_ENGINE},
 }
+
+
+# Targets of training runs. A launcher is a target only for runs that were sized with it.
+RUN_TARGETS: Mapping[str, Target] = {
+    "shell": _run_target(training.training_files),
+    "docker": _run_target(jobs.docker_files),
+    "kubernetes": _run_target(jobs.kubernetes_files),
+    "skypilot": _run_target(jobs.skypilot_files),
+    "dstack": _run_target(jobs.dstack_files),
+    "slurm": _run_target(jobs.slurm_files),
+    "ray": _run_target(jobs.ray_files),
+    "torchrun": _run_target(training.training_files, lambda run: run.trainer.launcher == "torchrun"),
+    "accelerate": _run_target(training.training_files, lambda run: run.trainer.launcher == "accelerate"),
+    "deepspeed": _run_target(training.training_files, lambda run: run.uses_deepspeed),
+    "megatron": _run_target(training.training_files, lambda run: run.trainer.name.startswith("megatron")),
+}
+
+
+def targets_of(option: Option) -> Mapping[str, Target]:
+    """Targets for services, or those for runs."""
+    return RUN_TARGETS if option.is_training else TARGETS
 
 
 def build_handoff(option: Option, target: str | None, version: str | None) -> Handoff:
@@ -83,6 +86,8 @@ def build_handoff(option: Option, target: str | None, version: str | None) -> Ha
     """
     able = startable_targets(option)
     if target is None and not able:
+        if option.is_training:
+            training_run(option)
         software = product_name(option.software)
         raise CannotStart(f"No target can start rank {option.rank}: {software} is a library without a start command.")
     try:
@@ -97,13 +102,13 @@ def build_handoff(option: Option, target: str | None, version: str | None) -> Ha
 
 def startable_targets(option: Option) -> tuple[str, ...]:
     """Targets that can start an option. The names of engines, which do what `shell` does, are left out."""
-    return tuple(name for name in TARGETS if name not in BY_ENGINE and can_start(option, name))
+    return tuple(name for name in targets_of(option) if name not in BY_ENGINE and can_start(option, name))
 
 
 def build_files(option: Option, target: str, version: str | None) -> Handoff:
     """Deployment package of a target that supports the software of the option. Raises Unanswerable otherwise."""
-    chosen = TARGETS[target]
-    if not chosen.supports(option):
+    chosen = targets_of(option).get(target)
+    if chosen is None or not chosen.supports(option):
         verb = "trains" if option.is_training else "is served"
         software = product_name(option.software)
         raise CannotStart(f"Rank {option.rank} {verb} with {software}, which the target {target} cannot start.")

@@ -1,12 +1,12 @@
-"""Builds files that start a training run.
-
-The launchers are those of PyTorch, Megatron-LM, DeepSpeed and accelerate, and Slurm jobs around them.
-"""
+"""Builds the files of a training run: the script with its inputs, the trainer's configuration, and a smoke step."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 from app.export.handoff.option import (
@@ -16,223 +16,283 @@ from app.export.handoff.option import (
     File,
     Handoff,
     Option,
-    ReplicaGroup,
     add_header,
     build_script,
-    dns_label,
     yaml_text,
 )
-from app.sizing.hardware.benchmarks import BENCHMARKS, FRAGMENTS, Benchmark, Places, fill_template
-from app.sizing.hardware.engines import engine_named
+from app.export.handoff.run import LOG_STEPS, Slot, TrainingRun, run_places, training_run
+from app.export.handoff.sharding import ACCELERATE, DEEPSPEED, accelerate_config, data_ranks, deepspeed_config
+from app.export.handoff.trainers import Trainer
+from app.sizing.hardware.benchmarks import fill_template, place_names
 from app.sizing.words import format_count, product_name
 
-ACCELERATE, DEEPSPEED = "accelerate.yaml", "ds_config.json"
-SHARDED = 3  # the ZeRO stage that also shards the weights
+PYTHON = "text/x-python"
+VARIABLE = re.compile(r"\$\{?([A-Z][A-Z_]*)")
+ENVIRONMENT = re.compile(r'environ(?:\.get\(|\[)"([A-Z_]+)"')
+SEED = 42
+NO_SAVE = 1_000_000_000  # steps between checkpoints of the smoke step: none
+MEMORY_TOLERANCE = 0.25  # share by which the smoke step may differ from the predicted memory
+MIB_PER_GIB = 1024
+# Prints the memory in use on the fullest accelerator in MiB, by vendor.
+MEMORY_READERS = {
+    "NVIDIA": "nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | sort -n | tail -n 1",
+    "AMD": "rocm-smi --showmeminfo vram --csv | awk -F, 'NR > 1 && $3 + 0 > m { m = $3 } END { print int(m / 2^20) }'",
+    "Intel": "hl-smi -Q memory.used -f csv,noheader,nounits | sort -n | tail -n 1",
+}
 REQUIRE_RANK = (
     ': "${NODE_RANK:?set it to 0 on the first machine, then 1, 2, ...}" '
     '"${MASTER_ADDR:?set it to the address of the first machine}"'
 )
+ABSOLUTE = (
+    "# Relative paths are those of the folder in which you start the script.",
+    'absolute() { if [[ $1 != /* && ($1 == ./* || $1 == ../* || -e $1) ]]; then echo "$PWD/$1"; else echo "$1"; fi; }',
+)
+# Variables from which others follow.
+SOURCES = {"LOAD_FROM": ("OUTPUT_DIR", "RESUME_FROM"), "CHECKPOINT": ("RESUME_FROM",)}
+PATHS = ("DATASET", "START_FROM", "RESUME_FROM")
 
 
-def is_measured_by(option: Option, benchmark: Benchmark) -> bool:
-    """Whether the run uses this benchmark, whose command also starts it."""
-    return option.groups[0].load == benchmark.load
+def training_files(option: Option, _version: str | None, target: str) -> Handoff:
+    """Files that run a training on one machine, or on each of several."""
+    run = training_run(option)
+    return Handoff(target, option.rank, run_files(run), training_notes(run))
 
 
-def is_based_on(option: Option, framework: str) -> bool:
-    """Whether the framework of the run is this one or is based on it, and has no launcher of its own."""
-    engine = engine_named(option.software)
-    return framework in (engine.name, engine.judged_as) and is_measured_by(option, BENCHMARKS["trl"])
+def run_files(run: TrainingRun) -> tuple[File, ...]:
+    """The script, the files that it reads, and the benchmark of the answer."""
+    header = run.option.header_lines
+    files = [File("train.sh", SHELL, train_script(run))]
+    if run.trainer.config:
+        text = add_header(header, yaml_text(fill_settings(run.trainer.settings, run_places(run))))
+        files.append(File(run.trainer.config, YAML, text))
+    if "accelerate.yaml" in run.trainer.command:
+        files.append(File(ACCELERATE, YAML, add_header(header, yaml_text(accelerate_config(run)))))
+    if run.uses_deepspeed:
+        files.append(File(DEEPSPEED, JSON, json.dumps(deepspeed_config(run), indent=2) + "\n"))
+    files.extend(File(name, PYTHON, read_script(source)) for name, source in run.trainer.scripts.items())
+    if _reads_variables(run.trainer):
+        files.append(File("fill_config.py", PYTHON, read_script("fill_config.py")))
+    return (*files, benchmark_script(run))
 
 
-def command_places(option: Option, *, whole: bool) -> Places:
-    """Values for the start command: for the benchmark steps, or for the whole run on the user's data."""
-    places = option.groups[0].places
-    return (
-        {**places, "mock": None, "mock_words": None, "own_data": "", "steps": places["all_steps"]} if whole else places
-    )
+def read_script(name: str) -> str:
+    """Text of a script that goes along unchanged."""
+    return resources.files("app.export.handoff").joinpath("scripts", name).read_text(encoding="utf-8")
 
 
-def launch_files(option: Option, command: str, *before: str) -> tuple[File, ...]:
-    """Script of the whole run, and script of its first steps, to measure before you pay for the rest."""
-    group = option.groups[0]
+def fill_settings(settings: Mapping[str, Any], places: Mapping[str, Any]) -> dict[str, Any]:
+    """Configuration with its places filled. A key whose place has no value is left out, as is an empty group.
+
+    Check:
+        >>> fill_settings({"a": "{x}", "b": "{y}", "c": {"d": "{y}"}, "e": 1}, {"x": 2})
+        {'a': 2, 'e': 1}
+    """
+    filled: dict[str, Any] = {}
+    for key, template in settings.items():
+        if isinstance(template, Mapping):
+            value: Any = fill_settings(template, places) or None
+        elif isinstance(template, str) and (names := place_names(template)):
+            value = places.get(names.pop())
+        else:
+            value = template
+        if value is not None:
+            filled[key] = value
+    return filled
+
+
+def train_script(run: TrainingRun) -> str:
+    """Script of the run. With --smoke it runs two steps and compares their memory with the prediction."""
+    group = run.group
     many = (REQUIRE_RANK,) if group.machines > 1 else ()
     about = (
-        f"# Run on every machine: {group.accelerators} x {group.accelerator} on "
-        f"{format_count(group.machines, 'machine')}."
+        f"# {group.accelerators} x {group.accelerator} on {format_count(group.machines, 'machine')}, "
+        f"{product_name(run.option.software)}. Run it on every machine: first with --smoke, then without.",
     )
-    return tuple(
-        File(
-            name,
-            SHELL,
-            build_script(
-                option.header_lines, about, *many, *before, f"exec {wrap_flags(fill_template(command, places))}"
-            ),
+    used = used_variables(run)
+    converted = ('export CONVERTED_DIR="$OUTPUT_DIR/converted"',) if "CONVERTED_DIR" in used else ()
+    prepared = ('export PREPARED_DIR="$OUTPUT_DIR/prepared"',) if "PREPARED_DIR" in used else ()
+    return build_script(
+        run.option.header_lines,
+        *about,
+        "",
+        "# Inputs and outputs. A line with :? stops with a sentence until you set the variable.",
+        *slot_lines(run.slots()),
+        "",
+        "# Sized by Headroom.",
+        *_sized_lines(run, used),
+        "",
+        *many,
+        *ABSOLUTE,
+        *(f'{name}="$(absolute "${name}")"' for name in PATHS),
+        '[[ $OUTPUT_DIR == /* || $OUTPUT_DIR == *://* ]] || OUTPUT_DIR="$PWD/$OUTPUT_DIR"',
+        'cd "$(dirname "${BASH_SOURCE[0]}")"',
+        *converted,
+        *prepared,
+        *smoke_setup(),
+        '[[ $OUTPUT_DIR == *://* ]] || mkdir -p "$OUTPUT_DIR"',
+        *_derived_lines(used),
+        *run.trainer.prepare,
+        *(
+            (f'python3 fill_config.py {run.trainer.config} > "$RUN_DIR/{run.trainer.config}"',)
+            if _reads_variables(run.trainer)
+            else ()
+        ),
+        "train=(",
+        *wrap_words(fill_template(run.trainer.command, run_places(run))),
+        ")",
+        *smoke_check(run),
+        'exec "${train[@]}"',
+    )
+
+
+def slot_lines(slots: Sequence[Slot]) -> Iterator[str]:
+    """Lines that set the inputs and outputs, quoted, or stop with what they are."""
+    for slot in slots:
+        if slot.value is None:
+            yield f'export {slot.name}="${{{slot.name}:?set it to {slot.meaning}}}"'
+        else:
+            yield f"export {slot.name}={shlex.quote(slot.value)}"
+
+
+def used_variables(run: TrainingRun) -> frozenset[str]:
+    """Variables that the command, its preparation, its configuration and its scripts read."""
+    trainer, places = run.trainer, run_places(run)
+    settings = json.dumps(fill_settings(trainer.settings, places))
+    texts = (fill_template(trainer.command, places), *trainer.prepare, settings)
+    scripts = (read_script(name) for name in trainer.scripts.values())
+    found = {name for text in texts for name in VARIABLE.findall(text)}
+    found |= {name for text in scripts for name in ENVIRONMENT.findall(text)}
+    return frozenset(found.union(*(SOURCES.get(name, ()) for name in found)))
+
+
+def _sized_lines(run: TrainingRun, used: frozenset[str]) -> Iterator[str]:
+    """Values of the answer, as variables that a run may override, if the trainer reads them."""
+    group = run.group
+    values = {
+        "STEPS": run.steps,
+        "SAVE_STEPS": run.save_steps,
+        "WARMUP_STEPS": run.warmup_steps,
+        "LOG_STEPS": LOG_STEPS,
+        "SEED": SEED,
+        "ACCUMULATED": group.int_place("accumulated"),
+        "MACHINES": group.machines,
+        "PER_MACHINE": group.per_machine,
+        "RECOMPUTATION": run.recomputes,
+        "DATA_KIND": "text" if run.pretrains else "conversations",
+        "DATASET_SPLIT": "train",
+        "CHAT_TEMPLATE": "",
+    }
+    for name, value in values.items():
+        if name in used:
+            about = "  # a file with a Jinja template; empty: that of the tokenizer" if name == "CHAT_TEMPLATE" else ""
+            yield f'export {name}="${{{name}:-{value}}}"{about}'
+
+
+def _derived_lines(used: frozenset[str]) -> Iterator[str]:
+    """Variables that follow from the inputs, if the trainer reads them."""
+    if "RUN_DIR" in used:
+        yield 'RUN_DIR="$(mktemp -d)"'
+        yield "export RUN_DIR"
+    if "LOAD_FROM" in used:
+        yield 'LOAD_FROM="$OUTPUT_DIR"'
+        yield '[[ $RESUME_FROM == auto ]] || LOAD_FROM="$RESUME_FROM"'
+    if "CHECKPOINT" in used:
+        yield 'export CHECKPOINT="" AUTO_RESUME=true'
+        yield '[[ $RESUME_FROM == auto ]] || export CHECKPOINT="$RESUME_FROM" AUTO_RESUME=false'
+
+
+def _reads_variables(trainer: Trainer) -> bool:
+    """Whether the configuration file has variables that the script fills."""
+    return "$" in json.dumps(trainer.settings)
+
+
+def smoke_setup() -> tuple[str, ...]:
+    """Lines that turn the run into its smoke step: two steps into a folder of their own, from the base checkpoint."""
+    return (
+        "if [[ ${1:-} == --smoke ]]; then",
+        f'  export SMOKE=1 STEPS=2 SAVE_STEPS={NO_SAVE} WARMUP_STEPS=1 RESUME_FROM=auto OUTPUT_DIR="$OUTPUT_DIR/smoke"',
+        '  [[ ${NODE_RANK:-0} != 0 ]] || rm -rf "$OUTPUT_DIR"',
+        "fi",
+    )
+
+
+def smoke_check(run: TrainingRun) -> tuple[str, ...]:
+    """Lines that run the smoke step and compare its peak memory with the prediction."""
+    reader, predicted = MEMORY_READERS.get(run.group.vendor), run.predicted_gib
+    if reader is None or predicted is None:
+        after = (
+            '  "${train[@]}"',
+            '  echo "Two steps ran. No tool reads the memory of this accelerator: compare the log with the answer."',
+            "  exit",
         )
-        for name, places in (
-            ("train.sh", command_places(option, whole=True)),
-            ("benchmark.sh", command_places(option, whole=False)),
+        return ("if [[ -n ${SMOKE:-} ]]; then", *after, "fi")
+    low, high = (round(predicted * MIB_PER_GIB * (1 + sign * MEMORY_TOLERANCE)) for sign in (-1, 1))
+    percent = f"{MEMORY_TOLERANCE:.0%}".replace("%", " %")
+    return (
+        "if [[ -n ${SMOKE:-} ]]; then",
+        f"  used_mib() {{ {reader}; }}",
+        '  "${train[@]}" & run=$!',
+        "  peak=0",
+        '  while kill -0 "$run" 2> /dev/null; do',
+        '    now="$(used_mib || echo 0)"',
+        "    (( now > peak )) && peak=$now",
+        "    sleep 1",
+        "  done",
+        '  wait "$run" || { echo "The smoke step failed. The messages above say why." >&2; exit 1; }',
+        f'  echo "Two steps ran. Peak memory: $peak MiB; predicted: {round(predicted * MIB_PER_GIB)} MiB."',
+        f'  (( peak <= {high} )) || {{ echo "This is over {percent} above the prediction: the run may fail later. '
+        'Reduce the micro-batch or recompute activations." >&2; exit 1; }',
+        f'  (( peak >= {low} )) || {{ echo "This is over {percent} below the prediction: check model, precision and '
+        'sequence length, or use a larger micro-batch." >&2; exit 1; }',
+        "  exit",
+        "fi",
+    )
+
+
+def wrap_words(command: str) -> list[str]:
+    """Words of a command for an array, one option with its value per line.
+
+    Check:
+        >>> wrap_words('run x.py --a 1 --b="$C D" e.f=2')
+        ['  run x.py', '  --a 1', '  --b="$C D"', '  e.f=2']
+    """
+    return [f"  {part}" for part in re.split(r" (?=--[A-Za-z]|[a-z_][\w.]*=)", command)]
+
+
+def benchmark_script(run: TrainingRun) -> File:
+    """Script of the answer's benchmark: the first steps on synthetic or public data."""
+    group = run.group
+    many = (REQUIRE_RANK,) if group.machines > 1 else ()
+    command = re.sub(r" (--[a-z])", r" \\\n  \1", fill_template(group.load, group.places))
+    about = "# The benchmark of the answer, on synthetic or public data. It saves nothing that you need."
+    return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *many, f"exec {command}"))
+
+
+def training_notes(run: TrainingRun) -> tuple[str, ...]:
+    """Notes: what to set, how many tokens the steps take, where the run resumes, and what to install."""
+    open_slots = [slot.name for slot in run.slots() if slot.value is None]
+    group = run.group
+    sequences, accumulated = group.int_place("global_batch"), group.int_place("accumulated")
+    notes = [
+        f"train.sh asks for {', '.join(open_slots)}." if open_slots else "train.sh has every input and output.",
+        f"The run takes {run.steps:,} steps of {sequences:,} sequences: micro-batches of "
+        f"{group.int_place('micro_batch')}, {accumulated} accumulated, on {data_ranks(run)} data-parallel ranks. It "
+        "reads the data again if they are shorter.",
+        f"It saves a checkpoint every {run.save_steps:,} steps and keeps {run.kept_checkpoints}. Start train.sh again "
+        "to resume from the last one.",
+        "Run bash train.sh --smoke first. It runs two steps and stops if their memory is more than "
+        f"{round(100 * MEMORY_TOLERANCE)} % off the prediction.",
+    ]
+    if run.pretrains and run.option.handoff.get("base_checkpoint") and not run.trainer.starts_from_weights:
+        notes.append(
+            f"{product_name(run.option.software)} starts this run from random weights; START_FROM names configuration "
+            "and tokenizer only."
         )
-    )
+    if run.trainer.install:
+        notes.append(f"Install: pip install {install_packages(run)}.")
+    return tuple(notes)
 
 
-def wrap_flags(command: str) -> str:
-    """Command with one flag per line."""
-    return re.sub(r" (--[a-z])", r" \\\n  \1", command)
-
-
-def torchrun_files(option: Option, _version: str | None, target: str) -> Handoff:
-    """TorchTitan, which uses PyTorch's own sharding, started by torchrun."""
-    notes = (
-        "Set MODULE and CONFIG to the model's configuration in torchtitan. In it, set activation checkpointing to "
-        f"{_checkpointing_mode(option)}.",
-        _data_note(option, "the dataset of that configuration"),
-    )
-    return Handoff(target, option.rank, launch_files(option, BENCHMARKS["torchtitan"].load), notes)
-
-
-def megatron_files(option: Option, _version: str | None, target: str) -> Handoff:
-    """Megatron-LM's pretrain_gpt.py."""
-    notes = (_data_note(option, "$DATA_FLAGS (--data-path, --tokenizer-model) with $OPTIMIZER_FLAGS (--lr)"),)
-    return Handoff(target, option.rank, launch_files(option, BENCHMARKS["megatron"].load), notes)
-
-
-def deepspeed_files(option: Option, _version: str | None, target: str) -> Handoff:
-    """DeepSpeed configuration, and a launcher for the user's training script."""
-    group = option.groups[0]
-    flags = "--deepspeed --deepspeed_config " + DEEPSPEED
-    command = f"torchrun {FRAGMENTS['torchrun_ranks']} $TRAIN_SCRIPT {flags}"
-    needed = ': "${TRAIN_SCRIPT:?set it to your training script, which must read the DeepSpeed configuration}"'
-    config = File(DEEPSPEED, JSON, json.dumps(deepspeed_config(option), indent=2) + "\n")
-    notes = (
-        f"One step of {group.int_place('global_batch')} sequences takes {group.int_place('accumulated')} "
-        "micro-batches of "
-        f"{group.int_place('micro_batch')} on each of {data_ranks(option)} data-parallel ranks.",
-    )
-    train = launch_files(option, command, needed)[0]
-    return Handoff(target, option.rank, (config, train), notes)
-
-
-def data_ranks(option: Option) -> int:
-    """Data-parallel ranks."""
-    return int(option.deployment.get("data_parallel") or 1)
-
-
-def deepspeed_config(option: Option) -> dict[str, Any]:
-    """DeepSpeed configuration.
-
-    The batch size is the product of micro-batch, accumulation steps and ranks, which DeepSpeed checks.
-    """
-    d, group = option.deployment, option.groups[0]
-    micro, accumulated = group.int_place("micro_batch"), group.int_place("accumulated")
-    cpu = {"device": "cpu", "pin_memory": True}
-    precision = group.places.get("precision")
-    return {
-        "train_micro_batch_size_per_gpu": micro,
-        "gradient_accumulation_steps": accumulated,
-        "train_batch_size": micro * accumulated * data_ranks(option),
-        "zero_optimization": {
-            "stage": int(d.get("zero_stage") or 0),
-            **({"offload_optimizer": cpu} if d.get("optimizer_offload") else {}),
-            **({"offload_param": cpu} if d.get("parameter_offload") else {}),
-        },
-        **({str(precision): {"enabled": True}} if precision else {}),
-        **({"activation_checkpointing": {"cpu_checkpointing": True}} if d.get("activation_offload") else {}),
-    }
-
-
-def accelerate_files(option: Option, _version: str | None, target: str) -> Handoff:
-    """accelerate configuration, and TRL's trainer that uses it."""
-    sharded = option.groups[0].accelerators > 1
-    files: tuple[File, ...] = (
-        File(ACCELERATE, YAML, add_header(option.header_lines, yaml_text(accelerate_config(option)))),
-    )
-    if sharded and is_based_on(option, "deepspeed"):
-        files += (File(DEEPSPEED, JSON, json.dumps(deepspeed_config(option), indent=2) + "\n"),)
-    command = BENCHMARKS["trl"].load.replace("{sharding}", ACCELERATE)
-    return Handoff(target, option.rank, (*files, *launch_files(option, command)), (_data_note(option, "$DATASET"),))
-
-
-def accelerate_config(option: Option) -> dict[str, Any]:
-    """accelerate configuration: number of processes, sharding and precision."""
-    group, d = option.groups[0], option.deployment
-    stage = int(d.get("zero_stage") or 0)
-    kind = "NO" if group.accelerators == 1 else "MULTI_GPU" if stage == 0 else "FSDP"
-    settings: dict[str, Any] = {
-        "compute_environment": "LOCAL_MACHINE",
-        "distributed_type": kind,
-        "num_machines": group.machines,
-        "num_processes": group.accelerators,
-        "machine_rank": 0,
-        "main_training_function": "main",
-        "mixed_precision": str(group.places.get("precision") or "no"),
-    }
-    if group.accelerators > 1 and is_based_on(option, "deepspeed"):
-        config = {"deepspeed_config_file": DEEPSPEED, "zero3_init_flag": stage == SHARDED}
-        return {**settings, "distributed_type": "DEEPSPEED", "deepspeed_config": config}
-    if kind != "FSDP":
-        return settings
-    return {
-        **settings,
-        "fsdp_config": {
-            "fsdp_version": 2,
-            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-            "fsdp_reshard_after_forward": stage == SHARDED,
-            "fsdp_offload_params": bool(d.get("parameter_offload") or d.get("optimizer_offload")),
-            "fsdp_activation_checkpointing": d.get("activation_checkpointing") == "full",
-            "fsdp_state_dict_type": "SHARDED_STATE_DICT",
-        },
-    }
-
-
-def slurm_files(option: Option, version: str | None, target: str) -> Handoff:
-    """Slurm job that runs the launcher of the framework, or the benchmark command with the steps of the whole run."""
-    group = option.groups[0]
-    inner = inner_handoff(option, version)
-    files = [file for file in inner.files if file.name != "train.sh"]
-    train = next(file for file in inner.files if file.name == "train.sh")
-    return Handoff(target, option.rank, (slurm_job(option, group), train, *files), inner.notes)
-
-
-def slurm_job(option: Option, group: ReplicaGroup) -> File:
-    """Slurm batch script with one task per machine; each task gets its rank and the address of the first machine."""
-    lines = (
-        f"#SBATCH --job-name={dns_label(group.model, 'train')}",
-        f"#SBATCH --nodes={group.machines}",
-        "#SBATCH --ntasks-per-node=1",
-        f"#SBATCH --gpus-per-node={group.per_machine}",
-        "#SBATCH --exclusive",
-    )
-    body = (
-        "set -euo pipefail",
-        'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)"',
-        "export MASTER_ADDR",
-        'srun bash -c \'NODE_RANK="$SLURM_NODEID" exec bash "${1:-train.sh}"\' run "${1:-train.sh}"',
-    )
-    text = "#!/usr/bin/env bash\n" + "\n".join((*lines, *(f"# {line}" for line in option.header_lines), *body)) + "\n"
-    return File("job.sbatch", SHELL, text)
-
-
-def inner_handoff(option: Option, version: str | None) -> Handoff:
-    """Files that the Slurm job runs.
-
-    They use the launcher of the framework, or the benchmark command with the steps of the whole run.
-    """
-    if is_measured_by(option, BENCHMARKS["megatron"]):
-        return megatron_files(option, version, "megatron")
-    if is_measured_by(option, BENCHMARKS["torchtitan"]):
-        return torchrun_files(option, version, "torchrun")
-    if is_measured_by(option, BENCHMARKS["trl"]):
-        return accelerate_files(option, version, "accelerate")
-    group = option.groups[0]
-    note = f"Set the variables in train.sh: they name the other inputs of {product_name(option.software)}."
-    return Handoff("slurm", option.rank, launch_files(option, group.load), (note,))
-
-
-def _checkpointing_mode(option: Option) -> str:
-    return str(option.deployment.get("activation_checkpointing") or "none")
-
-
-def _data_note(option: Option, where: str) -> str:
-    steps = option.groups[0].int_place("all_steps")
-    return f"train.sh runs {steps:,} steps on {where}. benchmark.sh runs the first few on synthetic or public data."
+def install_packages(run: TrainingRun) -> str:
+    """Packages to install besides PyTorch."""
+    return fill_template(run.trainer.install, {k: v for k, v in run_places(run).items() if v == "" or k == "mlx_extra"})

@@ -31,7 +31,7 @@ from app.sizing.hardware.checkpoints import GGUF, gguf_reference, published_chec
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, PoolServers
 from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
-from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.architecture import ModelArchitecture, is_adapted
 from app.sizing.model.formats import SIXTEEN_BIT
 from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question
 from app.sizing.result import Estimate, Level, Performance, Ranked, Verification
@@ -453,7 +453,10 @@ def training_places(
     accelerators, nodes = d.accelerators_per_replica or 1, hosts_of_run(d, host_counts)
     return {
         "model": repository_name(model.name),
+        "kind": model.task,
         "task": "finetune" if workload.phase == "fine_tuning" else "pretrain",
+        "optimizer_name": workload.optimizer,
+        "numbers": workload.precision,
         "steps": round(assumed.benchmark_steps),
         "mock": "",
         "accelerators": accelerators,
@@ -469,6 +472,9 @@ def training_places(
         "rank": workload.lora_rank if adapts else None,
         "adapter": workload.method.value if adapts else None,
         "adapting": "lora" if adapts else "full",
+        "adapted": adapted_roles(model, workload.lora_targets) if adapts else None,
+        "magnitudes": workload.lora_magnitudes if adapts else None,
+        "untied": optional_flag(not model.tied_head),
         "script": "run_lora_clm.py" if adapts else "run_clm.py",
         "in_4_bits": optional_flag(workload.method is Method.QLORA),
         **batch_places(workload, d),
@@ -482,6 +488,11 @@ def training_places(
 def hosts_of_run(d: Deployment, host_counts: HostCounts) -> int:
     """Hosts of a training run."""
     return hosts_per_replica(d, host_counts) if d.system in host_counts else d.nodes or 1
+
+
+def adapted_roles(model: ModelArchitecture, targets: str | tuple[str, ...]) -> list[str]:
+    """Names of the matrices that adapters modify, in the spelling of Transformers."""
+    return sorted({tensor.role for tensor in model.tensors if is_adapted(tensor, targets)})
 
 
 def copy_places(d: Deployment) -> Places:

@@ -1,169 +1,307 @@
-"""Runs: degrees that come to the accelerators, batches that come to the global batch, and Slurm around them."""
+"""Runs: each trains on the data of the user, from a checkpoint, saves as sized and resumes, with no silent default."""
 
 from __future__ import annotations
 
 import json
-import math
+import os
+import re
 import shlex
+import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from app.export.handoff.option import Handoff, Option
-from app.export.handoff.targets import CannotStart, build_handoff
-from app.export.handoff.training import data_ranks
-from app.sizing.hardware.benchmarks import BENCHMARKS
-from tests.export.handoff.stored import TRAINED, trained
+from app.export.handoff.option import File, Handoff, Option
+from app.export.handoff.run import training_run
+from app.export.handoff.targets import build_files, build_handoff
+from app.export.handoff.trainers import TRAINERS
+from app.export.handoff.training import slot_lines, used_variables
+from tests.export.handoff.runs import LARGE_MODEL, MODEL, PERFORMANCE, RUNS, run_option
 
-MEGATRON = trained("megatron", BENCHMARKS["megatron"], tensor=2, with_tensor="", pipeline=4, contexts=2)
-TORCHTITAN = trained("torchtitan", BENCHMARKS["torchtitan"], tensor=2, shards=8)
-FSDP = trained("fsdp", BENCHMARKS["trl"])
-ZERO = trained("deepspeed", BENCHMARKS["trl"], sharding="zero3")
-UNSLOTH = trained("unsloth", BENCHMARKS["unsloth"], machines=None, accelerators=1, adapter="lora", rank=16)
-# Of torchtitan/config/configs.py and Megatron-LM's training/arguments.py of August 2026.
-TITAN_DEGREES = ("tensor", "pipeline", "context", "data_parallel_shard", "data_parallel_replicate")
-
-
-def tokens(made: Handoff, name: str = "train.sh") -> list[str]:
-    text = next(file.text for file in made.files if file.name == name)
-    return shlex.split(text.split("exec ", 1)[1].replace("\\\n", " "))
+SLOTS = ("DATASET", "START_FROM", "OUTPUT_DIR", "LEARNING_RATE", "STEPS", "SAVE_STEPS")
+RESUMES = ("RESUME_FROM", "LOAD_FROM", "CHECKPOINT")
+# What a launcher may leave out: mlx_lm, Gaudi and torchtune log or resume by other means than a variable of this name.
+SET = re.compile(r"^export ([A-Z_]+)=(.*)$", re.MULTILINE)
+STOPS = re.compile(r'"\$\{[A-Z_]+:\?set it to [^"\x27`$}]+\}"')
+ALL = pytest.mark.parametrize("option", RUNS.values(), ids=RUNS)
 
 
-def said(command: list[str], flag: str) -> int:
-    return int(command[command.index(flag) + 1]) if flag in command else 1
+def text_of(made: Handoff, name: str = "train.sh") -> str:
+    return next(file.text for file in made.files if file.name == name)
 
 
-def config(made: Handoff, name: str) -> Any:
-    return yaml.safe_load(next(file.text for file in made.files if file.name == name))
+def files_of(option: Option) -> Handoff:
+    """Files of the run itself."""
+    return build_files(option, "shell", None)
 
 
-def processes(command: list[str]) -> int:
-    return said(command, "--nproc-per-node") * said(command, "--nnodes")
+def script(option: Option) -> str:
+    return text_of(files_of(option))
 
 
-def test_torchtitan_gets_degrees_whose_product_is_the_accelerators() -> None:
-    for option, target in ((TORCHTITAN, "torchrun"), (FSDP, "torchrun")):
-        command = tokens(build_handoff(option, target, None))
-        degrees = (
-            said(command, f"--parallelism.{name}{'' if 'data' in name else '_parallel'}_degree")
-            for name in TITAN_DEGREES
-        )
-        assert math.prod(degrees) == processes(command) == 16
+def command(option: Option) -> list[str]:
+    """Words of the training command."""
+    return shlex.split(script(option).split("train=(\n", 1)[1].split("\n)\n", 1)[0])
 
 
-def test_megatron_gets_degrees_that_divide_the_accelerators() -> None:
-    made = build_handoff(MEGATRON, "megatron", None)
-    command = tokens(made)
-    degrees = math.prod(
-        said(command, f"--{name}-parallel-size") for name in ("tensor-model", "pipeline-model", "context")
-    )
-    assert processes(command) == 16
-    assert processes(command) % degrees == 0
-    assert said(command, "--train-iters") == TRAINED["all_steps"]
-    assert "--mock-data" not in command
-    assert "--lr" not in command  # no learning rate was computed
-    assert {"--log-throughput", "--use-distributed-optimizer", "$DATA_FLAGS"} <= set(command)
-    short = tokens(made, "benchmark.sh")
-    assert said(short, "--train-iters") == 50
-    assert "--mock-data" in short
+def value_after(words: list[str], flag: str) -> str:
+    return words[words.index(flag) + 1]
 
 
-def test_deepspeed_checks_the_batch_in_its_settings() -> None:
-    settings = json.loads(
-        next(f.text for f in build_handoff(ZERO, "deepspeed", None).files if f.name == "ds_config.json")
-    )
-    ranks = 16
-    assert settings["train_batch_size"] == 2 * 8 * ranks == TRAINED["global_batch"]
-    assert settings["train_batch_size"] == (
-        settings["train_micro_batch_size_per_gpu"] * settings["gradient_accumulation_steps"] * ranks
-    )
-    assert settings["zero_optimization"] == {"stage": 3}
-    assert settings["bf16"] == {"enabled": True}
+@ALL
+def test_every_input_of_a_run_is_filled_or_stops_with_a_sentence(option: Option) -> None:
+    text, used = script(option), used_variables(training_run(option))
+    values = dict(SET.findall(text))
+    for name in SLOTS:
+        assert name in used, f"{name} is set and never read"
+        assert values[name], name
+        assert ":?" not in values[name] or STOPS.fullmatch(values[name]), values[name]
+    assert used & {*RESUMES}
+    # Whatever the command reads is set before it.
+    for name in used - {"SMOKE", "WORLD_SIZE", "PWD", "PYTHONPATH", "NODE_RANK", "MASTER_ADDR"}:
+        assert re.search(rf"\b{name}=|\$\{{{name}:[?-]", text), f"{name} is read and never set"
 
 
-def test_accelerate_gets_the_process_count_and_the_sharding() -> None:
-    made = build_handoff(FSDP, "accelerate", None)
-    settings = config(made, "accelerate.yaml")
-    assert (settings["num_processes"], settings["num_machines"], settings["distributed_type"]) == (16, 2, "FSDP")
-    assert settings["fsdp_config"]["fsdp_reshard_after_forward"] is True
-    assert settings["fsdp_config"]["fsdp_activation_checkpointing"] is True
-    assert "accelerate.yaml" in tokens(made)
-    zero = build_handoff(ZERO, "accelerate", None)
-    assert config(zero, "accelerate.yaml")["deepspeed_config"]["deepspeed_config_file"] == "ds_config.json"
-    assert config(zero, "ds_config.json")["zero_optimization"]["stage"] == 3
+@ALL
+def test_no_default_of_a_tool_takes_effect_silently(option: Option) -> None:
+    made, run = files_of(option), training_run(option)
+    words = command(option)
+    # benchmark.sh is no run: it may train on public data.
+    handed = " ".join(file.text for file in made.files if file.name != "benchmark.sh")
+    keys = {word.split("=")[0] for word in words} | set(re.findall(r"(?m)^ *(?:- )?([a-z_]\w*):", handed))
+    keys |= {f"titan_run.py: {name}" for name in re.findall(r"config\.(\w+)(?:\.\w+)? =", handed)}
+    keys |= set(re.findall(r"\b(max_steps|save_steps|learning_rate|warmup_steps|seed|random_state)=", handed))
+    adapters_only = {"lora_rank", "lora_r", "target_modules"} if run.trains in ("full", "pretrain") else set()
+    script_only = {"--dataset_name": "DATA_FLAG", "--dataset_concatenation": "--block_size"}
+    for key, default in run.trainer.defaults.items():
+        if key in adapters_only:
+            continue
+        assert key in keys or script_only.get(key, "-") in handed, f"{key} would be {default}"
 
 
-@pytest.mark.parametrize("option", [MEGATRON, TORCHTITAN, FSDP, ZERO, UNSLOTH], ids=lambda o: o.software)
-def test_slurm_starts_any_of_them_on_all_its_machines(option: Option, tmp_path: Path) -> None:
-    made = build_handoff(option, "slurm", None)
-    job = next(file.text for file in made.files if file.name == "job.sbatch")
-    lines = dict(
-        line.removeprefix("#SBATCH --").split("=") for line in job.splitlines() if "#SBATCH" in line and "=" in line
-    )
-    assert int(lines["nodes"]) * int(lines["gpus-per-node"]) == option.groups[0].accelerators
-    assert job.index("#SBATCH") < job.index("set -euo")
-    for file in made.files:
+@ALL
+def test_scripts_are_valid_bash_and_python(option: Option, tmp_path: Path) -> None:
+    checker = shutil.which("shellcheck")
+    for file in files_of(option).files:
+        path = tmp_path / file.name
+        path.write_text(file.text)
         if file.media_type == "application/x-sh":
-            path = tmp_path / file.name
-            path.write_text(file.text)
             subprocess.run(["bash", "-n", str(path)], check=True)
+            if checker and file.name == "train.sh":
+                subprocess.run([checker, "-S", "warning", str(path)], check=True)
+        elif file.name.endswith(".py"):
+            compile(file.text, file.name, "exec")
+        elif file.name.endswith((".yaml", ".json")):
+            assert yaml.safe_load(file.text)
 
 
-def test_each_framework_is_started_by_its_own() -> None:
-    able = {
-        "megatron": (MEGATRON,),
-        "torchrun": (TORCHTITAN, FSDP),
-        "deepspeed": (ZERO,),
-        "accelerate": (FSDP, ZERO),
+@ALL
+def test_accelerators_of_a_run_are_those_that_were_sized(option: Option) -> None:
+    words, group = command(option), option.groups[0]
+    if "--nproc-per-node" in words:
+        machines = int(value_after(words, "--nnodes")) if "--nnodes" in words else 1
+        assert int(value_after(words, "--nproc-per-node")) * machines == group.accelerators
+    if "--num_processes" in words:
+        assert int(value_after(words, "--num_processes")) == group.accelerators
+        assert yaml.safe_load(text_of(files_of(option), "accelerate.yaml"))["num_processes"] == (group.accelerators)
+
+
+def test_checkpoints_come_at_the_sized_interval() -> None:
+    run = training_run(run_option("megatron", "pretrain", machines=2, accelerators=16))
+    assert run.save_steps == 70  # 39.2 minutes x 60 / 33.6 s
+    assert run.kept_checkpoints == 3  # 0.3 TB of 100 GB
+    short = training_run(run_option("trl", "lora", all_steps=20))
+    assert short.save_steps == 20  # a run that ends before its first interval saves at its end
+    untimed = training_run(run_option("trl", "lora", performance={}, all_steps=1000))
+    assert (untimed.save_steps, untimed.kept_checkpoints) == (100, 3)
+    assert PERFORMANCE["step_time_s"] == 33.6
+
+
+def test_values_of_the_request_fill_the_slots() -> None:
+    asked = {
+        "dataset": "org/data",
+        "base_checkpoint": "org/base",
+        "output": "/mnt/out",
+        "resume_from": "/mnt/out/checkpoint-10",
     }
-    for target, options in able.items():
-        for option in (MEGATRON, TORCHTITAN, FSDP, ZERO, UNSLOTH):
-            if option in options:
-                assert build_handoff(option, target, None).files
-            else:
-                with pytest.raises(CannotStart, match="slurm"):
-                    build_handoff(option, target, None)
-    with pytest.raises(CannotStart, match="trains with Megatron-LM, which the target vllm cannot start"):
-        build_handoff(MEGATRON, "vllm", None)
+    values = dict(SET.findall(script(run_option("axolotl", "lora", handoff=asked))))
+    assert [values[n] for n in ("DATASET", "START_FROM", "OUTPUT_DIR", "RESUME_FROM")] == list(asked.values())
+    plain = dict(SET.findall(script(run_option("axolotl", "lora"))))
+    assert (plain["START_FROM"], plain["RESUME_FROM"]) == (MODEL, "auto")
+    own = dict(SET.findall(script(run_option("axolotl", "lora", model="./my-model"))))
+    assert own["START_FROM"].startswith('"${START_FROM:?set it to the base checkpoint')
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=60))
+def test_no_value_of_a_request_is_read_as_code(value: str) -> None:
+    run = training_run(run_option("trl", "lora", handoff={"dataset": value, "output": value}))
+    lines = [*slot_lines(run.slots())]
+    environment = {"PATH": os.environ["PATH"], "LEARNING_RATE": "1", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(("set -euo pipefail", *lines, 'printf %s "$DATASET"'))],
+        env=environment,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode() == value
+
+
+def test_a_missing_input_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(script(run_option("trl", "lora")))
+    done = subprocess.run(
+        ["bash", "train.sh"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert done.returncode != 0
+    assert "DATASET: set it to the training data: a .jsonl" in done.stderr
+
+
+def write_files(option: Option, folder: Path) -> None:
+    for file in files_of(option).files:
+        (folder / file.name).write_text(file.text)
+
+
+def fake_tool(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.write_text("#!/usr/bin/env bash\n" + text)
+    path.chmod(0o755)
+
+
+def run_script(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    tools = folder / "bin"
+    own = {"PATH": f"{tools}:{os.environ['PATH']}", "DATASET": "org/data", "OUTPUT_DIR": "out", "LEARNING_RATE": "1e-5"}
+    return subprocess.run(
+        ["bash", "train.sh", *arguments],
+        cwd=folder,
+        env={**own, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
-    ("option", "target"),
-    [(MEGATRON, "megatron"), (TORCHTITAN, "torchrun"), (FSDP, "accelerate"), (ZERO, "accelerate")],
-    ids=lambda o: getattr(o, "software", o),
+    ("used_mib", "stops"), [(40_960, ""), (60_000, "over 25 % above the prediction"), (20_000, "over 25 % below")]
 )
-def test_slurm_runs_the_same_script_as_the_launcher_of_the_framework(option: Option, target: str) -> None:
-    job, own = build_handoff(option, "slurm", None), build_handoff(option, target, None)
-    assert tokens(job) == tokens(own)
-    assert {file.name for file in own.files} <= {file.name for file in job.files}
+def test_the_smoke_step_compares_its_memory_with_the_prediction(tmp_path: Path, used_mib: int, stops: str) -> None:
+    write_files(run_option("unsloth", "lora"), tmp_path)
+    (tmp_path / "bin").mkdir()
+    fake_tool(tmp_path / "bin", "python", 'echo "steps $STEPS out $OUTPUT_DIR smoke ${SMOKE:-no}"; sleep 0.3')
+    fake_tool(tmp_path / "bin", "nvidia-smi", f"echo {used_mib}; echo 7")
+    done = run_script(tmp_path, "--smoke")
+    assert f"steps 2 out {tmp_path}/out/smoke smoke 1" in done.stdout
+    assert f"Peak memory: {used_mib} MiB; predicted: 40960 MiB." in done.stdout  # 40 GiB
+    assert stops in done.stderr
+    assert bool(done.returncode) == bool(stops)
+    whole = run_script(tmp_path)
+    assert f"steps 100000 out {tmp_path}/out smoke no" in whole.stdout
+    assert whole.returncode == 0
 
 
-def test_a_framework_without_a_launcher_runs_its_own_command() -> None:
-    made = build_handoff(UNSLOTH, "slurm", None)
-    assert any("Set the variables in train.sh" in note for note in made.notes)
-    assert not any("Set the variables" in note for note in build_handoff(MEGATRON, "slurm", None).notes)
+def test_a_smoke_step_that_fails_says_so(tmp_path: Path) -> None:
+    write_files(run_option("unsloth", "lora"), tmp_path)
+    (tmp_path / "bin").mkdir()
+    fake_tool(tmp_path / "bin", "python", "echo out of memory >&2; exit 3")
+    fake_tool(tmp_path / "bin", "nvidia-smi", "echo 1")
+    done = run_script(tmp_path, "--smoke")
+    assert done.returncode == 1
+    assert "The smoke step failed." in done.stderr
 
 
-@pytest.mark.parametrize(("deployment", "ranks"), [({"data_parallel": 8}, 8), ({"data_parallel": None}, 1), ({}, 1)])
-def test_a_run_without_a_data_parallel_degree_has_one_rank(deployment: dict[str, Any], ranks: int) -> None:
-    option: Any = SimpleNamespace(deployment=deployment)
-    assert data_ranks(option) == ranks
+def test_configurations_are_filled_with_the_inputs_when_the_run_starts(tmp_path: Path) -> None:
+    write_files(run_option("axolotl", "qlora"), tmp_path)
+    (tmp_path / "bin").mkdir()
+    fake_tool(tmp_path / "bin", "axolotl", 'cat "$2"')
+    hostile = 'a"b: [c]\n$(rm -rf x) #'
+    done = run_script(tmp_path, DATASET=hostile)
+    assert done.returncode == 0, done.stderr
+    filled = yaml.safe_load(done.stdout)
+    assert filled["datasets"][0]["path"] == hostile
+    assert filled["learning_rate"] == 1e-5
+    assert (filled["max_steps"], filled["save_steps"], filled["seed"]) == (100_000, 70, 42)
+    assert filled["resume_from_checkpoint"] is None
+    assert filled["auto_resume_from_checkpoints"] is True
+    assert filled["base_model"] == MODEL
+    assert filled["output_dir"] == f"{tmp_path}/out"
+    assert filled["load_in_4bit"] is True
 
 
-def test_deepspeed_reads_the_settings_that_come_with_its_script() -> None:
-    made = build_handoff(ZERO, "deepspeed", None)
-    command = tokens(made)
-    assert command[command.index("--deepspeed_config") + 1] in {file.name for file in made.files}
-    assert "--deepspeed" in command
+def test_a_number_that_is_none_stops_the_run(tmp_path: Path) -> None:
+    write_files(run_option("axolotl", "lora"), tmp_path)
+    (tmp_path / "bin").mkdir()
+    fake_tool(tmp_path / "bin", "axolotl", "true")
+    done = run_script(tmp_path, LEARNING_RATE="fast")
+    assert done.returncode != 0
+    assert "LEARNING_RATE is 'fast', which is not a number." in done.stderr
 
 
-@pytest.mark.parametrize("mode", ["full", "selective", "none", None])
-def test_settings_say_how_activations_are_kept(mode: str | None) -> None:
-    option = replace(TORCHTITAN, deployment={**TORCHTITAN.deployment, "activation_checkpointing": mode})
-    notes = " ".join(build_handoff(option, "torchrun", None).notes)
-    assert f"{mode or 'none'}." in notes
+def test_deepspeed_checks_the_batch_and_has_optimizer_schedule_and_clipping() -> None:
+    option = run_option("deepspeed", "full", machines=2, accelerators=16, deployment={"optimizer_offload": True})
+    made = build_handoff(option, "deepspeed", None)
+    config = json.loads(text_of(made, "ds_config.json"))
+    assert config["train_batch_size"] == 2 * 8 * 16
+    assert config["zero_optimization"]["stage"] == 3
+    assert config["zero_optimization"]["offload_optimizer"]["device"] == "cpu"
+    assert config["optimizer"]["type"] == "AdamW"
+    assert config["scheduler"]["type"] == "WarmupCosineLR"
+    assert config["gradient_clipping"] == 1.0
+    assert config["bf16"]["enabled"] is True
+    accelerate = yaml.safe_load(text_of(made, "accelerate.yaml"))
+    assert accelerate["deepspeed_config"]["deepspeed_config_file"] == "ds_config.json"
+    assert accelerate["deepspeed_config"]["deepspeed_multinode_launcher"] == "standard"
+    other = run_option("deepspeed", "full", accelerators=8, optimizer_name="adafactor")
+    assert "optimizer" not in json.loads(text_of(files_of(other), "ds_config.json"))
+
+
+def test_fsdp_recomputes_and_offloads_as_sized() -> None:
+    option = run_option("fsdp", "full", accelerators=8, deployment={"parameter_offload": True})
+    made = build_handoff(option, "accelerate", None)
+    fsdp = yaml.safe_load(text_of(made, "accelerate.yaml"))["fsdp_config"]
+    assert fsdp["fsdp_activation_checkpointing"] is True
+    assert fsdp["fsdp_offload_params"] is True
+    # The trainer must not recompute a second time.
+    assert yaml.safe_load(text_of(made, "train.yaml"))["arguments"]["gradient_checkpointing"] is False
+
+
+def test_full_fine_tuning_starts_from_weights_and_pretraining_from_none() -> None:
+    def random_weights(option: Option) -> Any:
+        return yaml.safe_load(text_of(files_of(option), "train.yaml"))["model"]["random_weights"]
+
+    assert random_weights(run_option("trl", "full")) is False
+    assert random_weights(run_option("trl", "pretrain")) is True
+    assert random_weights(run_option("trl", "pretrain", handoff={"base_checkpoint": "org/base"})) is False
+    assert "load_parameters_path" in script(run_option("maxtext", "full"))
+    assert "checkpoint.pretrained_checkpoint" in script(run_option("megatron", "full"))
+
+
+def test_megatron_saves_resumes_and_reads_the_tokenizer_of_the_model() -> None:
+    words = command(
+        run_option("megatron", "pretrain", machines=2, accelerators=16, model=LARGE_MODEL, tensor=2, with_tensor="")
+    )
+    for flag in ("--save", "--load", "--save-interval", "--data-path", "--tokenizer-model", "--rdzv-endpoint"):
+        assert flag in words
+    assert "--mock-data" not in words
+    assert value_after(words, "--lr") == "$LEARNING_RATE"
+
+
+def test_every_launcher_states_what_its_tool_does_by_default() -> None:
+    for trainer in TRAINERS.values():
+        assert len(trainer.defaults) >= 9, trainer.name
+        assert "@" in trainer.source or re.search(r"\d+\.\d+", trainer.source), trainer.name
+
+
+def test_files_of_a_package_have_names_of_their_own() -> None:
+    for option in RUNS.values():
+        names = [file.name for file in files_of(option).files]
+        assert len(names) == len(set(names))
+        assert all(isinstance(file, File) for file in files_of(option).files)

@@ -1,0 +1,118 @@
+"""Trains a language model with TRL's SFTTrainer.
+
+train.sh sets the environment variables that name data, model and checkpoints; train.yaml has the sized settings.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+import yaml
+from datasets import Dataset, load_dataset
+from peft import LoraConfig
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from transformers.trainer_utils import get_last_checkpoint
+from transformers.utils import is_flash_attn_2_available
+from trl import SFTConfig, SFTTrainer
+
+LOADERS = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv", ".txt": "text"}
+COLUMNS = (
+    "messages",
+    "conversations",
+    "prompt",
+    "text",
+)  # of conversations, of prompts with completions, of plain text
+
+
+def load_records(source: str) -> Dataset:
+    """Training data from a file, a folder of such files, or a data set of the Hugging Face hub."""
+    path, split = Path(source), os.environ["DATASET_SPLIT"]
+    if path.is_file():
+        if path.suffix not in LOADERS:
+            sys.exit(f"DATASET is {source}. Use a file that ends in one of: {', '.join(LOADERS)}.")
+        records = load_dataset(LOADERS[path.suffix], data_files=source, split="train")
+    else:
+        records = load_dataset(source, split=split)
+    if not any(name in records.column_names for name in COLUMNS):
+        sys.exit(f"DATASET has the columns {', '.join(records.column_names)}. It needs one of: {', '.join(COLUMNS)}.")
+    return records
+
+
+def load_tokenizer(start_from: str, records: Dataset) -> AutoTokenizer:
+    """Tokenizer of the base checkpoint, with a chat template if the data are conversations."""
+    tokenizer = AutoTokenizer.from_pretrained(start_from)
+    if template := os.environ["CHAT_TEMPLATE"]:
+        tokenizer.chat_template = Path(template).read_text()
+    if tokenizer.chat_template is None and "text" not in records.column_names:
+        sys.exit(
+            f"DATASET has conversations, but the tokenizer of {start_from} has no chat template. Set CHAT_TEMPLATE to "
+            "a file with a Jinja template, or start from the instruct version of the model."
+        )
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_model(start_from: str, settings: dict) -> AutoModelForCausalLM:
+    """Model with the weights of the base checkpoint, or with random weights if the run pre-trains."""
+    attention = "flash_attention_2" if torch.cuda.is_available() and is_flash_attn_2_available() else "sdpa"
+    options = {"dtype": getattr(torch, settings["dtype"]), "attn_implementation": attention}
+    print(f"Attention: {attention}.")
+    if settings["random_weights"]:
+        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(start_from), **options)
+    if (four_bit := settings.get("four_bit")) is not None:
+        types = {key: getattr(torch, four_bit[key]) for key in ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")}
+        options["quantization_config"] = BitsAndBytesConfig(**{**four_bit, **types})
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            options["device_map"] = {"": 0}
+    return AutoModelForCausalLM.from_pretrained(start_from, **options)
+
+
+def last_checkpoint(output: str) -> str | None:
+    """Checkpoint to resume from: RESUME_FROM, or the last one in the output folder, or none."""
+    chosen = os.environ["RESUME_FROM"]
+    if chosen != "auto":
+        return chosen
+    return get_last_checkpoint(output) if Path(output).is_dir() else None
+
+
+def main() -> None:
+    """Trains, saves checkpoints on the way and the model at the end."""
+    settings = yaml.safe_load(Path("train.yaml").read_text())
+    output, start_from = os.environ["OUTPUT_DIR"], os.environ["START_FROM"]
+    arguments = SFTConfig(
+        **settings["arguments"],
+        output_dir=output,
+        max_steps=int(os.environ["STEPS"]),
+        save_steps=int(os.environ["SAVE_STEPS"]),
+        learning_rate=float(os.environ["LEARNING_RATE"]),
+        warmup_steps=int(os.environ["WARMUP_STEPS"]),
+        seed=int(os.environ["SEED"]),
+        data_seed=int(os.environ["SEED"]),
+    )
+    records = load_records(os.environ["DATASET"])
+    trainer = SFTTrainer(
+        model=load_model(start_from, settings["model"]),
+        args=arguments,
+        train_dataset=records,
+        processing_class=load_tokenizer(start_from, records),
+        peft_config=LoraConfig(**settings["lora"]) if "lora" in settings else None,
+    )
+    resume = last_checkpoint(output)
+    print(f"Resuming from {resume}." if resume else f"Starting from {start_from}.")
+    trainer.train(resume_from_checkpoint=resume)
+    if torch.cuda.is_available():
+        print(f"Peak memory of rank {arguments.process_index}: {torch.cuda.max_memory_reserved() / 2**30:.2f} GiB.")
+    if "SMOKE" in os.environ:
+        return
+    if trainer.is_fsdp_enabled:
+        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
+    trainer.save_model(output)
+    print(f"Saved the model in {output}.")
+
+
+if __name__ == "__main__":
+    main()

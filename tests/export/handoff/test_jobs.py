@@ -1,0 +1,163 @@
+"""Jobs around runs: valid manifests, a rank and a first machine for each machine, output that stays, inputs by name."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from app.export.handoff.jobs import MAX_RESTARTS, NoJob
+from app.export.handoff.option import Option
+from app.export.handoff.targets import build_files, can_start
+from tests.export.handoff.runs import RUNS, run_option
+
+ONE = run_option("trl", "lora")
+MANY = run_option("trl", "full", machines=2, accelerators=16)
+LAMBDA = {"provider": "lambda", "region": "us-east-1", "pricing_model": "on_demand", "instance_type": "gpu_8x_h100"}
+RENTED = run_option("trl", "full", machines=2, accelerators=16, offer=LAMBDA)
+TARGETS = ("docker", "kubernetes", "skypilot", "dstack", "slurm", "ray")
+INPUTS = {"DATASET", "LEARNING_RATE"}
+# Fields of the first release of each schema that has them; sources read on 2026-11-26.
+JOB_SET_KEYS = {"failurePolicy", "network", "replicatedJobs"}  # kubernetes-sigs/jobset: api/jobset/v1alpha2
+RAY_JOB_KEYS = {"entrypoint", "backoffLimit", "shutdownAfterJobFinishes", "runtimeEnvYAML", "rayClusterSpec"}
+SKY_KEYS = {"name", "resources", "num_nodes", "workdir", "envs", "secrets", "file_mounts", "run"}
+DSTACK_KEYS = {
+    "type",
+    "name",
+    "image",
+    "nodes",
+    "env",
+    "commands",
+    "files",
+    "volumes",
+    "resources",
+    "spot_policy",
+    "retry",
+    "backends",
+    "regions",
+}
+
+
+def documents(option: Option, target: str, ending: str) -> list[dict[str, Any]]:
+    text = next(f.text for f in build_files(option, target, None).files if f.name.endswith(ending))
+    return [*yaml.safe_load_all(text)]
+
+
+@pytest.mark.parametrize("option", [ONE, MANY, RENTED], ids=["one", "many", "rented"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_job_brings_the_files_of_the_run_and_keeps_secrets_out(option: Option, target: str, tmp_path: Path) -> None:
+    made = build_files(option, target, None)
+    own = {file.name: file.text for file in build_files(option, "shell", None).files}
+    assert {file.name: file.text for file in made.files if file.name in own} == own
+    text = made.files[0].text
+    assert "HF_TOKEN" in text or target == "slurm"
+    for name in INPUTS:
+        assert name in text
+    if made.files[0].name.endswith((".sh", ".sbatch")):
+        path = tmp_path / made.files[0].name
+        path.write_text(text)
+        subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+@pytest.mark.parametrize("option", [ONE, MANY], ids=["one", "many"])
+def test_manifests_of_kubernetes_are_valid(option: Option) -> None:
+    config, job = documents(option, "kubernetes", "-train.yaml")
+    kubernetes_validate.validate(config, "1.33", strict=True)
+    assert "train.sh" in config["data"]
+    if job["kind"] == "Job":
+        kubernetes_validate.validate(job, "1.33", strict=True)
+        spec = job["spec"]["template"]["spec"]
+    else:
+        assert job["apiVersion"] == "jobset.x-k8s.io/v1alpha2"
+        assert {*job["spec"]} == JOB_SET_KEYS
+        (machines,) = job["spec"]["replicatedJobs"]
+        inner = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": machines["template"]["spec"]}
+        kubernetes_validate.validate(inner, "1.33", strict=True)
+        assert inner["spec"]["parallelism"] == option.groups[0].machines
+        assert job["spec"]["failurePolicy"]["maxRestarts"] == MAX_RESTARTS
+        spec = inner["spec"]["template"]["spec"]
+        first = f"{job['metadata']['name']}-machine-0-0.{job['metadata']['name']}"
+        assert f"MASTER_ADDR={first}" in spec["containers"][0]["command"][-1]
+    (container,) = spec["containers"]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": option.groups[0].per_machine}
+    environment = {entry["name"]: entry for entry in container["env"]}
+    assert environment["OUTPUT_DIR"]["value"].startswith("/training/")
+    assert not environment["DATASET"]["valueFrom"]["configMapKeyRef"].get("optional")
+    assert {"files", "output", "shared-memory"} == {volume["name"] for volume in spec["volumes"]}
+
+
+def test_sky_jobs_name_their_machines_and_stop_without_inputs() -> None:
+    (task,) = documents(RENTED, "skypilot", ".sky.yaml")
+    assert {*task} == SKY_KEYS
+    assert task["resources"]["infra"] == "lambda/us-east-1"
+    assert task["resources"]["accelerators"] == {"H200": 8}
+    assert task["num_nodes"] == 2
+    assert {name for name, value in task["envs"].items() if value is None} == {*INPUTS, "OUTPUT_BUCKET"}
+    assert 'NODE_RANK="$SKYPILOT_NODE_RANK"' in task["run"]
+
+
+def test_dstack_tasks_retry_and_require_their_inputs() -> None:
+    (task,) = documents(RENTED, "dstack", ".dstack.yml")
+    assert {*task} == DSTACK_KEYS
+    assert {*INPUTS} <= {*task["env"]}
+    assert task["nodes"] == 2
+    assert "interruption" in task["retry"]["on_events"]
+    assert 'NODE_RANK="$DSTACK_NODE_RANK"' in task["commands"][1]
+
+
+def test_ray_starts_one_worker_on_each_machine() -> None:
+    _, job = documents(MANY, "ray", ".rayjob.yaml")
+    assert {*job["spec"]} == RAY_JOB_KEYS
+    (workers,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert (workers["replicas"], workers["minReplicas"], workers["maxReplicas"]) == (2, 2, 2)
+    assert job["spec"]["entrypoint"].endswith("--machines 2 --accelerators 8")
+
+
+@pytest.mark.parametrize("option", [ONE, MANY], ids=["one", "many"])
+def test_slurm_asks_for_the_machines_and_accelerators_of_the_run(option: Option) -> None:
+    job = build_files(option, "slurm", None).files[0].text
+    lines = dict(
+        line.removeprefix("#SBATCH --").split("=") for line in job.splitlines() if "#SBATCH" in line and "=" in line
+    )
+    assert int(lines["nodes"]) * int(lines["gpus-per-node"]) == option.groups[0].accelerators
+    assert job.index("#SBATCH") < job.index("set -euo")
+    assert "--requeue" in job
+
+
+def test_every_run_has_a_job_for_its_machines() -> None:
+    for name, option in RUNS.items():
+        assert can_start(option, "shell"), name
+        assert can_start(option, "slurm"), name
+        if option.groups[0].software not in ("mlx", "optimum-habana"):
+            assert can_start(option, "docker"), name
+            assert can_start(option, "kubernetes"), name
+
+
+def test_a_launcher_is_a_target_only_for_runs_that_were_sized_with_it() -> None:
+    able = {
+        "torchrun": {"axolotl", "llama-factory", "torchtune", "torchtitan", "megatron", "nemo"},
+        "accelerate": {"trl", "deepspeed", "peft+bitsandbytes"},
+        "deepspeed": {"deepspeed"},
+        "megatron": {"megatron", "nemo"},
+    }
+    for target, software in able.items():
+        found = {o.software for n, o in RUNS.items() if not n.endswith("-1") and can_start(o, target)}
+        assert found == software, target
+
+
+@pytest.mark.parametrize(
+    ("option", "target", "words"),
+    [
+        (run_option("mlx", "lora", maker="Apple"), "docker", "Docker has no common option for Apple"),
+        (run_option("mlx", "lora", maker="Apple"), "kubernetes", "No Kubernetes device plugin is known for Apple"),
+        (run_option("nemo", "lora"), "ray", "image runs trainers from PyPI on NVIDIA accelerators, not NeMo"),
+        (run_option("nemo", "lora", maker="AMD"), "kubernetes", "No container image of NeMo for AMD"),
+    ],
+)
+def test_a_job_that_cannot_be_started_is_refused_in_words(option: Option, target: str, words: str) -> None:
+    with pytest.raises(NoJob, match=words):
+        build_files(option, target, None)
