@@ -49,7 +49,9 @@ def documents(option: Option, target: str, ending: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("option", [ONE, MANY, RENTED], ids=["one", "many", "rented"])
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_job_brings_the_files_of_the_run_and_keeps_secrets_out(option: Option, target: str, tmp_path: Path) -> None:
+def test_every_job_brings_the_files_of_the_run_and_keeps_secrets_out(
+    option: Option, target: str, tmp_path: Path
+) -> None:
     made = build_files(option, target, None)
     own = {file.name: file.text for file in build_files(option, "shell", None).files}
     assert {file.name: file.text for file in made.files if file.name in own} == own
@@ -75,7 +77,12 @@ def test_manifests_of_kubernetes_are_valid(option: Option) -> None:
         assert job["apiVersion"] == "jobset.x-k8s.io/v1alpha2"
         assert {*job["spec"]} == JOB_SET_KEYS
         (machines,) = job["spec"]["replicatedJobs"]
-        inner = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": machines["template"]["spec"]}
+        inner = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "x"},
+            "spec": machines["template"]["spec"],
+        }
         kubernetes_validate.validate(inner, "1.33", strict=True)
         assert inner["spec"]["parallelism"] == option.groups[0].machines
         assert job["spec"]["failurePolicy"]["maxRestarts"] == MAX_RESTARTS

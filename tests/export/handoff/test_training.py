@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from app.export.handoff.run import training_run
 from app.export.handoff.targets import build_files, build_handoff
 from app.export.handoff.trainers import TRAINERS
 from app.export.handoff.training import slot_lines, used_variables
+from tests.export.handoff.emitted import emitted
 from tests.export.handoff.runs import LARGE_MODEL, MODEL, PERFORMANCE, RUNS, run_option
 
 SLOTS = ("DATASET", "START_FROM", "OUTPUT_DIR", "LEARNING_RATE", "STEPS", "SAVE_STEPS")
@@ -82,6 +84,15 @@ def test_no_default_of_a_tool_takes_effect_silently(option: Option) -> None:
         if key in adapters_only:
             continue
         assert key in keys or script_only.get(key, "-") in handed, f"{key} would be {default}"
+
+
+NAMES = tomllib.loads((Path(__file__).parent / "tool_names.toml").read_text())
+
+
+@ALL
+def test_a_launcher_hands_over_only_flags_and_keys_that_were_read_in_the_sources(option: Option) -> None:
+    known = {*NAMES["tools"][training_run(option).trainer.name]["names"].split()}
+    assert emitted(option) <= known
 
 
 @ALL

@@ -1,0 +1,97 @@
+"""A tiny random Llama is trained from the files as they are handed over: two steps, saved, resumed. Needs TRL."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.export.handoff.targets import build_files
+from tests.export.handoff.runs import run_option
+
+pytestmark = pytest.mark.torch
+trl = pytest.importorskip("trl")
+TINY: dict[str, Any] = {
+    "maker": "none",  # no tool reads its memory
+    "numbers": "fp32",
+    "model": "./tiny",
+    "length": 64,
+    "micro_batch": 1,
+    "accumulated": 1,
+    "all_steps": 4,
+    "performance": {},
+    "deployment": {"activation_checkpointing": "none"},
+}
+TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} </s> {% endfor %}"
+RECORD = {
+    "messages": [
+        {"role": "user", "content": "what is two and three"},
+        {"role": "assistant", "content": "five hello world"},
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama of two layers with a tokenizer of words."""
+    import tokenizers  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
+
+    folder = tmp_path_factory.mktemp("tiny")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel(unk_token="<unk>"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    trainer = tokenizers.trainers.WordLevelTrainer(special_tokens=["<unk>", "<s>", "</s>"])
+    words.train_from_iterator(["user assistant what is two and three five hello world"], trainer)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="<unk>", bos_token="<s>", eos_token="</s>", chat_template=TEMPLATE
+    )
+    tokenizer.save_pretrained(folder)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+    )
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def train(folder: Path, model: Path, steps: int, *arguments: str) -> str:
+    """Output of train.sh."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "START_FROM": str(model),
+        "DATASET": "data.jsonl",
+        "OUTPUT_DIR": "out",
+        "LEARNING_RATE": "1e-3",
+        "STEPS": str(steps),
+        "SAVE_STEPS": "2",
+    }
+    done = subprocess.run(
+        ["bash", "train.sh", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize(("trains", "saved"), [("lora", "adapter_model.safetensors"), ("full", "model.safetensors")])
+def test_a_tiny_model_trains_saves_and_resumes(trains: str, saved: str, model: Path, tmp_path: Path) -> None:
+    for file in build_files(run_option("trl", trains, **TINY), "shell", None).files:
+        (tmp_path / file.name).write_text(file.text)
+    (tmp_path / "data.jsonl").write_text(60 * (json.dumps(RECORD) + "\n"))
+    assert f"Starting from {model}." in train(tmp_path, model, 2, "--smoke")
+    assert not (tmp_path / "out" / "smoke" / "checkpoint-2").exists()
+    assert f"Starting from {model}." in train(tmp_path, model, 2)
+    assert (tmp_path / "out" / "checkpoint-2").is_dir()
+    assert (tmp_path / "out" / saved).is_file()
+    assert f"Resuming from {tmp_path}/out/checkpoint-2." in train(tmp_path, model, 4)
+    assert (tmp_path / "out" / "checkpoint-4").is_dir()
