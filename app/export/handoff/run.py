@@ -60,9 +60,21 @@ class TrainingRun:
         return self.engine == "deepspeed" and (self.group.accelerators > 1 or sharded)
 
     @property
+    def data_ranks(self) -> int:
+        """Data-parallel ranks."""
+        return int(self.option.deployment.get("data_parallel") or 1)
+
+    @property
+    def batch(self) -> int:
+        """Sequences of a step: the batch nearest to the requested one that divides evenly over the ranks."""
+        return self.group.int_place("micro_batch") * self.group.int_place("accumulated") * self.data_ranks
+
+    @property
     def steps(self) -> int:
-        """Optimizer steps of the whole run."""
-        return self.group.int_place("all_steps")
+        """Optimizer steps of the whole run: as many sequences as the requested batch would take."""
+        return math.ceil(
+            self.group.int_place("all_steps") * self.group.int_place("global_batch", self.batch) / self.batch
+        )
 
     @property
     def save_steps(self) -> int:
@@ -99,7 +111,11 @@ class TrainingRun:
 
     def slots(self) -> tuple[Slot, ...]:
         """Inputs and outputs of the run. The ones without a value stop the run with a sentence until the user acts."""
-        asked, trainer, known = self.option.handoff, self.trainer, self.trainer.known_variables(self.group.model)
+        asked, trainer, known = (
+            self.option.handoff,
+            self.trainer,
+            self.trainer.known_variables(self.group.model, self.trains),
+        )
         named = None if self.group.model.startswith("./") else self.group.model
         start = asked.get("base_checkpoint") or named
         base = "the model whose configuration and tokenizer the run uses" if self.pretrains else "the base checkpoint"
@@ -154,6 +170,8 @@ def run_places(run: TrainingRun) -> dict[str, Any]:
     places, deployment = dict(run.group.places), run.option.deployment
     return {
         **places,
+        "global_batch": run.batch,
+        "global_batch_tokens": run.batch * run.group.int_place("length"),
         **_optimizer_places(run),
         **_number_places(run),
         **_memory_places(run),

@@ -12,11 +12,6 @@ SHARDED = 3  # the ZeRO stage that also shards the weights
 DEEPSPEED_OPTIMIZERS = {"adamw": "AdamW", "lion": "Lion"}
 
 
-def data_ranks(run: TrainingRun) -> int:
-    """Data-parallel ranks."""
-    return int(run.option.deployment.get("data_parallel") or 1)
-
-
 def deepspeed_config(run: TrainingRun) -> dict[str, Any]:
     """DeepSpeed configuration. The trainer fills "auto": learning rate, decay, steps and warm-up.
 
@@ -49,7 +44,7 @@ def deepspeed_config(run: TrainingRun) -> dict[str, Any]:
     return {
         "train_micro_batch_size_per_gpu": micro,
         "gradient_accumulation_steps": accumulated,
-        "train_batch_size": micro * accumulated * data_ranks(run),
+        "train_batch_size": run.batch,
         "gradient_clipping": 1.0,
         "zero_optimization": {
             "stage": stage,

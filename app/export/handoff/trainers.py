@@ -59,10 +59,10 @@ class Trainer:
         """Keys and flags with a default of the tool, and that default."""
         return _part(self.name, "defaults")
 
-    def known_variables(self, model: str) -> Mapping[str, str]:
-        """Values of further variables for a model."""
-        known: Mapping[str, str] = _part(self.name, "names").get(model, {})
-        return known
+    def known_variables(self, model: str, trains: str) -> Mapping[str, str]:
+        """Values of further variables for a model, or for a model and a method."""
+        names = _part(self.name, "names")
+        return {**names.get(model, {}), **names.get(f"{model} {trains}", {})}
 
 
 def find_trainer(engine: str, trains: str, kind: str) -> Trainer:

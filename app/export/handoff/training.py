@@ -21,7 +21,7 @@ from app.export.handoff.option import (
     yaml_text,
 )
 from app.export.handoff.run import LOG_STEPS, Slot, TrainingRun, run_places, training_run
-from app.export.handoff.sharding import ACCELERATE, DEEPSPEED, accelerate_config, data_ranks, deepspeed_config
+from app.export.handoff.sharding import ACCELERATE, DEEPSPEED, accelerate_config, deepspeed_config
 from app.export.handoff.trainers import Trainer
 from app.sizing.hardware.benchmarks import fill_template, place_names
 from app.sizing.words import format_count, product_name
@@ -272,14 +272,13 @@ def training_notes(run: TrainingRun) -> tuple[str, ...]:
     """Notes: what to set, how many tokens the steps take, where the run resumes, and what to install."""
     open_slots = [slot.name for slot in run.slots() if slot.value is None]
     group = run.group
-    sequences, accumulated = group.int_place("global_batch"), group.int_place("accumulated")
+    accumulated = group.int_place("accumulated")
     notes = [
         f"train.sh asks for {', '.join(open_slots)}." if open_slots else "train.sh has every input and output.",
-        f"The run takes {run.steps:,} steps of {sequences:,} sequences: micro-batches of "
-        f"{group.int_place('micro_batch')}, {accumulated} accumulated, on {data_ranks(run)} data-parallel ranks. It "
+        f"The run takes {run.steps:,} steps of {run.batch:,} sequences: micro-batches of "
+        f"{group.int_place('micro_batch')}, {accumulated} accumulated, on {run.data_ranks} data-parallel ranks. It "
         "reads the data again if they are shorter.",
-        f"It saves a checkpoint every {run.save_steps:,} steps and keeps {run.kept_checkpoints}. Start train.sh again "
-        "to resume from the last one.",
+        f"It saves a checkpoint every {run.save_steps:,} steps. Start train.sh again to resume from the last one.",
         "Run bash train.sh --smoke first. It runs two steps and stops if their memory is more than "
         f"{round(100 * MEMORY_TOLERANCE)} % off the prediction.",
     ]

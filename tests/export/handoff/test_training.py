@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -133,6 +134,22 @@ def test_checkpoints_come_at_the_sized_interval() -> None:
     assert PERFORMANCE["step_time_s"] == 33.6
 
 
+def test_the_batch_divides_over_the_ranks_and_the_run_trains_on_as_many_tokens() -> None:
+    # 2,048 sequences do not divide over 30 ranks of 2: 34 x 2 x 30 are 2,040, and 119,210 steps become 119,678.
+    option = run_option(
+        "megatron",
+        "pretrain",
+        machines=15,
+        accelerators=120,
+        global_batch=2048,
+        accumulated=34,
+        all_steps=119_210,
+        deployment={"data_parallel": 30},
+    )
+    assert value_after(command(option), "--global-batch-size") == "2040"
+    assert training_run(option).steps == 119_678 == math.ceil(119_210 * 2048 / 2040)
+
+
 def test_values_of_the_request_fill_the_slots() -> None:
     asked = {
         "dataset": "org/data",
@@ -260,7 +277,7 @@ def test_deepspeed_checks_the_batch_and_has_optimizer_schedule_and_clipping() ->
     option = run_option("deepspeed", "full", machines=2, accelerators=16, deployment={"optimizer_offload": True})
     made = build_handoff(option, "deepspeed", None)
     config = json.loads(text_of(made, "ds_config.json"))
-    assert config["train_batch_size"] == 2 * 8 * 16
+    assert config["train_batch_size"] == 2 * 8 * 16 == option.groups[0].int_place("global_batch")
     assert config["zero_optimization"]["stage"] == 3
     assert config["zero_optimization"]["offload_optimizer"]["device"] == "cpu"
     assert config["optimizer"]["type"] == "AdamW"

@@ -59,6 +59,8 @@ def last_checkpoint(output: str) -> str | None:
 def main() -> None:
     """Trains, saves checkpoints on the way and the model at the end."""
     settings = yaml.safe_load(Path("train.yaml").read_text())
+    if "SMOKE" in os.environ:
+        settings["arguments"]["save_strategy"] = "no"
     output, start_from, seed = os.environ["OUTPUT_DIR"], os.environ["START_FROM"], int(os.environ["SEED"])
     model, tokenizer = FastLanguageModel.from_pretrained(model_name=start_from, **settings["model"])
     if "lora" in settings:
