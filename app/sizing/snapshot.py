@@ -19,7 +19,7 @@ from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import HostProcessor, other_host, socket_bytes_per_s
-from app.sizing.hardware.listings import PRICING, ListingBuilder, generic_hosts, purchase_terms
+from app.sizing.hardware.listings import PRICING, ListingBuilder, generic_hosts, has_price, purchase_terms
 from app.sizing.hardware.parts import (
     LINKS,
     Accelerator,
@@ -223,7 +223,8 @@ class Catalog:
     def price_days(self) -> tuple[str, ...]:
         """Dates of prices, oldest first: of machines, rents and hosted APIs."""
         parts = {a.slug: a for a in self.accelerators}
-        bought = {purchase_terms(s, parts[s.accelerator]).observed for s in self.owned_systems}
+        priced = (s for s in self.owned_systems if has_price(s, parts[s.accelerator]))
+        bought = {purchase_terms(s, parts[s.accelerator]).observed for s in priced}
         hosted = {price.observed for prices in self.hosted.values() for price in prices}
         return tuple(sorted({*bought, *hosted, *(o.as_of for o in (*self.offers, *self.past_offers))} - {""}))
 

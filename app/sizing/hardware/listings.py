@@ -145,6 +145,11 @@ def node_of(index: int, accelerator: Accelerator, count: float, system: System |
     )
 
 
+def has_price(system: System, part: Accelerator) -> bool:
+    """Whether a machine has a price of its own, or can be priced from its parts."""
+    return system.list_price_usd is not None or part.list_price_usd_high is not None
+
+
 def purchase_terms(system: System, part: Accelerator) -> Terms:
     """Terms of the purchase price of a machine: its own price, or an estimate from its parts."""
     return system.terms or part.estimated_terms
@@ -203,7 +208,7 @@ class ListingBuilder:
     def add_owned(self, system: System) -> None:
         """Add the purchase price of a machine: its own price or the sum of its parts."""
         part = self.accelerators[self.accelerator_index[system.accelerator]]
-        if system.accelerator_count < 1 or (system.list_price_usd is None and part.list_price_usd_high is None):
+        if system.accelerator_count < 1 or not has_price(system, part):
             return
         terms = purchase_terms(system, part)
         self.listed.append(
