@@ -16,6 +16,7 @@ from app.errors import NotFound, Unanswerable
 from app.export.order import OrderDetails
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.decisions.prices import age_days
+from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
 from app.sizing.words import format_count, format_number, provider_name, source_name
 
@@ -294,7 +295,7 @@ def _lot_racks(lot: Document) -> int:
 def lines_to_quote(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
     """All lines of one ranked option that need a quote."""
     for lot in lots:
-        if "instance_type" not in lot:
+        if "instance_type" not in lot and lot.get("seller") != INVENTORY:
             yield from _site_lines(option, lot)
     yield from _license_lines(lots)
     yield from _egress_lines(lots)
@@ -538,7 +539,7 @@ def _lot_lines(lot: Document, option: Document, supply: Document, term: BillTerm
     days = _run_days(option)
     for part in lot["parts"]:
         what = part["what"]
-        if what in MONTHLY_ITEMS:
+        if what in MONTHLY_ITEMS and part["quantity"] > 0:
             yield _monthly_line(lot, part, months, derived[what], term.note(months))
         elif what in ONE_TIME_ITEMS and "unit_usd" in part:
             yield _purchase_line(lot, part, derived.get(what))
@@ -568,6 +569,7 @@ def _purchase_line(lot: Document, part: Document, derived: Document | None) -> L
     quantity, each = _orderable_quantity(lot, part)
     usd = to_decimal(each, _rounding_step(good.unit))
     text = describe_machine(lot) if part["what"] == "machine" else own["name"] if own else good.text
+    text += " (already yours)" if lot.get("seller") == INVENTORY and part["what"] == "machine" else ""
     text += _size_note(lot, part)
     return Line(
         goods=good.goods,
@@ -582,7 +584,7 @@ def _purchase_line(lot: Document, part: Document, derived: Document | None) -> L
         price=_price_source(derived or price),
         manufacturer=own.get("maker") if own else None,
         part_number=own.get("part_number") if own else None,
-        supplier=lot.get("seller") if part["what"] == "machine" else None,
+        supplier=lot.get("seller") if part["what"] == "machine" and lot.get("seller") != INVENTORY else None,
         notes=_discount_note(lot, part["what"], usd),
     )
 

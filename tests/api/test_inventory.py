@@ -62,7 +62,10 @@ def test_owned_hardware_of_every_kind_is_sized(client: TestClient, workload: Any
     (best,) = answer["recommendations"]
     assert best["deployment"]["offer"]["provider"] == "inventory"
     identity = answer["id"]
-    assert client.get(f"/recommendations/{identity}/bill-of-materials").json()["lines"][0]["line_total"] == 0
+    bill = client.get(f"/recommendations/{identity}/bill-of-materials").json()
+    assert bill["lines"][0]["line_total"] == 0
+    assert bill["lines"][0]["description"].endswith("(already yours)")
+    assert {line["kind"] for line in bill["lines"]} <= {"compute", "hosting", "power", "storage"}
 
 
 def test_an_inventory_that_is_too_small_gives_the_reason_and_hardware_for_sale(client: TestClient) -> None:
