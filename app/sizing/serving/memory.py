@@ -422,26 +422,22 @@ def index_workspace_bytes(model: ModelArchitecture, longest_tokens: float, gathe
 
 @formula(unit="B", source="vLLM: v1/worker/gpu_model_runner.py, profile_run; multimodal/encoder_budget.py; 2026-11-26")
 def image_workspace_bytes(
-    model: ModelArchitecture, item_patches: float, profiled_items: Column, tensor_parallel: Column
+    model: ModelArchitecture, item_patches: float, profiled_items: Column, live_elements: Column
 ) -> Column:
     """Memory of the vision tower while it reads the largest images at once, as an engine profiles them at start.
 
     Parameters:
-        model: model architecture, which gives tower and pixels of a patch.
+        model: model architecture, which gives the pixels of a patch.
         item_patches: patches of the largest image or video.
         profiled_items: images or videos that the engine profiles at once.
-        tensor_parallel: tensor-parallel ranks, which split the tower.
+        live_elements: elements of 16 bit that the widest moment of the tower holds per patch.
     Limits: the pixels are held in 32 and in 16 bit; attention scores are never materialized; nothing where the server
         disables images or their profile (`limit_mm_per_prompt`, `skip_mm_profiling`).
     Check: Qwen2.5-VL-7B, 458,752 patches of a video, GiB; vLLM 0.21 on an A100 logs 15.3.
-        >>> round(float(image_workspace_bytes(registered("Qwen/Qwen2.5-VL-7B-Instruct"), 458_752, 1, 1)) / GIB, 1)
+        >>> round(float(image_workspace_bytes(row(patch_elements=1176), 458_752, 1, 15360)) / GIB, 1)
         16.1
     """
-    assert model.encoder is not None
-    assert model.images is not None
-    rotary = model.images.tile_pixels is None
-    live = model.encoder.live_elements(rotary=rotary, gated=model.has_gated_tower, tensor_parallel=tensor_parallel)
-    return item_patches * profiled_items * (2 * live + 6.0 * model.patch_elements)
+    return item_patches * profiled_items * (2 * live_elements + 6.0 * model.patch_elements)
 
 
 @formula(
@@ -552,7 +548,7 @@ def memory_fraction(unified: Mask, small_engine: Mask, fraction: Column, assumed
 
 @formula(unit="1", source="SGLang: server_args.py, _handle_gpu_memory_settings, 2026-11-26")
 def fraction_after_reserve(
-    capacity_bytes: Column, max_batched_tokens: Column, tensor_parallel: Column, pipeline_parallel: Column
+    capacity_bytes: Column, max_batched_tokens: Column, captured_sequences: Column, ranks: Column
 ) -> Column:
     """Share of a device that an engine takes by default if it reserves the rest for steps, graphs and communication.
 
@@ -562,24 +558,16 @@ def fraction_after_reserve(
     Parameters:
         capacity_bytes: memory that the engine can see, B.
         max_batched_tokens: token budget of one engine step (`chunked_prefill_size`).
-        tensor_parallel: tensor-parallel ranks; four or more capture larger graphs.
-        pipeline_parallel: pipeline stages.
+        captured_sequences: sequences of the largest captured graph.
+        ranks: ranks of a replica.
     Limits: the larger reserves of data-parallel attention, drafts and vision towers are not included.
     Check: an H100 of 80 GiB with steps of 8,192 tokens on one rank: 13,440 MiB.
-        >>> round(float(fraction_after_reserve(col(80 * GIB), 8192, col(1), col(1))[0]), 3)
+        >>> round(float(fraction_after_reserve(col(80 * GIB), 8192, col(256), col(1))[0]), 3)
         0.836
     """
-    many = tensor_parallel >= 4
-    captured = np.select(
-        [capacity_bytes < gib * GIB for gib, _, _ in CAPTURED_SEQUENCES],
-        [np.where(many, most, few) for _, few, most in CAPTURED_SEQUENCES],
-        default=512,
-    )
-    ranks = tensor_parallel * pipeline_parallel
-    reserved = (512 + 1.5 * np.maximum(max_batched_tokens, 2048) + 128 * ranks + 2 * captured) * MIB
+    reserved = (512 + 1.5 * np.maximum(max_batched_tokens, 2048) + 128 * ranks + 2 * captured_sequences) * MIB
     least = np.where(capacity_bytes > 60 * GIB, 10 * GIB, 0.0)
-    left: Column = np.round(np.maximum(1 - np.maximum(reserved, least) / capacity_bytes, 0.0), 3)
-    return left
+    return np.round(np.maximum(1 - np.maximum(reserved, least) / capacity_bytes, 0.0), 3)
 
 
 @formula(unit="B", source="sum of the parts")
@@ -741,7 +729,9 @@ def workspace_bytes(
     if model.images is not None and model.encoder is not None and rules.profiles_images.any():
         item_tokens, patches = model.images.largest_item(longest_tokens)
         items = np.where(rules.profiles_images, np.maximum(1.0, max_batched_tokens // max(item_tokens, 1.0)), 0.0)
-        tower = image_workspace_bytes(model, patches, items, tp)
+        rotary = model.images.tile_pixels is None
+        live = model.encoder.live_elements(rotary=rotary, gated=model.has_gated_tower, tensor_parallel=tp)
+        tower = image_workspace_bytes(model, patches, items, live)
         embedded = 2.0 * items * item_tokens * model.hidden_size
     return activation_bytes(
         model,
@@ -767,7 +757,11 @@ def engine_memory_share(
         return settings.memory_fraction
     rules, own = plans.memory_rules, plans.memory_rules.fraction
     if rules.reserves_for_steps.any():
-        left = fraction_after_reserve(capacity, max_batched_tokens, plans.tensor_parallel, plans.pipeline_parallel)
+        many = plans.tensor_parallel >= 4
+        sizes = [np.where(many, most, few) for _, few, most in CAPTURED_SEQUENCES]
+        captured = np.select([capacity < gib * GIB for gib, _, _ in CAPTURED_SEQUENCES], sizes, default=512)
+        ranks = plans.tensor_parallel * plans.pipeline_parallel
+        left = fraction_after_reserve(capacity, max_batched_tokens, captured, ranks)
         own = np.where(rules.reserves_for_steps, left, own)
     return memory_fraction(plans.has_unified_memory, plans.small_engine, own, assumed)
 

@@ -210,7 +210,7 @@ def test_workspaces_of_real_models() -> None:
     assert eyes.images is not None
     tokens, patches = eyes.images.largest_item(128_000)
     assert (tokens, patches) == (114_688, 458_752)
-    assert image_workspace_bytes(eyes, patches, col(1), col(1))[0] / GIB == pytest.approx(15.3, rel=0.06)
+    assert image_workspace_bytes(eyes, patches, col(1), col(12 * 1280))[0] / GIB == pytest.approx(15.3, rel=0.06)
     assert eyes.images.largest_item(32_000)[0] == eyes.images.largest_item(100)[0] == 16_384
     assert registered("llava-hf/llava-1.5-7b-hf").images.largest_item(4096) == (576, 576)  # type: ignore[union-attr]
 
@@ -312,7 +312,7 @@ def test_a_default_share_is_what_a_reserve_for_steps_leaves() -> None:
     """SGLang's mem_fraction_static: 0.847 on a 4090 of 24,564 MiB, 0.836 on 80 GiB; 10 GiB of large devices."""
     small, h100 = 24_564 * MIB, 80 * GIB
     found = fraction_after_reserve(
-        col(small, h100, h100, 300 * GIB), col(2048, 8192, 8192, 2048), col(1, 1, 8, 1), col(1)
+        col(small, h100, h100, 300 * GIB), col(2048, 8192, 8192, 2048), col(24, 256, 512, 512), col(1, 1, 8, 1)
     )
     many = round(1 - (512 + 12288 + 1024 + 1024) / 81_920, 3)
     assert found.tolist() == [0.847, 0.836, many, round(1 - 10 / 300, 3)]
