@@ -118,7 +118,8 @@ def latent_padding_factor(kv_elements: float, kv_element_bytes: Column, alignmen
         >>> latent_padding_factor(576.0, col(2), col(256)).tolist()
         [1.1111111111111112]
     """
-    stored, unit = kv_elements * kv_element_bytes, np.maximum(alignment_bytes, 1.0)
+    stored = kv_elements * kv_element_bytes
+    unit = np.maximum(alignment_bytes, 1.0)
     return np.where(alignment_bytes > 0, np.ceil(stored / unit) * unit / stored, 1.0)
 
 
@@ -567,7 +568,7 @@ def fraction_after_reserve(
     """
     reserved = (512 + 1.5 * np.maximum(max_batched_tokens, 2048) + 128 * ranks + 2 * captured_sequences) * MIB
     least = np.where(capacity_bytes > 60 * GIB, 10 * GIB, 0.0)
-    return np.round(np.maximum(1 - np.maximum(reserved, least) / capacity_bytes, 0.0), 3)
+    return np.maximum(1 - np.maximum(reserved, least) / capacity_bytes, 0.0)
 
 
 @formula(unit="B", source="sum of the parts")
