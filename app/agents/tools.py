@@ -334,7 +334,7 @@ class Tool:
         return {**shape, "properties": {**shape["properties"], "parts": PARTS}}
 
 
-FILED = ("label", "reference", "cost_centre", "rejected_limit", "trace", "include")
+FILED = ("label", "reference", "cost_centre", "rejected_limit", "trace", "include", "as_of")
 RANKED = (
     *("id", "catalog", "as_of", "summary", "warnings", "recommendations", "considered", "rejected_by_code"),
     *("cheaper_if", "maximum"),

