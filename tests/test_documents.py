@@ -59,6 +59,7 @@ PARTS: dict[str, tuple[str, Any]] = {
         },
     ),
     "inventory": ("/recommend", lambda part: {"workload": {**CHAT, "traffic": TEN}, "inventory": part}),
+    "handoff": ("/recommend", lambda part: {"workload": TUNING, **part}),
     "observed training": ("/diagnose", lambda part: {"workload": TUNING, "deployment": H100, "observed": part}),
 }
 BLOCKS = {path.relative_to(ROOT).as_posix(): fenced_blocks(path.read_text()) for path in document_paths()}
