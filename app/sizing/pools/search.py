@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.answer.serving import estimate_deployments
-from app.sizing.columns import LEAST_PER_S, TINY, Codes, Column, Mask, at
+from app.sizing.columns import LEAST_PER_S, ROUNDING, TINY, Codes, Column, Mask, at
 from app.sizing.decisions.cost import Cost, within_limits
+from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.ranking import Measures, objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search, Workload
@@ -31,7 +32,7 @@ from app.sizing.pools.parts import (
     split_ttft_s,
     with_client_ttft,
 )
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Estimate, Transfer
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
@@ -232,19 +233,44 @@ def disaggregating_plans(plans: Plans, catalog: Catalog, types: Codes) -> Plans:
     return plans.take(rows)
 
 
-def rank_pairs(search: Search[InferenceWorkload], plans: Plans, types: Codes) -> PoolPairs | None:
-    """Pairs of pools, best first by formulas; None where no two pools can serve."""
+def least_usd_per_hour(workload: InferenceWorkload, plans: Plans) -> Column:
+    """Lower bound of the hourly cost of a pool of every plan: one replica and its spares; 0 where the price is unknown
+    or the hours of a day release machines.
+    """
+    if workload.hourly_shares or not len(plans):
+        return np.zeros(len(plans))
+    on = plans.accelerators_per_replica, plans.accelerators_per_node
+    fleet = plan_fleet(workload.redundancy, *on, np.ones(len(plans)))
+    return np.nan_to_num(fleet.nodes * plans.offered.usd_per_hour * (1 - ROUNDING), nan=0.0)
+
+
+def rank_pairs(
+    search: Search[InferenceWorkload], plans: Plans, types: Codes, below: float = np.inf
+) -> PoolPairs | None:
+    """Pairs of pools, best first by formulas; None where no two pools can serve.
+
+    Where the cost ranks, plans that cannot be part of a pair with a score below `below` are left out.
+    """
     able = disaggregating_plans(plans, search.catalog, types[:MAX_POOL_TYPES])
     if not len(able):
         return None
-    whole = able.take(able.context_parallel == 1)
-    split = able if context_splits(search.workload.model).latent else whole  # only MLA latents may be transferred split
     prompts = prefill_workload(
         search.workload, decode_reserve_s(search.workload), search.question.assumptions.split_first_token_factor
     )
-    reads = prefill_options(search.unrecorded().of(prompts), whole)
+    whole = able.take(able.context_parallel == 1)
+    most_usd = below if search.question.objective is Objective.COST else np.inf
+    reads_usd = least_usd_per_hour(search.workload, whole)
+    able = able.take(least_usd_per_hour(search.workload, able) + reads_usd.min(initial=np.inf) < most_usd)
+    if not len(able):
+        return None
+    latent = context_splits(search.workload.model).latent  # only MLA latents may be transferred split
+    split = able if latent else able.take(able.context_parallel == 1)
     writes = search_plans(search.unrecorded().of(decode_workload(search.workload, 0.0)), split, breaks_ties=False)
-    if not len(reads) or not len(writes):
+    if not len(writes):
+        return None
+    whole = whole.take(reads_usd + np.nan_to_num(writes.daily_usd_per_hour).min() < most_usd)
+    reads = prefill_options(search.unrecorded().of(prompts), whole)
+    if not len(reads):
         return None
     reads, writes = leading_plans(reads, search.catalog), leading_plans(writes, search.catalog)
     first, second = np.nonzero(compatible_pairs(reads.plans, writes.plans, search.catalog))
@@ -275,7 +301,8 @@ def better_split(
         simulated_score: simulated score of the best single-pool plan.
         expected_score: score of that plan by formulas.
     """
-    pairs = rank_pairs(search, plans, types) if may_split(search.question, search.workload) else None
+    splits = may_split(search.question, search.workload)
+    pairs = rank_pairs(search, plans, types, expected_score) if splits else None
     if pairs is None:
         return None
     score = objective_score(search.question.objective, pairs.ranking_measures(search.question, search.workload))

@@ -31,6 +31,7 @@ from app.sizing.pools.search import (
     disaggregating_plans,
     late_share,
     leading_plans,
+    least_usd_per_hour,
     machine_locations,
     max_load,
     may_split,
@@ -498,13 +499,13 @@ def test_only_decode_pools_split_contexts_and_only_of_latents(
     pools: list[tuple[Any, set[float]]] = []
 
     def searched(at: Any, some: Any, **how: Any) -> Any:
-        assert how.get("breaks_ties", True) == (not pools)
+        assert how.get("breaks_ties", True) == bool(pools)
         pools.append((at.workload, set(some.context_parallel)))
-        return some.take(np.zeros(0, np.int64))
+        return search_plans(at, some, **how)
 
     monkeypatch.setattr(search_room, "search_plans", searched)
-    assert rank_pairs(search, plans, ANY) is None
-    (_, reading), (writing, written) = pools
+    rank_pairs(search, plans, ANY)
+    (writing, written), (_, reading) = pools
     assert (reading, written) == ({1.0}, splits)
     assert writing == decode_workload(workload, 0.0)
 
@@ -537,6 +538,35 @@ def test_prompts_are_read_in_what_the_decode_pool_leaves_and_no_pair_lacks_a_poo
         pairs = rank_pairs(limited, plans, ANY)
         assert pairs is not None
         assert (pairs.reads.fleet.accelerators + pairs.writes.fleet.accelerators <= most).all()
+
+
+def test_plans_that_are_too_expensive_for_a_better_pair_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = at_rate(2.0, slo=Slo(0.5, 0.02, None, 95))
+    question = Question(workload)
+    search = Search.start(question, MARKET).of(workload)
+    plans = enumerate_allowed_plans(search)
+    searched: list[int] = []
+
+    def counting(at: Any, some: Any, **how: Any) -> Any:
+        searched.append(len(some))
+        return search_plans(at, some, **how)
+
+    def pairs_below(most_usd: float) -> list[float]:
+        searched.clear()
+        pairs = rank_pairs(search, plans, ANY, most_usd)
+        if pairs is None:
+            return []
+        score = objective_score(question.objective, pairs.ranking_measures(question, workload))
+        return score[score < most_usd].tolist()
+
+    monkeypatch.setattr(search_room, "search_plans", counting)
+    every, whole = pairs_below(np.inf), list(searched)
+    assert pairs_below(1.01 * every[0])[0] == every[0]
+    assert all(some < of_all for some, of_all in zip(searched, whole, strict=True))
+    assert not pairs_below(every[0] / 100) and not searched
+    writes = search_plans(search.unrecorded().of(decode_workload(workload, 0.0)), plans, breaks_ties=False)
+    least = least_usd_per_hour(workload, writes.plans)
+    assert (least > 0).all() and (least <= writes.daily_usd_per_hour).all()
 
 
 def test_a_split_takes_attention_and_more_than_one_token() -> None:
