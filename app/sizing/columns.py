@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Generic, Self, TypeVar, cast
 
 import numpy as np
@@ -257,9 +257,21 @@ def normal_grid() -> tuple[Column, Column]:
     return z, np.maximum.accumulate(normal_cdf(z))
 
 
-def interpolate_linear(x: Column, xs: Column, ys: Column) -> Column:
-    """Piecewise linear interpolation at x; beyond the ends, the value at the end."""
-    place = np.clip(np.searchsorted(xs, x, side="right") - 1, 0, len(xs) - 2)
-    width = np.maximum(xs[place + 1] - xs[place], np.finfo(float).tiny)
-    part = np.clip((x - xs[place]) / width, 0.0, 1.0)
-    return ys[place] + part * (ys[place + 1] - ys[place])
+@dataclass(frozen=True)
+class Quantiles:
+    """Shares from 0 to 1 at which distributions are read, and their place in the normal distribution, found once."""
+
+    shares: Column
+
+    @cached_property
+    def normal_place(self) -> tuple[NDArray[np.int16], Column]:
+        """For each share, the value of `normal_grid` below it, and the position between that value and the next."""
+        _, grid = normal_grid()
+        below = np.clip(np.searchsorted(grid, self.shares, side="right") - 1, 0, len(grid) - 2)
+        width = np.maximum(grid[below + 1] - grid[below], np.finfo(float).tiny)
+        return below.astype(np.int16), np.clip((self.shares - grid[below]) / width, 0.0, 1.0)
+
+    def interpolate_normal(self, values: Column) -> Column:
+        """A function of a normally distributed number at each share, from its values on `normal_grid`."""
+        below, part = self.normal_place
+        return values[below] + part * (values[below + 1] - values[below])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.columns import Column
+from app.sizing.columns import Column, Quantiles
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.serving.simulation import Requests, SimulationResult, simulate_replica
 from app.sizing.serving.simulation.record import ARRIVALS, OUTPUTS, PROMPTS, draw_uniforms
@@ -58,8 +58,8 @@ def sent_to(case: ServingCase) -> SentRequests:
     requests = Requests(
         arrival_s=arrivals,
         in_flight=count if start is Start.OFFLINE else int(case.wanted),
-        input_tokens=case.prompts.draw_lengths(draw_uniforms(SEED, PROMPTS, count)),
-        output_tokens=np.maximum(case.outputs.draw_lengths(draw_uniforms(SEED, OUTPUTS, count)), 1),
+        input_tokens=case.prompts.draw_lengths(Quantiles(draw_uniforms(SEED, PROMPTS, count))),
+        output_tokens=np.maximum(case.outputs.draw_lengths(Quantiles(draw_uniforms(SEED, OUTPUTS, count))), 1),
         prefix_tokens=np.zeros(count, np.int64),
         shared_tokens=0,
         reuse_gap_s=0.0,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import exp_of, log_of, normal_cdf
+from app.sizing.columns import Quantiles, exp_of, log_of, normal_cdf
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.workload import Arrivals, Lengths, Load, build_inference_workload, z_score
@@ -56,7 +56,7 @@ def shapes() -> st.SearchStrategy[Lengths]:
 
 @given(shapes())
 def test_what_is_drawn_is_as_the_distribution_says(lengths: Lengths) -> None:
-    drawn = lengths.draw_lengths(SHARES)
+    drawn = lengths.draw_lengths(Quantiles(SHARES))
     assert drawn.dtype == np.int64
     assert drawn.min() >= 1
     assert (np.diff(drawn) >= 0).all()
@@ -73,24 +73,28 @@ def test_a_fixed_length_is_the_same_however_it_is_said(tokens: int, percentile: 
     for same in (Lengths(tokens, tokens), Lengths.uniform(tokens, tokens), Lengths.from_histogram([tokens], [7.5])):
         assert (same.mean, same.sigma, same.squared_variation) == (tokens, 0, 0)
         assert same.quantile(percentile) == fixed.quantile(percentile) == tokens
-        assert same.draw_lengths(SHARES[:50]).tolist() == fixed.draw_lengths(SHARES[:50]).tolist() == [tokens] * 50
+        assert (
+            same.draw_lengths(Quantiles(SHARES[:50])).tolist()
+            == fixed.draw_lengths(Quantiles(SHARES[:50])).tolist()
+            == [tokens] * 50
+        )
 
 
 def test_the_first_and_the_last_share_have_a_length_too() -> None:
     ends = np.array([0.0, np.nextafter(1.0, 0.0)])
-    assert Lengths.uniform(3, 7).draw_lengths(ends).tolist() == [3, 7]
-    assert Lengths.from_histogram([9, 4, 6], [1, 2, 0]).draw_lengths(ends).tolist() == [
+    assert Lengths.uniform(3, 7).draw_lengths(Quantiles(ends)).tolist() == [3, 7]
+    assert Lengths.from_histogram([9, 4, 6], [1, 2, 0]).draw_lengths(Quantiles(ends)).tolist() == [
         4,
         9,
     ]  # what has no weight never comes
-    assert Lengths.from_histogram([4, 9], [1, 1]).draw_lengths(np.array([0.49, 0.5])).tolist() == [4, 9]
-    few, many = Lengths(100.0, 200.0).draw_lengths(ends)
+    assert Lengths.from_histogram([4, 9], [1, 1]).draw_lengths(Quantiles(np.array([0.49, 0.5]))).tolist() == [4, 9]
+    few, many = Lengths(100.0, 200.0).draw_lengths(Quantiles(ends))
     assert 1 <= few < 100 < many < 10_000
-    assert Lengths(0.0).draw_lengths(ends).tolist() == [0, 0]
+    assert Lengths(0.0).draw_lengths(Quantiles(ends)).tolist() == [0, 0]
 
 
 def test_drawn_lengths_are_these_on_every_machine() -> None:
-    assert Lengths(800.0, 1600.0).draw_lengths(np.arange(1, 10) / 10).tolist() == [
+    assert Lengths(800.0, 1600.0).draw_lengths(Quantiles(np.arange(1, 10) / 10)).tolist() == [
         374,
         466,
         545,
@@ -170,7 +174,7 @@ def test_prompts_and_answers_are_no_longer_than_the_sequence_that_holds_them() -
     assert wide.long_prompt(99) == wide.long_answer(99) == CHAT.max_context_tokens
     assert CHAT.long_prompt(95) == pytest.approx(3000)
     narrow = replace(wide, model=replace(LLAMA_8B, max_context_tokens=8192))
-    prompts, answers = narrow.draw_lengths(SHARES, SHARES[::-1])
+    prompts, answers = narrow.draw_lengths(Quantiles(SHARES), Quantiles(SHARES[::-1]))
     assert (prompts + answers).max() <= 8192
     assert answers.min() >= 1
 
@@ -180,13 +184,13 @@ def test_lengths_end_at_a_percentile_or_the_window_and_keep_mean_and_p95(mean: f
     endless = Lengths(mean, mean * ratio)
     cut = endless.cut_at(99.9, math.inf)
     assert cut.cut_at(99.0, 1.0) == cut  # a longest value stays
-    drawn = cut.draw_lengths(SHARES)
-    assert drawn.max() <= endless.quantile(99.9) <= endless.draw_lengths(SHARES).max() + 1
+    drawn = cut.draw_lengths(Quantiles(SHARES))
+    assert drawn.max() <= endless.quantile(99.9) <= endless.draw_lengths(Quantiles(SHARES)).max() + 1
     assert drawn.mean() == pytest.approx(mean, rel=0.002, abs=1)
     assert cut.quantile(95) == pytest.approx(endless.quantile(95))
     assert cut.squared_variation <= endless.squared_variation * (1 + 1e-6)
     window = endless.quantile(95) * 1.1
-    assert endless.cut_at(99.9999, window).draw_lengths(SHARES).max() <= window
+    assert endless.cut_at(99.9999, window).draw_lengths(Quantiles(SHARES)).max() <= window
     assert endless.cut_at(99.9, 1.0).quantile(100 - 1e-9) == pytest.approx(endless.quantile(95))  # never below the p95
 
 

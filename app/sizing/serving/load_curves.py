@@ -40,8 +40,9 @@ from app.sizing.serving.simulation.record import (
     OUTPUTS,
     PROMPTS,
     DrawnRequests,
+    stratified_quantiles,
     stratified_uniforms,
-    unit_gaps,
+    unit_arrivals,
 )
 from app.sizing.serving.simulation.tables import ReplicaWork, build_replica, replica_work
 from app.sizing.serving.step import uses_server
@@ -632,10 +633,10 @@ def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     """`count` random requests of a workload, the same for every replica and load."""
     chances = stratified_uniforms(SEED, CLASSES, count)
     prompts, answers = workload.draw_lengths(
-        stratified_uniforms(SEED, PROMPTS, count), stratified_uniforms(SEED, OUTPUTS, count), chances
+        stratified_quantiles(SEED, PROMPTS, count), stratified_quantiles(SEED, OUTPUTS, count), chances
     )
     return DrawnRequests(
-        unit_gaps(SEED, count, workload.burstiness),
+        unit_arrivals(SEED, count, workload.burstiness),
         prompts,
         np.maximum(answers, 1),
         np.floor(prompts * workload.cached_prefix_fraction).astype(np.int64),

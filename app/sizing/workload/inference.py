@@ -11,7 +11,7 @@ import numpy as np
 
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumed, Assumptions
-from app.sizing.columns import LEAST_PER_S, SECONDS_PER_HOUR, Codes, Column, column
+from app.sizing.columns import LEAST_PER_S, SECONDS_PER_HOUR, Codes, Column, Quantiles, column
 from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.words import percent
@@ -621,8 +621,8 @@ class InferenceWorkload:
         """Tokens of an answer at a percentile, at most the maximum context."""
         return min(self.output_tokens.quantile(percentile), self.max_context_tokens)
 
-    def draw_lengths(self, prompts: Column, answers: Column, kinds: Column | None = None) -> tuple[Codes, Codes]:
-        """Prompt and answer lengths at the given quantiles (0 to 1), cut off at the model's context window.
+    def draw_lengths(self, prompts: Quantiles, answers: Quantiles, kinds: Column | None = None) -> tuple[Codes, Codes]:
+        """Prompt and answer lengths at the given quantiles, cut off at the model's context window.
 
         With several classes, `kinds` holds one uniform random number per request, which selects its class.
         """

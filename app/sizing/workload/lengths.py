@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from app.errors import Unanswerable
-from app.sizing.columns import Codes, Column, column, exp_of, interpolate_linear, log_of, normal_grid
+from app.sizing.columns import Codes, Column, Quantiles, column, exp_of, log_of, normal_grid
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.modules import matching_roles
 from app.sizing.model.sample import SampleShape
@@ -112,7 +112,7 @@ class Lengths:
         first = parts[0][1]
         if all(lengths == first for _, lengths in parts):
             return first
-        at = (np.arange(QUANTILES_PER_PART) + 0.5) / QUANTILES_PER_PART
+        at = Quantiles((np.arange(QUANTILES_PER_PART) + 0.5) / QUANTILES_PER_PART)
         values = [value for _, lengths in parts for value in lengths.draw_lengths(at).tolist()]
         weights = [share for share, _ in parts for _ in range(QUANTILES_PER_PART)]
         return replace(cls.from_histogram(values, weights), mean=math.fsum(share * each.mean for share, each in parts))
@@ -180,8 +180,9 @@ class Lengths:
         p95, longest = (None if length is None else length + tokens for length in (self.p95, self.longest))
         return replace(self, mean=mean, p95=p95, longest=longest, values=values)
 
-    def draw_lengths(self, uniforms: Column) -> Codes:
-        """Integer lengths at the given quantiles (0 to 1), identical on every machine; at least one token."""
+    def draw_lengths(self, quantiles: Quantiles) -> Codes:
+        """Integer lengths at the given quantiles, identical on every machine; at least one token."""
+        uniforms = quantiles.shares
         if self.bounds is not None:
             low, high = self.bounds
             lengths = np.minimum(low + np.floor(uniforms * (high - low + 1)), high)
@@ -189,8 +190,8 @@ class Lengths:
             place = np.searchsorted(column(self.upto), uniforms, side="right")
             lengths = column(self.values)[np.minimum(place, len(self.values) - 1)]
         elif sigma := self.sigma:
-            z, shares = normal_grid()
-            lengths = np.rint(interpolate_linear(uniforms, shares, self.scaled_exp(sigma * z)))
+            z, _ = normal_grid()
+            lengths = np.rint(quantiles.interpolate_normal(self.scaled_exp(sigma * z)))
             lengths = lengths if self.longest is None else np.minimum(lengths, math.floor(self.longest))
         else:
             lengths = np.full(len(uniforms), np.rint(self.mean))

@@ -14,6 +14,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from app.sizing.columns import Quantiles
 from app.sizing.diagnosis.case import DevicesObservation, LoadObservation, Observations, ServiceObservation
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
@@ -293,7 +294,7 @@ def observe(
     shares = [system.busiest, (count - system.busiest) / (count - 1)] if uneven else [1.0]
     books = []
     for share in shares:
-        prompts, answers = workload.draw_lengths(rng.random(REQUESTS), rng.random(REQUESTS))
+        prompts, answers = workload.draw_lengths(Quantiles(rng.random(REQUESTS)), Quantiles(rng.random(REQUESTS)))
         at_s = arrivals(rng, REQUESTS, rates * share, system.bursts)
         batch = min(replica.max_sequences, d.max_batch or replica.max_sequences)
         lengths = (np.maximum(2.0, prompts * system.prompts), np.maximum(2.0, answers * system.answers))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from app.sizing.columns import Column, log_of
+from app.sizing.columns import Column, Quantiles, log_of
 
 Seconds = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -166,6 +166,12 @@ def stratified_uniforms(seed: int, stream: int, count: int) -> Column:
     return numbers
 
 
+@lru_cache(maxsize=32)
+def stratified_quantiles(seed: int, stream: int, count: int) -> Quantiles:
+    """The same numbers as quantiles, so that many workloads share what is found for them once."""
+    return Quantiles(stratified_uniforms(seed, stream, count))
+
+
 def unit_gaps(seed: int, count: int, burstiness: float) -> Column:
     """Gaps between arrivals with mean 1 and coefficient of variation `burstiness`; 1 is a Poisson process.
 
@@ -181,11 +187,19 @@ def unit_gaps(seed: int, count: int, burstiness: float) -> Column:
     return np.where(short, gaps / (2 * share), gaps / (2 * (1 - share)))
 
 
+@lru_cache(maxsize=16)
+def unit_arrivals(seed: int, count: int, burstiness: float) -> Column:
+    """Arrival times with these gaps; read-only."""
+    arrivals: Column = np.cumsum(unit_gaps(seed, count, burstiness))
+    arrivals.flags.writeable = False
+    return arrivals
+
+
 @dataclass(frozen=True, slots=True)
 class DrawnRequests:
-    """Lengths of random requests, and the gaps between them at a rate of 1 request/s."""
+    """Lengths of random requests, and their arrival at a rate of 1 request/s."""
 
-    unit_gaps: Column  # gaps between arrivals at 1 request/s, s
+    unit_arrival_s: Column  # arrival times at 1 request/s, s
     input_tokens: Counts  # prompt tokens
     output_tokens: Counts  # answer tokens
     prefix_tokens: Counts  # prompt tokens that the session left in the cache
@@ -197,11 +211,11 @@ class DrawnRequests:
         """The first `count` requests."""
         lengths = (self.input_tokens[:count], self.output_tokens[:count], self.prefix_tokens[:count])
         populations = None if self.populations is None else self.populations[:count]
-        return DrawnRequests(self.unit_gaps[:count], *lengths, self.shared_tokens, self.reuse_gap_s, populations)
+        return DrawnRequests(self.unit_arrival_s[:count], *lengths, self.shared_tokens, self.reuse_gap_s, populations)
 
     def arrival_s(self, requests_per_s: float) -> Seconds:
         """Arrival times at a rate, s."""
-        arrival_s: Seconds = np.rint(np.cumsum(self.unit_gaps) / requests_per_s / ARRIVAL_RESOLUTION_S)
+        arrival_s: Seconds = np.rint(self.unit_arrival_s / requests_per_s / ARRIVAL_RESOLUTION_S)
         return arrival_s * ARRIVAL_RESOLUTION_S
 
     def at_rate(self, requests_per_s: float) -> Requests:
@@ -209,10 +223,10 @@ class DrawnRequests:
         return self._as_requests(self.arrival_s(requests_per_s), 0)
 
     def take(self, rows: Counts) -> DrawnRequests:
-        """Some of the requests; the gaps between them lose their meaning."""
+        """Some of the requests."""
         lengths = (self.input_tokens[rows], self.output_tokens[rows], self.prefix_tokens[rows])
         populations = None if self.populations is None else self.populations[rows]
-        return DrawnRequests(self.unit_gaps[rows], *lengths, self.shared_tokens, self.reuse_gap_s, populations)
+        return DrawnRequests(self.unit_arrival_s[rows], *lengths, self.shared_tokens, self.reuse_gap_s, populations)
 
     def arriving(self, arrival_s: Seconds) -> Requests:
         """The same requests, arriving at the given times."""

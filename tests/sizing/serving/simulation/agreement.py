@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, at
+from app.sizing.columns import Column, Quantiles, at
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
@@ -22,7 +22,7 @@ from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import enumerate_allowed_plans
 from app.sizing.serving.simulation import Replica, SimulationResult, simulate_replica
-from app.sizing.serving.simulation.record import OUTPUTS, PROMPTS, DrawnRequests, draw_uniforms, unit_gaps
+from app.sizing.serving.simulation.record import OUTPUTS, PROMPTS, DrawnRequests, draw_uniforms, unit_arrivals
 from app.sizing.serving.simulation.tables import build_replica, replica_work
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
@@ -162,9 +162,10 @@ def simulated(
     warm = max(int(WARM_SHARE * REQUESTS), ROUNDS * in_flight)
     wanted = warm + max(int((1 - WARM_SHARE) * REQUESTS), 3 * in_flight)
     count = wanted + in_flight
-    prompts, answers = case.workload.draw_lengths(draw_uniforms(1, PROMPTS, count), draw_uniforms(1, OUTPUTS, count))
+    at_prompts, at_answers = (Quantiles(draw_uniforms(1, stream, count)) for stream in (PROMPTS, OUTPUTS))
+    prompts, answers = case.workload.draw_lengths(at_prompts, at_answers)
     answers = np.maximum(np.minimum(answers, MOST_TOKENS - prompts), 1)
-    drawn = DrawnRequests(unit_gaps(1, count, 1.0), prompts, answers, np.zeros(count, np.int64))
+    drawn = DrawnRequests(unit_arrivals(1, count, 1.0), prompts, answers, np.zeros(count, np.int64))
     requests = drawn.in_flight(in_flight) if in_flight else drawn.at_rate(rate_per_s)
     later: Column = answers[warm:wanted].astype(np.float64) - 1
     return simulate_replica(r, requests, warm=warm, wanted=wanted), later

@@ -14,6 +14,7 @@ from app.sizing.serving.simulation.record import (
     bin_middle_s,
     draw_uniforms,
     stratified_uniforms,
+    unit_arrivals,
     unit_gaps,
 )
 from tests.sizing.serving.simulation.given import replica, requests, simulated
@@ -44,7 +45,7 @@ def test_gaps_have_the_mean_and_variation_asked_for(burstiness: float) -> None:
 
 
 def test_a_higher_rate_brings_the_same_requests_sooner() -> None:
-    sent = DrawnRequests(unit_gaps(1, 100, 1.0), *(np.full(100, 10, np.int64),) * 3)
+    sent = DrawnRequests(unit_arrivals(1, 100, 1.0), *(np.full(100, 10, np.int64),) * 3)
     slow, fast = sent.at_rate(1.0), sent.at_rate(4.0)
     assert fast.arrival_s == pytest.approx(slow.arrival_s / 4, abs=1e-8)
     assert len(sent.in_flight(8).arrival_s) == 0
