@@ -275,6 +275,7 @@ LAST_STEPS = (
     _for_ranks_after(_without_intervals, after=1),
     _for_ranks_after(_thin_failure_minutes(1), after=0),
     _for_ranks_after(_halve_load_curve, after=0),
+    _for_ranks_after(_without_intervals, after=0),
 )
 
 

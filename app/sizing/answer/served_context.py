@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import column
+from app.sizing.columns import Quantiles, column
 from app.sizing.question import Deployment
 from app.sizing.result import Estimate
 from app.sizing.workload import InferenceWorkload
@@ -99,7 +99,7 @@ def share_of_sums(prompt: Lengths, answer: Lengths, tokens: float) -> float:
         >>> share_of_sums(Lengths(100), Lengths.uniform(1, 100), 190)
         0.1
     """
-    at = column((np.arange(QUANTILES) + 0.5) / QUANTILES)
+    at = Quantiles(column((np.arange(QUANTILES) + 0.5) / QUANTILES))
     answers = np.sort(answer.draw_lengths(at))
     shorter = np.searchsorted(answers, tokens - prompt.draw_lengths(at), side="right")
     return round(1.0 - float(shorter.mean()) / QUANTILES, 9)
