@@ -6,13 +6,14 @@ Without a listener, as in a command, `stage` has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+CHECK_EVERY = 1000  # items of a long loop between two checks whether the work should go on
 
 
 class OutOfTime(Exception):
@@ -33,6 +34,10 @@ class AwaitExternal(Exception):
 
 class StageListener(Protocol):
     """Receives the stages of the work that it started."""
+
+    def check(self) -> None:
+        """Raises if the work should stop."""
+        ...
 
     def enter(self, stage: str) -> str:
         """Starts a stage, or resumes one after a nested stage, and returns the name of the previous stage. May
@@ -73,6 +78,19 @@ def stage(name: str) -> Iterator[None]:
         yield
     finally:
         listener.leave(before)
+
+
+def checked(items: Iterable[T]) -> Iterator[T]:
+    """Yields the items, and asks before the first and each thousandth one whether the work should go on.
+
+    Every loop over parts of a caller's text needs it: such a loop can take longer than any stage. Raises whatever the
+    listener raises to stop the work.
+    """
+    listener = _listener.get()
+    for number, item in enumerate(items):
+        if listener is not None and number % CHECK_EVERY == 0:
+            listener.check()
+        yield item
 
 
 def external_result(future: Future[T]) -> T:

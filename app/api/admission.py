@@ -49,12 +49,16 @@ class Clock:
         self._stage, self._since = "", time.monotonic()
         self._until = self._since + limit_s
 
-    def enter(self, stage: str) -> str:
-        """Starts a stage and returns the name of the previous one. Raises Abandoned and OutOfTime."""
+    def check(self) -> None:
+        """Raises Abandoned and OutOfTime."""
         if self.abandoned:
             raise Abandoned
         if time.monotonic() > self._until:
             raise OutOfTime
+
+    def enter(self, stage: str) -> str:
+        """Starts a stage and returns the name of the previous one. Raises Abandoned and OutOfTime."""
+        self.check()
         before = self._stage
         self.leave(stage)
         return before

@@ -130,6 +130,9 @@ class _StageSpans:
         self._above = trace.set_span_in_context(trace.get_current_span())
         self._open: list[Span] = []
 
+    def check(self) -> None:
+        self._listener.check()
+
     def enter(self, stage: str) -> str:
         before = self._listener.enter(stage)
         above = trace.set_span_in_context(self._open[-1]) if self._open else self._above

@@ -24,6 +24,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.observed.figures import MAX_UNREAD_SHOWN, UnreadContent, printable_excerpt
+from app.work import checked
 
 # Prefixes that routers, operators (KServe, Ray Serve) and exporters put before the usual names of metrics.
 ROUTER_PREFIX = re.compile(r"^(?:kserve_|ray_|amd_(?=gpu_))")
@@ -32,6 +33,13 @@ LINE = re.compile(r"^([A-Za-z_:][A-Za-z0-9_:]{0,199})(?:\{|\s+[-+]?[0-9.NI])")
 SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 # Labels that distinguish engines. All other labels split the samples of one engine.
 SOURCE_LABELS = ("instance", "pod", "pod_name", "kubernetes_pod_name", "replica", "engine", "engine_idx", "dp_rank")
+# Longest line that is parsed, in characters; a longer one counts as unread. The parser takes quadratic time within a
+# line.
+MAX_LINE_CHARACTERS = 8192
+# Most times that one text may contain: the points per series that Prometheus returns, both ends included.
+# Source: prometheus/prometheus, web/api/v1/api.go, "exceeded maximum resolution of 11,000 points per timeseries", seen
+# 2026-11-26.
+MAX_MOMENTS = 11_001
 MAX_VALUE = 1e18  # largest plausible value of a sample
 MILLISECONDS_FROM = 1e11  # a larger Unix timestamp is in milliseconds
 
@@ -71,7 +79,7 @@ def parse_scrape(text: str, at_s: float | None, known: Callable[[str], bool], or
     others: dict[str, None] = {}
     broken: list[str] = []
     count = 0
-    for number, raw in enumerate(text.split("\n"), 1):
+    for number, raw in enumerate(checked(text.split("\n")), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
@@ -81,7 +89,7 @@ def parse_scrape(text: str, at_s: float | None, known: Callable[[str], bool], or
         if named is not None and not known(canonical_name(named[1])):
             others[SUFFIX.sub("", named[1])] = None
             continue
-        parsed = None if named is None else _parse_sample(line, ordinal)
+        parsed = None if named is None or len(line) > MAX_LINE_CHARACTERS else _parse_sample(line, ordinal)
         if parsed is None or not (math.isnan(parsed[1]) or 0 <= parsed[1] <= MAX_VALUE):
             count += 1
             if len(broken) < MAX_UNREAD_SHOWN:
@@ -115,7 +123,7 @@ def parse_query_answer(answer: object, known: Callable[[str], bool], ordinal: in
     moments: dict[float, dict[Sample, float]] = {}
     others: dict[str, None] = {}
     count = 0
-    for series in _query_series(answer):
+    for series in checked(_query_series(answer)):
         labels = {str(k): str(v) for k, v in series["metric"].items()}
         name = labels.pop("__name__", "")
         pairs = [series["value"]] if "value" in series else series.get("values")
@@ -124,29 +132,28 @@ def parse_query_answer(answer: object, known: Callable[[str], bool], ordinal: in
             continue
         source = (str(ordinal), *(labels[label] for label in sorted(labels) if label in SOURCE_LABELS))
         sample = Sample(canonical_name(name), tuple(sorted(labels.items())), source)
-        for pair in pairs if isinstance(pairs, list) else [None]:
+        for pair in checked(pairs if isinstance(pairs, list) else [None]):
             moment, value = _query_pair(pair)
             if moment is None or value is None or not 0 <= value <= MAX_VALUE:
                 count += 1
-            else:
+            elif moment in moments or len(moments) < MAX_MOMENTS:
                 moments.setdefault(moment, {})[sample] = value
+            else:
+                count += 1
     unread = UnreadContent(tuple(others), count)
     return [Scrape(values, at, UnreadContent()) for at, values in moments.items()] + [Scrape({}, None, unread)]
 
 
 def _query_series(answer: object) -> Iterator[Mapping[str, Any]]:
-    if isinstance(answer, list):
-        for part in answer:
-            if isinstance(part, dict):
-                yield from _query_series(part)
-        return
-    if not isinstance(answer, dict):
-        return
-    if isinstance(answer.get("metric"), dict):
-        yield answer
-    for inner in ("data", "result"):
-        if isinstance(answer.get(inner), dict | list):
-            yield from _query_series(answer[inner])
+    stack = [answer]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, list):
+            stack.extend(inner for inner in reversed(part) if isinstance(inner, dict))
+        elif isinstance(part, dict):
+            if isinstance(part.get("metric"), dict):
+                yield part
+            stack.extend(part[inner] for inner in ("result", "data") if isinstance(part.get(inner), dict | list))
 
 
 def _query_pair(pair: object) -> tuple[float | None, float | None]:
@@ -310,13 +317,13 @@ class Series:
 
     def only(self, keep: Callable[[Sample], bool]) -> Series:
         """The samples that a condition holds for, as a series."""
-        kept = {sample for sample in self.increases if keep(sample)}
+        kept = {sample for sample in checked(self.increases) if keep(sample)}
         return Series([(at, {s: v for s, v in values.items() if s in kept}) for at, values in self.moments])
 
     @property
     def consecutive_pairs(self) -> list[Series]:
         """Each pair of consecutive scrapes as a series."""
-        return [Series(pair) for pair in pairwise(self.moments)]
+        return [Series(pair) for pair in checked(pairwise(self.moments))]
 
     @cached_property
     def model_names(self) -> set[str]:
@@ -331,7 +338,7 @@ class Series:
     def mean_gauge(self, metric: Metric) -> dict[Source, float]:
         """Mean of a gauge over the scrapes, per engine. Values with different labels are added."""
         values: dict[Source, list[float]] = {}
-        for named in self.gauges:
+        for named in checked(self.gauges):
             now: dict[Source, float] = {}
             for sample, value in named.get(metric.name, ()):
                 if metric.matches_label(sample):
@@ -400,7 +407,7 @@ def _counter_increases(scrapes: Sequence[Mapping[Sample, float]]) -> dict[Sample
         return dict(scrapes[0])
     increases: dict[Sample, float] = {}
     for before, after in pairwise(scrapes):
-        for sample, value in after.items():
+        for sample, value in checked(after.items()):
             began = before.get(sample, 0.0)
             increases[sample] = increases.get(sample, 0.0) + (value - began if value >= began else value)
     return increases

@@ -66,20 +66,18 @@ DEVICE_METRICS = {n for _, names in MEAN_GAUGES for n, _ in names} | {
 
 def read_devices(series: Series, runs: RunContext) -> Reading:
     """Accelerator figures for which the scrapes contain metrics."""
-    own = series.only(lambda sample: is_accelerator(sample, series, runs.accelerator))
+    types = {model for model in device_models(series) if names_accelerator(model, runs.accelerator)}
+    own = series.only(lambda sample: is_accelerator(sample, types))
     figures = [*_mean_figures(own), *_clock_figures(own), *_error_figures(own)]
     return Reading(tuple(figures), notes=(*_device_notes(own, runs), *_ignored_notes(series, own)))
 
 
-def is_accelerator(sample: Sample, series: Series, accelerator: str) -> bool:
-    """False for a sample of a MIG slice, and for one of another accelerator type if the text also covers the
-    deployment's own type.
-    """
+def is_accelerator(sample: Sample, own: set[str]) -> bool:
+    """False for a sample of a MIG slice, and for one of an accelerator type outside `own`, unless that is empty."""
     if sample.name not in DEVICE_METRICS:
         return True
     if dict(sample.labels).get(SLICE_LABEL):
         return False
-    own = {model for model in device_models(series) if names_accelerator(model, accelerator)}
     model = _device_model(sample)
     return not own or not model or model in own
 

@@ -1,0 +1,119 @@
+"""Work that a pasted text causes: proportional to its length, and stopped when the request's time is over."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from app.observed.exposition import MAX_LINE_CHARACTERS, MAX_MOMENTS, parse_scrape, parse_scrapes
+from app.observed.figures import RunContext, UnreadableText
+from app.observed.logs import read_log
+from app.observed.read import read_metrics
+from app.work import CHECK_EVERY, OutOfTime, report_stages_to
+
+RUNS = RunContext(accelerator="nvidia-l4")
+GAUGE = "vllm:num_requests_running"
+
+
+def read_exposition(text: str) -> None:
+    read_metrics([(text, 1.0)], RUNS)
+
+
+def read_any_log(text: str) -> None:
+    read_log(text, RUNS)
+
+
+def query_range(series: int, points: int) -> str:
+    values = [[at, "1"] for at in range(points)]
+    result = [{"metric": {"__name__": GAUGE, "pod": f"p{i}"}, "values": values} for i in range(series)]
+    return json.dumps({"data": {"resultType": "matrix", "result": result}})
+
+
+# Each text by its size; the hostile ones are what took minutes: a line of escapes, of labels, of one accelerator each.
+TEXTS: dict[str, tuple[Callable[[str], None], Callable[[int], str]]] = {
+    "escapes": (read_exposition, lambda n: f'{GAUGE}{{a="' + '\\"' * 20 * n + '"} 1'),
+    "labels": (read_exposition, lambda n: f"{GAUGE}{{" + ",".join(f'a{i}="1"' for i in range(5 * n)) + "} 1"),
+    "lines of escapes": (read_exposition, lambda n: "\n".join([f'{GAUGE}{{a="' + '\\"' * 4000 + '"} 1'] * (n // 100))),
+    "accelerators": (
+        read_exposition,
+        lambda n: "\n".join(f'DCGM_FI_DEV_GPU_TEMP{{gpu="{i}",modelName="m{i}"}} 1' for i in range(n)),
+    ),
+    "engines": (read_exposition, lambda n: "\n".join(f'{GAUGE}{{pod="p{i}"}} 1' for i in range(n))),
+    "buckets": (
+        read_exposition,
+        lambda n: "\n".join(f'vllm:time_to_first_token_seconds_bucket{{le="{i}"}} {i}' for i in range(n)),
+    ),
+    "unknown metrics": (read_exposition, lambda n: "\n".join(f"m{i} 1" for i in range(10 * n))),
+    "times": (read_exposition, lambda n: query_range(1, n)),
+    "series": (read_exposition, lambda n: query_range(n // 10, 10)),
+    "letters": (read_any_log, lambda n: "a\n" * 4 * n),
+    "steps": (read_any_log, lambda n: "\n".join(f"step: {i} loss: 1 memory: 3GiB tps: 4" for i in range(n))),
+    "batches": (read_any_log, lambda n: ("Decode batch" * 160 + "\n") * (n // 10)),
+    "buffers": (read_any_log, lambda n: "\n".join(f"CUDA{i} buffer size = 4 MiB" for i in range(n))),
+    "status": (read_any_log, lambda n: "\n".join([f"Engine {i}: Running: 3 reqs" for i in range(n)])),
+}
+SMALL = 1000  # parts of the small text; the large one has four times as many
+LINEAR, QUADRATIC = 4, 16
+
+
+def cpu_seconds(read: Callable[[str], None], text: str) -> float:
+    began = time.process_time()
+    with suppress(UnreadableText):
+        read(text)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_work_is_proportional_to_the_length_of_a_text(name: str) -> None:
+    read, text = TEXTS[name]
+    small, large = text(SMALL), text(LINEAR * SMALL)
+    ratios = []
+    for _ in range(3):  # the best of three: another process can only lengthen a measurement
+        ratios.append(cpu_seconds(read, large) / max(cpu_seconds(read, small), 0.003))
+        if ratios[-1] < QUADRATIC / 2:
+            break
+    assert min(ratios) < QUADRATIC / 2, f"four times the text takes {min(ratios):.0f} times as long"
+
+
+class Limit:
+    """A listener whose time is over after some checks."""
+
+    def __init__(self, most: int) -> None:
+        self.checks, self._most = 0, most
+
+    def check(self) -> None:
+        self.checks += 1
+        if self.checks > self._most:
+            raise OutOfTime
+
+    def enter(self, stage: str) -> str:
+        return stage
+
+    def leave(self, before: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize("name", ["unknown metrics", "engines", "times", "series", "letters", "steps", "buffers"])
+def test_every_parser_asks_each_thousandth_line_whether_to_go_on(name: str) -> None:
+    read, text = TEXTS[name]
+    limit = Limit(3)
+    with report_stages_to(limit), pytest.raises(OutOfTime):
+        read(text(10 * CHECK_EVERY))
+    assert limit.checks == 4
+
+
+def test_a_line_longer_than_the_limit_counts_as_unread() -> None:
+    fits = f'{GAUGE}{{a="{"x" * (MAX_LINE_CHARACTERS - 40)}"}} 1'
+    scrape = parse_scrape(f'{fits}\n{GAUGE}{{a="{"x" * MAX_LINE_CHARACTERS}"}} 1\n', None, lambda _: True)
+    assert len(scrape.values) == 1 and scrape.unread.lines == 1
+    assert scrape.unread.first[0].startswith('line 2: vllm:num_requests_running{a="xxx')
+
+
+def test_more_times_than_prometheus_returns_count_as_unread() -> None:
+    scrapes = parse_scrapes(query_range(1, MAX_MOMENTS + 5), None, lambda _: True)
+    assert sum(bool(scrape.values) for scrape in scrapes) == MAX_MOMENTS
+    assert sum(scrape.unread.lines for scrape in scrapes) == 5
