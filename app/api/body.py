@@ -13,9 +13,12 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-from app.api.problems import InvalidBody, MalformedRequest
+from app.api.problems import InvalidBody, MalformedRequest, escape_pointer_step
+from app.api.schemas.model import as_plain_json
+from app.errors import Unanswerable
 
 M = TypeVar("M", bound=BaseModel)
+Place = tuple[str | int, ...]
 
 MAX_DEPTH = 32
 MAX_NUMBER_LENGTH = 60
@@ -106,17 +109,37 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 FOREIGN_FIELDS = frozenset(("huggingface_config",))
 
 
-def _without_constants(node: Any, *, foreign: bool = False) -> Any:
-    """The document with NaN and Infinity as null in documents of other tools. Raises MalformedRequest elsewhere."""
+class LargeInteger(Unanswerable):
+    """Raised for an integer that JSON libraries cannot write back."""
+
+    code = "invalid-request"
+
+    def __init__(self, place: Place) -> None:
+        pointer = "/".join(("#", *map(escape_pointer_step, place)))
+        detail = "An integer must fit in 64 bits. Send a smaller number"
+        super().__init__(f"At {pointer}: {detail}.", errors=[{"pointer": pointer, "detail": detail}])
+
+
+def _with_plain_numbers(node: Any, place: Place = ()) -> Any:
+    """The document with only numbers that can be written back as JSON: in documents of other tools, NaN and Infinity
+    become null and integers beyond 64 bits floats. Raises MalformedRequest and LargeInteger elsewhere.
+    """
     if isinstance(node, dict):
-        return {k: _without_constants(v, foreign=foreign or k in FOREIGN_FIELDS) for k, v in node.items()}
+        return {
+            k: as_plain_json(v) if k in FOREIGN_FIELDS else _with_plain_numbers(v, (*place, k)) for k, v in node.items()
+        }
     if isinstance(node, list):
-        return [_without_constants(v, foreign=foreign) for v in node]
-    if not isinstance(node, float) or math.isfinite(node):
-        return node
-    if not foreign:
+        return [_with_plain_numbers(v, (*place, i)) for i, v in enumerate(node)]
+    if isinstance(node, float) and not math.isfinite(node):
         raise _malformed_json("NaN and Infinity are not valid JSON numbers. Send a finite number or omit the field.")
-    return None
+    if _is_large(node):
+        raise LargeInteger(place)
+    return node
+
+
+def _is_large(value: Any) -> bool:
+    """Returns whether a value is an integer beyond 64 bits, which orjson cannot write."""
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
 
 
 def _read_float(text: str) -> float:
@@ -169,7 +192,7 @@ def _nesting_depth(text: str) -> int:
 
 def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
     """Returns the body as a JSON document. `pasted` names the fields that may contain multi-line text. Raises
-    MalformedRequest.
+    MalformedRequest and LargeInteger.
     """
     if not raw.strip():
         raise _malformed_json("The body is empty. Send a JSON object.")
@@ -181,11 +204,17 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
         raise _malformed_json("The body is not UTF-8.") from None
     if _nesting_depth(text) > MAX_DEPTH:
         raise _malformed_json(f"The body is nested deeper than {MAX_DEPTH} levels.")
-    constants: list[str] = []
+    unusual: list[object] = []
 
     def read_constant(name: str) -> float:
-        constants.append(name)
+        unusual.append(name)
         return math.inf if name == "Infinity" else -math.inf if name == "-Infinity" else math.nan
+
+    def read_int(digits: str) -> int:
+        value = _read_int(digits)
+        if _is_large(value):
+            unusual.append(value)
+        return value
 
     try:
         document = json.loads(
@@ -193,20 +222,20 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
             object_pairs_hook=_build_object,
             parse_constant=read_constant,
             parse_float=_read_float,
-            parse_int=_read_int,
+            parse_int=read_int,
         )
     except json.JSONDecodeError as error:
         raise _malformed_json(
             f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         ) from None
-    if constants:
-        document = _without_constants(document)
+    if unusual:
+        document = _with_plain_numbers(document)
     _check_strings(document, pasted)
     return document
 
 
 def parse_body(raw: bytes, model: type[M], pasted: frozenset[str] = frozenset()) -> M:
-    """Validates the body strictly against `model`. Raises MalformedRequest and InvalidBody."""
+    """Validates the body strictly against `model`. Raises MalformedRequest, LargeInteger and InvalidBody."""
     document = parse_document(raw, pasted)
     try:
         return model.model_validate_json(raw, strict=True)
