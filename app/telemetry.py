@@ -118,8 +118,11 @@ _loads = _labelled_counter(
 
 _database = _labelled_counter("database_failures", "Database failures, by kind.", "kind", get_args(DatabaseFailure))
 _breaker = _gauge("database_breaker_open", "1 if a worker's circuit breaker for the database is open.", "livemax")
-_notices = _labelled_counter(
-    "notices", "Attempts to deliver webhook notifications, by result.", "result", get_args(NoticeResult)
+_notices = Counter(
+    "headroom_notices",
+    "Attempts to deliver webhook notifications, by endpoint and result.",
+    ["endpoint", "result"],
+    registry=_registry,
 )
 _fetches = _labelled_counter(
     "hub_fetches", "Configurations requested from the model hub, by result.", "result", get_args(FetchResult)
@@ -224,9 +227,16 @@ def set_breaker_state(*, is_open: bool) -> None:
     _breaker.set(is_open)
 
 
-def record_notice(result: NoticeResult) -> None:
-    """Records one attempt to deliver a webhook notification."""
-    _notices.labels(result).inc()
+def expect_endpoints(names: Iterable[str]) -> None:
+    """Exports the counters of these webhooks from the start, as 0."""
+    for name in names:
+        for result in get_args(NoticeResult):
+            _notices.labels(name, result)
+
+
+def record_notice(endpoint: str, result: NoticeResult) -> None:
+    """Records one attempt to deliver a webhook notification. `endpoint` is the name of a webhook in the settings."""
+    _notices.labels(endpoint, result).inc()
 
 
 def record_hub_fetch(result: FetchResult) -> None:

@@ -40,6 +40,7 @@ def there() -> dict[str, dict[str, set[str]]]:
     """Values of each label of each sample of a scrape, some of everything having happened."""
     telemetry.record_request("POST", "/recommend", 200, 0.1)
     telemetry.record_stages("/recommend", {"search": 0.1})
+    telemetry.expect_endpoints(["erp"])
     found: dict[str, dict[str, set[str]]] = {"up": {}}
     for name, labels in scraped(telemetry.prometheus_text()):
         for label, value in labels:

@@ -39,7 +39,9 @@ from app.db import Base
 
 # Waits between attempts; after the last one a delivery is dead.
 RETRY_WAITS = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800, 7200, 21600, 43200))
-CLAIM_DURATION = timedelta(seconds=60)  # longer than any attempt takes
+# Longer than any attempt takes: an attempt has a total deadline of 10 s, after which the resolver of the system may
+# hold the thread for another half a minute.
+CLAIM_DURATION = timedelta(seconds=120)
 
 
 class DeliveryRow(Base):

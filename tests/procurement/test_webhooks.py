@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -29,6 +31,7 @@ from app.db import make_engine
 from app.main import create_app
 from app.procurement.partners import Webhook
 from app.procurement.webhooks import WebhookSender
+from app.telemetry import prometheus_text
 from artefacts.service import DAY
 from tests.conftest import migrations_for, new_postgres_database
 from tests.examples import body
@@ -50,12 +53,12 @@ def verifier() -> Any:
 class Receiver:
     """Endpoints that answer with given statuses and keep the notices posted to them."""
 
-    def __init__(self, *statuses: int | Exception) -> None:
-        self.statuses, self.got = list(statuses), list[httpx2.Request]()
+    def __init__(self, *statuses: int | Exception, by_host: dict[str, int] | None = None) -> None:
+        self.statuses, self.by_host, self.got = list(statuses), by_host or {}, list[httpx2.Request]()
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         self.got.append(request)
-        status = self.statuses.pop(0) if self.statuses else 204
+        status = self.by_host.get(request.url.host) or (self.statuses.pop(0) if self.statuses else 204)
         if isinstance(status, Exception):
             raise status
         return httpx2.Response(status, headers={"location": "https://elsewhere.example/"})
@@ -167,17 +170,17 @@ def test_who_is_gone_is_not_asked_again(engine: Engine) -> None:
 def test_an_endpoint_that_is_down_holds_up_no_other(engine: Engine) -> None:
     note(engine, ERP, many=5)
     note(engine, ERP, BI, kind=STATUS)
-    receiver = Receiver(500)
+    receiver = Receiver(by_host={"erp.example": 500})
     assert courier(engine, receiver, ERP, BI).deliver_due() == (1, 1)
-    assert [request.url.host for request in receiver.got] == ["erp.example", "bi.example"]
+    assert sorted(request.url.host for request in receiver.got) == ["bi.example", "erp.example"]
 
 
 def test_what_a_process_held_when_it_died_is_taken_up(engine: Engine) -> None:
     note(engine, ERP)
     store, now = DeliveryStore(engine), datetime.now(UTC)
     assert store.claim_due(["erp"], now=now) is not None  # and no more is heard of it
-    assert store.claim_due(["erp"], now=now + timedelta(seconds=59)) is None
-    again = store.claim_due(["erp"], now=now + timedelta(seconds=61))
+    assert store.claim_due(["erp"], now=now + timedelta(seconds=119)) is None
+    again = store.claim_due(["erp"], now=now + timedelta(seconds=121))
     assert again is not None
 
 
@@ -186,7 +189,7 @@ def test_who_comes_back_late_takes_nothing_away(engine: Engine) -> None:
     note(engine, ERP)
     store, now = DeliveryStore(engine), datetime.now(UTC)
     late = store.claim_due(["erp"], now=now)
-    other = store.claim_due(["erp"], now=now + timedelta(minutes=2))
+    other = store.claim_due(["erp"], now=now + timedelta(minutes=3))
     assert late is not None
     assert other is not None
     store.mark_delivered(other)
@@ -281,6 +284,60 @@ def test_a_running_service_tells_of_answers_and_their_status(
     assert notices[0]["data"] | {"label": "to be noticed", "status": "draft"} == notices[0]["data"]
     assert notices[1]["data"] | {"status": "approved", "changed_by": "J. Doe", "id": answer["id"]} == notices[1]["data"]
     assert all(verifier()(SECRET, headers, content) for headers, content in Slow.got)
+
+
+def drip(connection: socket.socket, stopped: threading.Event) -> None:
+    """Answers with a status line and then one header after another, without end."""
+    with connection, suppress(OSError):
+        connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        while not stopped.wait(0.2):
+            connection.sendall(b"x-more: 1\r\n")
+
+
+@pytest.fixture
+def dripping() -> Iterator[str]:
+    stopped, listener = threading.Event(), socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connection = listener.accept()[0]
+                threading.Thread(target=drip, args=(connection, stopped), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/hook"
+    stopped.set()
+    listener.close()
+
+
+def test_endpoints_that_drip_delay_no_other_and_their_attempts_end(
+    engine: Engine, slow: str, dripping: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.procurement.webhooks.TIMEOUT_S", 2.0)
+    monkeypatch.setattr("app.procurement.webhooks.POLL_S", 0.1)
+    Slow.got.clear()
+    Slow.may.set()
+    urls = {"drip1": dripping, "drip2": dripping, "drip3": dripping, "good1": slow, "good2": slow}
+    webhooks = [Webhook(name=name, url=url, secret=SECRET) for name, url in urls.items()]
+    note(engine, *webhooks, many=6)
+    sends, store = WebhookSender(webhooks, DeliveryStore(engine)), DeliveryStore(engine)
+    sends.start()
+    deadline = monotonic() + 10
+    while store.count_pending()[0] > 18 and monotonic() < deadline:
+        sleep(0.05)
+    assert len(Slow.got) == 12 and store.count_pending() == (18, 0)
+    failed = text("SELECT DISTINCT endpoint, failure FROM deliveries WHERE tries > 0 ORDER BY endpoint")
+    while monotonic() < deadline:
+        with engine.connect() as connection:
+            rows = [tuple(row) for row in connection.execute(failed)]
+        if len(rows) == 3:
+            break
+        sleep(0.05)
+    sends.stop()
+    assert rows == [(f"drip{n}", "TimeoutError") for n in (1, 2, 3)]
+    counted = prometheus_text().decode()
+    assert 'headroom_notices_total{endpoint="good1",result="delivered"} 6.0' in counted
+    assert 'headroom_notices_total{endpoint="drip1",result="delivered"} 0.0' in counted
 
 
 def test_the_command_delivers_due_notices(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
