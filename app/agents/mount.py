@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -191,9 +192,39 @@ def allowed_hosts(hosts: tuple[str, ...], public_url: str | None) -> tuple[str, 
     return (*OWN_HOSTS, *hosts, *([public] if public else []))
 
 
+# The request to /mcp on whose behalf the API is called: its scope, and what reports that its client has gone.
+_outer: ContextVar[tuple[Scope, Receive] | None] = ContextVar("outer", default=None)
+
+
+def on_behalf_of_caller(app: ASGIApp) -> ASGIApp:
+    """The application as called by the client of the current request to /mcp: calls carry that client's address, and
+    stop when it has gone.
+    """
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        outer = _outer.get()
+        if outer is None:
+            await app(scope, receive, send)
+            return
+        outer_scope, outer_receive = outer
+        unread = True
+
+        async def receive_body_or_disconnect() -> Message:
+            nonlocal unread
+            if unread:
+                message = await receive()
+                unread = bool(message.get("more_body"))
+                return message
+            return await outer_receive()
+
+        await app({**scope, "client": outer_scope.get("client")}, receive_body_or_disconnect, send)
+
+    return call
+
+
 def in_process_service(app: ASGIApp) -> Service:
     """A client of the API of an application in this process."""
-    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    transport = httpx2.ASGITransport(app=on_behalf_of_caller(app), raise_app_exceptions=False)
 
     async def forward_headers(request: httpx2.Request) -> None:
         request.headers.update(forwarded_headers())
@@ -218,7 +249,12 @@ class AgentsEndpoint:
         async def replay_body() -> Message:
             return unread.pop() if unread else await receive()
 
-        await (await self._load_server())(scope, replay_body, send)
+        server = await self._load_server()
+        token = _outer.set((scope, receive))
+        try:
+            await server(scope, replay_body, send)
+        finally:
+            _outer.reset(token)
 
     async def _load_server(self) -> ASGIApp:
         if self._served is None:
