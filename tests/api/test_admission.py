@@ -201,7 +201,7 @@ def test_refusals_are_problems_with_retry_after(sqlite_url: str, monkeypatch: py
     app = create_app(Settings(database_url=sqlite_url, request_deadline_s=0.001))
     question = body("recommend-inference-chat-70b")
     with TestClient(app, raise_server_exceptions=False) as client:
-        late = client.post("/recommend", json=question)
+        late = client.post("/recommend", json={**question, "reference": "not known yet"})
         assert (late.status_code, late.json()["type"]) == (503, "/problems/out-of-time")
         assert late.headers["retry-after"]
         for error, status in ((Overloaded("full", retry_after_s=7), 503), (TooManyAtOnce("yours"), 429)):
@@ -209,6 +209,20 @@ def test_refusals_are_problems_with_retry_after(sqlite_url: str, monkeypatch: py
             full = client.post("/estimate", json=question)
             assert (full.status_code, full.json()["type"]) == (status, f"/problems/{error.code}")
             assert full.headers["retry-after"] == str(error.retry_after_s)
+
+
+def test_a_known_answer_does_not_wait_in_the_queue(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_app(Settings(database_url=sqlite_url))
+    question = body("recommend-inference-chat-70b")
+    with TestClient(app, raise_server_exceptions=False) as client:
+        first = client.post("/recommend", json=question)
+        monkeypatch.setattr(app.state.admission, "await_answer", raising(Overloaded("full")))
+        again = client.post("/recommend", json=question)
+        assert (again.status_code, again.content) == (200, first.content)
+        assert "headroom-stored" not in again.headers
+        assert client.post("/recommend", json={**question, "reference": "new here"}).status_code == 503
+        wrong = client.post("/recommend", json={**question, "objective": "fame"})
+        assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "#/objective")
 
 
 def raising(error: Exception) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Depends, Path, Query
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from app.api.answering import (
@@ -170,7 +171,21 @@ async def post_recommend(
     every rejected option. The answer is stored under its id. The same request on the same catalog version and day
     returns the same bytes.
     """
-    return await turn.answer_shared(compute_recommendation, raw, answers, catalog_store, today)
+    known = await run_in_threadpool(find_known_recommendation, raw, answers, catalog_store, today)
+    return known or await turn.answer_shared(compute_recommendation, raw, answers, catalog_store, today)
+
+
+def find_known_recommendation(
+    raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, today: date
+) -> Response | None:
+    """Returns the stored answer to a request; None if it has to be computed. It takes about a millisecond, so it does
+    not wait in the queue of new questions, nor for a catalog that is being loaded.
+    """
+    request, status = parse_body(raw, RecommendRequest), catalog_store.catalog_status()
+    if status.catalog is None or status.is_loading:
+        return None
+    body = answers.find_answer(identify_request(request, status.catalog.version, today)[0])
+    return None if body is None else Response(body, media_type="application/json")
 
 
 def compute_recommendation(raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
