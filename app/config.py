@@ -83,6 +83,11 @@ class Settings(BaseSettings):
     keep_bytes: int = Field(
         10_000_000_000, ge=0, description="Total bytes of unfiled answers; the oldest are deleted first; 0 is no limit."
     )
+    keep_filed_bytes: int = Field(
+        10_000_000_000,
+        ge=0,
+        description="Total bytes of filed answers; further ones are returned but not stored; 0 is no limit.",
+    )
     today: date | None = Field(
         None,
         description="Fixed date from which the age of prices is computed, for documents and tests; default: today.",

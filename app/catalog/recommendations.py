@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from random import uniform
 from typing import Any, TypeVar
 
 import structlog
-from sqlalchemy import ColumnElement, Engine, Row, Select, bindparam, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, bindparam, delete, func, insert, or_, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import Session, aliased
 
 from app import telemetry
 from app.catalog.events import STORED
@@ -34,7 +34,7 @@ from app.catalog.outbox import Outbox, event_data
 from app.catalog.purchasing import PunchoutSessionRow
 from app.catalog.tables import RecommendationRow
 from app.db import DatabaseError
-from app.errors import Unanswerable, describe_error
+from app.errors import NotAllowed, Unanswerable, describe_error
 
 EVERY_S = 60.0
 AT_ONCE = 100  # answers in one transaction
@@ -121,6 +121,26 @@ class Pruner:
             connection.execute(delete(RecommendationRow).where(RecommendationRow.id.in_(deleted)))
         return AnswerTotals(len(deleted), sum(sizes[identity] for identity in deleted))
 
+    def delete_labelled(self, label: str, *, dry_run: bool = False) -> AnswerTotals:
+        """Deletes the answers with exactly this label and returns what was, or would be, deleted. Approved and ordered
+        answers stay, and those that an order or another answer refers to.
+        """
+        query = select(FilingRow.recommendation, FilingRow.size_bytes)
+        deleted, last = AnswerTotals(), ""
+        while True:
+            after = query.where(FilingRow.label == label, FilingRow.recommendation > last, *_is_deletable())
+            with self._engine.connect() as connection:
+                rows = connection.execute(after.order_by(FilingRow.recommendation).limit(AT_ONCE)).all()
+            if not rows:
+                return deleted
+            sizes, last = {row.recommendation: row.size_bytes for row in rows}, rows[-1].recommendation
+            if dry_run:
+                gone = list(sizes)
+            else:
+                with self._engine.begin() as connection:
+                    gone = _delete_answers(connection, sizes)
+            deleted += AnswerTotals(len(gone), sum(sizes[identity] for identity in gone))
+
     def count_surplus(self, *, now: datetime) -> AnswerTotals:
         """Returns how many answers and bytes would be deleted now."""
         with self._engine.connect() as connection:
@@ -168,6 +188,47 @@ def _is_referenced() -> ColumnElement[bool]:
     )
 
 
+def _is_deletable() -> tuple[ColumnElement[bool], ...]:
+    """Returns the conditions under which an answer may be deleted on request."""
+    return FilingRow.status.in_((Status.DRAFT.value, Status.SUPERSEDED.value)), ~_is_referenced()
+
+
+def _delete_answers(connection: Connection, identities: Collection[str]) -> list[str]:
+    """Deletes those answers, with their history, that may be deleted, and returns their ids."""
+    mine = FilingRow.recommendation.in_(identities)
+    unused = delete(FilingRow).where(mine, *_is_deletable()).returning(FilingRow.recommendation)
+    gone = list(connection.execute(unused.execution_options(synchronize_session=False)).scalars())
+    connection.execute(delete(StatusChangeRow).where(StatusChangeRow.recommendation.in_(gone)))
+    connection.execute(delete(RecommendationRow).where(RecommendationRow.id.in_(gone)))
+    return gone
+
+
+class FiledQuota:
+    """Total size of filed answers against its limit in bytes; 0 means no limit.
+
+    The total is read at most once a minute, so processes together may exceed the limit by what they store in a minute.
+    """
+
+    def __init__(self, engine: Engine, limit: int) -> None:
+        self._engine, self._limit, self._lock = engine, limit, threading.Lock()
+        self._bytes, self._until = 0, float("-inf")
+
+    def take(self, size: int) -> bool:
+        """Counts a further filed answer; False if it does not fit. Raises DatabaseError."""
+        if not self._limit:
+            return True
+        with self._lock:
+            if time.monotonic() >= self._until:
+                total = select(func.coalesce(func.sum(FilingRow.size_bytes), 0))
+                with self._engine.connect() as connection:
+                    every = connection.execute(total).scalar_one()
+                    unfiled = connection.execute(total.where(UNFILED)).scalar_one()
+                self._bytes, self._until = int(every) - int(unfiled), time.monotonic() + QUOTA_READ_S
+            fits = self._bytes + size <= self._limit
+            self._bytes += size if fits else 0
+            return fits
+
+
 SELECT_ANSWER = select(RecommendationRow.body, RecommendationRow.stored_at).where(
     RecommendationRow.id == bindparam("identity")
 )
@@ -181,7 +242,14 @@ THREADS = 2
 MOST_WRITES = 64  # writes that may be queued or in progress
 CACHE_BYTES = 16 * 2**20
 CACHE_S = 60.0
+QUOTA_READ_S = 60.0
 KEEP, INSERT_FILING = insert(RecommendationRow), insert(FilingRow)
+
+
+QUOTA_REACHED = (
+    "The filed answers have reached HEADROOM_KEEP_FILED_BYTES. Delete some: DELETE /recommendations/{id} or "
+    "headroom prune --label."
+)
 
 
 class NoSupply(Unanswerable):
@@ -212,6 +280,10 @@ class AnswerCache:
             body, until = self._bodies.get(identity, (None, 0.0))
             return body if time.monotonic() < until else None
 
+    def drop(self, identity: str) -> None:
+        with self._lock:
+            self._free_bytes += len(self._bodies.pop(identity, (b"", 0.0))[0])
+
     def put(self, identity: str, body: bytes) -> None:
         with self._lock:
             self._free_bytes += len(self._bodies.pop(identity, (b"", 0.0))[0]) - len(body)
@@ -227,8 +299,9 @@ class AnswerStore:
     or not it can be stored, so storage must not delay it. Stored answers are cached for a while.
     """
 
-    def __init__(self, engine: Engine, outbox: Outbox | None = None) -> None:
+    def __init__(self, engine: Engine, outbox: Outbox | None = None, *, most_filed_bytes: int = 0) -> None:
         self._engine, self._outbox = engine, outbox or Outbox()
+        self._quota = FiledQuota(engine, most_filed_bytes)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="shelf")
         self._write_slots = threading.BoundedSemaphore(MOST_WRITES)
         self._skip_until = float("-inf")
@@ -289,7 +362,11 @@ class AnswerStore:
     def _write_answer(self, values: Mapping[str, Any], filing: Filing) -> StoredAnswer:
         identity, body, now = values["id"], values["body"], datetime.now(UTC)
         size = sum(len(values[part]) for part in ("request", "body", "supply"))
+        is_filed = any(each is not None for each in (filing.label, filing.reference, filing.cost_centre))
         try:
+            if is_filed and not self._quota.take(size):
+                log.warning("recommendation_not_stored", id=identity, error="FiledQuota", message=QUOTA_REACHED)
+                return StoredAnswer(body, stored=False)
             with self._engine.begin() as connection:
                 connection.execute(KEEP, {**values, "stored_at": now})
                 connection.execute(INSERT_FILING, filing_values(identity, now, filing, size_bytes=size))
@@ -300,6 +377,21 @@ class AnswerStore:
             log.warning("recommendation_not_stored", id=identity, **describe_error(error))
             return StoredAnswer(body, stored=False)
         return StoredAnswer(body, stored=True)
+
+    def keep_for_good(self, row: FilingRow) -> None:
+        """Counts an answer that a status change files. Raises NotAllowed if the quota for filed answers is used up."""
+        unfiled = not row.version and all(each is None for each in (row.label, row.reference, row.cost_centre))
+        if unfiled and not self._quota.take(row.size_bytes):
+            raise NotAllowed(QUOTA_REACHED)
+
+    def delete_answer(self, session: Session, row: FilingRow) -> None:
+        """Deletes an answer with its history. Raises NotAllowed while it is in use."""
+        if not _delete_answers(session.connection(), [row.recommendation]):
+            raise NotAllowed(
+                "An answer that is approved or ordered, that replaced another one or that a punch-out session ordered "
+                "cannot be deleted. Withdraw an approval first."
+            )
+        self._cache.drop(row.recommendation)
 
     def get_answer(self, identity: str) -> tuple[bytes, datetime]:
         """Returns a stored answer and the time when it was first stored. Raises UnknownRecommendation."""

@@ -25,9 +25,12 @@ def prune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show how many answers would be deleted, and delete nothing.")
     ] = False,
+    label: Annotated[
+        str | None, typer.Option("--label", help="Delete the filed answers with exactly this label instead.")
+    ] = None,
 ) -> None:
     """Delete stored answers that are unfiled and too old or too large in total. A running service does this by
-    itself.
+    itself. With --label, delete filed answers that are neither approved nor ordered.
     """
     from app.catalog.recommendations import AnswerTotals, Pruner, RetentionPolicy
     from app.command.settings import load_settings
@@ -38,6 +41,10 @@ def prune(
     pruner = Pruner(engine, RetentionPolicy(configured.keep_days, configured.keep_bytes))
     now = datetime.now(UTC)
     try:
+        if label is not None:
+            done = pruner.delete_labelled(label, dry_run=dry_run)
+            typer.echo(f"{'Would delete' if dry_run else 'Deleted'} {format_amount(done)} with this label.")
+            return
         surplus = pruner.count_surplus(now=now) if dry_run else pruner.prune_all(now=now, pause_s=0)
         unfiled = pruner.count_unfiled()
     except DatabaseError as error:

@@ -28,7 +28,7 @@ from app.catalog.purchasing import PunchoutStore
 from app.catalog.recommendations import AnswerStore, AnswerTotals, Pruner, RetentionPolicy
 from app.catalog.tables import RecommendationRow
 from app.db import make_engine
-from app.errors import UnknownRecommendation
+from app.errors import NotAllowed, UnknownRecommendation
 from tests.conftest import migrations_for, new_postgres_database
 from tests.test_telemetry import value as counted
 
@@ -119,6 +119,41 @@ def test_without_limits_nothing_is_deleted_and_new_answers_never(engine: Engine)
     assert Pruner(engine, RetentionPolicy(days=0, bytes=0)).prune_all(now=NOW, pause_s=0) == AnswerTotals()
     early = NOW - timedelta(days=len(IDS)) + recommendations.MIN_AGE / 2
     assert Pruner(engine, RetentionPolicy(days=0, bytes=1)).prune_all(now=early, pause_s=0) == AnswerTotals()
+
+
+def test_answers_with_a_label_are_deleted_on_request_unless_they_are_in_use(engine: Engine) -> None:
+    labels = {2: "Chat", 5: "Chat", 6: "Chat", 8: "Chat", 7: "Chat 2"}
+    with Session(engine) as session:
+        for n, label in labels.items():
+            session.execute(update(FilingRow).where(FilingRow.recommendation == IDS[n]).values(label=label))
+        session.commit()
+    pruner = Pruner(engine, RetentionPolicy(days=0, bytes=0))
+    # 6 replaced 5, and 8 was ordered; once 5 is gone with its history, nothing refers to 6
+    for gone, dry_run in ((2, True), (3, False), (0, False)):
+        assert pruner.delete_labelled("Chat", dry_run=dry_run) == AnswerTotals(gone, gone * SIZE)
+    assert left(engine) == [IDS[n] for n in range(12) if n not in (2, 5, 6)]
+
+
+def test_above_its_limit_no_further_answer_is_filed(engine: Engine) -> None:
+    filed = AnswerTotals(5, 5 * SIZE)  # three with a field, two with a history
+    store = AnswerStore(engine, most_filed_bytes=filed.bytes + SIZE)
+    parts: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"x" * (SIZE - 4), "supply": b"{}"}
+    more = [f"rec_{n:028x}" for n in range(20, 24)]
+    labelled = replace(NOBODYS, label="Chat")
+    assert store.store_answer(more[0], **parts, filing=labelled).stored
+    refused = store.store_answer(more[1], **parts, filing=labelled)
+    assert (refused.stored, refused.body) == (False, parts["body"])
+    assert store.store_answer(more[2], **parts, filing=NOBODYS).stored
+    with Session(engine) as session:
+        with pytest.raises(NotAllowed, match=r"DELETE /recommendations"):
+            store.keep_for_good(get_filing(session, more[2]))
+        store.keep_for_good(get_filing(session, IDS[2]))
+        store.delete_answer(session, get_filing(session, IDS[2]))
+        session.commit()
+    assert left(engine) == sorted([*IDS[:2], *IDS[3:], more[0], more[2]])
+    assert (
+        AnswerStore(engine, most_filed_bytes=filed.bytes + SIZE).store_answer(more[1], **parts, filing=labelled).stored
+    )
 
 
 def test_two_prune_commands_delete_each_answer_once(engine: Engine) -> None:

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from app.api.answering import json_bytes
 from app.api.body import parse_body
-from app.api.deps import EventOutbox, RawBody, Sessions, Snapshots
+from app.api.deps import Answers, EventOutbox, RawBody, Sessions, Snapshots
 from app.api.openapi import body_schema, problem_responses
 from app.api.problems import unknown_cursor
 from app.api.routes.catalog import decode_cursor, page_response
@@ -99,7 +99,12 @@ def get_status(id: AnswerId, sessions: Sessions) -> Response:
     summary="Change the approval status of a stored answer",
 )
 def change_recommendation(
-    id: AnswerId, raw: RawBody, sessions: Sessions, outbox: EventOutbox, if_match: IfMatch = None
+    id: AnswerId,
+    raw: RawBody,
+    sessions: Sessions,
+    outbox: EventOutbox,
+    answers: Answers,
+    if_match: IfMatch = None,
 ) -> Response:
     """Changes the approval status: draft to approved, approved to ordered. You can withdraw an approval and supersede
     any answer. The stored answer and its exports do not change.
@@ -108,11 +113,31 @@ def change_recommendation(
     with sessions() as session, session.begin():
         row = get_filing(session, id)
         check_if_match(if_match, wire.status_etag(row))
+        answers.keep_for_good(row)
         change_status(session, row, change)
         session.refresh(row)
         outbox.record_status_change(session, row, change)
         body, tag = wire.status_json(row, list_changes(session, id)), wire.status_etag(row)
     return Response(json_bytes(body), media_type="application/json", headers={"ETag": tag})
+
+
+@router.delete(
+    "/recommendations/{id}",
+    operation_id="deleteRecommendation",
+    status_code=204,
+    response_class=Response,
+    responses=problem_responses(400, 404, 409, 412, 422, 428, 503),
+    summary="Delete a stored answer",
+)
+def delete_recommendation(id: AnswerId, sessions: Sessions, answers: Answers, if_match: IfMatch = None) -> Response:
+    """Deletes a draft or superseded answer with its exports and history. Answers that are approved, ordered or replace
+    another one stay. The same request computes the answer again.
+    """
+    with sessions() as session, session.begin():
+        row = get_filing(session, id)
+        check_if_match(if_match, wire.status_etag(row))
+        answers.delete_answer(session, row)
+    return Response(status_code=204)
 
 
 def _cursor_key(row: FilingRow) -> str:

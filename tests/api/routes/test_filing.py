@@ -197,3 +197,19 @@ def test_nothing_feasible_is_filed_without_an_option(client: TestClient) -> None
     answer = client.post("/recommend", json={**body("recommend-inference-infeasible"), "reference": "none"}).json()
     (item,) = client.get("/recommendations", params={"reference": "none"}).json()["items"]
     assert (item["id"], item["accelerators"], "option" in item) == (answer["id"], [], False)
+
+
+def test_a_draft_is_deleted_with_a_precondition_and_an_approved_answer_is_not(client: TestClient) -> None:
+    answer = labelled(client, "to be deleted")
+    place = f"/recommendations/{answer['id']}"
+    assert client.delete(place).status_code == 428
+    assert client.delete(place, headers={"If-Match": '"other"'}).status_code == 412
+    assert change(client, answer, "*", "approved").status_code == 200
+    in_use = client.delete(place, headers={"If-Match": "*"})
+    assert (in_use.status_code, in_use.json()["type"]) == (409, "/problems/not-allowed")
+    assert change(client, answer, "*", "draft").status_code == 200
+    deleted = client.delete(place, headers={"If-Match": tag_of(client, answer)})
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert client.get(place).status_code == client.delete(place, headers={"If-Match": "*"}).status_code == 404
+    again = client.post("/recommend", json={**body(NAME), "label": "to be deleted"})
+    assert again.json()["id"] == answer["id"] and client.get(place).status_code == 200
