@@ -7,18 +7,25 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from app.procurement.partners import Buyer, Webhook
 
+DATABASE_DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
+DATABASE_URL_RULE = (
+    "must be the URL of an SQLite or PostgreSQL database, such as sqlite:////var/lib/headroom/headroom.sqlite3 or "
+    "postgresql+psycopg://user:password@host:5432/headroom"
+)
 Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^\s/@?#]+)$")]
 
 
 class Settings(BaseSettings):
     """Settings from environment variables with the prefix HEADROOM_."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADROOM_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="HEADROOM_", extra="ignore", frozen=True, hide_input_in_errors=True)
 
     database_url: str = Field(
         "sqlite:///headroom.sqlite3", description="SQLAlchemy URL: SQLite or PostgreSQL (psycopg)."
@@ -135,6 +142,23 @@ class Settings(BaseSettings):
     plain_http: bool = Field(
         False, description="Allow http addresses for baskets and webhooks: for tests and closed networks."
     )
+
+    @field_validator("database_url")
+    @classmethod
+    def _check_database_url(cls, url: str) -> str:
+        try:
+            parts = make_url(url)
+        except (ArgumentError, ValueError):  # a port that is no number is a ValueError
+            raise ValueError(DATABASE_URL_RULE) from None
+        if parts.drivername not in DATABASE_DRIVERS or not 0 <= (parts.port or 0) <= 65535:
+            raise ValueError(DATABASE_URL_RULE)
+        return url
+
+    @field_validator("cache_dir", mode="before")
+    @classmethod
+    def _default_cache_dir(cls, folder: object) -> object:
+        """An empty variable means the default folder, not the current one."""
+        return None if folder == "" else folder
 
     @model_validator(mode="after")
     def _check_webhooks(self) -> Settings:

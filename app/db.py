@@ -77,6 +77,22 @@ def sqlite_failure_kind(error: BaseException) -> telemetry.DatabaseFailure | Non
     return None
 
 
+def is_damaged(error: BaseException) -> bool:
+    """Returns whether SQLite reports that its file is damaged or no database: retrying cannot help."""
+    original = getattr(error, "orig", error)
+    code = getattr(original, "sqlite_errorcode", 0)
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def sqlite_damage(engine: Engine) -> str | None:
+    """Returns the first fault that SQLite finds in its file; None if it finds none, and for other databases."""
+    if engine.dialect.name != "sqlite":
+        return None
+    with engine.connect() as connection:
+        found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one())
+    return None if found == "ok" else found
+
+
 def make_sqlite_engine(url: str, limits: DatabaseLimits) -> Engine:
     """Returns an engine for a SQLite file."""
     engine = create_engine(url, connect_args={"timeout": limits.lock_s, "check_same_thread": False})

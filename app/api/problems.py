@@ -23,7 +23,7 @@ from starlette.responses import Response
 from app.api.doubts import accepted_names_hint, unit_hint
 from app.api.meant import explain_misnamed, is_configuration, related_fields, smallest_request
 from app.catalog.names import quote_name
-from app.db import DatabaseError
+from app.db import DatabaseError, is_damaged
 from app.errors import (
     AppError,
     ChangedMeanwhile,
@@ -440,6 +440,12 @@ async def handle_out_of_time(_: Request, __: OutOfTime) -> Response:
 
 async def handle_database_error(_: Request, error: DatabaseError) -> Response:
     log.error("database_unavailable", **describe_error(error))
+    if is_damaged(error):
+        return problem_response(
+            503,
+            code="database-unavailable",
+            detail="The database file is damaged. Retrying does not help: its operator must restore a backup.",
+        )
     return problem_response(
         503,
         code="database-unavailable",

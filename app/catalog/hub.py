@@ -53,6 +53,7 @@ SPECIAL_PURPOSE_NETWORKS: tuple[Network, ...] = tuple(
         "10.0.0.0/8",  # private
         "100.64.0.0/10",  # shared address space of carriers
         "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # Azure's virtual public IP of the platform
         "169.254.0.0/16",  # link-local, including cloud metadata services
         "172.16.0.0/12",  # private
         "192.0.0.0/24",  # protocol assignments

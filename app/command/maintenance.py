@@ -64,6 +64,7 @@ def format_amount(some: AnswerTotals) -> str:
     return f"{some.answers:,} {'answer' if some.answers == 1 else 'answers'} ({some.bytes / 1e6:,.1f} MB)"
 
 
+RESTORE = "Stop the service and restore the newest backup (docs/operating.md#backing-up-and-restoring)."
 OLD_DAYS = 180  # age from which prices count as out of date
 
 
@@ -97,7 +98,7 @@ def check_machine(port: int) -> Iterator[Finding]:
     """Check Python, settings, simulation, database, catalog and port on this machine."""
     from app.command.settings import load_settings
     from app.compiled import NOT_COMPILED, compile_simulation
-    from app.db import DatabaseError, make_engine
+    from app.db import DatabaseError, is_damaged, make_engine
 
     configured = load_settings()
     version = ".".join(map(str, sys.version_info[:3]))
@@ -109,6 +110,9 @@ def check_machine(port: int) -> Iterator[Finding]:
     try:
         yield check_schema(engine, configured)
     except DatabaseError as error:
+        if is_damaged(error):
+            yield Finding("database", f"damaged: {error.orig}", RESTORE)
+            return
         yield Finding(
             "database",
             f"does not answer: {str(error).splitlines()[0]}",
@@ -127,12 +131,16 @@ def check_machine(port: int) -> Iterator[Finding]:
 
 
 def check_schema(engine: Engine, configured: Settings) -> Finding:
-    """Check that the database schema is the one this release needs."""
+    """Check that a SQLite file is undamaged, and that the database schema is the one this release needs."""
     from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
 
+    from app.db import sqlite_damage
     from app.migrating import alembic_config
 
+    damage = sqlite_damage(engine)
+    if damage is not None:
+        return Finding("database", f"damaged: {' '.join(damage.split())}", RESTORE)
     with engine.connect() as connection:
         now = MigrationContext.configure(connection).get_current_revision()
     newest = ScriptDirectory.from_config(alembic_config()).get_current_head()

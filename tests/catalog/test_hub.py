@@ -45,6 +45,7 @@ from tests.examples import LLAMA_8B, LLAMA_8B_CONFIG
     [
         *(str(network[0]) for network in SPECIAL_PURPOSE_NETWORKS),
         *(str(network[-1]) for network in SPECIAL_PURPOSE_NETWORKS),
+        "168.63.129.16",
         "169.254.169.254",
         "0.0.0.0",
         "255.255.255.255",

@@ -125,6 +125,10 @@ def test_an_unprepared_database_is_reported(tmp_path: Path, monkeypatch: pytest.
         ("WEBHOOKS", "[{"),
         ("WEBHOOKS", '[{"name": "erp", "url": "https://erp.example/hook", "secret": "whsec_hush"}]'),
         ("DATABASE_URL", "nonsense"),
+        ("DATABASE_URL", "mysql://user:hush@host/name"),
+        ("DATABASE_URL", "postgresql+psycopg://user:hush@host:port/name"),
+        ("DATABASE_URL", "postgresql+psycopg://user:hush@host:99999/name"),
+        ("PROXIES", '["hush"]'),
         ("DATABASE_URL", "postgres://user:hush@host/name"),
     ],
 )
