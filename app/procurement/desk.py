@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hmac
+import math
 import re
 import secrets
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,6 +27,7 @@ from app.procurement.setup import (
     CONFLICT,
     FORBIDDEN,
     NOT_IMPLEMENTED,
+    TOO_MANY,
     UNAUTHORIZED,
     PunchoutRefused,
     SetupRequest,
@@ -31,6 +36,10 @@ from app.procurement.setup import (
 )
 
 MAX_ADDRESS = 2000
+MAX_CREDENTIALS = 4  # of the sender in one document
+FREE_GUESSES = 10  # wrong secrets of an address within a minute before it has to wait
+GUESS_WAIT_S, MAX_GUESS_WAIT_S = 60.0, 3600.0
+MAX_GUESSERS = 10_000  # addresses that are remembered
 
 
 class Buyers:
@@ -109,17 +118,48 @@ class BrowserForm:
     fields: tuple[tuple[str, str], ...]  # names and values of the hidden fields
 
 
+class GuessLimit:
+    """Limits wrong secrets per client address and process. The waiting time doubles with each wrong secret beyond the
+    free ones, up to an hour; it ends the count.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()  # number, and when they are forgotten
+
+    def check(self, address: str) -> None:
+        """Raises PunchoutRefused while an address has to wait."""
+        with self._lock:
+            count, until = self._wrong.get(address, (0, 0.0))
+            left = until - time.monotonic()
+            if left <= 0:
+                self._wrong.pop(address, None)
+            elif count >= FREE_GUESSES:
+                raise PunchoutRefused(TOO_MANY, f"Too many wrong secrets. Try again in {math.ceil(left)} seconds.")
+
+    def record_wrong(self, address: str) -> None:
+        """Counts a wrong secret of an address."""
+        with self._lock:
+            count = self._wrong.pop(address, (0, 0.0))[0] + 1
+            wait_s = min(GUESS_WAIT_S * 2 ** max(0, count - FREE_GUESSES), MAX_GUESS_WAIT_S)
+            self._wrong[address] = count, time.monotonic() + wait_s
+            while len(self._wrong) > MAX_GUESSERS:
+                self._wrong.popitem(last=False)
+
+
 class PunchoutService:
     """Punch-out sessions of the buyers in the settings."""
 
     def __init__(self, buyers: Buyers, visits: PunchoutStore, *, public_url: str, lasts: timedelta) -> None:
         self._buyers, self._visits, self._lasts = buyers, visits, lasts
+        self._guesses = GuessLimit()
         self._pages = f"{public_url.rstrip('/')}/procurement/sessions"
 
-    def open_session(self, raw: bytes, *, now: datetime) -> bytes:
-        """Response to a cXML PunchOutSetupRequest. Raises PunchoutRefused."""
+    def open_session(self, raw: bytes, *, client: str, now: datetime) -> bytes:
+        """Response to a cXML PunchOutSetupRequest from a client address. Raises PunchoutRefused."""
+        self._guesses.check(client)
         request = read_setup(raw)
-        buyer = self._authenticate_sender(request)
+        buyer = self._authenticate_sender(request, client)
         url = request.return_url
         if url is None and request.operation != "inspect":
             raise PunchoutRefused(
@@ -139,19 +179,24 @@ class PunchoutService:
             raise PunchoutRefused(CONFLICT, "The session of this payloadID has already ordered. Open a new session.")
         return response_bytes(secrets.token_hex(8), now.isoformat(), f"{self._pages}/{token}")
 
-    def _authenticate_sender(self, request: SetupRequest) -> Buyer:
+    def _authenticate_sender(self, request: SetupRequest, client: str) -> Buyer:
         """Buyer whose secret the sender knows. Raises PunchoutRefused."""
-        for party, secret in request.senders:
+        for party, secret in request.senders[:MAX_CREDENTIALS]:
             try:
                 return self._buyers.find_by_identity(party.domain, party.identity, secret)
             except PunchoutRefused:
-                continue
+                self._guesses.record_wrong(client)
         raise PunchoutRefused(UNAUTHORIZED, "Unknown sender identity or wrong shared secret.")
 
-    def open_oci_session(self, fields: Mapping[str, str], *, now: datetime) -> str:
+    def open_oci_session(self, fields: Mapping[str, str], *, client: str, now: datetime) -> str:
         """Address of the session that an OCI call opens. Field names are case-insensitive. Raises PunchoutRefused."""
+        self._guesses.check(client)
         values = {name.lower(): value for name, value in fields.items()}
-        buyer = self._buyers.find_by_user(values.get("username", ""), values.get("password", ""))
+        try:
+            buyer = self._buyers.find_by_user(values.get("username", ""), values.get("password", ""))
+        except PunchoutRefused:
+            self._guesses.record_wrong(client)
+            raise
         if values.get("function"):
             raise PunchoutRefused(
                 NOT_IMPLEMENTED, "FUNCTION is not supported: omit it. Only catalog visits are available."

@@ -19,7 +19,7 @@ from app.extras import defer_import
 etree = defer_import("lxml.etree", "export", "Punch-out")
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_ACCEPTABLE, CONFLICT, NOT_IMPLEMENTED = 400, 401, 403, 406, 409, 450
-INTERNAL_ERROR, TEMPORARY_ERROR = 500, 560
+TOO_MANY, INTERNAL_ERROR, TEMPORARY_ERROR = 429, 500, 560
 STATUS_TEXTS = {
     200: "OK",
     204: "No Content",
@@ -29,6 +29,7 @@ STATUS_TEXTS = {
     NOT_ACCEPTABLE: "Not Acceptable",
     CONFLICT: "Conflict",
     NOT_IMPLEMENTED: "Not Implemented",
+    TOO_MANY: "Too Many Requests",
     INTERNAL_ERROR: "Internal Server Error",
     TEMPORARY_ERROR: "Temporary Server Error",
 }

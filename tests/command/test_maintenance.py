@@ -62,7 +62,7 @@ def test_doctor_finds_a_damaged_file(damaged: str, monkeypatch: pytest.MonkeyPat
     assert "FIX database: damaged: " in result.output and "restore the newest backup" in result.output
 
 
-def test_requests_on_a_damaged_file_are_not_told_to_retry(damaged: str) -> None:
+def test_problems_of_a_damaged_file_have_no_retry_after(damaged: str) -> None:
     with TestClient(create_app(Settings(database_url=damaged))) as client:
         refused = client.post("/recommend", json=body("recommend-inference-chat-70b"))
     assert refused.status_code == 503, refused.text

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from starlette.testclient import TestClient
 
 from app.config import Settings
-from app.procurement.desk import Buyers
+from app.main import create_app
+from app.procurement.desk import FREE_GUESSES, Buyers, GuessLimit
 from app.procurement.setup import PunchoutRefused
-from tests.procurement.buyer import ACME
+from tests.procurement.buyer import ACME, HERE, setup_request
 
 KNOWN: dict[str, Any] = {"name": "a", "hosts": ["a.example"], "identity": "A", "secrets": ["a long secret"]}
 
@@ -62,3 +64,41 @@ def test_no_spelling_leads_elsewhere(host: str, path: str) -> None:
         authority = url.removeprefix("https://").split("/")[0].split("?")[0].split("#")[0].rsplit(":", 1)[0].lower()
         assert authority == "srm.acme.example" or authority.endswith(".hub.example")
         assert not set(authority) & set("@\\ \t\n\"'")
+
+
+def test_wrong_secrets_are_limited_by_address_with_growing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("app.procurement.desk.time.monotonic", lambda: now)
+    limit = GuessLimit()
+    for _ in range(FREE_GUESSES):
+        limit.check("192.0.2.1")
+        limit.record_wrong("192.0.2.1")
+    for wait_s in (60, 120, 240):
+        with pytest.raises(PunchoutRefused, match=f"in {wait_s} seconds") as refused:
+            limit.check("192.0.2.1")
+        assert refused.value.status == 429
+        limit.check("192.0.2.2")
+        limit.record_wrong("192.0.2.1")  # of a request that was already in progress
+    now += 480
+    limit.check("192.0.2.1")
+
+
+@pytest.mark.parametrize("way", ["cxml", "oci"])
+def test_a_guesser_gets_429_also_with_many_credentials_in_a_document(sqlite_url: str, way: str) -> None:
+    settings = Settings(database_url=sqlite_url, public_url=HERE, punchout_buyers=(ACME,))
+    credential = (
+        "<Credential domain='NetworkId'><Identity>AN01000000001</Identity><SharedSecret>x</SharedSecret></Credential>"
+    )
+    with TestClient(create_app(settings), base_url=HERE, follow_redirects=False) as service:
+
+        def guess() -> int:
+            if way == "oci":
+                return service.post("/procurement/oci", data={"USERNAME": "acme-buyer", "PASSWORD": "x"}).status_code
+            document = setup_request().replace("<Sender>", "<Sender>" + credential * 400).encode()
+            sent = service.post("/procurement/punchout", content=document, headers={"content-type": "text/xml"})
+            assert ("429" if sent.status_code == 429 else "401") in sent.text
+            return sent.status_code
+
+        answers = [guess() for _ in range(FREE_GUESSES + 2)]
+    wrong = FREE_GUESSES if way == "oci" else 3  # four credentials each
+    assert answers == [401 if way == "oci" else 200] * wrong + [429] * (FREE_GUESSES + 2 - wrong)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
+from app.api.admission import client_address
 from app.api.answering import json_bytes
 from app.api.body import FORM, XML, read_form, read_raw
 from app.api.deps import Answers, OptionalDesk, Sessions, ShortSlot, Snapshots, Today
@@ -51,6 +52,7 @@ from app.procurement.setup import (
     INTERNAL_ERROR,
     NOT_IMPLEMENTED,
     TEMPORARY_ERROR,
+    TOO_MANY,
     PunchoutRefused,
     status_bytes,
 )
@@ -323,15 +325,16 @@ HTML = {"text/html": {"schema": {"type": "string"}}}
 async def post_punchout(request: Request, desk: OptionalDesk) -> Response:
     """Opens a session if the shared secret matches the one set for the sender's identity. Returns a
     PunchOutSetupResponse with the session's start page, or a Status with the reason: 400 incomplete request, 401 wrong
-    secret, 403 return address not allowed, 406 unsupported XML, 409 document already ordered, 450 operation not
-    offered, 560 database unavailable.
+    secret, 403 return address not allowed, 406 unsupported XML, 409 document already ordered, 429 too many wrong
+    secrets (the HTTP status is 429 as well), 450 operation not offered, 560 database unavailable.
     """
-    now = datetime.now(UTC)
+    now, status = datetime.now(UTC), 200
     try:
         raw = await read_raw(request, XML, request.app.state.settings.max_body_bytes)
-        reply = await run_in_threadpool(_require_desk(desk).open_session, raw, now=now)
+        reply = await run_in_threadpool(_require_desk(desk).open_session, raw, client=client_address(request), now=now)
     except PunchoutRefused as error:
         reply = _status_reply(error.status, error.detail, now)
+        status = TOO_MANY if error.status == TOO_MANY else 200
     except MalformedRequest as error:
         reply = _status_reply(BAD_REQUEST, error.detail, now)
     except DatabaseError:
@@ -339,7 +342,7 @@ async def post_punchout(request: Request, desk: OptionalDesk) -> Response:
     except Exception as error:
         log_unexpected_error(request.scope, error)
         reply = _status_reply(INTERNAL_ERROR, "An internal error occurred and was logged.", now)
-    return Response(reply, media_type="text/xml; charset=utf-8", headers=PRIVATE)
+    return Response(reply, status, media_type="text/xml; charset=utf-8", headers=PRIVATE)
 
 
 def _require_desk(desk: PunchoutService | None) -> PunchoutService:
@@ -378,7 +381,7 @@ ENTRY: dict[str, Any] = {
         303: {"description": "Redirect to the session's start page."},
         **{
             status: {"description": "HTML page with the reason.", "content": HTML}
-            for status in (400, 401, 403, 404, 503)
+            for status in (400, 401, 403, 404, 429, 503)
         },
     },
 }
@@ -397,7 +400,7 @@ async def get_oci(request: Request, desk: OptionalDesk) -> Response:
     """Takes USERNAME, PASSWORD and HOOK_URL, as SAP sends them. Use POST where possible: passwords in URLs end up in
     logs.
     """
-    return await _open_oci_session(desk, request.query_params)
+    return await _open_oci_session(desk, request.query_params, client_address(request))
 
 
 @router.post(
@@ -415,12 +418,14 @@ async def post_oci(request: Request, desk: OptionalDesk) -> Response:
         fields = await read_form(request)
     except MalformedRequest as error:
         return private_page(refused_page("No session", error.detail), status=400)
-    return await _open_oci_session(desk, fields)
+    return await _open_oci_session(desk, fields, client_address(request))
 
 
-async def _open_oci_session(desk: PunchoutService | None, fields: Mapping[str, str]) -> Response:
+async def _open_oci_session(desk: PunchoutService | None, fields: Mapping[str, str], client: str) -> Response:
     try:
-        address = await run_in_threadpool(_require_desk(desk).open_oci_session, fields, now=datetime.now(UTC))
+        address = await run_in_threadpool(
+            _require_desk(desk).open_oci_session, fields, client=client, now=datetime.now(UTC)
+        )
     except PunchoutRefused as error:
         log.warning("punchout_refused", status=error.status, detail=error.detail)
         status = 404 if error.status == NOT_IMPLEMENTED else error.status
