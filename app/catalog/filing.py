@@ -11,7 +11,20 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, DateTime, ForeignKey, Index, String, insert, or_, select, text, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    DateTime,
+    ForeignKey,
+    Index,
+    String,
+    insert,
+    or_,
+    select,
+    text,
+    true,
+    tuple_,
+    update,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from app.catalog.tables import Text
@@ -105,6 +118,28 @@ class Filing:
 
 
 @dataclass(frozen=True, slots=True)
+class Visibility:
+    """Which stored answers a buyer sees: these ids, labels that begin with one of `labels`, and these cost centers.
+    `everything` overrides them.
+    """
+
+    ids: Collection[str] = ()
+    labels: Collection[str] = ()
+    cost_centres: Collection[str] = ()
+    everything: bool = False
+
+    def condition(self) -> ColumnElement[bool]:
+        """Returns the SQL condition of a visible answer."""
+        if self.everything:
+            return true()
+        return or_(
+            FilingRow.recommendation.in_(self.ids),
+            FilingRow.cost_centre.in_(self.cost_centres),
+            *(FilingRow.label.startswith(beginning, autoescape=True) for beginning in self.labels),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class FilingFilter:
     """Filters for a list of stored answers; None means no filter."""
 
@@ -116,6 +151,7 @@ class FilingFilter:
     accelerators: Collection[str] | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    visible: Visibility | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +205,8 @@ def _filter_conditions(sought: FilingFilter) -> list[ColumnElement[bool]]:
         conditions.append(FilingRow.model.in_(sought.models))
     if sought.accelerators is not None:
         conditions.append(or_(*(_contains_slug(FilingRow.accelerators, slug) for slug in sought.accelerators)))
+    if sought.visible is not None:
+        conditions.append(sought.visible.condition())
     if sought.created_after is not None:
         conditions.append(FilingRow.stored_at >= sought.created_after)
     if sought.created_before is not None:
@@ -196,6 +234,13 @@ def get_filing(session: Session, identity: str) -> FilingRow:
     if row is None:
         raise unknown_recommendation()
     return row
+
+
+def check_visible(session: Session, identity: str, visible: Visibility) -> None:
+    """Raises UnknownRecommendation for an answer that does not exist or is not visible."""
+    found = select(FilingRow.recommendation).where(FilingRow.recommendation == identity, visible.condition())
+    if session.execute(found).first() is None:
+        raise unknown_recommendation()
 
 
 def list_changes(session: Session, identity: str) -> Sequence[StatusChangeRow]:

@@ -30,6 +30,8 @@ from app.catalog.tables import ProviderRow, Slug, Text
 from app.db import Base
 from app.sizing.hardware.parts import Profile, Slice
 
+MAX_MADE = 50  # newest answers of a session that its buyer sees
+MAX_SESSIONS_READ = 500  # newest sessions of a buyer whose answers it sees
 RETENTION = timedelta(days=30)  # after expiry, so that orders can still be looked up
 
 
@@ -106,6 +108,23 @@ class PunchoutStore:
             return None
         chosen_at = None if row.chosen_at is None else to_utc(row.chosen_at)
         return PunchoutVisit(row.token_digest, row.buyer, row.facts, row.chosen, chosen_at)
+
+    def record_made(self, visit: PunchoutVisit, recommendation: str) -> None:
+        """Records an answer that a session's form made."""
+        rows = PunchoutSessionRow
+        with self._engine.begin() as connection:
+            facts = connection.execute(select(rows.facts).where(rows.token_digest == visit.key)).scalar_one()
+            made = [*dict.fromkeys([*facts.get("made", ()), recommendation])][-MAX_MADE:]
+            connection.execute(update(rows).where(rows.token_digest == visit.key).values(facts={**facts, "made": made}))
+
+    def list_own_answers(self, buyer: str) -> set[str]:
+        """Returns the ids of the answers that a buyer's sessions have made or ordered."""
+        rows = PunchoutSessionRow
+        own = select(rows.facts, rows.chosen).where(rows.buyer == buyer)
+        with self._engine.connect() as connection:
+            found = connection.execute(own.order_by(rows.expires_at.desc()).limit(MAX_SESSIONS_READ)).all()
+        made = {identity for row in found for identity in row.facts.get("made", ())}
+        return made | {row.chosen.partition("-")[0] for row in found if row.chosen is not None}
 
     def record_choice(self, token: str, chosen: str, *, now: datetime) -> PunchoutVisit | None:
         """Records the session's only order and returns the session. An earlier order stays. None if the session has

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from app.catalog.filing import Visibility
 from app.catalog.purchasing import PunchoutStore, PunchoutVisit
 from app.errors import NotAllowed, NotFound
 from app.export.cxml import Party, Session, cxml_bytes, unchanged_bytes
@@ -219,6 +220,15 @@ class PunchoutService:
     def find_visit(self, token: str, *, now: datetime) -> tuple[PunchoutVisit, Buyer]:
         """Session of a token, and its buyer. Raises UnknownSession."""
         return self._require_visit(self._visits.find(token, now=now))
+
+    def visible_answers(self, buyer: Buyer) -> Visibility:
+        """Answers that a buyer sees: those of its own sessions, and those that its settings name."""
+        own = () if buyer.sees_all else self._visits.list_own_answers(buyer.name)
+        return Visibility(own, buyer.sees_labels, buyer.sees_cost_centres, buyer.sees_all)
+
+    def record_made(self, visit: PunchoutVisit, recommendation: str) -> None:
+        """Records an answer that the form of a session made, so that its buyer sees it."""
+        self._visits.record_made(visit, recommendation)
 
     def _require_visit(self, visit: PunchoutVisit | None) -> tuple[PunchoutVisit, Buyer]:
         buyer = None if visit is None else self._buyers.find_by_name(visit.buyer)

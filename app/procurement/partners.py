@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
@@ -31,6 +32,13 @@ class Buyer(BaseModel):
     secrets: tuple[SecretStr, ...] = Field((), description="Shared secrets of the identity; two during a rotation.")
     username: str | None = Field(None, min_length=1, max_length=255, description="USERNAME of OCI calls.")
     passwords: tuple[SecretStr, ...] = Field((), description="PASSWORD of OCI calls; two during a rotation.")
+    sees_labels: tuple[Annotated[str, Field(min_length=1, max_length=120)], ...] = Field(
+        (), description="Beginnings of labels whose answers the buyer sees, besides those of its own sessions."
+    )
+    sees_cost_centres: tuple[Annotated[str, Field(min_length=1, max_length=120)], ...] = Field(
+        (), description="Cost centers whose answers the buyer sees."
+    )
+    sees_all: bool = Field(False, description="Whether the buyer sees every stored answer.")
 
     @model_validator(mode="after")
     def _validate_complete(self) -> Buyer:

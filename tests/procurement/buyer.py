@@ -24,6 +24,7 @@ ACME = Buyer(
     secrets=("the secret before it", SECRET),
     username="acme-buyer",
     passwords=(PASSWORD,),
+    sees_labels=("punch-out",),
 )
 OTHER = Buyer(
     name="other", hosts=("buy.other.example",), identity="987654321", domain="DUNS", secrets=("others' secret!",)

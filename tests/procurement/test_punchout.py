@@ -188,14 +188,41 @@ def test_a_request_sent_again_is_one_session(buyer: BuyerSide, stored: dict[str,
 
 
 def test_superseded_answers_are_not_offered(buyer: BuyerSide) -> None:
-    asked = {**body("recommend-inference-chat-70b"), "label": "an old one"}
+    asked = {**body("recommend-inference-chat-70b"), "label": "punch-out, an old one"}
     answer = buyer.service.post("/recommend", json=asked).json()
     buyer.open()
-    found = HtmlForm("get", buyer.url, [("label", "an old one"), ("all", "1")])
+    found = HtmlForm("get", buyer.url, [("label", "punch-out, an old one"), ("all", "1")])
     assert answer["id"] in buyer.submit(found).text
     gone = {"status": "superseded", "by": "J. Doe"}
     buyer.service.patch(f"/recommendations/{answer['id']}", json=gone, headers={"if-match": "*"})
     assert answer["id"] not in buyer.submit(found).text
+
+
+def test_a_buyer_sees_what_its_own_sessions_made_and_what_its_settings_name(
+    service: TestClient, cxml_dtd: etree.DTD, stored: dict[str, Any]
+) -> None:
+    """The settings of the other buyer name no labels, so it sees neither the list, the options nor a basket of them."""
+    other = BuyerSide(service, cxml_dtd)
+    own = {"identity": "987654321", "domain": "DUNS", "secret": "others' secret!", "hook": "https://buy.other.example/"}
+    basket = f"<SelectedItem/>{item_out('x', stored['id'] + '-1-1')}"
+    for asked in (own, {**own, "operation": "edit", "items": basket}):
+        other.ask(setup_request(**asked))
+    other.open(**own)
+    assert stored["id"] not in other.page and stored["id"] not in other.get(f"{other.url}?all=1&label=punch-out").text
+    assert "No recommendation" in other.get(f"{other.url}?recommendation={stored['id']}", status=404).text
+    order = HtmlForm("post", other.url, [("recommendation", stored["id"]), ("rank", "1")])
+    assert "No recommendation" in other.submit(order, status=404).text
+
+    questions = [("model", "meta-llama/Llama-3.1-8B-Instruct"), ("users", "43"), ("requests", "7")]
+    sent = service.post(other.url, data=dict(questions))
+    made = sent.headers["location"].rpartition("=")[2]
+    assert made.startswith("rec_") and made in other.get(f"{other.url}?all=1").text
+    other.open(**own)
+    assert made in other.get(f"{other.url}?all=1").text
+    first = BuyerSide(service, cxml_dtd)
+    first.open()
+    assert made not in first.get(f"{first.url}?all=1").text and stored["id"] in first.get(f"{first.url}?all=1").text
+    first.get(f"{first.url}?recommendation={made}", status=404)
 
 
 @pytest.mark.parametrize("token", ["x" * 43, "..", "%00", "é"])

@@ -29,7 +29,7 @@ from app.api.schemas.materials import (
 )
 from app.api.schemas.results import Notice
 from app.catalog.events import STATUS, STORED
-from app.catalog.filing import FilingFilter, Status, list_filings
+from app.catalog.filing import FilingFilter, Status, Visibility, check_visible, list_filings
 from app.catalog.purchasing import PunchoutVisit
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
@@ -47,6 +47,7 @@ from app.export.sheet import xlsx_bytes
 from app.export.ubl import ubl_bytes
 from app.procurement.desk import PunchoutService, UnknownSession
 from app.procurement.pages import handover_page, options_page, page_policy, refused_page, start_page
+from app.procurement.partners import Buyer
 from app.procurement.setup import (
     BAD_REQUEST,
     INTERNAL_ERROR,
@@ -204,7 +205,7 @@ async def post_session(
             return private_page(
                 refused_page("Invalid form", "The form contains no basket, no question and no leave field."), status=400
             )
-        return await run_in_threadpool(hand_over_basket, desk, token, answers, fields)
+        return await run_in_threadpool(hand_over_basket, desk, token, answers, sessions, fields)
     except (AppError, MalformedRequest, DatabaseError) as error:
         return _refusal_page(error)
 
@@ -235,15 +236,29 @@ def show_session(
     named = fields.get("recommendation") or (basket[0] if basket and "all" not in fields else None)
     content_policy = page_policy(buyer.hosts, visit.facts["address"])
     if named is None:
-        return private_page(_render_start_page(visit, token, sessions, fields), content_policy=content_policy)
+        text = _render_start_page(visit, token, sessions, fields, _visible_answers(desk, buyer))
+        return private_page(text, content_policy=content_policy)
+    _check_visible(desk, buyer, sessions, named)
     body, bills = bills_of(answers, named)
     text = options_page(visit, token, body, bills, tuple(basket) if basket else None)
     return private_page(text, content_policy=content_policy)
 
 
-def _render_start_page(visit: PunchoutVisit, token: str, sessions: Sessions, fields: Fields, wrong: str = "") -> str:
+def _visible_answers(desk: PunchoutService | None, buyer: Buyer) -> Visibility:
+    return _require_session_desk(desk).visible_answers(buyer)
+
+
+def _check_visible(desk: PunchoutService | None, buyer: Buyer, sessions: Sessions, named: str) -> None:
+    """Raises UnknownRecommendation for an answer that the buyer does not see."""
+    with sessions() as session:
+        check_visible(session, named, _visible_answers(desk, buyer))
+
+
+def _render_start_page(
+    visit: PunchoutVisit, token: str, sessions: Sessions, fields: Fields, visible: Visibility, wrong: str = ""
+) -> str:
     label, reference, cost_centre = (fields.get(name) or None for name in FILING_LABELS)
-    sought = FilingFilter(label=label, reference=reference, cost_centre=cost_centre)
+    sought = FilingFilter(label=label, reference=reference, cost_centre=cost_centre, visible=visible)
     with sessions() as session:
         rows, _ = list_filings(session, sought, after=None, limit=MAX_LISTED)
         standing = [row for row in rows if row.status != Status.SUPERSEDED]
@@ -257,10 +272,14 @@ def bills_of(answers: AnswerStore, named: str) -> tuple[dict[str, Any], list[Bil
     return body, [build_bill(body, supply, rank, Settlement()) for rank in ranks]
 
 
-def hand_over_basket(desk: PunchoutService | None, token: str, answers: AnswerStore, fields: Fields) -> Response:
+def hand_over_basket(
+    desk: PunchoutService | None, token: str, answers: AnswerStore, sessions: Sessions, fields: Fields
+) -> Response:
     """Returns the form that sends a basket to the buyer's system."""
     bill = None
     if "recommendation" in fields:
+        _, buyer = _require_session_desk(desk).find_visit(token, now=datetime.now(UTC))
+        _check_visible(desk, buyer, sessions, fields["recommendation"])
         rank = fields.get("rank", "1")
         body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(fields["recommendation"]))
         bill = build_bill(body, supply, int(rank) if rank.isdecimal() and rank.isascii() else 0, Settlement())
@@ -286,9 +305,11 @@ def answer_form(
     except (AppError, MalformedRequest) as error:
         wrong = error.detail
     else:
-        place = f"{token}?recommendation={orjson.loads(bytes(sent.body))['id']}"
+        made = orjson.loads(bytes(sent.body))["id"]
+        _require_session_desk(desk).record_made(visit, made)
+        place = f"{token}?recommendation={made}"
         return Response(status_code=303, headers={"Location": place, **PRIVATE})
-    text = _render_start_page(visit, token, sessions, fields, wrong)
+    text = _render_start_page(visit, token, sessions, fields, _visible_answers(desk, buyer), wrong)
     return private_page(text, status=422, content_policy=page_policy(buyer.hosts, visit.facts["address"]))
 
 
