@@ -165,6 +165,7 @@ class BillLineShown(TypedDict):
     manufacturer: NotRequired[str | None]
     part_number: NotRequired[str | None]
     supplier: NotRequired[str | None]
+    supplier_kind: str
     supplier_part_id: NotRequired[str | None]
     codes: dict[str, str]
     notes: NotRequired[str | None]
@@ -562,11 +563,12 @@ GradientKeeping: TypeAlias = "Literal['as_weights', '32bit', 'copied']"
 class HandoffShown(TypedDict):
     target: HandoffTarget
     rank: int
+    targets: list[HandoffTarget]
     files: list[FileShown]
     notes: list[str]
 
 
-HandoffTarget: TypeAlias = "Literal['vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'tgi', 'text-embeddings-inference', 'mlx', 'kubernetes', 'kserve', 'skypilot', 'dstack', 'docker-compose', 'torchrun', 'deepspeed', 'megatron', 'accelerate', 'slurm']"
+HandoffTarget: TypeAlias = "Literal['shell', 'docker', 'docker-compose', 'kubernetes', 'kserve', 'llm-d', 'ray', 'skypilot', 'dstack', 'torchrun', 'deepspeed', 'megatron', 'accelerate', 'slurm', 'vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'ollama', 'lmdeploy', 'tgi', 'text-embeddings-inference', 'mlx']"
 
 
 class HoldShown(TypedDict):
@@ -658,6 +660,12 @@ Kernels: TypeAlias = "Literal['eager', 'fused', 'compiled']"
 KvFormat: TypeAlias = "Literal['bf16', 'fp16', 'fp8', 'int8', 'gguf-q8_0', 'gguf-q4_0']"
 
 
+class LargestLoadShown(TypedDict):
+    quantity: str
+    value: float
+    times: float
+
+
 class LevelDeploymentShown(TypedDict):
     accelerator: str
     accelerators_per_replica: int | None
@@ -720,6 +728,7 @@ class MaterialsShown(TypedDict):
     rate_date: NotRequired[str | None]
     tax_name: NotRequired[str | None]
     tax_percent: NotRequired[float | None]
+    order: NotRequired[OrderShown | None]
     lines: list[BillLineShown]
     totals: MaterialsTotalsShown
     to_be_quoted: list[int]
@@ -731,6 +740,7 @@ class MaterialsTotalsShown(TypedDict):
     subtotal: float
     tax: float
     total: float
+    excludes: list[str]
 
 
 class MaximumShown(TypedDict):
@@ -872,6 +882,7 @@ class OfferRowShown(TypedDict):
     pricing_model: PricingModel
     commitment: Commitment
     usd_per_hour: float
+    usd_per_accelerator_hour: float
     price_kind: PriceKind
     confidence: Trust
     min_quantity: int
@@ -890,6 +901,21 @@ class OfferShown(TypedDict):
 
 
 OptimizerImplementation: TypeAlias = "Literal['fused', 'foreach', 'paged', 'in_backward', 'offloaded']"
+
+
+class OrderShown(TypedDict):
+    buyer: NotRequired[str | None]
+    buyer_address: NotRequired[str | None]
+    buyer_contact: NotRequired[str | None]
+    buyer_tax_id: NotRequired[str | None]
+    supplier: NotRequired[str | None]
+    delivery_address: NotRequired[str | None]
+    incoterm: NotRequired[str | None]
+    payment_terms: NotRequired[str | None]
+    lead_time_days: NotRequired[int | None]
+    due_date: NotRequired[str | None]
+    valid_until: NotRequired[str | None]
+    term_months: NotRequired[int | None]
 
 
 class OutcomeShown(TypedDict):
@@ -1067,7 +1093,9 @@ class PoolsShown(TypedDict):
     decode: PoolShown
 
 
-PriceKind: TypeAlias = "Literal['provider', 'reseller', 'quote', 'list', 'broker', 'launch', 'press', 'estimate']"
+PriceKind: TypeAlias = (
+    "Literal['provider', 'reseller', 'quote', 'survey', 'list', 'broker', 'launch', 'press', 'estimate']"
+)
 
 
 class PriceList(TypedDict):
@@ -1235,6 +1263,7 @@ class RecommendResponse(TypedDict):
     verification: NotRequired[VerificationShown | None]
     cheaper_if: NotRequired[list[CheaperShown] | None]
     hosted_api: NotRequired[HostedApiShown | None]
+    maximum: NotRequired[LargestLoadShown | None]
     scaling: NotRequired[ScalingShown | None]
     metrics: NotRequired[Metrics | None]
 
@@ -1609,6 +1638,7 @@ class SystemShown(TypedDict):
     provider: str
     accelerator: str
     accelerator_count: float
+    hosts: int
     cpu_model: str | None
     vcpus: int | None
     ram_gib: float | None
