@@ -97,7 +97,7 @@ def test_more_than_the_inventory_holds_is_never_used(client: TestClient) -> None
 
 
 def test_ignored_inventory_changes_nothing(client: TestClient) -> None:
-    body = {"workload": chat(), "constraints": {"accelerators": ["nvidia-l40s"]}}
+    body: dict[str, Any] = {"workload": chat(), "constraints": {"accelerators": ["nvidia-l40s"]}}
     plain = client.post("/recommend", json=body).json()
     ignored = {**body, "inventory": FOUR_A6000, "constraints": {**body["constraints"], "inventory": "ignore"}}
     other = client.post("/recommend", json=ignored).json()

@@ -31,7 +31,7 @@ RUNNING = [
     {"what": "machine_kw", "quantity": 7.65},
     {"what": "horizon_hours", "quantity": 26_280.0},
 ]
-BOUGHT = {
+BOUGHT: dict[str, Any] = {
     "accelerator": ACCELERATOR,
     "accelerators": 40,
     "machines": 5,

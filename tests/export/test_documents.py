@@ -304,4 +304,4 @@ def test_the_details_of_an_order_are_in_every_format_that_has_a_place_for_them(
     book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(found)))
     totals = {row[0]: row[1] for row in book.get_sheet_by_name("Totals").to_python()}
     assert (totals["Buyer"], totals["Reply by"], totals["Term, months"]) == ("Example & Co", "2026-12-18", "")
-    assert totals["Not in the total"].startswith("line 7: Front-end network")
+    assert str(totals["Not in the total"]).startswith("line 7: Front-end network")

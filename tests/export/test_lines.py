@@ -171,10 +171,10 @@ def test_rent_is_by_the_hour_for_a_month_or_the_requested_term_or_as_long_as_the
     )
     assert (line.unit, line.quantity, line.unit_price) == (Unit.HOUR, Decimal(8 * 730), Decimal("3.4568"))
     assert (line.supplier_part_id, line.supplier, line.manufacturer) == ("h200.1", "A Cloud", "NVIDIA")
-    assert (line.term_months, line.notes.partition(";")[0]) == (1, "monthly rate at 730 hours")
+    assert (line.term_months, line.notes.partition(";")[0]) == (Decimal(1), "monthly rate at 730 hours")
     yearly = {**stored.answer(), "request": {"economics": {"horizon_months": 12}}}
     line, _ = build_bill(yearly, stored.supply(), 3, USD).lines
-    assert (line.quantity, line.term_months) == (Decimal(8 * 730 * 12), 12)
+    assert (line.quantity, line.term_months) == (Decimal(8 * 730 * 12), Decimal(12))
     assert line.notes == "term as requested: 12 months, 730 hours each"
     line, _ = build_bill(yearly, stored.supply(), 3, USD, OrderDetails(term_months=2)).lines
     assert line.quantity == Decimal(8 * 730 * 2)

@@ -61,7 +61,8 @@ def test_two_clouds_get_a_page_each_and_one_dealer_gets_all_goods() -> None:
 
 
 def pages(found: Bill) -> list[Any]:
-    return html.fromstring(render_quote_requests(found)).findall(".//div[@class='quote']")
+    found_pages: list[Any] = html.fromstring(render_quote_requests(found)).findall(".//div[@class='quote']")
+    return found_pages
 
 
 def test_a_form_is_filled_with_what_the_buyer_states() -> None:

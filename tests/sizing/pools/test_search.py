@@ -557,7 +557,7 @@ def test_plans_that_are_too_expensive_for_a_better_pair_are_not_searched(monkeyp
         if pairs is None:
             return []
         score = objective_score(question.objective, pairs.ranking_measures(question, workload))
-        return score[score < most_usd].tolist()
+        return [float(usd) for usd in score[score < most_usd]]
 
     monkeypatch.setattr(search_room, "search_plans", counting)
     every, whole = pairs_below(np.inf), list(searched)

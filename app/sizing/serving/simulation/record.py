@@ -168,7 +168,7 @@ def stratified_uniforms(seed: int, stream: int, count: int) -> Column:
 
 @lru_cache(maxsize=32)
 def stratified_quantiles(seed: int, stream: int, count: int) -> Quantiles:
-    """The same numbers as quantiles, so that many workloads share what is found for them once."""
+    """The same numbers as quantiles, which many workloads share, with every quantile found once."""
     return Quantiles(stratified_uniforms(seed, stream, count))
 
 
