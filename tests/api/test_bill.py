@@ -218,9 +218,9 @@ LEVELS: dict[str, dict[str, Any]] = {
         "workload": {
             "phase": "inference",
             "model": "llama-3.3-70b-instruct",
-            "traffic": {"concurrent_requests": 400, "input_tokens": 2000, "output_tokens": 400},
+            "traffic": {"concurrent_requests": 250, "input_tokens": 2000, "output_tokens": 400},
         },
-        "constraints": {"accelerators": ["nvidia-rtx-pro-6000-blackwell-ws"]},
+        "constraints": {"accelerators": ["nvidia-h200-sxm-141gb"]},
     },
 }
 
