@@ -164,7 +164,9 @@ def test_every_ranked_plan_meets_the_limits_it_was_given(catalog: Catalog, workl
     for ranked in answer.recommendations:
         performance = ranked.estimate.performance
         assert performance is not None
-        assert (performance.utilization_at_peak or 0) <= workload.target_utilization + 1e-3
+        stable_per_s = performance.unstable_above_requests_per_s or 0  # the reserve is a share of it
+        assert workload.peak_per_s <= workload.target_utilization * stable_per_s * (1 + 1e-6)
+        assert (performance.utilization_at_peak or 0) <= 1 + 1e-6
         assert performance.tpot is not None
         at = {50.0: performance.tpot.p50_s, 95.0: performance.tpot.p95_s, 99.0: performance.tpot.p99_s}.get(
             workload.slo.percentile
