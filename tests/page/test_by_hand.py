@@ -29,7 +29,10 @@ def test_exports_of_the_page_are_those_of_the_api(browser: Browser) -> None:
         links,
     )
     assert all(kind.startswith("200 ") for kind in kinds) and len(set(kinds)) >= 5, kinds
-    browser.run("[...document.querySelectorAll('.card.first button')].find((b) => b.textContent === 'Slurm').click()")
+    slurm = "[...document.querySelectorAll('.card.first button')].find((b) => b.textContent === 'Slurm')"
+    browser.run("[...document.querySelectorAll('.card.first summary')].find((s) => s.textContent === 'Export').click()")
+    browser.until(slurm)
+    browser.run(f"{slurm}.click()")
     shown = browser.until("document.querySelector('.card.first pre')?.textContent")
     served = browser.run(
         "return fetch(document.querySelector('.card.first pre').previousElementSibling.href).then((r) => r.text())"
