@@ -18,7 +18,7 @@ from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
-from app.sizing.words import format_count, format_number, provider_name, source_name
+from app.sizing.words import describe_pricing, format_count, format_number, provider_name, source_name
 
 CENT = Decimal("0.01")
 PRICE_STEP = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
@@ -670,17 +670,6 @@ def _rental_line(lot: Document, part: Document, hours: float, term_note: str) ->
         term_months=Decimal(months) if months else to_decimal(hours / HOURS_PER_MONTH, THOUSANDTH),
         notes="; ".join(note for note in notes if note),
     )
-
-
-def describe_pricing(pricing_model: str) -> str:
-    """How machines are rented, in words.
-
-    Check:
-        >>> describe_pricing("reserved_1y"), describe_pricing("on_demand")
-        ('reserved for 1 year', 'on demand')
-    """
-    words = pricing_model.replace("_1y", " for 1 year").replace("_3y", " for 3 years")
-    return words.replace("_", " ")
 
 
 def _machines_text(lot: Document, mean: Decimal) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from app.export.lines import CENT, FILING_LABELS, Bill, describe_pricing, format_decimal, round_half_up
+from app.export.lines import CENT, FILING_LABELS, Bill, format_decimal, round_half_up
 from app.export.quotes import escape_text, render_page, render_quote_pages, signature_html
 from app.sizing.hardware.listings import GENERIC_PROVIDER
 from app.sizing.hardware.parts import FIRM, PricingModel
-from app.sizing.words import format_count, join_words, percent, provider_name
+from app.sizing.words import describe_pricing, format_count, join_words, percent, provider_name
 
 Document = Mapping[str, Any]
 MAX_OPTIONS, MAX_REASONS, MAX_CHANGES, MAX_CHEAPER_OPTIONS = 3, 6, 3, 3

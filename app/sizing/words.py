@@ -30,6 +30,17 @@ def format_name(slug: str) -> str:
     return slug.upper()
 
 
+def describe_pricing(pricing_model: str) -> str:
+    """How machines are paid, in words.
+
+    Check:
+        >>> describe_pricing("reserved_1y"), describe_pricing("on_demand")
+        ('reserved for 1 year', 'on demand')
+    """
+    words = pricing_model.replace("_1y", " for 1 year").replace("_3y", " for 3 years")
+    return words.replace("_", " ")
+
+
 # Names of published price collections by their repository, as references begin.
 PRICE_SOURCES = {row["source_ref"]: row["name"] for row in read_rows("price_sources.csv")}
 REPOSITORY = re.compile(r"[\s,;(]*(?:in )?\bgithub \S.*")  # of a reference, up to its end

@@ -21,6 +21,7 @@ from app.sizing.question import MEDIAN_CONFIDENCE, Deployment, Objective, Pools,
 from app.sizing.result import Estimate, Percentiles, Performance, Ranked, Reason, Rejection, RunnerUp, SharedFleet
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.words import (
+    describe_pricing,
     format_count,
     format_distinct_numbers,
     format_duration,
@@ -164,7 +165,8 @@ def describe_hardware(ranked: Ranked) -> str:
     """Count, name and seller of the hardware: "8 × NVIDIA H100 from Lambda (us-east-1, on demand)"."""
     d, name = ranked.estimate.deployment, ranked.accelerator.name
     if d.pools is not None:
-        return describe_pools(d.pools, d.engine, ranked.names)
+        owned = " (yours)" if d.provider == INVENTORY else ""
+        return describe_pools(d.pools, d.engine, ranked.names) + owned
     price = None if ranked.estimate.cost is None else ranked.estimate.cost.price
     countries = frozenset() if price is None else frozenset(price.countries or ())
     if ranked.accelerator.kind == SOCKET and d.instance_type is not None:  # a small instance is part of a socket
@@ -183,7 +185,7 @@ def describe_seller(d: Deployment, names: Mapping[str, str], countries: frozense
         return "(yours)"
     if d.pricing_model is PricingModel.OWNED:
         return f"(purchase, {names.get(d.system or '', f'system {d.system}')})"
-    pricing = d.pricing_model.value.replace("_", " ") if d.pricing_model else "no listed price"
+    pricing = describe_pricing(d.pricing_model) if d.pricing_model else "no listed price"
     region = None if d.region == "unspecified" else d.region
     place = f"in {list_countries(countries)}" if countries else region
     terms = pricing if place is None else f"{place}, {pricing}"
@@ -228,7 +230,8 @@ def write_summary(question: Question, ranked: Sequence[Ranked], closest: Rejecti
     opening = describe_question(question)
     if not ranked:
         near = closest.text if closest is not None else "The catalog is empty."
-        return f"{opening}. No hardware in the catalog meets the limits. Closest option: {near}{note}"
+        none = "None of your hardware" if question.constraints.stock else "No hardware in the catalog"
+        return f"{opening}. {none} meets the limits. Closest option: {near}{note}"
     first = ranked[0].estimate
     days = None if first.performance is None else first.performance.days
     hardware, lasting = describe_hardware(ranked[0]), ""
@@ -433,6 +436,8 @@ def add_comparisons(
         return ranked
     best, share = ranked[0], question.assumptions.near_tie_share
     why = "This is the only accelerator type that meets the limits."
+    if question.constraints.stock:
+        why = "This is the only one of your accelerator types that meets the limits."
     if feasible > 1:
         lead = f"within {percent(share)} of " if best.score < 1 - ROUNDING else ""
         why = (
