@@ -31,6 +31,7 @@ from app.sizing.assumptions.hardware import HardwareAssumptions, MachineAssumpti
 from app.sizing.assumptions.serving import DayAssumptions, ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
 from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.listings import INVENTORY
 from app.sizing.inventory import catalog_of_answer
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
@@ -407,6 +408,9 @@ def machines_today(
 ) -> MachinesToday:
     """Returns today's price of the option at `rank`: with its original offer, or without it if the offer has ended."""
     deployment = stored["recommendations"][rank - 1]["deployment"]
+    parts = (deployment, *(deployment.get("pools") or {}).values())
+    if any((part.get("offer") or {}).get("provider") == INVENTORY for part in parts):
+        return MachinesToday(None, "These machines are yours: the prices of today do not change what they cost.")
     refused = ""
     for which, listing in enumerate(relaxed_deployments(deployment)):
         try:

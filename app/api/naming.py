@@ -21,6 +21,7 @@ from app.catalog.snapshot import WILDCARD, CatalogIndex, HardwareMatch, closest_
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
+from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import OwnedHardware, PricingModel
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.words import join_words
@@ -287,6 +288,10 @@ def _resolve_owned(spec: InventorySpec, naming: NameResolver, at: str) -> OwnedH
     if match is None:
         return None
     slug = match.accelerators[0]
+    if spec.accelerator is not None and match.is_machine:
+        detail = f"{quote_name(spec.accelerator)} is a machine. Send it as system, and the number of machines as count."
+        naming.add_problem(UnknownName, f"{at}/accelerator", detail)
+        return None
     if spec.system is not None:
         system = match.system or _resolve_system(spec.system, slug, naming, f"{at}/system")
         record = naming.catalog.systems.get(system)
@@ -330,6 +335,10 @@ def resolve_replica(spec: ReplicaSpec, accelerator: str, naming: NameResolver, a
     how_many = "total_accelerators" if sized else ""
     match = naming.resolve_accelerator(accelerator, f"{at}/accelerator", how_many=how_many)
     changed: dict[str, Any] = {}
+    if spec.offer is not None and spec.offer.provider == INVENTORY:
+        detail = "POST /recommend alone takes an inventory. Omit system and offer to estimate hardware for sale."
+        naming.add_problem(Unanswerable, f"{at}/offer/provider", detail)
+        return changed
     if match is not None:
         changed["accelerator"] = match.accelerators[0]
         if match.count is not None and not sized and spec.accelerator is not None and _ranks(spec) <= match.count:

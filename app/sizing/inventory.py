@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 
+from app.errors import Unanswerable
 from app.sizing.columns import GBIT, GIB
+from app.sizing.decisions.machines import types_allowed
 from app.sizing.hardware.listings import INVENTORY, generic_host
-from app.sizing.hardware.parts import BOARDS, Environment, OwnedHardware, PriceKind, PricingModel, System
+from app.sizing.hardware.parts import BOARDS, Environment, OwnedHardware, PriceKind, PricingModel, System, SystemKind
 from app.sizing.hardware.tables import equivalence_keys
-from app.sizing.question import Question
-from app.sizing.result import Answer
+from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.result import Answer, Notice
 from app.sizing.snapshot import Catalog
+from app.sizing.words import format_count, join_words
+
+TYPE_FILTERS = ("accelerators", "exclude_accelerators", "vendors", "segments")  # constraints that exclude types
 
 
 def machine_record(owned: OwnedHardware, catalog: Catalog, today: str) -> System:
@@ -28,6 +33,7 @@ def machine_record(owned: OwnedHardware, catalog: Catalog, today: str) -> System
         record,
         slug=f"{INVENTORY}-{record.slug}",
         name=name,
+        kind=record.kind if record.environment is Environment.ON_PREM else SystemKind.SERVER,
         provider=INVENTORY,
         list_price_usd=owned.usd_per_machine,
         price_kind=PriceKind.LIST,
@@ -36,7 +42,7 @@ def machine_record(owned: OwnedHardware, catalog: Catalog, today: str) -> System
         price_confidence="high",
         min_quantity=1,
         max_quantity=owned.machines,
-        ram_bytes=record.ram_bytes if owned.ram_gib is None else owned.ram_gib * GIB,
+        ram_bytes=record.ram_bytes if owned.ram_gib is None else owned.ram_gib * GIB * record.hosts,
         network_bytes_per_s=(
             record.network_bytes_per_s if owned.network_gbit_s is None else owned.network_gbit_s * GBIT
         ),
@@ -51,6 +57,7 @@ def stocked_catalog(catalog: Catalog, inventory: Sequence[OwnedHardware], today:
     stocked.systems = {**catalog.systems, **own}
     stocked.system_slugs = tuple(stocked.systems)
     stocked.owned_systems = list(own.values())
+    stocked.host_counts = catalog.host_counts | {slug: record.hosts for slug, record in own.items() if record.hosts > 1}
     stocked.offers = stocked.past_offers = ()
     stocked.providers = tuple(sorted({*catalog.providers, INVENTORY}))
     stocked.machines, stocked.listings = stocked.list_machines()
@@ -59,12 +66,14 @@ def stocked_catalog(catalog: Catalog, inventory: Sequence[OwnedHardware], today:
 
 
 def restrict_to_inventory(question: Question, catalog: Catalog) -> Question | None:
-    """The question about the machines of its inventory; None if its constraints leave none of their accelerators."""
+    """The question about the machines of its inventory; None if its constraints exclude all of them.
+
+    Their prices are what the caller states, so discounts on the prices of sellers do not apply.
+    """
     limits, counts = question.constraints, dict[str, int]()
+    allowed = types_allowed(catalog, limits)
     for one in question.inventory:
-        if limits.accelerators and one.accelerator not in limits.accelerators:
-            continue
-        if one.accelerator not in limits.exclude_accelerators:
+        if allowed[catalog.accelerator_index[one.accelerator]]:
             counts[one.accelerator] = counts.get(one.accelerator, 0) + one.count
     if not counts or (limits.environments and Environment.ON_PREM not in limits.environments):
         return None
@@ -77,11 +86,51 @@ def restrict_to_inventory(question: Question, catalog: Catalog) -> Question | No
         providers=(),
         stock=tuple((catalog.accelerator_index[slug], count) for slug, count in counts.items()),
     )
-    return replace(question, constraints=limits, inventory=())
+    economics = replace(question.economics, discounts=())
+    return replace(question, constraints=limits, economics=economics, inventory=(), rejected_limit=len(counts))
+
+
+def explain_exclusion(question: Question, catalog: Catalog) -> str:
+    """Which constraints exclude the inventory, as a sentence."""
+    limits, rows = question.constraints, [catalog.accelerator_index[one.accelerator] for one in question.inventory]
+    by_filter = {name: Constraints(**{name: value}) for name in TYPE_FILTERS if (value := getattr(limits, name))}
+    found = [f"`{name}`" for name, alone in by_filter.items() if not types_allowed(catalog, alone)[rows].any()]
+    if limits.environments and Environment.ON_PREM not in limits.environments:
+        found.append("`environments`")
+    named = join_words(found or [f"`{name}`" for name in by_filter])
+    verb = "exclude" if " and " in named else "excludes"
+    owned = join_words([catalog.accelerators[row].name for row in rows])
+    return f"{named} in the constraints {verb} all hardware of the inventory ({owned})."
+
+
+def refuse_exclusion(question: Question, catalog: Catalog) -> None:
+    """Raise Unanswerable if only the inventory counts and the constraints exclude it."""
+    if question.constraints.inventory_only:
+        detail = (
+            f"{explain_exclusion(question, catalog)} Change them, or set `inventory` in the constraints to `first`."
+        )
+        raise Unanswerable(detail, errors=[{"pointer": "#/constraints", "detail": detail}])
+
+
+def describe_use(question: Question, deployment: Deployment, catalog: Catalog) -> Notice:
+    """Which machines of the inventory the first recommendation uses, and which it leaves free."""
+    pools = (deployment,) if deployment.pools is None else (deployment.pools.prefill, deployment.pools.decode)
+    used, free = list[str](), list[str]()
+    for one in question.inventory:
+        name = catalog.accelerators[catalog.accelerator_index[one.accelerator]].name
+        taken = sum(pool.nodes or 0 for pool in pools if pool.accelerator == one.accelerator)
+        each = name if one.per_machine == 1 else f"{one.per_machine} × {name}"
+        for machines, listed in ((taken, used), (one.machines - taken, free)):
+            if machines > 0:
+                listed.append(f"{format_count(machines, 'machine')} with {each}")
+    if not free:
+        return Notice("inventory", f"The first option uses your whole inventory: {join_words(used)}.")
+    text = f"Of your inventory, the first option uses {join_words(used)}. Not used: {join_words(free)}."
+    return Notice("inventory", text)
 
 
 def catalog_of_answer(question: Question, answer: Answer, catalog: Catalog) -> Catalog:
     """The catalog that an answer recommends from: the inventory of its question, or the hardware for sale."""
-    if not any(ranked.estimate.deployment.provider == INVENTORY for ranked in answer.recommendations):
+    if not any(ranked.estimate.deployment.uses_inventory for ranked in answer.recommendations):
         return catalog
     return stocked_catalog(catalog, question.inventory, question.today)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.engines.record import SchedulerSettings
+from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, Environment, OwnedHardware, PriceKind, PricingModel
 from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.architecture import ModelArchitecture
@@ -251,6 +252,11 @@ class Deployment:
         """Whether the layout of a replica is fully specified."""
         degrees = (self.tensor_parallel, self.pipeline_parallel, self.accelerators_per_replica)
         return sum(degree is not None for degree in degrees) > 1
+
+    @property
+    def uses_inventory(self) -> bool:
+        """Whether the machines are the caller's own."""
+        return INVENTORY in (self.provider, self.pools and self.pools.decode.provider)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,13 @@ from app.sizing.formula import suspend_recording
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator
 from app.sizing.hardware.support.records import Work
-from app.sizing.inventory import restrict_to_inventory, stocked_catalog
+from app.sizing.inventory import (
+    describe_use,
+    explain_exclusion,
+    refuse_exclusion,
+    restrict_to_inventory,
+    stocked_catalog,
+)
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
 from app.sizing.question import Extra, Objective, Question, find_within_longer_limits
@@ -119,25 +125,34 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     if not question.inventory:
         return recommend_from(question, catalog)
     own = restrict_to_inventory(question, catalog)
-    stocked = stocked_catalog(catalog, question.inventory, question.today)
-    found = None if own is None else recommend_from(own, stocked)
-    if found is not None and (found.recommendations or question.constraints.inventory_only):
-        owned = {one.accelerator for one in question.inventory}
-        return replace(found, rejected=tuple(r for r in found.rejected if r.accelerator in owned))
+    if own is None:
+        refuse_exclusion(question, catalog)
+        reason = f"Your inventory is left out: {explain_exclusion(question, catalog)}"
+    else:
+        found = recommend_from_inventory(question, own, catalog)
+        if found.recommendations or question.constraints.inventory_only:
+            return replace(found, rejected=found.rejected[: question.rejected_limit])
+        reason = f"Your inventory cannot run this. {' '.join(r.text for r in found.rejected)}"
     limited = any(limit.requested(question.constraints) is not None for limit in RESOURCE_LIMITS)
     largest = question.largest if limited else None
     answer = recommend_from(replace(question, inventory=(), largest=largest), catalog)
-    return replace(answer, warnings=(unable_inventory_notice(question, found), *answer.warnings))
+    notice = Notice("inventory", f"{reason} The answer is about hardware for sale.")
+    return replace(answer, warnings=(notice, *answer.warnings))
 
 
-def unable_inventory_notice(question: Question, found: Answer | None) -> Notice:
-    """Warning that the inventory cannot run the workload, with the reason for each type; `found` is its answer."""
-    if found is None:
-        reason = "The constraints exclude it."
-    else:
-        owned = {one.accelerator for one in question.inventory}
-        reason = " ".join(r.text for r in found.rejected if r.accelerator in owned)
-    return Notice("inventory", f"Your inventory cannot run this; the answer is about hardware for sale. {reason}")
+def recommend_from_inventory(question: Question, own: Question, catalog: Catalog) -> Answer:
+    """The answer to `own`, the question restricted to its inventory: it counts and rejects owned types only."""
+    found = recommend_from(own, stocked_catalog(catalog, question.inventory, question.today))
+    owned = {one.accelerator for one in question.inventory}
+    rejected = tuple(r for r in found.rejected if r.accelerator in owned)
+    first = found.recommendations[:1]
+    return replace(
+        found,
+        warnings=(*(describe_use(question, r.estimate.deployment, catalog) for r in first), *found.warnings),
+        rejected=rejected,
+        rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),
+        considered=replace(found.considered, accelerators=len(owned)),
+    )
 
 
 def recommend_from(question: Question, catalog: Catalog) -> Answer:

@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from app.sizing.hardware.parts import OwnedHardware
+from app.sizing.inventory import machine_record
+from app.sizing.snapshot import Catalog
+
 FOUR_A6000 = [{"accelerator": "a6000", "count": 4}]
 QLORA = {
     "phase": "fine_tuning",
@@ -15,6 +19,9 @@ QLORA = {
     "training_tokens": 2e7,
     "deadline_days": 14,
 }
+
+
+LONG_RUN = {"phase": "training", "model": "llama-3.1-8b", "training_tokens": 1e11, "deadline_days": 14}
 
 
 def chat(model: str = "llama-3.1-8b", in_flight: int = 20) -> dict[str, Any]:
@@ -96,6 +103,69 @@ def test_more_than_the_inventory_holds_is_never_used(client: TestClient) -> None
     assert set(enough) == {True, False}
 
 
+LONG_PROMPTS = {
+    "phase": "inference",
+    "model": "deepseek-v3",
+    "traffic": {"peak_requests_per_s": 10, "input_tokens": 6000, "output_tokens": 500},
+    "slo": {"ttft_ms": 4000, "tpot_ms": 40},
+}
+
+
+def test_two_pools_use_no_more_of_each_type_than_is_owned_and_stay_yours(client: TestClient) -> None:
+    owned = [{"system": "dgx b200", "count": 1}, {"system": "dgx h200", "count": 2}]
+    answer = answered(client, LONG_PROMPTS, owned, inventory="only")
+    (best,) = answer["recommendations"]
+    pools = best["deployment"]["pools"].values()
+    assert {(p["accelerator"], p["nodes"]) for p in pools} == {
+        ("nvidia-b200-sxm-180gb", 1),
+        ("nvidia-h200-sxm-141gb", 2),
+    }
+    assert "(yours)" in answer["summary"]
+    assert answer["warnings"][0]["text"].startswith("The first option uses your whole inventory: 1 machine with 8 ×")
+    bill = client.get(f"/recommendations/{answer['id']}/bill-of-materials").json()
+    assert [line["description"] for line in bill["lines"] if "DGX" in line["description"]]
+
+
+def test_an_answer_says_which_machines_stay_free(client: TestClient) -> None:
+    owned = [{"system": "dgx h100", "count": 2}, {"accelerator": "l4", "count": 3}]
+    answer = answered(client, chat(), owned)
+    text = answer["warnings"][0]["text"]
+    assert text.endswith("uses 1 machine with 3 × NVIDIA L4 24GB. Not used: 2 machines with 8 × NVIDIA H100 SXM5 80GB.")
+    assert answer["considered"]["accelerators"] == 2
+    assert answer["rejected_by_code"] == {}
+
+
+def test_every_host_of_an_owned_rack_starts_its_part(client: TestClient) -> None:
+    answer = answered(client, chat("deepseek-v3", 64), [{"system": "gb200-nvl72", "count": 1}])
+    best = answer["recommendations"][0]["deployment"]
+    hosts = best["accelerators_per_replica"] // 4
+    assert hosts > 1
+    assert f"--nnodes {hosts} " in answer["verification"]["command"]
+    made = client.get(f"/recommendations/{answer['id']}/deployment?target=slurm").json()
+    assert f"#SBATCH --nodes={hosts}\n" in made["files"][0]["text"]
+
+
+def test_an_inventory_that_the_constraints_exclude_is_refused_or_explained(client: TestClient) -> None:
+    body = {"workload": chat(), "inventory": FOUR_A6000, "constraints": {"vendors": ["amd"], "inventory": "only"}}
+    response = client.post("/recommend", json=body)
+    assert response.status_code == 422
+    excluded = "`vendors` in the constraints excludes all hardware of the inventory (NVIDIA RTX A6000 48GB)."
+    assert response.json()["detail"].startswith(excluded)
+    answer = answered(client, chat(), FOUR_A6000, vendors=["amd"])
+    assert answer["warnings"][0]["text"].startswith(f"Your inventory is left out: {excluded}")
+
+
+def test_owned_machines_are_not_priced_again_or_estimated_as_if_for_sale(client: TestClient) -> None:
+    answer = answered(client, chat(), FOUR_A6000)
+    again = client.post(f"/recommendations/{answer['id']}/reprice").json()
+    assert again["machines"]["text"].startswith("These machines are yours")
+    assert not again["today"]["changed"]
+    body = {"workload": chat(), "deployment": answer["recommendations"][0]["deployment"]}
+    response = client.post("/estimate", json=body)
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "#/deployment/offer/provider"
+
+
 def test_ignored_inventory_changes_nothing(client: TestClient) -> None:
     body: dict[str, Any] = {"workload": chat(), "constraints": {"accelerators": ["nvidia-l40s"]}}
     plain = client.post("/recommend", json=body).json()
@@ -110,7 +180,31 @@ def test_a_price_that_counts_is_spread_over_the_horizon(client: TestClient) -> N
         for price in ({}, {"usd_per_machine": 40_000})
     )
     more = booked["recommendations"][0]["cost"]["usd_per_hour"] - sunk["recommendations"][0]["cost"]["usd_per_hour"]
-    assert more > 40_000 / (36 * 730) * 0.99
+    assert more == pytest.approx(40_000 / (36 * 730) + 40_000 * 0.05 / 8760, rel=1e-3)  # with maintenance
+
+
+def test_installed_machines_need_no_racks_and_no_network(client: TestClient) -> None:
+    (best,) = answered(client, LONG_RUN, [{"system": "dgx h100", "count": 4, "usd_per_machine": 100_000}])[
+        "recommendations"
+    ]
+    assert best["deployment"]["nodes"] > 1
+    assert best["cost"]["purchase_usd"] == 100_000 * best["deployment"]["nodes"]
+    assert not {part["what"] for part in best["cost"]["parts"]} & {"network_gbit_per_s", "rack_kw"}
+
+
+def test_discounts_of_sellers_leave_owned_machines_alone(client: TestClient) -> None:
+    body: dict[str, Any] = {
+        "workload": chat(),
+        "inventory": [{"accelerator": "l40s", "count": 4, "usd_per_machine": 4e4}],
+    }
+    discount = {"economics": {"discounts": {"nvidia-l40s": 0.5}}}
+    full, other = (client.post("/recommend", json=b).json()["recommendations"][0] for b in (body, body | discount))
+    assert full["cost"]["usd_per_hour"] == other["cost"]["usd_per_hour"]
+
+
+def test_memory_is_that_of_each_host(catalog: Catalog) -> None:
+    rack = OwnedHardware("nvidia-gb200-186gb", 72, 72, "gb200-nvl72", ram_gib=512.0)
+    assert machine_record(rack, catalog, "2026-11-20").ram_bytes == 18 * 512 * 2**30
 
 
 def test_the_same_question_with_another_inventory_is_another_answer(client: TestClient) -> None:
@@ -130,6 +224,7 @@ def test_the_same_question_with_another_inventory_is_another_answer(client: Test
             "#/inventory/0/accelerators_per_machine",
             "do not fill machines of 8",
         ),
+        ({"accelerator": "dgx h100", "count": 2}, "#/inventory/0/accelerator", "is a machine. Send it as system"),
         ({"accelerator": "a6000", "count": 4, "sunk": False}, "#/inventory/0", "add usd_per_machine"),
         ({"accelerator": "a6000", "count": 4, "sunk": True, "usd_per_machine": 9}, "#/inventory/0", "not sunk"),
         ({"accelerator": "a6000", "count": 0}, "#/inventory/0/count", "greater than or equal to 1"),

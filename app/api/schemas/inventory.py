@@ -17,9 +17,7 @@ class InventorySpec(RequestModel):
 
     model_config = with_examples({"accelerator": "a6000", "count": 4}, {"system": "dgx-h100", "count": 2})
 
-    accelerator: Name | None = Field(
-        None, description="Accelerator that you own. Give this or `system`; an instance type also names the machine."
-    )
+    accelerator: Name | None = Field(None, description="Accelerator that you own. Give this or `system`.")
     system: Name | None = Field(None, description="Machine that you own, as listed by GET /catalog/systems.")
     count: Annotated[int, Field(ge=1, le=1_000_000), INTEGER_VALUED] = Field(
         description="Number of accelerators, or of machines with `system`."
@@ -34,13 +32,15 @@ class InventorySpec(RequestModel):
         "`usd_per_machine`.",
     )
     usd_per_machine: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
-        None, description="Book value or quoted price of a machine, spread over the horizon."
+        None,
+        description="Book value or quoted price of a machine, with its share of racks and network; spread over the "
+        "horizon.",
     )
     host_memory_gib: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
-        None, description="Memory of a machine's host. Default: that of the machine's record."
+        None, description="Memory of one host of a machine; a rack has several. Default: that of the machine's record."
     )
     network_gbit_s: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
-        None, description="Network bandwidth of a machine. Default: that of the machine's record."
+        None, description="Network bandwidth of a whole machine. Default: that of the machine's record."
     )
 
     @model_validator(mode="after")

@@ -18,12 +18,11 @@ from app.sizing.decisions.cost import (
     usd_per_million,
 )
 from app.sizing.decisions.places import list_countries
-from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import PRICE_KIND_TEXTS, PriceKind
 from app.sizing.question import Deployment, Question
 from app.sizing.result import CostSummary, Estimate, HostedApi, HostedCost, Part, Reason
 from app.sizing.snapshot import Catalog
-from app.sizing.words import format_count, format_number, percent, provider_name
+from app.sizing.words import describe_pricing, format_count, format_number, percent, provider_name
 from app.sizing.workload import InferenceWorkload, Load
 
 
@@ -91,10 +90,12 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
         f"Price basis: {PRICE_KIND_TEXTS[terms.kind]}, as of "
         f"{terms.observed}{_describe_discount(summary.price.discount)}."
     )
-    if deployment.provider == INVENTORY:
-        valued = f"Their value of {format_usd(summary.purchase_usd or 0.0)} is spread over the horizon."
-        counted = valued if summary.purchase_usd else "What you paid for them is not counted."
-        text = f"{machines} of yours: {describe_hourly_cost(summary)} for operation. {counted}"
+    if deployment.uses_inventory:
+        if summary.purchase_usd:
+            use = f"including their value of {format_usd(summary.purchase_usd)}, spread over the horizon"
+        else:
+            use = "for operation; what you paid is not counted"
+        text = f"{machines} of yours: {describe_hourly_cost(summary)} {use}."
     elif summary.purchase_usd is not None:
         text = (
             f"Purchase of {machines} for {format_usd(summary.purchase_usd)}. This is {describe_hourly_cost(summary)} "
@@ -111,7 +112,7 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
             region = f" in {list_countries(frozenset(summary.price.countries))}"
         text = (
             f"{machines} of type {deployment.instance_type} from {provider_name(deployment.provider or '')}{region}, "
-            f"{summary.price.pricing_model.replace('_', ' ')}: {describe_hourly_cost(summary)}. {backing}"
+            f"{describe_pricing(summary.price.pricing_model)}: {describe_hourly_cost(summary)}. {backing}"
         )
         if summary.price.upfront_usd is not None:
             text += f" This includes an upfront payment of {format_usd(summary.price.upfront_usd)} per machine."

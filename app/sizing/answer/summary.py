@@ -13,7 +13,6 @@ from app.sizing.assumptions import Assumed
 from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
 from app.sizing.decisions.places import list_countries
 from app.sizing.decisions.prices import run_pricing, service_pricing
-from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import COUNTED, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import AUTO_KV
@@ -165,7 +164,7 @@ def describe_hardware(ranked: Ranked) -> str:
     """Count, name and seller of the hardware: "8 × NVIDIA H100 from Lambda (us-east-1, on demand)"."""
     d, name = ranked.estimate.deployment, ranked.accelerator.name
     if d.pools is not None:
-        owned = " (yours)" if d.provider == INVENTORY else ""
+        owned = " (yours)" if d.uses_inventory else ""
         return describe_pools(d.pools, d.engine, ranked.names) + owned
     price = None if ranked.estimate.cost is None else ranked.estimate.cost.price
     countries = frozenset() if price is None else frozenset(price.countries or ())
@@ -181,7 +180,7 @@ def describe_seller(d: Deployment, names: Mapping[str, str], countries: frozense
         names: names of systems by slug; a slug that is not listed stays as it is.
         countries: countries in one of which the machines are if no region is known.
     """
-    if d.provider == INVENTORY:
+    if d.uses_inventory:
         return "(yours)"
     if d.pricing_model is PricingModel.OWNED:
         return f"(purchase, {names.get(d.system or '', f'system {d.system}')})"

@@ -364,12 +364,12 @@ def network_price(found: Candidates, linked_nodes: Column, assumed: Assumptions)
 def estimate_ancillary_costs(
     found: Candidates, nodes: Column, linked_nodes: Column, host_bytes: Column | float, assumed: Assumptions
 ) -> AncillaryCosts:
-    """Ancillary purchases for `nodes` machines, joined by networks of `linked_nodes` machines each. Machines that are
-    paid for already have them.
+    """Ancillary purchases for `nodes` machines, joined by networks of `linked_nodes` machines each. Installed machines
+    have them already, whatever their own value is.
 
     `host_bytes` is the host memory that the plan uses on each machine.
     """
-    owned, none = found.purchase_usd > 0, np.zeros(len(found))
+    owned, none = ~np.isnan(found.purchase_usd) & ~found.installed, np.zeros(len(found))
     network = none
     if (linked_nodes > 1).any():
         rate, price = node_gbit_per_s(found, assumed), network_price(found, linked_nodes, assumed)

@@ -37,7 +37,7 @@ from app.sizing.decisions.prices import (
 from app.sizing.decisions.rejections import NullRejections, Rejections, is_at_most
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
-from app.sizing.hardware.listings import PRICING
+from app.sizing.hardware.listings import INVENTORY, PRICING
 from app.sizing.hardware.parts import (
     BY_THE_HOUR,
     KINDS,
@@ -146,6 +146,7 @@ class Candidates(Columns):
     node: Machines  # hardware of the machine
     spot: Mask  # spot capacity, which the provider may reclaim
     by_the_hour: Mask  # rented by the hour without a commitment
+    installed: Mask  # machines of an inventory, which stand in racks and on a network already
     usd_per_hour: Column  # rent, or the hourly cost of owning over the horizon, USD/h
     purchase_usd: Column  # purchase price of the machine, USD; NaN for rented machines
     draw_w: Column  # mean power of the whole machine under load, W
@@ -409,6 +410,7 @@ def candidates_from_listings(
         node=installed_machines(node, types, host_socket_bytes_per_s(catalog, rows, desk, assumed), assumed),
         spot=_is_spot(listings.pricing[rows]),
         by_the_hour=_is_among(PRICING, BY_THE_HOUR)[listings.pricing[rows]],
+        installed=_is_among(catalog.providers, (INVENTORY,))[listings.provider[rows]],
         usd_per_hour=priced.usd_per_hour[rows],
         purchase_usd=priced.purchase_usd[rows],
         draw_w=priced.draw_w[rows],
@@ -518,6 +520,7 @@ def unpriced_machine(catalog: Catalog, deployment: Deployment, assumed: Assumpti
         node=machine,
         spot=np.array([False]),
         by_the_hour=np.array([False]),
+        installed=np.array([False]),
         usd_per_hour=nan,
         purchase_usd=nan,
         draw_w=draw,

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.sizing.answer.serving import estimate_deployments
 from app.sizing.columns import LEAST_PER_S, ROUNDING, TINY, Codes, Column, Mask, at
-from app.sizing.decisions.cost import Cost, within_limits
+from app.sizing.decisions.cost import Cost, accelerators_in_stock, within_limits
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.ranking import Measures, objective_score
 from app.sizing.decisions.rejections import NullRejections
@@ -169,9 +169,12 @@ class PoolPairs:
         names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
         cost = Cost(*(getattr(reads.cost, name) + getattr(writes.cost, name) for name in names))
         total = reads.fleet.accelerators + writes.fleet.accelerators
-        return within_limits(
-            writes.accelerator, total, cost, search.question.constraints, NullRejections(search.catalog.accelerators)
-        )
+        limits, rejections = search.question.constraints, NullRejections(search.catalog.accelerators)
+        within = within_limits(writes.accelerator, total, cost, replace(limits, stock=()), rejections)
+        for pool in (reads, writes) if limits.stock else ():
+            taken = np.where(reads.accelerator == writes.accelerator, total, pool.fleet.accelerators)
+            within &= taken <= accelerators_in_stock(limits, pool.accelerator)
+        return within
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ def machines(**columns: Any) -> Candidates:
         node=node,
         spot=columns.get("spot", np.zeros(n, dtype=bool)),
         by_the_hour=np.isnan(of("purchase_usd", np.nan)),
+        installed=columns.get("installed", np.zeros(n, dtype=bool)),
         usd_per_hour=of("usd_per_hour", 40.0),
         purchase_usd=of("purchase_usd", np.nan),
         draw_w=of("draw_w", 7500.0),
