@@ -16,12 +16,17 @@ WORKLOAD = {
 
 def estimated(client: TestClient, accelerator: str = "rtx 3090", count: int = 4, **assumptions: float) -> Any:
     """Performance of Llama-3.1-8B in BF16 on vLLM, tensor parallel over the cards of one machine."""
+    return answered(client, accelerator, count, **assumptions)["performance"]
+
+
+def answered(client: TestClient, accelerator: str, count: int, **assumptions: float) -> Any:
+    """The whole estimate."""
     deployment = {"accelerator": accelerator, "engine": "vllm", "weight_format": "bf16", "nodes": 1}
     layout = {"accelerators_per_replica": count, "tensor_parallel": count, "replicas": 1, "total_accelerators": count}
     body = {"workload": WORKLOAD, "deployment": {**deployment, **layout}, "assumptions": assumptions}
     response = client.post("/estimate", json=body)
     assert response.status_code == 200, response.text
-    return response.json()["performance"]
+    return response.json()
 
 
 def test_copies_through_host_memory_are_slower_than_peer_access(client: TestClient) -> None:
@@ -51,6 +56,12 @@ def test_a_power_limit_slows_prompts_and_saves_power(client: TestClient) -> None
     full, limited = estimated(client, "rtx 4090", 1), estimated(client, "rtx 4090", 1, power_limit_share=0.6)
     assert limited["prefill_tokens_per_s"] / full["prefill_tokens_per_s"] == pytest.approx(0.6**0.33, rel=0.06)
     assert limited["tpot_ms"]["mean"] <= 1.2 * full["tpot_ms"]["mean"]
+
+
+@pytest.mark.parametrize(("accelerator", "count"), [("rtx 4090", 1), ("h100 sxm", 8), ("dgx spark", 1)])
+def test_a_power_limit_lowers_the_power_of_every_machine(client: TestClient, accelerator: str, count: int) -> None:
+    full, limited = (answered(client, accelerator, count, power_limit_share=share)["cost"] for share in (1, 0.6))
+    assert 0.5 < limited["power_kw"] / full["power_kw"] < 0.85
 
 
 def test_launches_without_graphs_lengthen_the_steps(client: TestClient) -> None:

@@ -339,7 +339,7 @@ def rated_power_w(machines: Machines, types: AcceleratorColumns, assumed: Assump
     """Rated power of whole machines: the system's rating, or the sum of its parts.
 
     A rating that does not exceed that of the accelerators belongs to a bare board, not to a machine. Chips that are
-    whole machines have no separate host and no power limit.
+    whole machines have no separate host, so a power limit is one of the whole machine.
     """
     row, count = machines.accelerator, machines.accelerators_per_node
     accelerator_w = np.where(np.isnan(types.power_w[row]), assumed.socket_power_w, types.power_w[row])
@@ -349,7 +349,7 @@ def rated_power_w(machines: Machines, types: AcceleratorColumns, assumed: Assump
     hostless = np.where(np.isnan(hostless), count * accelerator_w, hostless)
     saved = (1 - assumed.power_limit_share) * count * accelerator_w * machines.share
     limited = np.where(board, together * machines.share, machines.power_w) - saved
-    return np.where(types.whole_machine[row], hostless, limited)
+    return np.where(types.whole_machine[row], hostless * assumed.power_limit_share, limited)
 
 
 def machine_purchase_usd(parts: Parts, list_price_usd: Column) -> Column:
