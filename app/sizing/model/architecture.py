@@ -474,21 +474,24 @@ class ModelArchitecture:
             >>> registered("Qwen/Qwen3-30B-A3B").expert_width, LLAMA_8B.expert_width
             (768.0, 0.0)
         """
-        inner = (t.inputs for t in self.tensors if t.part is Part.ROUTED_EXPERTS and t.role.endswith("down_proj"))
-        return float(max(inner, default=0))
+        return self._widest_inner(Part.ROUTED_EXPERTS)
 
     @property
     def dense_mlp_width(self) -> float:
         """MLP width of the widest layer without its routed experts.
 
-        Check: a shared expert of 2,048, and three layers of 18,432.
+        Check: a shared expert of 2,048, and three layers of 18,432; a shared expert of 512 in a model of 2,048.
             >>> registered("deepseek-ai/DeepSeek-R1").dense_mlp_width, LLAMA_8B.dense_mlp_width
             (18432.0, 14336.0)
+            >>> registered("Qwen/Qwen3-Next-80B-A3B-Instruct").dense_mlp_width
+            512.0
         """
-        if not self.is_moe:
-            return self.mlp_width
-        dense = (t.outputs for t in self.tensors if t.part in (Part.MLP, Part.SHARED_EXPERTS))
-        return float(max(dense, default=0))
+        return self._widest_inner(Part.MLP, Part.SHARED_EXPERTS) if self.is_moe else self.mlp_width
+
+    def _widest_inner(self, *parts: Part) -> float:
+        """Largest width between the matrices of the MLPs in these parts of the model; 0 without any."""
+        inner = (t.inputs for t in self.tensors if t.part in parts and t.role.endswith("down_proj"))
+        return float(max(inner, default=0))
 
     @property
     def latent_up_elements(self) -> int:
