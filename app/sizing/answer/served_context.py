@@ -1,7 +1,7 @@
 """Context that servers are started with: as long as the model and the KV cache allow, apart from the planning length.
 
 Planning takes a long prompt with a long answer. A server that is limited to this length refuses the few longer
-requests, so it gets a limit of its own. Memory and speed do not depend on it.
+requests, so it gets a limit of its own. Benchmarks start the same server. Memory and speed do not depend on it.
 """
 
 from __future__ import annotations

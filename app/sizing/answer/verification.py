@@ -106,7 +106,7 @@ def plan_benchmark(question: Question, estimate: Estimate, host_counts: HostCoun
     else:
         used = serving_benchmark(workload, d)
         places = serving_places(workload, d, estimate, used, question.assumptions, host_counts)
-        command = used.fill_places(benchmark_places(places))
+        command = used.fill_places(places)
         accelerators, machines = d.accelerators_per_replica or 1, machines_per_replica(d)
         minutes = math.ceil(serving_minutes(p, question.assumptions))
     return BenchmarkPlan(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))
@@ -358,11 +358,6 @@ def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchm
         "served_limit": served.limit.value,
         "refused_share": served.refused_share,
     }
-
-
-def benchmark_places(places: Places) -> Places:
-    """Placeholders of a benchmark, whose server accepts the planning length: no request of the benchmark is longer."""
-    return {**places, "served": places["context"]}
 
 
 def batch_in_flight(p: Performance | None) -> int:
@@ -649,7 +644,7 @@ def pool_places(
     host_counts: HostCounts,
 ) -> Places:
     """Placeholders for one replica of a pool under the load of the pair, with a config file if the engine needs one."""
-    places = benchmark_places(serving_places(workload, pool, estimate, used, question.assumptions, host_counts))
+    places = serving_places(workload, pool, estimate, used, question.assumptions, host_counts)
     return {**places, "config": CONFIG_FILE} if servers.config else places
 
 

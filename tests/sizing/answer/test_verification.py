@@ -17,7 +17,6 @@ import pytest
 
 from app.sizing.answer.verification import (
     DecisionValue,
-    benchmark_places,
     benchmark_speed,
     break_even_speed,
     choose_verification,
@@ -423,8 +422,11 @@ def test_replicas_are_started_as_the_benchmark_starts_them() -> None:
     (start,) = launch_specs(question, estimate)
     trial = plan_benchmark(question, estimate)
     assert trial is not None
-    assert start.benchmark.fill_places(benchmark_places(start.places)) == trial.command
-    assert start.places["served"] == CHAT.model.max_context_tokens  # more than the benchmark sends
+    assert start.benchmark.fill_places(start.places) == trial.command
+    assert start.places["served"] == CHAT.model.max_context_tokens
+    assert (
+        f"--max-model-len {start.places['served']} " in trial.command
+    )  # the server that is measured is the one that runs
     d = estimate.deployment
     assert (start.role, start.software) == ("serve", "vllm")
     assert start.replicas == (d.replicas or 0) + (d.spare_replicas or 0)
