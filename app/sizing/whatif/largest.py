@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from app.sizing.question import LoadUnit, Question
 from app.sizing.result import LargestLoad
 from app.sizing.snapshot import Catalog
+from app.sizing.whatif.change import find_threshold
 from app.sizing.whatif.limits import find_feasible_plans
 from app.sizing.words import format_large_number, round_down_to_digits
 
-# Factors on the load of the request: from a millionth to a million times, to within CLOSENESS.
-MOST_DOUBLINGS, CLOSENESS = 20, 0.03
+# Factors on the load of the request: from a millionth to a million times, which formulas find to within CLOSENESS.
+DOUBLINGS, SMALLEST, CLOSENESS = tuple(2.0**n for n in range(1, 21)), 2.0**-20, 0.03
 UNIT_WORDS = {LoadUnit.REQUESTS: "requests/s", LoadUnit.USERS: "users", LoadUnit.TOKENS: "training tokens"}
-STEP, MOST_STEPS = 1.1, 24  # steps from the factor that formulas find to the one that simulation confirms
+# Factors from there to the load that simulation confirms, to within CONFIRMED_CLOSENESS.
+STEPS, CONFIRMED_CLOSENESS = tuple(1.1**n for n in (1, 2, 4, 8, 16, 32, 64, 128)), 0.05
 
 
 def at_largest_load(
@@ -22,8 +25,7 @@ def at_largest_load(
 ) -> tuple[Question, LargestLoad | None]:
     """The question with the largest load within its limits, and that load; itself and None if no load meets them.
 
-    Formulas bracket the load. From there, `meets` confirms in steps the largest load that meets the limits, to within
-    5 %.
+    Formulas find the load. From there, `meets` confirms the largest load that meets the limits, to within 5 %.
 
     Parameters:
         meets: whether some hardware meets the limits of a question, simulated.
@@ -35,16 +37,26 @@ def at_largest_load(
     def ask(times: float) -> Question:
         return replace(asked, workload=sought.workload_at(times))
 
+    def round_load(times: float) -> float:
+        load = sought.load * times
+        return float(int(load)) if sought.unit is LoadUnit.USERS else round_down_to_digits(load)
+
     def is_likely(times: float) -> bool:
         return len(find_feasible_plans(ask(times), catalog).within(question.constraints)) > 0
 
-    times = find_confirmed(bracket_largest(is_likely), lambda times: meets(ask(times)))
+    def is_met(times: float) -> bool:
+        load = round_load(times)
+        return load > 0 and meets(ask(load / sought.load))
+
+    likely = find_largest(is_likely, 1.0, DOUBLINGS, (SMALLEST,), CLOSENESS)
+    times = (
+        None
+        if likely is None
+        else find_largest(is_met, likely, STEPS, tuple(1 / n for n in STEPS), CONFIRMED_CLOSENESS)
+    )
     if times is None:
         return asked, None
-    load = sought.load * times
-    value = float(int(load)) if sought.unit is LoadUnit.USERS else round_down_to_digits(load)
-    if value <= 0:
-        return asked, None
+    value = round_load(times)
     return ask(value / sought.load), LargestLoad(sought.unit.value, value, value / sought.load)
 
 
@@ -56,44 +68,30 @@ def describe_largest(largest: LargestLoad | None) -> str:
     return f"The largest load within the limits is {format_large_number(largest.value)} {unit}. "
 
 
-def bracket_largest(is_likely: Callable[[float], bool]) -> float:
-    """The largest factor that is likely, to within CLOSENESS, by doubling or halving from 1 and then bisecting.
+def find_largest(
+    holds: Callable[[float], bool], start: float, up: Sequence[float], down: Sequence[float], closeness: float
+) -> float | None:
+    """The largest value at which a condition holds that fails beyond it; None if it holds nowhere.
 
+    Parameters:
+        start: first value.
+        up: multiples of `start` to try in order if the condition holds there; the last one if it holds at all.
+        down: multiples of `start` to try in order if it does not.
+        closeness: relative distance to the next value, at which the condition fails.
     Check:
-        >>> 6.7 < bracket_largest(lambda times: times <= 7) <= 7, 0.0097 < bracket_largest(lambda t: t <= 0.01) <= 0.01
-        (True, True)
-    """
-    low = 1.0
-    step = 2.0 if is_likely(low) else 0.5
-    for _ in range(MOST_DOUBLINGS):
-        if is_likely(low * step) == (step < 1):
-            break
-        low *= step
-    low = min(low, low * step)
-    high = 2 * low
-    while high / low > 1 + CLOSENESS:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if is_likely(middle) else (low, middle)
-    return low
-
-
-def find_confirmed(start: float, is_met: Callable[[float], bool]) -> float | None:
-    """The largest factor near `start` that is met, to within half a step; None if none is.
-
-    Check:
-        >>> 8.7 < find_confirmed(7.0, lambda times: times <= 9) <= 9, 4.5 < find_confirmed(7.0, lambda t: t <= 5) <= 5
-        (True, True)
-        >>> find_confirmed(7.0, lambda times: False) is None
+        >>> doubled = [2.0, 4.0, 8.0]
+        >>> 6.7 < find_largest(lambda load: load <= 7, 1.0, doubled, [1e-6], 0.03) <= 7
+        True
+        >>> 0.0097 < find_largest(lambda load: load <= 0.01, 1.0, doubled, [1e-6], 0.03) <= 0.01
+        True
+        >>> find_largest(lambda load: True, 1.0, doubled, [1e-6], 0.03)
+        8.0
+        >>> find_largest(lambda load: False, 1.0, doubled, [1e-6], 0.03) is None
         True
     """
-    step = STEP if is_met(start) else 1 / STEP
-    last = start
-    for _ in range(MOST_STEPS):
-        last *= step
-        if is_met(last) == (step < 1):
-            break
-    else:
-        return last if step > 1 else None
-    low = min(last, last / step)
-    middle = low * STEP**0.5
-    return middle if is_met(middle) else low
+    known = cache(holds)
+    values = tuple(start * times for times in (up if known(start) else down))
+    turn = find_threshold(known, start, values, closeness)
+    if turn is None:
+        return values[-1] if known(start) else None
+    return turn.last_unchanged if known(start) else turn.value
