@@ -70,24 +70,22 @@ def restrict_to_inventory(question: Question, catalog: Catalog) -> Question | No
 
     Their prices are what the caller states, so discounts on the prices of sellers do not apply.
     """
-    limits, counts = question.constraints, dict[str, int]()
+    limits, index = question.constraints, catalog.accelerator_index
     allowed = types_allowed(catalog, limits)
-    for one in question.inventory:
-        if allowed[catalog.accelerator_index[one.accelerator]]:
-            counts[one.accelerator] = counts.get(one.accelerator, 0) + one.count
-    if not counts or (limits.environments and Environment.ON_PREM not in limits.environments):
+    named = tuple(one.accelerator for one in question.inventory if allowed[index[one.accelerator]])
+    if not named or (limits.environments and Environment.ON_PREM not in limits.environments):
         return None
     limits = replace(
         limits,
-        accelerators=tuple(counts),
+        accelerators=named,
         by_pattern=(),
         pricing_models=(PricingModel.OWNED,),
         price_kinds=(PriceKind.LIST,),
         providers=(),
-        stock=tuple((catalog.accelerator_index[slug], count) for slug, count in counts.items()),
+        stock=tuple((index[one.accelerator], one.count) for one in question.inventory),
     )
-    economics = replace(question.economics, discounts=())
-    return replace(question, constraints=limits, economics=economics, inventory=(), rejected_limit=len(counts))
+    economics, rejected = replace(question.economics, discounts=()), len(question.inventory)
+    return replace(question, constraints=limits, economics=economics, inventory=(), rejected_limit=rejected)
 
 
 def explain_exclusion(question: Question, catalog: Catalog) -> str:

@@ -155,6 +155,23 @@ def test_an_inventory_that_the_constraints_exclude_is_refused_or_explained(clien
     assert answer["warnings"][0]["text"].startswith(f"Your inventory is left out: {excluded}")
 
 
+def test_what_would_help_counts_no_more_than_is_owned(client: TestClient) -> None:
+    workload = chat("llama-3.3-70b")
+    workload["traffic"] = {"peak_requests_per_s": 20, "input_tokens": 1000, "output_tokens": 300}
+
+    def effects(own: int) -> list[dict[str, str]]:
+        owned = [{"accelerator": "h100 sxm", "count": own}, {"accelerator": "mi300x", "count": 8}]
+        answer = answered(client, workload, owned, inventory="only", vendors=["amd"])
+        assert answer["summary"].endswith("AMD Instinct MI300X needs 16 accelerators; your inventory has 8.")
+        effects: list[dict[str, str]] = answer["sensitivity"]
+        return effects
+
+    (enough,) = effects(8)
+    assert enough["change"] == "allow other accelerators"
+    assert "purchase price" not in enough["effect"]
+    assert effects(2) == []
+
+
 def test_owned_machines_are_not_priced_again_or_estimated_as_if_for_sale(client: TestClient) -> None:
     answer = answered(client, chat(), FOUR_A6000)
     again = client.post(f"/recommendations/{answer['id']}/reprice").json()

@@ -707,7 +707,7 @@ def within_limits(
         rejections.reject_with_shortfall(
             accelerator,
             keep,
-            code="too_many_accelerators",
+            code="inventory_too_small",
             text="{name} needs {needed} accelerators; your inventory has {available}.",
             needed=accelerators,
             available=stock,

@@ -94,7 +94,7 @@ class FeasiblePlans(Columns):
         name = catalog.accelerators[int(best.accelerator[0])].name
         total, bought = one(best.usd_total), one(best.cost.purchase_usd)
         price = f"{format_usd(one(best.cost.usd_per_hour))}/h" if math.isnan(total) else f"{format_usd(total)} in total"
-        upfront = "" if math.isnan(bought) else f", {format_usd(bought)} purchase price"
+        upfront = f", {format_usd(bought)} purchase price" if bought > 0 else ""
         return f"{one(best.accelerators):,.0f} × {name} ({price}{upfront})"
 
 
