@@ -420,16 +420,21 @@ def synchronization_s(shards_weights: Mask, synchronization_bytes: Column, ring_
 def state_traffic(counts: Counts, plans: TrainingPlans, rank: RankParams, groups: RankGroups) -> StateTraffic:
     """Return the communication of gradients and weights, with dense parameters and routed experts in separate
     groups.
+
+    Where the stages of a pipeline share a machine, the ranks with the same weights are in several machines, even if
+    they would fit into one.
     """
     zero = np.zeros(len(plans))
     sharded = plans.zero_stage >= 3
     each_in = each_out = once_in = once_out = zero
-    crosses_any = zero > 0
+    crosses_any, pp, most = zero > 0, plans.pipeline_parallel, plans.machine.scale_up_accelerators
+    stages_inside = plans.tensor_parallel * plans.context_parallel * pp <= most
     kinds = [("dense", rank.dense, rank.trained_dense, groups.data_group, plans.tensor_parallel)]
     if counts.routed_params:
         kinds.append(("routed", rank.routed, rank.trained_routed, groups.expert_group, rank.expert_shards))
     for kind, held, trained, group, within in kinds:
-        crosses = group * within > plans.machine.scale_up_accelerators
+        displaced = stages_inside & (group * within <= most) & (groups.accelerators > most)
+        crosses, within = (group * within > most) | displaced, np.where(displaced, within * pp, within)
         with trace_label(kind):
             ring = ring_bytes_per_s(group, within, crosses, plans.machine)
             each = sharding_s(sharded, sharding_bytes(group, held, trained, plans, counts.recipe), ring)

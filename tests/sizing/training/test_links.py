@@ -62,8 +62,10 @@ def test_groups_beyond_a_machine_cross_the_network() -> None:
 def states(counts: Any = COUNTS, data_group: float = 16, expert_group: float = 2, **columns: Any) -> Any:
     rank: Any = row(dense=col(3e6), routed=col(2e6), trained_dense=col(1e6), trained_routed=col(0.5e6))
     rank.expert_shards = col(2)
-    spread: Any = row(data_group=col(data_group), expert_group=col(expert_group))
-    return state_traffic(counts, table(tensor_parallel=4, **columns), rank, spread)
+    plans = table(**{"tensor_parallel": 4, **columns})
+    whole = plans.tensor_parallel * plans.pipeline_parallel * data_group
+    spread: Any = row(data_group=col(data_group), expert_group=col(expert_group), accelerators=whole)
+    return state_traffic(counts, plans, rank, spread)
 
 
 def test_states_are_synchronised_once() -> None:
@@ -81,6 +83,14 @@ def test_sharded_states_travel_with_every_micro_batch() -> None:
     inside = 1 / 2 * (2 * 2e6 * 2 + 0.5e6 * 2) / 400e9
     assert shown(found.sharded) == pytest.approx([inside, outside, 0, 12])
     assert shown(found.synchronized) == [0, 0, 0, 0]
+
+
+def test_stages_in_a_machine_move_its_replicas_to_other_machines() -> None:
+    """Eight replicas fill a machine, but two stages of each need a second one: four replicas in each."""
+    dense, alone = replace(COUNTS, routed_params=0.0), {"tensor_parallel": 1, "context_parallel": 1, "zero_stage": 1}
+    one, two = (states(dense, data_group=8, pipeline_parallel=stages, **alone).synchronized for stages in (1, 2))
+    assert shown(one) == pytest.approx([7 / 8 * 1e6 * 4 / 400e9, 0, 12, 0])
+    assert shown(two) == pytest.approx([0, 7 / 8 * 1e6 * 4 / (4 * 50e9), 0, 6])
 
 
 def test_states_within_a_machine() -> None:
