@@ -307,10 +307,10 @@ def training_reasons(
     yield memory_reason(workload, plans, run, row)
     yield from offload_reason(finalists, row)
     yield from recipe_reason(resolve_recipe(workload, plans, row))
+    links = f" It assumes {interconnect_text(plans, run, row)}." if accelerators > 1 else ""
     yield Reason(
         "layout",
-        f"Layout on {format_count(accelerators, 'accelerator')}: {parallelism_text(plans, run, row)}. It assumes "
-        f"{interconnect_text(plans, run, row)}.",
+        f"Layout on {format_count(accelerators, 'accelerator')}: {parallelism_text(plans, run, row)}.{links}",
         "accelerators",
         accelerators,
         "accelerators",
@@ -492,7 +492,9 @@ def build_misfit_estimate(
     verdict = "is not expected to fit" if probability >= SHOW_SPEED_FROM_PROBABILITY else "does not fit"
     text = f"The run {verdict}: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
     if memory.total_bytes <= memory.usable_bytes:
-        text = f"The run does not fit: the host needs {host_bytes / GIB:,.0f} GiB of memory for offloaded states."
+        text = (
+            f"The run does not fit: the host needs {host_bytes / GIB:,.0f} GiB of its own memory for offloaded states."
+        )
     near = probability >= SHOW_SPEED_FROM_PROBABILITY
     if near:
         text += f" This is borderline: the run is {percent(probability)} likely to fit. The speed assumes that it does."

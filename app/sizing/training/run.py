@@ -361,11 +361,13 @@ def host_fits_memory(plans: TrainingPlans, memory: TrainingMemory, assumed: Assu
     """Whether hosts have enough memory for offloaded data.
 
     A host of unknown memory passes with offloaded optimizer states only. For last-resort layouts, a host of unknown
-    memory is assumed to have the usual ratio of host to accelerator memory.
+    memory is assumed to have the usual ratio of host to accelerator memory. Machines whose accelerators use the memory
+    of the system have no other memory for it.
     """
     ram, resort = plans.offered.ram_bytes, plans.last_resort
     usual = plans.accelerators_per_node * plans.node.memory_bytes * assumed.host_memory_ratio
     ram = np.where(np.isnan(ram), np.where(resort, usual, np.inf), ram)
+    ram = np.where(plans.machine.unified_memory, 0.0, ram)
     result: Mask = memory.host_bytes <= assumed.host_memory_share * ram
     return result
 

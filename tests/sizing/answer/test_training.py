@@ -245,7 +245,7 @@ def memory(total_gib: float) -> DeviceMemory:
     [
         (100.0, 0.04, 0.0, "each accelerator needs 100.0 GiB but has 72.0 GiB usable.", False),
         (75.0, 0.35, 0.0, "borderline: the run is 35 % likely to fit. The speed assumes that it does.", True),
-        (60.0, 0.0, 1500.0, "the host needs 1,500 GiB of memory for offloaded states.", False),
+        (60.0, 0.0, 1500.0, "the host needs 1,500 GiB of its own memory for offloaded states.", False),
     ],
 )
 def test_a_misfit_shows_its_speed_only_where_it_may_fit_after_all(

@@ -78,10 +78,13 @@ def test_interruptions() -> None:
 def test_hosts_hold_what_is_offloaded() -> None:
     share = ASSUMED.host_memory_share
     plans: Any = row(
-        offered=row(ram_bytes=col(100, 100, np.nan, np.nan)),
-        last_resort=np.array([False, False, False, True]),  # of more than states no unknown host is taken to hold it
-        accelerators_per_node=col(8, 8, 8, 8),
-        node=row(memory_bytes=col(80, 80, 80, 80)),
+        offered=row(ram_bytes=col(100, 100, np.nan, np.nan, 100, 100)),
+        last_resort=np.array(
+            [False, False, False, True, False, False]
+        ),  # of more than states no unknown host is taken to hold it
+        accelerators_per_node=col(8, 8, 8, 8, 1, 1),
+        node=row(memory_bytes=col(80, 80, 80, 80, 100, 100)),
+        machine=row(unified_memory=np.array([False] * 4 + [True] * 2)),  # its memory is that of the accelerator
     )
-    memory: Any = row(host_bytes=col(100 * share, 101 * share, 1e15, 1e15))
-    assert host_fits_memory(plans, memory, ASSUMED).tolist() == [True, False, True, False]
+    memory: Any = row(host_bytes=col(100 * share, 101 * share, 1e15, 1e15, 1, 0))
+    assert host_fits_memory(plans, memory, ASSUMED).tolist() == [True, False, True, False, False, True]
