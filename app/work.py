@@ -80,7 +80,7 @@ def stage(name: str) -> Iterator[None]:
         listener.leave(before)
 
 
-def checked(items: Iterable[T]) -> Iterator[T]:
+def check_each(items: Iterable[T]) -> Iterator[T]:
     """Yields the items, and asks before the first and each thousandth one whether the work should go on.
 
     Every loop over parts of a caller's text needs it: such a loop can take longer than any stage. Raises whatever the

@@ -30,18 +30,18 @@ NULL = {"type": "null"}
 LIMIT_KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems")
 
 
-def resolve(node: Schema, schemas: Mapping[str, Schema]) -> Schema:
+def resolve_schema(node: Schema, schemas: Mapping[str, Schema]) -> Schema:
     """A schema without references and without null as an alternative."""
     choices = [each for each in node.get("anyOf", ()) if each != NULL]
     node = choices[0] if len(choices) == 1 else node
     name = node.get("$ref", "").removeprefix(REF)
-    return resolve(schemas[name], schemas) if name else node
+    return resolve_schema(schemas[name], schemas) if name else node
 
 
-def alternatives(node: Schema, schemas: Mapping[str, Schema]) -> list[Schema]:
+def union_members(node: Schema, schemas: Mapping[str, Schema]) -> list[Schema]:
     """The schemas of a union; the schema itself if it is none."""
     choices: list[Schema] = node.get("oneOf") or node.get("anyOf") or [node]
-    return [resolve(each, schemas) for each in choices]
+    return [resolve_schema(each, schemas) for each in choices]
 
 
 def phase_of(schema: Schema) -> str:
@@ -56,12 +56,12 @@ def field_names(node: Schema, schemas: Mapping[str, Schema]) -> str:
         >>> field_names({"$ref": REF + "A"}, {"A": {"properties": {"a": {}, "b": {}}}})
         'a, b'
     """
-    node = resolve(node, schemas)
+    node = resolve_schema(node, schemas)
     if "items" in node:
         return field_names(node["items"], schemas)
     if "properties" in node:
         return ", ".join(name for name in node["properties"] if name != "phase")
-    choices = alternatives(node, schemas)
+    choices = union_members(node, schemas)
     named: list[str] = []
     listed: set[str] = set()
     for each in choices:
@@ -74,7 +74,7 @@ def field_names(node: Schema, schemas: Mapping[str, Schema]) -> str:
 
 def brief_field(node: Schema, schemas: Mapping[str, Schema]) -> Schema:
     """A field reduced to its type, its choices and the names of the fields in it."""
-    found, names = resolve(node, schemas), field_names(node, schemas)
+    found, names = resolve_schema(node, schemas), field_names(node, schemas)
     kind = found.get("type") or ("object" if names else None)
     brief: Schema = {"type": kind} if kind else {}
     if "enum" in found:
@@ -108,23 +108,27 @@ def describe_fields(document: Mapping[str, Any], request: str, path: str) -> dic
     A path that names a phase selects that workload: "workload.training".
     """
     schemas = document["components"]["schemas"]
-    nodes = [resolve(schemas[request], schemas)]
+    nodes = [resolve_schema(schemas[request], schemas)]
     for step in filter(None, path.split(".")):
-        choices = [c for n in nodes for c in alternatives(n, schemas)]
+        choices = [c for n in nodes for c in union_members(n, schemas)]
         phase = [c for c in choices if phase_of(c) == step]
-        below = [resolve(c["properties"][step], schemas) for c in choices if step in c.get("properties", {})]
+        below = [resolve_schema(c["properties"][step], schemas) for c in choices if step in c.get("properties", {})]
         nodes = phase or [n.get("items", n) for n in below]
-        nodes = [resolve(n, schemas) for n in nodes]
-    choices = [c for n in nodes for c in alternatives(n, schemas)]
+        nodes = [resolve_schema(n, schemas) for n in nodes]
+    choices = [c for n in nodes for c in union_members(n, schemas)]
     found = {name: field for c in choices for name, field in c.get("properties", {}).items()}
     if not found:
         return None
     return {
         name: {
             **brief_field(field, schemas),
-            **{k: v for k, v in resolve(field, schemas).items() if k in LIMIT_KEYWORDS},
+            **{k: v for k, v in resolve_schema(field, schemas).items() if k in LIMIT_KEYWORDS},
         }
-        | ({"text": text} if (text := field.get("description") or resolve(field, schemas).get("description")) else {})
+        | (
+            {"text": text}
+            if (text := field.get("description") or resolve_schema(field, schemas).get("description"))
+            else {}
+        )
         for name, field in found.items()
     }
 

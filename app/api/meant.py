@@ -64,7 +64,7 @@ def is_configuration(document: Any) -> bool:
     return isinstance(document, dict) and sum(key in document for key in CONFIG_KEYS) >= MIN_CONFIG_KEYS
 
 
-def stated(document: Any, *names: str) -> Any:
+def first_stated(document: Any, *names: str) -> Any:
     """The first of several values that a document states at its top; None if it states none."""
     return next((document[name] for name in names if isinstance(document, dict) and name in document), None)
 
@@ -73,8 +73,8 @@ def smallest_request(root: type[BaseModel], document: Any) -> str:
     """The smallest request of a kind, with what a document states under other names; empty for other kinds."""
     if root not in (RecommendRequest, EstimateRequest):
         return ""
-    rate = stated(document, *(name for name, place in MISNAMED.items() if place == RATE))
-    model = stated(document, "model", "model_id", "model_name")
+    rate = first_stated(document, *(name for name, place in MISNAMED.items() if place == RATE))
+    model = first_stated(document, "model", "model_id", "model_name")
     traffic = {
         "peak_requests_per_s": rate if isinstance(rate, int | float) and rate > 0 else 1,
         "input_tokens": 1000,

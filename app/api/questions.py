@@ -72,7 +72,7 @@ def sought_load(request: RecommendRequest, question: Question, model: ModelArchi
     if load is None:
         needed = {
             LoadUnit.REQUESTS: "traffic with a rate, users or classes",
-            LoadUnit.USERS: "traffic.users or traffic.concurrent_requests",
+            LoadUnit.USERS: "traffic.users, or traffic.concurrent_requests without traffic.requests",
             LoadUnit.TOKENS: "phase training or fine_tuning, in tokens",
         }
         detail = f"maximize {unit.value} requires {needed[unit]}."

@@ -24,7 +24,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.observed.figures import MAX_UNREAD_SHOWN, UnreadContent, printable_excerpt
-from app.work import checked
+from app.work import check_each
 
 # Prefixes that routers, operators (KServe, Ray Serve) and exporters put before the usual names of metrics.
 ROUTER_PREFIX = re.compile(r"^(?:kserve_|ray_|amd_(?=gpu_))")
@@ -79,7 +79,7 @@ def parse_scrape(text: str, at_s: float | None, known: Callable[[str], bool], or
     others: dict[str, None] = {}
     broken: list[str] = []
     count = 0
-    for number, raw in enumerate(checked(text.split("\n")), 1):
+    for number, raw in enumerate(check_each(text.split("\n")), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
@@ -123,7 +123,7 @@ def parse_query_answer(answer: object, known: Callable[[str], bool], ordinal: in
     moments: dict[float, dict[Sample, float]] = {}
     others: dict[str, None] = {}
     count = 0
-    for series in checked(_query_series(answer)):
+    for series in check_each(_query_series(answer)):
         labels = {str(k): str(v) for k, v in series["metric"].items()}
         name = labels.pop("__name__", "")
         pairs = [series["value"]] if "value" in series else series.get("values")
@@ -132,7 +132,7 @@ def parse_query_answer(answer: object, known: Callable[[str], bool], ordinal: in
             continue
         source = (str(ordinal), *(labels[label] for label in sorted(labels) if label in SOURCE_LABELS))
         sample = Sample(canonical_name(name), tuple(sorted(labels.items())), source)
-        for pair in checked(pairs if isinstance(pairs, list) else [None]):
+        for pair in check_each(pairs if isinstance(pairs, list) else [None]):
             moment, value = _query_pair(pair)
             if moment is None or value is None or not 0 <= value <= MAX_VALUE:
                 count += 1
@@ -317,13 +317,13 @@ class Series:
 
     def only(self, keep: Callable[[Sample], bool]) -> Series:
         """The samples that a condition holds for, as a series."""
-        kept = {sample for sample in checked(self.increases) if keep(sample)}
+        kept = {sample for sample in check_each(self.increases) if keep(sample)}
         return Series([(at, {s: v for s, v in values.items() if s in kept}) for at, values in self.moments])
 
     @property
     def consecutive_pairs(self) -> list[Series]:
         """Each pair of consecutive scrapes as a series."""
-        return [Series(pair) for pair in checked(pairwise(self.moments))]
+        return [Series(pair) for pair in check_each(pairwise(self.moments))]
 
     @cached_property
     def model_names(self) -> set[str]:
@@ -338,7 +338,7 @@ class Series:
     def mean_gauge(self, metric: Metric) -> dict[Source, float]:
         """Mean of a gauge over the scrapes, per engine. Values with different labels are added."""
         values: dict[Source, list[float]] = {}
-        for named in checked(self.gauges):
+        for named in check_each(self.gauges):
             now: dict[Source, float] = {}
             for sample, value in named.get(metric.name, ()):
                 if metric.matches_label(sample):
@@ -407,7 +407,7 @@ def _counter_increases(scrapes: Sequence[Mapping[Sample, float]]) -> dict[Sample
         return dict(scrapes[0])
     increases: dict[Sample, float] = {}
     for before, after in pairwise(scrapes):
-        for sample, value in checked(after.items()):
+        for sample, value in check_each(after.items()):
             began = before.get(sample, 0.0)
             increases[sample] = increases.get(sample, 0.0) + (value - began if value >= began else value)
     return increases

@@ -79,7 +79,7 @@ from app.observed.figures import (
 )
 from app.observed.run import Line, run_figures, run_notes
 from app.observed.startup import read_startup
-from app.work import checked
+from app.work import check_each
 
 ANSI_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 BREAK = re.compile(r"[\r\n]+")
@@ -88,7 +88,7 @@ MAX_LINE_CHARACTERS = 2000
 
 def split_lines(text: str) -> list[str]:
     """Non-empty lines of a text."""
-    every = checked(BREAK.split(ANSI_COLOR.sub("", text)))
+    every = check_each(BREAK.split(ANSI_COLOR.sub("", text)))
     return [line for raw in every if (line := raw[:MAX_LINE_CHARACTERS].strip())]
 
 
@@ -308,9 +308,9 @@ def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Rea
     """
     text_lines = split_lines(text)
     known = [e for e in ENGINE_LOGS if name in (None, e.name)]
-    engine = max(known, key=lambda e: sum(bool(e.parse_line(line)) for line in checked(text_lines)))
+    engine = max(known, key=lambda e: sum(bool(e.parse_line(line)) for line in check_each(text_lines)))
     parsed_lines, unread = [], []
-    for number, line in enumerate(checked(text_lines), 1):
+    for number, line in enumerate(check_each(text_lines), 1):
         parsed = engine.parse_line(line)
         if parsed:
             parsed_lines.append(parsed)
@@ -389,7 +389,7 @@ def read_progress(text: str, runs: RunContext, name: str | None) -> Reading:
     try:
         return read_trainer_log(text, runs, name)
     except UnreadableText:
-        if name is None and any(e.parse_line(line) for line in checked(split_lines(text)) for e in ENGINE_LOGS):
+        if name is None and any(e.parse_line(line) for line in check_each(split_lines(text)) for e in ENGINE_LOGS):
             return read_engine_log(text, runs)
         raise
 
@@ -398,10 +398,10 @@ def read_trainer_log(text: str, runs: RunContext, name: str | None = None) -> Re
     """Figures from a trainer log. Raises UnreadableText if it has no training step."""
     text_lines = split_lines(text)
     trainer = next((t for t in TRAINERS if t.name == name), None) or likeliest_trainer(text_lines)
-    if trainer is None or not any(pattern.search(line) for line in checked(text_lines) for pattern in trainer.steps):
+    if trainer is None or not any(pattern.search(line) for line in check_each(text_lines) for pattern in trainer.steps):
         raise UnreadableText(nothing_read_message(text_lines, trainer))
     known, unread = [], []
-    for number, line in enumerate(checked(text_lines), 1):
+    for number, line in enumerate(check_each(text_lines), 1):
         parsed = trainer.parse_line(line)
         if parsed:
             known.append(Line(parsed, line_timestamp(line)))
@@ -415,7 +415,7 @@ def read_trainer_log(text: str, runs: RunContext, name: str | None = None) -> Re
 
 def likeliest_trainer(every: Sequence[str]) -> Trainer | None:
     """The first trainer whose patterns match at least half as many lines as those of any other trainer."""
-    counts = [sum(any(p.search(line) for p in t.steps) for line in checked(every)) for t in TRAINERS]
+    counts = [sum(any(p.search(line) for p in t.steps) for line in check_each(every)) for t in TRAINERS]
     return next((t for t, count in zip(TRAINERS, counts, strict=True) if 0 < count >= max(counts) / 2), None)
 
 

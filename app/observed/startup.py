@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from app.observed.figures import Figure, Reading
 from app.sizing.columns import GIB, MIB
-from app.work import checked
+from app.work import check_each
 
 UNITS = {"": 1.0, "B": 1.0, "K": 1024.0, "M": float(MIB), "G": float(GIB), "T": 1024.0 * GIB}
 AMOUNT = r"(?<![\d.])(\d+(?:\.\d+)?) ?([KMGT]?)i?B?\b"
@@ -178,7 +178,7 @@ MEMORY_QUANTITIES = (
 def read_startup(lines: Sequence[str]) -> tuple[Reading, list[str]]:
     """Memory figures of a log, and the lines that have none."""
     seen: dict[str, dict[str, list[float]]] = {}
-    others = [line for line in checked(lines) if not _add_line(line, seen)]
+    others = [line for line in check_each(lines) if not _add_line(line, seen)]
     return Reading(tuple(_figures(_largest(seen)))), others
 
 

@@ -253,6 +253,12 @@ def test_wrong_entries_are_refused_in_words(client: TestClient, entry: dict[str,
     assert text in detail
 
 
+def test_only_an_inventory_that_is_listed_can_count(client: TestClient) -> None:
+    response = client.post("/recommend", json={"workload": chat(), "constraints": {"inventory": "only"}})
+    assert response.status_code == 422
+    assert "inventory lists no hardware" in response.json()["detail"]
+
+
 def test_two_kinds_of_machine_of_one_type_are_refused(client: TestClient) -> None:
     two = [{"accelerator": "a6000", "count": 4}, {"accelerator": "a6000", "count": 2, "accelerators_per_machine": 1}]
     assert refused(client, two)[1].startswith("Entries with nvidia-rtx-a6000 describe different machines.")

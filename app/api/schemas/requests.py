@@ -600,6 +600,12 @@ class RecommendRequest(RequestModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_inventory(self) -> RecommendRequest:
+        if self.constraints.inventory == "only" and not self.inventory:
+            raise ValueError("constraints.inventory is only, but inventory lists no hardware: add it, or omit only")
+        return self
+
     @property
     def shows_trace(self) -> bool:
         """Whether the answer includes the trace, by either field."""

@@ -432,9 +432,12 @@ def state_traffic(counts: Counts, plans: TrainingPlans, rank: RankParams, groups
     kinds = [("dense", rank.dense, rank.trained_dense, groups.data_group, plans.tensor_parallel)]
     if counts.routed_params:
         kinds.append(("routed", rank.routed, rank.trained_routed, groups.expert_group, rank.expert_shards))
-    for kind, held, trained, group, apart in kinds:
-        displaced = stages_inside & (group * apart <= most) & (groups.accelerators > most)
-        crosses, within = (group * apart > most) | displaced, np.where(displaced, apart * pp, apart)
+    for kind, held, trained, group, ranks_within in kinds:
+        displaced = stages_inside & (group * ranks_within <= most) & (groups.accelerators > most)
+        crosses, within = (
+            (group * ranks_within > most) | displaced,
+            np.where(displaced, ranks_within * pp, ranks_within),
+        )
         with trace_label(kind):
             ring = ring_bytes_per_s(group, within, crosses, plans.machine)
             each = sharding_s(sharded, sharding_bytes(group, held, trained, plans, counts.recipe), ring)

@@ -34,7 +34,7 @@ def at_largest_load(
     if sought is None:
         return asked, None
 
-    def ask(times: float) -> Question:
+    def question_at(times: float) -> Question:
         return replace(asked, workload=sought.workload_at(times))
 
     def round_load(times: float) -> float:
@@ -42,11 +42,11 @@ def at_largest_load(
         return float(int(load)) if sought.unit is LoadUnit.USERS else round_down_to_digits(load)
 
     def is_likely(times: float) -> bool:
-        return len(find_feasible_plans(ask(times), catalog).within(question.constraints)) > 0
+        return len(find_feasible_plans(question_at(times), catalog).within(question.constraints)) > 0
 
     def is_met(times: float) -> bool:
         load = round_load(times)
-        return load > 0 and meets(ask(load / sought.load))
+        return load > 0 and meets(question_at(load / sought.load))
 
     likely = find_largest(is_likely, 1.0, DOUBLINGS, (SMALLEST,), CLOSENESS)
     times = (
@@ -57,7 +57,7 @@ def at_largest_load(
     if times is None:
         return asked, None
     value = round_load(times)
-    return ask(value / sought.load), LargestLoad(sought.unit.value, value, value / sought.load)
+    return question_at(value / sought.load), LargestLoad(sought.unit.value, value, value / sought.load)
 
 
 def describe_largest(largest: LargestLoad | None) -> str:

@@ -204,16 +204,16 @@ def find_feasible_plans(question: Question, catalog: Catalog, types: tuple[str, 
     if isinstance(workload, InferenceWorkload):
         service = search.of(workload)
         found = plans_from_options(workload, search_plans(service, plans_to_serve(service), breaks_ties=False))
-        return in_stock(found, question.constraints)
+        return within_stock(found, question.constraints)
     layouts = search_layouts(search.of(workload))
     runs = all_smallest_runs(workload, counts_of(workload), layouts, question)
     total = usd_total(runs.cost.usd_per_hour, runs.run.wall_s * runs.plans.stack.margins.time_factor)
     paid = runs.run.nodes * runs.plans.accelerators_per_node
     found = FeasiblePlans(runs.plans.accelerator, paid, runs.cost, total)
-    return in_stock(found, question.constraints)
+    return within_stock(found, question.constraints)
 
 
-def in_stock(found: FeasiblePlans, limits: Constraints) -> FeasiblePlans:
+def within_stock(found: FeasiblePlans, limits: Constraints) -> FeasiblePlans:
     """The plans that the inventory has enough accelerators for; all plans without an inventory."""
     if not limits.stock:
         return found
