@@ -281,29 +281,30 @@ PARTS = {
 }
 ID = {"type": "string", "description": "rec_..., as recommend returns it."}
 RANK = {"type": "integer", "minimum": 1, "description": "Default: 1."}
-LENGTHS = ("input_tokens", "output_tokens")
+LOADS, LENGTHS = ("peak_requests_per_s", "concurrent_requests"), ("input_tokens", "output_tokens")
+LIMITS, RUN = ("ttft_ms", "tpot_ms"), ("training_tokens", "method", "deadline_days")  # of a service; of a run
 NUMBER, COUNT, TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
 
 
 def flat_request(arguments: Json) -> dict[str, Any]:
-    """The body of POST /recommend for the arguments of size_hardware."""
+    """The body of POST /recommend for the arguments of size_hardware.
+
+    Arguments of a service stay in the workload of a run, and the API refuses them there.
+    """
     given: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
-    training = "training_tokens" in given
+
+    def select(*names: str) -> dict[str, Any]:
+        return {name: given[name] for name in names if name in given}
+
     workload: dict[str, Any] = {"model": given["model"]}
-    if training:
-        tuned = given.get("method")
-        workload |= {"phase": "fine_tuning" if tuned else "training", "training_tokens": given["training_tokens"]}
-        workload |= {name: given[name] for name in ("method", "deadline_days") if name in given}
+    if select(*RUN):
+        workload |= {"phase": "fine_tuning" if "method" in given else "training"}
+        workload |= select(*RUN, *LOADS, *LENGTHS, *LIMITS)
     else:
-        loads = ("peak_requests_per_s", "concurrent_requests")
-        traffic: dict[str, Any] = {name: given[name] for name in (*loads, *LENGTHS) if name in given}
-        if not any(name in given for name in loads):
-            traffic["concurrent_requests"] = 1
-        limits = {name: given[name] for name in ("ttft_ms", "tpot_ms") if name in given}
-        workload |= {"phase": "inference", "traffic": traffic}
-        if limits:
-            workload["slo"] = limits
-    constraints = {name: given[name] for name in ("accelerators", "max_usd_per_hour") if name in given}
+        load = select(*LOADS) or {"concurrent_requests": 1}
+        workload |= {"phase": "inference", "traffic": load | select(*LENGTHS)}
+        workload |= {"slo": limits} if (limits := select(*LIMITS)) else {}
+    constraints = select("accelerators", "max_usd_per_hour")
     return {"workload": workload, **({"constraints": constraints} if constraints else {})}
 
 
@@ -487,7 +488,7 @@ TOOLS = (
         request=None,
         default_members=("option", "currency", "lines", "totals", "to_be_quoted"),
         render_text=bill_text,
-        arguments={"id": ID, "rank": RANK, "currency": TEXT, "fx_rate": NUMBER, "fx_date": TEXT},
+        arguments={"id": ID, "rank": RANK, "currency": TEXT, "usd_rate": NUMBER, "rate_date": TEXT},
         required=("id",),
     ),
     Tool(

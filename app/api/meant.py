@@ -41,7 +41,7 @@ OF_DEPLOYMENT: Mapping[str, str] = {
 }
 CURRENCY = (
     "Requests and answers are in USD. A bill of materials converts: "
-    "GET /recommendations/{id}/bill-of-materials?currency=EUR&fx_rate=0.92&fx_date=2026-11-01"
+    "GET /recommendations/{id}/bill-of-materials?currency=EUR&usd_rate=0.92&rate_date=2026-11-01"
 )
 # Keys of a model's config.json; two of them make a document one.
 CONFIG_KEYS = ("architectures", "model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")

@@ -113,11 +113,27 @@ def test_flat_arguments_give_the_answer_of_the_request_that_they_stand_for(
     assert answer.structured_content["id"] == whole["id"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "pointer"),
+    [
+        ({"method": "lora"}, "training_tokens"),
+        ({"deadline_days": 2}, "training_tokens"),
+        ({"training_tokens": 1e8, "peak_requests_per_s": 5}, "peak_requests_per_s"),
+    ],
+)
+def test_flat_arguments_of_a_service_and_of_a_run_are_not_mixed(live: str, arguments: Any, pointer: str) -> None:
+    answer = called(live, "size_hardware", model="llama-3.1-8b", **arguments)
+    assert answer.is_error
+    assert pointer in answer.content[0].text
+
+
 def test_a_stored_answer_gives_its_bill_and_files_and_is_found_by_its_label(live: str) -> None:
     kept = called(live, "recommend", workload=WORK, label="agents").structured_content["id"]
     bill = called(live, "bill_of_materials", id=kept)
     assert bill.structured_content["lines"]
     assert f"Total: {bill.structured_content['totals']['total']} USD" in bill.content[0].text
+    in_euro = called(live, "bill_of_materials", id=kept, currency="EUR", usd_rate=0.92, rate_date="2026-11-01")
+    assert in_euro.structured_content["currency"] == "EUR", in_euro.content[0].text
     files = called(live, "files", id=kept, target="kubernetes")
     assert "apiVersion" in files.content[0].text
     found = called(live, "answers", label="agents")

@@ -92,3 +92,11 @@ def test_a_pasted_configuration_is_one_error(client: TestClient) -> None:
     response = client.post("/recommend", json={"workload": {**CHAT, "model": CONFIG}})
     assert len(response.json()["errors"]) == 1
     assert "more error" not in response.json()["detail"]
+
+
+def test_the_call_that_is_named_for_currencies_converts_a_bill(client: TestClient) -> None:
+    _, detail = first_error(client, {"workload": CHAT, "currency": "EUR"})
+    query = detail.partition("bill-of-materials?")[2].rstrip(".")
+    kept = client.post("/recommend", json={"workload": CHAT}).json()["id"]
+    bill = client.get(f"/recommendations/{kept}/bill-of-materials?{query}")
+    assert bill.json()["currency"] == "EUR", bill.text
