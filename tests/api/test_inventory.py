@@ -172,6 +172,25 @@ def test_what_would_help_counts_no_more_than_is_owned(client: TestClient) -> Non
     assert effects(2) == []
 
 
+def test_prices_of_owned_hardware_are_not_varied(client: TestClient) -> None:
+    owned = [{"accelerator": name, "count": 1, "usd_per_machine": usd} for name, usd in (("a6000", 9e3), ("l40s", 1e4))]
+    answer = answered(client, chat(in_flight=2), owned, inventory="only")
+    assert len(answer["recommendations"]) == 2
+    assert not [effect for effect in answer["sensitivity"] if "off the price" in effect["change"]]
+
+
+@pytest.mark.slow
+def test_changes_of_an_owned_question_are_those_of_its_own_hardware(client: TestClient) -> None:
+    owned = [{"accelerator": "a6000", "count": 1}, {"accelerator": "l40s", "count": 4}]
+    answer = answered(client, chat(in_flight=8), owned, inventory="only")
+    found = client.get(f"/recommendations/{answer['id']}/sensitivity").json()
+    assert found["first"] == "nvidia-rtx-a6000"
+    assert {flip["first"] for flip in found["flips"]} <= {"nvidia-l40s", "nothing"}
+    assert "tpot_ms" in {flip["knob"] for flip in found["flips"]}
+    assert all(" lies between " not in flip["text"] for flip in found["flips"])
+    assert not [each for each in (*found["flips"], *found["holds"]) if each["knob"] == "price"]
+
+
 def test_owned_machines_are_not_priced_again_or_estimated_as_if_for_sale(client: TestClient) -> None:
     answer = answered(client, chat(), FOUR_A6000)
     again = client.post(f"/recommendations/{answer['id']}/reprice").json()

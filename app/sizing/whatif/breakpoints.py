@@ -51,6 +51,7 @@ class TopOption:
     price: str  # as text
     slug: str = ""  # accelerator, or the decode accelerator of a pair
     usd: float | None = None  # total of a run, or the mean per hour of a service
+    is_owned: bool = False  # whether the caller owns the hardware
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,14 @@ def describe_top(answer: Answer) -> TopOption:
     if not answer.recommendations:
         return TopOption(NO_OPTION, NO_OPTION, "")
     first = answer.recommendations[0]
-    cost, pools = first.estimate.cost, first.estimate.deployment.pools
+    cost, deployment = first.estimate.cost, first.estimate.deployment
+    pools = deployment.pools
     usd = None if cost is None else cost.usd_total if cost.usd_total is not None else cost.usd_per_hour
     kind, name = first.accelerator.slug, first.accelerator.name
     if pools is not None:
         kind = name = f"two pools of {pools.prefill.accelerator} and {pools.decode.accelerator}"
-    return TopOption(kind, name, describe_price(first.estimate), first.accelerator.slug, usd)
+    price = describe_price(first.estimate)
+    return TopOption(kind, name, price, first.accelerator.slug, usd, deployment.uses_inventory)
 
 
 @dataclass(slots=True)
@@ -379,6 +382,9 @@ def find_breakpoints(
 ) -> Sensitivity:
     """The current first option, every breakpoint found, the ranges in which nothing changes, and cheaper patterns.
 
+    Formulas rank what is for sale. Hardware that the caller owns is therefore recommended at every value, and has no
+    price to vary.
+
     Parameters:
         asked: the request to vary; values that it has kept are not computed again.
         body: the request as JSON.
@@ -387,12 +393,12 @@ def find_breakpoints(
     """
     question, now = asked.read({}), asked.top_option({})
     workload, closed_forms = question.workload, None
-    if isinstance(workload, InferenceWorkload) and needs_simulation(question):
+    if isinstance(workload, InferenceWorkload) and needs_simulation(question) and not now.is_owned:
         closed_forms = ClosedForms.calibrate(Search.start(question, catalog).of(workload))
     thresholds = Thresholds(asked, closed_forms, now)
     flips: list[Breakpoint] = []
     holds: list[StableRange] = []
-    for parameter in tunable_parameters(body, question, runners_up):
+    for parameter in tunable_parameters(body, question, [] if now.is_owned else runners_up):
         if len(asked.used) >= MAX_QUESTIONS:
             break
         found, stable = thresholds.nearest_changes(parameter)

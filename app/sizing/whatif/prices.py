@@ -404,8 +404,10 @@ def discount_to_lead(own_usd: float, first_usd: float, discountable_usd: float) 
 
 
 def find_leading_discount(question: Question, ranked: tuple[Ranked, ...]) -> tuple[Effect, ...]:
-    """Discount at which the runner-up would rank first; empty if cost is not the only criterion."""
-    if question.objective is not Objective.COST or len(ranked) < 2:
+    """Discount at which the runner-up would rank first; empty if cost is not the only criterion, or for hardware that
+    the caller owns.
+    """
+    if question.objective is not Objective.COST or len(ranked) < 2 or question.constraints.stock:
         return ()
     first, second = ranked[0], ranked[1]
     split = first.estimate.deployment.pools or second.estimate.deployment.pools
