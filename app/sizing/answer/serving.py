@@ -344,9 +344,10 @@ def fleet_reasons(
     size = d.accelerators_per_replica or 1
     idle = (d.total_accelerators or 0) - size * ((d.replicas or 0) + (d.spare_replicas or 0))
     if idle > 0:
-        stay = "stays" if idle == 1 else "stay"
+        count, stay = format_count(d.total_accelerators or 0, "accelerator"), "stays" if idle == 1 else "stay"
+        paid = f"your {count}" if d.uses_inventory else f"the {count} you pay for"
         text = (
-            f"{idle:,} of the {format_count(d.total_accelerators or 0, 'accelerator')} you pay for {stay} idle, "
+            f"{idle:,} of {paid} {stay} idle, "
             f"because each machine has {at(judged.plans.accelerators_per_node, row):g} × {name}."
         )
         reasons.append(Reason("idle_accelerators", text, "idle_accelerators", float(idle), "accelerators"))

@@ -686,20 +686,22 @@ def assumed_limits_missed(question: Question) -> Notice | None:
     workload, times = question.workload, question.workload.assumed_times or 1.0
     if times <= 1:
         return None
+    sure = percent(question.constraints.confidence)
     if isinstance(workload, TrainingWorkload):
         allowed = format_duration(workload.deadline_s / SECONDS_PER_DAY)
         return Notice(
             "assumed_limits_missed",
-            f"The request sets no deadline, and no option meets the usual one. Options are ranked for {allowed}, "
-            f"{times:g} times as long. Set `deadline_days` to the time that you have.",
+            f"The request sets no deadline, and no option meets the usual one with {sure} confidence. Options are "
+            f"ranked for {allowed}, {times:g} times as long. Set `deadline_days` to the time that you have.",
         )
     slo = workload.slo
     limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "latency": slo.e2e_s}
     used = ", ".join(f"{name} {format_number(s * 1e3)} ms" for name, s in limits.items() if s is not None)
     return Notice(
         "assumed_limits_missed",
-        f"The request sets no latency limits, and no option meets the usual ones. Options are ranked for limits "
-        f"{times:g} times as long ({used} at p{slo.percentile:g}). Set `slo` to the limits that you need.",
+        f"The request sets no latency limits, and no option meets the usual ones with {sure} confidence. Options "
+        f"are ranked for limits {times:g} times as long ({used} at p{slo.percentile:g}). Set `slo` to the limits that "
+        "you need.",
     )
 
 

@@ -382,8 +382,8 @@ def find_breakpoints(
 ) -> Sensitivity:
     """The current first option, every breakpoint found, the ranges in which nothing changes, and cheaper patterns.
 
-    Formulas rank what is for sale. Hardware that the caller owns is therefore recommended at every value, and has no
-    price to vary.
+    Formulas rank the hardware for sale. Hardware that the caller owns is therefore recommended at every value, and has
+    no price to vary.
 
     Parameters:
         asked: the request to vary; values that it has kept are not computed again.

@@ -129,6 +129,8 @@ def test_how_full_replicas_are_and_what_stays_idle() -> None:
     assert fleet(CHAT, spare_replicas=0)[1] == (
         "2 of the 8 accelerators you pay for stay idle, because each machine has 8 × Acme Big."
     )
+    owned = fleet(CHAT, spare_replicas=0, provider="inventory")[1]
+    assert owned == "2 of your 8 accelerators stay idle, because each machine has 8 × Acme Big."
     assert fleet(replace(CHAT, load=Load.OFFLINE)) == []
     assert fleet(CHAT, replicas=1)[0].startswith("At peak the replica is 55 % busy")
     assert fleet(CHAT, replicas=1, used=0.002)[0].startswith("At peak the replica is less than 1 % busy")
