@@ -603,7 +603,9 @@ class RecommendRequest(RequestModel):
     @model_validator(mode="after")
     def _check_inventory(self) -> RecommendRequest:
         if self.constraints.inventory == "only" and not self.inventory:
-            raise ValueError("constraints.inventory is only, but inventory lists no hardware: add it, or omit only")
+            raise ValueError(
+                "constraints.inventory is only, but inventory lists no hardware: list yours, or set it to first"
+            )
         return self
 
     @property
