@@ -176,6 +176,7 @@ OFFERS = (
 VALUES = {
     "linear_compute_fraction": 0.8,
     "linear_memory_fraction": 0.85,
+    "read_bytes_per_clock": 24.0,
     "expert_memory_fraction": 0.75,
     "roofline_exponent": 3.0,
     "prefill_compute_fraction": 0.7,

@@ -29,6 +29,7 @@ class Achieved(Columns):
 
     linear_compute_fraction: Column  # matrix multiplications, of the matrix rate
     linear_memory_fraction: Column  # reading weights, of the memory bandwidth
+    read_bytes_per_clock: Column  # weights that a multiprocessor requests, bytes per clock cycle
     expert_memory_fraction: Column  # reading routed experts, of the share that dense weights achieve
     roofline_exponent: Column  # sharpness of the knee between memory and compute limits
     prefill_compute_fraction: Column  # matrices of a prompt, of the share that large decode batches achieve
@@ -128,7 +129,9 @@ def ideal_coefficients(count: int) -> Achieved:
     """Coefficients of `count` rows that reach every rate fully and lose no time: an upper bound for any measurement."""
     whole, none = np.full(count, 1.0), np.zeros(count)
     values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
-    return Achieved(**values | {"roofline_exponent": np.full(count, SHARP)})
+    return Achieved(
+        **values | {"roofline_exponent": np.full(count, SHARP), "read_bytes_per_clock": np.full(count, np.inf)}
+    )
 
 
 Number = TypeVar("Number", float, Column)

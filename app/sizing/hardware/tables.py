@@ -13,6 +13,7 @@ from app.sizing.hardware.engines import LATENT_COPIES, RULES, EngineMemory, engi
 from app.sizing.hardware.engines.record import Policy, Preemption, Scheduler, Scheduling
 from app.sizing.hardware.hosts import has_peer_access
 from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
+from app.sizing.hardware.support.generations import multiprocessor_cycle_s
 from app.sizing.model.formats import WEIGHT_FORMATS
 
 # Weight formats; the index is the code.
@@ -43,6 +44,7 @@ class AcceleratorColumns(Columns):
     fp8: Column  # matrix rate, FLOP/s
     int8: Column  # matrix rate, operations/s
     fp4: Column  # matrix rate, FLOP/s
+    clock_cycle_s: Column  # time per clock cycle of all multiprocessors together; 0 if unknown
     power_w: Column  # rated power
     price_low_usd: Column  # lower end of the list price range
     price_high_usd: Column  # upper end of the list price range
@@ -75,6 +77,7 @@ class AcceleratorColumns(Columns):
             fp8=first_rate("fp8"),
             int8=first_rate("int8"),
             fp4=first_rate("fp4"),
+            clock_cycle_s=np.array([multiprocessor_cycle_s(a) for a in accelerators]),
             power_w=column([a.power_w for a in accelerators]),
             price_low_usd=column([a.list_price_usd_low for a in accelerators]),
             price_high_usd=column([a.list_price_usd_high for a in accelerators]),

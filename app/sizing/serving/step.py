@@ -130,6 +130,7 @@ class DeviceRates(Columns):
     linear_flops_per_s: Column  # matrix rate in the format of the multiplication
     bit16_flops_per_s: Column  # matrix rate in 16 bit
     bytes_per_s: Column  # memory bandwidth
+    clock_cycle_s: Column  # time per clock cycle of all multiprocessors together; 0 if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +291,12 @@ def cache_flops(attention_flops: float, model: ModelArchitecture, tensor_paralle
 
 def device_rates(plans: Plans) -> DeviceRates:
     """Data-sheet rates of every plan's accelerator."""
-    return DeviceRates(plans.linear_flops_per_s, plans.bit16_flops_per_s, plans.bytes_per_s)
+    return DeviceRates(
+        plans.linear_flops_per_s,
+        plans.bit16_flops_per_s,
+        plans.bytes_per_s,
+        plans.types.table.clock_cycle_s[plans.types.rows],
+    )
 
 
 def experts_per_token_share(model: ModelArchitecture) -> float:
@@ -381,6 +387,28 @@ def linear_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) -> Co
     return work.linear_flops / (rates.linear_flops_per_s * achieved.linear_compute_fraction)
 
 
+READ_SHARPNESS = 4.0  # exponent of the knee between the two bounds of reading weights
+
+
+@formula(unit="s/B", source="roofline model (Williams et al. 2009); bytes in flight by Little's law (1961)")
+def weight_byte_s(rates: DeviceRates, achieved: Achieved) -> Column:
+    """Time to read one byte of weights: by a share of the memory bandwidth, or by what multiprocessors request.
+
+    Parameters:
+        rates: data-sheet rates of the device.
+        achieved: fitted coefficients; `read_bytes_per_clock` is what a multiprocessor requests per clock cycle.
+    Limits: only the multiprocessors of NVIDIA GPUs are known.
+    Check: an A100 (108 multiprocessors at 1.41 GHz) with kernels that request 6 B per clock reads 900 GB/s.
+        >>> rates = row(bytes_per_s=2.039e12, clock_cycle_s=1 / (108 * 1.41e9))
+        >>> kernels = row(linear_memory_fraction=0.9, read_bytes_per_clock=6)
+        >>> round(1e-9 / float(weight_byte_s(rates, kernels)))
+        900
+    """
+    by_memory_s = 1 / (rates.bytes_per_s * achieved.linear_memory_fraction)
+    by_requests_s = rates.clock_cycle_s / achieved.read_bytes_per_clock
+    return (by_memory_s**READ_SHARPNESS + by_requests_s**READ_SHARPNESS) ** (1 / READ_SHARPNESS)
+
+
 @formula(unit="s", source="roofline model (Williams et al. 2009)")
 def dense_s(dense_bytes: Column, rates: DeviceRates, achieved: Achieved) -> Column:
     """Time to read the dense weights once.
@@ -394,7 +422,7 @@ def dense_s(dense_bytes: Column, rates: DeviceRates, achieved: Achieved) -> Colu
         >>> round(16.06e9 / (3.35e12 * 0.87) * 1e3, 1)  # Llama-3.1-8B in BF16 at 0.87 of an H100's rate, ms
         5.5
     """
-    return dense_bytes / (rates.bytes_per_s * achieved.linear_memory_fraction)
+    return dense_bytes * weight_byte_s(rates, achieved)
 
 
 @formula(unit="s", source="roofline model (Williams et al. 2009)")
@@ -407,11 +435,11 @@ def experts_s(routed_bytes: Column, rates: DeviceRates, achieved: Achieved) -> C
         achieved: fitted efficiency coefficients.
     Limits: grouped matrix kernels.
     Check: 11.25 GB at 0.8 of 3.35 TB/s for dense weights, of which expert kernels achieve 0.9, ms.
-        >>> fractions = row(linear_memory_fraction=0.8, expert_memory_fraction=0.9)
-        >>> round(experts_s(11.25e9, row(bytes_per_s=3.35e12), fractions) * 1e3, 3)
+        >>> fractions = row(linear_memory_fraction=0.8, read_bytes_per_clock=24, expert_memory_fraction=0.9)
+        >>> round(float(experts_s(11.25e9, row(bytes_per_s=3.35e12, clock_cycle_s=0), fractions)) * 1e3, 3)
         4.664
     """
-    return routed_bytes / (rates.bytes_per_s * achieved.linear_memory_fraction * achieved.expert_memory_fraction)
+    return routed_bytes * weight_byte_s(rates, achieved) / achieved.expert_memory_fraction
 
 
 @formula(unit="s/sequence", source="roofline model (Williams et al. 2009)")

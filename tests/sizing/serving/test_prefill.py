@@ -43,7 +43,7 @@ WORK = PrefillWork(
     data_parallel=col(1, 1),
     exchange=ExpertExchange(col(0, 0), col(0, 0), col(0, 0)),
     overlapped_stages=col(1, 1),
-    rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
+    rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12), col(0, 0)),
     link=LINK,
 )
 

@@ -22,6 +22,7 @@ from app.sizing.serving.step import (
     step_terms,
     tokenise_s,
     uses_server,
+    weight_byte_s,
     with_speculative_decoding,
 )
 from app.sizing.workload import Load
@@ -61,7 +62,7 @@ WORK = StepWork(
     data_parallel=col(1, 1),
     exchange=ExpertExchange(col(0, 0), col(0, 0), col(0, 0)),
     context=ContextExchange(col(0, 0), col(0, 0), col(0, 0)),
-    rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
+    rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12), col(0, 0)),
     link=LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9), col(4, 1), 0.7),
 )
 
@@ -69,7 +70,7 @@ WORK = StepWork(
 def test_terms_of_a_step_are_its_work_over_what_the_device_achieves() -> None:
     found = step_terms(WORK, achieved(2))
     assert found.linear_slope_s[0] == pytest.approx(14e9 / (2e15 * 0.8))
-    assert found.dense_s[0] == pytest.approx(16e9 / (3.2e12 * 0.85))
+    assert found.dense_s[0] == pytest.approx(16e9 / (3.2e12 * 0.85))  # no limit is known of the multiprocessors
     assert found.experts_s[0] == pytest.approx(4e9 / (3.2e12 * 0.85 * 0.75))
     # multiplying the first's scores takes longer than reading its cache, and the other way round for the second
     assert found.attention_slope_s[0] == pytest.approx(7e9 / (1e15 * 0.4))
@@ -86,6 +87,16 @@ def test_terms_of_a_step_are_its_work_over_what_the_device_achieves() -> None:
     assert step_terms(WORK, achieved(2), served=0.0).stream_token_s[0] == 0
     assert (found.exponent[0], found.pipeline_parallel[0], found.expert_share[0]) == (3, 3, 0.25)
     assert (found.links_slope_s[1], found.links_fixed_s[1]) == (0, 0)
+
+
+def test_weights_are_read_at_what_the_multiprocessors_request_if_that_is_less_than_the_memory_gives() -> None:
+    # llama.cpp reads an 8B model in F16 (16.06 GB) 54.3 times a second on an RTX 4090 (128 multiprocessors at 2.52 GHz,
+    # 1,008 GB/s) and 54.6 times on an A100 (108 at 1.41 GHz, 2,039 GB/s), of twice the bandwidth.
+    rates = DeviceRates(col(1e15, 1e15), col(1e15, 1e15), col(1.008e12, 2.039e12), 1 / col(128 * 2.52e9, 108 * 1.41e9))
+    kernels = replace(achieved(2), linear_memory_fraction=col(0.9, 0.9), read_bytes_per_clock=col(6, 6))
+    assert 1 / (16.06e9 * weight_byte_s(rates, kernels)) == pytest.approx([54.3, 54.6], rel=0.08)
+    unknown = replace(rates, clock_cycle_s=col(0, 0))
+    assert 1 / weight_byte_s(unknown, kernels) == pytest.approx([0.9 * 1.008e12, 0.9 * 2.039e12])
 
 
 def test_work_of_a_step() -> None:

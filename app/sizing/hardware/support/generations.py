@@ -30,6 +30,17 @@ def generation_of(accelerator: Accelerator) -> Generation:
     return Generation(accelerator.family, accelerator.family.replace("_", " "), (), rates)
 
 
+def multiprocessor_cycle_s(accelerator: Accelerator) -> float:
+    """Time per clock cycle of all multiprocessors together, s; 0 if unknown. An FP32 lane multiplies and adds.
+
+    Check: an A100 has 108 multiprocessors at 1.41 GHz; cycles per second in 1e9.
+        >>> round(1e-9 / multiprocessor_cycle_s(catalogued("nvidia-a100-sxm4-80gb")), 1)
+        152.3
+    """
+    lanes, rate = generation_of(accelerator).fp32_lanes, accelerator.flops_per_s.get("fp32")
+    return 2 * lanes / rate if lanes and rate else 0.0
+
+
 @cache
 def _listed_generation(family: str, architecture: str, slug: str) -> Generation | None:
     for g in GENERATIONS:

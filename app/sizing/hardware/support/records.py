@@ -71,7 +71,7 @@ class Generation:
 
     `architectures` are the architecture names of the catalog, `slugs` single chips; without either the record covers
     the rest of the family. `capability` is the CUDA compute capability; `multiplies` are the formats of the matrix
-    units.
+    units; `fp32_lanes` are the FP32 units of a multiprocessor.
     """
 
     family: str
@@ -79,6 +79,7 @@ class Generation:
     runtimes: tuple[str, ...]
     multiplies: tuple[str, ...]
     capability: float | None = None
+    fp32_lanes: int | None = None
     architectures: tuple[str, ...] = ()
     slugs: tuple[str, ...] = ()
     source: str = ""
