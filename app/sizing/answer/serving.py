@@ -31,7 +31,7 @@ from app.sizing.decisions.ownership import horizon_hours
 from app.sizing.decisions.search import Search
 from app.sizing.evidence import Familiarity, Setting
 from app.sizing.formula import record_trace
-from app.sizing.question import Deployment, Economics, Question
+from app.sizing.question import MEDIAN_CONFIDENCE, Deployment, Economics, Question
 from app.sizing.result import CertaintyFactor, CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
 from app.sizing.serving.bill import bill_sentence, bills_of_certainty
@@ -513,7 +513,8 @@ def estimate_deployments(
         )
         ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
     assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
-    bills = bills_of_certainty(workload, judged, expected[1], by.speed_at(asked, speed), simulated_replicas)
+    likely, sure = (by.speed_at(level, speed) for level in (MEDIAN_CONFIDENCE, asked))
+    bills = bills_of_certainty(workload, judged, likely, sure, simulated_replicas)
     context = build_serving_context(search, judged, neighbourhood, simulated_replicas)
     at_sale = describe_sold_machines(search.catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns, at
+from app.sizing.columns import TINY, Column, Columns, at
 from app.sizing.formula import suspend_recording
 from app.sizing.result import BillFactor, CertaintyFactor
 from app.sizing.serving.finalists import SimulatedReplicas
 from app.sizing.serving.interfaces import Speed
-from app.sizing.serving.load_curves import stability_limits
+from app.sizing.serving.load_curves import MIN_WAIT_S, stability_limits
 from app.sizing.serving.options import PlanEvaluations
 from app.sizing.words import format_number, percent
 from app.sizing.workload import InferenceWorkload, Load
@@ -39,21 +39,30 @@ def loads_of_replicas(
 ) -> ReplicaLoads | None:
     """Loads of the replica of every plan; None for work without a load to carry.
 
+    Replicas were simulated with the batch of the requested confidence. The median prediction allows a larger one: its
+    capacity is at least the one at the confidence, scaled by the ratio that the formulas give.
+
     Parameters:
-        expected: median prediction of the speed.
+        expected: speed at the median prediction, with the batch that it allows.
         confident: speed at the requested confidence.
         runs: simulation of the plans, if there is one.
     """
-    if workload.load is Load.OPEN and runs is not None:
-        likely, sure = runs.expected_capacity(workload)[0], runs.capacity_at_confidence(workload)[0]
-        return ReplicaLoads(stability_limits(runs.curves), likely, sure, runs.planned_capacity(workload)[0])
-    if workload.load is Load.OPEN:
+    if workload.load is Load.OPEN and runs is None:
         planned = confident.planned_capacity_per_s(workload)
         return ReplicaLoads(expected.saturation_per_s, expected.capacity_per_s, confident.capacity_per_s, planned)
-    if workload.load is Load.CLOSED and runs is not None:
-        sure = runs.capacity_at_confidence(workload)[1]
-        return ReplicaLoads(runs.sequences, runs.expected_capacity(workload)[1], sure, sure)
-    return None
+    if runs is None or workload.load not in (Load.OPEN, Load.CLOSED):
+        return None
+    closed = workload.load is Load.CLOSED
+    capacity = (
+        (expected.slo_batch, confident.slo_batch) if closed else (expected.capacity_per_s, confident.capacity_per_s)
+    )
+    ratio = np.where(capacity[1] > 0, capacity[0] / np.maximum(capacity[1], TINY), 1.0)
+    likely, sure = runs.expected_capacity(workload)[closed], runs.capacity_at_confidence(workload)[closed]
+    scaled = sure * np.maximum(ratio, 1.0)
+    likely = np.maximum(likely, np.floor(scaled + MIN_WAIT_S) if closed else scaled)  # requests in flight are whole
+    full = runs.sequences if closed else stability_limits(runs.curves)
+    planned = sure if closed else runs.planned_capacity(workload)[0]
+    return ReplicaLoads(np.maximum(full, likely), likely, sure, planned)
 
 
 def bills_of_certainty(
@@ -66,7 +75,7 @@ def bills_of_certainty(
     """Bill of every deployment, without factors of 1; empty where it cannot carry the load or there is none.
 
     Parameters:
-        expected: median prediction of the speed.
+        expected: speed at the median prediction, with the batch that it allows.
         confident: speed at the requested confidence.
         runs: simulation of the deployments, if there is one.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,7 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import Estimate, Level, Ranked
+from app.sizing.result import BillFactor, Estimate, Level, Ranked
 from app.sizing.serving.assurance import has_speed_limits, log_slack, success_probability
 from app.sizing.serving.margins import Margins
 from app.sizing.snapshot import Catalog
@@ -140,6 +141,33 @@ def test_more_confidence_never_costs_less(
     low, high = sorted((one, other))
     less, more = (cheapest(recommend_hardware(asked(workload, c, limit=1), catalog)) for c in (low, high))
     assert more >= less * 0.7
+
+
+def test_a_bill_and_the_levels_agree_on_what_the_median_prediction_needs(catalog: Catalog) -> None:
+    """Near a latency limit, a confidence decides how many sequences a replica runs at the same time."""
+    near = replace(
+        CHAT,
+        model=LLAMA_70B,
+        load=Load.CLOSED,
+        in_flight=100.0,
+        peak_per_s=0.0,
+        average_per_s=0.0,
+        input_tokens=replace(CHAT.input_tokens, mean=2000.0, p95=2000.0),
+        output_tokens=replace(CHAT.output_tokens, mean=400.0, p95=400.0),
+        slo=Slo(2.0, 0.06, None, 95.0),
+    )
+    question = asked(near, 0.8, limit=1)
+    question = replace(question, constraints=replace(question.constraints, accelerators=("nvidia-l40s",)))
+    (ranked,) = recommend_hardware(question, catalog).recommendations
+    assert ranked.estimate.assurance is not None
+    bill = {line.factor: line for line in ranked.estimate.assurance.bill}
+    each, likely = ranked.estimate.deployment.accelerators_per_replica or 1, own_levels(ranked.estimate)[0.5]
+    before = bill.get(BillFactor.LIMITS, bill[BillFactor.PREDICTED]).total_accelerators
+    assert bill[BillFactor.CONFIDENCE].multiplier > 1.5
+    assert before <= (likely.total_accelerators or 0) <= before + 2 * each
+    assert math.prod(line.multiplier for line in bill.values()) * bill[BillFactor.PREDICTED].total_accelerators == (
+        pytest.approx(ranked.estimate.deployment.total_accelerators)
+    )
 
 
 POOL_NOISE = 0.04  # what the simulations of two pools of the same replicas may differ in probability
