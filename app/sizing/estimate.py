@@ -48,6 +48,7 @@ from app.sizing.serving.options import (
     hardware_holds_replicas,
     requested_settings,
 )
+from app.sizing.serving.search import with_own_measurements
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.finalists import assess_finalists as judge_runs
@@ -242,6 +243,7 @@ def estimate_inference(search: Search[InferenceWorkload], deployment: Deployment
     )
     if not len(plans):
         return infeasible_estimate(deployment, search.workload.model, search.catalog, rejections)
+    plans = with_own_measurements(search.workload, search.catalog, plans, deployment.engine_version)
     holds = hardware_holds_replicas(deployment, plans)
     if not holds.any():
         raise Conflict(

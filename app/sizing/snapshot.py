@@ -52,6 +52,7 @@ from app.sizing.hardware.tables import (
     equivalence_keys,
     index_by_name,
 )
+from app.sizing.measured import MeasuredStacks
 from app.sizing.question import Deployment
 from app.sizing.result import HostedPrice
 from app.sizing.uncertainty import (
@@ -172,6 +173,7 @@ class Catalog:
     ) -> None:
         self.version, self.prices_as_of, self.created_at = version, prices_as_of, created_at
         self.priced_on = ""  # day of the prices if it is before the newest one
+        self.measured: MeasuredStacks | None = None  # the user's own measurements
         self.evidence = evidence if evidence is not None else Evidence(())
         self.evidence_pools = build_evidence_pools(self.evidence.rows)
         self.hosted, self.slicings = prices_by_model(hosted), slicings_by_accelerator(slices)
@@ -238,6 +240,17 @@ class Catalog:
         if not self.price_days or self.price_days[-1] <= day:
             return ""
         return max((last_day_of(seen) for seen in self.price_days if was_observed_by(seen, day)), default=day)
+
+    @property
+    def identity(self) -> str:
+        """Version of the catalog, with the digest of the user's own measurements if there are any."""
+        return self.version if self.measured is None else f"{self.version}|{self.measured.digest}"
+
+    def with_measurements(self, measured: MeasuredStacks) -> Catalog:
+        """A copy whose predictions follow the user's own measurements."""
+        copied = copy(self)
+        copied.measured = measured
+        return copied
 
     def on_day(self, day: str) -> Catalog:
         """The catalog with the prices in force on a day, and none observed later; itself if no price is newer."""

@@ -20,6 +20,7 @@ from app.sizing.columns import Codes, Column, Columns
 from app.sizing.evidence import CATEGORICAL_WEIGHTS, NUMERIC_WEIGHTS, Compared, runtime_and_family, stack_attribute
 from app.sizing.formula import formula
 from app.sizing.hardware.achieved import kernels_of
+from app.sizing.measured import MeasuredEffect
 
 NORMAL = NormalDist()
 # Probabilities of the stored quantiles: both ends of an 80 % interval, and confidences that requests may ask for.
@@ -37,6 +38,7 @@ class Neighborhood(Columns):
     distance: Column  # distance to the nearest result
     untabulated: Column  # 1 where base values come from no kernel tables of the maker
     prior_width: Column  # factor on the spread where support is only inferred from rules; 1 where it is documented
+    measured: MeasuredEffect | None = None  # effect of the user's own measurements; None where there are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,11 @@ class Spread:
 
     def relative_spread(self, neighborhood: Neighborhood) -> Column:
         """Spread relative to one with many sources, by row."""
-        return (
+        scale = (
             spread_scale(self, neighborhood.sources, neighborhood.distance, neighborhood.untabulated)
             * neighborhood.prior_width
         )
+        return scale if neighborhood.measured is None else scale * neighborhood.measured.narrowing(self.quantity)
 
     def log_factor(self, confidence: float, scale: Column) -> Column:
         """Logarithm of how much worse than predicted a result is at most, at a confidence."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.tables import FORMATS
+from app.sizing.measured import Disagreement, OwnMeasurement, as_neighbor
 from app.sizing.result import Assurance, Interval, Level, Reason
 from app.sizing.serving.options import PlanEvaluations
 from app.sizing.snapshot import Catalog
@@ -86,17 +88,42 @@ class Certainty:
     neighbours: tuple[Neighbor, ...]  # nearest published results, nearest first
     assumed: Assumptions
     training: bool = False
+    own: tuple[tuple[OwnMeasurement, float], ...] = ()  # own measurements of similar stacks, with correlation
+    disagreements: tuple[Disagreement, ...] = ()  # between these measurements
 
     @property
     def evidence_basis(self) -> str:
         """Basis of the prediction: "measured", "calibrated" or "roofline".
 
-        Measured means that a published result has the same stack, size and load; calibrated means that parts of the
-        stack were fitted to results.
+        Measured means that a result, published or the user's own, has the same stack, size and load; calibrated means
+        that parts of the stack were fitted to results.
         """
-        if self.neighbours and self.neighbours[0].distance <= self.assumed.same_setting_distance:
+        if self.nearest and self.nearest[0].distance <= self.assumed.same_setting_distance:
             return "measured"
         return "calibrated" if self.near is not Familiarity.FAR else "roofline"
+
+    @property
+    def nearest(self) -> tuple[Neighbor, ...]:
+        """The user's own measurements of similar stacks, then the nearest published results."""
+        return (*(as_neighbor(*each) for each in self.own), *self.neighbours)
+
+    def measured_reasons(self) -> Iterator[Reason]:
+        """Sentences about the user's own measurements that move this prediction, and those that disagree."""
+        if self.own:
+            measurement, _ = self.own[0]
+            figure = measurement.figures[0]
+            times = figure.measured / figure.predicted
+            text = (
+                f"Your measurement {measurement.identity} of {measurement.day} moves this prediction: it reached "
+                f"{format_number(times)} times the {MEASURED_NAMES[figure.metric]} that was predicted without it."
+            )
+            yield Reason("own_measurement", text, "measured_over_predicted", times, "1")
+        for d in self.disagreements:
+            text = (
+                f"Your measurements {d.first.identity} and {d.second.identity} of one setting differ by a factor of "
+                f"{format_number(d.ratio)} in {MEASURED_NAMES[d.metric]}. Both count, with a wider interval."
+            )
+            yield Reason("measurements_disagree", text, "ratio", d.ratio, "1")
 
     @property
     def source_count(self) -> int:
@@ -123,6 +150,16 @@ def clip_interval(interval: Interval, value: float, *, least: float = 0.0, most:
     return replace(interval, low=min(value, max(interval.low, least)), high=max(value, min(interval.high, most)))
 
 
+# Measured quantities in words.
+MEASURED_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "output_tokens_per_s": "output tokens per second",
+        "tpot_s": "TPOT",
+        "ttft_s": "TTFT",
+        "tokens_per_s": "tokens per second",
+        "samples_per_s": "samples per second",
+    }
+)
 # Kinds of error where a higher value is better.
 RATES = frozenset({"throughput", "single_stream", "prefill", "samples", "training", "training_samples"})
 
@@ -134,11 +171,13 @@ def build_certainty(
     *,
     training: bool = False,
     neighbourhood: Mapping[str, Neighborhood] | None = None,
+    own: Setting | None = None,
 ) -> Certainty:
     """Evidence around a setting of serving or training.
 
     Parameters:
         neighbourhood: evidence by pool of results, if already computed.
+        own: the setting as the user's own measurements describe it: one replica, or any number of accelerators.
     """
     evidence = catalog.evidence
     near, neighbours = (
@@ -151,7 +190,18 @@ def build_certainty(
         neighbourhood = {
             pool: results.index_stacks([key]).neighborhood(shape) for pool, results in catalog.evidence_pools.items()
         }
-    return Certainty(catalog.spreads, neighbourhood, setting, near, neighbours, assumed, training)
+    certainty = Certainty(catalog.spreads, neighbourhood, setting, near, neighbours, assumed, training)
+    return certainty if own is None else with_own_evidence(certainty, own, catalog)
+
+
+def with_own_evidence(certainty: Certainty, setting: Setting, catalog: Catalog) -> Certainty:
+    """The certainty with the user's own measurements of stacks like `setting`, which describes one replica."""
+    if catalog.measured is None:
+        return certainty
+    own = tuple(catalog.measured.find_neighbors(setting))
+    shown = {measurement.identity for measurement, _ in own}
+    disagreements = tuple(d for d in catalog.measured.disagreements if {d.first.identity, d.second.identity} <= shown)
+    return replace(certainty, own=own, disagreements=disagreements)
 
 
 NEGLIGIBLE_INTERRUPTIONS = 0.01  # fewer expected interruptions are shown as none

@@ -54,7 +54,12 @@ from app.sizing.serving.options import (
     units_per_request,
 )
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import apply_service_limits, evaluate_measured_plans, required_replicas
+from app.sizing.serving.search import (
+    apply_service_limits,
+    evaluate_measured_plans,
+    replica_setting,
+    required_replicas,
+)
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import SERVING, Neighborhood
 from app.sizing.words import format_count, format_name, format_number, percent
@@ -219,6 +224,7 @@ def certainty_for_row(
     catalog: Catalog,
     assumed: Assumptions,
     *,
+    own: Setting,
     skip_evidence: bool = False,
 ) -> Certainty:
     """Evidence for the prediction of a row, and how far the prediction may be off.
@@ -229,7 +235,7 @@ def certainty_for_row(
     pools = {SERVING: neighbourhood}
     if skip_evidence or serving_backend(workload) is SINGLE_FORWARD:
         return Certainty(catalog.spreads, pools, setting, Familiarity.FAR, (), assumed)
-    return build_certainty(setting, catalog, assumed, neighbourhood=pools)
+    return build_certainty(setting, catalog, assumed, neighbourhood=pools, own=own)
 
 
 def cost_intervals(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:
@@ -410,7 +416,8 @@ def build_serving_estimate(
     setting = serving_setting(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.offloads_weights[row])
     around = context.neighbourhood.take(only)
-    certainty = certainty_for_row(workload, setting, around, catalog, question.assumptions, skip_evidence=away)
+    own = replica_setting(workload, judged.plans, row, catalog)
+    certainty = certainty_for_row(workload, setting, around, catalog, question.assumptions, own=own, skip_evidence=away)
     start = at(judged.options.cold_start_s, row)
     performance = words.serving_performance(workload, judged, row, certainty, context.ideal, cold_start_s=start)
     limits = limit_reasons(workload, judged, row)
@@ -437,8 +444,9 @@ def build_serving_estimate(
             *limits,
             *fleet_reasons(workload, judged, row, deployment, name, question.constraints.confidence),
             *price_reason(cost, deployment),
+            *certainty.measured_reasons(),
         ),
-        nearest=certainty.neighbours,
+        nearest=certainty.nearest,
     )
 
 

@@ -21,7 +21,7 @@ from app.sizing.answer.confidence import (
 )
 from app.sizing.answer.money import cost_summary, finite_or_none, price_reason
 from app.sizing.answer.warnings import with_support
-from app.sizing.columns import GIB, Columns, Mask, at, column_names
+from app.sizing.columns import GIB, Columns, Mask, at, column_names, materialize_as
 from app.sizing.decisions.acquisition import SoldMachine, describe_sold_machines, find_alternatives
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.engines import engine_named
@@ -29,6 +29,7 @@ from app.sizing.hardware.parts import LINKS, Link
 from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, RecipeSettings, word_at
 from app.sizing.hardware.recipes.columns import SETTABLE_FIELDS, WHOLE
 from app.sizing.hardware.recipes.record import LOSSES
+from app.sizing.measured import MeasuredEffect
 from app.sizing.question import Deployment
 from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.training.finalists import WITHOUT_OFFLOAD, Alternative, Finalists
@@ -416,7 +417,14 @@ def build_training_estimates(search: Search[TrainingWorkload], finalists: Finali
         training_setting(search.workload, offer.accelerator, framework, count)
         for offer, framework, count in zip(offers, frameworks, accelerators, strict=True)
     ]
-    certainties = [build_certainty(setting, search.catalog, assumed, training=True) for setting in settings]
+    certainties = [
+        with_measured_spread(
+            build_certainty(setting, search.catalog, assumed, training=True, own=replace(setting, devices=np.nan)),
+            finalists.plans.stack.measured,
+            row,
+        )
+        for row, setting in enumerate(settings)
+    ]
     estimates = [
         build_training_estimate(search.workload, finalists, row, offer, certainties[row], framework=frameworks[row])
         for row, offer in enumerate(offers)
@@ -428,6 +436,15 @@ def build_training_estimates(search: Search[TrainingWorkload], finalists: Finali
     ]
     others = find_alternatives(search, deployed_machines(finalists.plans, finalists.run, finalists.cost))
     return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(supported, others, strict=True))
+
+
+def with_measured_spread(certainty: Certainty, measured: MeasuredEffect | None, row: int) -> Certainty:
+    """The certainty with the spreads of a row that the user's own measurements leave."""
+    if measured is None:
+        return certainty
+    effect = materialize_as(MeasuredEffect, measured).take(np.array([row]))
+    near = {pool: replace(found, measured=effect) for pool, found in certainty.neighbourhood.items()}
+    return replace(certainty, neighbourhood=near)
 
 
 def build_training_estimate(
@@ -471,9 +488,10 @@ def build_training_estimate(
             *training_reasons(workload, finalists, row, performance, bottleneck),
             *fits_reason(assurance.fits),
             *price_reason(summary, deployment),
+            *certainty.measured_reasons(),
         ),
         trace=finalists.trace.row_steps(row),
-        nearest=certainty.neighbours,
+        nearest=certainty.nearest,
         assurance=assurance,
     )
 
@@ -506,5 +524,5 @@ def build_misfit_estimate(
         "memory_capacity",
         None,
         (Reason("out_of_memory", text, "needed_gib", needed, "GiB"),),
-        nearest=certainty.neighbours if near else (),
+        nearest=certainty.nearest if near else (),
     )

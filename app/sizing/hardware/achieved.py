@@ -134,6 +134,63 @@ def ideal_coefficients(count: int) -> Achieved:
     )
 
 
+# Coefficients that a factor on all times divides or multiplies. The others are shares of one of these.
+RATE_SHARES = (
+    "linear_compute_fraction",
+    "linear_memory_fraction",
+    "attention_compute_fraction",
+    "attention_memory_fraction",
+    "scale_up_bandwidth_fraction",
+    "pcie_bandwidth_fraction",
+    "network_bandwidth_fraction",
+)
+OVERHEADS = tuple(name for name in Achieved.__slots__ if name.endswith("_s") and not name.startswith("sample_"))
+# Of these, the ones that only prompts use. Attention at decode is limited by reading the cache.
+PROMPT_SHARES = ("prefill_compute_fraction", "attention_compute_fraction")
+PROMPT_OVERHEADS = ("prefill_layer_overhead_s", "request_overhead_s", "tokenise_token_s")
+
+
+def with_time_factors(achieved: Achieved, step_time: Column, prefill_time: Column) -> Achieved:
+    """Coefficients at which every time of serving token streams takes `step_time` times as long, and that of prompts
+    `prefill_time` times as long again. A share may exceed 1: measured times count for more than data sheets.
+    """
+    values = {name: getattr(achieved, name) for name in column_names(Achieved)}
+    values |= {name: values[name] / step_time for name in RATE_SHARES}
+    values |= {name: values[name] * step_time for name in OVERHEADS}
+    values |= {name: values[name] / prefill_time for name in PROMPT_SHARES}
+    values |= {name: values[name] * prefill_time for name in PROMPT_OVERHEADS}
+    return Achieved(**values)
+
+
+# The same for training, and the rate at which the host updates parameters.
+TRAINING_RATES = (
+    "training_compute_fraction",
+    "training_attention_fraction",
+    "training_elementwise_fraction",
+    "collective_scale_up_fraction",
+    "collective_pcie_fraction",
+    "collective_network_fraction",
+    "host_optimizer_params_per_s",
+    "sample_training_fraction",
+    "sample_elementwise_fraction",
+    "sample_grouped_fraction",
+    "sample_collective_fraction",
+)
+TrainingTable = TypeVar("TrainingTable", TrainingAchieved, SampleTrainingAchieved)
+
+
+def with_training_time_factor(achieved: TrainingTable, step_time: Column) -> TrainingTable:
+    """Coefficients at which every time of a training step takes `step_time` times as long."""
+    values = {}
+    for name in column_names(type(achieved)):
+        value = getattr(achieved, name)
+        if len(value):
+            value = value / step_time if name in TRAINING_RATES else value
+            value = value * step_time if name.endswith("_s") and name not in TRAINING_RATES else value
+        values[name] = value
+    return replace(achieved, **values)
+
+
 Number = TypeVar("Number", float, Column)
 
 

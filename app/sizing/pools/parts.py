@@ -22,6 +22,7 @@ from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.memory import cache_bytes
 from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import with_own_measurements
 from app.sizing.words import product_name
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, TrainingWorkload
 from app.sizing.workload.inference import MAX_SEQUENCE_TOKENS
@@ -316,7 +317,7 @@ def estimate_transfer(
 
 def deployment_plan(search: Search[InferenceWorkload], deployment: Deployment) -> Plans:
     """The single plan of a complete deployment."""
-    return fixed_deployment_plans(
+    plans = fixed_deployment_plans(
         search.workload.model,
         search.catalog,
         find_machines(search, deployment, KINDS),
@@ -327,6 +328,7 @@ def deployment_plan(search: Search[InferenceWorkload], deployment: Deployment) -
         phase=AUTOREGRESSIVE.phase,
         personal=False,
     ).take(np.zeros(1, np.int64))
+    return with_own_measurements(search.workload, search.catalog, plans, deployment.engine_version)
 
 
 def prompt_cache_bytes(workload: InferenceWorkload, plan: Plans) -> float:

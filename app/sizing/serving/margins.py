@@ -80,6 +80,8 @@ def plan_neighbourhoods(
 ) -> Neighborhood:
     """Published evidence near every plan; none is known for weights in host memory."""
     neighbourhood = stack_neighbourhoods(workload, plans.stacks.table, evidence_index, assumed).take(plans.stacks.rows)
+    if plans.measured is not None:
+        neighbourhood = replace(neighbourhood, measured=plans.measured)
     if plans.on_host is None:
         return neighbourhood
     widened = np.where(

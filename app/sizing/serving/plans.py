@@ -12,12 +12,13 @@ from app.sizing.decisions.machines import Candidates, within_machine_limits
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
-from app.sizing.hardware.achieved import RATES, Achieved
+from app.sizing.hardware.achieved import RATES, Achieved, with_time_factors
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import competing_mask
 from app.sizing.hardware.support.records import LEVELS, Level, Work
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, SchedulingColumns, Stacks
+from app.sizing.measured import MeasuredEffect
 from app.sizing.model.adapted import loaded_adapters
 from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, ModelKind
 from app.sizing.model.formats import AUTO_KV, KV_FORMATS, WEIGHT_FORMATS, FormatUse
@@ -52,6 +53,7 @@ class Plans(Columns):
     kv_element_bytes: Column  # bytes per element of the KV cache format
     on_host: HostOffload | None = None  # weights in host memory; None where no plan has any
     speculative: Speculative | None = None  # speculative decoding of all plans, whose draft is among the weights
+    measured: MeasuredEffect | None = None  # effect of the user's own measurements; None where there are none
 
     @property
     def offered(self) -> Candidates:
@@ -145,7 +147,10 @@ class Plans(Columns):
 
     @property
     def achieved_rates(self) -> Achieved:
-        return lazy_rows(self.stacks.table.achieved, self.stacks.rows)
+        rates = lazy_rows(self.stacks.table.achieved, self.stacks.rows)
+        if self.measured is None:
+            return rates
+        return with_time_factors(rates, self.measured.step_time, self.measured.prefill_time)
 
     @property
     def accelerators_per_replica(self) -> Column:

@@ -20,9 +20,13 @@ from app.sizing.decisions.placement import plan_fleet, replicas_needed, replicas
 from app.sizing.decisions.ranking import best_by_score, objective_score
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.decisions.search import Search
+from app.sizing.evidence import Setting
 from app.sizing.formula import suspend_recording
-from app.sizing.hardware.achieved import without_graphs
+from app.sizing.hardware.achieved import format_class, without_graphs
+from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.support.records import Work
+from app.sizing.hardware.tables import FORMATS
+from app.sizing.measured import Scale, Stack
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import FilterStage
@@ -97,7 +101,7 @@ def enumerate_allowed_plans(search: Search[InferenceWorkload]) -> Plans:
         *sought, ends=ends, zones=zones, serves_many=many, reads_host=host, gives_back=gives_back, today=today
     )
     phase, personal = serving_backend(search.workload).phase, search.workload.is_personal
-    return enumerate_plans(
+    plans = enumerate_plans(
         search.workload.model,
         search.catalog,
         machines,
@@ -106,6 +110,53 @@ def enumerate_allowed_plans(search: Search[InferenceWorkload]) -> Plans:
         assumed,
         phase=phase,
         personal=personal,
+    )
+    return with_own_measurements(search.workload, search.catalog, plans)
+
+
+def with_own_measurements(
+    workload: InferenceWorkload, catalog: Catalog, plans: Plans, version: str | None = None
+) -> Plans:
+    """The plans with the effect of the user's own measurements; unchanged if there are none.
+
+    Parameters:
+        version: engine version of all plans; None is the newest one.
+    """
+    measured = catalog.measured
+    if measured is None or not len(plans) or workload.single_pass:
+        return plans
+    first, which = distinct_rows(plans.stacks.rows * len(catalog.accelerators) + plans.accelerator)
+    one = plans.take(first)
+    native = zip(one.weight_format.tolist(), one.is_native_format.tolist(), strict=True)
+    rates = (format_class(FORMATS[stored], is_native) for stored, is_native in native)
+    engines = [engine_named(name).base_engine() for name in catalog.engines]
+    named = zip(one.engine.tolist(), one.accelerator.tolist(), rates, strict=True)
+    stacks = [
+        Stack(engines[engine], catalog.accelerators[a].family, rate, catalog.accelerators[a].slug, workload.load.value)
+        for engine, a, rate in named
+    ]
+    effect = measured.effect(stacks, workload_scale(workload), which, plans.accelerators_per_replica, version)
+    return replace(plans, measured=effect)
+
+
+def workload_scale(workload: InferenceWorkload) -> Scale:
+    """Scale of a workload. The load is that of the whole workload: requests in flight, or per second."""
+    load = workload.peak_per_s if workload.load is Load.OPEN else workload.in_flight
+    return Scale(float(workload.model.total_params), load, workload.input_tokens.mean, workload.output_tokens.mean)
+
+
+def replica_setting(workload: InferenceWorkload, plans: Plans, row: int, catalog: Catalog) -> Setting:
+    """Setting of one replica of a plan, as the user's own measurements describe it."""
+    accelerator = catalog.accelerators[int(plans.accelerator[row])]
+    stored = FORMATS[int(plans.weight_format[row])]
+    return Setting(
+        engine=engine_named(catalog.engines[int(plans.engine[row])]).base_engine(),
+        family=accelerator.family,
+        format_class=format_class(stored, bool(plans.is_native_format[row])),
+        accelerator=accelerator.slug,
+        load=workload.load.value,
+        devices=float(plans.accelerators_per_replica[row]),
+        **workload_scale(workload)._asdict(),
     )
 
 
@@ -299,6 +350,10 @@ def search_plans(
 
 def confidence_margins(search: Search[InferenceWorkload], plans: Plans) -> Margins:
     """Margins of every plan at the requested confidence, taken from the evidence for its stack."""
+    if plans.measured is not None:
+        standing, evidence = NORMAL.inv_cdf(search.question.constraints.confidence), search.catalog.stack_evidence
+        measured = plan_neighbourhoods(search.workload, plans, evidence, search.question.assumptions)
+        return margins_at(standing, search.workload, measured, search.catalog.spreads, search.question.assumptions)
     around = stack_neighbourhoods(
         search.workload, plans.stacks.table, search.catalog.stack_evidence, search.question.assumptions
     )

@@ -18,6 +18,7 @@ from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieve
 from app.sizing.hardware.engines import Framework
 from app.sizing.hardware.recipes import Recipes, vocabulary_code
 from app.sizing.hardware.tables import Machines
+from app.sizing.measured import MeasuredEffect
 from app.sizing.question import Deployment
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.layer import FrameworkBytes, FrameworkBytesTable, build_framework_bytes_table, framework_bytes
@@ -184,6 +185,7 @@ class TrainingStacks(Columns):
     sample_achieved: SampleTrainingAchieved  # achieved rates for models that process samples
     memory_factors: TrainingMemoryFactors  # fitted memory factors
     margins: Margins  # time and memory uncertainty
+    measured: MeasuredEffect | None = None  # effect of the user's own measurements; None where there are none
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,13 +46,19 @@ from app.sizing.decisions.ranking import (
 from app.sizing.decisions.rejections import NullRejections, Rejections, SupportFilter
 from app.sizing.decisions.search import Search
 from app.sizing.formula import formula
-from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
+from app.sizing.hardware.achieved import (
+    SampleTrainingAchieved,
+    TrainingAchieved,
+    TrainingMemoryFactors,
+    with_training_time_factor,
+)
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import LINKS, Link, known_network_bytes_per_s
 from app.sizing.hardware.recipes import Recipes, apply_settings, in_16_bit, recipe_of_framework
 from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import Trainers, competing_mask, training_work
 from app.sizing.hardware.support.records import Work
+from app.sizing.measured import MeasuredEffect, Scale, Stack
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import FilterStage
 from app.sizing.snapshot import Catalog
@@ -584,7 +590,8 @@ def training_layouts(
     """Return the layouts on every machine that may hold the model, for the catalog's or the requested framework."""
     engines = (fixed.framework,) if fixed is not None and fixed.framework is not None else constraints.engines
     required = training_work(workload.phase, workload.method.value, workload.precision, workload.model.task)
-    trainers = _allowed_trainers(catalog, *required, engines)
+    version = None if fixed is None else fixed.framework_version
+    trainers, measured = _measured_trainers(workload, catalog, _allowed_trainers(catalog, *required, engines), version)
     pairs = list(zip(trainers.family.tolist(), trainers.engine.tolist(), strict=True))
     machines = _training_machines(workload, catalog, offered_machines, constraints, assumed)
     return build_training_plans(
@@ -598,6 +605,7 @@ def training_layouts(
             _framework_recipes(workload, catalog, trainers, fixed),
             constraints.confidence,
             assumed,
+            measured,
         ),
         [engine_named(catalog.engines[engine]).framework for _, engine in pairs],
         trainers.on,
@@ -614,6 +622,40 @@ def _allowed_trainers(catalog: Catalog, weight_format: str, work: Work, engines:
         on = competing_mask(supported.on, supported.expected, supported.named_only)
         return replace(supported, on=on).take(np.flatnonzero(on.any(axis=1)))
     return supported.take(np.array([name in engines for name in catalog.engines], dtype=bool)[supported.engine])
+
+
+def _measured_trainers(
+    workload: TrainingWorkload, catalog: Catalog, trainers: Trainers, version: str | None
+) -> tuple[Trainers, MeasuredEffect | None]:
+    """Return the frameworks with the effect of the user's own measurements on each; None if there are none.
+
+    A framework that a measurement affects gets a row for each accelerator type. The number of accelerators is open
+    here, so measurements count at any number.
+    """
+    if catalog.measured is None or not len(trainers):
+        return trainers, None
+    rows, types = np.nonzero(trainers.on)
+    keys = list(zip(trainers.family.tolist(), trainers.engine.tolist(), strict=True))
+    engines = [engine for engine, _ in _coefficient_keys(workload, catalog, keys)]
+    rate, method = PRECISIONS[workload.precision].format_class, workload.method.value
+    kinds = [catalog.accelerators[code] for code in types.tolist()]
+    stacks = [
+        Stack(engines[row], kind.family, rate, kind.slug, method)
+        for row, kind in zip(rows.tolist(), kinds, strict=True)
+    ]
+    scale = Scale(float(workload.model.total_params), float(workload.global_batch), workload.units_per_sequence, 1.0)
+    any_number = np.full(len(stacks), np.nan)
+    effect = catalog.measured.effect(stacks, scale, np.arange(len(stacks)), any_number, version)
+    own = (effect.step_time != 1) | (effect.step_narrowing != 1)
+    rest = trainers.on.copy()
+    rest[rows[own], types[own]] = False
+    single = np.zeros((int(own.sum()), trainers.on.shape[1]), dtype=bool)
+    single[np.arange(len(single)), types[own]] = True
+    which = np.concatenate([np.flatnonzero(rest.any(axis=1)), rows[own]])
+    order = np.argsort(which, kind="stable")
+    split = replace(trainers.take(which), on=np.concatenate([rest[rest.any(axis=1)], single])).take(order)
+    unaffected = MeasuredEffect.constant(int(rest.any(axis=1).sum()))
+    return split, concat_tables([unaffected, effect.take(own)]).take(order)
 
 
 def _training_machines(
@@ -664,6 +706,7 @@ def _training_stacks(
     recipes: Recipes,
     confidence: float,
     assumed: Assumptions,
+    measured: MeasuredEffect | None,
 ) -> TrainingStacks:
     """Return the behavior and achieved rates of each framework on each accelerator family."""
     rate, traits = PRECISIONS[workload.precision].format_class, catalog.frameworks.take(trainers.engine)
@@ -674,6 +717,12 @@ def _training_stacks(
         rows = [catalog.coefficients.stack_row(table, family, engine, rate) for engine, family in keys]
         return table(**{name: column([r[name] for r in rows]) for name in column_names(table)})
 
+    token = coefficient_table(TrainingAchieved, read=not workload.in_samples)
+    sample = coefficient_table(SampleTrainingAchieved, read=workload.in_samples)
+    if measured is not None:
+        token = with_training_time_factor(token, measured.step_time)
+        sample = with_training_time_factor(sample, measured.step_time)
+    published = recipes.published, confidence, assumed
     return TrainingStacks(
         family=trainers.family,
         framework=trainers.engine,
@@ -683,10 +732,11 @@ def _training_stacks(
         sequence_parallel=traits.splits,
         recipe=recipes,
         single_accelerator=traits.single_accelerator,
-        token_achieved=coefficient_table(TrainingAchieved, read=not workload.in_samples),
-        sample_achieved=coefficient_table(SampleTrainingAchieved, read=workload.in_samples),
+        token_achieved=token,
+        sample_achieved=sample,
         memory_factors=coefficient_table(TrainingMemoryFactors),
-        margins=_stack_margins(workload, catalog, trainers.expected, pairs, recipes.published, confidence, assumed),
+        margins=_stack_margins(workload, catalog, trainers.expected, pairs, *published, measured),
+        measured=measured,
     )
 
 
@@ -720,6 +770,7 @@ def _stack_margins(
     recipe_known: Mask,
     confidence: float,
     assumed: Assumptions,
+    measured: MeasuredEffect | None,
 ) -> Margins:
     """Return the uncertainty of each stack.
 
@@ -732,7 +783,8 @@ def _stack_margins(
 
     time = "training_samples" if workload.in_samples else "training"
     neighbourhood = catalog.evidence_pools[evidence_pool(time)].index_stacks(keys).neighborhood(shape)
-    neighbourhood = replace(neighbourhood, prior_width=np.where(expected, assumed.expected_support_widening, 1.0))
+    width = np.where(expected, assumed.expected_support_widening, 1.0)
+    neighbourhood = replace(neighbourhood, prior_width=width, measured=measured)
     spreads = catalog.spreads
     return build_margins(
         confidence, (spreads.get_spread(time), neighbourhood), spreads.get_spread("training_memory"), recipe_known
