@@ -333,7 +333,7 @@ def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Rea
 
 def _log_figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:
     """Means over the lines. `engines` is the number of engines in the deployment."""
-    busy = [line for line in parsed_lines if line["running"] or line.get("waiting")] or parsed_lines
+    busy = [line for line in parsed_lines if line.get("running") or line.get("waiting")] or parsed_lines
     for quantity, (name, unit) in LOG_QUANTITIES.items():
         values = [line[name] * unit for line in busy if name in line]
         if quantity == "cache_usage" and not values:

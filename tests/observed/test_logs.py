@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.api.schemas.diagnose import LogFormat
 from app.observed.figures import RunContext, UnreadableText
-from app.observed.logs import FORMATS, read_log
+from app.observed.logs import FORMATS, read_engine_log, read_log
 from tests.observed.logged import EVERY, HUGGINGFACE, LIGHTNING, MEGATRON, OLMO_CORE, TORCHTITAN, VERL
 
 VLLM = "".join(
@@ -191,3 +191,9 @@ def test_no_text_takes_long(piece: str) -> None:
         except UnreadableText:
             continue
     assert time.perf_counter() - began < 4
+
+
+def test_a_status_line_with_an_impossible_number_is_read_without_it() -> None:
+    line = "Avg generation throughput: 100.0 tokens/s, Running: 9999999999999999 reqs, Waiting: 1 reqs"
+    figures = {f.quantity: f.value for f in read_engine_log(line, RunContext(), "vllm").figures}
+    assert figures == {"output_tokens_per_s": 100.0, "waiting": 1.0}
