@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite, log
 
 import numpy as np
 
@@ -32,6 +34,8 @@ from app.sizing.decisions.machines import (
 )
 from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.decisions.search import Search, Workload
+from app.sizing.evidence import Setting, lower_is_better
+from app.sizing.measured import MeasuredFigure, MeasuredStacks
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.packing import add_packing, add_separate_companions
 from app.sizing.pools.estimate import estimate_pools
@@ -378,3 +382,67 @@ def maximize_quantity(
 
     maximum = find_maximum(quantity, workload, deployment, size, fitting_layout)
     return *with_quantity(workload, deployment, maximum.quantity, maximum.value, size), maximum
+
+
+ELASTICITY_STEP = 1.1  # factor on times to see how a prediction follows it
+LEAST_ELASTICITY = 0.05  # below it, a figure says nothing about times
+MOST_ELASTICITY = 3.0  # near saturation, waits depend on times more steeply than any measurement is exact
+
+
+def predict_figures(
+    question: Question, deployment: Deployment, catalog: Catalog, measured: Mapping[str, float], statistic: str
+) -> tuple[Setting, tuple[MeasuredFigure, ...]]:
+    """Setting of a measured deployment, and each measured figure with its prediction and how that follows times.
+
+    Parameters:
+        catalog: the catalog without measurements.
+        measured: measured values, by the name of their quantity.
+        statistic: which latency was measured, "mean" or "p50".
+
+    Raises Conflict for a deployment that is not predicted to run.
+    """
+
+    def predict(**factors: float) -> tuple[Estimate, dict[str, float]]:
+        followed = catalog if not factors else catalog.with_measurements(MeasuredStacks((), **factors))
+        found = estimate_deployment(question, deployment, followed)
+        return found, comparable_figures(found, statistic)
+
+    found, expected = predict()
+    if found.setting is None or not expected:
+        reason = found.explanation[0].text if found.explanation else found.rule
+        raise Conflict(f"This deployment is not predicted to run, so its measurement cannot be compared. {reason}")
+    serves = isinstance(question.workload, InferenceWorkload)
+    slower = predict(step_time=ELASTICITY_STEP)[1]
+    slower_prompts = predict(prefill_time=ELASTICITY_STEP)[1] if serves else expected
+    figures = tuple(
+        MeasuredFigure(
+            name,
+            value,
+            expected[name],
+            elasticity(name, expected[name], slower[name]),
+            elasticity(name, expected[name], slower_prompts[name]),
+        )
+        for name, value in sorted(measured.items())
+        if name in expected and name in slower and name in slower_prompts
+    )
+    return found.setting, tuple(f for f in figures if f.step_elasticity >= LEAST_ELASTICITY)
+
+
+def comparable_figures(found: Estimate, statistic: str) -> dict[str, float]:
+    """Predicted quantities that a measurement can be compared with, by name; only those that are known."""
+    p = found.performance
+    if p is None:
+        return {}
+    values = {
+        "output_tokens_per_s": p.output_tokens_per_s,
+        "ttft_s": None if p.ttft is None else getattr(p.ttft, f"{statistic}_s"),
+        "tpot_s": None if p.tpot is None else getattr(p.tpot, f"{statistic}_s"),
+        "tokens_per_s": p.tokens_per_s,
+    }
+    return {name: value for name, value in values.items() if value is not None and value > 0 and isfinite(value)}
+
+
+def elasticity(name: str, before: float, after: float) -> float:
+    """Change of the logarithm of a time, or of the inverse of a rate, per change of a factor on times."""
+    slower = after / before if lower_is_better(name) else before / after
+    return min(max(log(slower) / log(ELASTICITY_STEP), 0.0), MOST_ELASTICITY)

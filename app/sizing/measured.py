@@ -44,7 +44,7 @@ STEP_VARIANCE = STEP_DEVIATION**2 + STEP_SMOOTH_DEVIATION**2
 TTFT_VARIANCE = STEP_VARIANCE + PREFILL_DEVIATION**2 + PREFILL_SMOOTH_DEVIATION**2
 # What two runs of the same setting differ by.
 NOISE: Mapping[str, float] = MappingProxyType(
-    {"output_tokens_per_s": 0.04, "tpot_s": 0.06, "ttft_s": 0.1, "tokens_per_s": 0.03, "samples_per_s": 0.03}
+    {"output_tokens_per_s": 0.04, "tpot_s": 0.06, "ttft_s": 0.1, "tokens_per_s": 0.06, "samples_per_s": 0.06}
 )
 # Distance at which the correlation of two cells falls to 1/e. Inside published sources the residuals of cells
 # correlate at 0.8 at a distance of 0.35, 0.6 at 0.85 and 0.46 at 1.25, part of which is the source's own.
@@ -199,7 +199,7 @@ class Posterior:
         return (
             total(self.step_weights, STEP_DEVIATION, STEP_SMOOTH_DEVIATION),
             total(self.prefill_weights, PREFILL_DEVIATION, PREFILL_SMOOTH_DEVIATION),
-            remaining_share(STEP_VARIANCE, of_step / STEP_VARIANCE**2, NOISE["output_tokens_per_s"]),
+            remaining_share(STEP_VARIANCE, of_step / STEP_VARIANCE**2, NOISE["tpot_s"]),
             remaining_share(TTFT_VARIANCE, of_ttft / TTFT_VARIANCE**2, NOISE["ttft_s"]),
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumed
-from app.sizing.evidence import Neighbor
+from app.sizing.evidence import Neighbor, Setting
 from app.sizing.formula import Step
 from app.sizing.hardware.hosts import HostProcessor
 from app.sizing.hardware.parts import Accelerator, PriceKind, PricingModel, Terms
@@ -772,6 +772,7 @@ class Estimate:
     shared: SharedFleet | None = None  # comparison with separate services, where several classes share the service
     support: str | None = None  # support status of the software; None where it does not run
     rule: str = ""  # support rule that prevents the deployment from running
+    setting: Setting | None = None  # one replica, or the run, as a measurement of it would describe it
 
 
 @dataclass(frozen=True, slots=True)

@@ -447,6 +447,7 @@ def build_serving_estimate(
             *certainty.measured_reasons(),
         ),
         nearest=certainty.nearest,
+        setting=own,
     )
 
 

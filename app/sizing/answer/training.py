@@ -492,6 +492,7 @@ def build_training_estimate(
         ),
         trace=finalists.trace.row_steps(row),
         nearest=certainty.nearest,
+        setting=certainty.setting,
         assurance=assurance,
     )
 

@@ -12,7 +12,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import TINY, Column, Columns, Mask
 from app.sizing.formula import formula
 from app.sizing.hardware.tables import Stacks
-from app.sizing.serving.plans import Plans
+from app.sizing.serving.plans import MeasuredStackColumns, Plans
 from app.sizing.uncertainty import EvidenceIndex, Neighborhood, Shape, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -79,9 +79,11 @@ def plan_neighbourhoods(
     workload: InferenceWorkload, plans: Plans, evidence_index: EvidenceIndex, assumed: Assumptions
 ) -> Neighborhood:
     """Published evidence near every plan; none is known for weights in host memory."""
-    neighbourhood = stack_neighbourhoods(workload, plans.stacks.table, evidence_index, assumed).take(plans.stacks.rows)
-    if plans.measured is not None:
-        neighbourhood = replace(neighbourhood, measured=plans.measured)
+    neighbourhood = stack_neighbourhoods(workload, plans.stacks.table, evidence_index, assumed)
+    if plans.measured is None:
+        neighbourhood = neighbourhood.take(plans.stacks.rows)
+    else:
+        neighbourhood = with_measured_effect(neighbourhood, plans.measured.table).take(plans.measured.rows)
     if plans.on_host is None:
         return neighbourhood
     widened = np.where(
@@ -101,6 +103,11 @@ def stack_neighbourhoods(
     shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
     neighbourhood = evidence_index.neighborhood(shape).take(stacks.evidence_stack)
     return replace(neighbourhood, prior_width=np.where(stacks.expected, assumed.expected_support_widening, 1.0))
+
+
+def with_measured_effect(neighbourhood: Neighborhood, measured: MeasuredStackColumns) -> Neighborhood:
+    """Published evidence near every measured stack, from that near all stacks, with the user's own measurements."""
+    return replace(neighbourhood.take(measured.stack), measured=measured.effect)
 
 
 def spread_names(workload: InferenceWorkload) -> tuple[str, str, str]:

@@ -12,7 +12,7 @@ from app.sizing.decisions.machines import Candidates, within_machine_limits
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
-from app.sizing.hardware.achieved import RATES, Achieved, with_time_factors
+from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import competing_mask
@@ -30,6 +30,15 @@ from app.sizing.serving.layouts import candidate_layouts, legal_layouts
 from app.sizing.snapshot import Catalog
 
 KV_NAMES = tuple(KV_FORMATS)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredStackColumns(Columns):
+    """Stacks on an accelerator type, at a number of accelerators, with the effect of the user's own measurements."""
+
+    stack: Codes  # row of the stacks
+    effect: MeasuredEffect
+    achieved: Achieved  # coefficients with that effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class Plans(Columns):
     kv_element_bytes: Column  # bytes per element of the KV cache format
     on_host: HostOffload | None = None  # weights in host memory; None where no plan has any
     speculative: Speculative | None = None  # speculative decoding of all plans, whose draft is among the weights
-    measured: MeasuredEffect | None = None  # effect of the user's own measurements; None where there are none
+    measured: Indexed[MeasuredStackColumns] | None = None  # the user's own measurements; None where there are none
 
     @property
     def offered(self) -> Candidates:
@@ -147,10 +156,9 @@ class Plans(Columns):
 
     @property
     def achieved_rates(self) -> Achieved:
-        rates = lazy_rows(self.stacks.table.achieved, self.stacks.rows)
-        if self.measured is None:
-            return rates
-        return with_time_factors(rates, self.measured.step_time, self.measured.prefill_time)
+        if self.measured is not None:
+            return lazy_rows(self.measured.table.achieved, self.measured.rows)
+        return lazy_rows(self.stacks.table.achieved, self.stacks.rows)
 
     @property
     def accelerators_per_replica(self) -> Column:

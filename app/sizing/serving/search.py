@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GIB, SECONDS_PER_HOUR, Codes, Column, Mask, distinct_rows, with_rows
+from app.sizing.columns import (
+    GIB,
+    SECONDS_PER_HOUR,
+    Codes,
+    Column,
+    Indexed,
+    Mask,
+    distinct_rows,
+    lazy_rows,
+    materialize_as,
+    with_rows,
+)
 from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, min_run_s, replicas_for_volume
 from app.sizing.decisions.machines import Candidates, find_candidates
 from app.sizing.decisions.placement import plan_fleet, replicas_needed, replicas_per_node
@@ -22,7 +33,7 @@ from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.decisions.search import Search
 from app.sizing.evidence import Setting
 from app.sizing.formula import suspend_recording
-from app.sizing.hardware.achieved import format_class, without_graphs
+from app.sizing.hardware.achieved import Achieved, format_class, with_time_factors, without_graphs
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.tables import FORMATS
@@ -32,7 +43,13 @@ from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import FilterStage
 from app.sizing.serving.interfaces import LatencyLimit, Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
-from app.sizing.serving.margins import Margins, margins_at, plan_neighbourhoods, stack_neighbourhoods
+from app.sizing.serving.margins import (
+    Margins,
+    margins_at,
+    plan_neighbourhoods,
+    stack_neighbourhoods,
+    with_measured_effect,
+)
 from app.sizing.serving.options import (
     Options,
     PlanEvaluations,
@@ -43,6 +60,7 @@ from app.sizing.serving.options import (
     within_constraints,
 )
 from app.sizing.serving.plans import (
+    MeasuredStackColumns,
     Plans,
     build_plans,
     filter_by_adapter_support,
@@ -125,8 +143,11 @@ def with_own_measurements(
     measured = catalog.measured
     if measured is None or not len(plans) or workload.single_pass:
         return plans
-    first, which = distinct_rows(plans.stacks.rows * len(catalog.accelerators) + plans.accelerator)
-    one = plans.take(first)
+    size, types = plans.accelerators_per_replica, len(catalog.accelerators)
+    pair = plans.stacks.rows * types + plans.accelerator
+    first, rows = distinct_rows(pair * 2**24 + size.astype(np.int64))
+    pairs, which = distinct_rows(pair[first])
+    one = plans.take(first[pairs])
     native = zip(one.weight_format.tolist(), one.is_native_format.tolist(), strict=True)
     rates = (format_class(FORMATS[stored], is_native) for stored, is_native in native)
     engines = [engine_named(name).base_engine() for name in catalog.engines]
@@ -135,8 +156,10 @@ def with_own_measurements(
         Stack(engines[engine], catalog.accelerators[a].family, rate, catalog.accelerators[a].slug, workload.load.value)
         for engine, a, rate in named
     ]
-    effect = measured.effect(stacks, workload_scale(workload), which, plans.accelerators_per_replica, version)
-    return replace(plans, measured=effect)
+    effect = measured.effect(stacks, workload_scale(workload), which, size[first], version)
+    achieved = materialize_as(Achieved, lazy_rows(plans.stacks.table.achieved, plans.stacks.rows[first]))
+    followed = with_time_factors(achieved, effect.step_time, effect.prefill_time)
+    return replace(plans, measured=Indexed(MeasuredStackColumns(plans.stacks.rows[first], effect, followed), rows))
 
 
 def workload_scale(workload: InferenceWorkload) -> Scale:
@@ -350,17 +373,14 @@ def search_plans(
 
 def confidence_margins(search: Search[InferenceWorkload], plans: Plans) -> Margins:
     """Margins of every plan at the requested confidence, taken from the evidence for its stack."""
-    if plans.measured is not None:
-        standing, evidence = NORMAL.inv_cdf(search.question.constraints.confidence), search.catalog.stack_evidence
-        measured = plan_neighbourhoods(search.workload, plans, evidence, search.question.assumptions)
-        return margins_at(standing, search.workload, measured, search.catalog.spreads, search.question.assumptions)
     around = stack_neighbourhoods(
         search.workload, plans.stacks.table, search.catalog.stack_evidence, search.question.assumptions
     )
+    rows = plans.stacks.rows
+    if plans.measured is not None:
+        around, rows = with_measured_effect(around, plans.measured.table), plans.measured.rows
     standing, spreads = NORMAL.inv_cdf(search.question.constraints.confidence), search.catalog.spreads
-    margins = margins_at(standing, search.workload, around, spreads, search.question.assumptions).take(
-        plans.stacks.rows
-    )
+    margins = margins_at(standing, search.workload, around, spreads, search.question.assumptions).take(rows)
     if plans.on_host is None:
         return margins
     away = np.flatnonzero(plans.offloads_weights)
