@@ -18,7 +18,8 @@ from app import logs, telemetry
 from app.agents import mount
 from app.api import middleware, openapi, problems, traces
 from app.api.admission import Admission
-from app.api.routes import catalog, filing, health, procurement, recommendations
+from app.api.measuring import MeasuredCatalogs
+from app.api.routes import catalog, filing, health, measurements, procurement, recommendations
 from app.catalog.hub import ModelHub
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.purchasing import PunchoutStore
@@ -37,6 +38,7 @@ log = structlog.get_logger("headroom")
 ROUTERS = (
     recommendations.router,
     filing.router,
+    measurements.router,
     procurement.exports_router,
     procurement.router,
     catalog.router,
@@ -120,6 +122,10 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
     app.state.catalog_store = CatalogStore(
         app.state.sessions, check_s=settings.snapshot_check_s, hub=hub, loaded=loaded
     )
+    app.state.measured_catalogs = MeasuredCatalogs(
+        app.state.sessions, app.state.catalog_store, check_s=settings.snapshot_check_s
+    )
+    app.state.catalog_store.with_measurements = app.state.measured_catalogs.apply
     app.state.admission, app.state.long_admission = make_admission(settings, "short"), make_admission(settings, "long")
     app.state.traces = traces.build_provider()
 

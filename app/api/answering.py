@@ -326,7 +326,7 @@ def find_or_compute_answer(
     today: date,
 ) -> StoredAnswer:
     """Returns the stored answer to a request, or computes and stores a new one."""
-    identity, canonical = identify_request(request, catalog_index.catalog.version, today)
+    identity, canonical = identify_request(request, catalog_index.catalog.identity, today)
     known = answers.find_answer(identity)
     if known is not None:
         return StoredAnswer(known, stored=True)

@@ -28,6 +28,7 @@ MAX_FIELDS = 100  # of a form
 JSON = ("application/json", "+json")
 XML = ("application/xml", "text/xml", "+xml")
 FORM = ("application/x-www-form-urlencoded",)
+RESULT_FILE = ("application/json", "application/x-ndjson", "text/plain", "application/octet-stream")
 
 
 async def read_body(request: Request) -> bytes:
@@ -38,6 +39,11 @@ async def read_body(request: Request) -> bytes:
 async def read_pasted_body(request: Request) -> bytes:
     """Returns the raw body of a call that accepts pasted metrics and logs, which has a higher size limit."""
     return await read_raw(request, JSON, request.app.state.settings.max_pasted_bytes)
+
+
+async def read_result_file(request: Request) -> bytes:
+    """Returns the raw file of a benchmark's results, as JSON, JSON lines or text."""
+    return await read_raw(request, RESULT_FILE, request.app.state.settings.max_pasted_bytes)
 
 
 async def read_raw(request: Request, media_types: tuple[str, ...], limit: int) -> bytes:

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.api.admission import RequestSlot
-from app.api.body import read_body, read_pasted_body
+from app.api.body import read_body, read_pasted_body, read_result_file
 from app.api.schemas.model import ConfigModel, SizedModel
 from app.catalog.models import read_pasted_model
 from app.catalog.outbox import Outbox
@@ -54,6 +54,11 @@ async def _get_outbox(request: Request) -> Outbox:
     return outbox
 
 
+async def _get_tenant() -> str:
+    """The tenant whose measurements a request sees and changes; there is a single one."""
+    return ""
+
+
 async def _get_today(request: Request) -> date:
     settled: date | None = request.app.state.today
     return settled or datetime.now(UTC).date()
@@ -69,6 +74,8 @@ Answers = Annotated[AnswerStore, Depends(_get_answers)]
 EventOutbox = Annotated[Outbox, Depends(_get_outbox)]
 OptionalDesk = Annotated[PunchoutService | None, Depends(_get_desk)]
 Today = Annotated[date, Depends(_get_today)]
+Tenant = Annotated[str, Depends(_get_tenant)]
+RawResultFile = Annotated[bytes, Depends(read_result_file)]
 RawBody = Annotated[bytes, Depends(read_body)]
 RawPastedBody = Annotated[bytes, Depends(read_pasted_body)]
 

@@ -43,6 +43,6 @@ def find_sensitivity(
 
     names = {a.slug: a.name for a in catalog.accelerators}
     runners_up = [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)]
-    kept = KEPT_OPTIONS.get_or_make((identity, catalog.version), dict)
+    kept = KEPT_OPTIONS.get_or_make((identity, catalog.identity), dict)
     probe = RequestProbe(read, lambda question: recommend_hardware(question, catalog), kept)
     return find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model)

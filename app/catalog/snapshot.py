@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -160,6 +160,13 @@ class CatalogIndex:
                 f"The catalog has no prices of {day}. Its oldest rent is of {first}; send that day or later."
             )
         return self._of_day.get_or_make(newest, lambda: self._dated(newest))
+
+    def with_catalog(self, catalog: Catalog) -> CatalogIndex:
+        """Returns an index of the same names with another view of the same catalog."""
+        changed = copy(self)
+        changed.catalog = catalog
+        changed._of_day = RecentlyUsed(MAX_DATED_CATALOGS)
+        return changed
 
     def _dated(self, day: str) -> CatalogIndex:
         """Returns an index of the same names with the prices in force on a day."""
@@ -459,6 +466,7 @@ class CatalogStore:
         self._lock = threading.Lock()  # guards the cached models; held for a few operations only
         self._models: OrderedDict[str, ModelArchitecture] = OrderedDict()
         self._ended = threading.Event()
+        self.with_measurements: Callable[[CatalogIndex, str], CatalogIndex] | None = None  # adds those of a tenant
         if loaded is not None:
             self._replace_catalog(loaded)
 
@@ -493,8 +501,15 @@ class CatalogStore:
         """
         return self.directory().catalog
 
-    def directory(self) -> CatalogIndex:
-        """Returns the name index of the newest published catalog. Raises the same errors as `catalog`."""
+    def directory(self, tenant: str = "") -> CatalogIndex:
+        """Returns the name index of the newest published catalog with the measurements of a tenant. Raises the same
+        errors as `catalog`.
+        """
+        newest = self.published()
+        return newest if self.with_measurements is None else self.with_measurements(newest, tenant)
+
+    def published(self) -> CatalogIndex:
+        """Returns the name index of the newest published catalog without measurements."""
         return self._newest_catalog().catalog_index
 
     def catalog_status(self) -> CatalogStatus:
@@ -507,6 +522,14 @@ class CatalogStore:
         else:
             why = ""
         return CatalogStatus(None if at is None else at.catalog_index.catalog, why, is_loading=self._checked_at < 0)
+
+    def catalog_identity(self, tenant: str = "") -> str | None:
+        """Returns the identity of the catalog that answers questions now; None while one is being loaded."""
+        at = self._loaded
+        if at is None or self._checked_at < 0:
+            return None
+        index = at.catalog_index
+        return (index if self.with_measurements is None else self.with_measurements(index, tenant)).catalog.identity
 
     def _newest_catalog(self) -> LoadedCatalog:
         if self._loaded is None or time.monotonic() - self._checked_at >= self._check_s:

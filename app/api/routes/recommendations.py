@@ -109,7 +109,7 @@ def store_recommendations(
     for asked, result in zip(options, comparison.outcomes, strict=True):
         if result.answer is None or not isinstance(asked.request, RecommendRequest):
             continue
-        identity, canonical = identify_request(asked.request, catalog_index.catalog.version, today)
+        identity, canonical = identify_request(asked.request, catalog_index.catalog.identity, today)
         store_answer(asked.request, identity, canonical, result.question, result.answer, catalog_index, answers)
         ids[result.name] = identity
     return ids
@@ -181,10 +181,10 @@ def find_known_recommendation(
     """Returns the stored answer to a request; None if it has to be computed. It takes about a millisecond, so it does
     not wait in the queue of new questions, nor for a catalog that is being loaded.
     """
-    request, status = parse_body(raw, RecommendRequest), catalog_store.catalog_status()
-    if status.catalog is None or status.is_loading:
+    request, catalog = parse_body(raw, RecommendRequest), catalog_store.catalog_identity()
+    if catalog is None:
         return None
-    body = answers.find_answer(identify_request(request, status.catalog.version, today)[0])
+    body = answers.find_answer(identify_request(request, catalog, today)[0])
     return None if body is None else Response(body, media_type="application/json")
 
 
