@@ -139,6 +139,24 @@ class Headroom:
         """Whether an engine supports a model and format on an accelerator, with the source."""
         return cast("answers.SupportAnswer", self._get_json("/catalog/support", **query))
 
+    def upload_measurement(self, content: bytes, **parameters: Any) -> dict[str, Any]:
+        """Upload the result file of a benchmark or a training log. `parameters` state what the file lacks; `dry_run`
+        stores nothing.
+        """
+        kind = "application/json" if content.lstrip()[:1] in (b"{", b"[") else "text/plain"
+        response = self._transport.send_request(
+            "POST", "/measurements", query=parameters, headers={"Content-Type": kind}, content=content
+        )
+        return cast(dict[str, Any], response.json())
+
+    def measurements(self) -> Iterator[dict[str, Any]]:
+        """Iterate over the stored measurements."""
+        return self._iterate_pages("/measurements", {})
+
+    def delete_measurement(self, identity: str) -> None:
+        """Delete a measurement, which ends its effect."""
+        self._transport.send_request("DELETE", f"/measurements/{identity}")
+
     def ready(self) -> dict[str, Any]:
         """Readiness of the service, with its catalog version."""
         return cast(dict[str, Any], self._get_json("/readyz"))

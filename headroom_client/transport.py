@@ -43,6 +43,7 @@ class Transport:
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
     ) -> httpx2.Response:
         """Send a request and return the successful response.
 
@@ -52,7 +53,9 @@ class Transport:
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
-                response = self.http.request(method, path, json=body, params=parameters, headers=dict(headers or {}))
+                response = self.http.request(
+                    method, path, json=body, content=content, params=parameters, headers=dict(headers or {})
+                )
             except httpx2.TransportError as error:
                 if last:
                     raise NotReached(f"{self.http.base_url} does not answer: {error}") from error

@@ -268,8 +268,13 @@ class MeasuredCatalogs:
         fresh = time.monotonic() - self._checked_at.get(tenant, -self._check_s - 1.0) < self._check_s
         if known is not None and known[0] is catalog_index and fresh:
             return known[2]
-        with self._lock:
+        first = known is None or known[0] is not catalog_index
+        if not self._lock.acquire(blocking=first) and known is not None:
+            return known[2]  # another request checks the database
+        try:
             return self._refresh(catalog_index, tenant)
+        finally:
+            self._lock.release()
 
     def _refresh(self, catalog_index: CatalogIndex, tenant: str) -> CatalogIndex:
         known = self._known.get(tenant)

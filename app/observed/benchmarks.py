@@ -438,8 +438,8 @@ def reader_of(node: Any) -> Reader | None:
 SCREEN_LINES = {
     "completed": r"Successful requests:\s*<n>",
     "failed": r"Failed requests:\s*<n>",
-    "max_concurrency": r"(?:Maximum request concurrency|Max request concurrency):\s*<n>",
-    "request_rate": r"(?:Request rate configured \(RPS\)|Traffic request rate):\s*<n>",
+    "max_concurrency": r"(?:Maximum request concurrency:|Max request concurrency:|--max-concurrency)\s*<n>",
+    "request_rate": r"(?:Request rate configured \(RPS\):|Traffic request rate:|--request-rate)\s*<n>",
     "duration": r"Benchmark duration \(s\):\s*<n>",
     "total_input_tokens": r"Total input tokens:\s*<n>",
     "total_output_tokens": r"Total generated tokens:\s*<n>",
@@ -474,9 +474,9 @@ def read_screen(text: str) -> Iterator[MeasuredRun]:
         model = SERVED_MODEL.search(line)
         if model:
             found.setdefault("model_id", model[1])
-    if any("vllm " in line for line in lines):
+    if any("vllm serve " in line for line in lines):
         found["backend"] = "vllm"
-    if any("sglang" in line for line in lines):
+    if any("sglang.launch_server" in line for line in lines):
         found |= {"backend": "sglang", "server_info": None}
     if "failed" in found:
         found["failed"] = float(found["failed"].replace(",", ""))

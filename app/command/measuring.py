@@ -1,0 +1,199 @@
+"""The commands measure, which runs the benchmark of an answer and sizes again, and measurements."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.command.asking import open_client, show_progress
+from app.command.ending import Exit
+from app.command.sizing import AsJson, Url
+from app.export.tables import OutputFormat, json_text, render_rows
+from headroom_client import Headroom
+
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", help="What the result does not state, repeatable: --param engine_version=0.22.", show_default=False
+    ),
+]
+HOURS_PER_MONTH = 8760 / 12
+# Fields of a deployment, and the parameters of a measurement that they give.
+DEPLOYED = {
+    "accelerator": "accelerator",
+    "engine": "engine",
+    "framework": "engine",
+    "weight_format": "weight_format",
+    "tensor_parallel": "tensor_parallel",
+    "pipeline_parallel": "pipeline_parallel",
+    "data_parallel": "data_parallel",
+}
+ASKED = ("method", "sequence_length", "global_batch_sequences")  # fields of a workload that are parameters
+
+
+def measure(
+    identity: Annotated[str, typer.Argument(help="Id of a stored answer: rec_...")],
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Upload this result instead of running the benchmark.")
+    ] = None,
+    param: Parameters = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Run the benchmark without asking.")] = False,
+    url: Url = None,
+) -> None:
+    """Run the benchmark of an answer on this machine, upload its result, size again and print what that changes."""
+    with open_client(url) as client:
+        answer: Any = client.recommendation(identity)
+        check = answer.get("verification")
+        if check is None:
+            raise typer.BadParameter(f"{identity} prescribes no benchmark: no result would change it.")
+        content = run_benchmark(check["command"], confirmed=yes) if file is None else file.read_bytes()
+        parameters = {**answered_parameters(answer, check), **parse_parameters(param or ())}
+        uploaded = client.upload_measurement(content, **parameters)
+        print_measurements(uploaded["measurements"])
+        for note in uploaded["notes"]:
+            typer.echo(note)
+        with show_progress("Sizing..."):
+            again: Any = client.recommend(answer["request"])
+    typer.echo(f"\nBefore: {first_option_text(answer)}\nNow:    {first_option_text(again)}")
+    typer.echo(saving_text(answer, again))
+    typer.echo(f"\n{again['id']}: headroom explain {again['id']}")
+
+
+def run_benchmark(command: str, *, confirmed: bool) -> bytes:
+    """Output of a benchmark command, with the command above it. The output is also printed while the command runs."""
+    typer.echo(command)
+    if not confirmed:
+        typer.confirm("Run this command on this machine?", abort=True)
+    lines = [f"$ {command}\n"]
+    shell = ["/bin/bash", "-c", command]  # the user has seen and confirmed the command
+    with subprocess.Popen(  # noqa: S603
+        shell, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            sys.stdout.write(line)
+            lines.append(line)
+    if process.returncode:
+        typer.echo(f"The benchmark ended with exit status {process.returncode}.", err=True)
+        raise typer.Exit(Exit.FAILED)
+    return "".join(lines).encode()
+
+
+def answered_parameters(answer: Mapping[str, Any], check: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of the measurement that an answer gives: those of the option that its benchmark measures."""
+    options = [r["deployment"] for r in answer["recommendations"]]
+    measured = [d for d in options if d["accelerator"] == check["accelerator"]]
+    if not measured:
+        return {}
+    found = {name: measured[0][field] for field, name in DEPLOYED.items() if measured[0].get(field) is not None}
+    workload = answer["request"]["workload"]
+    if isinstance(workload.get("model"), str):
+        found["model"] = workload["model"]
+    found |= {name: workload[name] for name in ASKED if name in workload}
+    traffic = workload.get("traffic", {})
+    for name in ("input_tokens", "output_tokens"):
+        if isinstance(traffic.get(name), int | float):
+            found[name] = traffic[name]
+    return {**found, "accelerators": check["accelerators"]}
+
+
+def parse_parameters(texts: Iterable[str]) -> dict[str, str]:
+    """Parameters of `--param name=value`.
+
+    Check:
+        >>> parse_parameters(["engine_version=0.22", "day=2026-11-20"])
+        {'engine_version': '0.22', 'day': '2026-11-20'}
+    """
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise typer.BadParameter(f"{text!r} must have the form name=value: engine_version=0.22.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def first_option_text(answer: Mapping[str, Any]) -> str:
+    """The first option of an answer in a few words."""
+    if not answer["recommendations"]:
+        return "no option meets the requirements"
+    first = answer["recommendations"][0]
+    usd = first["cost"].get("usd_per_hour")
+    price = "" if usd is None else f", {usd:,.2f} USD/h"
+    return f"{first['deployment']['total_accelerators']} x {first['deployment']['accelerator']}{price}"
+
+
+def saving_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What the measurement saves, as a sentence."""
+    former, now = (
+        a["recommendations"][0]["cost"].get("usd_per_hour") if a["recommendations"] else None for a in (before, after)
+    )
+    if former is None or now is None:
+        return "The costs cannot be compared."
+    saved = (former - now) * HOURS_PER_MONTH
+    if abs(saved) < 1:
+        return "The measurement confirms the recommendation: its cost stays the same."
+    verb = "saves" if saved > 0 else "shows that you need more: plan for an additional"
+    return f"The measurement {verb} {abs(saved):,.0f} USD per month."
+
+
+def measurements(
+    upload: Annotated[
+        Path | None, typer.Option("--upload", help="Upload a result file; - reads standard input.", show_default=False)
+    ] = None,
+    delete: Annotated[str | None, typer.Option("--delete", help="Delete a measurement: meas_...")] = None,
+    param: Parameters = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --upload: store nothing.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """List your measurements, upload a result file, or delete a measurement."""
+    if upload is not None and delete is not None:
+        raise typer.BadParameter("Use --upload or --delete, not both.")
+    with open_client(url) as client:
+        if delete is not None:
+            client.delete_measurement(delete)
+            typer.echo(f"Deleted {delete}.")
+            return
+        found: Any = list(client.measurements()) if upload is None else {}
+        if upload is not None:
+            found = upload_file(client, upload, param or (), dry_run=dry_run)
+    if as_json:
+        typer.echo(json_text(found))
+        return
+    print_measurements(found if upload is None else found["measurements"])
+    for note in [] if upload is None else found["notes"]:
+        typer.echo(note)
+
+
+def upload_file(client: Headroom, path: Path, texts: Iterable[str], *, dry_run: bool) -> dict[str, Any]:
+    """Upload a file with its parameters."""
+    try:
+        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}.") from error
+    return client.upload_measurement(content, **parse_parameters(texts), **({"dry_run": True} if dry_run else {}))
+
+
+def print_measurements(items: Iterable[Mapping[str, Any]]) -> None:
+    """Print measurements as a table, a row for each figure."""
+    rows = [
+        {
+            "id": item["id"],
+            "day": item["day"],
+            "model": item["run"].get("model"),
+            "accelerator": item["run"].get("accelerator"),
+            "engine": item["run"].get("engine"),
+            "quantity": figure["quantity"],
+            "measured": figure["measured"],
+            "predicted": figure["predicted"],
+        }
+        for item in items
+        for figure in item["figures"]
+    ]
+    typer.echo(render_rows(rows, OutputFormat.TABLE) if rows else "No measurement is stored.")

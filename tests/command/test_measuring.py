@@ -1,0 +1,127 @@
+"""The benchmark of an answer is run, uploaded and sized again from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner, Result
+
+from app.cli import cli
+from app.command import measuring
+from app.config import Settings
+from app.main import create_app
+from artefacts.running import serve_app
+from artefacts.service import DAY
+from tests.conftest import copied
+from tests.observed.result_files import PLAIN, SCREEN
+
+REQUEST: dict[str, Any] = {
+    "workload": {
+        "phase": "inference",
+        "model": "llama-3.1-8b-instruct",
+        "traffic": {"peak_requests_per_s": 60, "input_tokens": 1024, "output_tokens": 256},
+    },
+    "constraints": {"accelerators": ["h100-sxm"], "engines": ["vllm"]},
+    "limit": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def service(sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an application with a database of its own."""
+    url = copied(sqlite_url, tmp_path_factory.mktemp("measuring") / "own.sqlite3")
+    app = create_app(Settings(database_url=url, today=DAY, access_log="off"))
+    with TestClient(app), serve_app(app) as address:
+        yield address
+    app.state.sessions.kw["bind"].dispose()
+
+
+def run(address: str, *words: str, given: str | None = None) -> Result:
+    """A command against the service."""
+    return CliRunner().invoke(cli, [*words, "--url", address], input=given)
+
+
+def test_measurements_are_uploaded_listed_and_deleted(service: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(PLAIN))
+    dry = run(service, "measurements", "--upload", str(path), "--dry-run", "--json")
+    assert json.loads(dry.stdout)["stored"] is False
+    assert "No measurement is stored" in run(service, "measurements").stdout
+    stored = json.loads(run(service, "measurements", "--upload", str(path), "--json").stdout)
+    identity = stored["measurements"][0]["id"]
+    table = run(service, "measurements").stdout
+    assert identity in table and "output_tokens_per_s" in table
+    assert run(service, "measurements", "--delete", identity).stdout == f"Deleted {identity}.\n"
+    lacking = run(service, "measurements", "--upload", "-", given=SCREEN)
+    assert lacking.exit_code != 0
+    assert "engine_version" in lacking.output
+
+
+def test_measure_runs_the_benchmark_uploads_it_and_prints_what_it_saves(
+    service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps(REQUEST))
+    answer = json.loads(run(service, "recommend", str(request), "--json").stdout)
+    lines = SCREEN.splitlines()[1:]
+    printed = "\n".join(line for line in lines if "TTFT" not in line).replace("401.57", "9000").replace("41.90", "4.0")
+    monkeypatch.setattr(measuring, "run_benchmark", with_command(measuring.run_benchmark, f"printf '%s' '{printed}'"))
+    refused = run(service, "measure", answer["id"], given="n\n")
+    assert refused.exit_code == 1
+    found = run(service, "measure", answer["id"], "--yes", "--param", "engine_version=0.30")
+    assert found.exit_code == 0, found.output
+    assert "Serving Benchmark Result" in found.stdout
+    assert "9000" in found.stdout and f"Before: {answer['recommendations'][0]['deployment']['total_accelerators']}" in (
+        found.stdout
+    )
+    assert "The measurement saves" in found.stdout or "confirms the recommendation" in found.stdout
+    listed = json.loads(run(service, "measurements", "--json").stdout)
+    run(service, "measurements", "--delete", listed[0]["id"])
+
+
+def with_command(runner: Any, command: str) -> Any:
+    """The runner of benchmarks with another command."""
+    return lambda _, *, confirmed: runner(command, confirmed=confirmed)
+
+
+def test_a_failing_benchmark_ends_the_command() -> None:
+    with pytest.raises(Exception, match="1"):
+        measuring.run_benchmark("exit 3", confirmed=True)
+
+
+def test_an_answer_gives_the_parameters_of_its_benchmark() -> None:
+    deployment = {"accelerator": "h100", "engine": "vllm", "tensor_parallel": 2, "data_parallel": None}
+    answer = {
+        "recommendations": [{"deployment": {"accelerator": "a100"}}, {"deployment": deployment}],
+        "request": {"workload": {"model": "m", "method": "lora", "traffic": {"input_tokens": 9}}},
+    }
+    check = {"accelerator": "h100", "accelerators": 2}
+    assert measuring.answered_parameters(answer, check) == {
+        "accelerator": "h100",
+        "engine": "vllm",
+        "tensor_parallel": 2,
+        "model": "m",
+        "method": "lora",
+        "input_tokens": 9,
+        "accelerators": 2,
+    }
+    assert measuring.answered_parameters(answer, check | {"accelerator": "b200"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (2.0, 1.0, "saves 730 USD per month"),
+        (1.0, 2.0, "additional 730 USD per month"),
+        (1.0, 1.0, "confirms the recommendation"),
+        (None, 1.0, "cannot be compared"),
+    ],
+)
+def test_the_saving_is_a_sentence(before: float | None, after: float, text: str) -> None:
+    answers = [{"recommendations": [{"cost": {"usd_per_hour": usd}}]} for usd in (before, after)]
+    assert text in measuring.saving_text(*answers)
