@@ -338,6 +338,7 @@ shared secret from the settings. Webhook notices are signed."""
 TAGS = [
     {"name": "sizing", "description": "Size hardware for a workload."},
     {"name": "filing", "description": "Search, approve and order stored answers."},
+    {"name": "measurements", "description": "Your own benchmarks and training runs, which move predictions."},
     {"name": "exports", "description": "Export an answer as a bill of materials or as deployment files."},
     {"name": "procurement", "description": "Punch-out sessions for procurement systems, and webhooks."},
     {"name": "catalogue", "description": "Hardware, models, software, prices and assumptions."},

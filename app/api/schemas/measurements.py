@@ -30,23 +30,25 @@ class MeasurementQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     dry_run: bool = Field(False, description="Read and compare the file, but store nothing.")
-    model: Name | None = None
-    accelerator: Name | None = None
+    model: Name | None = Field(None, description="Model that was measured, by its name in the catalog.")
+    accelerator: Name | None = Field(None, description="Accelerator type that was measured.")
     accelerators: Degree | None = Field(None, description="Accelerators of the measured replica or run.")
     engine: Name | None = Field(None, description="Serving engine, or training framework.")
-    engine_version: Name | None = None
-    weight_format: Name | None = None
-    tensor_parallel: Degree | None = None
-    pipeline_parallel: Degree | None = None
-    data_parallel: Degree | None = None
+    engine_version: Name | None = Field(None, description="Version of the engine or framework.")
+    weight_format: Name | None = Field(None, description="Format of the weights, such as fp8.")
+    tensor_parallel: Degree | None = Field(None, description="Tensor-parallel ranks of the replica.")
+    pipeline_parallel: Degree | None = Field(None, description="Pipeline stages of the replica.")
+    data_parallel: Degree | None = Field(None, description="Data-parallel ranks of the replica.")
     concurrent_requests: Degree | None = Field(None, description="Concurrency of a closed loop.")
     requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = Field(None, description="Rate of an open loop.")
     offline: Literal[True] | None = Field(None, description="All requests were sent at once.")
     input_tokens: Tokens | None = Field(None, description="Mean prompt length.")
     output_tokens: Tokens | None = Field(None, description="Mean output length.")
-    method: Annotated[Literal["full", "lora", "qlora"], Component("MeasuredMethod")] | None = None
-    sequence_length: Degree | None = None
-    global_batch_sequences: Degree | None = None
+    method: Annotated[Literal["full", "lora", "qlora"], Component("MeasuredMethod")] | None = Field(
+        None, description="Training method of the run."
+    )
+    sequence_length: Degree | None = Field(None, description="Tokens of one training sequence.")
+    global_batch_sequences: Degree | None = Field(None, description="Sequences of one optimizer step.")
     day: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")] | None = Field(
         None, description="Day of the run. Default: the day in the file, or today."
     )
@@ -60,10 +62,15 @@ class MeasurementQuery(BaseModel):
         }
 
 
+FIGURE_EXAMPLE = {"quantity": "output_tokens_per_s", "measured": 1720.0, "predicted": 2237.6, "cut": False}
+
+
 class MeasuredFigureShown(ResultModel, of=MeasuredFigure):
     """A measured quantity, its prediction without measurements, and whether the difference is too large to count in
     full.
     """
+
+    model_config = with_examples(FIGURE_EXAMPLE)
 
     quantity: Annotated[str, From("metric", convert=metric_name)]
     measured: Annotated[float, From(WHOLE, convert=lambda f: shown_value(f, f.measured))]
@@ -88,7 +95,7 @@ MEASUREMENT_EXAMPLE = {
     "stored_at": "2026-11-20T08:00:00+00:00",
     "day": "2026-11-20",
     "run": {"format": "vllm-bench-serve", "model": "llama-3.1-8b-instruct", "concurrent_requests": 24},
-    "figures": [{"quantity": "output_tokens_per_s", "measured": 1720.0, "predicted": 2237.6, "cut": False}],
+    "figures": [FIGURE_EXAMPLE],
 }
 
 
@@ -109,7 +116,9 @@ class MeasurementShown(ResultModel, of=StoredMeasurement):
 class MeasurementList(ResponseModel):
     """Measurements in the order of their ids."""
 
-    model_config = with_examples({"items": [MEASUREMENT_EXAMPLE], "next_cursor": None})
+    model_config = with_examples(
+        {"items": [MEASUREMENT_EXAMPLE], "next_cursor": "bWVhc18wZjNjMWE1YjdkOWUyZjQwNjE3MjgzOTRhNWI2"}
+    )
 
     items: list[MeasurementShown]
     next_cursor: str | None

@@ -219,22 +219,21 @@ def build_deployment(
 
 def certainty_for_row(
     workload: InferenceWorkload,
+    judged: PlanEvaluations[Any, Any, Any],
+    row: int,
     setting: Setting,
-    neighbourhood: Neighborhood,
-    catalog: Catalog,
+    context: ServingContext,
     assumed: Assumptions,
-    *,
-    own: Setting,
-    skip_evidence: bool = False,
 ) -> Certainty:
     """Evidence for the prediction of a row, and how far the prediction may be off.
 
-    Single-forward models have no published results to compare with, and `skip_evidence` ignores those of other models
-    (used for weights in host memory).
+    Single-forward models have no published results to compare with, and those of other models do not apply to weights
+    in host memory.
     """
-    pools = {SERVING: neighbourhood}
-    if skip_evidence or serving_backend(workload) is SINGLE_FORWARD:
+    pools, catalog = {SERVING: context.neighbourhood.take(np.array([row]))}, context.catalog
+    if judged.plans.offloads_weights[row] or serving_backend(workload) is SINGLE_FORWARD:
         return Certainty(catalog.spreads, pools, setting, Familiarity.FAR, (), assumed)
+    own = replica_setting(workload, judged.plans, row, catalog)
     return build_certainty(setting, catalog, assumed, neighbourhood=pools, own=own)
 
 
@@ -401,7 +400,7 @@ def build_serving_estimate(
 
     A plan that does not fit has no performance and no cost, only the reason.
     """
-    words, only = answer_writer(workload), np.array([row])
+    words = answer_writer(workload)
     catalog, shares = context.catalog, {name: at(share, row) for name, share in context.shares.items()}
     deployment, memory = (
         build_deployment(workload, judged, row, at_sale, catalog),
@@ -415,9 +414,7 @@ def build_serving_estimate(
     cost = cost_of_row(workload, judged, row, at_sale, context, question.economics)
     setting = serving_setting(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.offloads_weights[row])
-    around = context.neighbourhood.take(only)
-    own = replica_setting(workload, judged.plans, row, catalog)
-    certainty = certainty_for_row(workload, setting, around, catalog, question.assumptions, own=own, skip_evidence=away)
+    certainty = certainty_for_row(workload, judged, row, setting, context, question.assumptions)
     start = at(judged.options.cold_start_s, row)
     performance = words.serving_performance(workload, judged, row, certainty, context.ideal, cold_start_s=start)
     limits = limit_reasons(workload, judged, row)
@@ -447,7 +444,7 @@ def build_serving_estimate(
             *certainty.measured_reasons(),
         ),
         nearest=certainty.nearest,
-        setting=own,
+        setting=replica_setting(workload, judged.plans, row, catalog),
     )
 
 
