@@ -20,7 +20,7 @@ from typing import Any
 from app.observed.figures import RunContext, UnreadableText
 from app.observed.logs import likeliest_trainer, read_log, split_lines
 from app.observed.measured_run import MeasuredRun, UnusableRun
-from app.work import checked
+from app.work import check_each
 
 MAX_RUNS = 60  # runs in one file: each is compared with a prediction
 MAX_TEXT = 200  # characters of a name taken from a file
@@ -466,7 +466,7 @@ def read_screen(text: str) -> Iterator[MeasuredRun]:
     """The run of the table that vllm bench serve and bench_serving print, with the commands above it."""
     found: dict[str, Any] = {}
     lines = split_lines(text)
-    for line in checked(lines):
+    for line in check_each(lines):
         for name, pattern in SCREEN.items():
             seen = pattern.search(line)
             if seen:
@@ -491,7 +491,7 @@ def read_llama_table(text: str) -> Iterator[MeasuredRun]:
     """Runs of the Markdown table of llama-bench."""
     build = re.search(r"build: \w+ \((\d+)\)", text)
     rows = []
-    for line in checked(split_lines(text)):
+    for line in check_each(split_lines(text)):
         found = LLAMA_TEST.match(line)
         if found:
             name, tokens = found[1].split("|")[0], int(found[3][:9])
@@ -514,7 +514,7 @@ MLPERF_LINE = re.compile(r"^(.{3,80}?)\s*:\s*(\S.*)$")
 
 def read_mlperf(text: str) -> Iterator[MeasuredRun]:
     """The run of a summary of MLPerf Inference. Latencies are in nanoseconds."""
-    matched = (MLPERF_LINE.match(line) for line in checked(split_lines(text)))
+    matched = (MLPERF_LINE.match(line) for line in check_each(split_lines(text)))
     found = {m[1].strip().lower(): m[2].strip() for m in matched if m}
 
     def number(*names: str) -> float | None:
