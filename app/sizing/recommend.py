@@ -66,7 +66,7 @@ from app.sizing.result import (
     RunnerUp,
     ScalingCurve,
 )
-from app.sizing.serving.finalists import Finalists, first_replica, select_finalists
+from app.sizing.serving.finalists import Finalists, first_replica, ranked_rows, select_finalists
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, check_speculation, measures
@@ -305,7 +305,10 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     options = finalists.options
     if not len(finalists.rows):
         return add_pooled_option(search, plans, nothing, any_type)
-    leading = options.accelerator[finalists.rows]
+    ranked, _ = ranked_rows(search.question, search.workload, options)
+    # Pools are of the same types whatever `limit` is: the ranked ones, then the others by formulas.
+    types_of = options.accelerator[np.concatenate([finalists.rows, ranked])].tolist()
+    leading = np.array([*dict.fromkeys(types_of)], np.int64)
     if search.question.first_only and not search.question.companions:
         finalists = finalists.keep_best(1)
     finalists = finalists.with_whole_curves(search.question, search.workload)

@@ -9,6 +9,7 @@ that.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -130,9 +131,9 @@ DECODE_DEPLOYMENT = Deployment("", scheduler=MIXED_SCHEDULER)
 # Bounds of the search, not of hardware. On the catalog, six services with 8B and 70B models were tested. One simulated
 # pair instead of two cost 6 % more in one of them. Four pairs, pairs up to 1.3 times the best score, or ten types found
 # nothing better.
-MAX_SIMULATED_PAIRS = (
-    2  # maximum number of simulated pairs: others follow if a pair cannot serve or another has a close score
-)
+MAX_SIMULATED_PAIRS = 2  # maximum number of simulated pairs that serve: others follow if their score is close
+MAX_FAILED_POOLS = 2  # pools of one accelerator type that cannot serve, after which the type is left out of that pool
+MAX_PAIR_SIMULATIONS = 6  # maximum number of simulated pairs, those that cannot serve included
 MAX_CLOSE_RATIO = 1.1  # maximum ratio to the best score for simulating a pair of other accelerator types
 MAX_POOL_TYPES = 5  # accelerator types considered for pools: the best ones of single-pool serving
 
@@ -315,15 +316,20 @@ def better_split(
         None,
         simulated_score * (1 - search.question.assumptions.near_tie_share),
     )  # of near ties one pool is simpler
-    for _ in range(MAX_SIMULATED_PAIRS):
+    failures, serving = Counter[tuple[int, int]](), 0
+    for _ in range(MAX_PAIR_SIMULATIONS):
         row = next_row(search.question, search.workload, pairs, open_pairs)
-        if row is None:
+        if row is None or serving == MAX_SIMULATED_PAIRS:
             break
         simulated, fails = simulate_pair(search, pairs.take(row))
         if simulated is None:
-            failed_rows = pairs.plan_rows[fails]
+            failed_rows, kinds = pairs.plan_rows[fails], (pairs.reads, pairs.writes)[fails].accelerator
+            kind = int(kinds[row[0]])
+            failures[fails, kind] += 1
             open_pairs &= failed_rows != failed_rows[row[0]]
+            open_pairs &= (kinds != kind) | (failures[fails, kind] < MAX_FAILED_POOLS)
             continue
+        serving += 1
         if simulated.score < to_beat:
             best, to_beat = simulated, simulated.score
         open_pairs &= (types_of != types_of[row[0]]) & (score <= MAX_CLOSE_RATIO * score[row[0]])

@@ -47,8 +47,9 @@ from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.options import Options
 from app.sizing.serving.search import confidence_margins, enumerate_allowed_plans, search_plans
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Router, Slo
-from tests.examples import col, row
+from tests.examples import CHAT, LLAMA_70B, col, row
 from tests.sizing.pools.given import LINK, READS, at_rate, pool_estimate
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import CARD, SMALL, SYSTEMS, snapshot, system
@@ -403,9 +404,33 @@ def test_pairs_with_a_pool_that_cannot_serve_are_not_simulated(
     monkeypatch: pytest.MonkeyPatch, fails: int, next_pair: int
 ) -> None:
     plans = ((5, 7), (5, 8), (6, 7), (6, 8))
-    pairs: list[dict[str, Any]] = [{"score": 10.0 + n, "plans": plan} for n, plan in enumerate(plans)]
+    same: dict[str, Any] = {"types": (0, 0)}
+    pairs = [{"score": 10.0 + n, "plans": plan, **same} for n, plan in enumerate(plans)]
     pairs[0]["fails"] = fails
     assert rows_tried(monkeypatch, pairs) == ([0, next_pair], 10.0 + next_pair)
+
+
+def test_a_type_whose_pools_cannot_serve_leaves_the_place_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pools of a type fail: its third one is not tried, and pairs of other types still are."""
+    pairs: list[dict[str, Any]] = [
+        *({"score": 10.0 + n, "types": (0, 0), "plans": (n, n), "fails": 0} for n in range(3)),
+        {"score": 20.0, "types": (1, 0), "plans": (4, 1)},
+        {"score": 21.0, "types": (1, 1), "plans": (4, 5), "simulated": 19.0},
+    ]
+    assert rows_tried(monkeypatch, pairs) == ([0, 1, 3, 4], 19.0)
+
+
+def test_the_number_of_options_does_not_change_the_first_one(catalog: Catalog) -> None:
+    """The best pools of a service need not be of the type that is best in one pool."""
+    lengths = replace(CHAT.input_tokens, mean=8000.0, p95=8000.0), replace(CHAT.output_tokens, mean=300.0, p95=300.0)
+    asked = replace(CHAT, model=LLAMA_70B, peak_per_s=20.0, average_per_s=20.0, slo=Slo(3.0, 0.04, None, 95.0))
+    asked = replace(asked, input_tokens=lengths[0], output_tokens=lengths[1])
+    one, five = (
+        recommend_hardware(Question(asked, limit=limit), catalog).recommendations[0].estimate.deployment
+        for limit in (1, 5)
+    )
+    assert one == five
+    assert one.pools is not None
 
 
 def test_the_first_of_equal_pairs_is_kept_and_must_be_better_than_what_it_replaces(
