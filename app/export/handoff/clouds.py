@@ -110,7 +110,7 @@ def sky_service(part: ReplicaLaunch) -> Document:
     resources: Document = {
         **({"infra": _infra_path(group)} if group.provider in SKY_CLOUDS else {}),
         "accelerators": {accelerator_name(group, "SkyPilot"): group.per_machine},
-        **sky_host(part),
+        **sky_host(part.option, group),
         "image_id": f"docker:{part.image}",
         "ports": part.port,
         **({"use_spot": True} if group.pricing_model == "spot" else {}),
@@ -132,11 +132,11 @@ def sky_service(part: ReplicaLaunch) -> Document:
     }
 
 
-def sky_host(part: ReplicaLaunch) -> Document:
-    """Processors, memory and disk that SkyPilot asks for: at least what a replica needs."""
-    requested = host_requests(part.group)
+def sky_host(option: Option, group: ReplicaGroup) -> Document:
+    """Processors, memory and disk that SkyPilot asks for: at least what a replica or a run needs."""
+    requested = host_requests(group)
     memory = {"memory": requested["memory"].removesuffix("Gi") + "+"} if "memory" in requested else {}
-    return {"cpus": f"{requested['cpu']}+", **memory, "disk_size": disk_gb(part.option, part.group)}
+    return {"cpus": f"{requested['cpu']}+", **memory, "disk_size": disk_gb(option, group)}
 
 
 def enter_weights(group: ReplicaGroup) -> tuple[str, ...]:
@@ -222,7 +222,7 @@ def dstack_service(part: ReplicaLaunch) -> Document:
         ],
         "resources": {
             "gpu": {"name": accelerator_name(group, "dstack"), "count": group.per_machine},
-            **dstack_host(part),
+            **dstack_host(part.option, group),
         },
         "spot_policy": "spot" if group.pricing_model == "spot" else "on-demand",
         **({"backends": [group.provider]} if group.provider in DSTACK_BACKENDS else {}),
@@ -230,11 +230,11 @@ def dstack_service(part: ReplicaLaunch) -> Document:
     }
 
 
-def dstack_host(part: ReplicaLaunch) -> Document:
-    """Processors, memory and disk that dstack asks for: at least what a replica needs."""
-    requested = host_requests(part.group)
+def dstack_host(option: Option, group: ReplicaGroup) -> Document:
+    """Processors, memory and disk that dstack asks for: at least what a replica or a run needs."""
+    requested = host_requests(group)
     memory = {"memory": requested["memory"].removesuffix("Gi") + "GB.."} if "memory" in requested else {}
-    return {"cpu": f"{requested['cpu']}..", **memory, "disk": f"{disk_gb(part.option, part.group)}GB.."}
+    return {"cpu": f"{requested['cpu']}..", **memory, "disk": f"{disk_gb(option, group)}GB.."}
 
 
 def compose_files(option: Option, version: str | None, target: str) -> Handoff:

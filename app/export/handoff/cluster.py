@@ -24,6 +24,7 @@ from app.export.handoff.option import (
     File,
     Handoff,
     Option,
+    ReplicaGroup,
     ReplicaRange,
     add_header,
     replica_range,
@@ -409,7 +410,7 @@ def pod_spec(part: ReplicaLaunch, name: str, *, answers: bool = True) -> Manifes
         volumes.append({"name": "models", "persistentVolumeClaim": {"claimName": part.option.volume_claim or "models"}})
     return {
         "containers": [container],
-        **node_selector(part),
+        **node_selector(part.group),
         **spread_constraints(part),
         "terminationGracePeriodSeconds": drain + GRACE_AFTER_DRAIN_S,
         "volumes": volumes,
@@ -441,12 +442,12 @@ def port_and_probes(part: ReplicaLaunch) -> Manifest:
     }
 
 
-def node_selector(part: ReplicaLaunch) -> Manifest:
+def node_selector(group: ReplicaGroup) -> Manifest:
     """Node selector for the instance type, if the seller's own Kubernetes service labels nodes with it, else for the
     product of the accelerator, if its label is known.
     """
-    kind, sku = part.group.instance_type, part.group.sku
-    if kind is not None and part.group.named_machine and LABEL_VALUE.fullmatch(kind):
+    kind, sku = group.instance_type, group.sku
+    if kind is not None and group.named_machine and LABEL_VALUE.fullmatch(kind):
         return {"nodeSelector": {"node.kubernetes.io/instance-type": kind}}
     product = next((label for start, label in GPU_PRODUCTS if sku.startswith(start)), None)
     return {} if product is None else {"nodeSelector": {"nvidia.com/gpu.product": product}}
@@ -473,6 +474,6 @@ def _cluster_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     if needs_conversion(first):
         claim = option.volume_claim or "models"
         own.append(f"Weights are read from the persistent volume claim {claim}, mounted at {WEIGHTS}.")
-    if "nvidia.com/gpu.product" in node_selector(groups[0]).get("nodeSelector", {}):
+    if "nvidia.com/gpu.product" in node_selector(first).get("nodeSelector", {}):
         own.append("The node selector needs the labels of GPU feature discovery, a part of the GPU operator.")
     return (*serving_notes(groups), *own, *autoscaler_notes(groups))

@@ -11,8 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.errors import Unanswerable
-from app.export.handoff.clouds import DSTACK_BACKENDS, SKY_CLOUDS, UNNAMED_REGIONS, accelerator_name
-from app.export.handoff.cluster import LABEL_VALUE, RESOURCES
+from app.export.handoff.clouds import (
+    DSTACK_BACKENDS,
+    SKY_CLOUDS,
+    UNNAMED_REGIONS,
+    accelerator_name,
+    dstack_host,
+    sky_host,
+)
+from app.export.handoff.cluster import RESOURCES, node_selector
+from app.export.handoff.lifecycle import host_requests
 from app.export.handoff.option import (
     SHELL,
     YAML,
@@ -25,7 +33,14 @@ from app.export.handoff.option import (
     yaml_text,
 )
 from app.export.handoff.run import TrainingRun, training_run
-from app.export.handoff.training import PYTHON, install_packages, read_script, run_files, training_notes
+from app.export.handoff.training import (
+    PYTHON,
+    install_packages,
+    overridable_variables,
+    read_script,
+    run_files,
+    training_notes,
+)
 from app.sizing.words import product_name
 
 Document = dict[str, Any]
@@ -40,9 +55,17 @@ class NoJob(Unanswerable):
     code = "target-cannot-start"
 
 
-def job_handoff(run: TrainingRun, target: str, jobs: tuple[File, ...], *notes: str) -> Handoff:
-    """Files of a job, then those of the run."""
-    return Handoff(target, run.option.rank, (*jobs, *run_files(run)), (*notes, *training_notes(run)))
+def job_handoff(
+    run: TrainingRun, target: str, job: File, smoke: str, *notes: str, more: tuple[File, ...] = ()
+) -> Handoff:
+    """Files of a job, then those of the run.
+
+    Parameters:
+        smoke: how the job runs the smoke step, as an imperative.
+        more: further files of the job.
+    """
+    own = training_notes(run, smoke=smoke, again="The job starts train.sh", set_by_job=("OUTPUT_DIR",), installs=True)
+    return Handoff(target, run.option.rank, (job, *more, *run_files(run)), (*notes, *own))
 
 
 def job_name(run: TrainingRun) -> str:
@@ -63,7 +86,7 @@ def container_lines(run: TrainingRun, *before: str) -> tuple[str, ...]:
     """Commands of a container: install what the image lacks, then train."""
     packages = install_packages(run)
     own = (f"pip install {packages}",) if packages else ()
-    return ("set -euo pipefail", *before, *own)
+    return ("set -euo pipefail", *before, *own, *run.trainer.container_setup)
 
 
 def open_inputs(run: TrainingRun) -> tuple[str, ...]:
@@ -72,8 +95,25 @@ def open_inputs(run: TrainingRun) -> tuple[str, ...]:
 
 
 def output_folder(run: TrainingRun) -> str:
-    """Output folder: that of the request, or a folder on the volume of the job."""
+    """Output folder: that of the request, or a folder on the volume of the job. A relative one is on the volume."""
     return str(run.option.handoff.get("output") or f"{VOLUME}/{job_name(run)}")
+
+
+def volume_folder(run: TrainingRun) -> str:
+    """Where the job mounts its volume: at the output folder of the request, because all else is lost in the end."""
+    asked = str(run.option.handoff.get("output") or "")
+    return asked.rstrip("/") if asked.startswith("/") and asked.strip("/") else VOLUME
+
+
+def _is_relative(run: TrainingRun) -> bool:
+    """Whether the request names the output folder by a relative path."""
+    asked = str(run.option.handoff.get("output") or "/")
+    return not asked.startswith("/") and "://" not in asked
+
+
+def run_line(run: TrainingRun) -> str:
+    """Command that starts train.sh from the current folder; relative paths of its inputs are those of the volume."""
+    return f'cd {VOLUME}; bash "$OLDPWD/train.sh"' if _is_relative(run) else "bash train.sh"
 
 
 def docker_files(option: Option, _version: str | None, target: str) -> Handoff:
@@ -86,7 +126,9 @@ def docker_files(option: Option, _version: str | None, target: str) -> Handoff:
     if devices is None:
         raise NoJob(f"Docker has no common option for {run.group.vendor} accelerators.")
     several = ("NODE_RANK", "MASTER_ADDR") if run.group.machines > 1 else ()
-    passed = ("HF_TOKEN", "SMOKE", *open_inputs(run), *several)
+    passed = ("HF_TOKEN", "SMOKE", *open_inputs(run), *overridable_variables(run), *several)
+    output = output_folder(run)
+    mounted = f"{FILES}/{output}" if _is_relative(run) else volume_folder(run)
     inside = "; ".join((*container_lines(run), f'exec bash {FILES}/train.sh "$@"'))
     text = build_script(
         option.header_lines,
@@ -94,15 +136,23 @@ def docker_files(option: Option, _version: str | None, target: str) -> Handoff:
         f"# and name them {FILES}/NAME.",
         'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"',
         'VOLUME="${VOLUME:?set it to a folder of this machine for checkpoints and the model}"',
-        *(f': "${{{name}:?set it to what train.sh says of it}}"' for name in open_inputs(run)),
+        *(required_input(run, name) for name in open_inputs(run)),
         "exec docker run --rm --ipc=host --network=host --ulimit memlock=-1 --ulimit stack=67108864 \\",
         f"  {devices} \\",
         *(f"  -e {name} \\" for name in passed),
-        f"  -e OUTPUT_DIR={shlex.quote(output_folder(run))} \\",
-        f'  -v "$HERE:{FILES}" -v "$VOLUME:{VOLUME}" -v "$HOME/.cache/huggingface:/root/.cache/huggingface" \\',
+        f"  -e OUTPUT_DIR={shlex.quote(output)} \\",
+        f'  -v "$HERE:{FILES}" -v "$VOLUME:"{shlex.quote(mounted)} '
+        '-v "$HOME/.cache/huggingface:/root/.cache/huggingface" \\',
         f'  -w {FILES} --entrypoint bash {container_image(run)} -c {shlex.quote(inside)} train "$@"',
     )
-    return job_handoff(run, target, (File("docker.sh", SHELL, text),), "Start docker.sh on every machine.")
+    note = "Start docker.sh on every machine."
+    return job_handoff(run, target, File("docker.sh", SHELL, text), "Run bash docker.sh --smoke", note)
+
+
+def required_input(run: TrainingRun, name: str) -> str:
+    """Line that stops unless a variable is set; a variable that may be empty must be set too."""
+    colon = "" if name in run.trainer.may_be_empty else ":"
+    return f': "${{{name}{colon}?set it to what train.sh says of it}}"'
 
 
 def kubernetes_files(option: Option, _version: str | None, target: str) -> Handoff:
@@ -119,15 +169,26 @@ def kubernetes_files(option: Option, _version: str | None, target: str) -> Hando
     }
     job = job_set(run) if run.group.machines > 1 else job_manifest(run)
     manifest = File(f"{name}.yaml", YAML, add_header(option.header_lines, yaml_text(files, job)))
-    literals = " ".join(f"--from-literal={slot}=..." for slot in open_inputs(run))
     notes = (
-        *((f"First: kubectl create configmap {name}-inputs {literals}",) if literals else ()),
-        f"The persistent volume claim training is mounted at {VOLUME}; the output is in {output_folder(run)}. Several "
-        "machines need a claim with ReadWriteMany.",
+        *_input_notes(run),
+        f"The persistent volume claim training is mounted at {volume_folder(run)}; the output is in "
+        f"{_output_place(run)}. Several machines need a claim with ReadWriteMany.",
         "If the secret huggingface exists, the Hugging Face token is read from its key token.",
         *(("The JobSet controller must be installed.",) if run.group.machines > 1 else ()),
     )
-    return job_handoff(run, target, (manifest,), *notes)
+    smoke = f"Add --from-literal=SMOKE=1 to the ConfigMap {name}-inputs"
+    return job_handoff(run, target, manifest, smoke, *notes)
+
+
+def _input_notes(run: TrainingRun) -> tuple[str, ...]:
+    """Note about the ConfigMap of the inputs."""
+    literals = " ".join(f"--from-literal={slot}=..." for slot in open_inputs(run))
+    return (f"First: kubectl create configmap {job_name(run)}-inputs {literals}",) if literals else ()
+
+
+def _output_place(run: TrainingRun) -> str:
+    """Output folder as seen in the container."""
+    return f"{VOLUME}/{output_folder(run)}" if _is_relative(run) else output_folder(run)
 
 
 def job_manifest(run: TrainingRun) -> Document:
@@ -176,14 +237,16 @@ def pod_spec(run: TrainingRun, *before: str, restart: str) -> Document:
     group, name = run.group, job_name(run)
     accelerators = {RESOURCES[group.vendor]: group.per_machine}
     lines = (*container_lines(run, *before), f"exec bash {FILES}/train.sh")
-    mounts = {"files": FILES, "output": VOLUME, "shared-memory": "/dev/shm"}
+    volume = volume_folder(run)
+    mounts = {"files": FILES, "output": volume, "shared-memory": "/dev/shm"}
     container: Document = {
         "name": "train",
         "image": container_image(run),
         "command": ["/bin/bash", "-c", "\n".join(lines) + "\n"],
+        **({"workingDir": VOLUME} if _is_relative(run) else {}),
         "env": [
             {"name": "OUTPUT_DIR", "value": output_folder(run)},
-            {"name": "HF_HOME", "value": f"{VOLUME}/huggingface"},
+            {"name": "HF_HOME", "value": f"{volume}/huggingface"},
             {
                 "name": "HF_TOKEN",
                 "valueFrom": {"secretKeyRef": {"name": "huggingface", "key": "token", "optional": True}},
@@ -192,28 +255,24 @@ def pod_spec(run: TrainingRun, *before: str, restart: str) -> Document:
                 {"name": slot, "valueFrom": {"configMapKeyRef": {"name": f"{name}-inputs", "key": slot}}}
                 for slot in open_inputs(run)
             ),
+            {
+                "name": "SMOKE",
+                "valueFrom": {"configMapKeyRef": {"name": f"{name}-inputs", "key": "SMOKE", "optional": True}},
+            },
         ],
-        "resources": {"requests": accelerators, "limits": accelerators},
-        "volumeMounts": [{"name": volume, "mountPath": path} for volume, path in mounts.items()],
+        "resources": {"requests": {**accelerators, **host_requests(group)}, "limits": accelerators},
+        "volumeMounts": [{"name": each, "mountPath": path} for each, path in mounts.items()],
     }
     return {
         "restartPolicy": restart,
         "containers": [container],
-        **_node_selector(run),
+        **node_selector(group),
         "volumes": [
             {"name": "files", "configMap": {"name": f"{name}-files"}},
             {"name": "output", "persistentVolumeClaim": {"claimName": "training"}},
             {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
         ],
     }
-
-
-def _node_selector(run: TrainingRun) -> Document:
-    """Node selector for the instance type, if the seller's own Kubernetes service labels nodes with it."""
-    kind = run.group.instance_type
-    if kind is None or not run.group.named_machine or not LABEL_VALUE.fullmatch(kind):
-        return {}
-    return {"nodeSelector": {"node.kubernetes.io/instance-type": kind}}
 
 
 def skypilot_files(option: Option, _version: str | None, target: str) -> Handoff:
@@ -227,21 +286,27 @@ def skypilot_files(option: Option, _version: str | None, target: str) -> Handoff
         "resources": {
             **({"infra": f"{group.provider}{region}"} if group.provider in SKY_CLOUDS else {}),
             "accelerators": {accelerator_name(group, "SkyPilot"): group.per_machine},
+            **sky_host(run.option, group),
             "image_id": f"docker:{container_image(run)}",
             **({"use_spot": True} if group.pricing_model == "spot" else {}),
             "job_recovery": {"max_restarts_on_errors": MAX_RESTARTS},
         },
         "num_nodes": group.machines,
         "workdir": ".",
-        "envs": {**dict.fromkeys(open_inputs(run)), "OUTPUT_BUCKET": None, "OUTPUT_DIR": output_folder(run)},
+        "envs": {
+            **dict.fromkeys(open_inputs(run)),
+            "OUTPUT_BUCKET": None,
+            "OUTPUT_DIR": output_folder(run),
+            "SMOKE": "",
+        },
         "secrets": {"HF_TOKEN": None},
-        "file_mounts": {VOLUME: {"name": "${OUTPUT_BUCKET}", "mode": "MOUNT_CACHED"}},
-        "run": "\n".join((*container_lines(run, ranks), "bash train.sh")) + "\n",
+        "file_mounts": {volume_folder(run): {"name": "${OUTPUT_BUCKET}", "mode": "MOUNT_CACHED"}},
+        "run": "\n".join((*container_lines(run, ranks), run_line(run))) + "\n",
     }
     file = File("train.sky.yaml", YAML, add_header(option.header_lines, yaml_text(task)))
     values = " ".join(f"--env {slot}=..." for slot in (*open_inputs(run), "OUTPUT_BUCKET"))
     note = f"Start: sky jobs launch train.sky.yaml {values} --secret HF_TOKEN. OUTPUT_BUCKET is a bucket of your cloud."
-    return job_handoff(run, target, (file,), note)
+    return job_handoff(run, target, file, "Add --env SMOKE=1 to the command", note)
 
 
 def dstack_files(option: Option, _version: str | None, target: str) -> Handoff:
@@ -256,12 +321,13 @@ def dstack_files(option: Option, _version: str | None, target: str) -> Handoff:
         "name": job_name(run),
         "image": container_image(run),
         **({"nodes": group.machines} if group.machines > 1 else {}),
-        "env": ["HF_TOKEN", *open_inputs(run), f"OUTPUT_DIR={output_folder(run)}"],
-        "commands": [*container_lines(run, ranks), "bash train.sh"],
+        "env": ["HF_TOKEN", *open_inputs(run), f"OUTPUT_DIR={output_folder(run)}", "SMOKE="],
+        "commands": [*container_lines(run, ranks), run_line(run)],
         "files": [file.name for file in run_files(run)],
-        "volumes": [{"name": "training", "path": VOLUME}],
+        "volumes": [{"name": "training", "path": volume_folder(run)}],
         "resources": {
             "gpu": {"name": accelerator_name(group, "dstack"), "count": group.per_machine},
+            **dstack_host(run.option, group),
             "shm_size": "64GB",
         },
         "spot_policy": "spot" if group.pricing_model == "spot" else "on-demand",
@@ -271,7 +337,7 @@ def dstack_files(option: Option, _version: str | None, target: str) -> Handoff:
     }
     file = File("train.dstack.yml", YAML, add_header(option.header_lines, yaml_text(task)))
     note = "Create the dstack volume training. Export the variables of env, then run: dstack apply -f train.dstack.yml."
-    return job_handoff(run, target, (file,), note)
+    return job_handoff(run, target, file, "Add -e SMOKE=1 to the command", note)
 
 
 def slurm_files(option: Option, _version: str | None, target: str) -> Handoff:
@@ -289,18 +355,16 @@ def slurm_files(option: Option, _version: str | None, target: str) -> Handoff:
     )
     body = (
         "set -euo pipefail",
-        *(
-            f': "${{{name}:?set it, as train.sh says, before sbatch}}"'
-            for name in (*open_inputs(run), *_open_output(run))
-        ),
+        *(required_input(run, name) for name in (*open_inputs(run), *_open_output(run))),
         'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)"',
         "export MASTER_ADDR",
         'cd "$SLURM_SUBMIT_DIR"',
         'srun --kill-on-bad-exit=1 bash -c \'NODE_RANK="$SLURM_NODEID" exec bash train.sh "$@"\' run "$@"',
     )
     text = "#!/usr/bin/env bash\n" + "\n".join((*lines, *(f"# {line}" for line in option.header_lines), *body)) + "\n"
-    note = "Start: sbatch job.sbatch --smoke, then sbatch job.sbatch, from the folder of these files on shared storage."
-    return job_handoff(run, target, (File("job.sbatch", SHELL, text),), note)
+    note = "Submit job.sbatch from the folder of these files on shared storage. Requeued jobs resume."
+    own = training_notes(run, smoke="Run sbatch job.sbatch --smoke", again="Submit job.sbatch")
+    return Handoff(target, option.rank, (File("job.sbatch", SHELL, text), *run_files(run)), (note, *own))
 
 
 def _open_output(run: TrainingRun) -> tuple[str, ...]:
@@ -310,7 +374,7 @@ def _open_output(run: TrainingRun) -> tuple[str, ...]:
 def ray_files(option: Option, _version: str | None, target: str) -> Handoff:
     """A RayJob for Kubernetes, and the script that starts train.sh on each machine of any Ray cluster."""
     run = training_run(option)
-    if run.group.vendor != "NVIDIA" or not run.trainer.install:
+    if run.group.vendor != "NVIDIA" or not run.trainer.install or run.trainer.container_setup:
         software = product_name(run.option.software)
         raise NoJob(
             f"Ray's image runs trainers from PyPI on NVIDIA accelerators, not {software} on {run.group.vendor}."
@@ -327,12 +391,15 @@ def ray_files(option: Option, _version: str | None, target: str) -> Handoff:
     manifest = File(f"{name}.rayjob.yaml", YAML, add_header(option.header_lines, yaml_text(config, ray_job(run))))
     variables = " ".join((*open_inputs(run), *_open_output(run)))
     notes = (
+        *_input_notes(run),
         "On a running Ray cluster: ray job submit --working-dir . -- python ray_train.py --machines "
         f"{run.group.machines} --accelerators {run.group.per_machine}, with {variables or 'no variable'} in "
         "--runtime-env-json.",
-        f"The RayJob needs the KubeRay operator, the persistent volume claim training, and a ConfigMap {name}-inputs.",
+        "The RayJob needs the KubeRay operator, and the persistent volume claim training with ReadWriteMany, which it "
+        f"mounts at {volume_folder(run)}.",
     )
-    return job_handoff(run, target, (manifest, launcher), *notes)
+    smoke = f"Add --smoke to the command, or --from-literal=SMOKE=1 to the ConfigMap {name}-inputs"
+    return job_handoff(run, target, manifest, smoke, *notes, more=(launcher,))
 
 
 def ray_job(run: TrainingRun) -> Document:

@@ -249,7 +249,7 @@ def llm_d_pool(part: ReplicaLaunch) -> Document:
             "dataLocal": group.int_place("ranks_here", data),
             "workers": group.machines,
         },
-        **node_selector(part),
+        **node_selector(group),
         "terminationGracePeriodSeconds": drain + 30,
         "containers": [container],
     }

@@ -39,6 +39,8 @@ class Trainer:
     config: str = ""
     images: Mapping[str, str] = field(default_factory=dict)
     install: str = ""
+    container_setup: tuple[str, ...] = ()  # lines after the installation in a container
+    may_be_empty: tuple[str, ...] = ()  # variables of which an empty value has a meaning
     optimizers: Mapping[str, str] = field(default_factory=dict)
     fused: Mapping[str, str] = field(default_factory=dict)
     machines: int = 0  # most machines that it spans; 0: any number

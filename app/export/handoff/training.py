@@ -49,7 +49,7 @@ ABSOLUTE = (
 )
 # Variables from which others follow.
 SOURCES = {"LOAD_FROM": ("OUTPUT_DIR", "RESUME_FROM"), "CHECKPOINT": ("RESUME_FROM",)}
-PATHS = ("DATASET", "START_FROM", "RESUME_FROM")
+PATHS = ("DATASET", "START_FROM", "RESUME_FROM", "CHAT_TEMPLATE")
 
 
 def training_files(option: Option, _version: str | None, target: str) -> Handoff:
@@ -116,14 +116,14 @@ def train_script(run: TrainingRun) -> str:
         *about,
         "",
         "# Inputs and outputs. A line with :? stops with a sentence until you set the variable.",
-        *slot_lines(run.slots()),
+        *slot_lines(run.slots(), run.trainer.may_be_empty),
         "",
         "# Sized by Headroom.",
         *_sized_lines(run, used),
         "",
         *many,
         *ABSOLUTE,
-        *(f'{name}="$(absolute "${name}")"' for name in PATHS),
+        *(f'{name}="$(absolute "${name}")"' for name in PATHS if name != "CHAT_TEMPLATE" or name in used),
         '[[ $OUTPUT_DIR == /* || $OUTPUT_DIR == *://* ]] || OUTPUT_DIR="$PWD/$OUTPUT_DIR"',
         'cd "$(dirname "${BASH_SOURCE[0]}")"',
         *converted,
@@ -145,11 +145,12 @@ def train_script(run: TrainingRun) -> str:
     )
 
 
-def slot_lines(slots: Sequence[Slot]) -> Iterator[str]:
+def slot_lines(slots: Sequence[Slot], may_be_empty: Sequence[str] = ()) -> Iterator[str]:
     """Lines that set the inputs and outputs, quoted, or stop with what they are."""
     for slot in slots:
         if slot.value is None:
-            yield f'export {slot.name}="${{{slot.name}:?set it to {slot.meaning}}}"'
+            colon = "" if slot.name in may_be_empty else ":"
+            yield f'export {slot.name}="${{{slot.name}{colon}?set it to {slot.meaning}}}"'
         else:
             yield f"export {slot.name}={shlex.quote(slot.value)}"
 
@@ -165,10 +166,16 @@ def used_variables(run: TrainingRun) -> frozenset[str]:
     return frozenset(found.union(*(SOURCES.get(name, ()) for name in found)))
 
 
-def _sized_lines(run: TrainingRun, used: frozenset[str]) -> Iterator[str]:
-    """Values of the answer, as variables that a run may override, if the trainer reads them."""
+def overridable_variables(run: TrainingRun) -> tuple[str, ...]:
+    """Variables with a value of the answer that a run may override."""
+    used = used_variables(run)
+    return tuple(name for name in _sized_values(run) if name in used)
+
+
+def _sized_values(run: TrainingRun) -> dict[str, str | int]:
+    """Values of the answer by variable."""
     group = run.group
-    values = {
+    return {
         "STEPS": run.steps,
         "SAVE_STEPS": run.save_steps,
         "WARMUP_STEPS": run.warmup_steps,
@@ -182,7 +189,11 @@ def _sized_lines(run: TrainingRun, used: frozenset[str]) -> Iterator[str]:
         "DATASET_SPLIT": "train",
         "CHAT_TEMPLATE": "",
     }
-    for name, value in values.items():
+
+
+def _sized_lines(run: TrainingRun, used: frozenset[str]) -> Iterator[str]:
+    """Values of the answer, as variables that a run may override, if the trainer reads them."""
+    for name, value in _sized_values(run).items():
         if name in used:
             about = "  # a file with a Jinja template; empty: that of the tokenizer" if name == "CHAT_TEMPLATE" else ""
             yield f'export {name}="${{{name}:-{value}}}"{about}'
@@ -209,7 +220,7 @@ def _reads_variables(trainer: Trainer) -> bool:
 def smoke_setup() -> tuple[str, ...]:
     """Lines that turn the run into its smoke step: two steps into a folder of their own, from the base checkpoint."""
     return (
-        "if [[ ${1:-} == --smoke ]]; then",
+        "if [[ ${1:-} == --smoke || -n ${SMOKE:-} ]]; then",
         f'  export SMOKE=1 STEPS=2 SAVE_STEPS={NO_SAVE} WARMUP_STEPS=1 RESUME_FROM=auto OUTPUT_DIR="$OUTPUT_DIR/smoke"',
         '  [[ ${NODE_RANK:-0} != 0 ]] || rm -rf "$OUTPUT_DIR"',
         "fi",
@@ -268,9 +279,23 @@ def benchmark_script(run: TrainingRun) -> File:
     return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *many, f"exec {command}"))
 
 
-def training_notes(run: TrainingRun) -> tuple[str, ...]:
-    """Notes: what to set, how many tokens the steps take, where the run resumes, and what to install."""
-    open_slots = [slot.name for slot in run.slots() if slot.value is None]
+def training_notes(
+    run: TrainingRun,
+    *,
+    smoke: str = "Run bash train.sh --smoke",
+    again: str = "Start train.sh",
+    set_by_job: Sequence[str] = (),
+    installs: bool = False,
+) -> tuple[str, ...]:
+    """Notes: what to set, how many tokens the steps take, where the run resumes, and what to install.
+
+    Parameters:
+        smoke: how the smoke step runs, as an imperative.
+        again: what starts the run again after a failure, as a clause.
+        set_by_job: variables that the job sets.
+        installs: whether the job installs the packages.
+    """
+    open_slots = [slot.name for slot in run.slots() if slot.value is None and slot.name not in set_by_job]
     group = run.group
     accumulated = group.int_place("accumulated")
     notes = [
@@ -278,8 +303,8 @@ def training_notes(run: TrainingRun) -> tuple[str, ...]:
         f"The run takes {run.steps:,} steps of {run.batch:,} sequences: micro-batches of "
         f"{group.int_place('micro_batch')}, {accumulated} accumulated, on {run.data_ranks} data-parallel ranks. It "
         "reads the data again if they are shorter.",
-        f"It saves a checkpoint every {run.save_steps:,} steps. Start train.sh again to resume from the last one.",
-        "Run bash train.sh --smoke first. It runs two steps and stops if their memory is more than "
+        f"It saves a checkpoint every {run.save_steps:,} steps. {again} again to resume from the last one.",
+        f"{smoke} first. The smoke step runs two steps and fails if their memory is more than "
         f"{round(100 * MEMORY_TOLERANCE)} % off the prediction.",
     ]
     if run.pretrains and run.option.handoff.get("base_checkpoint") and not run.trainer.starts_from_weights:
@@ -287,7 +312,7 @@ def training_notes(run: TrainingRun) -> tuple[str, ...]:
             f"{product_name(run.option.software)} starts this run from random weights; START_FROM names configuration "
             "and tokenizer only."
         )
-    if run.trainer.install:
+    if run.trainer.install and not installs:
         notes.append(f"Install: pip install {install_packages(run)}.")
     return tuple(notes)
 

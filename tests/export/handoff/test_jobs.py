@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,101 @@ def test_a_launcher_is_a_target_only_for_runs_that_were_sized_with_it() -> None:
 def test_a_job_that_cannot_be_started_is_refused_in_words(option: Option, target: str, words: str) -> None:
     with pytest.raises(NoJob, match=words):
         build_files(option, target, None)
+
+
+def container_of(option: Option, target: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Pod and container of a run in Kubernetes or Ray."""
+    job = documents(option, target, "train.yaml" if target == "kubernetes" else ".rayjob.yaml")[1]
+    if target == "ray":
+        pod = job["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["template"]["spec"]
+    else:
+        pod = job["spec"]["template"]["spec"]
+    return pod, pod["containers"][0]
+
+
+@pytest.mark.parametrize("asked", ["/mnt/out", "/mnt/out/", "out", "s3://bucket/out", None])
+def test_output_is_on_the_volume_of_the_job(asked: str | None) -> None:
+    option = run_option("trl", "lora", handoff={"output": asked} if asked else None, offer=LAMBDA)
+    mounted = "/mnt/out" if asked and asked.startswith("/") else "/training"
+    for target in ("kubernetes", "ray"):
+        _, container = container_of(option, target)
+        assert {"name": "output", "mountPath": mounted} in container["volumeMounts"]
+        assert container.get("workingDir") == ("/training" if asked == "out" else None)
+    (sky,) = documents(option, "skypilot", ".sky.yaml")
+    (dstack,) = documents(option, "dstack", ".dstack.yml")
+    assert [*sky["file_mounts"]] == [mounted]
+    assert dstack["volumes"] == [{"name": "training", "path": mounted}]
+    start = 'cd /training; bash "$OLDPWD/train.sh"' if asked == "out" else "bash train.sh"
+    assert sky["run"].splitlines()[-1] == dstack["commands"][-1] == start
+    docker = build_files(option, "docker", None).files[0].text
+    assert f'-v "$VOLUME:"{"/run-files/out" if asked == "out" else mounted} ' in docker
+
+
+def test_the_smoke_step_runs_in_every_job() -> None:
+    _, container = container_of(ONE, "kubernetes")
+    (smoke,) = [entry for entry in container["env"] if entry["name"] == "SMOKE"]
+    assert smoke["valueFrom"]["configMapKeyRef"]["optional"] is True
+    assert documents(ONE, "skypilot", ".sky.yaml")[0]["envs"]["SMOKE"] == ""
+    assert "SMOKE=" in documents(ONE, "dstack", ".dstack.yml")[0]["env"]
+    assert "-e SMOKE " in build_files(ONE, "docker", None).files[0].text
+    for target in TARGETS:
+        notes = " ".join(build_files(ONE, target, None).notes)
+        assert "bash train.sh --smoke" not in notes, target
+        assert "The smoke step runs two steps" in notes
+        assert "train.sh asks for DATASET, LEARNING_RATE." in notes or target == "slurm"
+        assert ("Install: pip" in notes) == (target == "slurm")
+
+
+def test_jobs_ask_for_the_host_and_the_accelerator_that_were_sized() -> None:
+    for target in ("kubernetes", "ray"):
+        pod, container = container_of(ONE, target)
+        assert pod["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H200"}
+        assert container["resources"]["requests"] == {"nvidia.com/gpu": 1, "cpu": "3", "memory": "204Gi"}
+    assert documents(ONE, "skypilot", ".sky.yaml")[0]["resources"]["memory"] == "204+"
+    assert documents(ONE, "dstack", ".dstack.yml")[0]["resources"]["memory"] == "204GB.."
+
+
+def test_containers_bring_the_checkout_that_a_trainer_runs_from() -> None:
+    option = run_option("megatron", "pretrain")
+    _, container = container_of(option, "kubernetes")
+    setup = container["command"][-1]
+    assert setup.index("export MEGATRON_DIR=") < setup.index("git clone") < setup.index("train.sh")
+    assert not can_start(option, "ray")
+
+
+def test_what_a_run_may_override_reaches_the_container() -> None:
+    text = build_files(ONE, "docker", None).files[0].text
+    for name in ("STEPS", "SAVE_STEPS", "SEED", "CHAT_TEMPLATE"):
+        assert f"-e {name} " in text
+
+
+def test_ray_fails_if_a_signal_ends_one_machine(tmp_path: Path) -> None:
+    """A machine that runs out of memory ends with a negative status; the others then wait for it."""
+    script = next(f.text for f in build_files(MANY, "ray", None).files if f.name == "ray_train.py")
+    (tmp_path / "ray_train.py").write_text(script)
+    (tmp_path / "ray" / "util").mkdir(parents=True)
+    (tmp_path / "ray" / "__init__.py").write_text(FAKE_RAY)
+    (tmp_path / "ray" / "util" / "__init__.py").write_text("get_node_ip_address = lambda: 'host'")
+    (tmp_path / "ray" / "util" / "placement_group.py").write_text(
+        "import types\nplacement_group = lambda *a, **k: types.SimpleNamespace(ready=lambda: 0)"
+    )
+    (tmp_path / "ray" / "util" / "scheduling_strategies.py").write_text(
+        "PlacementGroupSchedulingStrategy = lambda group, rank: rank"
+    )
+    words = [sys.executable, "ray_train.py", "--machines", "2", "--accelerators", "8"]
+    for body, status in (("exit 0", 0), ("[[ $NODE_RANK = 1 ]] || kill -9 $$\nexit 0", 137)):
+        (tmp_path / "train.sh").write_text(body)
+        assert subprocess.run(words, cwd=tmp_path, check=False).returncode == status
+
+
+FAKE_RAY = """
+from ray import util
+class Task:
+    def __init__(self, run): self.run = run
+    def options(self, **_): return self
+    def remote(self, *arguments): return self.run(*arguments)
+def remote(**_): return Task
+init = lambda: None
+def get(value): return value
+def wait(values): return values[:1], values[1:]
+"""

@@ -333,3 +333,58 @@ def test_files_of_a_package_have_names_of_their_own() -> None:
         names = [file.name for file in files_of(option).files]
         assert len(names) == len(set(names))
         assert all(isinstance(file, File) for file in files_of(option).files)
+
+
+def test_the_smoke_step_starts_by_a_variable_too(tmp_path: Path) -> None:
+    write_files(run_option("unsloth", "lora"), tmp_path)
+    (tmp_path / "bin").mkdir()
+    fake_tool(tmp_path / "bin", "python", 'echo "steps $STEPS out $OUTPUT_DIR"; sleep 0.1')
+    fake_tool(tmp_path / "bin", "nvidia-smi", "echo 40960")
+    done = run_script(tmp_path, SMOKE="1")
+    assert f"steps 2 out {tmp_path}/out/smoke" in done.stdout
+    assert done.returncode == 0
+
+
+def test_a_chat_template_is_found_from_the_folder_of_the_caller(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    write_files(run_option("unsloth", "lora"), folder)
+    (tmp_path / "template.jinja").write_text("x")
+    (tmp_path / "bin").mkdir()
+    fake_tool(tmp_path / "bin", "python", 'echo "template $CHAT_TEMPLATE"')
+    done = subprocess.run(
+        ["bash", "files/train.sh"],
+        cwd=tmp_path,
+        env={
+            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            "DATASET": "org/data",
+            "OUTPUT_DIR": "out",
+            "LEARNING_RATE": "1e-5",
+            "CHAT_TEMPLATE": "template.jinja",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"template {tmp_path}/template.jinja\n"
+
+
+def test_a_base_model_trains_without_a_template(tmp_path: Path) -> None:
+    write_files(run_option("llama-factory", "lora"), tmp_path)
+    (tmp_path / "bin").mkdir()
+    fake_tool(tmp_path / "bin", "llamafactory-cli", 'cat "$2"')
+    assert "TEMPLATE: set it to the chat template" in run_script(tmp_path).stderr
+    done = run_script(tmp_path, TEMPLATE="")
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load(done.stdout)["template"] is None
+    job = text_of(build_files(run_option("llama-factory", "lora"), "docker", None), "docker.sh")
+    assert ': "${TEMPLATE?set it' in job
+
+
+def test_the_schedule_of_mlx_counts_optimizer_steps(tmp_path: Path) -> None:
+    write_files(run_option("mlx", "lora", maker="Apple"), tmp_path)
+    (tmp_path / "bin").mkdir()
+    fake_tool(tmp_path / "bin", "mlx_lm.lora", 'cat "$3"')
+    filled = yaml.safe_load(run_script(tmp_path).stdout)
+    assert filled["iters"] == 8 * 100_000  # micro-batches
+    assert filled["lr_schedule"]["arguments"] == [1e-5, 100_000]

@@ -44,7 +44,10 @@ def main() -> None:
         train.options(scheduling_strategy=place, num_gpus=asked.accelerators).remote(rank, address, folder, arguments)
         for rank, place in enumerate(places)
     ]
-    sys.exit(max(ray.get(runs)))
+    while runs:
+        done, runs = ray.wait(runs)
+        if status := ray.get(done[0]):
+            sys.exit(status if status > 0 else 128 - status)  # a negative status is the signal that ended train.sh
 
 
 if __name__ == "__main__":

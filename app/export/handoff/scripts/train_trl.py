@@ -41,12 +41,17 @@ def load_records(source: str) -> Dataset:
     return records
 
 
+def is_conversational(record: dict) -> bool:
+    """Whether a record is a conversation: a list of messages, not text."""
+    return any(isinstance(record.get(name), list) for name in ("messages", "conversations", "prompt"))
+
+
 def load_tokenizer(start_from: str, records: Dataset) -> AutoTokenizer:
     """Tokenizer of the base checkpoint, with a chat template if the data are conversations."""
     tokenizer = AutoTokenizer.from_pretrained(start_from)
     if template := os.environ["CHAT_TEMPLATE"]:
         tokenizer.chat_template = Path(template).read_text()
-    if tokenizer.chat_template is None and "text" not in records.column_names:
+    if tokenizer.chat_template is None and is_conversational(records[0]):
         sys.exit(
             f"DATASET has conversations, but the tokenizer of {start_from} has no chat template. Set CHAT_TEMPLATE to "
             "a file with a Jinja template, or start from the instruct version of the model."
