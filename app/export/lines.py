@@ -40,14 +40,17 @@ def round_half_up(value: Decimal, step: Decimal) -> Decimal:
     return value.quantize(step, rounding=ROUND_HALF_UP)
 
 
-def format_decimal(value: Decimal) -> str:
+def format_decimal(value: Decimal, separator: str = "") -> str:
     """A number without an exponent and without trailing zeros.
+
+    Parameters:
+        separator: separator of thousands.
 
     Check:
         >>> format_decimal(Decimal("26280.000")), format_decimal(Decimal("4.70")), format_decimal(Decimal("1E+3"))
         ('26280', '4.7', '1000')
     """
-    text = f"{value:f}"
+    text = f"{value:,f}".replace(",", separator)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -150,6 +153,7 @@ class Line:
     notes: str = ""
     number: int = 0
     lot: int = 0  # index of the group of machines: pools of different machines are separate lots
+    owned: bool = False  # the buyer has it already: it costs nothing, and no order or quote request contains it
 
     @property
     def total(self) -> Decimal | None:
@@ -219,15 +223,21 @@ class Bill:
         return self.subtotal + self.tax
 
     @property
+    def ordered_lines(self) -> tuple[Line, ...]:
+        """Lines that a supplier sells, without what the buyer has already."""
+        return tuple(line for line in self.lines if not line.owned)
+
+    @property
     def unpriced_lines(self) -> tuple[Line, ...]:
         """Lines without a price, which no total includes."""
         return tuple(line for line in self.lines if line.unit_price is None)
 
     def require_priced_lines(self) -> tuple[Line, ...]:
         """Lines for formats that accept only priced lines. Raises NothingPriced if there are none."""
-        if not self.priced_lines:
+        orderable = tuple(line for line in self.priced_lines if not line.owned)
+        if not orderable:
             raise NothingPriced("No line of this option has a price, so nothing can be ordered. Request a quote.")
-        return self.priced_lines
+        return orderable
 
 
 class NothingPriced(Unanswerable):
@@ -453,7 +463,7 @@ def build_bill(
     option, as_of = ranked[rank - 1], date.fromisoformat(answer["as_of"])
     lots = supply["ranks"][rank - 1]
     months = order.term_months or (request.get("economics") or {}).get("horizon_months")
-    term = BillTerm(months, _rents_by_the_hour(lots))
+    term = BillTerm(months, *_rental_terms(lots))
     draft_lines = [
         replace(line, lot=place) for place, lot in enumerate(lots) for line in _lot_lines(lot, option, supply, term)
     ]
@@ -463,7 +473,7 @@ def build_bill(
         replace(
             line,
             number=number,
-            supplier=(order.supplier if line.trade is Trade.HARDWARE else None) or line.supplier,
+            supplier=(order.supplier if line.trade is Trade.HARDWARE and not line.owned else None) or line.supplier,
             codes=codes.get(line.goods, {}),
             unit_price=_convert_price(line, currency),
             price=_with_age(line.price, as_of),
@@ -491,10 +501,13 @@ class BillTerm:
 
     requested: float | None  # months that the buyer or the request states
     rented_by_the_hour: bool  # all machines are rented by the hour
+    commitment: int = 0  # longest commitment in months, if all machines are rented
 
     def months(self, horizon_months: float) -> float:
-        """The stated months; else one month of a rental by the hour, or the horizon that purchases are spread over."""
-        return self.requested or (1.0 if self.rented_by_the_hour else horizon_months)
+        """The stated months; else one month of a rental by the hour, the commitment of the other rented machines, or
+        the horizon that purchases are spread over.
+        """
+        return self.requested or (1.0 if self.rented_by_the_hour else float(self.commitment) or horizon_months)
 
     def note(self, months: Decimal, run_days: float | None = None) -> str:
         """Where the term comes from."""
@@ -506,13 +519,15 @@ class BillTerm:
             return f"term as requested: {count}{hours}"
         if self.rented_by_the_hour:
             return f"monthly rate at {HOURS_PER_MONTH:g} hours; no term was requested and none is required"
-        return f"term assumed: {count}"
+        return f"term of the commitment: {count}" if self.commitment else f"term assumed: {count}"
 
 
-def _rents_by_the_hour(lots: Sequence[Document]) -> bool:
-    """Whether all machines are rented without a commitment."""
-    free = [not Commitment((lot.get("price") or {}).get("commitment") or Commitment.NONE).months for lot in lots]
-    return all("instance_type" in lot for lot in lots) and all(free)
+def _rental_terms(lots: Sequence[Document]) -> tuple[bool, int]:
+    """Whether all machines are rented without a commitment; else the longest commitment if all are rented, or 0."""
+    if not all("instance_type" in lot for lot in lots):
+        return False, 0
+    bound = [Commitment((lot.get("price") or {}).get("commitment") or Commitment.NONE).months for lot in lots]
+    return not any(bound), max(bound, default=0)
 
 
 def _with_age(price: PriceSource | None, as_of: date) -> PriceSource | None:
@@ -567,10 +582,11 @@ def _purchase_line(lot: Document, part: Document, derived: Document | None) -> L
     around = lot.get("machine", lot["accelerator"])
     price = lot.get("price") if part["what"] == "machine" else lot["accelerator"]["price"]
     quantity, each = _orderable_quantity(lot, part)
-    usd = to_decimal(each, _rounding_step(good.unit))
+    owned = lot.get("seller") == INVENTORY and part["what"] != "more_memory_gib"
+    usd = to_decimal(0.0 if owned else each, _rounding_step(good.unit))
     text = describe_machine(lot) if part["what"] == "machine" else own["name"] if own else good.text
-    text += " (already yours)" if lot.get("seller") == INVENTORY and part["what"] == "machine" else ""
     text += _size_note(lot, part)
+    text += " (already yours)" if owned else ""
     return Line(
         goods=good.goods,
         kind=good.kind,
@@ -581,11 +597,12 @@ def _purchase_line(lot: Document, part: Document, derived: Document | None) -> L
         usd=usd,
         unit_price=None,
         once=True,
-        price=_price_source(derived or price),
+        price=None if owned else _price_source(derived or price),
         manufacturer=own.get("maker") if own else None,
         part_number=own.get("part_number") if own else None,
-        supplier=lot.get("seller") if part["what"] == "machine" and lot.get("seller") != INVENTORY else None,
-        notes=_discount_note(lot, part["what"], usd),
+        supplier=lot.get("seller") if part["what"] == "machine" and not owned else None,
+        notes="in no order" if owned else _discount_note(lot, part["what"], usd),
+        owned=owned,
     )
 
 

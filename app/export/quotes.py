@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from html import escape
 
 from app.export.lines import UNITS, Bill, Line, Trade, format_decimal
 from app.export.order import ORDER_LABELS
-from app.sizing.words import format_number, format_quantity
 
 SCHEMES = {"unspsc": "UNSPSC", "cpv": "CPV", "hs_code": "HS"}
 # Details that a form shows, by column. Services are not shipped: they have no delivery address and no incoterm.
@@ -50,7 +50,7 @@ def quote_groups(bill: Bill) -> tuple[QuoteGroup, ...]:
     """The lines of a bill by supplier. The data center quotes electricity; a buyer's own site needs no quote."""
     hosted = any(line.trade is Trade.DATA_CENTER for line in bill.lines)
     groups: dict[tuple[Trade, str | None], list[Line]] = {}
-    for line in bill.lines:
+    for line in bill.ordered_lines:
         trade = Trade.DATA_CENTER if line.trade is Trade.UTILITY else line.trade
         if line.trade is Trade.UTILITY and not hosted:
             continue
@@ -146,11 +146,15 @@ def signature_html(role: str) -> str:
 def _line_row(line: Line) -> str:
     maker = " ".join(text for text in (line.manufacturer, line.part_number) if text)
     codes = ", ".join(f"{SCHEMES[name]} {code}" for name, code in line.codes.items() if name in SCHEMES)
-    term = "" if line.term_months is None else f"term: {format_quantity(float(line.term_months), 'month')}"
+    term = "" if line.term_months is None else f"term: {_term_text(line.term_months)}"
     below = "; ".join(text for text in (maker, line.supplier_part_id or "", term, codes) if text)
     item = f"{escape_text(line.description)}<br><small>{escape_text(below)}</small>"
-    quantity = f'<td class="n">{format_number(float(line.quantity), 6)} {UNITS[line.unit]}</td>'
+    quantity = f'<td class="n">{format_decimal(line.quantity, ",")} {UNITS[line.unit]}</td>'
     return f'<tr><td class="n">{line.number}</td><td>{item}</td>{quantity}{"<td class=blank></td>" * 3}</tr>'
+
+
+def _term_text(months: Decimal) -> str:
+    return f"{format_decimal(months, ',')} month{'' if months == 1 else 's'}"
 
 
 def _sum_rows(bill: Bill) -> str:

@@ -32,17 +32,17 @@ def ubl_bytes(bill: Bill) -> bytes:
     for note in _note_texts(bill):
         _add_text(root, "Note", note)
     _add_text(root, "PricingCurrencyCode", bill.settlement.currency)
-    _add_text(root, "LineCountNumeric", str(len(bill.lines)))
+    _add_text(root, "LineCountNumeric", str(len(bill.ordered_lines)))
     if bill.order.valid_until is not None:
         _add_text(_add_group(root, "RequestedValidityPeriod"), "EndDate", bill.order.valid_until.isoformat())
     if "reference" in bill.filing_values:
         _add_text(_add_group(root, "AdditionalDocumentReference"), "ID", bill.filing_values["reference"])
-    sellers = {line.supplier for line in bill.lines if line.supplier is not None}
+    sellers = {line.supplier for line in bill.ordered_lines if line.supplier is not None}
     seller = next(iter(sellers)) if len(sellers) == 1 else NO_SELLER
     _add_party(_add_group(root, "SellerSupplierParty"), "Party", seller)
     _add_buyer(root, bill.order)
     _add_delivery(root, bill.order)
-    for line in bill.lines:
+    for line in bill.ordered_lines:
         item = _add_group(root, "RequestForQuotationLine")
         _add_text(item, "ID", str(line.number))
         _fill_line_item(_add_group(item, "LineItem"), bill, line)

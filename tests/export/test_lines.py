@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import etree
 
+from app.export.cxml import cxml_bytes
 from app.export.lines import (
     CENT,
     NothingPriced,
@@ -26,6 +28,9 @@ from app.export.lines import (
     shorten_text,
 )
 from app.export.order import OrderDetails
+from app.export.quotes import quote_groups
+from app.export.ubl import ubl_bytes
+from app.sizing.hardware.listings import INVENTORY
 from tests.export import stored
 
 USD = Settlement()
@@ -294,3 +299,40 @@ def test_the_buyer_chooses_the_dealer_of_the_hardware_only() -> None:
     assert {line.supplier for line in bought if line.trade is not Trade.HARDWARE} == {None}
     rented = build_bill(stored.answer(), stored.supply(), 3, USD, chosen).lines
     assert {line.supplier for line in rented} == {"A Cloud"}
+
+
+OWNED: dict[str, Any] = {
+    **stored.BOUGHT,
+    "seller": INVENTORY,
+    "parts": [*stored.BOUGHT["parts"], {"what": "more_memory_gib", "quantity": 64.0, "unit_usd": 27.0}],
+}
+
+
+def test_hardware_that_the_buyer_has_costs_nothing_and_is_in_no_order() -> None:
+    supply = stored.supply(OWNED)
+    bill = build_bill(stored.answer(1), supply, 1, USD, OrderDetails(supplier="Dealer Ltd"))
+    owned = [line for line in bill.lines if line.owned]
+    assert [line.goods for line in owned] == ["machine", "network", "rack"]
+    assert {(line.total, line.supplier, line.price, line.notes) for line in owned} == {
+        (Decimal("0.00"), None, None, "in no order")
+    }
+    assert all(line.description.endswith("(already yours)") for line in owned)
+    assert bill.once == Decimal("1728.00")  # 64 GiB x 27 USD
+    numbers = {line.number for line in owned}
+    assert not numbers & {line.number for group in quote_groups(bill) for line in group.lines}
+    assert not numbers & {line.number for line in bill.require_priced_lines()}
+    request = etree.fromstring(ubl_bytes(bill))
+    lines = request.findall("{*}RequestForQuotationLine")
+    assert len(lines) == len(bill.lines) - 3 == int(request.findtext("{*}LineCountNumeric"))
+    assert b"already yours" not in cxml_bytes(bill)
+
+
+def test_a_rental_by_the_hour_next_to_a_commitment_has_its_term() -> None:
+    supply = stored.supply()
+    supply["ranks"][0] = [{"pool": "prefill", **stored.RESERVED}, {"pool": "decode", **stored.RENTED}]
+    bound, free, _ = build_bill(stored.answer(), supply, 1, USD).lines
+    assert bound.term_months == free.term_months == 12
+    assert free.quantity == 8 * 730 * 12
+    assert free.notes == "term of the commitment: 12 months"
+    _, free, _ = build_bill(stored.answer(), supply, 1, USD, OrderDetails(term_months=3)).lines
+    assert free.quantity == 8 * 730 * 3

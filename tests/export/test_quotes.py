@@ -99,3 +99,17 @@ def test_a_service_is_asked_for_its_start_and_goods_for_their_lead_time() -> Non
 def test_machines_without_a_price_are_asked_for_with_their_delivery() -> None:
     (only,) = pages(build_bill(stored.answer(), stored.supply(), 5, Settlement()))
     assert "Delivery and set-up" in only.text_content()
+
+
+def test_quantities_and_terms_are_those_of_the_other_formats() -> None:
+    run = stored.answer(days=7.40231)
+    run["recommendations"][2]["cost"]["usd_total"] = 4912.9
+    rented = {**stored.RENTED, "parts": [{"what": "machine", "quantity": 77.0, "usd_per_hour": 3.45678}]}
+    supply = stored.supply()
+    supply["ranks"][2] = [rented]
+    made = build_bill(run, supply, 3, EURO, ORDER)
+    (line, _) = made.lines
+    text = render_quote_requests(made).decode()
+    assert (str(line.quantity), str(line.term_months)) == ("13679.435", "0.243")
+    assert "13,679.435 hours" in text
+    assert "term: 0.243 months" in text
