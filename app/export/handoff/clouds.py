@@ -32,7 +32,7 @@ from app.export.handoff.weights import needs_conversion
 from app.sizing.words import format_count, product_name
 
 Document = dict[str, Any]
-LOCAL_WEIGHTS = "./models"  # folder next to the files, with weights that the user makes
+LOCAL_WEIGHTS = "models"  # folder next to the files, with weights that the user makes
 SKY_START_S = 1200  # default of SkyPilot 0.14.1; a replica that it starts may need a machine first
 RANK_OF_SKY = ('export NODE_RANK="$SKYPILOT_NODE_RANK" MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n1)"',)
 # Accelerator names of SkyPilot (sky/catalog of 0.14.1) and dstack (gpuhunt), by prefix of the catalog slug; the first
@@ -98,7 +98,7 @@ def skypilot_files(option: Option, version: str | None, target: str) -> Handoff:
     if needs_conversion(groups[0].group):
         own.append(f"Weights are read from the folder {LOCAL_WEIGHTS} next to this file, which SkyPilot uploads.")
     notes = (*serving_notes(groups), *own, *scaling_notes(option))
-    return Handoff(target, option.rank, (*files, *shared_files(groups)), notes)
+    return Handoff(target, option.rank, (*files, *shared_files(groups, LOCAL_WEIGHTS)), notes)
 
 
 def sky_service(part: ReplicaLaunch) -> Document:
@@ -127,7 +127,7 @@ def sky_service(part: ReplicaLaunch) -> Document:
         "resources": resources,
         **({"num_nodes": group.machines} if part.spans_machines else {}),
         "secrets": {"HF_TOKEN": ""},
-        **({"file_mounts": {WEIGHTS: LOCAL_WEIGHTS}} if needs_conversion(group) else {}),
+        **({"file_mounts": {WEIGHTS: f"./{LOCAL_WEIGHTS}"}} if needs_conversion(group) else {}),
         "run": "\n".join((*enter_weights(group), *part.container_lines(*RANK_OF_SKY))) + "\n",
     }
 
@@ -246,15 +246,18 @@ def compose_files(option: Option, version: str | None, target: str) -> Handoff:
         File(f"{part.name}.compose.yaml", YAML, add_header(option.header_lines, yaml_text(compose_project(part))))
         for part in groups
     ]
+    made = needs_conversion(groups[0].group)
     notes = (
         *serving_notes(groups),
+        start_note(option, groups[0].group),
+        *((f"Weights are read from the folder {LOCAL_WEIGHTS} next to the file.",) if made else ()),
         *(
             f"Run {format_count(part.group.replicas, 'replica')} on machines with "
             f"{format_count(part.group.machine_accelerators, 'accelerator')} each."
             for part in groups
         ),
     )
-    return Handoff(target, option.rank, (*files, *shared_files(groups)), notes)
+    return Handoff(target, option.rank, (*files, *shared_files(groups, LOCAL_WEIGHTS)), notes)
 
 
 def compose_project(part: ReplicaLaunch) -> Document:
@@ -274,7 +277,7 @@ def _compose_service(part: ReplicaLaunch, place: int) -> Document:
     each = part.group.per_machine
     devices = [str(device) for device in range(place * each, (place + 1) * each)]
     local = needs_conversion(part.group)
-    folders = [f"cache:{CACHE}", *([f"{LOCAL_WEIGHTS}:{WEIGHTS}:ro"] if local else ())]
+    folders = [f"cache:{CACHE}", *([f"./{LOCAL_WEIGHTS}:{WEIGHTS}:ro"] if local else ())]
     return {
         "image": part.image,
         "entrypoint": ["/bin/bash", "-c"],

@@ -248,17 +248,19 @@ def kserve_files(option: Option, version: str | None, target: str) -> Handoff:
         raise NotServable("An InferenceService supports only replicas on one machine that run both prefill and decode.")
     part = groups[0]
     _check_startable(part)
-    metadata = build_metadata(part)
-    if replica_range(option) is None:  # the mode of plain Deployments, which mount volumes without feature flags
+    metadata, replicas = build_metadata(part), kserve_replicas(part)
+    scales = "scaleMetric" in replicas
+    if not scales:  # the mode of plain Deployments, which mount volumes without feature flags
         metadata["annotations"]["serving.kserve.io/deploymentMode"] = "RawDeployment"
+    pod = pod_spec(part, "kserve-container")
     manifest = {
         "apiVersion": "serving.kserve.io/v1beta1",
         "kind": "InferenceService",
         "metadata": metadata,
         "spec": {
             "predictor": {
-                **kserve_replicas(part),
-                **pod_spec(part, "kserve-container"),
+                **replicas,
+                **(knative_pod(part, pod) if scales else pod),
             }
         },
     }
@@ -268,13 +270,28 @@ def kserve_files(option: Option, version: str | None, target: str) -> Handoff:
     )
     knative = (
         ()
-        if replica_range(option) is None
+        if not scales
         else (
             "Scaling by requests needs the Knative mode of KServe. Turn on its feature flags for host paths or claims, "
-            "node selectors and topology spread.",
+            "node selectors and topology spread. Knative drains a replica itself.",
         )
     )
     return Handoff(target, option.rank, files, (*_cluster_notes(groups), *knative))
+
+
+def knative_pod(part: ReplicaLaunch, pod: Manifest) -> Manifest:
+    """Pod as Knative admits it: without hooks and grace period, with a port name of its own and probes by number.
+
+    Source: knative/serving, pkg/apis/serving/fieldmask.go and k8s_validation.go, read 2026-11-27.
+    """
+    (container,) = pod["containers"]
+    probes = {name: dict(probe) for name, probe in container.items() if name.endswith("Probe")}
+    for probe in probes.values():
+        probe["httpGet"] = {**probe["httpGet"], "port": part.port}
+    ports = [{"name": "http1", "containerPort": part.port}]
+    kept = {name: value for name, value in container.items() if name != "lifecycle"}
+    shown = {name: value for name, value in pod.items() if name != "terminationGracePeriodSeconds"}
+    return {**shown, "containers": [{**kept, "ports": ports, **probes}]}
 
 
 def header_lines(part: ReplicaLaunch) -> tuple[str, ...]:

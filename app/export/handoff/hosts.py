@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from app.export.handoff.clouds import LOCAL_WEIGHTS
 from app.export.handoff.cluster import WEIGHTS
 from app.export.handoff.lifecycle import CACHE, cache_environment, drain_s, start_note
 from app.export.handoff.option import SHELL, File, Handoff, Option, build_script
@@ -77,8 +78,11 @@ def docker_files(option: Option, version: str | None, target: str) -> Handoff:
     ]
     own = [start_note(option, groups[0].group)]
     if needs_conversion(groups[0].group):
-        own.append("Weights are read from the folder ./models next to the script.")
-    return Handoff(target, option.rank, (*files, *shared_files(groups)), (*serving_notes(groups), *own))
+        own.append(
+            f"Weights are read from the folder {LOCAL_WEIGHTS} next to the script, into which convert.sh writes."
+        )
+    shared = shared_files(groups, LOCAL_WEIGHTS)
+    return Handoff(target, option.rank, (*files, *shared), (*serving_notes(groups), *own))
 
 
 def docker_lines(part: ReplicaLaunch) -> tuple[str, ...]:
@@ -92,7 +96,8 @@ def docker_lines(part: ReplicaLaunch) -> tuple[str, ...]:
     start = ("START=$(cat <<'SCRIPT'", "set -euo pipefail", *part.container_lines(), "SCRIPT", ")")
     peers = REQUIRE_PEERS if part.spans_machines else ()
     runs = (line for place in range(replicas_per_machine(part)) for line in docker_run(part, place))
-    return (*peers, *start, *runs)
+    here = ('HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"',) if needs_conversion(part.group) else ()
+    return (*peers, *here, *start, *runs)
 
 
 def docker_run(part: ReplicaLaunch, place: int) -> tuple[str, ...]:
@@ -107,7 +112,9 @@ def docker_run(part: ReplicaLaunch, place: int) -> tuple[str, ...]:
     elif share and devices is not None:
         gpus += f" --env {devices}={some}"
     network = "--network host --env NODE_RANK --env MASTER_ADDR" if part.spans_machines else ""
-    folders = f'--volume "$PWD/models:{WEIGHTS}:ro" --workdir {WEIGHTS}' if needs_conversion(part.group) else ""
+    folders = (
+        f'--volume "$HERE/{LOCAL_WEIGHTS}:{WEIGHTS}:ro" --workdir {WEIGHTS}' if needs_conversion(part.group) else ""
+    )
     cached = " ".join(f"--env {name}={value}" for name, value in cache_environment(part.launch.engine).items())
     flags = (
         f"docker run --detach --name {part.name}-{place}",

@@ -148,10 +148,14 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
     )
 
 
-def shared_files(groups: tuple[ReplicaLaunch, ...]) -> tuple[File, ...]:
-    """Files of every target: the router between two pools, the conversion of weights, and the benchmark."""
+def shared_files(groups: tuple[ReplicaLaunch, ...], weights_folder: str = ".") -> tuple[File, ...]:
+    """Files of every target: the router between two pools, the conversion of weights, and the benchmark.
+
+    Parameters:
+        weights_folder: folder next to the files in which the servers look for converted weights.
+    """
     option = groups[0].option
-    return (*router_files(groups), *conversion_files(option), benchmark_file(option))
+    return (*router_files(groups), *conversion_files(option, weights_folder), benchmark_file(option))
 
 
 def script_comments(part: ReplicaLaunch) -> tuple[str, ...]:

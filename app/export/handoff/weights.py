@@ -39,19 +39,28 @@ def weights_path(group: ReplicaGroup) -> str:
     return str(group.places["gguf_file"] if read_as_gguf else group.model)
 
 
-def conversion_files(option: Option) -> tuple[File, ...]:
-    """The script that makes the weights; empty if they are published, or if no tool is known that makes them."""
+def conversion_files(option: Option, folder: str = ".") -> tuple[File, ...]:
+    """The script that makes the weights; empty if they are published, or if no tool is known that makes them.
+
+    Parameters:
+        folder: folder next to the script in which the servers look for the weights.
+    """
     needed = {group.model: conversion_lines(group) for group in option.groups if needs_conversion(group)}
     lines = tuple(line for each in needed.values() for line in each)
-    return (File("convert.sh", SHELL, build_script(option.header_lines, *lines)),) if lines else ()
+    if not lines:
+        return ()
+    place = ('HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"', f'WEIGHTS="$HERE/{folder}"', 'mkdir -p "$WEIGHTS"')
+    return (File("convert.sh", SHELL, build_script(option.header_lines, *place, *lines)),)
 
 
 def conversion_lines(group: ReplicaGroup) -> tuple[str, ...]:
-    """Lines of the conversion for the engine of a group; empty if no tool is known, or the model has no repository."""
+    """Lines of the conversion for the engine of a group, into the folder $WEIGHTS; empty if no tool is known, or the
+    model has no repository.
+    """
     source, stored = str(group.places.get("source_model") or "./"), str(group.places.get("format") or "")
     if source.startswith("./"):
         return ()
-    path, model = shlex.quote(group.model), shlex.quote(source)
+    path, model = _in_weights(group.model), shlex.quote(source)
     if stored.startswith("gguf-"):
         return _gguf_lines(model, str(group.places["gguf_file"]), stored)
     if group.software == "mlx" and stored in MLX_BITS:
@@ -74,9 +83,14 @@ def conversion_lines(group: ReplicaGroup) -> tuple[str, ...]:
     return ()
 
 
+def _in_weights(path: str) -> str:
+    """Path in the folder of the weights, quoted for a shell."""
+    return f'"$WEIGHTS"/{shlex.quote(path.removeprefix("./"))}'
+
+
 def _gguf_lines(model: str, file: str, stored: str) -> tuple[str, ...]:
     """Lines that convert and quantize weights with the tools of llama.cpp."""
-    wide, kind = shlex.quote(file.removesuffix(".gguf") + "-16-bit.gguf"), stored.removeprefix("gguf-").upper()
+    wide, kind = _in_weights(file.removesuffix(".gguf") + "-16-bit.gguf"), stored.removeprefix("gguf-").upper()
     texts = stored.startswith(IMPORTANCE_PREFIX)
     matrix = ': "${CALIBRATION_FILE:?set it to a text file like your own traffic}"'
     return (
@@ -84,7 +98,7 @@ def _gguf_lines(model: str, file: str, stored: str) -> tuple[str, ...]:
         f"hf download {model} --local-dir ./source",
         f"python convert_hf_to_gguf.py ./source --outfile {wide} --outtype auto",
         *((matrix, f'llama-imatrix -m {wide} -f "$CALIBRATION_FILE" -o imatrix.gguf') if texts else ()),
-        f"llama-quantize {'--imatrix imatrix.gguf ' if texts else ''}{wide} {shlex.quote(file)} {kind}",
+        f"llama-quantize {'--imatrix imatrix.gguf ' if texts else ''}{wide} {_in_weights(file)} {kind}",
     )
 
 
@@ -118,5 +132,5 @@ def weights_notes(option: Option) -> tuple[str, ...]:
 def _weights_note(group: ReplicaGroup) -> str:
     form, path = str(group.places.get("format") or "the recommended format").removeprefix("gguf-"), weights_path(group)
     if conversion_lines(group):
-        return f"No checkpoint in {form} is known. Run convert.sh once before the first start: it makes one at {path}."
+        return f"No checkpoint in {form} is known. Run convert.sh once before the first start: it makes one for {path}."
     return f"No checkpoint in {form} is known. Put the weights in this format at the path {path}."

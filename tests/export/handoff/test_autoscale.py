@@ -70,6 +70,28 @@ def test_kserve_takes_whole_requests_per_second() -> None:
     assert (predictor["scaleMetric"], predictor["scaleTarget"]) == ("rps", 2)
 
 
+def test_knative_admits_the_replicas_that_kserve_scales() -> None:
+    """Knative refuses hooks, grace periods and other names of ports."""
+    service = manifests(target="kserve")["model-70b.yaml"]
+    predictor = service["spec"]["predictor"]
+    (container,) = predictor["containers"]
+    assert "deploymentMode" not in str(service["metadata"]["annotations"])
+    assert "lifecycle" not in container and "terminationGracePeriodSeconds" not in predictor
+    assert container["ports"] == [{"name": "http1", "containerPort": 8000}]
+    assert {container[name]["httpGet"]["port"] for name in container if name.endswith("Probe")} == {8000}
+
+
+def test_kserve_runs_a_fixed_fleet_of_slow_replicas_without_knative() -> None:
+    """Below one request per second there is no whole number to scale by."""
+    slow = {**DAY, "hours": [{**hour, "requests_per_s": hour["requests_per_s"] / 10} for hour in DAY["hours"]]}
+    made = build_handoff(served(day=slow), "kserve", None)
+    service = next(yaml.safe_load_all(made.files[0].text))
+    assert service["metadata"]["annotations"]["serving.kserve.io/deploymentMode"] == "RawDeployment"
+    assert "scaleMetric" not in service["spec"]["predictor"]
+    assert "lifecycle" in service["spec"]["predictor"]["containers"][0]
+    assert not any("Knative" in note for note in made.notes)
+
+
 def test_cloud_schedulers_get_the_same_replica_limits() -> None:
     sky = manifests(target="skypilot")["model-70b.sky.yaml"]
     Draft202012Validator(SKY).validate(sky)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
@@ -388,3 +389,34 @@ def test_the_schedule_of_mlx_counts_optimizer_steps(tmp_path: Path) -> None:
     filled = yaml.safe_load(run_script(tmp_path).stdout)
     assert filled["iters"] == 8 * 100_000  # micro-batches
     assert filled["lr_schedule"]["arguments"] == [1e-5, 100_000]
+
+
+def function_of(option: Option, name: str) -> Any:
+    """A function of train.py, without the libraries that the script imports."""
+    tree = ast.parse(text_of(files_of(option), "train.py"))
+    names = {"ROLES", name}
+    kept = [
+        node
+        for node in tree.body
+        if getattr(node, "name", None) == name
+        or (isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in names)
+    ]
+    found: dict[str, Any] = {}
+    exec(compile(ast.Module(kept, []), "train.py", "exec"), found)
+    return found[name]
+
+
+def test_prompts_with_completions_in_text_need_no_chat_template() -> None:
+    is_conversational = function_of(run_option("trl", "lora"), "is_conversational")
+    turns = [{"role": "user", "content": "hi"}]
+    assert not is_conversational({"prompt": "2 + 2 =", "completion": " 4"})
+    assert not is_conversational({"text": "hi"})
+    for record in ({"messages": turns}, {"conversations": turns}, {"prompt": turns, "completion": turns}):
+        assert is_conversational(record)
+
+
+def test_conversations_of_either_form_become_messages() -> None:
+    to_messages = function_of(run_option("unsloth", "lora"), "to_messages")
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    assert to_messages(messages) == messages
+    assert to_messages([{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]) == messages

@@ -37,7 +37,7 @@ def test_a_script_makes_the_weights_at_the_path_that_the_server_loads(
     script = found["convert.sh"]
     assert tool in script
     assert "org/Model-70B" in script
-    assert f"./Model-70B-{form}" in script and f"./Model-70B-{form}" in found["serve.sh"]
+    assert f'"$WEIGHTS"/Model-70B-{form}' in script and f"./Model-70B-{form}" in found["serve.sh"]
     assert "Run convert.sh once" in found["notes"]
     (tmp_path / "convert.sh").write_text(script)
     subprocess.run(["bash", "-n", str(tmp_path / "convert.sh")], check=True)
@@ -64,3 +64,24 @@ def test_weights_without_a_known_tool_or_repository_are_the_users() -> None:
         found = converted("tensorrt-llm", "fp8", **places)
         assert "convert.sh" not in found
         assert "Put the weights in this format" in found["notes"]
+
+
+@pytest.mark.parametrize("target", ["shell", "slurm", "docker", "docker-compose", "skypilot"])
+def test_converted_weights_lie_where_the_servers_look_for_them(target: str, tmp_path: Path) -> None:
+    made = build_handoff(served(model="./Model-70B-fp8", format="fp8"), target, None)
+    files, elsewhere = tmp_path / "files", tmp_path / "elsewhere"
+    files.mkdir()
+    elsewhere.mkdir()
+    for file in made.files:
+        (files / file.name).write_text(file.text)
+    tool = tmp_path / "python"
+    tool.write_text('#!/bin/sh\nmkdir -p "$OUTPUT"\n')
+    tool.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run(["bash", str(files / "convert.sh")], cwd=elsewhere, env=environment, check=True)
+    mounted = target in ("docker", "docker-compose", "skypilot")
+    assert (files / ("models/Model-70B-fp8" if mounted else "Model-70B-fp8")).is_dir()
+    assert [*elsewhere.iterdir()] == []
+    assert any("folder models next to" in note for note in made.notes) == mounted
+    if target == "docker":
+        assert '--volume "$HERE/models:/models:ro"' in made.files[0].text

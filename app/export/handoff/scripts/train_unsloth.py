@@ -19,6 +19,7 @@ from trl import SFTConfig, SFTTrainer
 
 LOADERS = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv", ".txt": "text"}
 COLUMNS = ("messages", "conversations", "text")
+ROLES = {"human": "user", "gpt": "assistant"}  # roles of conversations whose turns have `from` and `value`
 
 
 def load_records(source: str, tokenizer) -> Dataset:
@@ -43,9 +44,17 @@ def load_records(source: str, tokenizer) -> Dataset:
             "Jinja template, or start from the instruct version of the model."
         )
     return records.map(
-        lambda record: {"text": tokenizer.apply_chat_template(record[column], tokenize=False)},
+        lambda record: {"text": tokenizer.apply_chat_template(to_messages(record[column]), tokenize=False)},
         remove_columns=records.column_names,
     )
+
+
+def to_messages(turns: list[dict]) -> list[dict]:
+    """Turns of a conversation as messages with role and content."""
+    return [
+        {"role": ROLES.get(turn["from"], turn["from"]), "content": turn["value"]} if "from" in turn else turn
+        for turn in turns
+    ]
 
 
 def last_checkpoint(output: str) -> str | None:
