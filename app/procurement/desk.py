@@ -121,21 +121,21 @@ class BrowserForm:
 
 class GuessLimit:
     """Limits wrong secrets per client address and process. The waiting time doubles with each wrong secret beyond the
-    free ones, up to an hour; it ends the count.
+    free ones, up to an hour. The count ends a minute after the last free guess, or an hour after a wait.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()  # number, and when they are forgotten
+        self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()  # number, and end of the wait
 
     def check(self, address: str) -> None:
         """Raises PunchoutRefused while an address has to wait."""
         with self._lock:
             count, until = self._wrong.get(address, (0, 0.0))
             left = until - time.monotonic()
-            if left <= 0:
+            if left <= (-MAX_GUESS_WAIT_S if count >= FREE_GUESSES else 0.0):
                 self._wrong.pop(address, None)
-            elif count >= FREE_GUESSES:
+            elif count >= FREE_GUESSES and left > 0:
                 raise PunchoutRefused(TOO_MANY, f"Too many wrong secrets. Try again in {math.ceil(left)} seconds.")
 
     def record_wrong(self, address: str) -> None:

@@ -83,6 +83,26 @@ def test_wrong_secrets_are_limited_by_address_with_growing_waits(monkeypatch: py
     limit.check("192.0.2.1")
 
 
+def test_a_patient_guesser_waits_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("app.procurement.desk.time.monotonic", lambda: now)
+    limit = GuessLimit()
+    for _ in range(FREE_GUESSES):
+        limit.check("192.0.2.1")
+        limit.record_wrong("192.0.2.1")
+    for wait_s in (60, 120, 240):
+        with pytest.raises(PunchoutRefused, match=f"in {wait_s} seconds"):
+            limit.check("192.0.2.1")
+        now += wait_s
+        limit.check("192.0.2.1")  # one guess after each wait
+        limit.record_wrong("192.0.2.1")
+    now += 480 + 3600
+    limit.check("192.0.2.1")
+    for _ in range(FREE_GUESSES - 1):
+        limit.record_wrong("192.0.2.1")
+    limit.check("192.0.2.1")  # the count has ended
+
+
 @pytest.mark.parametrize("way", ["cxml", "oci"])
 def test_a_guesser_gets_429_also_with_many_credentials_in_a_document(sqlite_url: str, way: str) -> None:
     settings = Settings(database_url=sqlite_url, public_url=HERE, punchout_buyers=(ACME,))
