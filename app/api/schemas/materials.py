@@ -53,6 +53,7 @@ TargetName = Annotated[
         "kubernetes",
         "kserve",
         "llm-d",
+        "dynamo",
         "ray",
         "skypilot",
         "dstack",

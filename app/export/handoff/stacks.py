@@ -1,11 +1,11 @@
-"""Builds files for serving stacks that start vLLM themselves: Ray Serve LLM, and the llm-d modelservice chart."""
+"""Builds files for serving stacks that start vLLM themselves: Ray Serve LLM, the llm-d modelservice chart, Dynamo."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from app.export.handoff.cluster import RESOURCES, node_selector, port_and_probes
+from app.export.handoff.cluster import RESOURCES, build_metadata, node_selector, pod_labels, pod_spec, port_and_probes
 from app.export.handoff.lifecycle import GIB, drain_s, host_requests, start_note, weights_bytes
 from app.export.handoff.option import (
     YAML,
@@ -24,6 +24,8 @@ from app.sizing.words import product_name
 Document = dict[str, Any]
 RAY = "ray.serve.llm:build_openai_app of Ray 2.52, read 2026-11-26"
 CHART = "llm-d-modelservice 0.4.12 (3051935e): values.yaml, values.schema.json and templates, read 2026-11-26"
+DYNAMO = "examples/backends/vllm/deploy/v1beta1 of ai-dynamo/dynamo, 1.3.1 (04521f47), read 2026-11-27"
+DYNAMO_IMAGE = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.1"
 # Accelerator types of Ray (ray.util.accelerators), by prefix of the catalog slug; the first match counts.
 RAY_TYPES = (
     ("nvidia-h100", "H100"),
@@ -263,3 +265,66 @@ def _chart_cache() -> dict[str, str]:
 def _chart_port(part: ReplicaLaunch) -> int:
     """Port of vLLM: behind the side car of a decode pool it is the chart's own."""
     return 8200 if part.group.role == "decode" and part.group.is_pool else part.port
+
+
+def dynamo_files(option: Option, version: str | None, target: str) -> Handoff:
+    """A graph of NVIDIA Dynamo: a frontend that routes, and workers of one kind or of two pools."""
+    groups = plan_launches(option, version)
+    for part in groups:
+        _require_vllm(part, "Dynamo's graph")
+        if part.group.vendor != "NVIDIA":
+            raise NotServable(f"Dynamo publishes no image for {part.group.vendor} accelerators.")
+        if part.spans_machines and part.group.int_place("data") > 1:
+            raise NotServable("This graph of Dynamo has no data-parallel ranks on several machines.")
+    graph = dynamo_graph(groups)
+    name = str(graph["metadata"]["name"])
+    notes = (
+        *(note for note in serving_notes(groups) if "You need a router" not in note and "NODE_RANK" not in note),
+        f"Source of the graph's keys: {DYNAMO}. The image has a version of vLLM of its own.",
+        f"Install the Dynamo platform, then run kubectl apply -f {name}.dynamo.yaml. Its frontend listens on port 8000 "
+        f"of the service {name}-frontend.",
+        "If the secret huggingface exists, the Hugging Face token is read from its key token.",
+        start_note(option, groups[0].group),
+    )
+    file = File(f"{name}.dynamo.yaml", YAML, add_header(option.header_lines, yaml_text(graph)))
+    return Handoff(target, option.rank, (file, *shared_files(groups)), notes)
+
+
+def dynamo_graph(groups: tuple[ReplicaLaunch, ...]) -> Document:
+    """DynamoGraphDeployment; with spares its frontend runs twice. All replicas that the peak needs run all the time."""
+    first = groups[0]
+    metadata = build_metadata(first)
+    metadata["name"] = first.name.removesuffix("-prefill")
+    frontend = {
+        "name": "Frontend",
+        "type": "frontend",
+        "replicas": 2 if first.option.spares else 1,
+        "podTemplate": {"spec": {"containers": [{"name": "main", "image": DYNAMO_IMAGE}]}},
+    }
+    return {
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": metadata,
+        "spec": {"components": [frontend, *(dynamo_worker(part) for part in groups)]},
+    }
+
+
+def dynamo_worker(part: ReplicaLaunch) -> Document:
+    """Workers of one kind. The operator adds the ranks of several machines and the probes."""
+    group = part.group
+    pod = pod_spec(part, "main", answers=False)
+    (container,) = pod["containers"]
+    container.pop("lifecycle")  # a worker leaves the router before it finishes its requests
+    mode = ["--disaggregation-mode", group.role] if group.is_pool else []
+    container |= {
+        "image": DYNAMO_IMAGE,
+        "command": ["python3", "-m", "dynamo.vllm"],
+        "args": ["--model", group.model, *vllm_options(part, SET_BY_RAY), *mode],
+    }
+    return {
+        "name": {"prefill": "PrefillWorker", "decode": "DecodeWorker"}.get(group.role, "Worker"),
+        "type": group.role if group.is_pool else "worker",
+        "replicas": group.replicas,
+        **({"multinode": {"nodeCount": group.machines}} if part.spans_machines else {}),
+        "podTemplate": {"metadata": {"labels": pod_labels(part)}, "spec": pod},
+    }

@@ -50,6 +50,7 @@ TARGETS: Mapping[str, Target] = {
     "kubernetes": _serving_target(cluster.kubernetes_files),
     "kserve": _serving_target(cluster.kserve_files),
     "llm-d": _serving_target(stacks.llm_d_files),
+    "dynamo": _serving_target(stacks.dynamo_files),
     "ray": _serving_target(stacks.ray_files),
     "skypilot": _serving_target(clouds.skypilot_files),
     "dstack": _serving_target(clouds.dstack_files),

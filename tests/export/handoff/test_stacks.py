@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
@@ -102,8 +103,56 @@ def test_ray_gets_the_options_of_vllm_as_arguments() -> None:
     assert (scaled["autoscaling_config"]["min_replicas"], scaled["autoscaling_config"]["max_replicas"]) == (2, 3)
 
 
-@pytest.mark.parametrize("target", ["ray", "llm-d"])
+@pytest.mark.parametrize("target", ["ray", "llm-d", "dynamo"])
 def test_other_engines_and_own_weights_are_refused_in_words(target: str) -> None:
     for option, why in ((served("sglang"), "served with SGLang"), (served(model="./x"), "a path of yours")):
         with pytest.raises(Unanswerable, match=why):
             build_handoff(option, target, None)
+
+
+# Written by hand after the v1beta1 examples of Dynamo 1.3.1 (ai-dynamo/dynamo@04521f47): the keys used here.
+GRAPH = closed(
+    ("apiVersion", "kind", "metadata", "spec"),
+    apiVersion={"const": "nvidia.com/v1beta1"},
+    kind={"const": "DynamoGraphDeployment"},
+    metadata=TABLE,
+    spec=closed(
+        ("components",),
+        components={
+            "type": "array",
+            "items": closed(
+                ("name", "type", "replicas", "podTemplate"),
+                name=TEXT,
+                type={"enum": ["frontend", "worker", "prefill", "decode"]},
+                replicas=COUNT,
+                multinode=closed(("nodeCount",), nodeCount=COUNT),
+                podTemplate=TABLE,
+            ),
+        },
+    ),
+)
+
+
+@pytest.mark.parametrize("option", [served(), served(spare=True), pooled(), served(**SPANNING), served(day=DAY)])
+def test_a_graph_of_dynamo_runs_the_sized_workers(option: Option) -> None:
+    graph = document(option, "dynamo")
+    Draft202012Validator(GRAPH).validate(graph)
+    frontend, *workers = graph["spec"]["components"]
+    assert frontend["replicas"] == (2 if option.spares else 1)
+    assert [worker["replicas"] for worker in workers] == [group.replicas for group in option.groups]
+    for worker, group in zip(workers, option.groups, strict=True):
+        pod = worker["podTemplate"]
+        whole = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod["spec"]}
+        kubernetes_validate.validate(whole, "1.33", strict=True)
+        (container,) = pod["spec"]["containers"]
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": group.per_machine}
+        args = container["args"]
+        assert args[:2] == ["--model", "org/Model-70B"]
+        assert args[args.index("--max-model-len") + 1] == "8192"
+        assert not {"--port", "--nnodes", "--node-rank"} & {*args}
+        assert worker.get("multinode") == ({"nodeCount": 2} if group.machines > 1 else None)
+        assert worker["type"] == (group.role if group.is_pool else "worker")
+        assert ("--disaggregation-mode" in args) == group.is_pool == ("--kv-transfer-config" in args)
+        labels = pod["metadata"]["labels"]
+        for constraint in pod["spec"].get("topologySpreadConstraints", ()):
+            assert constraint["labelSelector"]["matchLabels"].items() <= labels.items()

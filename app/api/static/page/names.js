@@ -9,7 +9,7 @@ const SPELLED = {
   primeintellect: "Prime Intellect", qubrid: "Qubrid AI", sambanova: "SambaNova", tensordock: "TensorDock", thundercompute: "Thunder Compute", together: "Together AI", vast: "Vast.ai",
   deepspeed: "DeepSpeed", fsdp: "FSDP", kserve: "KServe", "llama.cpp": "llama.cpp", lmdeploy: "LMDeploy", maxtext: "MaxText", mlx: "MLX", nemo: "NeMo", openvino: "OpenVINO",
   "peft+bitsandbytes": "PEFT + bitsandbytes", pytorch: "PyTorch", sglang: "SGLang", skypilot: "SkyPilot", "tensorrt-llm": "TensorRT-LLM", tgi: "TGI", torchrun: "torchrun",
-  torchtitan: "TorchTitan", trl: "TRL", vllm: "vLLM", dstack: "dstack", "llm-d": "llm-d",
+  torchtitan: "TorchTitan", trl: "TRL", vllm: "vLLM", dstack: "dstack", dynamo: "Dynamo", "llm-d": "llm-d",
 };
 
 async function read() {
