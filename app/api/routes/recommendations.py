@@ -134,7 +134,8 @@ def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date) -> R
     """Computes the diagnosis of one deployment."""
     request = parse_body(raw, DiagnoseRequest, PASTED_FIELDS)
     check_observed(request)
-    directory = index_on_day(catalog_store.directory(), request.as_of, today)
+    # Expected values ignore own measurements: a slow run must not become the expectation.
+    directory = index_on_day(catalog_store.published(), request.as_of, today)
     question, deployment = build_estimate_question(request, directory, catalog_store, today)
     pasted = read_observation(request.observed, question, deployment, directory.catalog)
     diagnosis = diagnose(question, deployment, directory.catalog, pasted.observed)

@@ -255,6 +255,13 @@ def test_two_that_disagree_are_both_named(own: TestClient) -> None:
     assert any(all(i in r["text"] for i in ids) for r in shown["explanation"] if r["code"] == "measurements_disagree")
 
 
+def test_a_diagnosis_expects_what_was_predicted_without_measurements(own: TestClient) -> None:
+    observed = {"observed": {"service": {"output_tokens_per_s": 1700}}}
+    before = own.post("/diagnose", json=ESTIMATE | observed).content
+    assert upload(own, PLAIN).status_code == 201
+    assert own.post("/diagnose", json=ESTIMATE | observed).content == before
+
+
 def test_an_unknown_measurement_is_not_found(client: TestClient) -> None:
     path = f"/measurements/meas_{'0' * 28}"
     for response in (client.get(path), client.delete(path)):
