@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.command import lists, maintenance, measuring, prepare, service, sizing
+from app.command import keys, lists, maintenance, measuring, prepare, service, sizing
 
 cli = typer.Typer(no_args_is_help=True, help="Headroom sizes hardware for AI work.", pretty_exceptions_enable=False)
 for sizing_command in (
@@ -28,11 +28,13 @@ for other_command in (
     lists.mcp,
     prepare.prepare,
     maintenance.prune,
+    keys.audit,
     lists.accuracy,
     service.deliver,
     service.serve,
 ):
     cli.command()(other_command)
+cli.add_typer(keys.keys, name="keys")
 
 
 def print_version(requested: bool) -> None:

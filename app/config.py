@@ -107,6 +107,15 @@ class Settings(BaseSettings):
         "on", pattern="^(off|on|all)$", description="Log line per request: off, on, or all (with health checks)."
     )
     metrics: bool = Field(True, description="Whether GET /metrics serves Prometheus metrics.")
+    require_key: bool = Field(
+        False, description="Whether reading and sizing need a key too; changes of shared data always do."
+    )
+    key_units_per_minute: int = Field(
+        0,
+        ge=0,
+        le=100_000_000,
+        description="Cost units that a key without a limit of its own may use per minute and process; 0 is no limit.",
+    )
     model_hub_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, create_engine, event
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event
 from sqlalchemy.engine.interfaces import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Session
@@ -28,6 +31,30 @@ NAMING = {
 
 class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMING)
+
+
+PUBLIC = "public"  # tenant of callers without a key
+EVERY_TENANT = "*"  # for background work and commands, which belong to no tenant
+_acting_tenant: ContextVar[str] = ContextVar("acting_tenant", default=PUBLIC)
+SET_TENANT = "SELECT set_config('headroom.tenant', %s, true)"  # until the end of the transaction
+
+
+@contextmanager
+def acting_for(tenant: str) -> Iterator[None]:
+    """Limits the transactions that begin in the block to the rows of a tenant, by PostgreSQL's row-level security.
+
+    SQLite has none: there, the conditions of the queries are the only limit.
+    """
+    token = _acting_tenant.set(tenant)
+    try:
+        yield
+    finally:
+        _acting_tenant.reset(token)
+
+
+def act_for(tenant: str) -> None:
+    """Does the same for the rest of the current context: that of a request, or of a background thread."""
+    _acting_tenant.set(tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +79,8 @@ def make_engine(url: str, requested_limits: DatabaseLimits | None = None) -> Eng
     driver = postgres_driver(url)
     engine: Engine = make_sqlite_engine(url, limits) if driver is None else driver.make_engine(url, **asdict(limits))
     kind_of = sqlite_failure_kind if driver is None else driver.failure_kind
+    if driver is not None:
+        event.listen(engine, "begin", _set_tenant)
 
     @event.listens_for(engine, "handle_error")
     def count_failure(context: ExceptionContext) -> None:
@@ -59,6 +88,14 @@ def make_engine(url: str, requested_limits: DatabaseLimits | None = None) -> Eng
             telemetry.record_database_failure(kind)
 
     return engine
+
+
+def _set_tenant(connection: Connection) -> None:
+    """Tells PostgreSQL's row-level security whose rows a transaction may use. By default, those of the public
+    tenant.
+    """
+    if (tenant := _acting_tenant.get()) != PUBLIC:
+        connection.exec_driver_sql(SET_TENANT, (tenant,))
 
 
 def postgres_driver(url: str) -> Any:

@@ -55,6 +55,24 @@ class NotAllowed(AppError):
     code = "not-allowed"
 
 
+class Unauthenticated(AppError):
+    """The request needs a key, or its key does not count."""
+
+    code = "key-required"
+
+
+class InvalidKey(Unauthenticated):
+    """A key or token that is unknown, revoked, expired or wrong."""
+
+    code = "invalid-key"
+
+
+class MissingScope(AppError):
+    """A key without the scope that the call needs."""
+
+    code = "missing-scope"
+
+
 class Unavailable(AppError):
     """A dependency of the service does not answer at present."""
 
@@ -75,6 +93,12 @@ class TooManyAtOnce(Unavailable):
     """One address holds most places of a full queue."""
 
     code = "too-many-at-once"
+
+
+class RateLimited(Unavailable):
+    """A key that has used up its cost units."""
+
+    code = "rate-limited"
 
 
 class UnknownModel(NotFound):
@@ -129,7 +153,7 @@ _NAMED_SECRET = re.compile(
     r"(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&)]+)"
 )
 _URL_CREDENTIALS = re.compile(r"(://)\S*@")
-_BARE_SECRET = re.compile(r"whsec_[\w+/=-]+|(?i:\b(?:bearer|basic)\s+)[\w.+/=~-]{8,}")
+_BARE_SECRET = re.compile(r"whsec_[\w+/=-]+|hr_[0-9A-Za-z]{8}_[0-9A-Za-z_]+|(?i:\b(?:bearer|basic)\s+)[\w.+/=~-]{8,}")
 
 
 def redact_secrets(text: str) -> str:

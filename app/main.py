@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 
 import structlog
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session, sessionmaker
@@ -17,10 +17,12 @@ from sqlalchemy.orm import Session, sessionmaker
 from app import logs, telemetry
 from app.agents import mount
 from app.api import middleware, openapi, problems, traces
+from app.api.access import RateLimits, identify_caller
 from app.api.admission import Admission
 from app.api.measuring import MeasuredCatalogs
 from app.api.routes import catalog, filing, health, measurements, procurement, recommendations
 from app.catalog.hub import ModelHub
+from app.catalog.keys import KeyStore
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.purchasing import PunchoutStore
 from app.catalog.recommendations import AnswerStore, Pruner, RetentionPolicy
@@ -43,7 +45,6 @@ ROUTERS = (
     procurement.router,
     catalog.router,
     catalog.accuracy_router,
-    health.router,
 )
 
 
@@ -96,7 +97,8 @@ def create_app(settings: Settings | None = None, loaded: LoadedCatalog | None = 
     middleware.install_response_middleware(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
     for router in ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(identify_caller)])
+    app.include_router(health.router)
     app.webhooks.include_router(procurement.webhook_router)
     health.install_pages(app)
     health.install_metrics(app, on=settings.metrics)
@@ -113,6 +115,7 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
     app.state.settings, app.state.today = settings, settings.today
     engine = make_engine(settings.database_url, database_limits(settings))
     app.state.sessions = sessionmaker(engine, expire_on_commit=False)
+    app.state.keys, app.state.rate_limits = KeyStore(engine), RateLimits(settings.key_units_per_minute)
     app.state.outbox = Outbox({webhook.name: webhook.events for webhook in settings.webhooks})
     app.state.courier = WebhookSender(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
     app.state.answers = AnswerStore(engine, app.state.outbox, most_filed_bytes=settings.keep_filed_bytes)

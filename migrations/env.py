@@ -9,19 +9,22 @@ from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy import Connection, text
 
-from app.catalog import filing, hosted, outbox, purchasing, tables
+from app.catalog import filing, holdings, hosted, keys, outbox, purchasing, tables, tenants
 from app.config import Settings
-from app.db import UNHURRIED, Base, make_engine
+from app.db import EVERY_TENANT, UNHURRIED, Base, acting_for, make_engine
 from app.migrating import lock_database
 
 for row in (
     filing.FilingRow,
+    holdings.PrivateRecordRow,
     hosted.HostedPriceRow,
+    keys.KeyRow,
     outbox.DeliveryRow,
     purchasing.PunchoutSessionRow,
     purchasing.PartNumberRow,
     purchasing.SliceRow,
     tables.AcceleratorRow,
+    tenants.TenantRow,
 ):
     assert row.metadata is Base.metadata
 
@@ -46,7 +49,7 @@ def run_online() -> None:
     """
     engine = make_engine(url, UNHURRIED)
     try:
-        with engine.connect() as connection:
+        with acting_for(EVERY_TENANT), engine.connect() as connection:
             run_alone(connection, sqlite=connection.dialect.name == "sqlite")
     finally:
         engine.dispose()

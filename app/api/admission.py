@@ -23,6 +23,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from app import telemetry
+from app.api.access import charge_computation
 from app.api.middleware import route_template
 from app.api.problems import MalformedRequest
 from app.api.traces import with_stage_spans
@@ -237,11 +238,13 @@ class RequestSlot:
 
     async def answer_shared(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
         """Computes an answer that depends on the arguments alone: equal questions are computed once."""
+        charge_computation(self.request)
         key = (compute, args, tuple(kwargs.items()))
         return await self.admission.await_answer(self.request, key, lambda: compute(*args, **kwargs))
 
     async def answer_exclusively(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
         """Computes an answer for this request only, because the computation changes stored data."""
+        charge_computation(self.request)
         return await self.admission.await_answer(self.request, object(), lambda: compute(*args, **kwargs))
 
 

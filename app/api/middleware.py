@@ -55,6 +55,7 @@ class RequestRecord:
     status: int = 0
     sent_bytes: int = 0
     complete: bool = False
+    further_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
 
     def adopt_span(self, span: Span) -> None:
         """Takes over the ids of the span that is exported."""
@@ -68,11 +69,14 @@ class RequestRecord:
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
 
     def response_headers(self) -> list[tuple[bytes, bytes]]:
-        """Returns the headers that every response carries: request id, trace, and no content sniffing."""
+        """Returns the headers that every response carries (request id, trace, no content sniffing), and those that
+        this request has added.
+        """
         return [
             (b"x-request-id", self.request_id.encode()),
             (b"traceresponse", self.traceparent.encode()),
             (b"x-content-type-options", b"nosniff"),
+            *self.further_headers,
         ]
 
 
@@ -108,6 +112,12 @@ def parse_traceparent(sent: bytes) -> tuple[str, str, str] | None:
     if (version == b"00" and further) or not int(trace, 16) or not int(span, 16):
         return None
     return trace.decode(), span.decode(), f"{int(flags, 16) & 1:02x}"
+
+
+def set_response_headers(headers: dict[str, str]) -> None:
+    """Sets headers of the response to the current request, whatever answers it. A later call replaces them."""
+    if (request := _current.get()) is not None:
+        request.further_headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
 def forwarded_headers() -> dict[str, str]:
@@ -237,7 +247,14 @@ def install_request_middleware(app: FastAPI, *, access_log: str, tracer: Tracer 
 
 
 COMPRESSION = 4  # gzip level
-EXPOSED = ("ETag", "Location", "Retry-After", "X-Request-ID")  # headers that pages of other origins may read
+EXPOSED = (
+    "ETag",
+    "Location",
+    "RateLimit",
+    "RateLimit-Policy",
+    "Retry-After",
+    "X-Request-ID",
+)  # headers that pages of other origins may read
 OF_A_BODY = ("content-length", "content-type", "content-encoding")
 
 
@@ -323,7 +340,7 @@ def install_response_middleware(app: FastAPI, origins: Sequence[str], compress_f
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=["GET", "POST", "PATCH"],
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
             allow_headers=["*"],
             expose_headers=EXPOSED,
         )

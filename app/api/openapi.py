@@ -21,6 +21,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from app.api.access import SCOPE_OF
 from app.api.problems import MalformedRequest, invalid_request_response, problem_response, unknown_cursor
 from app.api.schemas.base import COMPONENT_KEY, ResponseModel
 from app.api.schemas.compare import CompareRequest
@@ -32,8 +33,10 @@ from app.errors import (
     AppError,
     ChangedMeanwhile,
     MissingIfMatch,
+    MissingScope,
     NotAllowed,
     TooManyAtOnce,
+    Unauthenticated,
     UnknownAccelerator,
     UnknownModel,
 )
@@ -221,6 +224,8 @@ NOT_FOUND_ERRORS: dict[str, AppError] = {
     "UnknownAccelerator": UnknownAccelerator("Unknown accelerator 'h900'.", nearest=[]),
 }
 STATE_ERRORS: dict[int, tuple[str, AppError]] = {
+    401: ("KeyRequired", Unauthenticated("This call needs a key with the scope procure.")),
+    403: ("MissingScope", MissingScope("This key lacks the scope procure. It has: read, size.", scope="procure")),
     409: (
         "NotAllowed",
         NotAllowed(
@@ -333,8 +338,9 @@ Field names contain units: `_gib` is 2^30 bytes, `_gb` is 10^9 bytes. Fractions 
 Errors are `application/problem+json` (RFC 9457). Every response has an `X-Request-ID`; quote it in bug reports. \
 Unknown request fields are rejected; responses may gain fields.
 
-The service has no built-in login: run it behind an authenticating proxy. Procurement systems authenticate with a \
-shared secret from the settings. Webhook notices are signed."""
+Callers authenticate with a key (`Authorization: Bearer hr_...`), which has scopes and belongs to a tenant. Reading \
+and sizing are open unless the operator requires a key. People sign in at a proxy in front: the service has no passwords. \
+Procurement systems authenticate with a shared secret from the settings. Webhook notices are signed."""
 TAGS = [
     {"name": "sizing", "description": "Size hardware for a workload."},
     {"name": "filing", "description": "Search, approve and order stored answers."},
@@ -346,6 +352,11 @@ TAGS = [
     {"name": "operations", "description": "Health checks for operators."},
 ]
 SCHEMES = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of this service, hr_..., with the scope that the operation names.",
+    },
     "ociUser": {
         "type": "apiKey",
         "in": "query",
@@ -415,6 +426,8 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     content = {"application/problem+json": {"schema": {"$ref": SCHEMA_REF + "Problem"}}}
     texts = {
         400: "The body is not well-formed JSON, or this service did not issue the cursor.",
+        401: "The call needs a key, or its key does not count.",
+        403: "The key lacks the scope that the call needs.",
         404: "A named resource does not exist.",
         409: "The current status does not allow this change.",
         412: "The resource has changed since you read it.",
@@ -430,9 +443,17 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _declare_security(document: dict[str, Any]) -> None:
-    """Declares the security schemes: none by default, except for the operations in GUARDED and the signed webhooks."""
+    """Declares the security schemes: an optional key with its scope, those of GUARDED, and the signed webhooks."""
     document["components"]["securitySchemes"] = SCHEMES
     document["security"] = []
+    for item in document["paths"].values():
+        for operation in item.values():
+            scope = SCOPE_OF.get(operation["operationId"])
+            if scope is not None:
+                operation["security"] = [{}, {"key": []}]
+                operation["description"] = f"{operation.get('description', '')}\n\nScope of the key: `{scope}`.".strip()
+                for status in (401, 403):
+                    operation["responses"][str(status)] = problem_responses(status)[status]
     for room, guards in (("paths", GUARDED), ("webhooks", None)):
         for item in document.get(room, {}).values():
             for operation in item.values():

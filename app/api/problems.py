@@ -29,10 +29,13 @@ from app.errors import (
     ChangedMeanwhile,
     Conflict,
     MissingIfMatch,
+    MissingScope,
     NotAllowed,
     NotFound,
+    RateLimited,
     TooManyAtOnce,
     Unanswerable,
+    Unauthenticated,
     Unavailable,
     describe_error,
 )
@@ -206,7 +209,10 @@ STATUS: tuple[tuple[type[AppError], int], ...] = (
     (NotAllowed, 409),
     (ChangedMeanwhile, 412),
     (MissingIfMatch, 428),
+    (Unauthenticated, 401),
+    (MissingScope, 403),
     (TooManyAtOnce, 429),
+    (RateLimited, 429),
     (MissingExtra, 501),
     (Unavailable, 503),
 )
@@ -387,6 +393,8 @@ def parameter_errors(errors: Sequence[Any], request: Request) -> list[dict[str, 
 async def handle_app_error(_: Request, error: AppError) -> Response:
     status = next((s for family, s in STATUS if isinstance(error, family)), 400)
     headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Unavailable) else None
+    if isinstance(error, Unauthenticated):
+        headers = {"WWW-Authenticate": 'Bearer realm="headroom"'}
     return problem_response(status, code=error.code, detail=error.detail, headers=headers, **error.facts)
 
 

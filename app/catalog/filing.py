@@ -27,8 +27,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from app.catalog.tables import Text
-from app.db import Base
+from app.catalog.tables import Slug, Text
+from app.db import PUBLIC, Base
 from app.errors import ChangedMeanwhile, NotAllowed, UnknownRecommendation
 
 Identity = String(40)
@@ -59,6 +59,7 @@ class FilingRow(Base):
     __tablename__ = "filings"
     __table_args__ = (
         Index("ix_filings_stored_at", "stored_at", "recommendation"),
+        Index("ix_filings_tenant", "tenant", "stored_at", "recommendation"),
         Index(
             "ix_filings_unfiled",
             "stored_at",
@@ -87,6 +88,7 @@ class FilingRow(Base):
     size_bytes: Mapped[int] = mapped_column(
         server_default="0", doc="size of the answer, its request and its supply data"
     )
+    tenant: Mapped[str] = mapped_column(Slug, server_default=PUBLIC)
 
 
 class StatusChangeRow(Base):

@@ -35,7 +35,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from app.catalog.events import STATUS
 from app.catalog.filing import Filing, FilingRow, StatusUpdate
 from app.catalog.tables import Slug, Text
-from app.db import Base
+from app.db import PUBLIC, Base
 
 # Waits between attempts; after the last one a delivery is dead.
 RETRY_WAITS = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800, 7200, 21600, 43200))
@@ -65,6 +65,7 @@ class DeliveryRow(Base):
     tries: Mapped[int]
     dead: Mapped[bool]
     failure: Mapped[str | None] = mapped_column(Text)
+    tenant: Mapped[str] = mapped_column(Slug, server_default=PUBLIC)
 
 
 @dataclass(frozen=True, slots=True)

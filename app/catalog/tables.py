@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db import Base
+from app.db import PUBLIC, Base
 
 Slug = String(120)
 Text = String(4000)
@@ -412,3 +412,4 @@ class RecommendationRow(Base):
         LargeBinary, doc="every rank's bill with sellers, for exports; none before migration 0009"
     )
     stored_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    tenant: Mapped[str] = mapped_column(Slug, server_default=PUBLIC, doc="whose answer it is")

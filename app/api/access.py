@@ -1,0 +1,188 @@
+"""Who may call what: reads the caller of each request from its key or token, checks its scope, and limits its rate.
+
+One dependency of the whole application does all of it. An operation that SCOPE_OF does not list is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+
+from app.api.middleware import set_response_headers
+from app.catalog.keys import PREFIX, Caller, KeyRecord, KeyStore, Scope
+from app.db import PUBLIC, act_for
+from app.errors import MissingScope, RateLimited, Unauthenticated
+
+# Scope that each operation needs; None where the call authenticates by its own secret, or where nothing is protected.
+SCOPE_OF: Mapping[str, Scope | None] = {
+    **dict.fromkeys(
+        ("recommend", "estimate", "compare", "diagnose", "inspectModel", "repriceRecommendation", "getSensitivity"),
+        Scope.SIZE,
+    ),
+    **dict.fromkeys(
+        (
+            "listRecommendations",
+            "getRecommendation",
+            "getRecommendationStatus",
+            "getDeployment",
+            "getBillOfMaterials",
+            "accuracy",
+            "support",
+            "listAccelerators",
+            "listSystems",
+            "listOffers",
+            "listPrices",
+            "listModels",
+            "listEngines",
+            "listAssumptions",
+            "listProviders",
+            "listRegions",
+            "listFrameworks",
+            "listSchedulers",
+        ),
+        Scope.READ,
+    ),
+    **dict.fromkeys(("changeRecommendationStatus", "deleteRecommendation"), Scope.PROCURE),
+    **dict.fromkeys(("punchout", "ociVisit", "ociVisitByForm"), None),
+}
+# Routes without an operation id, by path: pages of punch-out sessions, whose token is the secret, and health checks.
+OPEN_PATHS = frozenset(("/procurement/sessions/{token}",))
+OPEN_SCOPES = frozenset((Scope.READ, Scope.SIZE))  # of callers without a key, unless the settings require one
+# Cost of an answer that is computed, in units of 10 ms of CPU; every call costs one unit. docs/operating.md has the
+# measurements.
+UNITS: Mapping[str, int] = {
+    "recommend": 40,
+    "estimate": 10,
+    "compare": 150,
+    "diagnose": 40,
+    "inspectModel": 2,
+    "repriceRecommendation": 40,
+    "getSensitivity": 400,
+}
+PERIOD_S = 60.0
+MOST_BUCKETS = 10_000
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Units that a key has left, and when they were counted."""
+
+    units: float
+    at: float
+
+
+class RateLimits:
+    """Token bucket of each key in this process. `units_per_minute` is the limit of keys without one of their own; 0 is
+    no limit.
+    """
+
+    def __init__(self, units_per_minute: int) -> None:
+        self._units_per_minute, self._lock = units_per_minute, threading.Lock()
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def take(self, record: KeyRecord, units: int) -> None:
+        """Takes units of a key and sets the RateLimit headers. Raises RateLimited if too few are left.
+
+        A call that costs more than a full bucket is let in by a full bucket, and the key then owes the rest.
+        """
+        limit = self._units_per_minute if record.units_per_minute is None else record.units_per_minute
+        if not limit:
+            return
+        per_s, now = limit / PERIOD_S, time.monotonic()
+        with self._lock:
+            bucket = self._buckets.setdefault(record.id, Bucket(limit, now))
+            self._buckets.move_to_end(record.id)
+            while len(self._buckets) > MOST_BUCKETS:
+                self._buckets.popitem(last=False)
+            bucket.units, bucket.at = min(limit, bucket.units + (now - bucket.at) * per_s), now
+            missing = min(units, limit) - bucket.units
+            bucket.units -= units if missing <= 0 else 0
+            left = bucket.units
+        set_response_headers(
+            {
+                "RateLimit-Policy": f'"key";q={limit};w={PERIOD_S:.0f}',
+                "RateLimit": f'"key";r={max(0, math.floor(left))};t={math.ceil((limit - left) / per_s)}',
+            }
+        )
+        if missing > 0:
+            raise RateLimited(
+                f"This key has {max(0, math.floor(left))} cost units left, and the call costs {units}. It may use "
+                f"{limit} per minute.",
+                retry_after_s=max(1, math.ceil(missing / per_s)),
+            )
+
+
+def bearer_token(request: Request) -> str | None:
+    """Returns the bearer token of a request; None if it carries none. Other schemes are those of a proxy in front."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+async def identify_caller(request: Request) -> Caller:
+    """Returns who sent a request. Raises Unauthenticated, InvalidKey, MissingScope and RateLimited."""
+    needed = _needed_scope(request)
+    caller = await _read_caller(request, needed)
+    if needed is not None and not caller.may(needed):
+        if not caller.key_id:
+            raise Unauthenticated(
+                f"This call needs a key with the scope {needed}. Send it as Authorization: Bearer {PREFIX}..."
+            )
+        raise MissingScope(
+            f"This key lacks the scope {needed}. It has: {', '.join(sorted(caller.scopes)) or 'none'}.", scope=needed
+        )
+    act_for(caller.tenant)
+    return caller
+
+
+def _needed_scope(request: Request) -> Scope | None:
+    """Returns the scope that a request needs. Raises KeyError for a route that nobody has decided about."""
+    route = request.scope["route"]
+    if route.operation_id is None and route.path in OPEN_PATHS:
+        return None
+    return SCOPE_OF[route.operation_id]
+
+
+async def _read_caller(request: Request, needed: Scope | None) -> Caller:
+    state, token = request.app.state, bearer_token(request)
+    if token is None or not token.startswith(PREFIX):
+        return await _anonymous_caller(request, needed)
+    keys: KeyStore = state.keys
+    now = datetime.now(UTC)
+    record = keys.find_cached(token, now=now)
+    if record is None:
+        record = await run_in_threadpool(keys.read, token, now=now)
+    limits: RateLimits = state.rate_limits
+    limits.take(record, 1)
+    request.state.charge = partial(limits.take, record, UNITS.get(request.scope["route"].operation_id, 0))
+    return Caller(record.tenant, record.scopes, record.id)
+
+
+async def _anonymous_caller(request: Request, needed: Scope | None) -> Caller:
+    """Returns the caller without a key. It may read and size unless the settings require a key; until the first key
+    exists, it may also approve and delete answers, as there is no one else to.
+    """
+    if request.app.state.settings.require_key:
+        return Caller()
+    if needed is Scope.PROCURE and not await run_in_threadpool(request.app.state.keys.has_any):
+        return Caller(PUBLIC, OPEN_SCOPES | {Scope.PROCURE})
+    return Caller(PUBLIC, OPEN_SCOPES)
+
+
+def charge_computation(request: Request) -> None:
+    """Charges the key of a request for an answer that is computed. Raises RateLimited."""
+    charge = getattr(request.state, "charge", None)
+    if charge is not None:
+        charge()
+
+
+KnownCaller = Annotated[Caller, Depends(identify_caller)]
