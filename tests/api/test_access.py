@@ -76,7 +76,7 @@ def keys(client: TestClient, sqlite_url: str, tmp_path_factory: pytest.TempPathF
     url = copied(sqlite_url, tmp_path_factory.mktemp("keys") / "k.sqlite3")
     engine = make_engine(url)
     settings = Settings(database_url=url, today=DAY, access_log="off")
-    loaded = client.app.state.catalog_store._loaded  # type: ignore[attr-defined]
+    loaded = client.app.state.catalog_store._newest_catalog()  # type: ignore[attr-defined]
     apps = [create_app(settings.model_copy(update={"require_key": closed}), loaded) for closed in (False, True)]
     with (
         TestClient(apps[0], raise_server_exceptions=False) as one,
