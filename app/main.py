@@ -116,7 +116,10 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
     engine = make_engine(settings.database_url, database_limits(settings))
     app.state.sessions = sessionmaker(engine, expire_on_commit=False)
     app.state.keys, app.state.rate_limits = KeyStore(engine), RateLimits(settings.key_units_per_minute)
-    app.state.outbox = Outbox({webhook.name: webhook.events for webhook in settings.webhooks})
+    app.state.outbox = Outbox(
+        {webhook.name: webhook.events for webhook in settings.webhooks},
+        {webhook.name: webhook.tenant for webhook in settings.webhooks},
+    )
     app.state.courier = WebhookSender(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
     app.state.answers = AnswerStore(engine, app.state.outbox, most_filed_bytes=settings.keep_filed_bytes)
     app.state.pruner = Pruner(engine, RetentionPolicy(settings.keep_days, settings.keep_bytes))

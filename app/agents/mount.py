@@ -197,8 +197,8 @@ _outer: ContextVar[tuple[Scope, Receive] | None] = ContextVar("outer", default=N
 
 
 def on_behalf_of_caller(app: ASGIApp) -> ASGIApp:
-    """The application as called by the client of the current request to /mcp: calls carry that client's address, and
-    stop when it has gone.
+    """The application as called by the client of the current request to /mcp: calls carry that client's address and
+    key, and stop when it has gone.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -217,7 +217,9 @@ def on_behalf_of_caller(app: ASGIApp) -> ASGIApp:
                 return message
             return await outer_receive()
 
-        await app({**scope, "client": outer_scope.get("client")}, receive_body_or_disconnect, send)
+        keys = [(name, value) for name, value in outer_scope["headers"] if name == b"authorization"]
+        inner = {**scope, "client": outer_scope.get("client"), "headers": [*scope["headers"], *keys]}
+        await app(inner, receive_body_or_disconnect, send)
 
     return call
 

@@ -21,9 +21,10 @@ from app.api.schemas.filing import estimate_supply, supply_json
 from app.api.schemas.repricing import MachinesToday
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.filing import Filing
-from app.catalog.recommendations import AnswerStore, StoredAnswer
+from app.catalog.recommendations import StoredAnswer, TenantAnswers
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.compiled import engine_version
+from app.db import PUBLIC
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS, Bill, Settlement, build_bill, option_title
 from app.sizing.assumptions.answer import AnswerAssumptions, DecisionsAssumptions
@@ -289,19 +290,21 @@ class UnsupportedStoredRequest(Unanswerable):
     code = "request-no-longer-taken"
 
 
-def identify_request(request: RecommendRequest, snapshot: str, today: date) -> tuple[str, bytes]:
+def identify_request(request: RecommendRequest, snapshot: str, today: date, tenant: str) -> tuple[str, bytes]:
     """Returns the id of a recommendation and the canonical request, as JSON bytes.
 
     The id is a digest of engine, catalog version, day and canonical request. The canonical request contains the fields
     that differ from their defaults, so a default that is spelled out does not change the id. A figure written in
     another way does change it, because answers echo the request as sent. Labels and references are included: each filed
-    answer is approved and ordered on its own, although no figure depends on them.
+    answer is approved and ordered on its own, although no figure depends on them. The tenant is included for the same
+    reason, except for the public one.
     """
     explicit, known = request.model_dump(mode="json", exclude_unset=True), RecommendRequest.model_fields
     changed = {name: value for name, value in explicit.items() if value != known[name].default}
     day = (request.as_of or today).isoformat()
     canonical = orjson.dumps(changed, option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.sha256(b"|".join((engine_version().encode(), snapshot.encode(), day.encode(), canonical)))
+    whose = () if tenant == PUBLIC else (tenant.encode(),)
+    digest = hashlib.sha256(b"|".join((engine_version().encode(), snapshot.encode(), day.encode(), canonical, *whose)))
     return f"rec_{digest.hexdigest()[:28]}", canonical
 
 
@@ -322,11 +325,11 @@ def find_or_compute_answer(
     request: RecommendRequest,
     catalog_index: CatalogIndex,
     catalog_store: CatalogStore,
-    answers: AnswerStore,
+    answers: TenantAnswers,
     today: date,
 ) -> StoredAnswer:
     """Returns the stored answer to a request, or computes and stores a new one."""
-    identity, canonical = identify_request(request, catalog_index.catalog.identity, today)
+    identity, canonical = identify_request(request, catalog_index.catalog.identity, today, answers.tenant)
     known = answers.find_answer(identity)
     if known is not None:
         return StoredAnswer(known, stored=True)
@@ -347,7 +350,7 @@ def store_answer(
     question: Question,
     answer: Answer,
     catalog_index: CatalogIndex,
-    answers: AnswerStore,
+    answers: TenantAnswers,
 ) -> StoredAnswer:
     """Builds a new answer and stores it under its id, together with the data that bills of materials need."""
     catalog = catalog_of_answer(question, answer, catalog_index.catalog)

@@ -8,12 +8,13 @@ from typing import Annotated
 from fastapi import Depends, Request
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.api.access import KnownCaller
 from app.api.admission import RequestSlot
 from app.api.body import read_body, read_pasted_body, read_result_file
 from app.api.schemas.model import ConfigModel, SizedModel
 from app.catalog.models import read_pasted_model
 from app.catalog.outbox import Outbox
-from app.catalog.recommendations import AnswerStore
+from app.catalog.recommendations import AnswerStore, TenantAnswers
 from app.catalog.snapshot import CatalogStore
 from app.errors import Conflict, NotFound
 from app.procurement.desk import PunchoutService
@@ -39,9 +40,9 @@ async def _get_long_slot(request: Request) -> RequestSlot:
     return RequestSlot(request.app.state.long_admission, request)
 
 
-async def _get_answers(request: Request) -> AnswerStore:
+async def _get_answers(request: Request, caller: KnownCaller) -> TenantAnswers:
     answers: AnswerStore = request.app.state.answers
-    return answers
+    return answers.for_tenant(caller.tenant)
 
 
 async def _get_desk(request: Request) -> PunchoutService | None:
@@ -70,7 +71,7 @@ ShortSlot = Annotated[RequestSlot, Depends(_get_slot)]
 LongSlot = Annotated[
     RequestSlot, Depends(_get_long_slot)
 ]  # for answers that evaluate many questions or read long texts
-Answers = Annotated[AnswerStore, Depends(_get_answers)]
+Answers = Annotated[TenantAnswers, Depends(_get_answers)]
 EventOutbox = Annotated[Outbox, Depends(_get_outbox)]
 OptionalDesk = Annotated[PunchoutService | None, Depends(_get_desk)]
 Today = Annotated[date, Depends(_get_today)]

@@ -339,8 +339,8 @@ Errors are `application/problem+json` (RFC 9457). Every response has an `X-Reque
 Unknown request fields are rejected; responses may gain fields.
 
 Callers authenticate with a key (`Authorization: Bearer hr_...`), which has scopes and belongs to a tenant. Reading \
-and sizing are open unless the operator requires a key. People sign in at a proxy in front: the service has no passwords. \
-Procurement systems authenticate with a shared secret from the settings. Webhook notices are signed."""
+and sizing are open unless the operator requires a key. The service has no passwords: people sign in at a proxy in \
+front. Procurement systems authenticate with a shared secret from the settings. Webhook notices are signed."""
 TAGS = [
     {"name": "sizing", "description": "Size hardware for a workload."},
     {"name": "filing", "description": "Search, approve and order stored answers."},

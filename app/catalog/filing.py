@@ -17,11 +17,11 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     String,
+    and_,
     insert,
     or_,
     select,
     text,
-    true,
     tuple_,
     update,
 )
@@ -122,23 +122,26 @@ class Filing:
 @dataclass(frozen=True, slots=True)
 class Visibility:
     """Which stored answers a buyer sees: these ids, labels that begin with one of `labels`, and these cost centers.
-    `everything` overrides them.
+    `everything` overrides them. All of them are answers of the buyer's tenant.
     """
 
     ids: Collection[str] = ()
     labels: Collection[str] = ()
     cost_centres: Collection[str] = ()
     everything: bool = False
+    tenant: str = PUBLIC
 
     def condition(self) -> ColumnElement[bool]:
         """Returns the SQL condition of a visible answer."""
+        mine = FilingRow.tenant == self.tenant
         if self.everything:
-            return true()
-        return or_(
+            return mine
+        named = or_(
             FilingRow.recommendation.in_(self.ids),
             FilingRow.cost_centre.in_(self.cost_centres),
             *(FilingRow.label.startswith(beginning, autoescape=True) for beginning in self.labels),
         )
+        return and_(mine, named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ class FilingFilter:
     created_after: datetime | None = None
     created_before: datetime | None = None
     visible: Visibility | None = None
+    tenant: str = PUBLIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,9 @@ def to_utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def filing_values(identity: str, stored_at: datetime, filing: Filing, *, size_bytes: int) -> dict[str, Any]:
+def filing_values(
+    identity: str, stored_at: datetime, filing: Filing, *, size_bytes: int, tenant: str = PUBLIC
+) -> dict[str, Any]:
     """Returns the filing row of a newly stored answer."""
     return {
         "recommendation": identity,
@@ -180,6 +186,7 @@ def filing_values(identity: str, stored_at: datetime, filing: Filing, *, size_by
         "status": Status.DRAFT.value,
         "version": 0,
         "size_bytes": size_bytes,
+        "tenant": tenant,
     }
 
 
@@ -197,7 +204,7 @@ def list_filings(
 
 def _filter_conditions(sought: FilingFilter) -> list[ColumnElement[bool]]:
     """Returns the SQL conditions of a filter."""
-    conditions: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = [FilingRow.tenant == sought.tenant]
     if sought.label is not None:
         conditions += [FilingRow.label.icontains(word, autoescape=True) for word in sought.label.split()]
     for name in ("reference", "cost_centre", "status"):
@@ -230,10 +237,10 @@ def unknown_recommendation() -> UnknownRecommendation:
     )
 
 
-def get_filing(session: Session, identity: str) -> FilingRow:
-    """Returns the filing of a stored answer. Raises UnknownRecommendation."""
+def get_filing(session: Session, identity: str, tenant: str = PUBLIC) -> FilingRow:
+    """Returns the filing of a tenant's stored answer. Raises UnknownRecommendation."""
     row = session.get(FilingRow, identity)
-    if row is None:
+    if row is None or row.tenant != tenant:
         raise unknown_recommendation()
     return row
 
@@ -283,7 +290,7 @@ def _check_successor(session: Session, row: FilingRow, successor: str) -> None:
         {"pointer": "#/superseded_by", "detail": "must be the id of the stored recommendation that replaces this one"}
     ]
     following = session.get(FilingRow, successor)
-    if following is None:
+    if following is None or following.tenant != row.tenant:
         raise UnknownRecommendation("No recommendation is stored under the id in superseded_by.", errors=where)
     if successor == row.recommendation or following.status == Status.SUPERSEDED:
         target = "itself" if successor == row.recommendation else "a recommendation that is itself superseded"

@@ -8,7 +8,8 @@ claims of a process that died expire. Each event is therefore delivered at least
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -35,7 +36,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from app.catalog.events import STATUS
 from app.catalog.filing import Filing, FilingRow, StatusUpdate
 from app.catalog.tables import Slug, Text
-from app.db import PUBLIC, Base
+from app.db import EVERY_TENANT, PUBLIC, Base, acting_for
 
 # Waits between attempts; after the last one a delivery is dead.
 RETRY_WAITS = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800, 7200, 21600, 43200))
@@ -82,25 +83,31 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """Records events for the endpoints that subscribe to them. `endpoints` maps endpoint names to event types."""
+    """Records events for the endpoints that subscribe to them. `endpoints` maps endpoint names to event types;
+    `tenants` maps those of other tenants than the public one to theirs.
+    """
 
     endpoints: Mapping[str, Collection[str]] = field(default_factory=dict)
+    tenants: Mapping[str, str] = field(default_factory=dict)
 
-    def record_event(self, connection: Connection, kind: str, data: Mapping[str, Any], *, now: datetime) -> None:
-        """Records one event in the caller's transaction."""
-        wanted = [name for name, kinds in self.endpoints.items() if kind in kinds]
+    def record_event(
+        self, connection: Connection, kind: str, data: Mapping[str, Any], *, now: datetime, tenant: str = PUBLIC
+    ) -> None:
+        """Records one event about an answer of a tenant in the caller's transaction."""
+        own = {name: kinds for name, kinds in self.endpoints.items() if self.tenants.get(name, PUBLIC) == tenant}
+        wanted = [name for name, kinds in own.items() if kind in kinds]
         if not wanted:
             return
         body = orjson.dumps({"type": kind, "timestamp": now.isoformat(), "data": data})
         event = {"event": f"evt_{secrets.token_hex(14)}", "kind": kind, "body": body, "due_at": now}
-        rows = [{**event, "endpoint": name, "tries": 0, "dead": False} for name in wanted]
+        rows = [{**event, "endpoint": name, "tries": 0, "dead": False, "tenant": tenant} for name in wanted]
         connection.execute(insert(DeliveryRow), rows)
 
     def record_status_change(self, session: Session, row: FilingRow, change: StatusUpdate) -> None:
         """Records a status change of a stored answer in the transaction that made it."""
         further = {"changed_by": change.changed_by, "note": change.note, "superseded_by": change.superseded_by}
         data = event_data(row.recommendation, row, row.status, **further)
-        self.record_event(session.connection(), STATUS, data, now=datetime.now(UTC))
+        self.record_event(session.connection(), STATUS, data, now=datetime.now(UTC), tenant=row.tenant)
 
 
 def event_data(identity: str, filing: Filing | FilingRow, status: str, **further: str | None) -> dict[str, Any]:
@@ -117,6 +124,12 @@ class DeliveryStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """Opens a transaction that sees the deliveries of every tenant."""
+        with acting_for(EVERY_TENANT), self._engine.begin() as connection:
+            yield connection
+
     def claim_due(self, endpoints: Iterable[str], *, now: datetime) -> Delivery | None:
         """Claims the delivery that has been due longest for this process, for a limited time. Returns None if none
         is due.
@@ -127,19 +140,19 @@ class DeliveryStore:
         columns = (rows.id, rows.event, rows.endpoint, rows.kind, rows.body, rows.tries)
         first = select(*columns).where(*due).order_by(rows.due_at, rows.id).limit(1)
         while True:
-            with self._engine.connect() as connection:
+            with self._transaction() as connection:
                 row = connection.execute(first).first()
             if row is None:
                 return None
             claim = update(rows).where(rows.id == row.id, rows.tries == row.tries, *due)
-            with self._engine.begin() as connection:
+            with self._transaction() as connection:
                 taken = connection.execute(claim.values(claimed_until=now + CLAIM_DURATION)).rowcount
             if taken:
                 return Delivery(*row)
 
     def mark_delivered(self, delivery: Delivery) -> None:
         """Deletes a delivery after it succeeded."""
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             connection.execute(delete(DeliveryRow).where(*_claimed_row(delivery)))
 
     def mark_failed(self, delivery: Delivery, failure: str, *, now: datetime, permanently: bool = False) -> bool:
@@ -156,20 +169,20 @@ class DeliveryStore:
             "dead": dead,
             "failure": failure[:300],
         }
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             connection.execute(update(rows).where(*_claimed_row(delivery)).values(**values))
         return dead
 
     def revive_dead(self, *, now: datetime) -> int:
         """Makes dead deliveries due again from the first attempt on, and returns their number."""
         rows = DeliveryRow
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             again = update(rows).where(rows.dead.is_(True)).values(dead=False, tries=0, due_at=now)
             return int(connection.execute(again).rowcount)
 
     def count_pending(self) -> tuple[int, int]:
         """Returns the number of pending and of dead deliveries."""
-        with self._engine.connect() as connection:
+        with self._transaction() as connection:
             query = select(DeliveryRow.dead, func.count()).group_by(DeliveryRow.dead)
             counted = {bool(dead): int(count) for dead, count in connection.execute(query)}
         return counted.get(False, 0), counted.get(True, 0)

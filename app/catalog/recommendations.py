@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -33,7 +34,7 @@ from app.catalog.filing import (
 from app.catalog.outbox import Outbox, event_data
 from app.catalog.purchasing import PunchoutSessionRow
 from app.catalog.tables import RecommendationRow
-from app.db import DatabaseError
+from app.db import EVERY_TENANT, PUBLIC, DatabaseError, acting_for
 from app.errors import NotAllowed, Unanswerable, describe_error
 
 EVERY_S = 60.0
@@ -74,6 +75,12 @@ class Pruner:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._prune_periodically, name="pruner", daemon=True)
 
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """Opens a transaction that sees the answers of every tenant."""
+        with acting_for(EVERY_TENANT), self._engine.begin() as connection:
+            yield connection
+
     def start(self) -> None:
         """Starts pruning in a background thread until `stop`; the first run follows after a pause."""
         self._thread.start()
@@ -107,14 +114,14 @@ class Pruner:
     def prune_batch(self, *, now: datetime) -> AnswerTotals:
         """Deletes the oldest surplus answers in one short transaction."""
         pointed = _is_referenced()
-        with self._engine.connect() as connection:
+        with self._transaction() as connection:
             rows = connection.execute(_select_unfiled(now).where(~pointed).limit(AT_ONCE)).all()
         surplus = self._select_surplus(rows, self._excess_bytes(self.count_unfiled()), now)
         if not surplus:
             return AnswerTotals()
         sizes = {row.recommendation: row.size_bytes for row in surplus}
         still = (FilingRow.recommendation.in_(sizes), UNFILED, ~pointed)
-        with self._engine.begin() as connection:
+        with self._transaction() as connection:
             deleted = (
                 connection.execute(delete(FilingRow).where(*still).returning(FilingRow.recommendation)).scalars().all()
             )
@@ -129,7 +136,7 @@ class Pruner:
         deleted, last = AnswerTotals(), ""
         while True:
             after = query.where(FilingRow.label == label, FilingRow.recommendation > last, *_is_deletable())
-            with self._engine.connect() as connection:
+            with self._transaction() as connection:
                 rows = connection.execute(after.order_by(FilingRow.recommendation).limit(AT_ONCE)).all()
             if not rows:
                 return deleted
@@ -137,13 +144,13 @@ class Pruner:
             if dry_run:
                 gone = list(sizes)
             else:
-                with self._engine.begin() as connection:
+                with self._transaction() as connection:
                     gone = _delete_answers(connection, sizes)
             deleted += AnswerTotals(len(gone), sum(sizes[identity] for identity in gone))
 
     def count_surplus(self, *, now: datetime) -> AnswerTotals:
         """Returns how many answers and bytes would be deleted now."""
-        with self._engine.connect() as connection:
+        with self._transaction() as connection:
             rows = connection.execute(_select_unfiled(now).where(~_is_referenced())).all()
         surplus = self._select_surplus(rows, self._excess_bytes(self.count_unfiled()), now)
         return AnswerTotals(len(surplus), sum(row.size_bytes for row in surplus))
@@ -151,7 +158,7 @@ class Pruner:
     def count_unfiled(self) -> AnswerTotals:
         """Returns the number and size of unfiled answers, without reading their contents."""
         query = select(func.count(), func.coalesce(func.sum(FilingRow.size_bytes), 0)).where(UNFILED)
-        with self._engine.connect() as connection:
+        with self._transaction() as connection:
             count, size = connection.execute(query).one()
         return AnswerTotals(int(count), int(size))
 
@@ -220,7 +227,7 @@ class FiledQuota:
         with self._lock:
             if time.monotonic() >= self._until:
                 total = select(func.coalesce(func.sum(FilingRow.size_bytes), 0))
-                with self._engine.connect() as connection:
+                with acting_for(EVERY_TENANT), self._engine.connect() as connection:
                     every = connection.execute(total).scalar_one()
                     unfiled = connection.execute(total.where(UNFILED)).scalar_one()
                 self._bytes, self._until = int(every) - int(unfiled), time.monotonic() + QUOTA_READ_S
@@ -229,12 +236,9 @@ class FiledQuota:
             return fits
 
 
-SELECT_ANSWER = select(RecommendationRow.body, RecommendationRow.stored_at).where(
-    RecommendationRow.id == bindparam("identity")
-)
-SELECT_ANSWER_AND_SUPPLY = select(RecommendationRow.body, RecommendationRow.supply).where(
-    RecommendationRow.id == bindparam("identity")
-)
+OWN_ANSWER = (RecommendationRow.id == bindparam("identity"), RecommendationRow.tenant == bindparam("tenant"))
+SELECT_ANSWER = select(RecommendationRow.body, RecommendationRow.stored_at).where(*OWN_ANSWER)
+SELECT_ANSWER_AND_SUPPLY = select(RecommendationRow.body, RecommendationRow.supply).where(*OWN_ANSWER)
 T = TypeVar("T")
 MOMENT_S = 0.3  # longest wait of a request for the database
 UNASKED_S = 2.0  # time in which requests skip the database after a timeout
@@ -307,11 +311,15 @@ class AnswerStore:
         self._skip_until = float("-inf")
         self._cache = AnswerCache(CACHE_BYTES)
 
-    def find_answer(self, identity: str) -> bytes | None:
+    def for_tenant(self, tenant: str) -> TenantAnswers:
+        """Returns the answers of one tenant."""
+        return TenantAnswers(self, tenant)
+
+    def find_answer(self, identity: str, tenant: str = PUBLIC) -> bytes | None:
         """Returns the bytes of an answer; None if it was never stored or the database does not respond in time."""
         body = self._cache.get(identity)
         if body is None and time.monotonic() >= self._skip_until:
-            reading = self._threads.submit(self._read_body, identity)
+            reading = self._threads.submit(copy_context().run, self._read_body, identity, tenant)
             body = self._result_in_time(reading)
             reading.cancel()  # has an effect only if it has not started
             if body is not None:
@@ -321,13 +329,22 @@ class AnswerStore:
         return body
 
     def store_answer(
-        self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing
+        self,
+        identity: str,
+        *,
+        snapshot: str,
+        request: bytes,
+        body: bytes,
+        supply: bytes,
+        filing: Filing,
+        tenant: str = PUBLIC,
     ) -> StoredAnswer:
-        """Stores and files an answer. If another request stored it first, returns that one.
+        """Stores and files an answer of a tenant. If another request stored it first, returns that one.
 
         `stored` is False if the database did not accept it in time; the write is then completed as soon as possible.
         """
         values = {"id": identity, "snapshot": snapshot, "request": request, "body": body, "supply": supply}
+        values |= {"tenant": tenant}
         if not self._write_slots.acquire(blocking=False):
             telemetry.record_answer_storage("dropped")
             return StoredAnswer(body, stored=False)
@@ -351,16 +368,16 @@ class AnswerStore:
             self._skip_until = time.monotonic() + UNASKED_S
             return None
 
-    def _read_body(self, identity: str) -> bytes | None:
+    def _read_body(self, identity: str, tenant: str) -> bytes | None:
         try:
             with self._engine.connect() as connection:
-                row = connection.execute(SELECT_ANSWER, {"identity": identity}).first()
+                row = connection.execute(SELECT_ANSWER, {"identity": identity, "tenant": tenant}).first()
         except DBAPIError:
             return None
         return None if row is None else bytes(row.body)
 
     def _write_answer(self, values: Mapping[str, Any], filing: Filing) -> StoredAnswer:
-        identity, body, now = values["id"], values["body"], datetime.now(UTC)
+        identity, body, tenant, now = values["id"], values["body"], values["tenant"], datetime.now(UTC)
         size = sum(len(values[part]) for part in ("request", "body", "supply"))
         is_filed = any(each is not None for each in (filing.label, filing.reference, filing.cost_centre))
         try:
@@ -369,10 +386,11 @@ class AnswerStore:
                 return StoredAnswer(body, stored=False)
             with self._engine.begin() as connection:
                 connection.execute(KEEP, {**values, "stored_at": now})
-                connection.execute(INSERT_FILING, filing_values(identity, now, filing, size_bytes=size))
-                self._outbox.record_event(connection, STORED, event_data(identity, filing, Status.DRAFT), now=now)
+                connection.execute(INSERT_FILING, filing_values(identity, now, filing, size_bytes=size, tenant=tenant))
+                data = event_data(identity, filing, Status.DRAFT)
+                self._outbox.record_event(connection, STORED, data, now=now, tenant=tenant)
         except IntegrityError:
-            return StoredAnswer(self._read_body(identity) or body, stored=True)
+            return StoredAnswer(self._read_body(identity, tenant) or body, stored=True)
         except DBAPIError as error:
             log.warning("recommendation_not_stored", id=identity, **describe_error(error))
             return StoredAnswer(body, stored=False)
@@ -393,18 +411,18 @@ class AnswerStore:
             )
         self._cache.drop(row.recommendation)
 
-    def get_answer(self, identity: str) -> tuple[bytes, datetime]:
+    def get_answer(self, identity: str, tenant: str = PUBLIC) -> tuple[bytes, datetime]:
         """Returns a stored answer and the time when it was first stored. Raises UnknownRecommendation."""
         with self._engine.connect() as connection:
-            row = connection.execute(SELECT_ANSWER, {"identity": identity}).first()
+            row = connection.execute(SELECT_ANSWER, {"identity": identity, "tenant": tenant}).first()
         if row is None:
             raise unknown_recommendation()
         return row.body, to_utc(row.stored_at)
 
-    def get_answer_and_supply(self, identity: str) -> tuple[bytes, bytes]:
+    def get_answer_and_supply(self, identity: str, tenant: str = PUBLIC) -> tuple[bytes, bytes]:
         """Returns a stored answer and its supply data for exports. Raises UnknownRecommendation and NoSupply."""
         with self._engine.connect() as connection:
-            row = connection.execute(SELECT_ANSWER_AND_SUPPLY, {"identity": identity}).first()
+            row = connection.execute(SELECT_ANSWER_AND_SUPPLY, {"identity": identity, "tenant": tenant}).first()
         if row is None:
             raise unknown_recommendation()
         if row.supply is None:
@@ -412,3 +430,37 @@ class AnswerStore:
                 "This answer was stored before bills were stored with answers. Post its request again to get a bill."
             )
         return row.body, row.supply
+
+
+@dataclass(frozen=True, slots=True)
+class TenantAnswers:
+    """The answers of one tenant: others neither find nor change them."""
+
+    store: AnswerStore
+    tenant: str
+
+    def find_answer(self, identity: str) -> bytes | None:
+        """Returns the bytes of an answer; None if it was never stored or the database does not respond in time."""
+        return self.store.find_answer(identity, self.tenant)
+
+    def store_answer(
+        self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing
+    ) -> StoredAnswer:
+        """Stores and files an answer; see `AnswerStore.store_answer`."""
+        return self.store.store_answer(
+            identity,
+            snapshot=snapshot,
+            request=request,
+            body=body,
+            supply=supply,
+            filing=filing,
+            tenant=self.tenant,
+        )
+
+    def get_answer(self, identity: str) -> tuple[bytes, datetime]:
+        """Returns a stored answer and the time when it was first stored. Raises UnknownRecommendation."""
+        return self.store.get_answer(identity, self.tenant)
+
+    def get_answer_and_supply(self, identity: str) -> tuple[bytes, bytes]:
+        """Returns a stored answer and its supply data for exports. Raises UnknownRecommendation and NoSupply."""
+        return self.store.get_answer_and_supply(identity, self.tenant)

@@ -224,7 +224,7 @@ class PunchoutService:
     def visible_answers(self, buyer: Buyer) -> Visibility:
         """Answers that a buyer sees: those of its own sessions, and those that its settings name."""
         own = () if buyer.sees_all else self._visits.list_own_answers(buyer.name)
-        return Visibility(own, buyer.sees_labels, buyer.sees_cost_centres, buyer.sees_all)
+        return Visibility(own, buyer.sees_labels, buyer.sees_cost_centres, buyer.sees_all, buyer.tenant)
 
     def record_made(self, visit: PunchoutVisit, recommendation: str) -> None:
         """Records an answer that the form of a session made, so that its buyer sees it."""

@@ -15,6 +15,7 @@ HOST = r"^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
 # Accepts no double quotes and no backslashes, which browsers and this service could parse differently.
 ADDRESS = re.compile(r"(https?)://([A-Za-z0-9.-]+)(:[0-9]{1,5})?([/?#][!#-\[\]-~]*)?")
 PREFIX = "whsec_"  # of a webhook's secret
+TENANT = Field("public", pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="Tenant whose answers it is about.")
 
 
 class Buyer(BaseModel):
@@ -38,7 +39,8 @@ class Buyer(BaseModel):
     sees_cost_centres: tuple[Annotated[str, Field(min_length=1, max_length=120)], ...] = Field(
         (), description="Cost centers whose answers the buyer sees."
     )
-    sees_all: bool = Field(False, description="Whether the buyer sees every stored answer.")
+    sees_all: bool = Field(False, description="Whether the buyer sees every stored answer of its tenant.")
+    tenant: str = TENANT
 
     @model_validator(mode="after")
     def _validate_complete(self) -> Buyer:
@@ -62,6 +64,7 @@ class Webhook(BaseModel):
     url: str = Field(max_length=2000, description="Address that notices are posted to.")
     secret: SecretStr = Field(description="whsec_ followed by 24 to 64 random bytes in base64.")
     events: tuple[str, ...] = Field(EVENTS, min_length=1, description="Events that are sent to the endpoint.")
+    tenant: str = TENANT
 
     @field_validator("url")
     @classmethod

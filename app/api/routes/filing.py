@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import Response
 
+from app.api.access import KnownCaller
 from app.api.answering import json_bytes
 from app.api.body import parse_body
 from app.api.deps import Answers, EventOutbox, RawBody, Sessions, Snapshots
@@ -23,7 +24,7 @@ from app.errors import ChangedMeanwhile, MissingIfMatch
 LIST_PARAMETERS = ("limit", "cursor", "model", "accelerator")
 
 
-def build_search(asked: RecommendationFilter, catalog_store: CatalogStore) -> FilingFilter:
+def build_search(asked: RecommendationFilter, catalog_store: CatalogStore, tenant: str) -> FilingFilter:
     """Returns the search to run. Models and accelerators match under the name as typed and under their catalog name."""
     criteria = asked.model_dump(exclude=set(LIST_PARAMETERS))
     if asked.model is not None:
@@ -33,7 +34,7 @@ def build_search(asked: RecommendationFilter, catalog_store: CatalogStore) -> Fi
             asked.accelerator,
             *catalog_store.directory().resolve_name(asked.accelerator).accelerators,
         }
-    return FilingFilter(**criteria)
+    return FilingFilter(**criteria, tenant=tenant)
 
 
 def check_if_match(if_match: str | None, tag: str) -> None:
@@ -63,13 +64,16 @@ IfMatch = Annotated[
     summary="List stored answers, newest first",
 )
 def list_recommendations(
-    sought: Annotated[wire.RecommendationFilter, Query()], sessions: Sessions, catalog_store: Snapshots
+    sought: Annotated[wire.RecommendationFilter, Query()],
+    sessions: Sessions,
+    catalog_store: Snapshots,
+    caller: KnownCaller,
 ) -> Response:
     """Searches stored answers by label, reference or cost center, status, model, first-ranked accelerator and time of
     storage.
     """
     with sessions() as session:
-        search = build_search(sought, catalog_store)
+        search = build_search(sought, catalog_store, caller.tenant)
         rows, more = list_filings(session, search, after=_decode_position(sought.cursor), limit=sought.limit)
         items = [wire.FiledShown.as_json(row) for row in rows]
     return page_response(items, _cursor_key(rows[-1]) if more else None)
@@ -82,10 +86,10 @@ def list_recommendations(
     responses=problem_responses(404, 422, 503),
     summary="Get the approval status of a stored answer",
 )
-def get_status(id: AnswerId, sessions: Sessions) -> Response:
+def get_status(id: AnswerId, sessions: Sessions, caller: KnownCaller) -> Response:
     """Returns the approval status, who changed it and when, and the ETag that a change must send as If-Match."""
     with sessions() as session:
-        row = get_filing(session, id)
+        row = get_filing(session, id, caller.tenant)
         body, tag = wire.status_json(row, list_changes(session, id)), wire.status_etag(row)
     return Response(json_bytes(body), media_type="application/json", headers={"ETag": tag, "Cache-Control": "no-cache"})
 
@@ -104,6 +108,7 @@ def change_recommendation(
     sessions: Sessions,
     outbox: EventOutbox,
     answers: Answers,
+    caller: KnownCaller,
     if_match: IfMatch = None,
 ) -> Response:
     """Changes the approval status: draft to approved, approved to ordered. You can withdraw an approval and supersede
@@ -111,9 +116,9 @@ def change_recommendation(
     """
     change = parse_body(raw, wire.StatusChange).to_change()
     with sessions() as session, session.begin():
-        row = get_filing(session, id)
+        row = get_filing(session, id, caller.tenant)
         check_if_match(if_match, wire.status_etag(row))
-        answers.keep_for_good(row)
+        answers.store.keep_for_good(row)
         change_status(session, row, change)
         session.refresh(row)
         outbox.record_status_change(session, row, change)
@@ -129,14 +134,16 @@ def change_recommendation(
     responses=problem_responses(400, 404, 409, 412, 422, 428, 503),
     summary="Delete a stored answer",
 )
-def delete_recommendation(id: AnswerId, sessions: Sessions, answers: Answers, if_match: IfMatch = None) -> Response:
+def delete_recommendation(
+    id: AnswerId, sessions: Sessions, answers: Answers, caller: KnownCaller, if_match: IfMatch = None
+) -> Response:
     """Deletes a draft or superseded answer with its exports and history. Answers that are approved, ordered or replace
     another one stay. The same request computes the answer again.
     """
     with sessions() as session, session.begin():
-        row = get_filing(session, id)
+        row = get_filing(session, id, caller.tenant)
         check_if_match(if_match, wire.status_etag(row))
-        answers.delete_answer(session, row)
+        answers.store.delete_answer(session, row)
     return Response(status_code=204)
 
 

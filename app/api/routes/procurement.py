@@ -31,9 +31,9 @@ from app.api.schemas.results import Notice
 from app.catalog.events import STATUS, STORED
 from app.catalog.filing import FilingFilter, Status, Visibility, check_visible, list_filings
 from app.catalog.purchasing import PunchoutVisit
-from app.catalog.recommendations import AnswerStore
+from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogStore
-from app.db import DatabaseError
+from app.db import DatabaseError, act_for
 from app.errors import AppError, NotAllowed, NotFound
 from app.export.columns import csv_bytes
 from app.export.cxml import cxml_bytes
@@ -226,12 +226,13 @@ def _require_session_desk(desk: PunchoutService | None) -> PunchoutService:
 
 
 def show_session(
-    desk: PunchoutService | None, token: str, answers: AnswerStore, sessions: Sessions, fields: Fields
+    desk: PunchoutService | None, token: str, answers: TenantAnswers, sessions: Sessions, fields: Fields
 ) -> Response:
     """Returns the page with the stored answers, or with the options of the answer that is named or in the session's
     basket.
     """
     visit, buyer = _require_session_desk(desk).find_visit(token, now=datetime.now(UTC))
+    answers = _answers_of(buyer, answers)
     basket = visit.facts.get("basket")
     named = fields.get("recommendation") or (basket[0] if basket and "all" not in fields else None)
     content_policy = page_policy(buyer.hosts, visit.facts["address"])
@@ -242,6 +243,12 @@ def show_session(
     body, bills = bills_of(answers, named)
     text = options_page(visit, token, body, bills, tuple(basket) if basket else None)
     return private_page(text, content_policy=content_policy)
+
+
+def _answers_of(buyer: Buyer, answers: TenantAnswers) -> TenantAnswers:
+    """Returns the answers of the buyer's tenant, for which the rest of the request acts."""
+    act_for(buyer.tenant)
+    return answers.store.for_tenant(buyer.tenant)
 
 
 def _visible_answers(desk: PunchoutService | None, buyer: Buyer) -> Visibility:
@@ -258,14 +265,16 @@ def _render_start_page(
     visit: PunchoutVisit, token: str, sessions: Sessions, fields: Fields, visible: Visibility, wrong: str = ""
 ) -> str:
     label, reference, cost_centre = (fields.get(name) or None for name in FILING_LABELS)
-    sought = FilingFilter(label=label, reference=reference, cost_centre=cost_centre, visible=visible)
+    sought = FilingFilter(
+        label=label, reference=reference, cost_centre=cost_centre, visible=visible, tenant=visible.tenant
+    )
     with sessions() as session:
         rows, _ = list_filings(session, sought, after=None, limit=MAX_LISTED)
         standing = [row for row in rows if row.status != Status.SUPERSEDED]
         return start_page(visit, token, standing, wrong=wrong, submitted=fields)
 
 
-def bills_of(answers: AnswerStore, named: str) -> tuple[dict[str, Any], list[Bill]]:
+def bills_of(answers: TenantAnswers, named: str) -> tuple[dict[str, Any], list[Bill]]:
     """Returns a stored answer and the bills of its ranks."""
     body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(named))
     ranks = range(1, len(body["recommendations"]) + 1)
@@ -273,12 +282,13 @@ def bills_of(answers: AnswerStore, named: str) -> tuple[dict[str, Any], list[Bil
 
 
 def hand_over_basket(
-    desk: PunchoutService | None, token: str, answers: AnswerStore, sessions: Sessions, fields: Fields
+    desk: PunchoutService | None, token: str, answers: TenantAnswers, sessions: Sessions, fields: Fields
 ) -> Response:
     """Returns the form that sends a basket to the buyer's system."""
     bill = None
     if "recommendation" in fields:
         _, buyer = _require_session_desk(desk).find_visit(token, now=datetime.now(UTC))
+        answers = _answers_of(buyer, answers)
         _check_visible(desk, buyer, sessions, fields["recommendation"])
         rank = fields.get("rank", "1")
         body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(fields["recommendation"]))
@@ -291,13 +301,14 @@ def answer_form(
     desk: PunchoutService | None,
     token: str,
     fields: Fields,
-    answers: AnswerStore,
+    answers: TenantAnswers,
     catalog_store: CatalogStore,
     sessions: Sessions,
     today: date,
 ) -> Response:
     """Answers the form and stores the answer. On an error, returns the form with the error above it."""
     visit, buyer = _require_session_desk(desk).find_visit(token, now=datetime.now(UTC))
+    answers = _answers_of(buyer, answers)
     try:
         sent = compute_recommendation(orjson.dumps(_build_request(fields)), answers, catalog_store, today)
     except InvalidBody as error:

@@ -41,7 +41,7 @@ from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_js
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.api.schemas.sensitivity import SensitivityShown
 from app.api.sensitivity import find_sensitivity
-from app.catalog.recommendations import AnswerStore
+from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
 from app.export.lines import Settlement, build_bill
@@ -73,7 +73,7 @@ async def post_compare(
     return await turn.answer_shared(compute_comparison, raw, answers, catalog_store, today)
 
 
-def compute_comparison(raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
+def compute_comparison(raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date) -> Response:
     """Computes and compares the options."""
     request = parse_body(raw, CompareRequest)
     directory = index_on_day(catalog_store.directory(), request.as_of, today)
@@ -101,7 +101,7 @@ def store_recommendations(
     options: list[RequestedOption],
     comparison: Comparison,
     catalog_index: CatalogIndex,
-    answers: AnswerStore,
+    answers: TenantAnswers,
     today: date,
 ) -> dict[str, str]:
     """Stores the recommended options as POST /recommend does and returns their ids by option name."""
@@ -109,7 +109,7 @@ def store_recommendations(
     for asked, result in zip(options, comparison.outcomes, strict=True):
         if result.answer is None or not isinstance(asked.request, RecommendRequest):
             continue
-        identity, canonical = identify_request(asked.request, catalog_index.catalog.identity, today)
+        identity, canonical = identify_request(asked.request, catalog_index.catalog.identity, today, answers.tenant)
         store_answer(asked.request, identity, canonical, result.question, result.answer, catalog_index, answers)
         ids[result.name] = identity
     return ids
@@ -177,19 +177,19 @@ async def post_recommend(
 
 
 def find_known_recommendation(
-    raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, today: date
+    raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date
 ) -> Response | None:
     """Returns the stored answer to a request; None if it has to be computed. It takes about a millisecond, so it does
     not wait in the queue of new questions, nor for a catalog that is being loaded.
     """
-    request, catalog = parse_body(raw, RecommendRequest), catalog_store.catalog_identity()
+    request, catalog = parse_body(raw, RecommendRequest), catalog_store.catalog_identity(answers.tenant)
     if catalog is None:
         return None
-    body = answers.find_answer(identify_request(request, catalog, today)[0])
+    body = answers.find_answer(identify_request(request, catalog, today, answers.tenant)[0])
     return None if body is None else Response(body, media_type="application/json")
 
 
-def compute_recommendation(raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
+def compute_recommendation(raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date) -> Response:
     """Returns the stored answer to a request, or computes a new one."""
     request = parse_body(raw, RecommendRequest)
     kept = find_or_compute_answer(request, catalog_store.directory(), catalog_store, answers, today)
@@ -267,7 +267,7 @@ async def post_reprice(
 
 
 def compute_repricing(
-    identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date
+    identity: str, rank: int, answers: TenantAnswers, catalog_store: CatalogStore, today: date
 ) -> Response:
     """Prices the machines of a stored answer again and answers its request again."""
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
@@ -316,7 +316,7 @@ async def get_sensitivity(
     return await turn.answer_shared(compute_sensitivity, id, answers, catalog_store)
 
 
-def compute_sensitivity(identity: str, answers: AnswerStore, catalog_store: CatalogStore) -> Response:
+def compute_sensitivity(identity: str, answers: TenantAnswers, catalog_store: CatalogStore) -> Response:
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get_answer(identity)[0])
     request = load_stored_request(stored)
