@@ -49,6 +49,18 @@ class ChangedMeanwhile(AppError):
     code = "changed-meanwhile"
 
 
+class ReusedIdempotencyKey(Conflict):
+    """An Idempotency-Key that was sent before with another request."""
+
+    code = "idempotency-key-reused"
+
+
+class UnknownRecord(NotFound):
+    """A private record that the tenant does not have."""
+
+    code = "unknown-record"
+
+
 class NotAllowed(AppError):
     """A change that the current status does not allow."""
 

@@ -20,7 +20,8 @@ from app.api import middleware, openapi, problems, traces
 from app.api.access import RateLimits, identify_caller
 from app.api.admission import Admission
 from app.api.measuring import MeasuredCatalogs
-from app.api.routes import catalog, filing, health, measurements, procurement, recommendations
+from app.api.routes import catalog, filing, health, measurements, private, procurement, recommendations
+from app.catalog.holdings import HoldingsStore
 from app.catalog.hub import ModelHub
 from app.catalog.keys import KeyStore
 from app.catalog.outbox import DeliveryStore, Outbox
@@ -43,6 +44,7 @@ ROUTERS = (
     measurements.router,
     procurement.exports_router,
     procurement.router,
+    private.router,
     catalog.router,
     catalog.accuracy_router,
 )
@@ -116,6 +118,7 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
     engine = make_engine(settings.database_url, database_limits(settings))
     app.state.sessions = sessionmaker(engine, expire_on_commit=False)
     app.state.keys, app.state.rate_limits = KeyStore(engine), RateLimits(settings.key_units_per_minute)
+    app.state.private_records = HoldingsStore(engine)
     app.state.outbox = Outbox(
         {webhook.name: webhook.events for webhook in settings.webhooks},
         {webhook.name: webhook.tenant for webhook in settings.webhooks},

@@ -49,15 +49,33 @@ SCOPE_OF: Mapping[str, Scope | None] = {
             "listRegions",
             "listFrameworks",
             "listSchedulers",
+            "listInventory",
+            "listOwnOffers",
+            "listOwnSystems",
+            "listMeasurements",
+            "getMeasurement",
         ),
         Scope.READ,
     ),
     **dict.fromkeys(("changeRecommendationStatus", "deleteRecommendation"), Scope.PROCURE),
+    **dict.fromkeys(
+        (
+            "storeInventory",
+            "storeOwnOffers",
+            "storeOwnSystems",
+            "deleteInventory",
+            "deleteOwnOffers",
+            "deleteOwnSystems",
+        ),
+        Scope.CATALOG_WRITE,
+    ),
+    **dict.fromkeys(("uploadMeasurement", "deleteMeasurement"), Scope.MEASURE),
     **dict.fromkeys(("punchout", "ociVisit", "ociVisitByForm"), None),
 }
 # Routes without an operation id, by path: pages of punch-out sessions, whose token is the secret, and health checks.
 OPEN_PATHS = frozenset(("/procurement/sessions/{token}",))
 OPEN_SCOPES = frozenset((Scope.READ, Scope.SIZE))  # of callers without a key, unless the settings require one
+UNTIL_KEYS_EXIST = frozenset((Scope.PROCURE, Scope.MEASURE))  # of the same callers while there is no key
 # Cost of an answer that is computed, in units of 10 ms of CPU; every call costs one unit. docs/operating.md has the
 # measurements.
 UNITS: Mapping[str, int] = {
@@ -68,6 +86,7 @@ UNITS: Mapping[str, int] = {
     "inspectModel": 2,
     "repriceRecommendation": 40,
     "getSensitivity": 400,
+    "uploadMeasurement": 40,
 }
 PERIOD_S = 60.0
 MOST_BUCKETS = 10_000
@@ -145,7 +164,7 @@ async def identify_caller(request: Request) -> Caller:
 
 
 def _needed_scope(request: Request) -> Scope | None:
-    """Returns the scope that a request needs. Raises KeyError for a route that nobody has decided about."""
+    """Returns the scope that a request needs. Raises KeyError for a route without a decision."""
     route = request.scope["route"]
     if route.operation_id is None and route.path in OPEN_PATHS:
         return None
@@ -169,12 +188,12 @@ async def _read_caller(request: Request, needed: Scope | None) -> Caller:
 
 async def _anonymous_caller(request: Request, needed: Scope | None) -> Caller:
     """Returns the caller without a key. It may read and size unless the settings require a key; until the first key
-    exists, it may also approve and delete answers, as there is no one else to.
+    exists, it may also approve and delete answers and measure, as there is no one else to.
     """
     if request.app.state.settings.require_key:
         return Caller()
-    if needed is Scope.PROCURE and not await run_in_threadpool(request.app.state.keys.has_any):
-        return Caller(PUBLIC, OPEN_SCOPES | {Scope.PROCURE})
+    if needed in UNTIL_KEYS_EXIST and not await run_in_threadpool(request.app.state.keys.has_any):
+        return Caller(PUBLIC, OPEN_SCOPES | UNTIL_KEYS_EXIST)
     return Caller(PUBLIC, OPEN_SCOPES)
 
 

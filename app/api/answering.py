@@ -14,13 +14,19 @@ import orjson
 from pydantic import ValidationError
 
 from app.api.doubts import input_warnings
-from app.api.questions import build_estimate_question, build_recommend_question, index_on_day
+from app.api.questions import (
+    build_estimate_question,
+    build_recommend_question,
+    index_on_day,
+    with_stored_inventory,
+)
 from app.api.schemas.answers import NoticeShown
 from app.api.schemas.conversion import answer_json, estimate_json
 from app.api.schemas.filing import estimate_supply, supply_json
 from app.api.schemas.repricing import MachinesToday
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.filing import Filing
+from app.catalog.holdings import NOTHING_HELD, Holdings
 from app.catalog.recommendations import StoredAnswer, TenantAnswers
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.compiled import engine_version
@@ -290,20 +296,23 @@ class UnsupportedStoredRequest(Unanswerable):
     code = "request-no-longer-taken"
 
 
-def identify_request(request: RecommendRequest, snapshot: str, today: date, tenant: str) -> tuple[str, bytes]:
+def identify_request(
+    request: RecommendRequest, snapshot: str, today: date, holdings: Holdings = NOTHING_HELD
+) -> tuple[str, bytes]:
     """Returns the id of a recommendation and the canonical request, as JSON bytes.
 
     The id is a digest of engine, catalog version, day and canonical request. The canonical request contains the fields
     that differ from their defaults, so a default that is spelled out does not change the id. A figure written in
     another way does change it, because answers echo the request as sent. Labels and references are included: each filed
     answer is approved and ordered on its own, although no figure depends on them. The tenant is included for the same
-    reason, except for the public one.
+    reason, and the prices quoted to it because figures depend on them; a stored inventory is part of the request.
     """
     explicit, known = request.model_dump(mode="json", exclude_unset=True), RecommendRequest.model_fields
     changed = {name: value for name, value in explicit.items() if value != known[name].default}
     day = (request.as_of or today).isoformat()
     canonical = orjson.dumps(changed, option=orjson.OPT_SORT_KEYS)
-    whose = () if tenant == PUBLIC else (tenant.encode(),)
+    is_public = holdings.tenant == PUBLIC and not holdings.digest
+    whose = () if is_public else (holdings.tenant.encode(), holdings.digest.encode())
     digest = hashlib.sha256(b"|".join((engine_version().encode(), snapshot.encode(), day.encode(), canonical, *whose)))
     return f"rec_{digest.hexdigest()[:28]}", canonical
 
@@ -327,15 +336,17 @@ def find_or_compute_answer(
     catalog_store: CatalogStore,
     answers: TenantAnswers,
     today: date,
+    holdings: Holdings = NOTHING_HELD,
 ) -> StoredAnswer:
     """Returns the stored answer to a request, or computes and stores a new one."""
-    identity, canonical = identify_request(request, catalog_index.catalog.identity, today, answers.tenant)
+    request = with_stored_inventory(request, holdings)
+    identity, canonical = identify_request(request, catalog_index.catalog.identity, today, holdings)
     known = answers.find_answer(identity)
     if known is not None:
         return StoredAnswer(known, stored=True)
 
     with stage("read"):
-        catalog_index = index_on_day(catalog_index, request.as_of, today)
+        catalog_index = index_on_day(catalog_index, request.as_of, today, holdings)
         question = build_recommend_question(request, catalog_index, catalog_store, today)
 
     answer = recommend_hardware(question, catalog_index.catalog)

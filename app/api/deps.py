@@ -6,12 +6,14 @@ from datetime import UTC, date, datetime
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.api.access import KnownCaller
 from app.api.admission import RequestSlot
 from app.api.body import read_body, read_pasted_body, read_result_file
 from app.api.schemas.model import ConfigModel, SizedModel
+from app.catalog.holdings import Holdings, HoldingsStore
 from app.catalog.models import read_pasted_model
 from app.catalog.outbox import Outbox
 from app.catalog.recommendations import AnswerStore, TenantAnswers
@@ -45,6 +47,20 @@ async def _get_answers(request: Request, caller: KnownCaller) -> TenantAnswers:
     return answers.for_tenant(caller.tenant)
 
 
+async def _get_private_records(request: Request) -> HoldingsStore:
+    records: HoldingsStore = request.app.state.private_records
+    return records
+
+
+PrivateRecords = Annotated[HoldingsStore, Depends(_get_private_records)]
+
+
+async def _get_holdings(records: PrivateRecords, caller: KnownCaller) -> Holdings:
+    if not caller.key_id:
+        return await records.read_public()
+    return await run_in_threadpool(records.read, caller.tenant)
+
+
 async def _get_desk(request: Request) -> PunchoutService | None:
     desk: PunchoutService | None = request.app.state.desk
     return desk
@@ -55,9 +71,8 @@ async def _get_outbox(request: Request) -> Outbox:
     return outbox
 
 
-async def _get_tenant() -> str:
-    """The tenant whose measurements a request sees and changes; there is a single one."""
-    return ""
+async def _get_tenant(caller: KnownCaller) -> str:
+    return caller.tenant
 
 
 async def _get_today(request: Request) -> date:
@@ -73,6 +88,7 @@ LongSlot = Annotated[
 ]  # for answers that evaluate many questions or read long texts
 Answers = Annotated[TenantAnswers, Depends(_get_answers)]
 EventOutbox = Annotated[Outbox, Depends(_get_outbox)]
+Held = Annotated[Holdings, Depends(_get_holdings)]
 OptionalDesk = Annotated[PunchoutService | None, Depends(_get_desk)]
 Today = Annotated[date, Depends(_get_today)]
 Tenant = Annotated[str, Depends(_get_tenant)]

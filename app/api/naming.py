@@ -268,7 +268,7 @@ def resolve_inventory(specs: Sequence[InventorySpec], naming: NameResolver, at: 
     """Returns the inventory with catalog names. All machines of an accelerator type must be of one kind."""
     owned: dict[str, OwnedHardware] = {}
     for i, spec in enumerate(specs):
-        one = _resolve_owned(spec, naming, f"{at}/{i}")
+        one = resolve_owned(spec, naming, f"{at}/{i}")
         if one is None:
             continue
         before = owned.setdefault(one.accelerator, one)
@@ -281,7 +281,7 @@ def resolve_inventory(specs: Sequence[InventorySpec], naming: NameResolver, at: 
     return tuple(owned.values())
 
 
-def _resolve_owned(spec: InventorySpec, naming: NameResolver, at: str) -> OwnedHardware | None:
+def resolve_owned(spec: InventorySpec, naming: NameResolver, at: str) -> OwnedHardware | None:
     """Returns one entry with catalog names; None after an error."""
     field, how_many = ("accelerator", "count") if spec.system is None else ("system", "")
     match = naming.resolve_accelerator(spec.accelerator or spec.system or "", f"{at}/{field}", how_many=how_many)

@@ -27,6 +27,14 @@ from app.api.schemas.base import COMPONENT_KEY, ResponseModel
 from app.api.schemas.compare import CompareRequest
 from app.api.schemas.diagnose import DiagnoseRequest
 from app.api.schemas.filing import StatusChange
+from app.api.schemas.private import (
+    QuotedOffer,
+    QuotedOfferList,
+    QuotedSystem,
+    QuotedSystemList,
+    StoredHardware,
+    StoredHardwareList,
+)
 from app.api.schemas.requests import EstimateRequest, InspectRequest, RecommendRequest, load_example
 from app.catalog.filing import unknown_recommendation
 from app.errors import (
@@ -328,6 +336,12 @@ BODIES: tuple[type[BaseModel], ...] = (
     DiagnoseRequest,
     InspectRequest,
     StatusChange,
+    StoredHardware,
+    StoredHardwareList,
+    QuotedOffer,
+    QuotedOfferList,
+    QuotedSystem,
+    QuotedSystemList,
 )
 
 DESCRIPTION = """\
@@ -348,6 +362,7 @@ TAGS = [
     {"name": "exports", "description": "Export an answer as a bill of materials or as deployment files."},
     {"name": "procurement", "description": "Punch-out sessions for procurement systems, and webhooks."},
     {"name": "catalogue", "description": "Hardware, models, software, prices and assumptions."},
+    {"name": "private", "description": "Your own hardware, quotes and negotiated prices."},
     {"name": "accuracy", "description": "Prediction errors against published measurements."},
     {"name": "operations", "description": "Health checks for operators."},
 ]
@@ -419,6 +434,20 @@ def body_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Returns the declared request body of a route that reads its body raw."""
     reference = {"$ref": SCHEMA_REF + model.__name__}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
+
+
+CSV = "text/csv"
+
+
+def table_or_body(*models: type[BaseModel]) -> dict[str, Any]:
+    """Returns the declared request body of a route that takes one record, several, or a CSV table."""
+    either = {"anyOf": [{"$ref": SCHEMA_REF + model.__name__} for model in models], COMPONENT_KEY: _union_name(models)}
+    content = {"application/json": {"schema": either}, CSV: {"schema": {"type": "string"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _union_name(models: tuple[type[BaseModel], ...]) -> str:
+    return f"{models[0].__name__}Records"
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

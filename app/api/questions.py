@@ -16,9 +16,12 @@ from app.api.merge_patch import Part, apply_merge_patch
 from app.api.naming import resolve_estimate_names, resolve_recommend_names
 from app.api.problems import UNKNOWN_FIELD, validation_errors
 from app.api.schemas.compare import CompareRequest
+from app.api.schemas.inventory import InventorySpec
 from app.api.schemas.model import ConfigModel
+from app.api.schemas.private import StoredHardware
 from app.api.schemas.requests import EstimateRequest, InferenceSpec, RecommendRequest, requested_assumptions
-from app.catalog.names import formats_in_name, quote_name
+from app.catalog.holdings import NOTHING_HELD, Holdings
+from app.catalog.names import engine_slug, formats_in_name, quote_name
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS
@@ -32,13 +35,40 @@ from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 from app.sizing.workload.inference import Companion
 
 
-def index_on_day(catalog_index: CatalogIndex, as_of: date | None, today: date) -> CatalogIndex:
-    """Returns the catalog with the prices in force on a request's day. Raises Unanswerable before the oldest rent."""
+def index_on_day(
+    catalog_index: CatalogIndex, as_of: date | None, today: date, holdings: Holdings = NOTHING_HELD
+) -> CatalogIndex:
+    """Returns the catalog with the prices in force on a request's day, and those quoted to its tenant. Raises
+    Unanswerable before the oldest rent.
+    """
+    day = (as_of or today).isoformat()
     try:
-        return catalog_index.on_day((as_of or today).isoformat())
+        return catalog_index.on_day(day).with_holdings(holdings, day)
     except Unanswerable as error:
         error.facts["errors"] = [{"pointer": "#/as_of", "detail": error.detail}]
         raise
+
+
+def with_stored_inventory(request: RecommendRequest, holdings: Holdings) -> RecommendRequest:
+    """Returns the request with the free hardware that its tenant has stored, unless it has an inventory of its own or
+    ignores the stored one. So the stored answer and its id contain the inventory that was used.
+    """
+    if not holdings.inventory or request.inventory or request.constraints.inventory == "ignore":
+        return request
+    wanted = {engine_slug(name) for name in request.constraints.engines}
+    bodies = map(orjson.dumps, holdings.inventory.values())
+    records = [StoredHardware.model_validate_json(body, strict=True) for body in bodies]
+    usable = [record for record in records if not (wanted and record.engines) or wanted & {*record.engines}]
+    entries = [InventorySpec(**entry) for record in usable if (entry := record.to_request()) is not None]
+    changes: dict[str, Any] = {"inventory": entries}
+    limited = [{*record.engines} for record in usable if record.engines and record.free != 0]
+    if limited and not wanted:
+        shared = sorted(set.intersection(*limited))
+        if not shared:
+            detail = "Your stored machines may run different engines. Name the engines that you want to use."
+            raise Unanswerable(detail, errors=[{"pointer": "#/constraints/engines", "detail": detail}])
+        changes["constraints"] = request.constraints.model_copy(update={"engines": shared})
+    return request.model_copy(update=changes) if entries else request
 
 
 def build_recommend_question(
@@ -206,7 +236,12 @@ class RequestedOption:
 
 
 def build_options(
-    document: Part, request: CompareRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
+    document: Part,
+    request: CompareRequest,
+    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
+    today: date,
+    holdings: Holdings = NOTHING_HELD,
 ) -> list[RequestedOption]:
     """Returns every option as a complete question. Errors carry the pointer into the compare request."""
     options = []
@@ -217,6 +252,7 @@ def build_options(
             if isinstance(whole, EstimateRequest):
                 option = Option(name, *build_estimate_question(whole, catalog_index, catalog_store, today))
             else:
+                whole = with_stored_inventory(whole, holdings)
                 option = Option(name, build_recommend_question(whole, catalog_index, catalog_store, today))
         except ValidationError as error:
             errors = relocate_errors(validation_errors(error.errors(include_url=False), body, model), pointer, own)

@@ -6,24 +6,39 @@ ETag of its lists. Also holds the responses to writes that carried an Idempotenc
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 import orjson
-from sqlalchemy import JSON, Connection, DateTime, LargeBinary, String, delete, insert, select, update
+import structlog
+from sqlalchemy import JSON, Connection, DateTime, Engine, LargeBinary, String, delete, insert, select, update
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.catalog.keys import Caller
 from app.catalog.tables import Slug
 from app.catalog.tenants import TenantRow, record_audit
-from app.db import Base
+from app.db import PUBLIC, Base, acting_for
+from app.errors import describe_error
+from app.sizing.hardware.parts import Offer, OwnedHardware, PriceKind, PricingModel, System, Terms
+from app.sizing.inventory import quoted_machine
+from app.sizing.snapshot import Catalog
 
 IDEMPOTENCY_KEPT = timedelta(hours=24)
-MOST_RECORDS = 1000  # of one kind in a tenant
+MOST_RECORDS = {"inventory": 50, "offer": 500, "system": 500}  # of a tenant
+MOST_CACHED = 1000  # tenants whose records stay in memory
+PUBLIC_FRESH_S = 2.0
+MOMENT_S = 0.3  # longest wait of a request without a key for the database
+
+log = structlog.get_logger("headroom")
 
 Body = Mapping[str, Any]
 
@@ -152,3 +167,136 @@ def store_response(connection: Connection, tenant: str, key: str, response: Stor
         "body": response.body,
     }
     connection.execute(insert(IdempotencyRow).values(tenant=tenant, key=key, stored_at=now, **values))
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """The private records of a tenant that its answers use. Two are equal if their digests are."""
+
+    tenant: str = PUBLIC
+    digest: str = ""  # of the prices and machines; empty without any
+    inventory: Mapping[str, Body] = field(default_factory=dict, compare=False)
+    offers: Mapping[str, Body] = field(default_factory=dict, compare=False)
+    systems: Mapping[str, Body] = field(default_factory=dict, compare=False)
+    inventory_digest: str = ""
+
+
+NOTHING_HELD = Holdings()
+
+
+def make_holdings(tenant: str, records: Mapping[RecordKind, Mapping[str, Body]]) -> Holdings:
+    """Returns the records of a tenant with their digests."""
+    inventory = records.get(RecordKind.INVENTORY, {})
+    prices = {kind.value: records[kind] for kind in (RecordKind.OFFER, RecordKind.SYSTEM) if records.get(kind)}
+    return Holdings(
+        tenant,
+        _digest(prices) if prices else "",
+        inventory,
+        records.get(RecordKind.OFFER, {}),
+        records.get(RecordKind.SYSTEM, {}),
+        _digest(inventory) if inventory else "",
+    )
+
+
+def _digest(records: Any) -> str:
+    return hashlib.sha256(orjson.dumps(records, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+class HoldingsStore:
+    """Private records as requests see them: read again if the tenant's version has changed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._lock = engine, threading.Lock()
+        self._read: OrderedDict[str, tuple[int, Holdings]] = OrderedDict()
+        self._checked_at = float("-inf")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdings")
+
+    def read(self, tenant: str) -> Holdings:
+        """Returns the current records of a tenant. Raises DatabaseError."""
+        with acting_for(tenant), self._engine.connect() as connection:
+            version = records_version(connection, tenant)
+            known = self._read.get(tenant)
+            if known is not None and known[0] == version:
+                return known[1]
+            records = {kind: list_records(connection, tenant, kind) for kind in RecordKind} if version else {}
+        holdings = make_holdings(tenant, records)
+        with self._lock:
+            self._read[tenant] = version, holdings
+            while len(self._read) > MOST_CACHED:
+                self._read.popitem(last=False)
+        return holdings
+
+    def forget_check(self) -> None:
+        """Makes the next request without a key read the public records again: this process has just changed them."""
+        self._checked_at = float("-inf")
+
+    async def read_public(self) -> Holdings:
+        """Returns the records of the public tenant, read at most every two seconds and waited for only briefly:
+        callers without a key get answers while the database does not answer.
+        """
+        if time.monotonic() - self._checked_at >= PUBLIC_FRESH_S:
+            self._checked_at = time.monotonic()
+            reading = asyncio.wrap_future(self._thread.submit(self.read, PUBLIC))
+            await asyncio.wait({reading}, timeout=MOMENT_S)
+            if reading.done() and (error := reading.exception()) is not None:
+                log.warning("holdings_not_read", **describe_error(error))
+            reading.cancel()
+        known = self._read.get(PUBLIC)
+        return NOTHING_HELD if known is None else known[1]
+
+
+def in_force(records: Mapping[str, Body], day: str, catalog: Catalog) -> dict[str, Body]:
+    """Returns the quotes that are valid on a day and whose hardware the catalog still has."""
+    return {
+        name: body
+        for name, body in records.items()
+        if body["accelerator"] in catalog.accelerator_index
+        and (body.get("system") is None or body["system"] in catalog.systems)
+        and body["valid_from"] <= day <= body.get("valid_until", day)
+    }
+
+
+def quoted_offers(records: Mapping[str, Body]) -> list[Offer]:
+    """Returns quoted rents as offers."""
+    return [
+        Offer(
+            provider=body["provider"],
+            region=body.get("region", "unspecified"),
+            instance_type=name,
+            system=body.get("system"),
+            accelerator=body["accelerator"],
+            accelerator_count=float(body["accelerators"]),
+            pricing_model=PricingModel(body["pricing_model"]),
+            usd_per_hour=body["usd_per_hour"],
+            source=f"your record {name}",
+            as_of=body["valid_from"],
+            price_kind=PriceKind.QUOTE,
+            confidence="high",
+            min_quantity=body["min_quantity"],
+            max_quantity=body.get("max_quantity"),
+            upfront_usd=body.get("upfront_usd"),
+        )
+        for name, body in records.items()
+    ]
+
+
+def quoted_systems(records: Mapping[str, Body], catalog: Catalog) -> list[System]:
+    """Returns quoted machines as systems for sale."""
+    found = []
+    for name, body in records.items():
+        quote = OwnedHardware(
+            accelerator=body["accelerator"],
+            count=int(body["accelerators"]),
+            per_machine=int(body["accelerators"]),
+            system=body.get("system"),
+            usd_per_machine=body["usd"],
+            ram_gib=body.get("host_memory_gib"),
+            network_gbit_s=body.get("network_gbit_s"),
+            power_kw=body.get("power_kw"),
+        )
+        limits = {"min_quantity": body["min_quantity"], "max_quantity": body.get("max_quantity")}
+        terms = Terms(PriceKind.QUOTE, f"your record {name}", body["valid_from"], "high", **limits)
+        found.append(
+            quoted_machine(quote, catalog, f"quoted-{name}", f"{name} of {body['seller']}", terms, body["provider"])
+        )
+    return found

@@ -17,6 +17,7 @@ import structlog
 from sqlalchemy.orm import Session, sessionmaker
 
 from app import telemetry
+from app.catalog.holdings import Body, Holdings, in_force, quoted_offers, quoted_systems
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub, store_fetched_model
 from app.catalog.lists import fetched_models
 from app.catalog.machine_names import read_machine_names
@@ -24,13 +25,14 @@ from app.catalog.models import Models, load_models
 from app.catalog.names import NAME_TABLES, NOISE_WORDS, countries_named, fold_name, most_similar
 from app.catalog.purchasing import Purchasing, load_purchasing
 from app.catalog.queries import load_snapshot, newest_version, region_countries
-from app.db import DatabaseError, read_consistently
+from app.db import PUBLIC, DatabaseError, read_consistently
 from app.errors import Conflict, NotFound, Unanswerable, Unavailable, UnknownModel, describe_error
 from app.garbage import paused_collection
 from app.recent import RecentlyUsed
 from app.sizing.columns import GB, GIB
 from app.sizing.decisions.places import possible_countries
 from app.sizing.hardware.parts import PROCESSORS, Accelerator, Environment
+from app.sizing.inventory import with_private_prices
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
 
@@ -140,6 +142,7 @@ class CatalogIndex:
         self._countries = MappingProxyType(dict(countries or {}))
         self.resolve_name = lru_cache(maxsize=4096)(self._resolve_name)
         self._of_day: RecentlyUsed[str, CatalogIndex] = RecentlyUsed(MAX_DATED_CATALOGS)
+        self._of_tenant: RecentlyUsed[tuple[str, ...], CatalogIndex] = RecentlyUsed(MAX_DATED_CATALOGS)
 
     def _read_regions(self, catalog: Catalog) -> None:
         """Indexes the regions of the offers."""
@@ -165,12 +168,33 @@ class CatalogIndex:
         """Returns an index of the same names with another view of the same catalog."""
         changed = copy(self)
         changed.catalog = catalog
-        changed._of_day = RecentlyUsed(MAX_DATED_CATALOGS)
+        changed._of_day, changed._of_tenant = RecentlyUsed(MAX_DATED_CATALOGS), RecentlyUsed(MAX_DATED_CATALOGS)
         return changed
+
+    def with_holdings(self, holdings: Holdings, day: str) -> CatalogIndex:
+        """Returns the index of the catalog with the prices quoted to a tenant that are valid on a day; itself without
+        any.
+        """
+        if not holdings.digest:
+            return self
+        offers, systems = (in_force(each, day, self.catalog) for each in (holdings.offers, holdings.systems))
+        if not offers and not systems:
+            return self
+        key = (holdings.tenant, holdings.digest, *offers, "", *systems)
+        return self._of_tenant.get_or_make(key, lambda: self._with_quotes(offers, systems))
+
+    def _with_quotes(self, offers: Mapping[str, Body], systems: Mapping[str, Body]) -> CatalogIndex:
+        """Returns an index of the same names with further rents and machines."""
+        quoted = copy(self)
+        quoted.catalog = with_private_prices(self.catalog, quoted_offers(offers), quoted_systems(systems, self.catalog))
+        quoted.providers = _index_by_key(quoted.catalog.providers, NAME_TABLES.providers)
+        quoted._read_regions(quoted.catalog)
+        return quoted
 
     def _dated(self, day: str) -> CatalogIndex:
         """Returns an index of the same names with the prices in force on a day."""
         dated = copy(self)
+        dated._of_tenant = RecentlyUsed(MAX_DATED_CATALOGS)
         dated.catalog = self.catalog.on_day(day)
         dated._read_regions(dated.catalog)
         return dated
@@ -501,7 +525,7 @@ class CatalogStore:
         """
         return self.directory().catalog
 
-    def directory(self, tenant: str = "") -> CatalogIndex:
+    def directory(self, tenant: str = PUBLIC) -> CatalogIndex:
         """Returns the name index of the newest published catalog with the measurements of a tenant. Raises the same
         errors as `catalog`.
         """
@@ -523,7 +547,7 @@ class CatalogStore:
             why = ""
         return CatalogStatus(None if at is None else at.catalog_index.catalog, why, is_loading=self._checked_at < 0)
 
-    def catalog_identity(self, tenant: str = "") -> str | None:
+    def catalog_identity(self, tenant: str = PUBLIC) -> str | None:
         """Returns the identity of the catalog that answers questions now; None while one is being loaded."""
         at = self._loaded
         if at is None or self._checked_at < 0:

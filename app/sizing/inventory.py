@@ -10,11 +10,21 @@ from app.errors import Unanswerable
 from app.sizing.columns import GBIT, GIB
 from app.sizing.decisions.machines import types_allowed
 from app.sizing.hardware.listings import INVENTORY, generic_host
-from app.sizing.hardware.parts import BOARDS, Environment, OwnedHardware, PriceKind, PricingModel, System, SystemKind
+from app.sizing.hardware.parts import (
+    BOARDS,
+    Environment,
+    Offer,
+    OwnedHardware,
+    PriceKind,
+    PricingModel,
+    System,
+    SystemKind,
+    Terms,
+)
 from app.sizing.hardware.tables import equivalence_keys
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Answer, Notice
-from app.sizing.snapshot import Catalog
+from app.sizing.snapshot import Catalog, sort_offers
 from app.sizing.words import format_count, join_words
 
 TYPE_FILTERS = ("accelerators", "exclude_accelerators", "vendors", "segments")  # constraints that exclude types
@@ -46,6 +56,7 @@ def machine_record(owned: OwnedHardware, catalog: Catalog, today: str) -> System
         network_bytes_per_s=(
             record.network_bytes_per_s if owned.network_gbit_s is None else owned.network_gbit_s * GBIT
         ),
+        power_w=record.power_w if owned.power_kw is None else owned.power_kw * 1e3,
     )
 
 
@@ -63,6 +74,39 @@ def stocked_catalog(catalog: Catalog, inventory: Sequence[OwnedHardware], today:
     stocked.machines, stocked.listings = stocked.list_machines()
     stocked.alike = equivalence_keys(stocked.machines)
     return stocked
+
+
+def quoted_machine(quote: OwnedHardware, catalog: Catalog, slug: str, name: str, terms: Terms, seller: str) -> System:
+    """The system record of a machine that a seller has quoted."""
+    record = machine_record(quote, catalog, terms.observed)
+    return replace(
+        record,
+        slug=slug,
+        name=name if quote.system is None else record.name,
+        provider=seller,
+        price_kind=terms.kind,
+        price_source=terms.source,
+        min_quantity=terms.min_quantity,
+        max_quantity=terms.max_quantity,
+    )
+
+
+def with_private_prices(catalog: Catalog, offers: Sequence[Offer], systems: Sequence[System]) -> Catalog:
+    """The catalog with further rents and machines, which only one tenant is offered."""
+    priced = copy(catalog)
+    priced.__dict__.pop("socket_bytes_per_s", None)
+    priced.systems = {**catalog.systems, **{record.slug: record for record in systems}}
+    priced.system_slugs = tuple(priced.systems)
+    priced.owned_systems = [*catalog.owned_systems, *systems]
+    priced.offers = sort_offers([*catalog.offers, *offers])
+    priced.providers = tuple(
+        sorted({*catalog.providers, *(o.provider for o in offers), *(s.provider for s in systems)})
+    )
+    priced.regions = tuple(sorted({*catalog.regions, *(o.region for o in offers)}))
+    priced.instance_types = tuple(sorted({*catalog.instance_types, *(o.instance_type for o in offers)}))
+    priced.machines, priced.listings = priced.list_machines()
+    priced.alike = equivalence_keys(priced.machines)
+    return priced
 
 
 def restrict_to_inventory(question: Question, catalog: Catalog) -> Question | None:

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from app.api.problems import InvalidBody, MalformedRequest
 from app.api.routes.recommendations import compute_estimate
+from app.catalog.holdings import NOTHING_HELD
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import ModelRow
 from app.command.settings import load_settings
@@ -84,7 +85,9 @@ def load_tracer() -> Callable[[Setup], Traced]:
 def estimate_and_setup(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[str, Any], Setup]:
     """Returns the estimate for a request body, and the training setup to trace with its full deployment."""
     catalog_store = CatalogStore(sessions, check_s=3600)
-    answer: dict[str, Any] = orjson.loads(compute_estimate(raw, catalog_store, datetime.now(UTC).date()).body)
+    answer: dict[str, Any] = orjson.loads(
+        compute_estimate(raw, catalog_store, datetime.now(UTC).date(), NOTHING_HELD).body
+    )
     request = orjson.loads(raw)
     model = request["workload"]["model"]
     if isinstance(model, dict):

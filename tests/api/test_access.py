@@ -42,9 +42,19 @@ CALLS: dict[str, tuple[str, str]] = {
     "accuracy": ("GET", "/accuracy"),
     "support": ("GET", "/catalog/support?accelerator=none&engine=vllm"),
     **{
+        f"{verb}{name}": (method, f"/catalog/{path}")
+        for name, post, own in (
+            ("Inventory", "inventory", "inventory"),
+            ("OwnOffers", "offers", "offers/own"),
+            ("OwnSystems", "systems", "systems/own"),
+        )
+        for verb, method, path in (("list", "GET", own), ("store", "POST", post), ("delete", "DELETE", f"{own}?name=x"))
+    },
+    **{
         operation: ("GET", f"/catalog/{operation.removeprefix('list').lower()}?limit=1")
         for operation in SCOPE_OF
-        if operation.startswith("list") and operation != "listRecommendations"
+        if operation.startswith("list") and operation not in ("listRecommendations", "listInventory")
+        if not operation.startswith("listOwn")
     },
     "changeRecommendationStatus": ("PATCH", f"/recommendations/{REC}"),
     "deleteRecommendation": ("DELETE", f"/recommendations/{REC}"),

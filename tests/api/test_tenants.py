@@ -83,7 +83,7 @@ def test_only_its_tenant_changes_an_answer(service: Service) -> None:
     identity = service.call("POST", "/recommend", "acme", json={**ASKED, "label": "mine"}).json()["id"]
     theirs = service.call("POST", "/recommend", "other", json=ASKED).json()["id"]
     path, change = f"/recommendations/{identity}", {"status": "approved", "by": "someone"}
-    sent = {"json": change, "headers": {"If-Match": "*"}}
+    sent: dict[str, Any] = {"json": change, "headers": {"If-Match": "*"}}
     assert service.call("PATCH", path, "other", **sent).status_code == 404
     assert service.call("DELETE", path, "other", headers={"If-Match": "*"}).status_code == 404
     assert service.call("PATCH", path, **sent).status_code == 401
@@ -132,7 +132,7 @@ def limited(postgres_url: str) -> Iterator[tuple[Engine, Engine]]:
 def test_postgresql_hides_the_rows_of_others_from_a_query_without_a_condition(limited: tuple[Engine, Engine]) -> None:
     service, _ = limited
     store = AnswerStore(service)
-    parts = {"snapshot": "s", "request": b"{}", "body": b"{}", "supply": b"{}"}
+    parts: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"{}", "supply": b"{}"}
     ids = {tenant: f"rec_{i:028x}" for i, tenant in enumerate(("public", "acme", "other"))}
     for tenant, identity in ids.items():
         with acting_for(tenant):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
 from app.api.access import KnownCaller
@@ -17,9 +17,11 @@ from app.api.problems import unknown_cursor
 from app.api.routes.catalog import decode_cursor, page_response
 from app.api.schemas import filing as wire
 from app.api.schemas.filing import RecommendationFilter
+from app.api.writes import IdempotencyKey, IfMatch, Transaction, Write, check_if_match, perform_write
 from app.catalog.filing import FilingFilter, FilingRow, change_status, get_filing, list_changes, list_filings, to_utc
+from app.catalog.keys import Caller
 from app.catalog.snapshot import CatalogStore
-from app.errors import ChangedMeanwhile, MissingIfMatch
+from app.catalog.tenants import record_audit
 
 LIST_PARAMETERS = ("limit", "cursor", "model", "accelerator")
 
@@ -37,23 +39,9 @@ def build_search(asked: RecommendationFilter, catalog_store: CatalogStore, tenan
     return FilingFilter(**criteria, tenant=tenant)
 
 
-def check_if_match(if_match: str | None, tag: str) -> None:
-    """Checks that a change applies to the version that the client read. Raises Unguarded and Stale."""
-    if if_match is None:
-        raise MissingIfMatch(
-            "Send If-Match with the ETag of the status that you change. GET /recommendations/{id}/status returns it."
-        )
-    if tag not in (sent := [t.strip() for t in if_match.split(",")]) and "*" not in sent:
-        raise ChangedMeanwhile(
-            f"The status has changed since you read it. Its ETag is now {tag}. Read the status again.", etag=tag
-        )
-
-
 router = APIRouter(tags=["filing"])
 AnswerId = Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")]
-IfMatch = Annotated[
-    str | None, Header(alias="If-Match", max_length=200, description="ETag of the status, or * for any version.")
-]
+STATUS = {"what": "status", "source": "GET /recommendations/{id}/status"}
 
 
 @router.get(
@@ -103,6 +91,7 @@ def get_status(id: AnswerId, sessions: Sessions, caller: KnownCaller) -> Respons
     summary="Change the approval status of a stored answer",
 )
 def change_recommendation(
+    request: Request,
     id: AnswerId,
     raw: RawBody,
     sessions: Sessions,
@@ -110,20 +99,31 @@ def change_recommendation(
     answers: Answers,
     caller: KnownCaller,
     if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Changes the approval status: draft to approved, approved to ordered. You can withdraw an approval and supersede
     any answer. The stored answer and its exports do not change.
     """
     change = parse_body(raw, wire.StatusChange).to_change()
-    with sessions() as session, session.begin():
+
+    def apply(session: Transaction) -> Response:
         row = get_filing(session, id, caller.tenant)
-        check_if_match(if_match, wire.status_etag(row))
+        check_if_match(if_match, wire.status_etag(row), **STATUS)
         answers.store.keep_for_good(row)
         change_status(session, row, change)
         session.refresh(row)
         outbox.record_status_change(session, row, change)
+        _audit(session, caller, f"recommendation.{change.status}", id)
         body, tag = wire.status_json(row, list_changes(session, id)), wire.status_etag(row)
-    return Response(json_bytes(body), media_type="application/json", headers={"ETag": tag})
+        return Response(json_bytes(body), media_type="application/json", headers={"ETag": tag})
+
+    return perform_write(sessions, Write.of(request, caller, idempotency_key, raw), apply)
+
+
+def _audit(session: Transaction, caller: Caller, action: str, identity: str) -> None:
+    """Adds a change of an answer to the audit log."""
+    actor, facts = caller.key_id or "anonymous", {"recommendation": identity}
+    record_audit(session.connection(), caller.tenant, actor, action, facts, now=datetime.now(UTC))
 
 
 @router.delete(
@@ -135,16 +135,26 @@ def change_recommendation(
     summary="Delete a stored answer",
 )
 def delete_recommendation(
-    id: AnswerId, sessions: Sessions, answers: Answers, caller: KnownCaller, if_match: IfMatch = None
+    request: Request,
+    id: AnswerId,
+    sessions: Sessions,
+    answers: Answers,
+    caller: KnownCaller,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Deletes a draft or superseded answer with its exports and history. Answers that are approved, ordered or replace
     another one stay. The same request computes the answer again.
     """
-    with sessions() as session, session.begin():
+
+    def delete(session: Transaction) -> Response:
         row = get_filing(session, id, caller.tenant)
-        check_if_match(if_match, wire.status_etag(row))
+        check_if_match(if_match, wire.status_etag(row), **STATUS)
         answers.store.delete_answer(session, row)
-    return Response(status_code=204)
+        _audit(session, caller, "recommendation.deleted", id)
+        return Response(status_code=204)
+
+    return perform_write(sessions, Write.of(request, caller, idempotency_key), delete)
 
 
 def _cursor_key(row: FilingRow) -> str:

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 from app.api.admission import client_address
 from app.api.answering import json_bytes
 from app.api.body import FORM, XML, read_form, read_raw
-from app.api.deps import Answers, OptionalDesk, Sessions, ShortSlot, Snapshots, Today
+from app.api.deps import Answers, OptionalDesk, PrivateRecords, Sessions, ShortSlot, Snapshots, Today
 from app.api.middleware import log_unexpected_error
 from app.api.openapi import problem_responses
 from app.api.problems import InvalidBody, MalformedRequest, error_message, problem_kinds
@@ -30,6 +30,7 @@ from app.api.schemas.materials import (
 from app.api.schemas.results import Notice
 from app.catalog.events import STATUS, STORED
 from app.catalog.filing import FilingFilter, Status, Visibility, check_visible, list_filings
+from app.catalog.holdings import HoldingsStore
 from app.catalog.purchasing import PunchoutVisit
 from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogStore
@@ -193,13 +194,14 @@ async def post_session(
     sessions: Sessions,
     turn: ShortSlot,
     today: Today,
+    records: PrivateRecords,
 ) -> Response:
     """Handles a new question, a basket to return, or leaving without one."""
     try:
         fields = await read_form(request)
         if "model" in fields:
             return await turn.answer_exclusively(
-                answer_form, desk, token, fields, answers, catalog_store, sessions, today
+                answer_form, desk, token, fields, answers, catalog_store, sessions, today, records
             )
         if not {"recommendation", "leave"} & set(fields):
             return private_page(
@@ -305,12 +307,15 @@ def answer_form(
     catalog_store: CatalogStore,
     sessions: Sessions,
     today: date,
+    records: HoldingsStore,
 ) -> Response:
     """Answers the form and stores the answer. On an error, returns the form with the error above it."""
     visit, buyer = _require_session_desk(desk).find_visit(token, now=datetime.now(UTC))
     answers = _answers_of(buyer, answers)
     try:
-        sent = compute_recommendation(orjson.dumps(_build_request(fields)), answers, catalog_store, today)
+        sent = compute_recommendation(
+            orjson.dumps(_build_request(fields)), answers, catalog_store, today, records.read(buyer.tenant)
+        )
     except InvalidBody as error:
         wrong = "; ".join(error_message(e, error.model) for e in error.error.errors(include_url=False)[:3])
     except (AppError, MalformedRequest) as error:

@@ -23,7 +23,7 @@ from app.api.answering import (
     with_input_warnings,
 )
 from app.api.body import parse_body, parse_document, reject_body
-from app.api.deps import Answers, LongSlot, RawBody, RawPastedBody, ShortSlot, Snapshots, Today
+from app.api.deps import Answers, Held, LongSlot, RawBody, RawPastedBody, ShortSlot, Snapshots, Today
 from app.api.openapi import body_schema, problem_responses
 from app.api.pasted import read_observation
 from app.api.questions import (
@@ -32,6 +32,7 @@ from app.api.questions import (
     build_options,
     index_on_day,
     option_error,
+    with_stored_inventory,
 )
 from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.api.schemas.compare import CompareRequest, CompareResponse, comparison_json
@@ -41,6 +42,7 @@ from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_js
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.api.schemas.sensitivity import SensitivityShown
 from app.api.sensitivity import find_sensitivity
+from app.catalog.holdings import Holdings
 from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
@@ -63,28 +65,30 @@ router = APIRouter(tags=["sizing"])
     summary="Compare deployments, constraints or phases",
 )
 async def post_compare(
-    raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: LongSlot, today: Today
+    raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: LongSlot, today: Today, held: Held
 ) -> Response:
     """Compares one workload on several deployments or under several constraints, or one model in several phases. The
     response lists every figure side by side, the factors that explain each difference in cost, and the month in which
     buying, renting, committing or a hosted API becomes the cheapest. Recommended options are stored as by POST
     /recommend.
     """
-    return await turn.answer_shared(compute_comparison, raw, answers, catalog_store, today)
+    return await turn.answer_shared(compute_comparison, raw, answers, catalog_store, today, held)
 
 
-def compute_comparison(raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date) -> Response:
+def compute_comparison(
+    raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date, holdings: Holdings
+) -> Response:
     """Computes and compares the options."""
     request = parse_body(raw, CompareRequest)
-    directory = index_on_day(catalog_store.directory(), request.as_of, today)
+    directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
     catalog = directory.catalog
-    options = build_options(parse_document(raw), request, directory, catalog_store, today)
+    options = build_options(parse_document(raw), request, directory, catalog_store, today, holdings)
 
     comparison = compare_outcomes(
         [evaluate_requested_option(asked, catalog) for asked in options], catalog, phases=request.phases is not None
     )
 
-    ids = store_recommendations(options, comparison, directory, answers, today)
+    ids = store_recommendations(options, comparison, directory, answers, today, holdings)
     head = {"catalog": catalog_json(catalog), "as_of": (request.as_of or today).isoformat()}
     return Response(json_bytes({**head, **comparison_json(comparison, ids)}), media_type="application/json")
 
@@ -103,13 +107,14 @@ def store_recommendations(
     catalog_index: CatalogIndex,
     answers: TenantAnswers,
     today: date,
+    holdings: Holdings,
 ) -> dict[str, str]:
     """Stores the recommended options as POST /recommend does and returns their ids by option name."""
     ids = {}
     for asked, result in zip(options, comparison.outcomes, strict=True):
         if result.answer is None or not isinstance(asked.request, RecommendRequest):
             continue
-        identity, canonical = identify_request(asked.request, catalog_index.catalog.identity, today, answers.tenant)
+        identity, canonical = identify_request(asked.request, catalog_index.catalog.identity, today, holdings)
         store_answer(asked.request, identity, canonical, result.question, result.answer, catalog_index, answers)
         ids[result.name] = identity
     return ids
@@ -123,19 +128,21 @@ def store_recommendations(
     responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
     summary="Diagnose a running service or training run",
 )
-async def post_diagnose(raw: RawPastedBody, catalog_store: Snapshots, turn: LongSlot, today: Today) -> Response:
+async def post_diagnose(
+    raw: RawPastedBody, catalog_store: Snapshots, turn: LongSlot, today: Today, held: Held
+) -> Response:
     """Compares observed figures of a service or training run with those expected of its hardware at the same load.
     Returns findings ranked by cost, each with evidence, likely cause, recommended change and purchases to avoid.
     """
-    return await turn.answer_shared(compute_diagnosis, raw, catalog_store, today)
+    return await turn.answer_shared(compute_diagnosis, raw, catalog_store, today, held)
 
 
-def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date) -> Response:
+def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date, holdings: Holdings) -> Response:
     """Computes the diagnosis of one deployment."""
     request = parse_body(raw, DiagnoseRequest, PASTED_FIELDS)
     check_observed(request)
     # Expected values ignore own measurements: a slow run must not become the expectation.
-    directory = index_on_day(catalog_store.published(), request.as_of, today)
+    directory = index_on_day(catalog_store.published(), request.as_of, today, holdings)
     question, deployment = build_estimate_question(request, directory, catalog_store, today)
     pasted = read_observation(request.observed, question, deployment, directory.catalog)
     diagnosis = diagnose(question, deployment, directory.catalog, pasted.observed)
@@ -166,18 +173,18 @@ def check_observed(request: DiagnoseRequest) -> None:
     summary="Recommend hardware for a workload",
 )
 async def post_recommend(
-    raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: ShortSlot, today: Today
+    raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: ShortSlot, today: Today, held: Held
 ) -> Response:
     """Returns ranked hardware options with quantity, layout, performance, cost and confidence, and the reasons for
     every rejected option. The answer is stored under its id. The same request on the same catalog version and day
     returns the same bytes.
     """
-    known = await run_in_threadpool(find_known_recommendation, raw, answers, catalog_store, today)
-    return known or await turn.answer_shared(compute_recommendation, raw, answers, catalog_store, today)
+    known = await run_in_threadpool(find_known_recommendation, raw, answers, catalog_store, today, held)
+    return known or await turn.answer_shared(compute_recommendation, raw, answers, catalog_store, today, held)
 
 
 def find_known_recommendation(
-    raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date
+    raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date, holdings: Holdings
 ) -> Response | None:
     """Returns the stored answer to a request; None if it has to be computed. It takes about a millisecond, so it does
     not wait in the queue of new questions, nor for a catalog that is being loaded.
@@ -185,14 +192,19 @@ def find_known_recommendation(
     request, catalog = parse_body(raw, RecommendRequest), catalog_store.catalog_identity(answers.tenant)
     if catalog is None:
         return None
-    body = answers.find_answer(identify_request(request, catalog, today, answers.tenant)[0])
+    request = with_stored_inventory(request, holdings)
+    body = answers.find_answer(identify_request(request, catalog, today, holdings)[0])
     return None if body is None else Response(body, media_type="application/json")
 
 
-def compute_recommendation(raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date) -> Response:
+def compute_recommendation(
+    raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date, holdings: Holdings
+) -> Response:
     """Returns the stored answer to a request, or computes a new one."""
     request = parse_body(raw, RecommendRequest)
-    kept = find_or_compute_answer(request, catalog_store.directory(), catalog_store, answers, today)
+    kept = find_or_compute_answer(
+        request, catalog_store.directory(holdings.tenant), catalog_store, answers, today, holdings
+    )
     return Response(kept.body, media_type="application/json", headers=NOT_STORED if not kept.stored else None)
 
 
@@ -204,17 +216,19 @@ def compute_recommendation(raw: bytes, answers: TenantAnswers, catalog_store: Ca
     responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
     summary="Estimate one deployment",
 )
-async def post_estimate(raw: RawPastedBody, catalog_store: Snapshots, turn: ShortSlot, today: Today) -> Response:
+async def post_estimate(
+    raw: RawPastedBody, catalog_store: Snapshots, turn: ShortSlot, today: Today, held: Held
+) -> Response:
     """Returns memory, throughput, latency, energy and cost of a workload on one deployment. A deployment copied from a
     recommendation reproduces its figures. Settings that you omit are chosen for you and returned.
     """
-    return await turn.answer_shared(compute_estimate, raw, catalog_store, today)
+    return await turn.answer_shared(compute_estimate, raw, catalog_store, today, held)
 
 
-def compute_estimate(raw: bytes, catalog_store: CatalogStore, today: date) -> Response:
+def compute_estimate(raw: bytes, catalog_store: CatalogStore, today: date, holdings: Holdings) -> Response:
     """Computes the estimate of one deployment."""
     request = parse_body(raw, EstimateRequest)
-    directory = index_on_day(catalog_store.directory(), request.as_of, today)
+    directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
     question, deployment = build_estimate_question(request, directory, catalog_store, today)
 
     document = with_input_warnings(
@@ -258,26 +272,33 @@ async def post_reprice(
     catalog_store: Snapshots,
     turn: ShortSlot,
     today: Today,
+    held: Held,
 ) -> Response:
     """Returns today's price of the stored option, line by line with the reason for each change, and today's answer to
     the same request, which is stored. The old answer and its status do not change. Repeated calls on one day return the
     same result. The call takes no body.
     """
-    return await turn.answer_shared(compute_repricing, id, asked.rank, answers, catalog_store, today)
+    return await turn.answer_shared(compute_repricing, id, asked.rank, answers, catalog_store, today, held)
 
 
 def compute_repricing(
-    identity: str, rank: int, answers: TenantAnswers, catalog_store: CatalogStore, today: date
+    identity: str,
+    rank: int,
+    answers: TenantAnswers,
+    catalog_store: CatalogStore,
+    today: date,
+    holdings: Holdings,
 ) -> Response:
     """Prices the machines of a stored answer again and answers its request again."""
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
-    directory = index_on_day(catalog_store.directory(), None, today)
+    directory = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
     machines = {}
     if stored["recommendations"] or rank > 1:
         then = build_bill(stored, supply, rank, Settlement())
         machines = {"machines": repriced_json(then, machines_today(stored, rank, directory, catalog_store, today))}
 
-    kept = find_or_compute_answer(load_stored_request(stored, as_of=None), directory, catalog_store, answers, today)
+    request = load_stored_request(stored, as_of=None)
+    kept = find_or_compute_answer(request, directory, catalog_store, answers, today, holdings)
 
     now = orjson.loads(kept.body)
     names = {a.slug: a.name for a in directory.catalog.accelerators}
@@ -308,22 +329,25 @@ async def get_sensitivity(
     answers: Answers,
     catalog_store: Snapshots,
     turn: LongSlot,
+    held: Held,
 ) -> Response:
     """Varies load, lengths, limits, confidence, prices and formats one at a time and finds the smallest change that
     makes another accelerator type rank first. Also tests cheaper patterns that the request left open. Takes several
     seconds. Uses the prices in force on the date of the answer.
     """
-    return await turn.answer_shared(compute_sensitivity, id, answers, catalog_store)
+    return await turn.answer_shared(compute_sensitivity, id, answers, catalog_store, held)
 
 
-def compute_sensitivity(identity: str, answers: TenantAnswers, catalog_store: CatalogStore) -> Response:
+def compute_sensitivity(
+    identity: str, answers: TenantAnswers, catalog_store: CatalogStore, holdings: Holdings
+) -> Response:
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get_answer(identity)[0])
     request = load_stored_request(stored)
     if request.maximize is not None:
         raise Unanswerable("This answer has the largest load. Send its request with that load instead of maximize.")
     today = date.fromisoformat(stored["as_of"])
-    directory = index_on_day(catalog_store.directory(), request.as_of, today)
+    directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
     found = find_sensitivity(identity, request, behind, today, directory, catalog_store)
     head = {"id": identity, "catalog": catalog_json(directory.catalog)}

@@ -43,6 +43,11 @@ class InventorySpec(RequestModel):
         None, description="Network bandwidth of a whole machine. Default: that of the machine's record."
     )
 
+    power_kw: Annotated[float, Field(gt=0, le=1e4)] | None = Field(
+        None,
+        description="Power of a machine under load. Default: that of its record, or the sum of its parts.",
+    )
+
     @model_validator(mode="after")
     def _check(self) -> InventorySpec:
         if (self.accelerator is None) == (self.system is None):
@@ -70,4 +75,5 @@ class InventorySpec(RequestModel):
             usd_per_machine=self.usd_per_machine or 0.0,
             ram_gib=self.host_memory_gib,
             network_gbit_s=self.network_gbit_s,
+            power_kw=self.power_kw,
         )

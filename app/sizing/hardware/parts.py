@@ -328,6 +328,7 @@ class OwnedHardware:
     usd_per_machine: float = 0.0  # book value or price that counts; 0 for a sunk cost
     ram_gib: float | None = None  # memory of a machine's host; None: that of the record
     network_gbit_s: float | None = None  # network of a machine; None: that of the record
+    power_kw: float | None = None  # power of a machine under load; None: that of the record
 
     @property
     def machines(self) -> int:

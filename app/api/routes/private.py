@@ -1,0 +1,314 @@
+"""POST, GET and DELETE of private records: owned hardware, and rents and machines quoted to a tenant."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from app.api.access import KnownCaller
+from app.api.answering import json_bytes
+from app.api.body import JSON, read_raw
+from app.api.deps import PrivateRecords, Sessions, Snapshots, Today
+from app.api.openapi import CSV, problem_responses, table_or_body
+from app.api.records import planned_actions, read_batch, refuse_batch, report_json
+from app.api.schemas import private as wire
+from app.api.writes import IdempotencyKey, IfMatch, Transaction, Write, check_if_match, perform_write
+from app.catalog.holdings import RecordKind, delete_record, list_records, put_records, records_version
+from app.catalog.keys import Caller
+from app.catalog.snapshot import CatalogIndex
+from app.errors import UnknownRecord
+
+router = APIRouter(prefix="/catalog", tags=["private"])
+STORE_PROBLEMS = problem_responses(400, 412, 413, 415, 422, 428, 503)
+DELETE_PROBLEMS = problem_responses(404, 412, 422, 428, 503)
+DryRun = Annotated[bool, Query(description="Report what would happen to each record, and store nothing.")]
+RecordName = Annotated[str, Query(min_length=1, max_length=100, description="Your name of the record.")]
+
+
+async def read_records(request: Request) -> tuple[bytes, bool]:
+    """Returns a body with records, and whether it is a CSV table."""
+    raw = await read_raw(request, (*JSON, CSV), request.app.state.settings.max_pasted_bytes)
+    return raw, request.headers.get("content-type", "").partition(";")[0].strip().lower() == CSV
+
+
+RawRecords = Annotated[tuple[bytes, bool], Depends(read_records)]
+
+
+def version_tag(version: int) -> str:
+    """Returns the ETag of a tenant's records."""
+    return f'"records-{version}"'
+
+
+def list_own(sessions: Sessions, caller: Caller, kind: RecordKind) -> Response:
+    """Returns the records of a kind, with the ETag that a change must send as If-Match."""
+    with sessions() as session:
+        connection = session.connection()
+        tag = version_tag(records_version(connection, caller.tenant))
+        items = [{"name": name, **body} for name, body in list_records(connection, caller.tenant, kind).items()]
+    body = json_bytes({"items": items, "next_cursor": None})
+    return Response(body, media_type="application/json", headers={"ETag": tag, "Cache-Control": "private, no-cache"})
+
+
+def store(
+    sessions: Sessions,
+    write: Write,
+    kind: RecordKind,
+    raw: tuple[bytes, bool],
+    catalog_index: CatalogIndex,
+    today: date,
+    if_match: str | None,
+    *,
+    dry_run: bool,
+) -> Response:
+    """Stores records, or reports what would happen to each. Records that exist are replaced if If-Match names their
+    version.
+    """
+
+    def change(session: Transaction) -> Response:
+        connection, tenant = session.connection(), write.caller.tenant
+        stored = list_records(connection, tenant, kind)
+        batch = read_batch(raw[0], is_csv=raw[1], kind=kind, catalog_index=catalog_index, stored=stored, today=today)
+        done = planned_actions(batch, stored)
+        if not dry_run:
+            refuse_batch(batch)
+            if if_match is not None or "changed" in done.values():
+                check_tag(if_match, version_tag(records_version(connection, tenant)), kind)
+            done = put_records(connection, write.caller, kind, batch.bodies, now=datetime.now(UTC))
+        report: dict[str, Any] = report_json(batch, done, dry_run=dry_run)
+        tag = version_tag(records_version(connection, tenant))
+        return Response(json_bytes(report), media_type="application/json", headers={"ETag": tag})
+
+    return perform_write(sessions, write, change)
+
+
+def delete_own(sessions: Sessions, write: Write, kind: RecordKind, name: str, if_match: str | None) -> Response:
+    """Deletes a record of the version that If-Match names."""
+
+    def change(session: Transaction) -> Response:
+        connection, tenant = session.connection(), write.caller.tenant
+        check_tag(if_match, version_tag(records_version(connection, tenant)), kind)
+        if not delete_record(connection, write.caller, kind, name, now=datetime.now(UTC)):
+            raise UnknownRecord(f"You have stored no {kind} record of this name.")
+        return Response(status_code=204, headers={"ETag": version_tag(records_version(connection, tenant))})
+
+    return perform_write(sessions, write, change)
+
+
+PATHS = {
+    RecordKind.INVENTORY: "/catalog/inventory",
+    RecordKind.OFFER: "/catalog/offers/own",
+    RecordKind.SYSTEM: "/catalog/systems/own",
+}
+
+
+def check_tag(if_match: str | None, tag: str, kind: RecordKind) -> None:
+    """Checks the version that a change is for. Raises MissingIfMatch and ChangedMeanwhile."""
+    check_if_match(if_match, tag, what="list of records", source=f"GET {PATHS[kind]}")
+
+
+@router.get(
+    "/inventory",
+    operation_id="listInventory",
+    response_model=wire.PrivateRecordList,
+    responses=problem_responses(422, 503),
+    summary="List hardware that you own",
+)
+def list_inventory(sessions: Sessions, caller: KnownCaller) -> Response:
+    """Lists hardware that you own, and returns the ETag that changes send as If-Match."""
+    return list_own(sessions, caller, RecordKind.INVENTORY)
+
+
+@router.post(
+    "/inventory",
+    operation_id="storeInventory",
+    response_model=wire.RecordsReport,
+    openapi_extra=table_or_body(wire.StoredHardware, wire.StoredHardwareList),
+    responses=STORE_PROBLEMS,
+    summary="Store hardware that you own",
+)
+async def store_inventory(
+    request: Request,
+    raw: RawRecords,
+    sessions: Sessions,
+    catalog_store: Snapshots,
+    caller: KnownCaller,
+    holdings: PrivateRecords,
+    today: Today,
+    dry_run: DryRun = False,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Stores hardware that you own: one record, `items`, or a CSV table with the field names in its first line. All
+    records are stored, or none. A record of the same name is replaced, which needs If-Match. A request
+    without an inventory of its own then uses the free part; `constraints.inventory` says how.
+    """
+    write = Write.of(request, caller, idempotency_key, raw[0])
+    directory = await run_in_threadpool(catalog_store.directory)
+    response = await run_in_threadpool(
+        store, sessions, write, RecordKind.INVENTORY, raw, directory, today, if_match, dry_run=dry_run
+    )
+    holdings.forget_check()
+    return response
+
+
+@router.delete(
+    "/inventory",
+    operation_id="deleteInventory",
+    status_code=204,
+    response_class=Response,
+    responses=DELETE_PROBLEMS,
+    summary="Delete a record of hardware that you own",
+)
+def delete_inventory(
+    request: Request,
+    name: RecordName,
+    sessions: Sessions,
+    caller: KnownCaller,
+    holdings: PrivateRecords,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Deletes one record by its name. Later answers do not use it; stored answers keep their figures."""
+    response = delete_own(sessions, Write.of(request, caller, idempotency_key), RecordKind.INVENTORY, name, if_match)
+    holdings.forget_check()
+    return response
+
+
+@router.get(
+    "/offers/own",
+    operation_id="listOwnOffers",
+    response_model=wire.PrivateRecordList,
+    responses=problem_responses(422, 503),
+    summary="List rents quoted to you",
+)
+def list_own_offers(sessions: Sessions, caller: KnownCaller) -> Response:
+    """Lists negotiated and quoted rents, and returns the ETag that changes send as If-Match."""
+    return list_own(sessions, caller, RecordKind.OFFER)
+
+
+@router.post(
+    "/offers",
+    operation_id="storeOwnOffers",
+    response_model=wire.RecordsReport,
+    openapi_extra=table_or_body(wire.QuotedOffer, wire.QuotedOfferList),
+    responses=STORE_PROBLEMS,
+    summary="Store rents quoted to you",
+)
+async def store_own_offers(
+    request: Request,
+    raw: RawRecords,
+    sessions: Sessions,
+    catalog_store: Snapshots,
+    caller: KnownCaller,
+    holdings: PrivateRecords,
+    today: Today,
+    dry_run: DryRun = False,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Stores negotiated and quoted rents: one record, `items`, or a CSV table with the field names in its first line.
+    All records are stored, or none. A record of the same name is replaced, which needs If-Match. They count in
+    your answers from their first to their last day, next to the prices of the catalog.
+    """
+    write = Write.of(request, caller, idempotency_key, raw[0])
+    directory = await run_in_threadpool(catalog_store.directory)
+    response = await run_in_threadpool(
+        store, sessions, write, RecordKind.OFFER, raw, directory, today, if_match, dry_run=dry_run
+    )
+    holdings.forget_check()
+    return response
+
+
+@router.delete(
+    "/offers/own",
+    operation_id="deleteOwnOffers",
+    status_code=204,
+    response_class=Response,
+    responses=DELETE_PROBLEMS,
+    summary="Delete a record of rents quoted to you",
+)
+def delete_own_offers(
+    request: Request,
+    name: RecordName,
+    sessions: Sessions,
+    caller: KnownCaller,
+    holdings: PrivateRecords,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Deletes one record by its name. Later answers do not use it; stored answers keep their figures."""
+    response = delete_own(sessions, Write.of(request, caller, idempotency_key), RecordKind.OFFER, name, if_match)
+    holdings.forget_check()
+    return response
+
+
+@router.get(
+    "/systems/own",
+    operation_id="listOwnSystems",
+    response_model=wire.PrivateRecordList,
+    responses=problem_responses(422, 503),
+    summary="List machines quoted to you",
+)
+def list_own_systems(sessions: Sessions, caller: KnownCaller) -> Response:
+    """Lists machines that sellers have quoted to you, and returns the ETag that changes send as If-Match."""
+    return list_own(sessions, caller, RecordKind.SYSTEM)
+
+
+@router.post(
+    "/systems",
+    operation_id="storeOwnSystems",
+    response_model=wire.RecordsReport,
+    openapi_extra=table_or_body(wire.QuotedSystem, wire.QuotedSystemList),
+    responses=STORE_PROBLEMS,
+    summary="Store machines quoted to you",
+)
+async def store_own_systems(
+    request: Request,
+    raw: RawRecords,
+    sessions: Sessions,
+    catalog_store: Snapshots,
+    caller: KnownCaller,
+    holdings: PrivateRecords,
+    today: Today,
+    dry_run: DryRun = False,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Stores machines that sellers have quoted to you: one record, `items`, or a CSV table with the field names in its
+    first line. All records are stored, or none. A record of the same name is replaced, which needs If-Match. They count
+    in your answers from their first to their last day, next to the prices of the catalog.
+    """
+    write = Write.of(request, caller, idempotency_key, raw[0])
+    directory = await run_in_threadpool(catalog_store.directory)
+    response = await run_in_threadpool(
+        store, sessions, write, RecordKind.SYSTEM, raw, directory, today, if_match, dry_run=dry_run
+    )
+    holdings.forget_check()
+    return response
+
+
+@router.delete(
+    "/systems/own",
+    operation_id="deleteOwnSystems",
+    status_code=204,
+    response_class=Response,
+    responses=DELETE_PROBLEMS,
+    summary="Delete a record of machines quoted to you",
+)
+def delete_own_systems(
+    request: Request,
+    name: RecordName,
+    sessions: Sessions,
+    caller: KnownCaller,
+    holdings: PrivateRecords,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Deletes one record by its name. Later answers do not use it; stored answers keep their figures."""
+    response = delete_own(sessions, Write.of(request, caller, idempotency_key), RecordKind.SYSTEM, name, if_match)
+    holdings.forget_check()
+    return response
