@@ -26,6 +26,7 @@ UNIT_HINTS: Mapping[str, str] = {
     "deadline_days": "The unit is days",
     "deadline_hours": "The unit is hours",
     "max_power_kw": "The unit is kW",
+    "max_carbon_kg": "The unit is kg of CO2e",
     "electricity_usd_per_kwh": "The unit is USD: 0.12 for 12 cents",
     "pue": "PUE is facility power divided by IT power and at least 1",
 }

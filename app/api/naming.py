@@ -21,6 +21,7 @@ from app.catalog.snapshot import WILDCARD, CatalogIndex, HardwareMatch, closest_
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
+from app.sizing.hardware.grids import list_grids
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import OwnedHardware, PricingModel
 from app.sizing.hardware.support.builds import BUILDS
@@ -203,6 +204,18 @@ class NameResolver:
             detail = f"Unknown jurisdiction {quote_name(name)}. Send an ISO 3166 country code such as DE, or EU."
             self.add_problem(UnknownName, pointer, detail)
         return tuple(sorted(codes))
+
+    def resolve_country(self, name: str, pointer: str) -> str:
+        """Returns the ISO code of one country."""
+        key = compact_name(name)
+        codes = frozenset() if key in NAME_TABLES.areas else countries_named(key)
+        whole = (grid for grid in list_grids() if grid.grid == grid.country)
+        codes |= {grid.country for grid in whole if key in (grid.grid.lower(), compact_name(grid.name))}
+        if WILDCARD.search(name) or len(codes) != 1:
+            detail = f"Unknown country {quote_name(name)}. Send one ISO 3166 country code such as DE."
+            self.add_problem(UnknownName, pointer, detail)
+            return name
+        return min(codes)
 
     def check_assumptions(self, overrides: Mapping[str, float]) -> None:
         """Checks that every overridden assumption exists and that its value is within the allowed range."""
@@ -426,7 +439,8 @@ def resolve_economics(spec: EconomicsSpec, naming: NameResolver) -> EconomicsSpe
             )
         ) is not None:
             named |= dict.fromkeys(match.accelerators, share)
-    return spec.model_copy(update={"discounts": fitting | named})
+    country = None if spec.country is None else naming.resolve_country(spec.country, "#/economics/country")
+    return spec.model_copy(update={"discounts": fitting | named, "country": country})
 
 
 def resolve_recommend_names(

@@ -108,8 +108,8 @@ def sought_load(request: RecommendRequest, question: Question, model: ModelArchi
         detail = f"maximize {unit.value} requires {needed[unit]}."
     elif not request.is_limited:
         detail = (
-            "Without a limit there is no largest load. Set max_usd_per_hour, max_purchase_usd, max_power_kw or "
-            "max_accelerators in constraints, or an inventory."
+            "Without a limit there is no largest load. Set max_usd_per_hour, max_purchase_usd, max_power_kw, "
+            "max_carbon_kg or max_accelerators in constraints, or an inventory."
         )
     if detail or load is None:
         raise Unanswerable(detail, errors=[{"pointer": "#/maximize", "detail": detail}])

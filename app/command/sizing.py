@@ -129,7 +129,9 @@ def recommend(
     max_accelerators: Number = None,
     own: Own = None,
     maximize: Maximize = None,
-    objective: Annotated[str | None, typer.Option(help="Objective: cost, latency, throughput or energy.")] = None,
+    objective: Annotated[
+        str | None, typer.Option(help="Objective: cost, latency, throughput, energy or carbon.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, max=50, help="Number of options.", show_default=False)] = None,
     label: Annotated[str | None, typer.Option(help="Label to store with the answer.", show_default=False)] = None,
     also: Settings = None,

@@ -9,7 +9,7 @@ from math import isfinite, log
 import numpy as np
 
 from app.errors import Conflict
-from app.sizing.answer.money import compare_hosted_api
+from app.sizing.answer.money import compare_hosted_api, with_carbon_reasons
 from app.sizing.answer.serving import estimate_deployments
 from app.sizing.answer.summary import (
     collect_assumptions,
@@ -80,7 +80,7 @@ def estimate_deployment(question: Question, deployment: Deployment, catalog: Cat
     workload = effective_workload(question.workload, deployment)
     question = replace(question, workload=workload, assumptions=question.assumptions.with_recording())
     search, found = judge_within_limits(question, deployment, catalog)
-    question = search.question
+    question, found = search.question, with_carbon_reasons(search.question, found)
     accelerator = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]]
     names, hosts = catalog.names_in(found.deployment), catalog.other_hosts_in(found.deployment)
     ranked = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator, names=names, hosts=hosts),)

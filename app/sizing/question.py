@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.engines.record import SchedulerSettings
+from app.sizing.hardware.grids import ElectricityPrice
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, Environment, OwnedHardware, PriceKind, PricingModel
 from app.sizing.hardware.recipes import RecipeSettings
@@ -52,6 +53,8 @@ class Constraints:
     max_purchase_usd: float | None = None
     max_accelerators: int | None = None
     max_power_w: float | None = None
+    max_carbon_kg: float | None = None  # per month of a service, or of the whole run, kg CO2e
+    weighs_carbon: bool = False  # whether the objective or a limit is about carbon; set by the question
     stock: tuple[tuple[int, int], ...] = ()  # accelerator types of the inventory by index, each with its number
     inventory_only: bool = False  # whether only the inventory counts
     confidence: float = Assumptions.default_value(
@@ -84,6 +87,8 @@ class Economics:
     electricity_usd_per_kwh: float = Assumptions.default_value("electricity_usd_per_kwh")
     pue: float = Assumptions.default_value("pue")  # power usage effectiveness of the building
     discounts: tuple[tuple[str, float], ...] = ()  # by accelerator: share off the price of its machines, 0 to 1
+    country: str | None = None  # where owned machines stand, ISO 3166 code
+    country_price: ElectricityPrice | None = None  # where the electricity price is that of the country
 
     @classmethod
     def from_assumptions(
@@ -94,13 +99,21 @@ class Economics:
         electricity_usd_per_kwh: float | None = None,
         pue: float | None = None,
         discounts: tuple[tuple[str, float], ...] = (),
+        country: str | None = None,
+        country_price: ElectricityPrice | None = None,
     ) -> Economics:
-        """Economics with the given values; None takes the assumed value."""
+        """Economics with the given values; None takes the assumed value. The price of the country replaces a price that
+        is not given.
+        """
+        if electricity_usd_per_kwh is None and country_price is not None:
+            electricity_usd_per_kwh = country_price.usd_per_kwh
         return cls(
             assumed.horizon_months if horizon_months is None else horizon_months,
             assumed.electricity_usd_per_kwh if electricity_usd_per_kwh is None else electricity_usd_per_kwh,
             assumed.pue if pue is None else pue,
             discounts,
+            country,
+            country_price,
         )
 
 
@@ -111,6 +124,7 @@ class Objective(StrEnum):
     LATENCY = "latency"
     THROUGHPUT = "throughput"
     ENERGY = "energy"
+    CARBON = "carbon"
     BALANCED = "balanced"
 
 
@@ -303,6 +317,12 @@ class Question:
     inventory: tuple[OwnedHardware, ...] = ()  # hardware that the caller owns
     maximize: str | None = None  # quantity to maximize, a member of maximum.QUANTITIES
     largest: SoughtLoad | None = None  # load to maximize within the limits
+
+    def __post_init__(self) -> None:
+        limits = self.constraints
+        if not limits.weighs_carbon and (self.objective is Objective.CARBON or limits.max_carbon_kg is not None):
+            # Kept when a variant of the question drops the objective or the limit: it compares the same offers.
+            object.__setattr__(self, "constraints", replace(limits, weighs_carbon=True))
 
     def includes(self, extra: Extra) -> bool:
         """Whether the answer includes a part that can be left out."""

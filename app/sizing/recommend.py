@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.answer.familiarity import Contenders, explain_published_use
-from app.sizing.answer.money import compare_hosted_api
+from app.sizing.answer.money import compare_hosted_api, with_carbon_reasons
 from app.sizing.answer.overkill import (
     CheapestOption,
     cheaper_is_enough,
@@ -177,6 +177,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     cheapest = cheapest_for_warning(search, ranked, result.cheapest)
     ranked = explain_idle_hardware(question, ranked, cheapest, rejected)
     ranked = add_class_comparison(search, ranked)
+    ranked = tuple(replace(r, estimate=with_carbon_reasons(question, r.estimate)) for r in ranked)
     notices = find_warnings(question, ranked, cheapest)
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
@@ -317,6 +318,8 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
     if search.question.objective is Objective.COST:
         estimates = with_cheaper_levels(estimates, below=False)
+    if search.question.objective is Objective.CARBON:
+        estimates, order, scores = least_carbon_first(search.question, estimates, order)
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
@@ -498,6 +501,18 @@ def cheaper_types(question: Question, catalog: Catalog, first: Estimate, usd_per
     cheap = cheap[np.argsort(least[cheap], kind="stable")]
     tried = np.unique(np.linspace(0, len(cheap) - 1, CHEAPER_TYPES).round().astype(np.int64)) if len(cheap) else cheap
     return tuple(catalog.accelerators[row].slug for row in cheap[tried].tolist())
+
+
+def least_carbon_first(
+    question: Question, estimates: Sequence[Estimate], order: Codes
+) -> tuple[tuple[Estimate, ...], Codes, Column]:
+    """Estimates by the greenhouse gases that they show, with their order and ranking values: judged by themselves,
+    deployments of work with a volume may last longer or shorter than in the search.
+    """
+    carbon = (None if e.cost is None or e.cost.carbon is None else e.cost.carbon.kg_per_million for e in estimates)
+    scores = np.array([np.inf if kg is None else kg / 1e6 / question.economics.pue for kg in carbon])
+    rows = np.argsort(scores, kind="stable")
+    return tuple(estimates[row] for row in rows.tolist()), order[rows], scores[rows]
 
 
 def find_training(search: Search[TrainingWorkload]) -> SearchResult:

@@ -14,6 +14,7 @@ import numpy as np
 from app.sizing.assumptions import Assumed
 from app.sizing.evidence import Neighbor, Setting
 from app.sizing.formula import Step
+from app.sizing.hardware.grids import Grid
 from app.sizing.hardware.hosts import HostProcessor
 from app.sizing.hardware.parts import Accelerator, PriceKind, PricingModel, Terms
 from app.sizing.question import Deployment
@@ -710,6 +711,19 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Carbon:
+    """Greenhouse gases of the electricity of a deployment and its building, CO2e, and the grid that they rest on.
+
+    Scope 2 of the GHG Protocol by the location-based method.
+    """
+
+    kg: float  # over the period
+    kg_per_million: float | None  # per million tokens or samples
+    period: str  # "run" for work that ends, otherwise "month"
+    grids: tuple[Grid, ...]  # one, or those of two pools
+
+
+@dataclass(frozen=True, slots=True)
 class CostSummary:
     """Money and energy; None where the catalog has no price.
 
@@ -732,6 +746,7 @@ class CostSummary:
     usd_per_day: float | None = None  # cost of a day, where the workload states the hours of a day
     peak_usd_per_hour: float | None = None  # hourly cost at the peak, where the workload states the hours of a day
     average_power_w: float | None = None  # mean power of a day, where the workload states its hours, W
+    carbon: Carbon | None = None  # None where the grid is unknown
 
     @property
     def full_usd_per_hour(self) -> float | None:

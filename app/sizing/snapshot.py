@@ -202,6 +202,7 @@ class Catalog:
 
         self._index_prices(systems, offers, past_offers)
         self.places, self.region_countries = places, region_countries
+        self.place_grids: dict[tuple[str, str], int] = {}  # cache of the grids of providers' regions
 
     def _index_prices(self, systems: Sequence[System], offers: Sequence[Offer], past_offers: Sequence[Offer]) -> None:
         """Index machines for sale and their prices."""

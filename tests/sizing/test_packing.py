@@ -615,7 +615,7 @@ def test_a_total_is_the_least_of_what_is_known() -> None:
     assert separate_total_usd(estimated(), 5.0) == 45.0
     assert separate_total_usd(estimated(), None) is None and separate_total_usd(estimated(cost=None), 5.0) is None
     assert separate_total_usd(estimated(cost=replace(COST, usd_per_hour=None)), 5.0) is None
-    nothing = Cost(*(np.array([np.nan]) for _ in range(5)))
+    nothing = Cost(*(np.array([np.nan]) for _ in range(6)))
     assert known_usd_per_hour(nothing) is None
     assert known_usd_per_hour(replace(nothing, usd_per_hour=np.array([4.0]))) == 4.0
 

@@ -56,6 +56,13 @@ def energy(found: Estimate) -> float:
     return found.cost.kwh_per_million or float("inf")
 
 
+def carbon(found: Estimate) -> float:
+    """Carbon per million tokens; more than that of any plan where the grid is unknown."""
+    assert found.cost is not None
+    gases = found.cost.carbon
+    return float("inf") if gases is None else gases.kg_per_million or float("inf")
+
+
 def idleness(found: Estimate) -> float:
     """Accelerators per request/s that may be planned, as predicted."""
     speed = found.performance
@@ -71,6 +78,7 @@ MEASURES: dict[Objective, Callable[[Estimate], float]] = {
     Objective.LATENCY: latency,
     Objective.THROUGHPUT: idleness,
     Objective.ENERGY: energy,
+    Objective.CARBON: carbon,
     Objective.BALANCED: lambda found: (usd(found) * latency(found) * energy(found)) ** (1 / 3),
 }
 

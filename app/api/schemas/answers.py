@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -52,6 +52,7 @@ from app.sizing.assumptions import Assumed
 from app.sizing.columns import GBIT, GIB
 from app.sizing.evidence import Neighbor
 from app.sizing.formula import Step
+from app.sizing.hardware.grids import Grid
 from app.sizing.question import Deployment, Speculative
 from app.sizing.result import (
     Answer,
@@ -312,6 +313,26 @@ def _per_million(name: str, unit: str) -> From:
     return From(f"{name}_per_million", when=lambda cost: cost.per_million == unit, null=True)
 
 
+class GridShown(ResultModel, of=Grid):
+    """Electricity grid on which the greenhouse gases of a deployment rest."""
+
+    name: str = Field(description="Name of the country, or of the part of it that the grid feeds.")
+    country: str = Field(description="ISO 3166 code of the country.")
+    g_per_kwh: float = Field(description="Greenhouse gases of a kWh on average over the year, g CO2e.")
+    year: int = Field(description="Year of the intensity.")
+    basis: Literal["lifecycle", "operation"] = Field(
+        description="lifecycle: of the fuel burned, of its supply and of building power stations; operation: of the "
+        "fuel burned only."
+    )
+    source: str
+    as_of: str
+
+
+def _carbon(name: str, unit: str = "") -> From:
+    """A figure of the greenhouse gases; omitted where the grid is unknown."""
+    return From(f"carbon.{name}", when=lambda cost: cost.carbon is not None and unit in ("", cost.per_million))
+
+
 class CostShown(ResultModel, of=CostSummary):
     """Cost of renting the deployment, or of buying and running it."""
 
@@ -336,6 +357,23 @@ class CostShown(ResultModel, of=CostSummary):
     )
     kwh_per_million_tokens: Annotated[float | None, _per_million("kwh", "tokens")] = None
     kwh_per_million_samples: Annotated[float | None, _per_million("kwh", "samples")] = None
+    carbon_kg_per_million_tokens: Annotated[float | None, _carbon("kg_per_million", "tokens")] = Field(
+        None,
+        description="Greenhouse gases of the electricity of the machines and their building, kg CO2e: scope 2, "
+        "location-based. Omitted where the grid is unknown.",
+    )
+    carbon_kg_per_million_samples: Annotated[float | None, _carbon("kg_per_million", "samples")] = Field(
+        None, description="The same per million samples."
+    )
+    carbon_kg_total: Annotated[float | None, _carbon("kg")] = Field(
+        None, description="Greenhouse gases of carbon_period, kg CO2e."
+    )
+    carbon_period: Annotated[Literal["month", "run"] | None, _carbon("period")] = Field(
+        None, description="run for work that ends, otherwise month."
+    )
+    carbon_sources: Annotated[list[GridShown] | None, _carbon("grids")] = Field(
+        None, description="The grid with its vintage and source; two for pools on different grids."
+    )
     tco_usd: float | None
     price: PriceShown | None
     parts: list[PartShown] | None = Field(

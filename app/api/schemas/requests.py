@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import date
 from importlib import resources
 from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
@@ -42,6 +43,7 @@ from app.api.schemas.replica import Degree, PoolsSpec, RecipeSpec, ReplicaSpec
 from app.api.schemas.traffic import SloSpec, Traffic, TrafficClassSpec, scaled_load, to_lengths
 from app.sizing.assumptions import Assumptions, RecordingAssumptions
 from app.sizing.columns import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
+from app.sizing.hardware.grids import electricity_price
 from app.sizing.hardware.parts import Commitment, Environment, PriceKind, PricingModel, current_kind
 from app.sizing.model.adapted import with_adapters
 from app.sizing.model.architecture import ModelArchitecture
@@ -451,6 +453,11 @@ class ConstraintsSpec(RequestModel):
     max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
     max_accelerators: Annotated[int, Field(ge=1, le=10_000_000), INTEGER_VALUED] | None = None
     max_power_kw: Annotated[float, Field(gt=0, le=1e7)] | None = None
+    max_carbon_kg: Annotated[float, Field(gt=0, le=1e12)] | None = Field(
+        None,
+        description="Maximum greenhouse gases of the electricity in kg CO2e: of a month under load for services, of "
+        "the whole run for work that ends.",
+    )
     confidence: Confidence | None = Field(None, description=CONFIDENCE)
     inventory: InventoryUse = Field(
         "first",
@@ -481,6 +488,7 @@ class ConstraintsSpec(RequestModel):
             max_accelerators=self.max_accelerators,
             confidence=assumed.confidence,
             max_power_w=None if self.max_power_kw is None else self.max_power_kw * 1e3,
+            max_carbon_kg=self.max_carbon_kg,
             inventory_only=self.inventory == "only",
         )
 
@@ -492,7 +500,9 @@ class EconomicsSpec(RequestModel):
         None, description="Months over which hardware is paid for. Default: the assumption horizon_months, 36."
     )
     electricity_usd_per_kwh: Annotated[float, Field(ge=0, le=10)] | None = Field(
-        None, description="Electricity price. Default: the assumption electricity_usd_per_kwh, 0.12."
+        None,
+        description="Electricity price. Default: the industrial price of the country, otherwise the assumption "
+        "electricity_usd_per_kwh, 0.12.",
     )
     pue: Annotated[float, Field(ge=1, le=5)] | None = Field(
         None,
@@ -504,13 +514,22 @@ class EconomicsSpec(RequestModel):
         Field(max_length=50, description="Discount on bought or rented machines, as a share, by accelerator."),
     ] = {}
 
-    def to_economics(self, assumed: Assumptions) -> Economics:
+    country: Name | None = Field(
+        None,
+        description="Country in which owned machines stand: an ISO 3166 code or a name. It determines their grid, and "
+        "the electricity price unless you set one.",
+    )
+
+    def to_economics(self, assumed: Assumptions, overrides: Mapping[str, float]) -> Economics:
+        stated = self.electricity_usd_per_kwh is not None or "electricity_usd_per_kwh" in overrides
         return Economics.from_assumptions(
             assumed,
             horizon_months=self.horizon_months,
             electricity_usd_per_kwh=self.electricity_usd_per_kwh,
             pue=self.pue,
             discounts=tuple(sorted(self.discounts.items())),
+            country=self.country,
+            country_price=None if stated else electricity_price(self.country),
         )
 
 
@@ -620,7 +639,7 @@ class RecommendRequest(RequestModel):
             constraints=self.constraints.to_constraints(assumed),
             today=(self.as_of or today).isoformat(),
             objective=Objective(self.objective),
-            economics=self.economics.to_economics(assumed),
+            economics=self.economics.to_economics(assumed, self.assumptions),
             assumptions=assumed,
             limit=self.limit,
             rejected_limit=DEFAULT_REJECTED if self.rejected_limit is None else self.rejected_limit,
@@ -632,7 +651,7 @@ class RecommendRequest(RequestModel):
     def is_limited(self) -> bool:
         """Whether the request limits accelerators, cost or power, or lists an inventory that counts."""
         c = self.constraints
-        limits = (c.max_usd_per_hour, c.max_purchase_usd, c.max_accelerators, c.max_power_kw)
+        limits = (c.max_usd_per_hour, c.max_purchase_usd, c.max_accelerators, c.max_power_kw, c.max_carbon_kg)
         return any(limit is not None for limit in limits) or bool(self.inventory and c.inventory != "ignore")
 
 
@@ -717,7 +736,7 @@ class EstimateRequest(RequestModel):
             workload=self.workload.to_workload(model, assumed),
             constraints=Constraints(confidence=assumed.confidence),
             today=(self.as_of or today).isoformat(),
-            economics=self.economics.to_economics(assumed),
+            economics=self.economics.to_economics(assumed, self.assumptions),
             assumptions=assumed,
             trace=self.trace,
             maximize=self.maximize,
@@ -735,7 +754,10 @@ class EstimateRequest(RequestModel):
 
 def requested_assumptions(request: RecommendRequest | EstimateRequest) -> RecordingAssumptions:
     """The assumptions of a request: defaults, replaced by name or by a field with the same meaning."""
-    values = {**request.economics.model_dump(exclude={"discounts"}), "confidence": request.constraints.confidence}
+    values = {
+        **request.economics.model_dump(exclude={"discounts", "country"}),
+        "confidence": request.constraints.confidence,
+    }
     if isinstance(request.workload, InferenceSpec):
         values["target_utilization"] = request.workload.target_utilization
     fields = {name: value for name, value in values.items() if value is not None}

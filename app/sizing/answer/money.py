@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from app.sizing.columns import HOURS_PER_DAY, HOURS_PER_MONTH, LEAST_PER_S, SECONDS_PER_HOUR, one
+from app.sizing.columns import HOURS_PER_DAY, HOURS_PER_MONTH, LEAST_PER_S, SECONDS_PER_HOUR, Column, one
 from app.sizing.decisions.acquisition import SoldMachine
 from app.sizing.decisions.cost import (
     Cost,
     allows_hosted_api,
     break_even_rate_per_s,
+    carbon_kg,
+    carbon_kg_per_million,
     has_measurable_throughput,
     hosted_costs,
     kwh_per_million,
     usd_per_million,
 )
 from app.sizing.decisions.places import list_countries
+from app.sizing.hardware.grids import Grid
 from app.sizing.hardware.parts import PRICE_KIND_TEXTS, PriceKind
-from app.sizing.question import Deployment, Question
-from app.sizing.result import CostSummary, Estimate, HostedApi, HostedCost, Part, Reason
+from app.sizing.question import Deployment, Economics, Question
+from app.sizing.result import Carbon, CostSummary, Estimate, HostedApi, HostedCost, Notice, Part, Reason
 from app.sizing.snapshot import Catalog
 from app.sizing.words import describe_pricing, format_count, format_number, percent, provider_name
 from app.sizing.workload import InferenceWorkload, Load
@@ -45,6 +49,8 @@ def cost_summary(
     usd_total: float | None,
     per_million: str,
     million_of: str | None = None,
+    economics: Economics,
+    run_s: float | None = None,
     bill: tuple[Part, ...] = (),
     mean: Cost | None = None,
 ) -> CostSummary:
@@ -54,11 +60,13 @@ def cost_summary(
         units_per_s: rate over which cost and energy are spread; it is also the last line of the bill.
         per_million: unit of the price per million, as part of a field name.
         million_of: the same unit as text, where it differs.
+        run_s: duration of work that ends, s.
         mean: cost and power as means of a day, where the workload states its hours.
     """
     paid = cost if mean is None else mean
     hourly, power, units = one(paid.usd_per_hour), one(paid.power_w), np.array([units_per_s])
     priced = math.isfinite(hourly)
+    per_million_kwh = kwh_per_million(paid.power_w, units) if has_measurable_throughput(units_per_s) else None
     return CostSummary(
         usd_per_hour=finite_or_none(hourly),
         usd_per_month=hourly * HOURS_PER_MONTH if priced else None,
@@ -68,7 +76,7 @@ def cost_summary(
         usd_total=usd_total,
         purchase_usd=finite_or_none(one(cost.purchase_usd)),
         power_w=one(cost.power_w),
-        kwh_per_million=one(kwh_per_million(paid.power_w, units)) if has_measurable_throughput(units_per_s) else None,
+        kwh_per_million=None if per_million_kwh is None else one(per_million_kwh),
         tco_usd=finite_or_none(one(paid.tco_usd)),
         price=sold.price,
         per_million=per_million,
@@ -77,7 +85,68 @@ def cost_summary(
         usd_per_day=hourly * HOURS_PER_DAY if priced and mean is not None else None,
         peak_usd_per_hour=None if mean is None else finite_or_none(one(cost.usd_per_hour)),
         average_power_w=None if mean is None else power,
+        carbon=summarize_carbon(sold, paid.power_w, per_million_kwh, economics, run_s),
     )
+
+
+def summarize_carbon(
+    sold: SoldMachine, power_w: Column, kwh_per_million: Column | None, economics: Economics, run_s: float | None
+) -> Carbon | None:
+    """Greenhouse gases of a month, or of a run of `run_s` seconds; None where the grid is unknown."""
+    if sold.grid is None:
+        return None
+    hours = HOURS_PER_MONTH if run_s is None else run_s / SECONDS_PER_HOUR
+    each = None
+    if kwh_per_million is not None:
+        each = one(carbon_kg_per_million(kwh_per_million, sold.grid.g_per_kwh, economics))
+    kg = one(carbon_kg(power_w, hours, sold.grid.g_per_kwh, economics))
+    return Carbon(kg, each, "month" if run_s is None else "run", (sold.grid,))
+
+
+def carbon_reasons(question: Question, estimate: Estimate) -> tuple[Reason, ...]:
+    """What the greenhouse gases of a deployment rest on, or why they are not calculated; where the request is about
+    them.
+    """
+    cost, economics = estimate.cost, question.economics
+    if cost is None or not (question.constraints.weighs_carbon or economics.country):
+        return ()
+    if cost.carbon is None:
+        text = (
+            "Carbon is not calculated, because the country of these machines is not known or has no published grid "
+            "intensity. Choose offers with a region; for owned machines, set economics.country."
+        )
+        return (Reason("carbon", text, "carbon_kg", 0.0, "kg"),)
+    grids = " and ".join(describe_grid(grid) for grid in cost.carbon.grids)
+    text = (
+        f"Carbon: about {format_number(cost.carbon.kg)} kg of CO2e per {cost.carbon.period}, from "
+        f"{format_number(cost.mean_power_w / 1e3)} kW with a PUE of {format_number(economics.pue)} on the grid of "
+        f"{grids}. Scope 2, location-based; the manufacture of the machines is not included."
+    )
+    return (Reason("carbon", text, "carbon_kg", cost.carbon.kg, "kg"),)
+
+
+def with_carbon_reasons(question: Question, estimate: Estimate) -> Estimate:
+    """The estimate with the reasons about its greenhouse gases."""
+    return replace(estimate, explanation=(*estimate.explanation, *carbon_reasons(question, estimate)))
+
+
+def electricity_price_assumed(question: Question) -> Notice | None:
+    """Notice that the price of electricity is assumed, where the request names a country without a known price."""
+    economics = question.economics
+    if economics.country is None or economics.country_price is not None:
+        return None
+    if economics.electricity_usd_per_kwh != question.assumptions.electricity_usd_per_kwh:
+        return None
+    text = (
+        f"The industrial electricity price of {economics.country} is not known; "
+        f"{format_number(economics.electricity_usd_per_kwh)} USD/kWh is assumed. Set economics.electricity_usd_per_kwh."
+    )
+    return Notice("electricity_price", text)
+
+
+def describe_grid(grid: Grid) -> str:
+    """A grid with its intensity and what that counts: "Sweden (36 g/kWh in 2024, lifecycle)"."""
+    return f"{grid.name} ({format_number(grid.g_per_kwh)} g/kWh in {grid.year}, {grid.basis.value})"
 
 
 def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, ...]:

@@ -30,7 +30,7 @@ from app.sizing.decisions.cost import Cost, tco_usd, usd_per_million
 from app.sizing.decisions.ownership import horizon_hours
 from app.sizing.decisions.search import Search
 from app.sizing.evidence import Familiarity, Setting
-from app.sizing.formula import record_trace
+from app.sizing.formula import record_trace, suspend_recording
 from app.sizing.question import MEDIAN_CONFIDENCE, Deployment, Economics, Question
 from app.sizing.result import CertaintyFactor, CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
@@ -48,6 +48,7 @@ from app.sizing.serving.offload import note_host_assumptions
 from app.sizing.serving.options import (
     PlanEvaluations,
     daily_means,
+    duration_s,
     served_per_s,
     startup_terms,
     throughput_per_s,
@@ -375,10 +376,15 @@ def cost_of_row(
     economics: Economics,
 ) -> CostSummary:
     """Cost, energy and bill of a row."""
-    only = np.array([row])
+    only, lasts = np.array([row]), None
+    if workload.volume_requests is not None:
+        with suspend_recording():
+            lasts = at(duration_s(workload.volume_requests, judged.options), row)
     return cost_summary(
         at_sale,
         judged.cost.take(only),
+        economics=economics,
+        run_s=lasts,
         mean=mean_cost(judged, economics).take(only) if workload.hourly_shares else None,
         units_per_s=at(served_per_s(workload, judged.options), row) * units_per_request(workload),
         usd_total=None,

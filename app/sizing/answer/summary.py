@@ -9,14 +9,14 @@ from dataclasses import replace
 from app.sizing.answer.familiarity import difference_words
 from app.sizing.answer.money import confident_usd, describe_price, format_usd
 from app.sizing.answer.warnings import describe_hosts
-from app.sizing.assumptions import Assumed
+from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.columns import GIB, GIGA, ROUNDING, SECONDS_PER_DAY, TERA
 from app.sizing.decisions.places import list_countries
 from app.sizing.decisions.prices import run_pricing, service_pricing
 from app.sizing.hardware.parts import COUNTED, SOCKET, Accelerator, Commitment, PricingModel
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import AUTO_KV
-from app.sizing.question import MEDIAN_CONFIDENCE, Deployment, Objective, Pools, Question
+from app.sizing.question import MEDIAN_CONFIDENCE, Deployment, Economics, Objective, Pools, Question
 from app.sizing.result import Estimate, Percentiles, Performance, Ranked, Reason, Rejection, RunnerUp, SharedFleet
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.words import (
@@ -52,7 +52,17 @@ def collect_assumptions(question: Question, deployment: Deployment | None = None
         *workload.derived,
         *considered_choices(question, deployment),
         *question.assumptions.with_recording().used_assumptions(),
+        *electricity_of_country(question.economics),
     )
+
+
+def electricity_of_country(economics: Economics) -> Iterable[Assumed]:
+    """The electricity price, where it is that of the country of the request."""
+    price = economics.country_price
+    if price is not None:
+        reason = f"mean price of industry in {price.country}, {price.period}"
+        limits = Assumptions.allowed_range("electricity_usd_per_kwh")
+        yield Assumed("electricity_usd_per_kwh", price.usd_per_kwh, "USD/kWh", reason, price.source, limits)
 
 
 def considered_choices(question: Question, deployment: Deployment | None) -> Iterable[Assumed]:
@@ -100,6 +110,7 @@ OBJECTIVE_WORDS = {
     Objective.LATENCY: "the lowest latency",
     Objective.THROUGHPUT: "the highest throughput per accelerator",
     Objective.ENERGY: "the lowest energy per unit of work",
+    Objective.CARBON: "the least carbon per unit of work",
     Objective.BALANCED: "the best balance of cost, latency and energy",
 }
 ORDER_WORDS = {
@@ -107,6 +118,7 @@ ORDER_WORDS = {
     Objective.LATENCY: "lowest latency first",
     Objective.THROUGHPUT: "highest throughput per accelerator first",
     Objective.ENERGY: "lowest energy per unit of work first",
+    Objective.CARBON: "least carbon per unit of work first",
     Objective.BALANCED: "best balance of cost, latency and energy first",
 }
 METHOD_WORDS = {
@@ -402,6 +414,7 @@ NEAR_TIE_WORDS = {
     Objective.LATENCY: ("is about as fast", "are about as fast"),
     Objective.THROUGHPUT: ("has about the same throughput", "have about the same throughput"),
     Objective.ENERGY: ("uses about as much energy", "use about as much energy"),
+    Objective.CARBON: ("causes about as much carbon", "cause about as much carbon"),
     Objective.BALANCED: ("performs about as well", "perform about as well"),
 }
 

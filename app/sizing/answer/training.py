@@ -30,7 +30,7 @@ from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, R
 from app.sizing.hardware.recipes.columns import SETTABLE_FIELDS, WHOLE
 from app.sizing.hardware.recipes.record import LOSSES
 from app.sizing.measured import MeasuredEffect
-from app.sizing.question import Deployment
+from app.sizing.question import Deployment, Economics
 from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.training.finalists import WITHOUT_OFFLOAD, Alternative, Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
@@ -410,7 +410,7 @@ def build_training_estimates(search: Search[TrainingWorkload], finalists: Finali
     offers = describe_sold_machines(
         search.catalog, finalists.plans.offered, search.question.today, search.question.economics.discounts
     )
-    assumed = search.question.assumptions
+    assumed, economics = search.question.assumptions, search.question.economics
     frameworks = [search.catalog.engines[code] for code in finalists.plans.framework.tolist()]
     accelerators = finalists.run.accelerators.tolist()
     settings = [
@@ -426,7 +426,9 @@ def build_training_estimates(search: Search[TrainingWorkload], finalists: Finali
         for row, setting in enumerate(settings)
     ]
     estimates = [
-        build_training_estimate(search.workload, finalists, row, offer, certainties[row], framework=frameworks[row])
+        build_training_estimate(
+            search.workload, finalists, row, offer, certainties[row], framework=frameworks[row], economics=economics
+        )
         for row, offer in enumerate(offers)
     ]
     expected = finalists.plans.stack.expected.tolist()
@@ -455,6 +457,7 @@ def build_training_estimate(
     certainty: Certainty,
     *,
     framework: str,
+    economics: Economics,
 ) -> Estimate:
     """Estimate of a row: deployment, memory, performance, bottleneck, cost and explanation."""
     run, cost = finalists.run, finalists.cost.take(np.array([row]))
@@ -472,6 +475,8 @@ def build_training_estimate(
     summary = cost_summary(
         offer,
         cost,
+        economics=economics,
+        run_s=at(run.wall_s, row),
         units_per_s=at(finalists.outcome.units_per_s, row),
         usd_total=finite_or_none(at(finalists.outcome.usd_total, row)),
         per_million="samples" if workload.in_samples else "tokens",

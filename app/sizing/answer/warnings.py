@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from app.sizing.answer.money import format_usd
+from app.sizing.answer.money import electricity_price_assumed, format_usd
 from app.sizing.answer.overkill import CheapestOption, overkill_warning
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_DAY
@@ -865,6 +865,7 @@ REQUEST_WARNINGS: tuple[Callable[[Question], Notice | None], ...] = (
     assumed_limits_missed,
     no_latency_headroom,
     average_not_tail,
+    electricity_price_assumed,
 )
 ANSWER_WARNINGS: tuple[Callable[[TopAnswer], Notice | None], ...] = (
     accuracy_check_owed,

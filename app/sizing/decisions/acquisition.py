@@ -34,10 +34,11 @@ from app.sizing.decisions.ownership import (
     power_usd_per_hour,
     upkeep_usd_per_hour,
 )
-from app.sizing.decisions.places import possible_countries
+from app.sizing.decisions.places import UNKNOWN_GRID, possible_countries
 from app.sizing.decisions.prices import age_days
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
+from app.sizing.hardware.grids import Grid, list_grids
 from app.sizing.hardware.listings import PRICING, purchase_terms
 from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator, PricingModel, System
 from app.sizing.question import Economics, Question
@@ -139,6 +140,7 @@ class SoldMachine:
     pricing_model: PricingModel | None = None
     instance_type: str | None = None
     price: Price | None = None  # list price or rent with its terms, age and discount
+    grid: Grid | None = None  # electricity grid where it stands; None if unknown
 
 
 def describe_sold_machines(
@@ -148,13 +150,17 @@ def describe_sold_machines(
     off = dict(discounts)
     return tuple(
         apply_discount(
-            _describe_listing(
-                catalog, catalog.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)
+            replace(
+                _describe_listing(
+                    catalog, catalog.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)
+                ),
+                grid=None if grid == UNKNOWN_GRID else list_grids()[grid],
             ),
             off,
         )
-        for accelerator, listing, usd_per_hour in zip(
-            found.node.accelerator.tolist(), found.listing.tolist(), found.usd_per_hour.tolist(), strict=True
+        for accelerator, listing, usd_per_hour, grid in zip(
+            *(column.tolist() for column in (found.node.accelerator, found.listing, found.usd_per_hour, found.grid)),
+            strict=True,
         )
     )
 

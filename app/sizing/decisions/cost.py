@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -394,6 +394,11 @@ class Cost(Columns):
     power_w: Column  # mean IT power under load, W
     rated_w: Column  # rated IT power, W
     tco_usd: Column  # total cost of ownership over the horizon, USD
+    carbon_kg: Column  # greenhouse gases of a month, or of the run, under load, kg CO2e; NaN where the grid is unknown
+
+    def for_hours(self, hours: Column) -> Cost:
+        """The cost with the greenhouse gases of work that ends after some hours, instead of those of a month."""
+        return replace(self, carbon_kg=self.carbon_kg * hours / HOURS_PER_MONTH)
 
 
 @formula(unit="USD")
@@ -479,6 +484,39 @@ def usd_total(usd_per_hour: Column, wall_s: Column) -> Column:
     return usd_per_hour * wall_s / SECONDS_PER_HOUR
 
 
+@formula(unit="kg", source="GHG Protocol Scope 2 Guidance, location-based method")
+def carbon_kg(power_w: Column, hours: Column | float, g_per_kwh: Column | float, economics: Economics) -> Column:
+    """Greenhouse gases of the electricity of machines and their building: energy times the intensity of the grid.
+
+    Parameters:
+        power_w: mean IT power, W.
+        hours: hours in which it is drawn, h.
+        g_per_kwh: greenhouse gases of a kWh of the grid, g CO2e.
+        economics: economics of the request: PUE.
+    Limits: yearly mean intensity of the grid; excludes the manufacture of the machines.
+    Check: 10 kW for 100 hours with a PUE of 1.3, at 400 g/kWh.
+        >>> carbon_kg(1e4, 100.0, 400.0, Economics(pue=1.3))
+        520.0
+    """
+    return power_w / 1e3 * hours * economics.pue * g_per_kwh / 1e3
+
+
+@formula(unit="kg")
+def carbon_kg_per_million(kwh_per_million: Column, g_per_kwh: Column | float, economics: Economics) -> Column:
+    """Greenhouse gases of a million tokens (or samples).
+
+    Parameters:
+        kwh_per_million: IT energy of a million tokens or samples, kWh.
+        g_per_kwh: greenhouse gases of a kWh of the grid, g CO2e.
+        economics: economics of the request: PUE.
+    Limits: as those of `carbon_kg`.
+    Check:
+        >>> round(carbon_kg_per_million(0.5, 400.0, Economics(pue=1.3)), 9)
+        0.26
+    """
+    return kwh_per_million * economics.pue * g_per_kwh / 1e3
+
+
 def deployment_cost(
     found: Candidates,
     nodes: Column,
@@ -502,13 +540,16 @@ def deployment_cost(
     if owned.any():
         bought = estimate_ancillary_costs(found, nodes, linked_nodes, host_bytes, assumed)
         ancillary = ancillary_usd(bought.network_usd, bought.racks_usd, bought.more_memory_usd)
-    hourly = usd_per_hour(nodes, found.usd_per_hour, ancillary, hours, assumed)
+    hourly, power = usd_per_hour(nodes, found.usd_per_hour, ancillary, hours, assumed), power_w(nodes, found.draw_w)
+    with suspend_recording():
+        monthly_kg = carbon_kg(power, HOURS_PER_MONTH, found.grid_g_per_kwh, economics)
     return Cost(
         usd_per_hour=hourly,
         purchase_usd=np.where(owned, purchase_usd(nodes, found.purchase_usd, ancillary), np.nan),
-        power_w=power_w(nodes, found.draw_w),
+        power_w=power,
         rated_w=nodes * found.rated_w,
         tco_usd=tco_usd(hourly, hours),
+        carbon_kg=monthly_kg,
     )
 
 
@@ -674,8 +715,17 @@ RESOURCE_LIMITS = (
         lambda _, cost: cost.rated_w / 1e3,
         1e3,
     ),
+    ResourceLimit(
+        "max_carbon_kg",
+        "max_carbon_kg",
+        "over_carbon",
+        "{name} causes {needed} kg of CO2e with {on}; the limit is {available} kg.",
+        "kg",
+        "kg",
+        lambda _, cost: cost.carbon_kg,
+    ),
 )
-MAX_ACCELERATORS_LIMIT, *MONEY_LIMITS, _ = RESOURCE_LIMITS
+MAX_ACCELERATORS_LIMIT, *MONEY_LIMITS, _, _ = RESOURCE_LIMITS
 
 
 def accelerators_in_stock(constraints: Constraints, accelerator: Codes) -> Column:

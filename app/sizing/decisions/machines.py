@@ -19,7 +19,10 @@ from app.sizing.decisions.ownership import (
     rated_power_w,
 )
 from app.sizing.decisions.places import (
+    UNKNOWN_GRID,
     explain_unknown_places,
+    find_grids,
+    grid_g_per_kwh,
     in_regions,
     in_unplaced_regions,
     possibly_in_regions,
@@ -65,22 +68,25 @@ class ListingPrices(Columns):
     draw_w: Column  # mean power of the machine under load, W
     rated_w: Column  # rated power of the machine, W
     paid_share: Column  # share of the price that the buyer pays after the discount
+    grid: Codes  # electricity grid where the machine stands; UNKNOWN_GRID if unknown
 
 
 def listing_prices(catalog: Catalog, keep: Mask, assumed: Assumptions, economics: Economics) -> ListingPrices:
     """Rent, or the hourly cost of owning over the horizon, of the listings to keep, and the power of their machines."""
     listings, rows, paid = catalog.listings, np.flatnonzero(keep), paid_share(catalog, economics)
     rated, draw, purchase = np.full((3, len(listings)), np.nan)
+    grid = np.full(len(listings), UNKNOWN_GRID)
+    grid[rows] = find_grids(catalog, economics, rows)
     rated[rows] = rated_power_w(catalog.machines.take(listings.machine[rows]), catalog.columns, assumed)
     draw[rows], hourly = draw_w(rated[rows], assumed), listings.usd_per_hour * paid
     bought = np.flatnonzero(keep & listings.is_owned)
     if not len(bought):
-        return ListingPrices(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
+        return ListingPrices(hourly, purchase, draw, rated, paid, grid)
     machines = catalog.machines.take(listings.machine[bought])
     parts = discounted_parts(catalog, bought, assumed, paid[bought])
     purchase[bought] = machine_purchase_usd(parts, listings.list_price_usd[bought] * paid[bought])
     hourly[bought] = owned_usd_per_hour(purchase[bought], draw[bought], ~machines.workstation, assumed, economics)
-    return ListingPrices(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
+    return ListingPrices(hourly, purchase, draw, rated, paid, grid)
 
 
 def paid_share(catalog: Catalog, economics: Economics) -> Column:
@@ -154,6 +160,12 @@ class Candidates(Columns):
     ram_bytes: Column  # host memory, bytes; NaN if unknown
     parts: Parts  # parts of machines without a price of their own
     vcpus: Column  # host vCPUs, if the work depends on them; NaN if unknown
+    grid: Codes  # electricity grid where the machine stands; UNKNOWN_GRID if unknown
+
+    @property
+    def grid_g_per_kwh(self) -> Column:
+        """Greenhouse gases of a kWh where the machine stands, g CO2e; NaN if unknown."""
+        return grid_g_per_kwh(self.grid)
 
     @property
     def host_kinds(self) -> tuple[int, Codes]:
@@ -203,10 +215,14 @@ def find_candidates(
         keep &= _purchase_affordable(constraints.max_purchase_usd, catalog, priced.purchase_usd, keep, rejections)
     if zones > 1:
         keep = _require_named_regions(catalog, keep, zones, rejections)
+    if constraints.weighs_carbon:
+        keep = _require_known_grids(catalog, keep, priced.grid != UNKNOWN_GRID, rejections)
     kept = np.flatnonzero(keep)
     vcpus = np.where(reads_host, listings.vcpus, np.nan)
     kinds = machine_kinds(listings.machine, listings.pricing, vcpus, gives_back=gives_back)
     first = cheapest_per_machine(kinds, priced.usd_per_hour, kept)
+    if constraints.weighs_carbon:
+        first = cheapest_per_carbon(kinds, priced.usd_per_hour, grid_g_per_kwh(priced.grid), kept)
     reject_unoffered(catalog, constraints, allowed, placed, listings.accelerator[first], rejections)
     with suspend_recording():
         return candidates_from_listings(catalog, priced, first, vcpus, assumed)
@@ -296,6 +312,18 @@ def _require_named_regions(catalog: Catalog, keep: Mask, zones: int, rejections:
     text = f"The catalog lists {{name}} for rent only without a named region; {zones} zones require named regions."
     rejections.reject_if_none_left(listings.accelerator[keep], listings.accelerator[named], "no_zones", text)
     return named
+
+
+def _require_known_grids(catalog: Catalog, keep: Mask, is_known: Mask, rejections: Rejections) -> Mask:
+    """The kept listings whose electricity grid is known; types left without any are rejected."""
+    accelerator = catalog.listings.accelerator
+    known: Mask = keep & is_known
+    text = (
+        "The country in which {name} would stand is not known, so its carbon cannot be calculated. For owned machines, "
+        "set `economics.country`."
+    )
+    rejections.reject_if_none_left(accelerator[keep], accelerator[known], "unknown_carbon", text, FilterStage.LIMITS)
+    return known
 
 
 def _is_spot(pricing: Codes) -> Mask:
@@ -397,6 +425,28 @@ def cheapest_per_machine(machine: Codes, usd_per_hour: Column, rows: Codes) -> C
     return last[last >= 0]
 
 
+def cheapest_per_carbon(machine: Codes, usd_per_hour: Column, g_per_kwh: Column, rows: Codes) -> Codes:
+    """The rows of each machine kind than which no other of that kind is as cheap and causes as little carbon.
+
+    Ordered by machine kind, cheapest first.
+
+    Check: of three prices of one machine, the second causes more carbon than the first, the third less.
+        >>> g = np.array([300.0, 400.0, 20.0])
+        >>> cheapest_per_carbon(np.array([0, 0, 0]), np.array([1.0, 2.0, 3.0]), g, np.array([2, 1, 0])).tolist()
+        [0, 2]
+    """
+    if not len(rows):
+        return rows
+    order = rows[np.lexsort((rows, g_per_kwh[rows], usd_per_hour[rows], machine[rows]))]
+    kind = np.unique(machine[order], return_inverse=True)[1]
+    least = np.minimum.accumulate(g_per_kwh[order] - ABOVE_ANY_GRID * kind)  # starts anew with each kind
+    kept: Codes = order[np.concatenate([[True], least[1:] < least[:-1]])]
+    return kept
+
+
+ABOVE_ANY_GRID = 1e6  # greater than the intensity of any grid, g/kWh
+
+
 def candidates_from_listings(
     catalog: Catalog, priced: ListingPrices, rows: Codes, vcpus: Column, assumed: Assumptions
 ) -> Candidates:
@@ -417,6 +467,7 @@ def candidates_from_listings(
         rated_w=priced.rated_w[rows],
         ram_bytes=listings.ram_bytes[rows],
         vcpus=vcpus[rows],
+        grid=priced.grid[rows],
         parts=discounted_parts(catalog, rows, assumed, priced.paid_share[rows]),
     )
 
@@ -442,12 +493,12 @@ def apply_oversubscription(found: Candidates, assumed: Assumptions) -> Candidate
     )
 
 
-def drop_dominated(found: Candidates) -> Candidates:
+def drop_dominated(found: Candidates, *, weighs_carbon: bool = False) -> Candidates:
     """Machines that no other of the same accelerator and count equals or beats in everything.
 
     Compared are links, network, memory, power, price and whether the machine is spot capacity. A dominated machine
     is never the better choice, so the search need not evaluate it. The network of an owned machine raises its cost,
-    so owned machines are compared at equal network bandwidth.
+    so owned machines are compared at equal network bandwidth. With `weighs_carbon`, grids are compared as well.
     """
     m = found.node
     more = np.stack(
@@ -462,7 +513,8 @@ def drop_dominated(found: Candidates) -> Candidates:
     )
     bought = np.nan_to_num(found.purchase_usd, nan=0.0)
     paid = np.where(np.isnan(found.purchase_usd), 0.0, np.nan_to_num(m.network_bytes_per_s))
-    less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, bought, found.spot, paid])
+    grid = found.grid_g_per_kwh if weighs_carbon else np.zeros(len(found))
+    less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, bought, found.spot, paid, grid])
     row, other = _equal_key_pairs(np.stack([m.accelerator.astype(np.float64), m.accelerators_per_node, m.share]))
     as_good = (more[:, other] >= more[:, row]).all(axis=0) & (less[:, other] <= less[:, row]).all(axis=0)
     better = ~((more[:, row] >= more[:, other]).all(axis=0) & (less[:, row] <= less[:, other]).all(axis=0))
@@ -527,6 +579,7 @@ def unpriced_machine(catalog: Catalog, deployment: Deployment, assumed: Assumpti
         rated_w=rated,
         ram_bytes=nan,
         vcpus=nan,
+        grid=np.array([UNKNOWN_GRID]),
         parts=Parts.empty_rows(1),
     )
 

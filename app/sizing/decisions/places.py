@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fnmatch import translate
+from functools import cache
 
 import numpy as np
 
-from app.sizing.columns import Codes, Mask
+from app.sizing.columns import Codes, Column, Mask
+from app.sizing.hardware.grids import grid_codes, list_grids, region_grid_codes
 from app.sizing.hardware.parts import UNNAMED_REGIONS
-from app.sizing.question import Constraints
+from app.sizing.question import Constraints, Economics
 from app.sizing.snapshot import Catalog
 from app.sizing.words import join_words, provider_name
 
@@ -26,6 +28,47 @@ def possible_countries(catalog: Catalog, provider: str, region: str | None) -> f
         return frozenset((catalog.region_countries[region],))
     places = catalog.places.get(provider)
     return frozenset() if places is None or places.data_centers is None else places.data_centers.countries
+
+
+UNKNOWN_GRID = -1  # code of a place whose electricity grid is unknown
+
+
+def find_place_grid(catalog: Catalog, provider: str, region: str) -> int:
+    """Code of the grid that feeds a provider's region; UNKNOWN_GRID if the country or its intensity is unknown.
+
+    A region without a name has a grid if all data centers of its provider are in one country.
+    """
+    code = catalog.place_grids.get((provider, region))
+    if code is None:
+        code = region_grid_codes().get((provider, region))
+        if code is None:
+            countries = possible_countries(catalog, provider, region)
+            code = grid_codes().get(min(countries), UNKNOWN_GRID) if len(countries) == 1 else UNKNOWN_GRID
+        catalog.place_grids[provider, region] = code
+    return code
+
+
+def find_grids(catalog: Catalog, economics: Economics, rows: Codes) -> Codes:
+    """Code of the grid of each listing; owned machines stand in the country of the request."""
+    listings, count = catalog.listings, len(catalog.regions)
+    places, which = np.unique(listings.provider[rows] * count + listings.region[rows], return_inverse=True)
+    names = ((catalog.providers[place // count], catalog.regions[place % count]) for place in places.tolist())
+    found = np.array([find_place_grid(catalog, *name) for name in names], dtype=np.int64)
+    own = grid_codes().get(economics.country or "", UNKNOWN_GRID)
+    codes: Codes = np.where(listings.is_owned[rows], own, found[which])
+    return codes
+
+
+@cache
+def grid_intensities() -> Column:
+    """Greenhouse gases of a kWh of every grid, g CO2e; the last entry is that of UNKNOWN_GRID."""
+    return np.array([*(grid.g_per_kwh for grid in list_grids()), np.nan])
+
+
+def grid_g_per_kwh(grids: Codes) -> Column:
+    """Greenhouse gases of a kWh of each grid, g CO2e; NaN where the grid is unknown."""
+    found: Column = grid_intensities()[grids]
+    return found
 
 
 def in_unplaced_regions(catalog: Catalog) -> Mask:

@@ -24,6 +24,7 @@ class Measures:
     latency_s: Column  # end-to-end latency, s
     throughput_per_accelerator: Column  # units of work per second and accelerator
     joules_per_unit: Column  # energy per unit of work, J
+    carbon_kg_per_unit: Column | None = None  # greenhouse gases per unit of work, kg CO2e; NaN where unknown
 
 
 @formula(unit="1")
@@ -55,6 +56,9 @@ def objective_score(objective: Objective, measures: Measures) -> Column:
         return 1.0 / np.maximum(measures.throughput_per_accelerator, LEAST_PER_S)
     if objective is Objective.ENERGY:
         return measures.joules_per_unit
+    if objective is Objective.CARBON:
+        assert measures.carbon_kg_per_unit is not None
+        return np.nan_to_num(measures.carbon_kg_per_unit, nan=np.inf)
     return balanced_score(measures.usd, measures.latency_s, measures.joules_per_unit)
 
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.answer.streams import run_reason
-from app.sizing.columns import GBIT, LEAST_PER_S, MIB, SECONDS_PER_DAY, one
+from app.sizing.columns import (
+    GBIT,
+    HOURS_PER_DAY,
+    HOURS_PER_MONTH,
+    LEAST_PER_S,
+    MIB,
+    SECONDS_PER_DAY,
+    SECONDS_PER_HOUR,
+    one,
+)
 from app.sizing.day import merge_days
 from app.sizing.decisions.cost import has_measurable_throughput, kwh_per_million, usd_per_million
 from app.sizing.formula import Step
@@ -18,6 +27,7 @@ from app.sizing.pools.parts import reported_percentile
 from app.sizing.question import Deployment, Pools
 from app.sizing.result import (
     Assurance,
+    Carbon,
     CostSummary,
     DeviceMemory,
     Estimate,
@@ -452,7 +462,22 @@ def combined_cost(workload: InferenceWorkload, both: PoolEstimates, performance:
         usd_per_day=sum_known(first.usd_per_day, second.usd_per_day),
         peak_usd_per_hour=sum_known(first.peak_usd_per_hour, second.peak_usd_per_hour),
         average_power_w=sum_known(first.average_power_w, second.average_power_w),
+        carbon=combined_carbon(first.carbon, second.carbon, performance, one(units)),
     )
+
+
+def combined_carbon(
+    first: Carbon | None, second: Carbon | None, performance: Performance, units_per_s: float
+) -> Carbon | None:
+    """Greenhouse gases of both pools; None if the grid of one is unknown."""
+    if first is None or second is None:
+        return None
+    kg, hours = first.kg + second.kg, HOURS_PER_MONTH
+    if first.period == "run":
+        hours = (performance.days or 0.0) * HOURS_PER_DAY
+    million = hours * SECONDS_PER_HOUR * units_per_s / 1e6
+    each = kg / million if has_measurable_throughput(units_per_s) and million > 0 else None
+    return Carbon(kg, each, first.period, tuple(dict.fromkeys((*first.grids, *second.grids))))
 
 
 def combined_assurance(both: PoolEstimates) -> Assurance | None:

@@ -45,7 +45,7 @@ from app.sizing.serving.finalists import (
 from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Settings
 from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.load_curves import waits_at
-from app.sizing.serving.options import Options, within_constraints
+from app.sizing.serving.options import Options, carbon_kg_per_unit, within_constraints
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import confidence_margins, required_replicas, search_plans, with_replica_count
 from app.sizing.snapshot import Catalog
@@ -153,8 +153,8 @@ class PoolPairs:
 
     def ranking_measures(self, question: Question, workload: InferenceWorkload, transfer_s: float = 0.0) -> Measures:
         """Figures that rank pairs."""
-        reads, writes = self.reads, self.writes
-        capacity = np.minimum(*(pool.fleet.replicas * pool.capacity_per_s for pool in (reads, writes)))
+        reads, writes = pools = self.reads, self.writes
+        capacity = np.minimum(*(pool.fleet.replicas * pool.capacity_per_s for pool in pools))
         served = np.minimum(workload.average_per_s, capacity) * max(1.0, workload.tokens_per_request)
         read_s = split_ttft_s(reads.e2e_p50_s, question.assumptions.split_first_token_factor)
         return Measures(
@@ -162,12 +162,13 @@ class PoolPairs:
             read_s + transfer_s + writes.e2e_p50_s,
             capacity / (reads.fleet.accelerators + writes.fleet.accelerators),
             (reads.daily.power_w + writes.daily.power_w) / np.maximum(served, LEAST_PER_S),
+            np.add(*(carbon_kg_per_unit(pool, pool.daily.power_w / np.maximum(served, LEAST_PER_S)) for pool in pools)),
         )
 
     def within_constraints(self, search: Search[Workload]) -> Mask:
         """Mask of pairs within the limits on accelerators, cost and power."""
         reads, writes = self.reads, self.writes
-        names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
+        names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd", "carbon_kg")
         cost = Cost(*(getattr(reads.cost, name) + getattr(writes.cost, name) for name in names))
         total = reads.fleet.accelerators + writes.fleet.accelerators
         limits, rejections = search.question.constraints, NullRejections(search.catalog.accelerators)

@@ -63,7 +63,7 @@ CHECKED_TOGETHER = 1  # layouts of one type that are compared at once
 MAX_FAILED = 2  # maximum number of challengers of one type that do not win
 MIN_SCORE_RATIO = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
 # Objectives for which fewer replicas are always better, so that one load decides whether a layout can win.
-COUNTED_OBJECTIVES = (Objective.COST, Objective.ENERGY)
+COUNTED_OBJECTIVES = (Objective.COST, Objective.ENERGY, Objective.CARBON)
 TRIED_COUNTS = 12  # replica counts at which the score of a challenger is computed
 MIN_REPLICA_SHARE = 0.5  # lowest number of replicas with which a layout may win, as a share of that of the formulas
 # Largest expected ratios between simulations and formulas: of the capacity of a layout, of the rate from which its
@@ -407,11 +407,14 @@ class Finalists:
 def ranked_rows(question: Question, workload: InferenceWorkload, options: Options) -> tuple[Codes, Column]:
     """The best option of each accelerator type, best type first, and the score of every option.
 
-    Of near ties, the engine with more published use is taken, and the type with more published use comes first.
+    Of near ties, the engine with more published use is taken, and the type with more published use comes first;
+    except where the objective is carbon.
     """
     ranking, recipes = measures(workload, options), options.plans.published_recipes
     score, assumed = objective_score(question.objective, ranking), question.assumptions
     best = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
+    if question.objective is Objective.CARBON:
+        return best, score
     best = familiar_per_accelerator(options.accelerator, best, score, ranking.usd, recipes, assumed)
     best = best[np.argsort(score[best], kind="stable")]
     return best[familiar_first(score[best], ranking.usd[best], recipes[best], assumed)], score

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import TINY, Codes, Column, Columns, Mask, Table, column_names
+from app.sizing.columns import SECONDS_PER_HOUR, TINY, Codes, Column, Columns, Mask, Table, column_names
 from app.sizing.day import (
     Autoscaler,
     StartProfile,
@@ -386,7 +386,16 @@ def measures(workload: InferenceWorkload, options: Options) -> Measures:
         usd = usd_total(usd, latency)
     elif workload.load is Load.OFFLINE:
         usd = usd / served
-    return Measures(usd, latency, work, options.daily.power_w / served)
+    energy = options.daily.power_w / served
+    return Measures(usd, latency, work, energy, carbon_kg_per_unit(options, energy))
+
+
+JOULES_PER_KWH = 1e3 * SECONDS_PER_HOUR
+
+
+def carbon_kg_per_unit(options: Options, joules_per_unit: Column) -> Column:
+    """Greenhouse gases per token or sample without the building's overhead, which is the same for every option, kg."""
+    return joules_per_unit / JOULES_PER_KWH * options.plans.offered.grid_g_per_kwh / 1e3
 
 
 def layout_keys(options: Options) -> Codes:

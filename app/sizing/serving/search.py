@@ -25,7 +25,7 @@ from app.sizing.columns import (
     materialize_as,
     with_rows,
 )
-from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, min_run_s, replicas_for_volume
+from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, min_run_s, replicas_for_volume, run_s
 from app.sizing.decisions.machines import Candidates, find_candidates
 from app.sizing.decisions.placement import plan_fleet, replicas_needed, replicas_per_node
 from app.sizing.decisions.ranking import best_by_score, objective_score
@@ -289,6 +289,10 @@ def build_options(
     cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
     daily = daily_means(question, workload, plans, placed, cost, capacity_per_s)
     start = startup_s(question, plans)
+    if workload.volume_requests is not None:
+        with suspend_recording():
+            lasts = run_s(workload.volume_requests, placed.replicas, capacity_per_s, slo_batch, start)
+        cost = cost.for_hours(lasts / SECONDS_PER_HOUR)
     return Options(
         plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost, daily, stable_per_s
     )

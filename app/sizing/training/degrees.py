@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from app.sizing.columns import Codes, Column, Mask
+from app.sizing.columns import SECONDS_PER_HOUR, Codes, Column, Mask
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.machines import required_connection
 from app.sizing.decisions.ranking import Measures
@@ -233,11 +233,14 @@ def lower_bound_measures(counts: Counts, plans: TrainingPlans, time: MicroBatchT
     busy_s = least_accelerator_s(counts, plans.micro_batch_sequences, plans.ranks, time.compute_s + time.exposed_s)
     surely_s = busy_s * plans.stack.margins.time_factor
     of_machine_s = surely_s / plans.accelerators_per_node
+    # Carbon is ranked by the median duration and includes the building's overhead, of which the bound knows nothing.
+    least_kwh = plans.offered.draw_w / 1e3 * busy_s / plans.accelerators_per_node / SECONDS_PER_HOUR
     return Measures(
         usd=usd_total(plans.offered.usd_per_hour, of_machine_s),
         latency_s=np.zeros(len(plans)),
         throughput_per_accelerator=counts.units / surely_s,
         joules_per_unit=plans.offered.draw_w * of_machine_s / counts.units,
+        carbon_kg_per_unit=least_kwh * plans.offered.grid_g_per_kwh / 1e3 / counts.units,
     )
 
 

@@ -338,7 +338,8 @@ def run_at(
 def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Economics) -> Cost:
     """Cost of a run: machines, the network between several machines, and missing host memory."""
     host = run.memory.host_bytes
-    return deployment_cost(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
+    cost = deployment_cost(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
+    return cost.for_hours(run.wall_s / SECONDS_PER_HOUR)
 
 
 def deployed_machines(plans: TrainingPlans, run: Run, cost: Cost) -> DeployedMachines:

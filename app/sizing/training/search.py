@@ -59,7 +59,7 @@ from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import Trainers, competing_mask, training_work
 from app.sizing.hardware.support.records import Work
 from app.sizing.measured import MeasuredEffect, Scale, Stack
-from app.sizing.question import Constraints, Deployment, Question
+from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import FilterStage
 from app.sizing.snapshot import Catalog
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
@@ -573,7 +573,7 @@ def search_layouts(search: Search[TrainingWorkload]) -> TrainingPlans:
     constraints, assumed = search.question.constraints, search.question.assumptions
     candidate_query = (search.catalog, constraints, search.question.economics, assumed, search.rejections)
     machines = find_candidates(*candidate_query, ends=True, today=search.question.today)
-    machines = apply_oversubscription(drop_dominated(machines), assumed)
+    machines = apply_oversubscription(drop_dominated(machines, weighs_carbon=constraints.weighs_carbon), assumed)
     return training_layouts(search.workload, search.catalog, machines, constraints, search.rejections, assumed)
 
 
@@ -963,22 +963,27 @@ def _with_cost(attempts: Attempts, row: Codes, run: Run, question: Question, rej
 def comparison_score(counts: Counts, costed: CostedRuns, question: Question) -> Column:
     """Return the score that compares runs: the objective's figure times the pipeline handicap. Lower is better."""
     handicap = pipeline_handicap(costed.plans.pipeline_parallel, question.assumptions)
-    compared: Column = objective_score(question.objective, run_measures(counts, costed)) * handicap
+    score = objective_score(question.objective, run_measures(counts, costed))
+    compared: Column = score if question.objective is Objective.CARBON else score * handicap
     return compared
 
 
 def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[Codes, Column]:
     """Return (row of the best run of each accelerator type, best type first; comparison score of all runs).
 
-    Of near ties, the framework with more published use is taken, and the type with more published use comes first.
+    Of near ties, the framework with more published use is taken, and the type with more published use comes first;
+    except where the objective is carbon.
     """
     scores, tie = comparison_score(counts, costed, question), stable_run_key(costed)
     accelerator, recipes = costed.plans.accelerator, costed.plans.stack.published_recipes
     usd, assumed = run_measures(counts, costed).usd, question.assumptions
     first = best_row_per_type(accelerator, scores, costed.cost.usd_per_hour, tie)
-    first = familiar_per_accelerator(accelerator, first, scores, usd, recipes, assumed)
+    if question.objective is not Objective.CARBON:
+        first = familiar_per_accelerator(accelerator, first, scores, usd, recipes, assumed)
     measures = run_measures(counts, costed.take(first))
     best = first[best_per_accelerator(accelerator[first], question.objective, measures, tie[first])]
+    if question.objective is Objective.CARBON:
+        return best, scores
     own = objective_score(question.objective, run_measures(counts, costed.take(best)))
     return best[familiar_first(own, usd[best], recipes[best], assumed)], scores
 
@@ -990,7 +995,8 @@ def run_measures(counts: Counts, costed: CostedRuns) -> Measures:
     wall, rate = run.wall_s * factor, units_per_s(counts, run.batch, run.step.step_s) / factor
     usd = usd_total(cost.usd_per_hour, wall)
     priced = np.where(np.isnan(usd), run.nodes * wall, usd)  # machine-hours rank runs without a price
-    return Measures(priced, wall, rate / run.accelerators, cost.power_w * wall / counts.units)
+    energy = cost.power_w * wall / counts.units
+    return Measures(priced, wall, rate / run.accelerators, energy, cost.carbon_kg / counts.units)
 
 
 def stable_run_key(costed: CostedRuns) -> Column:

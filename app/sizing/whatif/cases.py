@@ -218,7 +218,7 @@ def ranking_figures(objective: Objective, workload: InferenceWorkload, state: St
         return [time]
     if objective is Objective.THROUGHPUT:
         return [(format_number(state.per_accelerator_per_s), f"{unit}/s per accelerator")]
-    if objective is Objective.ENERGY:
+    if objective in (Objective.ENERGY, Objective.CARBON):  # of one grid, both change alike
         return [(format_number(state.kwh_per_million), f"kWh per million {priced_unit(workload)}")]
     return [money, time]
 

@@ -231,7 +231,7 @@ def plans_from_options(workload: InferenceWorkload, options: Options) -> Feasibl
 def empty_plans() -> FeasiblePlans:
     """An empty table of plans."""
     none = np.zeros(0)
-    return FeasiblePlans(np.zeros(0, np.int64), none, Cost(none, none, none, none, none), none)
+    return FeasiblePlans(np.zeros(0, np.int64), none, Cost(none, none, none, none, none, none), none)
 
 
 def restrict_to_types(question: Question, types: tuple[str, ...]) -> Question:

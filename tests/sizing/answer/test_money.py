@@ -24,7 +24,7 @@ from app.sizing.answer.money import (
 from app.sizing.decisions.acquisition import SoldMachine
 from app.sizing.decisions.cost import Cost
 from app.sizing.hardware.parts import PRICE_KIND_TEXTS, PriceKind
-from app.sizing.question import Constraints, Question
+from app.sizing.question import Constraints, Economics, Question
 from app.sizing.result import Assurance, HostedPrice, Level
 from app.sizing.snapshot import Catalog, prices_by_model
 from app.sizing.workload import InferenceWorkload, Load
@@ -119,7 +119,8 @@ def test_prices_are_found_by_model_and_in_the_order_of_their_hosts() -> None:
 
 def cost(usd_per_hour: float) -> Cost:
     unknown = col(np.nan)
-    return Cost(col(usd_per_hour), purchase_usd=unknown, tco_usd=unknown, power_w=col(7200.0), rated_w=col(9000.0))
+    rated, drawn = col(9000.0), col(7200.0)
+    return Cost(col(usd_per_hour), unknown, power_w=drawn, rated_w=rated, tco_usd=unknown, carbon_kg=unknown)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,12 @@ def test_what_is_not_finite_is_not_known() -> None:
 
 def test_money_of_a_table_of_one_row() -> None:
     found = cost_summary(
-        SoldMachine(BIG, price=PRICE), cost(36.0), units_per_s=10_000.0, usd_total=None, per_million="tokens"
+        SoldMachine(BIG, price=PRICE),
+        cost(36.0),
+        units_per_s=10_000.0,
+        usd_total=None,
+        per_million="tokens",
+        economics=Economics(),
     )
     # 36 USD an hour is a cent a second, in which 10 000 tokens are made: a million take 100 seconds
     assert found.usd_per_million == pytest.approx(1.0)
@@ -154,7 +160,8 @@ def test_money_of_a_table_of_one_row() -> None:
 
 
 def test_without_a_price_the_answer_shows_energy_but_no_money() -> None:
-    found = cost_summary(SoldMachine(BIG), cost(np.nan), units_per_s=10_000.0, usd_total=None, per_million="tokens")
+    of, economics = (SoldMachine(BIG), cost(np.nan)), Economics()
+    found = cost_summary(*of, units_per_s=10_000.0, usd_total=None, per_million="tokens", economics=economics)
     assert (found.usd_per_hour, found.usd_per_month, found.usd_per_million) == (None, None, None)
     assert found.kwh_per_million == pytest.approx(0.2)
     (reason,) = price_reason(found, DEPLOYMENT)

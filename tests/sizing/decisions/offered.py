@@ -10,6 +10,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.acquisition import describe_sold_machines
 from app.sizing.decisions.machines import Candidates, find_candidates
 from app.sizing.decisions.ownership import Parts
+from app.sizing.decisions.places import UNKNOWN_GRID
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.tables import Machines
@@ -52,6 +53,7 @@ def machines(**columns: Any) -> Candidates:
         rated_w=of("rated_w", 10_000.0),
         ram_bytes=of("ram_bytes", 2e12),
         vcpus=of("vcpus", np.nan),
+        grid=np.array(columns.get("grid", [UNKNOWN_GRID] * n)),
         parts=columns.get("parts", Parts.empty_rows(n)),
     )
 

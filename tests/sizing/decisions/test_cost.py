@@ -256,6 +256,7 @@ COST = Cost(
     power_w=col(7500, 15_000, 7000),
     rated_w=col(10_000, 20_000, 9000),
     tco_usd=col(1e6, 2e6, 5e5),
+    carbon_kg=col(3000, 6000, 300),
 )
 ACCELERATOR: Codes = np.array([0, 0, 1])
 

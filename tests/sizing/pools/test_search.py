@@ -242,6 +242,7 @@ def test_pairs_are_ranked_by_the_sums_of_both_pools_and_the_narrower_one() -> No
         e2e_p50_s=col(0.2),
         daily_usd_per_hour=col(10),
         daily=row(power_w=col(6000)),
+        plans=row(offered=row(grid_g_per_kwh=col(40))),
     )
     writes: Any = row(
         fleet=row(replicas=col(2), accelerators=col(4)),
@@ -249,6 +250,7 @@ def test_pairs_are_ranked_by_the_sums_of_both_pools_and_the_narrower_one() -> No
         e2e_p50_s=col(2.0),
         daily_usd_per_hour=col(4),
         daily=row(power_w=col(3000)),
+        plans=row(offered=row(grid_g_per_kwh=col(400))),
     )
     workload, pair = at_rate(20.0), PoolPairs(reads, writes, (ANY, ANY))
     question = Question(workload)
@@ -259,6 +261,8 @@ def test_pairs_are_ranked_by_the_sums_of_both_pools_and_the_narrower_one() -> No
         assert found.latency_s.tolist() == pytest.approx([0.2 * factor + transfer_s + 2.0])
         assert found.throughput_per_accelerator.tolist() == pytest.approx([30 / 12])
         assert found.joules_per_unit.tolist() == pytest.approx([9000 / (10 * workload.tokens_per_request)])
+        # 6 kW at 40 g/kWh and 3 kW at 400 g/kWh: 1.44 kg in an hour
+        assert found.carbon_kg_per_unit == pytest.approx([1.44 / (10 * workload.tokens_per_request * 3600)])
     busy = pair.ranking_measures(question, at_rate(80.0))  # of a mean of 40, 30 are served
     assert busy.joules_per_unit.tolist() == pytest.approx([9000 / (30 * workload.tokens_per_request)])
 
@@ -682,7 +686,7 @@ def test_readers_carry_the_load_at_which_as_many_are_late_as_may_be(tokenise_tok
 @pytest.mark.parametrize("limit", RESOURCE_LIMITS, ids=lambda limit: limit.name)
 def test_a_pair_needs_the_sum_of_what_its_pools_need(limit: Any) -> None:
     """Prefill needs 10, 20 and so on of each resource, and decode a tenth of that."""
-    names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
+    names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd", "carbon_kg")
 
     def pool(each: float) -> Any:
         cost = Cost(*(col(each * (n + 1)) for n in range(len(names))))

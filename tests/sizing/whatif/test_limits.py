@@ -544,7 +544,7 @@ def plans(*rows: tuple[int, float, float, float, float]) -> FeasiblePlans:
     """Plans by accelerator type, accelerators, USD/h, purchase and rated power."""
     kind, count, hourly, bought, rated = (np.array(column) for column in zip(*rows, strict=True))
     nothing = np.full(len(rows), np.nan)
-    return FeasiblePlans(kind, count, Cost(hourly, bought, nothing, rated, nothing), nothing)
+    return FeasiblePlans(kind, count, Cost(hourly, bought, nothing, rated, nothing, nothing), nothing)
 
 
 def test_plans_are_compared_with_limits_and_described_by_the_cheapest() -> None:

@@ -22,7 +22,7 @@ export const HEADINGS = [
     {"path": "workload.deadline_days", "label": "Deadline, days", "kind": "number", "when": ["training", "fine_tuning"]}
   ]},
   {"heading": "3. What matters most?", "open": true, "fields": [
-    {"path": "objective", "label": "Objective", "kind": "choice", "options": ["cost", "latency", "throughput", "energy", "balanced"]},
+    {"path": "objective", "label": "Objective", "kind": "choice", "options": ["cost", "latency", "throughput", "energy", "carbon", "balanced"]},
     {"path": "constraints.environments", "label": "Where", "kind": "choices", "options": [["cloud", "cloud"], ["on_prem", "own machines"]]}
   ]},
   {"heading": "Limits", "fields": [
@@ -33,7 +33,8 @@ export const HEADINGS = [
     {"path": "constraints.max_usd_per_hour", "label": "Maximum USD per hour", "kind": "number"},
     {"path": "constraints.max_purchase_usd", "label": "Maximum purchase, USD", "kind": "number"},
     {"path": "constraints.max_accelerators", "label": "Maximum accelerators", "kind": "number"},
-    {"path": "constraints.max_power_kw", "label": "Maximum power, kW", "kind": "number"}
+    {"path": "constraints.max_power_kw", "label": "Maximum power, kW", "kind": "number"},
+    {"path": "constraints.max_carbon_kg", "label": "Maximum carbon, kg CO2e", "kind": "number", "hint": "Per month of a service, or of the whole run."}
   ]},
   {"heading": "Traffic shape", "when": ["inference"], "fields": [
     {"path": "workload.traffic.input_tokens.p95", "label": "Input tokens, 95th percentile", "kind": "number"},
@@ -71,6 +72,7 @@ export const HEADINGS = [
     {"path": "constraints.max_price_age_days", "label": "Maximum price age, days", "kind": "number"},
     {"path": "economics.horizon_months", "label": "Months of use", "kind": "number"},
     {"path": "economics.electricity_usd_per_kwh", "label": "Electricity, USD per kWh", "kind": "number"},
+    {"path": "economics.country", "label": "Country of your own machines", "kind": "text", "hint": "DE, US, …: its grid and electricity price."},
     {"path": "economics.pue", "label": "PUE", "kind": "number"},
     {"path": "economics.discounts", "label": "Your discounts", "kind": "shares", "wide": true, "hint": "By accelerator: nvidia-h100-sxm5-80gb 0.2, nvidia-b200-sxm-180gb 0.1."},
     {"path": "label", "label": "Label", "kind": "text"},

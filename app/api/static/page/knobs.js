@@ -7,7 +7,7 @@ const ASKED = [
   "workload.traffic.users.count", "workload.traffic.peak_requests_per_s", "workload.traffic.concurrent_requests", "workload.traffic.samples_per_s",
   "workload.traffic.volume_requests", "workload.traffic.deadline_hours", "workload.traffic.input_tokens.mean", "workload.traffic.output_tokens.mean",
   "workload.slo.ttft_ms", "workload.slo.tpot_ms", "workload.slo.e2e_ms", "workload.training_tokens", "workload.deadline_days",
-  "constraints.max_usd_per_hour", "constraints.max_purchase_usd", "constraints.max_accelerators", "constraints.max_power_kw",
+  "constraints.max_usd_per_hour", "constraints.max_purchase_usd", "constraints.max_accelerators", "constraints.max_power_kw", "constraints.max_carbon_kg",
 ];
 const ASSUMED = ["workload.target_utilization", "constraints.confidence", "economics.horizon_months", "economics.electricity_usd_per_kwh", "economics.pue"];
 const WHOLE = ["users.count", "concurrent_requests", "volume_requests", "max_accelerators"];
