@@ -29,6 +29,7 @@ for other_command in (
     prepare.prepare,
     maintenance.prune,
     keys.audit,
+    maintenance.standing,
     lists.accuracy,
     service.deliver,
     service.serve,

@@ -87,6 +87,11 @@ class Headroom:
         path = f"/recommendations/{identity}/reprice"
         return cast("answers.RepriceResponse", self._transport.send_request("POST", path, query={"rank": rank}).json())
 
+    def standing(self, identity: str, *, rank: int = 1) -> answers.StandingResponse:
+        """Check whether a stored plan still holds at today's catalog."""
+        path = f"/recommendations/{identity}/standing"
+        return cast("answers.StandingResponse", self._transport.send_request("GET", path, query={"rank": rank}).json())
+
     def status(self, identity: str) -> answers.StatusShown:
         """Approval status of a stored answer, with its history and the ETag that a change must send."""
         return cast("answers.StatusShown", self._get_json(f"/recommendations/{identity}/status"))

@@ -428,7 +428,7 @@ def machines_today(
     refused = ""
     for which, listing in enumerate(relaxed_deployments(deployment)):
         try:
-            question, result = _estimate_today(stored, listing, catalog_index, catalog_store, today)
+            question, result = estimate_today(stored, listing, catalog_index, catalog_store, today)
         except AppError as error:
             refused = refused or error.detail
             continue
@@ -455,13 +455,14 @@ def drop_offer_fields(deployment: StoredDocument, of_offer: tuple[str, ...]) -> 
     return kept
 
 
-def _estimate_today(
+def estimate_today(
     stored: StoredDocument,
     deployment: StoredDocument,
     catalog_index: CatalogIndex,
     catalog_store: CatalogStore,
     today: date,
 ) -> tuple[Question, Estimate]:
+    """Returns a deployment judged for the stored request at today's prices, and its question."""
     stored_request = stored["request"]
     body = {name: stored_request[name] for name in ("workload", "economics", "assumptions") if name in stored_request}
     sure = {name: value for name, value in stored_request.get("constraints", {}).items() if name == "confidence"}

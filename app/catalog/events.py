@@ -1,4 +1,4 @@
 """Names of the events that other systems can be notified of."""
 
-STORED, STATUS = "recommendation.stored", "recommendation.status"
-EVENTS = (STORED, STATUS)
+STORED, STATUS, STANDING = "recommendation.stored", "recommendation.status", "recommendation.standing"
+EVENTS = (STORED, STATUS, STANDING)

@@ -158,6 +158,7 @@ class FilingFilter:
     created_before: datetime | None = None
     visible: Visibility | None = None
     tenant: str = PUBLIC
+    in_use: bool = False  # only answers with filing data that no other one supersedes
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,10 @@ def list_filings(
 def _filter_conditions(sought: FilingFilter) -> list[ColumnElement[bool]]:
     """Returns the SQL conditions of a filter."""
     conditions: list[ColumnElement[bool]] = [FilingRow.tenant == sought.tenant]
+    if sought.in_use:
+        filed = (FilingRow.label, FilingRow.reference, FilingRow.cost_centre)
+        conditions.append(or_(FilingRow.version != 0, *(column.is_not(None) for column in filed)))
+        conditions.append(FilingRow.status != Status.SUPERSEDED)
     if sought.label is not None:
         conditions += [FilingRow.label.icontains(word, autoescape=True) for word in sought.label.split()]
     for name in ("reference", "cost_centre", "status"):

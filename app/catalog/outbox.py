@@ -7,8 +7,9 @@ claims of a process that died expire. Each event is therefore delivered at least
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -33,7 +34,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from app.catalog.events import STATUS
+from app.catalog.events import STANDING, STATUS
 from app.catalog.filing import Filing, FilingRow, StatusUpdate
 from app.catalog.tables import Slug, Text
 from app.db import EVERY_TENANT, PUBLIC, Base, acting_for
@@ -91,15 +92,32 @@ class Outbox:
     tenants: Mapping[str, str] = field(default_factory=dict)
 
     def record_event(
-        self, connection: Connection, kind: str, data: Mapping[str, Any], *, now: datetime, tenant: str = PUBLIC
+        self,
+        connection: Connection,
+        kind: str,
+        data: Mapping[str, Any],
+        *,
+        now: datetime,
+        same: str | None = None,
+        tenant: str = PUBLIC,
     ) -> None:
-        """Records one event about an answer of a tenant in the caller's transaction."""
+        """Records one event about an answer of a tenant in the caller's transaction.
+
+        Parameters:
+            same: text that is equal for repetitions of an event, which then have one id. A repetition whose delivery
+                is pending is not recorded.
+        """
+        digest = secrets.token_hex(14) if same is None else hashlib.sha256(same.encode()).hexdigest()[:28]
+        identity = f"evt_{digest}"
+        pending: Collection[str] = ()
+        if same is not None:
+            pending = set(connection.scalars(select(DeliveryRow.endpoint).where(DeliveryRow.event == identity)))
         own = {name: kinds for name, kinds in self.endpoints.items() if self.tenants.get(name, PUBLIC) == tenant}
-        wanted = [name for name, kinds in own.items() if kind in kinds]
+        wanted = [name for name, kinds in own.items() if kind in kinds and name not in pending]
         if not wanted:
             return
         body = orjson.dumps({"type": kind, "timestamp": now.isoformat(), "data": data})
-        event = {"event": f"evt_{secrets.token_hex(14)}", "kind": kind, "body": body, "due_at": now}
+        event = {"event": identity, "kind": kind, "body": body, "due_at": now}
         rows = [{**event, "endpoint": name, "tries": 0, "dead": False, "tenant": tenant} for name in wanted]
         connection.execute(insert(DeliveryRow), rows)
 
@@ -109,8 +127,16 @@ class Outbox:
         data = event_data(row.recommendation, row, row.status, **further)
         self.record_event(session.connection(), STATUS, data, now=datetime.now(UTC), tenant=row.tenant)
 
+    def record_standing(self, session: Session, row: FilingRow, changes: Sequence[str], note: str) -> None:
+        """Records what has changed about a stored plan. The same change found again is the same event."""
+        data = event_data(row.recommendation, row, row.status, changes=changes, note=note)
+        same = "|".join((row.recommendation, *changes, note))
+        self.record_event(session.connection(), STANDING, data, now=datetime.now(UTC), same=same, tenant=row.tenant)
 
-def event_data(identity: str, filing: Filing | FilingRow, status: str, **further: str | None) -> dict[str, Any]:
+
+def event_data(
+    identity: str, filing: Filing | FilingRow, status: str, **further: str | Sequence[str] | None
+) -> dict[str, Any]:
     """Returns the data of an event about a stored answer. The answer itself is fetched by its id."""
     names = ("label", "reference", "cost_centre", "model", "option")
     values = {"id": identity, "status": status, **{name: getattr(filing, name) for name in names}, **further}

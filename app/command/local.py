@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import structlog
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.command.settings import load_settings
@@ -18,9 +19,16 @@ from headroom_client import Headroom
 @contextmanager
 def open_local_client() -> Iterator[Headroom]:
     """Open a client of a service in this process, with the settings of the environment."""
+    with open_local_service() as (_, client):
+        yield client
+
+
+@contextmanager
+def open_local_service() -> Iterator[tuple[FastAPI, Headroom]]:
+    """Open a service in this process and a client of it, with the settings of the environment."""
     app = create_app(quiet_settings())
     with logs_to_stderr(), TestClient(app, raise_server_exceptions=False) as http:
-        yield Headroom(http=http, retries=0)
+        yield app, Headroom(http=http, retries=0)
 
 
 @contextmanager

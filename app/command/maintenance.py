@@ -1,10 +1,12 @@
-"""The commands prune (deletes old answers past retention) and doctor (checks everything that the service needs)."""
+"""The commands prune (deletes old answers past retention), standing (checks filed plans) and doctor (checks everything
+that the service needs).
+"""
 
 from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +18,12 @@ from app.command.ending import Exit, describe_cause
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
+    from sqlalchemy.orm import Session, sessionmaker
 
+    from app.catalog.outbox import Outbox
     from app.catalog.recommendations import AnswerTotals
     from app.config import Settings
+    from headroom_client.answers import PlanFindingShown
 
 
 def prune(
@@ -62,6 +67,63 @@ def prune(
 def format_amount(some: AnswerTotals) -> str:
     """Number of answers with their size."""
     return f"{some.answers:,} {'answer' if some.answers == 1 else 'answers'} ({some.bytes / 1e6:,.1f} MB)"
+
+
+PAGE = 100  # filed answers read at once
+
+
+def standing(
+    label: Annotated[
+        str | None, typer.Option("--label", help="Check only plans with these words in their label.")
+    ] = None,
+) -> None:
+    """Check whether filed plans still hold at today's catalog. Webhooks are notified of offers that have ended and of
+    cheaper plans. Superseded answers and answers without a plan are left out.
+    """
+    from app.command.local import open_local_service
+    from headroom_client import HeadroomError
+
+    counts = {"holds": 0, "changed": 0, "not checked": 0}
+    with open_local_service() as (app, client):
+        for identity in filed_answers(app.state.sessions, label):
+            try:
+                found = client.standing(identity)
+            except HeadroomError as error:
+                counts["not checked"] += 1
+                typer.echo(f"{identity} not checked: {error.detail}")
+                continue
+            record_standing(app.state.sessions, app.state.outbox, identity, found["findings"])
+            state = "holds" if found["holds"] else "changed"
+            counts[state] += 1
+            typer.echo(f"{identity} {state}: {' '.join(each['text'] for each in found['findings'])}")
+    typer.echo(", ".join(f"{count} {state}" for state, count in counts.items()) + ".")
+
+
+def filed_answers(sessions: sessionmaker[Session], label: str | None) -> Iterator[str]:
+    """Ids of filed answers with a plan that no other answer supersedes, newest first."""
+    from app.catalog.filing import FilingFilter, list_filings
+
+    after, more = None, True
+    while more:
+        with sessions() as session:
+            rows, more = list_filings(session, FilingFilter(label=label, in_use=True), after=after, limit=PAGE)
+        if rows:
+            after = (rows[-1].stored_at, rows[-1].recommendation)
+        yield from (row.recommendation for row in rows if row.option is not None)
+
+
+def record_standing(
+    sessions: sessionmaker[Session], outbox: Outbox, identity: str, findings: Sequence[PlanFindingShown]
+) -> None:
+    """Record the event for webhooks where an offer has ended or a cheaper plan exists."""
+    from app.catalog.filing import get_filing
+    from app.export.standing import NOTIFIED
+
+    worth = [finding for finding in findings if finding["code"] in NOTIFIED]
+    if worth:
+        with sessions.begin() as session:
+            changes, note = [each["code"] for each in worth], " ".join(each["text"] for each in worth)
+            outbox.record_standing(session, get_filing(session, identity), changes, note)
 
 
 RESTORE = "Stop the service and restore the newest backup (docs/operating.md#backing-up-and-restoring)."

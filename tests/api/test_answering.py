@@ -14,14 +14,18 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
 import app.api
 from app.api.answering import ASSUMPTION_ORDER, MAX_BYTES, PAGE_KNOBS, fit_to_size, json_bytes
 from app.api.schemas.repricing import RepriceResponse
+from app.catalog.events import STANDING
+from app.catalog.outbox import DeliveryRow
 from app.catalog.tables import CatalogVersionRow, OfferRow, RecommendationRow, SystemRow
+from app.cli import cli
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
@@ -260,6 +264,103 @@ def test_what_cannot_be_priced_again_is_said(later: TestClient, then: dict[str, 
         session.execute(update(RecommendationRow).where(stored).values(body=kept))
         session.commit()
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/request-no-longer-taken")
+
+
+def standing(client: TestClient, answer: dict[str, Any], rank: int = 1) -> Any:
+    response = client.get(f"/recommendations/{answer['id']}/standing", params={"rank": rank})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def codes(found: Any) -> list[str]:
+    return [finding["code"] for finding in found["findings"]]
+
+
+@pytest.mark.parametrize("name", [RENTED, BOUGHT, RUN, POOLS])
+def test_a_plan_holds_while_nothing_has_changed(client: TestClient, then: dict[str, dict[str, Any]], name: str) -> None:
+    found = standing(client, then[name])
+    assert found["holds"] and codes(found) == ["unchanged"]
+    assert found["today"] == found["plan"] and "cheaper" not in found
+    cost = then[name]["recommendations"][0]["cost"]
+    paid = cost["usd_total"] if name == RUN else cost["usd_per_hour"]
+    assert found["plan"]["usd_total" if name == RUN else "usd_per_hour"] == pytest.approx(paid, abs=0.006)
+
+
+def test_a_later_rank_is_compared_with_the_first_of_today(client: TestClient, then: dict[str, dict[str, Any]]) -> None:
+    found = standing(client, then[RENTED], rank=3)
+    first, third = (then[RENTED]["recommendations"][i]["cost"]["usd_per_hour"] for i in (0, 2))
+    assert (found["plan"]["rank"], found["holds"]) == (3, True)
+    assert ("cheaper_plan" in codes(found)) == (first < 0.95 * third)
+
+
+def test_a_doubled_price_is_stated_with_both_numbers_and_a_cheaper_plan(
+    later: TestClient, then: dict[str, dict[str, Any]]
+) -> None:
+    found = standing(later, then[RENTED])
+    assert not found["holds"]
+    price = next(finding for finding in found["findings"] if finding["code"] == "price_changed")
+    assert price["now"] == pytest.approx(2 * price["then"]) and "+100.0 %" in price["text"]
+    assert found["today"]["usd_per_hour"] == pytest.approx(2 * found["plan"]["usd_per_hour"], abs=0.01)
+    cheaper = next(finding for finding in found["findings"] if finding["code"] == "cheaper_plan")
+    assert cheaper["now"] == pytest.approx(found["cheaper"]["usd_per_hour"], abs=0.01)
+    assert cheaper["now"] < 0.95 * price["now"] == pytest.approx(0.95 * cheaper["then"])
+
+
+def test_an_ended_offer_is_gone_and_another_seller_does_not_replace_it(
+    later: TestClient, then: dict[str, dict[str, Any]]
+) -> None:
+    found = standing(later, then[RUN])
+    assert not found["holds"] and "today" not in found
+    gone = next(finding for finding in found["findings"] if finding["code"] == "offer_gone")
+    assert gone["text"].startswith("The offer of ") and " has ended." in gone["text"]
+
+
+def test_checking_stores_nothing_and_leaves_the_answer_alone(
+    later: TestClient, then: dict[str, dict[str, Any]]
+) -> None:
+    def ids() -> set[str]:
+        return {item["id"] for item in later.get("/recommendations", params={"limit": 100}).json()["items"]}
+
+    before, stored = later.get(f"/recommendations/{then[RENTED]['id']}").content, ids()
+    first, second = (standing(later, then[RENTED]) for _ in range(2))
+    assert first == second and ids() == stored
+    assert later.get(f"/recommendations/{then[RENTED]['id']}").content == before
+
+
+def test_an_answer_without_a_plan_or_without_the_rank_has_no_standing(
+    client: TestClient, then: dict[str, dict[str, Any]]
+) -> None:
+    for answer, rank in ((then[NOTHING], 1), (then[RENTED], 99)):
+        refused = client.get(f"/recommendations/{answer['id']}/standing", params={"rank": rank})
+        assert (refused.status_code, refused.json()["type"]) == (404, "/problems/unknown-rank")
+    assert client.get(f"/recommendations/rec_{28 * '0'}/standing").status_code == 404
+    assert client.get(f"/recommendations/{then[RENTED]['id']}/standing?rank=0").status_code == 422
+
+
+def test_the_command_notifies_of_what_changed(
+    later: TestClient, then: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = later.app.state.sessions.kw["bind"]  # type: ignore[attr-defined]
+    hook = {"name": "erp", "url": "https://erp.invalid/hook", "secret": "whsec_" + "QUJD" * 8, "events": [STANDING]}
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", str(engine.url))
+    monkeypatch.setenv("HEADROOM_TODAY", DAY.isoformat())
+    monkeypatch.setenv("HEADROOM_WEBHOOKS", orjson.dumps([hook]).decode())
+    for method in ("start", "stop"):
+        monkeypatch.setattr(f"app.procurement.webhooks.WebhookSender.{method}", lambda _: None)
+    result = CliRunner().invoke(cli, ["standing", "--label", "priced again"])
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert f"{then[RUN]['id']} changed: The offer of " in result.stdout
+    superseded = later.get("/recommendations", params={"status": "superseded"}).json()["items"]
+    assert not [item["id"] for item in superseded if item["id"] in result.stdout]
+    assert then[NOTHING]["id"] not in result.stdout
+    assert lines[-1].endswith(" 0 not checked.")
+    with Session(engine) as session:
+        rows = [orjson.loads(row) for row in session.scalars(select(DeliveryRow.body))]
+    events = {row["data"]["id"]: row for row in rows}
+    gone = events[then[RUN]["id"]]
+    assert gone["type"] == STANDING and "offer_gone" in gone["data"]["changes"]
+    assert " has ended." in gone["data"]["note"] and gone["data"]["label"] == "priced again"
 
 
 def test_no_size_costs_the_page_a_knob() -> None:

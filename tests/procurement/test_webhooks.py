@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from app.api.schemas.results import Notice
-from app.catalog.events import EVENTS, STATUS, STORED
+from app.catalog.events import EVENTS, STANDING, STATUS, STORED
 from app.catalog.outbox import RETRY_WAITS, DeliveryRow, DeliveryStore, Outbox
 from app.cli import cli
 from app.config import Settings
@@ -207,6 +207,26 @@ def test_an_event_stands_or_falls_with_what_happened(engine: Engine) -> None:
         outbox.record_event(connection, STORED, {"id": "rec_0"}, now=datetime.now(UTC))
         raise ZeroDivisionError
     assert DeliveryStore(engine).count_pending() == (0, 0)
+
+
+def test_a_repeated_event_has_one_id_and_waits_once(engine: Engine) -> None:
+    outbox, store, now = Outbox({"erp": EVENTS}), DeliveryStore(engine), datetime.now(UTC)
+
+    def record(what: str) -> None:
+        with engine.begin() as connection:
+            outbox.record_event(connection, STANDING, {"id": "rec_0"}, now=now, same=what)
+
+    record("gone")
+    record("gone")
+    assert store.count_pending() == (1, 0)
+    first = store.claim_due(["erp"], now=now)
+    assert first is not None
+    store.mark_delivered(first)
+    record("gone")  # found again after it was delivered: the receiver knows the id
+    record("cheaper")
+    again, other = store.claim_due(["erp"], now=now), store.claim_due(["erp"], now=now)
+    assert again is not None and other is not None
+    assert again.event == first.event != other.event
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -28,7 +28,7 @@ from app.api.schemas.materials import (
     MaterialsShown,
 )
 from app.api.schemas.results import Notice
-from app.catalog.events import STATUS, STORED
+from app.catalog.events import STANDING, STATUS, STORED
 from app.catalog.filing import FilingFilter, Status, Visibility, check_visible, list_filings
 from app.catalog.holdings import HoldingsStore
 from app.catalog.purchasing import PunchoutVisit
@@ -502,4 +502,17 @@ def notify_stored(notice: Notice, id: Id, timestamp: Timestamp, signature: Signa
 def notify_status(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -> None:
     """Sent after the status of an answer changed to approved, ordered or superseded. Replies as for the stored
     event.
+    """
+
+
+@webhook_router.post(
+    STANDING,
+    operation_id="recommendationStanding",
+    status_code=204,
+    responses=ANSWERS,
+    summary="An offer ended or a cheaper plan exists",
+)
+def notify_standing(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -> None:
+    """Sent after `headroom standing` found that an offer of a filed plan has ended or that a cheaper plan exists. The
+    same finding has the same webhook-id whenever it is found. Replies as for the stored event.
     """

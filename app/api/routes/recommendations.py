@@ -41,7 +41,9 @@ from app.api.schemas.diagnose import PASTED_FIELDS, DiagnoseRequest, DiagnoseRes
 from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.api.schemas.sensitivity import SensitivityShown
+from app.api.schemas.standing import StandingResponse, standing_json
 from app.api.sensitivity import find_sensitivity
+from app.api.standing import judge_standing
 from app.catalog.holdings import Holdings
 from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogIndex, CatalogStore
@@ -315,6 +317,43 @@ def compute_repricing(
     }
     headers = None if kept.stored else NOT_STORED
     return Response(json_bytes(document), media_type="application/json", headers=headers)
+
+
+@router.get(
+    "/recommendations/{id}/standing",
+    operation_id="getStanding",
+    response_model=StandingResponse,
+    responses=problem_responses(404, 422, 429, 503),
+    summary="Check whether a stored plan still holds",
+)
+async def get_standing(
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
+    asked: Annotated[RepriceQuery, Query()],
+    answers: Answers,
+    catalog_store: Snapshots,
+    turn: ShortSlot,
+    today: Today,
+) -> Response:
+    """Compares a stored plan with today's catalog: the price of exactly its offers, offers that have ended, prices that
+    are too old, and a cheaper plan for the same request. Nothing is stored or changed.
+    """
+    return await turn.answer_shared(compute_standing, id, asked.rank, answers, catalog_store, today)
+
+
+def compute_standing(
+    identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date
+) -> Response:
+    """Judges the plan at a rank of a stored answer at today's catalog."""
+    stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
+    build_bill(stored, supply, rank, Settlement())  # an answer without this rank has no plan to judge
+    directory = index_on_day(catalog_store.directory(), None, today)
+    document = {
+        "id": identity,
+        "as_of": {"then": stored["as_of"], "now": today.isoformat()},
+        "catalog": {"then": stored["catalog"], "now": catalog_json(directory.catalog)},
+        **standing_json(judge_standing(stored, rank, directory, catalog_store, today)),
+    }
+    return Response(json_bytes(document), media_type="application/json", headers={"Cache-Control": "no-cache"})
 
 
 @router.get(

@@ -410,8 +410,13 @@ class NoticeData(ResponseModel):
     option: str | None = Field(None, description="The first rank in words; absent if nothing was feasible.")
     accelerators: list[str] = Field(description="Accelerators of the first rank; empty if nothing was feasible.")
     changed_by: str | None = Field(None, description="Who changed the status.")
-    note: str | None = Field(None, description="Reason given for the change of status.")
+    note: str | None = Field(
+        None, description="Reason given for the change of status, or what has changed about the plan."
+    )
     superseded_by: str | None = Field(None, description="ID of the recommendation that replaced this one.")
+    changes: list[Literal["offer_gone", "cheaper_plan"]] | None = Field(
+        None, description="For a plan that was checked: codes of the findings."
+    )
 
 
 class Notice(ResponseModel):
@@ -419,9 +424,9 @@ class Notice(ResponseModel):
 
     model_config = with_examples({"type": STATUS, "timestamp": "2026-11-21T09:30:00.123456+00:00", "data": DATA})
 
-    type: Annotated[Literal["recommendation.stored", "recommendation.status"], Component("EventType")] = Field(
-        description="The kind of event that happened."
-    )
+    type: Annotated[
+        Literal["recommendation.stored", "recommendation.status", "recommendation.standing"], Component("EventType")
+    ] = Field(description="The kind of event that happened.")
     timestamp: str = Field(description="Time of the event, RFC 3339.")
     data: NoticeData
 
