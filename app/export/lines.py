@@ -18,6 +18,7 @@ from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
+from app.sizing.hardware.terms import commercial_terms
 from app.sizing.words import describe_pricing, format_count, format_number, provider_name, source_name
 
 CENT = Decimal("0.01")
@@ -343,16 +344,16 @@ def _license_lines(lots: Sequence[Document]) -> Iterator[Line]:
     licenses = dict.fromkeys(lot["licence"] for lot in lots if "licence" in lot)
     for licence in licenses:
         many = sum(lot.get("accelerators", 0) for lot in lots if lot.get("licence") == licence)
-        yield _line_to_quote(
-            "licence", Decimal(many), Unit.EACH, f"{licence}, per accelerator, over the term", once=False
-        )
+        text = f"{licence}, per accelerator, over the term"
+        yield with_published_term(_line_to_quote("licence", Decimal(many), Unit.EACH, text, once=False), licence)
 
 
 def _egress_lines(lots: Sequence[Document]) -> Iterator[Line]:
-    """Egress traffic of each cloud. Some providers charge for it, and the catalog has no price for it."""
+    """Egress traffic of each cloud. How much there is depends on the service; some providers do not charge for it."""
     for seller in dict.fromkeys(lot["seller"] for lot in lots if "instance_type" in lot and "seller" in lot):
         text = f"Egress traffic from {provider_name(seller)} over the term, as metered"
-        yield replace(_line_to_quote("egress", Decimal(1), Unit.EACH, text, kind="cloud", once=False), supplier=seller)
+        line = _line_to_quote("egress", Decimal(1), Unit.EACH, text, kind="cloud", once=False)
+        yield with_published_term(replace(line, supplier=seller), seller)
 
 
 def _pool_network_lines(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
@@ -377,7 +378,8 @@ def _checkpoint_lines(option: Document, lots: Sequence[Document]) -> Iterator[Li
         written = "" if rate is None else f", written at {format_number(rate)} GB/s"
         seller = next((lot.get("seller") for lot in lots if "instance_type" in lot), None)
         line = _line_to_quote("storage", terabytes, Unit.TERABYTE, f"Checkpoint storage{written}")
-        yield line if seller is None else replace(line, kind="cloud", once=False, supplier=seller)
+        rented = replace(line, kind="cloud", once=False, supplier=seller)
+        yield line if seller is None else with_published_term(rented, seller)
 
 
 def _companion_lines(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
@@ -390,6 +392,14 @@ def _companion_lines(option: Document, lots: Sequence[Document]) -> Iterator[Lin
         named = rented or lots[0].get("machine", lots[0]["accelerator"])["name"]
         text = f"{named}: additional machines to run {len(packing['models'])} models together"
         yield _line_to_quote(goods, Decimal(more), Unit.EACH, text, kind=kind, once=rented is None)
+
+
+def with_published_term(line: Line, seller: str) -> Line:
+    """The line with the published price of a seller or of a software product as a note. Amounts depend on quantities
+    that the answer does not know, so the line still needs a quote.
+    """
+    term = commercial_terms().get((line.goods, seller))
+    return line if term is None else replace(line, notes=clean_text(f"{line.notes}; {term.describe()}"))
 
 
 def _line_to_quote(

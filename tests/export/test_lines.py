@@ -39,7 +39,7 @@ SITE = [("network", 5), ("power_distribution", 5), ("installation", 5)]  # what 
 
 def named(option: dict[str, Any], *lots: dict[str, Any]) -> list[tuple[str, int]]:
     lines = list(lines_to_quote(option, lots))
-    assert all(line.total is None and line.notes == "to be quoted" for line in lines)
+    assert all(line.total is None and line.notes.startswith("to be quoted") for line in lines)
     return [(line.goods, int(line.quantity)) for line in lines]
 
 
@@ -74,6 +74,24 @@ def test_machines_of_unknown_disks_need_room_for_the_weights_of_a_replica() -> N
     assert not [line for line in lines_to_quote(service, [stored.BOUGHT]) if line.goods == "storage"]
 
 
+@pytest.mark.parametrize(
+    ("seller", "note"), [("aws", "0.09 USD per GB"), ("nebius", "free of charge"), ("A Cloud", "")]
+)
+def test_a_published_price_of_traffic_is_a_note_and_the_line_still_needs_a_quote(seller: str, note: str) -> None:
+    (traffic,) = (x for x in lines_to_quote({}, [{**stored.RENTED, "seller": seller}]) if x.goods == "egress")
+    assert traffic.usd is None and traffic.notes.startswith("to be quoted")
+    assert note in traffic.notes and ("published price" in traffic.notes) == bool(note)
+
+
+def test_checkpoints_are_stored_at_the_published_price_of_the_provider() -> None:
+    run = {"performance": {"cluster": {"checkpoint_capacity_tb": 4.0}}}
+    rented = {**stored.RENTED, "seller": "coreweave"}
+    (storage,) = (line for line in lines_to_quote(run, [rented]) if line.goods == "storage")
+    assert "0.07 USD per GB and month, distributed file storage" in storage.notes
+    (own,) = (line for line in lines_to_quote(run, [stored.BOUGHT]) if line.unit is Unit.TERABYTE)
+    assert own.notes == "to be quoted"
+
+
 def test_an_engine_that_is_sold_is_licensed_per_accelerator() -> None:
     licensed = {"licence": "NVIDIA AI Enterprise"}
     found = named({}, {**stored.BOUGHT, **licensed}, {**stored.RENTED, **licensed})
@@ -81,6 +99,8 @@ def test_an_engine_that_is_sold_is_licensed_per_accelerator() -> None:
     assert [line.description for line in lines_to_quote({}, [{**stored.BOUGHT, **licensed}])][-1] == (
         "NVIDIA AI Enterprise, per accelerator, over the term"
     )
+    (sold,) = (line for line in lines_to_quote({}, [{**stored.BOUGHT, **licensed}]) if line.goods == "licence")
+    assert "4,500 USD per accelerator and year, list price" in sold.notes and sold.usd is None
 
 
 def test_owned_pools_need_a_network_between_them() -> None:
