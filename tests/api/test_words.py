@@ -75,7 +75,7 @@ def drawn(random: Random) -> tuple[str, dict[str, Any]]:
     if random.random() < 0.4 and "offline" not in traffic:
         workload["availability"] = {"redundancy": random.choice(["none", "n+1", "n+2", "2n"])}
     question: dict[str, Any] = {"workload": workload, "limit": random.choice([1, 5]), "rejected_limit": 200}
-    question["objective"] = random.choice(["cost", "latency", "throughput", "energy", "balanced"])
+    question["objective"] = random.choice(["cost", "latency", "throughput", "energy", "carbon", "balanced"])
     if random.random() < 0.3:
         only = random.choice(["nvidia-l4", "nvidia-h100-sxm5-80gb", "apple-m3-ultra-80c", "nvidia-rtx-4090"])
         return "/estimate", {"workload": workload, "deployment": {"accelerator": only}}

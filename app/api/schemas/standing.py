@@ -34,12 +34,12 @@ FOUND = {
 
 
 class PlanShown(ResultModel, of=RankedOption):
-    """A plan with its cost."""
+    """A plan of a stored answer, or of today, with its cost."""
 
     model_config = with_examples(PLAN)
 
-    rank: int
-    option: Annotated[str, From("text")]
+    rank: int = Field(description="Rank of the plan in its answer.")
+    option: Annotated[str, From("text")] = Field(description="Counts and names of its accelerators.")
     usd_per_hour: Annotated[float | None, From("amount", when=lambda plan: plan.unit == "USD/h", decimals=2)] = Field(
         None, description="Absent for work that ends."
     )
@@ -50,7 +50,7 @@ class PlanShown(ResultModel, of=RankedOption):
 
 
 class PlanFindingShown(ResultModel, of=Finding):
-    """One change."""
+    """One change of a plan, in words and numbers."""
 
     model_config = with_examples(FINDING)
 
@@ -75,8 +75,8 @@ class StandingResponse(ResponseModel):
     model_config = with_examples(FOUND)
 
     id: str
-    as_of: dict[Literal["then", "now"], str]
-    catalog: dict[Literal["then", "now"], CatalogShown]
+    as_of: dict[Literal["then", "now"], str] = Field(description="Days that are compared.")
+    catalog: dict[Literal["then", "now"], CatalogShown] = Field(description="Catalogs that are compared.")
     holds: bool = Field(description="Whether the offers are still sold, at no higher price that has not expired.")
     plan: PlanShown = Field(description="The plan as stored.")
     today: PlanShown | None = Field(
@@ -85,7 +85,7 @@ class StandingResponse(ResponseModel):
     cheaper: PlanShown | None = Field(
         None, description="The plan that ranks first for the same request today, if it costs clearly less."
     )
-    findings: list[PlanFindingShown]
+    findings: list[PlanFindingShown] = Field(description="What has changed, in words and numbers.")
 
 
 def standing_json(standing: Standing) -> dict[str, Any]:
