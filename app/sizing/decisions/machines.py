@@ -53,7 +53,7 @@ from app.sizing.hardware.parts import (
 )
 from app.sizing.hardware.slots import installed_machines
 from app.sizing.hardware.tables import Machines
-from app.sizing.question import Constraints, Deployment, Economics, Question
+from app.sizing.question import Constraints, Deployment, Economics, Objective, Question
 from app.sizing.result import FilterStage
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
@@ -641,6 +641,7 @@ def find_machines(
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
         price_kinds=kinds,
         outdated_rents=True,
+        weighs_carbon=search.question.objective is Objective.CARBON,
     )
     unread, workload = NullRejections(search.catalog.accelerators), search.question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1

@@ -13,7 +13,7 @@ from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.ranking import familiar_first, ranking_key
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.model.counting.registered import assumed_architecture
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import QUANTITY_UNITS, MaximumThatFits
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import (
@@ -88,7 +88,7 @@ def rank_requested_runs(workload: TrainingWorkload, counts: Counts, costed: Cost
 
     Runs rank by fit, fit at the requested confidence, absence of last-resort offload, distance to the requested
     batch, deadline, a machine on which the run is about as fast as on any other, and then the objective. Late runs
-    rank by their duration. Of near ties, the framework with more published use comes first.
+    rank by their duration. Of near ties, the framework with more published use comes first, unless carbon decides.
     """
     plans, run, assumed = costed.plans, costed.run, question.assumptions
     margins, memory = plans.stack.margins, run.memory
@@ -103,6 +103,8 @@ def rank_requested_runs(workload: TrainingWorkload, counts: Counts, costed: Cost
     slow = on_slow_machine(plans, wall, tiers, question.assumptions)
     order = np.lexsort((*ties, ranking_key(figure), slow, *tiers))
     (leading,) = np.nonzero(np.all([key[order] == key[order[0]] for key in (slow, *tiers)], axis=0))
+    if question.objective is Objective.CARBON:
+        return order
     usd, recipes, rows = run_measures(counts, costed).usd, plans.stack.published_recipes, order[leading]
     order[leading] = rows[familiar_first(figure[rows], usd[rows], recipes[rows], assumed)]
     return order

@@ -38,7 +38,7 @@ from app.sizing.training.degrees import (
 from app.sizing.training.run import build_run_parts, run_at, run_cost
 from app.sizing.training.search import CostedRuns, run_measures
 from tests.examples import LLAMA_70B, PRETRAIN, col, registered, row
-from tests.sizing.small import SMALL
+from tests.sizing.small import SMALL, snapshot
 from tests.sizing.training.counted import COUNTS
 from tests.sizing.training.layouts import plans_of
 
@@ -165,12 +165,15 @@ def test_every_micro_batch_passes_all_ranks() -> None:
     assert least_accelerator_s(counts, col(4), col(8), col(2)).tolist() == [4000.0]
 
 
+PLACED = snapshot(region_countries={"us-1": "US", "eu-1": "DE", "eu-2": "FR"})  # so that grids are known
+
+
 @pytest.mark.parametrize("objective", Objective)
 @pytest.mark.parametrize("degree", [1.0, 4.0, 64.0])
 def test_no_run_does_better_than_the_least(objective: Objective, degree: float) -> None:
     workload = replace(PRETRAIN, global_batch=1024, units=1e10)
     counts = counts_of(workload)
-    plans = plans_of(SMALL, workload, accelerator="acme-big")
+    plans = plans_of(PLACED, workload, accelerator="acme-big")
     parts = build_run_parts(counts, plans, ASSUMED)
     run = run_at(counts, plans, np.full(len(plans), degree), ASSUMED, parts)
     judged = CostedRuns(np.arange(len(plans)), plans, run, run_cost(plans, run, ASSUMED, Economics()))

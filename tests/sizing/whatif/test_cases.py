@@ -123,7 +123,7 @@ def test_what_an_answer_ranks_by_is_what_it_tells(objective: Objective, says: st
         assert "USD/h" in found["no redundancy"]
 
 
-@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize("objective", [o for o in Objective if o is not Objective.CARBON])  # SMALL has no countries
 def test_a_change_of_load_is_what_the_same_deployment_would_do(objective: Objective) -> None:
     """If the changed request keeps the layout and the number of accelerators, its figure equals the suggested one."""
     twice = replace(BUSY, **changed_by(BUSY, "twice the peak load"))
