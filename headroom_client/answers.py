@@ -320,6 +320,11 @@ class CostShown(TypedDict):
     average_power_kw: NotRequired[float | None]
     kwh_per_million_tokens: NotRequired[float | None]
     kwh_per_million_samples: NotRequired[float | None]
+    carbon_kg_per_million_tokens: NotRequired[float | None]
+    carbon_kg_per_million_samples: NotRequired[float | None]
+    carbon_kg_total: NotRequired[float | None]
+    carbon_period: NotRequired[Literal["month", "run"] | None]
+    carbon_sources: NotRequired[list[GridShown] | None]
     tco_usd: float | None
     price: PriceShown | None
     parts: list[PartShown] | None
@@ -560,6 +565,16 @@ class FrameworkShown(TypedDict):
 GradientKeeping: TypeAlias = "Literal['as_weights', '32bit', 'copied']"
 
 
+class GridShown(TypedDict):
+    name: str
+    country: str
+    g_per_kwh: float
+    year: int
+    basis: Literal["lifecycle", "operation"]
+    source: str
+    as_of: str
+
+
 class HandoffShown(TypedDict):
     target: HandoffTarget
     rank: int
@@ -568,7 +583,7 @@ class HandoffShown(TypedDict):
     notes: list[str]
 
 
-HandoffTarget: TypeAlias = "Literal['shell', 'docker', 'docker-compose', 'kubernetes', 'kserve', 'llm-d', 'ray', 'skypilot', 'dstack', 'torchrun', 'deepspeed', 'megatron', 'accelerate', 'slurm', 'vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'ollama', 'lmdeploy', 'tgi', 'text-embeddings-inference', 'mlx']"
+HandoffTarget: TypeAlias = "Literal['shell', 'docker', 'docker-compose', 'kubernetes', 'kserve', 'llm-d', 'dynamo', 'ray', 'skypilot', 'dstack', 'torchrun', 'deepspeed', 'megatron', 'accelerate', 'slurm', 'vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'ollama', 'lmdeploy', 'tgi', 'text-embeddings-inference', 'mlx']"
 
 
 class HoldShown(TypedDict):
@@ -748,6 +763,32 @@ class MaximumShown(TypedDict):
     value: float
     too_large: float
     unit: str
+
+
+class MeasuredFigureShown(TypedDict):
+    quantity: str
+    measured: float
+    predicted: float
+    cut: bool
+
+
+class MeasurementList(TypedDict):
+    items: list[MeasurementShown]
+    next_cursor: str | None
+
+
+class MeasurementResult(TypedDict):
+    stored: bool
+    measurements: list[MeasurementShown]
+    notes: list[str]
+
+
+class MeasurementShown(TypedDict):
+    id: str
+    stored_at: NotRequired[str | None]
+    day: str
+    run: JsonObject
+    figures: list[MeasuredFigureShown]
 
 
 class MedianShown(TypedDict):
@@ -1052,6 +1093,24 @@ class PlacedShown(TypedDict):
     slice: NotRequired[str | None]
 
 
+PlanChange: TypeAlias = "Literal['unchanged', 'price_changed', 'offer_gone', 'price_expired', 'cheaper_plan']"
+
+
+class PlanFindingShown(TypedDict):
+    code: PlanChange
+    text: str
+    then: NotRequired[float | None]
+    now: NotRequired[float | None]
+
+
+class PlanShown(TypedDict):
+    rank: int
+    option: str
+    usd_per_hour: NotRequired[float | None]
+    usd_total: NotRequired[float | None]
+    provider: str
+
+
 class PointShown(TypedDict):
     accelerators: int
     days: float
@@ -1150,6 +1209,15 @@ class PriorityShown(TypedDict):
     chosen_by: str
     memory_shares: dict[str, float]
     text: str
+
+
+class PrivateRecordList(TypedDict):
+    items: list[PrivateRecordShown]
+    next_cursor: NotRequired[str | None]
+
+
+class PrivateRecordShown(TypedDict):
+    name: str
 
 
 class Problem(TypedDict):
@@ -1309,6 +1377,25 @@ class RecommendedTodayShown(TypedDict):
 
 
 Recomputation: TypeAlias = "Literal['none', 'operators', 'attention', 'every_second_layer', 'full']"
+
+
+class RecordError(TypedDict):
+    pointer: str
+    detail: str
+
+
+class RecordLine(TypedDict):
+    line: int
+    name: NotRequired[str | None]
+    action: Literal["added", "changed", "unchanged", "refused"]
+    errors: NotRequired[list[RecordError]]
+
+
+class RecordsReport(TypedDict):
+    dry_run: bool
+    stored: int
+    refused: int
+    lines: list[RecordLine]
 
 
 class RegionList(TypedDict):
@@ -1545,6 +1632,17 @@ class SplitShown(TypedDict):
     prefill: PoolLoadShown
     decode: PoolLoadShown
     transfer: TransferShown
+
+
+class StandingResponse(TypedDict):
+    id: str
+    as_of: dict[str, str]
+    catalog: dict[str, CatalogShown]
+    holds: bool
+    plan: PlanShown
+    today: NotRequired[PlanShown | None]
+    cheaper: NotRequired[PlanShown | None]
+    findings: list[PlanFindingShown]
 
 
 class StartPartsShown(TypedDict):

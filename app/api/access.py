@@ -26,7 +26,16 @@ from app.errors import MissingScope, RateLimited, Unauthenticated
 # Scope that each operation needs; None where the call authenticates by its own secret, or where nothing is protected.
 SCOPE_OF: Mapping[str, Scope | None] = {
     **dict.fromkeys(
-        ("recommend", "estimate", "compare", "diagnose", "inspectModel", "repriceRecommendation", "getSensitivity"),
+        (
+            "recommend",
+            "estimate",
+            "compare",
+            "diagnose",
+            "inspectModel",
+            "repriceRecommendation",
+            "getSensitivity",
+            "getStanding",
+        ),
         Scope.SIZE,
     ),
     **dict.fromkeys(
@@ -85,6 +94,7 @@ UNITS: Mapping[str, int] = {
     "diagnose": 40,
     "inspectModel": 2,
     "repriceRecommendation": 40,
+    "getStanding": 40,
     "getSensitivity": 400,
     "uploadMeasurement": 40,
 }

@@ -78,7 +78,7 @@ def standing(
     ] = None,
 ) -> None:
     """Check whether filed plans still hold at today's catalog. Webhooks are notified of offers that have ended and of
-    cheaper plans. Superseded answers and answers without a plan are left out.
+    cheaper plans. Superseded answers, answers without a plan and those of other tenants are left out.
     """
     from app.command.local import open_local_service
     from headroom_client import HeadroomError

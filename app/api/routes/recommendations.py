@@ -333,20 +333,21 @@ async def get_standing(
     catalog_store: Snapshots,
     turn: ShortSlot,
     today: Today,
+    held: Held,
 ) -> Response:
     """Compares a stored plan with today's catalog: the price of exactly its offers, offers that have ended, prices that
     are too old, and a cheaper plan for the same request. Nothing is stored or changed.
     """
-    return await turn.answer_shared(compute_standing, id, asked.rank, answers, catalog_store, today)
+    return await turn.answer_shared(compute_standing, id, asked.rank, answers, catalog_store, today, held)
 
 
 def compute_standing(
-    identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date
+    identity: str, rank: int, answers: TenantAnswers, catalog_store: CatalogStore, today: date, holdings: Holdings
 ) -> Response:
     """Judges the plan at a rank of a stored answer at today's catalog."""
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
     build_bill(stored, supply, rank, Settlement())  # an answer without this rank has no plan to judge
-    directory = index_on_day(catalog_store.directory(), None, today)
+    directory = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
     document = {
         "id": identity,
         "as_of": {"then": stored["as_of"], "now": today.isoformat()},
