@@ -34,11 +34,16 @@ CALLS: dict[str, tuple[str, str]] = {
     "inspectModel": ("POST", "/catalog/models/inspect"),
     "repriceRecommendation": ("POST", f"/recommendations/{REC}/reprice"),
     "getSensitivity": ("GET", f"/recommendations/{REC}/sensitivity"),
+    "getStanding": ("GET", f"/recommendations/{REC}/standing"),
+    "uploadMeasurement": ("POST", "/measurements"),
+    "getMeasurement": ("GET", f"/measurements/meas_{28 * '0'}"),
+    "deleteMeasurement": ("DELETE", f"/measurements/meas_{28 * '0'}"),
     "listRecommendations": ("GET", "/recommendations?limit=1"),
     "getRecommendation": ("GET", f"/recommendations/{REC}"),
     "getRecommendationStatus": ("GET", f"/recommendations/{REC}/status"),
     "getDeployment": ("GET", f"/recommendations/{REC}/deployment"),
     "getBillOfMaterials": ("GET", f"/recommendations/{REC}/bill-of-materials"),
+    "listMeasurements": ("GET", "/measurements?limit=1"),
     "accuracy": ("GET", "/accuracy"),
     "support": ("GET", "/catalog/support?accelerator=none&engine=vllm"),
     **{
@@ -53,7 +58,7 @@ CALLS: dict[str, tuple[str, str]] = {
     **{
         operation: ("GET", f"/catalog/{operation.removeprefix('list').lower()}?limit=1")
         for operation in SCOPE_OF
-        if operation.startswith("list") and operation not in ("listRecommendations", "listInventory")
+        if operation.startswith("list") and operation not in ("listRecommendations", "listInventory", "listMeasurements")
         if not operation.startswith("listOwn")
     },
     "changeRecommendationStatus": ("PATCH", f"/recommendations/{REC}"),
@@ -112,7 +117,8 @@ def test_every_operation_is_decided_about() -> None:
     operations = {r.operation_id for router in ROUTERS for r in router.routes if isinstance(r, APIRoute)} - {None}
     assert operations == set(SCOPE_OF)
     assert set(CALLS) == set(PROTECTED)
-    assert {operation for operation in SCOPE_OF if SCOPE_OF[operation] is Scope.SIZE} == set(UNITS)
+    sized = {operation for operation in SCOPE_OF if SCOPE_OF[operation] is Scope.SIZE}
+    assert sized | {"uploadMeasurement"} == set(UNITS)  # an upload is compared with an estimate
 
 
 @pytest.mark.parametrize("operation", PROTECTED)

@@ -164,6 +164,7 @@ def test_the_owner_of_the_tables_is_limited_too(limited: tuple[Engine, Engine]) 
             "deliveries",
             "filings",
             "idempotency_keys",
+            "own_measurements",
             "private_records",
             "recommendations",
             "status_changes",
