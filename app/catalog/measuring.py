@@ -18,7 +18,7 @@ from app.sizing.evidence import Setting
 from app.sizing.measured import MeasuredFigure, OwnMeasurement
 
 IDENTITY_DIGITS = 28
-MAX_MEASUREMENTS = 2000  # of one tenant: the posterior of more would delay the first answer after a change
+MAX_MEASUREMENTS = 500  # of one tenant: the posterior of more would delay the first answer after a change
 
 
 class UnknownMeasurement(NotFound):

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -436,35 +437,30 @@ def remaining_share(prior: float, explained: Column, noise: float) -> Column:
     return share
 
 
-def is_same_setting(a: OwnMeasurement, b: OwnMeasurement) -> bool:
-    """Whether two measurements describe one setting: the same stack, and load and lengths within a tenth."""
-    first, second = a.setting, b.setting
-    level = replace(second, in_flight=first.in_flight, input_tokens=first.input_tokens)
-    if replace(level, output_tokens=first.output_tokens) != first:
-        return False
-    if release_of(a.engine_version) != release_of(b.engine_version):
-        return False
-    pairs = [(getattr(first, n), getattr(second, n)) for n in ("in_flight", "input_tokens", "output_tokens")]
+def has_same_load(first: Setting, second: Setting) -> bool:
+    """Whether load and lengths of two runs of one stack are the same within a tenth."""
+    pairs = (
+        (first.in_flight, second.in_flight),
+        (first.input_tokens, second.input_tokens),
+        (first.output_tokens, second.output_tokens),
+    )
     return all(abs(x - y) <= SAME_SETTING * max(x, y) for x, y in pairs)
 
 
-def find_disagreements(measurements: Sequence[OwnMeasurement]) -> Iterable[Disagreement]:
-    """Pairs of measurements of one setting that differ by more than a quarter in a quantity."""
-    groups: dict[Setting, list[OwnMeasurement]] = {}
+def find_disagreements(measurements: Sequence[OwnMeasurement]) -> Iterator[Disagreement]:
+    """Pairs of measurements of one setting and version that differ by more than a quarter in a quantity."""
+    groups: dict[tuple[Setting, Release | None], list[OwnMeasurement]] = {}
     for m in measurements:
         cell = replace(m.setting, in_flight=0.0, input_tokens=0.0, output_tokens=0.0)
-        groups.setdefault(cell, []).append(m)
-    for group in groups.values():
-        for i, second in enumerate(group):
-            for first in group[:i]:
-                if not is_same_setting(first, second):
-                    continue
-                values = {f.metric: f.measured for f in first.figures}
-                for f in second.figures:
-                    known = values.get(f.metric)
-                    if known and max(known, f.measured) / min(known, f.measured) > DISAGREEMENT:
-                        ratio = max(known, f.measured) / min(known, f.measured)
-                        yield Disagreement(first, second, f.metric, ratio)
+        groups.setdefault((cell, release_of(m.engine_version)), []).append(m)
+    pairs = (pair for group in groups.values() for pair in combinations(group, 2))
+    for first, second in pairs:
+        if has_same_load(first.setting, second.setting):
+            values = {f.metric: f.measured for f in first.figures}
+            for f in second.figures:
+                low, high = sorted((values.get(f.metric, f.measured), f.measured))
+                if high / low > DISAGREEMENT:
+                    yield Disagreement(first, second, f.metric, high / low)
 
 
 def as_neighbor(measurement: OwnMeasurement, correlation: float) -> Neighbor:

@@ -20,7 +20,7 @@ from app.catalog.measuring import (
     store_measurement,
     update_prediction,
 )
-from app.db import make_engine
+from app.db import UNHURRIED, make_engine
 from app.sizing.evidence import Setting
 from app.sizing.measured import MeasuredFigure, OwnMeasurement
 
@@ -38,7 +38,7 @@ def measured(name: str, figure: float = 1700.0) -> OwnMeasurement:
 @pytest.fixture(params=["sqlite_url", "postgres_url"])
 def sessions(request: pytest.FixtureRequest) -> Iterator[sessionmaker[Session]]:
     """Sessions of each database; it has no measurement at the end."""
-    engine = make_engine(request.getfixturevalue(request.param))
+    engine = make_engine(request.getfixturevalue(request.param), UNHURRIED)
     made = sessionmaker(engine, expire_on_commit=False)
     yield made
     with made() as session, session.begin():
