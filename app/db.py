@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, MetaData, create_engine, event
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Session
@@ -125,9 +126,23 @@ def sqlite_damage(engine: Engine) -> str | None:
     """Returns the first fault that SQLite finds in its file; None if it finds none, and for other databases."""
     if engine.dialect.name != "sqlite":
         return None
-    with engine.connect() as connection:
-        found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one())
-    return None if found == "ok" else found
+    try:
+        with engine.connect() as connection:
+            found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one())
+    except DatabaseError as error:
+        if is_damaged(error):
+            return str(error.orig)
+        raise
+    return None if found == "ok" else " ".join(found.split())
+
+
+def ended_uncleanly(url: str) -> bool:
+    """Returns whether a process left the write-ahead log of a SQLite file behind: it was killed, or still runs."""
+    file = make_url(url).database if url.startswith("sqlite") else None
+    try:
+        return file is not None and Path(f"{file}-wal").stat().st_size > 0
+    except OSError:
+        return False
 
 
 def make_sqlite_engine(url: str, limits: DatabaseLimits) -> Engine:

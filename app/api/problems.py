@@ -451,7 +451,7 @@ async def handle_database_error(_: Request, error: DatabaseError) -> Response:
     if is_damaged(error):
         return problem_response(
             503,
-            code="database-unavailable",
+            code="database-damaged",
             detail="The database file is damaged. Retrying does not help: its operator must restore a backup.",
         )
     return problem_response(

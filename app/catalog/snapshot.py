@@ -25,7 +25,7 @@ from app.catalog.models import Models, load_models
 from app.catalog.names import NAME_TABLES, NOISE_WORDS, countries_named, fold_name, most_similar
 from app.catalog.purchasing import Purchasing, load_purchasing
 from app.catalog.queries import load_snapshot, newest_version, region_countries
-from app.db import PUBLIC, DatabaseError, read_consistently
+from app.db import PUBLIC, DatabaseError, is_damaged, read_consistently
 from app.errors import Conflict, NotFound, Unanswerable, Unavailable, UnknownModel, describe_error
 from app.garbage import paused_collection
 from app.recent import RecentlyUsed
@@ -539,7 +539,9 @@ class CatalogStore:
     def catalog_status(self) -> CatalogStatus:
         """Returns the current state of the catalog without waiting."""
         at = self._loaded
-        if self._database_error is not None:
+        if self._database_error is not None and is_damaged(self._database_error):
+            why = f"its database is damaged, restore a backup: {describe_error(self._database_error)['message']}"
+        elif self._database_error is not None:
             why = f"its database does not answer: {describe_error(self._database_error)['message']}"
         elif at is None:
             why = "it is being loaded" if self._checked_at < 0 else "it is empty. Run `headroom prepare`"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 LOCK_SIGNS = ("LockNotAvailable", "database is locked")  # signs of a lock that another process holds
+RESTORE = "Stop the service and restore the newest backup (docs/operating.md#backing-up-and-restoring)."
 BROKEN_PIPE = 141  # exit status that a shell reports for a program ended by SIGPIPE
 
 

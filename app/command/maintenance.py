@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.command.asking import open_client
-from app.command.ending import Exit, describe_cause
+from app.command.ending import RESTORE, Exit, describe_cause
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -126,7 +126,6 @@ def record_standing(
             outbox.record_standing(session, get_filing(session, identity), changes, note)
 
 
-RESTORE = "Stop the service and restore the newest backup (docs/operating.md#backing-up-and-restoring)."
 OLD_DAYS = 180  # age from which prices count as out of date
 
 
@@ -202,7 +201,7 @@ def check_schema(engine: Engine, configured: Settings) -> Finding:
 
     damage = sqlite_damage(engine)
     if damage is not None:
-        return Finding("database", f"damaged: {' '.join(damage.split())}", RESTORE)
+        return Finding("database", f"damaged: {damage}", RESTORE)
     with engine.connect() as connection:
         now = MigrationContext.configure(connection).get_current_revision()
     newest = ScriptDirectory.from_config(alembic_config()).get_current_head()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from app.command.ending import Exit, describe_cause
+from app.command.ending import RESTORE, Exit, describe_cause
 
 
 def prepare() -> None:
@@ -20,11 +20,30 @@ def prepare() -> None:
         typer.echo(NOT_COMPILED, err=True)
     engine_version(configured.cache_dir)
     try:
+        refuse_damaged_database(find_damage(configured.database_url))
         changed = prepare_database(configured.database_url)
     except (SQLAlchemyError, CommandError, OSError) as error:
         typer.echo(f"The database was not prepared: {describe_cause(error)}.", err=True)
         raise typer.Exit(Exit.FAILED) from error
     typer.echo("Catalog loaded." if changed else "Catalog is up to date.")
+
+
+def refuse_damaged_database(damage: str | None) -> None:
+    """End the command with a sentence if there is damage."""
+    if damage is not None:
+        typer.echo(f"The database is damaged: {damage}. {RESTORE}", err=True)
+        raise typer.Exit(Exit.FAILED)
+
+
+def find_damage(url: str) -> str | None:
+    """First fault that SQLite finds in its file; None if it finds none. Raises the errors of the database."""
+    from app.db import make_engine, sqlite_damage
+
+    engine = make_engine(url)
+    try:
+        return sqlite_damage(engine)
+    finally:
+        engine.dispose()
 
 
 def prepare_database(url: str) -> bool:

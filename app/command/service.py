@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from contextlib import nullcontext
 from typing import Annotated
 
 import typer
+
+CHECK_S = 10.0  # longest check of a SQLite file before the start, so that a large one does not delay it for minutes
+
+
+def find_damage_within(limit_s: float, url: str) -> str | None:
+    """First fault of a SQLite file that a process of its own finds in that time; then it is killed."""
+    from app.command.prepare import find_damage
+
+    fork = multiprocessing.get_context("fork")
+    receiving, sending = fork.Pipe(duplex=False)
+    child = fork.Process(target=lambda: sending.send(find_damage(url)))
+    child.start()
+    sending.close()  # else the end of the child would not be noticed
+    try:
+        damage: str | None = receiving.recv() if receiving.poll(limit_s) else None
+    except EOFError:  # the database does not answer; the service reports that itself
+        damage = None
+    finally:
+        child.kill()
+        child.join()
+    return damage
 
 
 def serve(
@@ -17,6 +39,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the API, its documentation and the page."""
+    from app.command.prepare import refuse_damaged_database
     from app.command.settings import load_settings
     from app.garbage import paused_collection
     from app.metrics_folder import share_metrics
@@ -30,7 +53,10 @@ def serve(
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         with paused_collection():
             from app import server  # counts into the shared folder
+            from app.db import ended_uncleanly
 
+        if ended_uncleanly(configured.database_url):
+            refuse_damaged_database(find_damage_within(CHECK_S, configured.database_url))
         raise typer.Exit(server.serve(configured, port, processes))
 
 

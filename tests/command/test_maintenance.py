@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from app.catalog.recommendations import AnswerTotals
 from app.cli import cli
 from app.command.maintenance import format_amount
+from app.command.service import find_damage_within
 from app.config import Settings
 from app.main import create_app
 from tests.conftest import copied
@@ -62,11 +64,45 @@ def test_doctor_finds_a_damaged_file(damaged: str, monkeypatch: pytest.MonkeyPat
     assert "FIX database: damaged: " in result.output and "restore the newest backup" in result.output
 
 
-def test_problems_of_a_damaged_file_have_no_retry_after(damaged: str) -> None:
+def test_problems_of_a_damaged_file_have_a_type_of_their_own_and_no_retry_after(damaged: str) -> None:
     with TestClient(create_app(Settings(database_url=damaged))) as client:
         refused = client.post("/recommend", json=body("recommend-inference-chat-70b"))
-    assert refused.status_code == 503, refused.text
+        ready = client.get("/readyz")
+    assert (refused.status_code, refused.json()["type"]) == (503, "/problems/database-damaged")
     assert "damaged" in refused.json()["detail"] and "retry-after" not in refused.headers
+    assert (ready.status_code, "its database is damaged" in ready.json()["detail"]) == (503, True)
+
+
+def test_prepare_changes_nothing_in_a_damaged_file(damaged: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", damaged)
+    file = Path(damaged.removeprefix("sqlite:///"))
+    before = file.read_bytes()
+    result = CliRunner().invoke(cli, ["prepare"])
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+    assert result.output.startswith("The database is damaged: ") and "restore the newest backup" in result.output
+    assert file.read_bytes() == before
+
+
+def test_a_service_checks_a_file_that_was_not_closed_and_does_not_start_on_a_damaged_one(
+    damaged: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr("app.server.serve", lambda configured, *_: started.append(configured.database_url))
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", damaged)
+    assert CliRunner().invoke(cli, ["serve"]).exit_code == 0
+    assert started == [damaged]  # closed properly: not read as a whole at each start
+    Path(f"{damaged.removeprefix('sqlite:///')}-wal").write_bytes(b"left by a process that was killed")
+    refused = CliRunner().invoke(cli, ["serve"])
+    assert (refused.exit_code, len(started)) == (1, 1)
+    assert "The database is damaged: " in refused.output
+
+
+def test_the_check_of_a_large_file_before_a_start_ends_in_time(damaged: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_damage_within(10.0, damaged) is not None
+    monkeypatch.setattr("app.command.prepare.find_damage", lambda _: time.sleep(60))
+    began = time.monotonic()
+    assert find_damage_within(0.1, damaged) is None
+    assert time.monotonic() - began < 5
 
 
 def test_an_empty_cache_folder_is_the_default() -> None:
