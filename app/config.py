@@ -25,7 +25,9 @@ Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^\s/@?#]+)$")]
 class Settings(BaseSettings):
     """Settings from environment variables with the prefix HEADROOM_."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADROOM_", extra="ignore", frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HEADROOM_", extra="ignore", frozen=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
 
     database_url: str = Field(
         "sqlite:///headroom.sqlite3", description="SQLAlchemy URL: SQLite or PostgreSQL (psycopg)."
@@ -64,7 +66,9 @@ class Settings(BaseSettings):
     stop_s: int = Field(
         20, ge=1, le=600, description="Seconds after the drain in which requests in progress may finish."
     )
-    snapshot_check_s: float = Field(2.0, ge=0, description="Seconds between checks for a newer catalog version.")
+    snapshot_check_s: float = Field(
+        2.0, ge=0, le=86400, description="Seconds between checks for a newer catalog version."
+    )
     max_body_bytes: int = Field(65536, ge=1024, le=33554432, description="Size of a request body, in bytes.")
     max_pasted_bytes: int = Field(
         6291456,

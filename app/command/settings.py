@@ -12,6 +12,32 @@ from pydantic_settings import SettingsError
 from app.command.ending import Exit
 from app.config import Settings
 
+# What a setting must be, by the type of its error and, for a pattern, by the name of the setting or field.
+REASONS = {
+    "bool_parsing": "must be true or false",
+    "extra_forbidden": "is unknown",
+    "finite_number": "must be a finite number",
+    "float_parsing": "must be a number",
+    "greater_than": "must be greater than {gt:,.12g}",
+    "greater_than_equal": "must be at least {ge:,.12g}",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a smaller whole number",
+    "less_than_equal": "must be at most {le:,.12g}",
+    "missing": "is required",
+    "model_type": "must be a JSON object",
+    "string_type": "must be a text",
+    "tuple_type": "must be a JSON list",
+}
+URL_RULE = "must be an http or https URL without a user, such as https://headroom.example.com"
+PATTERN_REASONS = {
+    "access_log": "must be off, on or all",
+    "cors_origins": "must be * or an origin, such as https://portal.example.com",
+    "log_level": "must be debug, info, warning or error",
+    "model_hub_url": URL_RULE,
+    "name": "must begin with a lower-case letter or digit and have only these, dots, _ and -, 60 characters at most",
+    "public_url": URL_RULE,
+}
+
 
 def load_settings() -> Settings:
     """Read the settings from the environment. An invalid one is reported by its variable's name, without its value."""
@@ -34,7 +60,15 @@ def setting_error(error: Any) -> tuple[str, str]:
     name, *inner = error["loc"] or ("webhooks",)
     if error["type"] in ("ip_v4_network", "ip_v6_network"):  # reported once per version
         return f"{name} {inner[0]}", "must be a network, such as 10.0.0.0/8 or fd00::/8"
-    return f"{name}{''.join(f' {step}' for step in inner)}", error["msg"].removeprefix("Value error, ")
+    place = f"{name}{''.join(f' {step}' for step in inner)}"
+    if error["type"] == "string_pattern_mismatch":
+        return place, PATTERN_REASONS[next(str(step) for step in (*reversed(inner), name) if not isinstance(step, int))]
+    if error["type"].startswith("date"):
+        return place, "must be a date, such as 2026-11-20"
+    reason = REASONS.get(error["type"])
+    if reason is None:
+        return place, error["msg"].removeprefix("Value error, ")
+    return place, reason.format(**error.get("ctx", {}))
 
 
 def report_setting(place: str, reason: str) -> None:
