@@ -91,26 +91,31 @@ def extreme_fields(chance: random.Random) -> Iterator[Sent]:
         yield "POST", "/" + path.stem.split("-")[0], json.dumps(with_value(document, way, value)).encode()
 
 
+def corrupt_bytes(raw: bytes, chance: random.Random) -> bytes:
+    """A text with one to eight places overwritten, removed, repeated or filled with another token."""
+    made = bytearray(raw)
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        if not made:
+            break
+        at = chance.randrange(len(made))
+        kind = chance.randrange(4)
+        if kind == 0:
+            made[at] = chance.randrange(256)
+        elif kind == 1:
+            del made[at : at + chance.randrange(1, 40)]
+        elif kind == 2:
+            made[at:at] = made[at : at + chance.randrange(1, 40)]
+        else:
+            made[at:at] = chance.choice((b"{", b"]", b'"', b"\\u0000", b"NaN", b"1e999", b"-", LONG.encode()))
+    return bytes(made)
+
+
 def corrupted_bodies(chance: random.Random) -> Iterator[Sent]:
     """Requests with corrupted bodies."""
     raws = [(p.stem.split("-")[0], p.read_bytes()) for p in sorted(BODIES.glob("*.json"))]
     while True:
         name, raw = chance.choice(raws)
-        made = bytearray(raw)
-        for _ in range(chance.choice((1, 1, 2, 8))):
-            at = chance.randrange(len(made))
-            kind = chance.randrange(4)
-            if kind == 0:
-                made[at] = chance.randrange(256)
-            elif kind == 1:
-                del made[at : at + chance.randrange(1, 40)]
-            elif kind == 2:
-                made[at:at] = made[at : at + chance.randrange(1, 40)]
-            else:
-                made[at:at] = chance.choice((b"{", b"]", b'"', b"\\u0000", b"NaN", b"1e999", b"-", LONG.encode()))
-            if not made:
-                break
-        yield "POST", f"/{name}", bytes(made)
+        yield "POST", f"/{name}", corrupt_bytes(raw, chance)
 
 
 def absurd_configurations(chance: random.Random) -> Iterator[Sent]:
