@@ -2,8 +2,8 @@
 
 Source: the IANA registries of special-purpose addresses, https://www.iana.org/assignments/iana-ipv4-special-registry
 and https://www.iana.org/assignments/iana-ipv6-special-registry, as of 2024-10-22, plus the multicast blocks. Blocks
-that are reachable but serve no pages (AS112, AMT) are excluded too. Of IPv6, only 2000::/3 is assigned to hosts. Metadata
-services of clouds lie in these blocks (169.254.169.254, Alibaba's 100.100.100.200, Oracle's 192.0.0.192), except for
+are reachable but serve no pages (AS112, AMT) are excluded too. Of IPv6, only 2000::/3 is assigned to hosts. The blocks
+contain the metadata services of clouds (169.254.169.254, Alibaba's 100.100.100.200, Oracle's 192.0.0.192) except for
 168.63.129.16 of Azure: https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16.
 
 Off unless HEADROOM_MODEL_HUB_URL is set. Each fetch has limits on size, redirects and total time, from the first DNS

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.sizing.serving.choice import best_single_service
+from app.sizing.whatif import limits
+
 FEW = {"simulated_requests": 3000}
 CHAT: dict[str, Any] = {
     "phase": "inference",
@@ -154,3 +157,25 @@ def test_an_unknown_model_is_not_found_in_its_option(client: TestClient) -> None
     assert response.status_code == 404
     assert response.json()["errors"][0]["pointer"] == "#/options/1/workload/model"
     assert response.json()["detail"].startswith("'b': ")
+
+
+def test_options_share_the_changes_that_would_help_them(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raising the limit of two options to the value that is enough is one question; their answers stay the same."""
+    found: list[Any] = []
+
+    def counted(search: Any) -> Any:
+        found.append(search)
+        return best_single_service(search)
+
+    monkeypatch.setattr(limits, "best_single_service", counted)
+    large = {**CHAT, "model": "meta-llama/Llama-3.1-405B-Instruct"}
+    options = [{"name": f"up to {n}", "constraints": {"max_accelerators": n}} for n in (7, 8)]
+    compared = client.post("/compare", json={"workload": large, "options": options, "assumptions": FEW}).json()
+    together = len(found)
+    found.clear()
+    for option, shown in zip(options, compared["options"], strict=True):
+        stored = client.get(f"/recommendations/{shown['id']}")
+        assert client.delete(f"/recommendations/{shown['id']}", headers={"if-match": "*"}).status_code == 204
+        request = {"workload": large, "constraints": option["constraints"], "assumptions": FEW, "objective": "cost"}
+        assert client.post("/recommend", json=request).content == stored.content
+    assert 0 < together <= 0.6 * len(found)

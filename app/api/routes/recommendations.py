@@ -54,6 +54,7 @@ from app.sizing.compare import Comparison, Outcome, compare_outcomes, evaluate_o
 from app.sizing.diagnosis.diagnose import diagnose
 from app.sizing.estimate import estimate_deployment
 from app.sizing.snapshot import Catalog
+from app.sizing.whatif.limits import share_relaxed_plans
 
 router = APIRouter(tags=["sizing"])
 
@@ -86,9 +87,9 @@ def compute_comparison(
     catalog = directory.catalog
     options = build_options(parse_document(raw), request, directory, catalog_store, today, holdings)
 
-    comparison = compare_outcomes(
-        [evaluate_requested_option(asked, catalog) for asked in options], catalog, phases=request.phases is not None
-    )
+    with share_relaxed_plans():
+        outcomes = [evaluate_requested_option(asked, catalog) for asked in options]
+        comparison = compare_outcomes(outcomes, catalog, phases=request.phases is not None)
 
     ids = store_recommendations(options, comparison, directory, answers, today, holdings)
     head = {"catalog": catalog_json(catalog), "as_of": (request.as_of or today).isoformat()}

@@ -121,6 +121,11 @@ class RecordingAssumptions(Assumptions):
             raise TypeError("override before noting")
         return self
 
+    @property
+    def read_names(self) -> frozenset[str]:
+        """Names of the fields read so far."""
+        return frozenset(self._read)
+
     def used_assumptions(self) -> tuple[Assumed, ...]:
         """The assumptions read so far and those that the request sets, in the order of the fields."""
         wanted = self._read | self._asked

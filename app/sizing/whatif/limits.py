@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -200,6 +202,11 @@ def find_feasible_plans(question: Question, catalog: Catalog, types: tuple[str, 
         if not types:
             return empty_plans()
         question = restrict_to_types(question, types)
+    return shared_plans(list_feasible_plans, question, catalog)
+
+
+def list_feasible_plans(question: Question, catalog: Catalog) -> FeasiblePlans:
+    """Every plan that fits and meets the limits of a question by formulas."""
     search, workload = Search.start(question, catalog), question.workload
     if isinstance(workload, InferenceWorkload):
         service = search.of(workload)
@@ -242,6 +249,44 @@ def restrict_to_types(question: Question, types: tuple[str, ...]) -> Question:
     return replace(question, constraints=limits)
 
 
+Find = Callable[[Question, Catalog], FeasiblePlans]
+_shared: ContextVar[dict[tuple[Find, Question], tuple[FeasiblePlans, frozenset[str]]] | None] = ContextVar(
+    "shared_plans", default=None
+)
+
+
+@contextmanager
+def share_relaxed_plans() -> Iterator[None]:
+    """Finds equal relaxed questions of several questions about one catalog once: options of a comparison often differ
+    in a limit that the relaxed question no longer has.
+    """
+    token = _shared.set({})
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
+def shared_plans(find: Find, question: Question, catalog: Catalog) -> FeasiblePlans:
+    """The plans that `find` returns for a question. The assumptions that it reads count as read either way."""
+    known = _shared.get()
+    if known is None:
+        return find(question, catalog)
+    values = question.assumptions.without_recording
+    key = find, replace(question, assumptions=values)
+    try:
+        kept = known.get(key)
+    except TypeError:  # a question with values that have no hash
+        return find(question, catalog)
+    if kept is None:
+        recording = values.with_recording()
+        plans = find(replace(question, assumptions=recording), catalog)
+        kept = known[key] = plans, recording.read_names
+    for name in kept[1]:
+        getattr(question.assumptions, name)
+    return kept[0]
+
+
 def needs_simulation(question: Question) -> bool:
     """Whether a simulation decides, rather than the closed formulas alone."""
     return isinstance(question.workload, InferenceWorkload) and is_simulated(question.workload)
@@ -249,7 +294,11 @@ def needs_simulation(question: Question) -> bool:
 
 def decide_for_types(question: Question, catalog: Catalog, types: tuple[str, ...]) -> FeasiblePlans:
     """The recommendation among some accelerator types, as a table of one plan; empty where it is infeasible."""
-    asked = restrict_to_types(question, types)
+    return shared_plans(decide, restrict_to_types(question, types), catalog)
+
+
+def decide(asked: Question, catalog: Catalog) -> FeasiblePlans:
+    """The recommendation of a question, as a table of one plan; empty where it is infeasible."""
     assert isinstance(asked.workload, InferenceWorkload)
     best = best_single_service(Search.start(asked, catalog).of(asked.workload))
     return empty_plans() if best is None else plans_from_options(asked.workload, best)
