@@ -43,6 +43,12 @@ class Settings(BaseSettings):
     workers: int = Field(
         1, ge=1, le=64, description="Worker processes on one database. `serve --workers` takes precedence."
     )
+    worker_memory_mib: int = Field(
+        900,
+        ge=0,
+        le=1048576,
+        description="Memory of a process in MiB, above which it finishes its requests and is replaced; 0 is no limit.",
+    )
     max_connections: int = Field(512, ge=8, le=65536, description="Open client connections per process.")
     max_connections_per_address: int = Field(
         0,

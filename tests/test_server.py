@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from app.api.middleware import log_unexpected_error
 from app.server.connections import Limits
 from app.server.listening import ListenerConfig, Server
 
@@ -31,6 +32,7 @@ LIMITS = Limits(
     read_timeout_s=0.3,
 )
 PLAIN = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+PLAIN_CLOSE = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 PART, PARTS = b"x" * 66_000, 100
 WORKERS = """
@@ -50,6 +52,8 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """Says whether it drains; /slow takes a moment, /large says a lot, /parts in parts, a body is read to its end."""
     while (await receive()).get("more_body"):
         pass
+    if scope["path"] == "/memory":
+        log_unexpected_error(scope, MemoryError())
     if scope["path"] == "/slow":
         await asyncio.sleep(0.4)
     if scope["path"] == "/parts":
@@ -58,7 +62,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
         for i in range(PARTS):
             await send({"type": "http.response.body", "body": PART, "more_body": i < PARTS - 1})
         return
-    body = b"x" * 2**23 if scope["path"] == "/large" else json.dumps(scope["state"]).encode()
+    body = b"x" * 2**23 if scope["path"] == "/large" else json.dumps({"draining": scope["state"]["draining"]}).encode()
     length = (b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": 200, "headers": [length]})
     await send({"type": "http.response.body", "body": body})
@@ -372,6 +376,24 @@ def asked_until_refused(port: int, path: bytes, heard_of: list[bytes]) -> None:
                 heard_of.append(heard(client)[:12])
 
 
+def test_a_process_that_runs_out_of_memory_finishes_its_requests_and_stops() -> None:
+    with served() as (server, connect):
+        slow = connect()
+        slow.sendall(PLAIN_CLOSE.replace(b"/", b"/slow", 1))
+        assert answer_to(connect, PLAIN_CLOSE.replace(b"/", b"/memory", 1)).startswith(b"HTTP/1.1 200")
+        assert heard(slow).startswith(b"HTTP/1.1 200")
+        until(lambda: server.should_exit)
+        assert server.out_of_memory
+
+
+def test_a_process_above_its_limit_of_memory_stops_and_one_below_does_not() -> None:
+    for limit, stops in ((1, True), (1_000_000, False), (0, False)):
+        with served(memory_mib=limit) as (server, _):
+            ticked = server.last_tick
+            until(lambda server=server, ticked=ticked: server.should_exit or server.last_tick > ticked + 1.1)
+            assert server.out_of_memory is stops
+
+
 @pytest.mark.slow
 def test_workers_are_replaced_and_stop_with_nothing_lost() -> None:
     with subprocess.Popen([sys.executable, "-c", WORKERS], stdout=subprocess.PIPE, text=True) as process:
@@ -390,6 +412,11 @@ def watch_workers(process: subprocess.Popen[str]) -> None:
         gone = children(process)[0]
         os.kill(gone, how)
         until(partial(gone_from, process, gone))
+    before = children(process)
+    answer_to(
+        lambda: socket.create_connection(("127.0.0.1", port), timeout=5), PLAIN_CLOSE.replace(b"/", b"/memory", 1)
+    )
+    until(lambda: len(children(process)) == 2 and children(process) != before)
     heard_of: list[bytes] = []
     paths = [b"/", b"/slow"] * 4
     asking = [threading.Thread(target=asked_until_refused, args=(port, path, heard_of)) for path in paths]

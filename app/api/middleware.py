@@ -138,8 +138,13 @@ def route_template(scope: Scope) -> str:
 
 
 def log_unexpected_error(scope: Scope, error: Exception) -> None:
-    """Counts an unexpected error and logs it in one line."""
+    """Counts an unexpected error and logs it in one line. After one for lack of memory the server replaces the
+    process.
+    """
     telemetry.record_unexpected_error()
+    report_memory_error = scope.get("state", {}).get("report_memory_error")
+    if isinstance(error, MemoryError) and report_memory_error is not None:
+        report_memory_error()
     log.error("unexpected_error", route=route_template(scope), **describe_error(error))
 
 

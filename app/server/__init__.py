@@ -14,6 +14,8 @@ from app.server.connections import Limits
 from app.server.listening import ListenerConfig, Server
 from app.server.workers import Workers
 
+OUT_OF_MEMORY = 1  # exit status, so that a supervisor that restarts on failure does so
+
 
 def connection_limits(settings: Settings) -> Limits:
     """Returns the connection limits from the settings."""
@@ -34,6 +36,7 @@ def server_config(settings: Settings, app: Callable[[], ASGIApp], port: int, wor
         app,
         limits=connection_limits(settings),
         drain_s=settings.drain_s,
+        memory_mib=settings.worker_memory_mib,
         factory=True,
         host=settings.host,
         port=port,
@@ -55,6 +58,8 @@ def serve(settings: Settings, port: int, workers: int) -> int:
     if workers == 1:
         server = Server(config)
         server.run([bound])
-        return 0 if server.started else STARTUP_FAILURE
+        if not server.started:
+            return STARTUP_FAILURE
+        return OUT_OF_MEMORY if server.out_of_memory else 0
     config.app = preload_app(settings)
     return Workers(config, bound).run()

@@ -59,10 +59,14 @@ class ConnectionPool(ServerState):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
-        self.limits, self.draining = limits, False
+        self.limits, self.draining, self.out_of_memory = limits, False, False
         self.connections_per_address: Counter[str] = Counter()
         self.idle_by_address: dict[str, dict[Connection, None]] = {}
         self.refused_connections: set[Connection] = set()
+
+    def report_memory_error(self) -> None:
+        """Notes that a request failed for lack of memory, after which the server stops."""
+        self.out_of_memory = True
 
     def admit(self, new: Connection) -> bytes | None:
         """Admits a connection and returns None, or returns the refusal to send. If the pool is full, closes an idle
@@ -207,6 +211,7 @@ class Connection(HttpToolsProtocol):
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             raise RefusedError
         self.scope["state"]["draining"] = self.pool.draining
+        self.scope["state"]["report_memory_error"] = self.pool.report_memory_error
         super().on_headers_complete()
         self._in_headers, self._in_body, self._unparsed_bytes = False, True, 0
         self._stop_headers_timer()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import parent_process
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -27,11 +29,23 @@ from starlette.types import ASGIApp
 from app.server.connections import Connection, ConnectionPool, Limits, list_connections
 
 POLL_S = 0.02
+MEMORY_TICKS = 10  # ticks of 0.1 s between two looks at the memory
 HANDSHAKE_S = 0.2  # between the drop of new attempts to connect and the close of the socket
 SO_ATTACH_FILTER = 26  # Linux: asm-generic/socket.h
 # Classic BPF: drop a TCP segment with SYN and without ACK (byte 13 of the header), keep all others.
 DROP_SYN = ((0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 FIRST_REQUEST_S = 1.0  # seconds that a new connection has for its first request during shutdown
+
+server_log = logging.getLogger("uvicorn.error")  # the logger of uvicorn's start and stop messages
+
+
+def resident_mib() -> float:
+    """Returns the resident memory of this process in MiB; 0 where the system does not tell it."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def drop_new_connections(listening: socket.socket) -> None:
@@ -48,7 +62,9 @@ def drop_new_connections(listening: socket.socket) -> None:
 
 
 class ListenerConfig(uvicorn.Config):
-    """uvicorn's configuration plus connection limits and drain time."""
+    """uvicorn's configuration plus connection limits, drain time, and the memory from which a process stops; 0 is no
+    limit.
+    """
 
     def __init__(
         self,
@@ -56,10 +72,11 @@ class ListenerConfig(uvicorn.Config):
         *,
         limits: Limits | None = None,
         drain_s: float = 0.0,
+        memory_mib: int = 0,
         **given: Any,
     ) -> None:
         super().__init__(app, http=Connection, ws="none", access_log=False, server_header=False, **given)
-        self.limits, self.drain_s = limits or Limits(), drain_s
+        self.limits, self.drain_s, self.memory_mib = limits or Limits(), drain_s, memory_mib
 
     def bind_socket(self) -> socket.socket:
         """Returns the listening socket that all processes share. Raises OSError that names the address that is not
@@ -85,6 +102,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.server_state = self.pool = ConnectionPool(config.limits)
         self.last_tick = time.monotonic()
+        self.out_of_memory = False
         self._skip_drain = False
         self._listen_sockets: list[socket.socket] = []
 
@@ -97,7 +115,18 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         self.last_tick = time.monotonic()
+        if counter % MEMORY_TICKS == 0 and not self.should_exit:
+            self._stop_without_memory()
         return await super().on_tick(counter)
+
+    def _stop_without_memory(self) -> None:
+        """Stops the process gracefully if a request ran out of memory or the process exceeds its limit, because it
+        would go on to fail. Its parent, or the supervisor of a process without one, starts another.
+        """
+        limit, used = self.config.memory_mib, resident_mib()
+        if self.pool.out_of_memory or 0 < limit < used:
+            server_log.error("Stopping for lack of memory: %.0f MiB are in use", used)
+            self.out_of_memory = self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.should_exit and parent_process() is None:
