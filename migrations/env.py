@@ -9,7 +9,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy import Connection, text
 
-from app.catalog import filing, holdings, hosted, keys, outbox, purchasing, tables, tenants
+from app.catalog import filing, holdings, hosted, keys, observations, outbox, purchasing, tables, tenants
 from app.config import Settings
 from app.db import EVERY_TENANT, UNHURRIED, Base, acting_for, make_engine
 from app.migrating import lock_database
@@ -19,6 +19,7 @@ for row in (
     holdings.PrivateRecordRow,
     hosted.HostedPriceRow,
     keys.KeyRow,
+    observations.SyncRow,
     outbox.DeliveryRow,
     purchasing.PunchoutSessionRow,
     purchasing.PartNumberRow,

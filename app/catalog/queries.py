@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from sys import intern
 from types import MappingProxyType
@@ -16,6 +17,8 @@ from sqlalchemy.orm import Session
 from app.catalog.files import read_data_file
 from app.catalog.hosted import HostedPriceRow
 from app.catalog.lists import bytewise
+from app.catalog.observations import OfferKey, latest_prices, list_availability, sync_days
+from app.catalog.publishing import observed_values
 from app.catalog.purchasing import list_slices
 from app.catalog.tables import (
     AcceleratorRow,
@@ -50,7 +53,7 @@ from app.sizing.hardware.parts import (
 )
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.result import HostedPrice
-from app.sizing.snapshot import Catalog
+from app.sizing.snapshot import Catalog, was_observed_by
 from app.sizing.uncertainty import LEVELS, Spread
 
 T = TypeVar("T")
@@ -120,11 +123,29 @@ UNUSABLE_TIERS = ("incomplete", "quarantined")  # prices that lack a host, and e
 def list_offers(session: Session) -> list[Offer]:
     """Returns usable offers, unordered: without prices that lack a host, and without extreme outliers."""
     usable = OfferRow.tier.not_in(UNUSABLE_TIERS)
-    return _load_rows(session, _make_offer, _matching_columns(OfferRow, Offer), usable)
+    columns = _matching_columns(OfferRow, Offer, "trend_30d", "availability")
+    return _load_rows(session, _make_offer, columns, usable)
 
 
 def list_past_offers(session: Session, offers: Iterable[Offer]) -> list[Offer]:
-    """Returns past prices as offers, unordered.
+    """Returns the past prices of the price history as offers, unordered."""
+    columns = {name: getattr(PriceRow, name) for name in (*OFFER_KEY, "usd_per_hour", "source")}
+    rows: list[dict[str, Any]] = _load_rows(session, dict, columns | {"as_of": PriceRow.observed_on})
+    return _past_offers(session, offers, rows)
+
+
+def list_observed_offers(session: Session, day: str, offers: Iterable[Offer]) -> list[Offer]:
+    """Returns the newest observation of each offer until the end of a day as offers, unordered."""
+    until = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
+    rows = [
+        {**key._asdict(), **{name: observed_values(price)[name] for name in ("usd_per_hour", "source", "as_of")}}
+        for key, (price, _) in latest_prices(session, until).items()
+    ]
+    return _past_offers(session, offers, rows)
+
+
+def _past_offers(session: Session, offers: Iterable[Offer], rows: Iterable[dict[str, Any]]) -> list[Offer]:
+    """Returns rows of past prices as offers.
 
     A price of an offer that is still listed takes its machine and price kind from it. A price of any other takes the
     kind of its provider; its machine is unknown. Prices of providers that the catalog does not describe are left out.
@@ -133,8 +154,6 @@ def list_past_offers(session: Session, offers: Iterable[Offer]) -> list[Offer]:
     withheld = {(*key[:-1], PricingModel(key[-1])) for key in session.execute(unusable)}
     kinds = {slug: kind for slug, kind in session.execute(select(ProviderRow.slug, ProviderRow.kind))}  # noqa: C416
     listed, found = {offer.key: offer for offer in offers}, list[Offer]()
-    columns = {name: getattr(PriceRow, name) for name in (*OFFER_KEY, "usd_per_hour", "source")}
-    rows: list[dict[str, Any]] = _load_rows(session, dict, columns | {"as_of": PriceRow.observed_on})
     for past in rows:
         past["pricing_model"] = PricingModel(past["pricing_model"])
         key = tuple(past[name] for name in OFFER_KEY)
@@ -145,6 +164,37 @@ def list_past_offers(session: Session, offers: Iterable[Offer]) -> list[Offer]:
         else:
             found.append(Offer(**past, system=None, price_kind=PriceKind(kinds[past["provider"]]), confidence="low"))
     return found
+
+
+TREND_DAYS = 30
+
+
+def with_market(session: Session, offers: list[Offer], past: Sequence[Offer], days: Sequence[str]) -> list[Offer]:
+    """Returns the offers with the trend of their observed prices and their availability as last seen."""
+    if not days:
+        return offers
+    seen, trends = list_availability(session), _list_trends(session, offers, past)
+    return [
+        replace(offer, trend_30d=trends.get(offer.key), availability=seen.get(OfferKey(*offer.key)))
+        if offer.key in trends or OfferKey(*offer.key) in seen
+        else offer
+        for offer in offers
+    ]
+
+
+def _list_trends(
+    session: Session, offers: Sequence[Offer], past: Sequence[Offer]
+) -> dict[tuple[str, str, str, str, float, str], float]:
+    """Returns the change of each observed price since 30 days before the newest one, if a price of then is known."""
+    observed = {key: observed_values(price) for key, (price, _) in latest_prices(session).items()}
+    newest = max((values["as_of"] for values in observed.values()), default="")
+    if not newest:
+        return {}
+    then = (date.fromisoformat(newest) - timedelta(days=TREND_DAYS)).isoformat()
+    earlier = [*past, *list_observed_offers(session, then, offers)]
+    known = {o.key: o.usd_per_hour for o in sorted(earlier, key=lambda o: o.as_of) if was_observed_by(o.as_of, then)}
+    current = (o for o in offers if o.key in observed and observed[OfferKey(*o.key)]["as_of"] == o.as_of)
+    return {o.key: o.usd_per_hour / known[o.key] - 1 for o in current if o.key in known}
 
 
 ISO_CODE_LENGTH = 2  # price lists also state "global" and "unspecified"
@@ -259,7 +309,9 @@ def list_compared(session: Session) -> list[Compared]:
 
 def load_snapshot(session: Session, digest: str, published_at: str) -> Catalog:
     """Returns the whole catalog as one immutable value."""
-    offers = list_offers(session)
+    offers, days = list_offers(session), sync_days(session)
+    past = list_past_offers(session, offers)
+    offers = with_market(session, offers, past, days)
     return Catalog(
         accelerators=list_accelerators(session),
         systems=list_systems(session),
@@ -271,7 +323,8 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Catalog:
         evidence=Evidence(list_compared(session)),
         hosted=list_hosted_prices(session),
         slices=list_slices(session),
-        past_offers=list_past_offers(session, offers),
+        past_offers=past,
+        observed_days=days,
         places=list_places(session),
         region_countries=region_countries(session),
         version=digest[:16],

@@ -15,6 +15,8 @@ from sqlalchemy.orm import Session
 from app.catalog.files import Row, parse_integer, parse_number, read_data_file, read_rows, text_or_none
 from app.catalog.hosted import HostedPriceRow
 from app.catalog.names import fold_name
+from app.catalog.observations import observation_digest
+from app.catalog.publishing import build_price_list
 from app.catalog.purchasing import (
     CommodityCodeRow,
     PartNumberRow,
@@ -44,6 +46,11 @@ from app.db import Base
 from app.migrating import lock_database
 from app.sizing.columns import GB, GIB, MIB, TERA
 from app.sizing.hardware.parts import PCIE_BYTES_PER_S, Link
+
+
+class StaleCatalog(RuntimeError):
+    """The catalog in the database was loaded from other data files than those of this version."""
+
 
 PRICE_SOURCE_COLUMNS = ("price_source", "price_observed", "price_confidence")
 
@@ -340,8 +347,6 @@ LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
     (SystemRow, "systems.csv", system_values),
     (ProviderRow, "providers.csv", provider_values),
     (ProviderPlaceRow, "provider_places.csv", provider_place_values),
-    (OfferRow, "offers.csv", offer_values),
-    (PriceRow, "price_history.csv", price_values),
     (HostedPriceRow, "hosted_prices.csv", hosted_price_values),
     (CommodityCodeRow, "commodity_codes.csv", code_values),
     (PartNumberRow, "part_numbers.csv", part_number_values),
@@ -383,9 +388,8 @@ def seed_catalog(session: Session) -> bool:
     Readers see the old catalog until the new version is committed. Other processes that load the catalog wait.
     """
     lock_database(session.connection())
-    digest = curated_digest()
-    newest = session.scalars(select(CatalogVersionRow).order_by(CatalogVersionRow.id.desc()).limit(1)).first()
-    if newest is not None and newest.digest == digest:
+    digest = observation_digest(session, curated_digest())
+    if newest_digest(session) == digest:
         session.rollback()
         return False
     entries = model_entries()
@@ -413,15 +417,51 @@ def seed_catalog(session: Session) -> bool:
     ):
         session.execute(delete(table))
     replace_accelerators(session)
-    newest_price = ""
     for loaded, name, values in LOADERS:
-        rows = [values(row) for row in read_rows(name)]
-        if loaded is OfferRow:
-            newest_price = max(r["as_of"] for r in rows)
-        session.execute(insert(loaded), rows)
+        session.execute(insert(loaded), [values(row) for row in read_rows(name)])
     session.execute(insert(ModelRow), [model_values(e) for e in entries])
     session.execute(insert(ModelAliasRow), alias_values(entries))
-    newest_fact = max(newest_price, *(row["as_of"] for row in read_rows("accelerators.csv")))
-    session.add(CatalogVersionRow(digest=digest, published_at=f"{newest_fact}T00:00:00Z", loaded_at=datetime.now(UTC)))
+    _publish_prices(session, digest)
     session.commit()
     return True
+
+
+def newest_digest(session: Session) -> str:
+    """Returns the digest of the newest catalog version; empty if the catalog must be loaded first."""
+    return (
+        session.scalars(select(CatalogVersionRow.digest).order_by(CatalogVersionRow.id.desc()).limit(1)).first() or ""
+    )
+
+
+def check_loaded(session: Session) -> None:
+    """Raises StaleCatalog unless the catalog in the database was loaded from these data files and is up to date."""
+    if newest_digest(session) != observation_digest(session, curated_digest()):
+        raise StaleCatalog(
+            "The catalog in the database is not the one of this version of Headroom. Run `headroom prepare`."
+        )
+
+
+def publish_observations(session: Session) -> bool:
+    """Makes the price list of the next catalog version from the observations, in the caller's transaction. Returns
+    False if none was added.
+
+    Readers see the old version until the caller commits.
+    """
+    digest = observation_digest(session, curated_digest())
+    if newest_digest(session) == digest:
+        return False
+    session.execute(delete(PriceRow))
+    session.execute(delete(OfferRow))
+    _publish_prices(session, digest)
+    return True
+
+
+def _publish_prices(session: Session, digest: str) -> None:
+    """Inserts offers and price history into their empty tables, and the row of the catalog version."""
+    listed = build_price_list(session, [offer_values(row) for row in read_rows("offers.csv")])
+    history = [*(price_values(row) for row in read_rows("price_history.csv")), *listed.replaced]
+    session.execute(insert(OfferRow), listed.offers)
+    session.execute(insert(PriceRow), history)
+    accelerators = (row["as_of"] for row in read_rows("accelerators.csv"))
+    newest_fact = max(*(row["as_of"] for row in listed.offers), *accelerators)
+    session.add(CatalogVersionRow(digest=digest, published_at=f"{newest_fact}T00:00:00Z", loaded_at=datetime.now(UTC)))

@@ -24,14 +24,14 @@ from app.catalog.machine_names import read_machine_names
 from app.catalog.models import Models, load_models
 from app.catalog.names import NAME_TABLES, NOISE_WORDS, countries_named, fold_name, most_similar
 from app.catalog.purchasing import Purchasing, load_purchasing
-from app.catalog.queries import load_snapshot, newest_version, region_countries
+from app.catalog.queries import list_observed_offers, load_snapshot, newest_version, region_countries
 from app.db import PUBLIC, DatabaseError, is_damaged, read_consistently
 from app.errors import Conflict, NotFound, Unanswerable, Unavailable, UnknownModel, describe_error
 from app.garbage import paused_collection
 from app.recent import RecentlyUsed
 from app.sizing.columns import GB, GIB
 from app.sizing.decisions.places import possible_countries
-from app.sizing.hardware.parts import PROCESSORS, Accelerator, Environment
+from app.sizing.hardware.parts import PROCESSORS, Accelerator, Environment, Offer
 from app.sizing.inventory import with_private_prices
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
@@ -141,6 +141,8 @@ class CatalogIndex:
         self._read_regions(catalog)
         self._countries = MappingProxyType(dict(countries or {}))
         self.resolve_name = lru_cache(maxsize=4096)(self._resolve_name)
+        # Returns the newest observations until a day, which stay in the database; set by the store.
+        self.observed_offers: Callable[[str], Sequence[Offer]] = lambda _day: ()
         self._of_day: RecentlyUsed[str, CatalogIndex] = RecentlyUsed(MAX_DATED_CATALOGS)
         self._of_tenant: RecentlyUsed[tuple[str, ...], CatalogIndex] = RecentlyUsed(MAX_DATED_CATALOGS)
 
@@ -195,7 +197,8 @@ class CatalogIndex:
         """Returns an index of the same names with the prices in force on a day."""
         dated = copy(self)
         dated._of_tenant = RecentlyUsed(MAX_DATED_CATALOGS)
-        dated.catalog = self.catalog.on_day(day)
+        observed = self.observed_offers(day) if self.catalog.observed_days else ()
+        dated.catalog = self.catalog.on_day(day, observed)
         dated._read_regions(dated.catalog)
         return dated
 
@@ -593,6 +596,13 @@ class CatalogStore:
             self._replace_catalog(newer)
 
     def _replace_catalog(self, loaded: LoadedCatalog) -> None:
+        offers = loaded.catalog_index.catalog.offers
+
+        def observed_offers(day: str) -> Sequence[Offer]:
+            with self._sessions() as session:
+                return list_observed_offers(session, day, offers)
+
+        loaded.catalog_index.observed_offers = observed_offers
         with self._lock:
             self._loaded = loaded
             self._models.clear()

@@ -116,6 +116,13 @@ def offers_in_force(offers: Sequence[Offer], past: Sequence[Offer], day: str) ->
     return sort_offers([offer for key, offer in newest.items() if key in listed or is_last(offer)])
 
 
+def _without_market(offer: Offer) -> Offer:
+    """An offer without what was seen later than its price: its trend and its availability."""
+    if offer.trend_30d is None and offer.availability is None:
+        return offer
+    return replace(offer, trend_30d=None, availability=None)
+
+
 def _series(offer: Offer) -> tuple[tuple[object, ...], ...]:
     """The series of a provider's prices in which an offer may be replaced: of its accelerator, and of its source."""
     source = offer.source.partition("@")[0]  # without the version that was read
@@ -165,6 +172,7 @@ class Catalog:
         hosted: Sequence[HostedPrice] = (),
         slices: Sequence[Profile] = (),
         past_offers: Sequence[Offer] = (),
+        observed_days: Sequence[str] = (),
         places: Mapping[str, Places] = NOWHERE,
         region_countries: Mapping[str, str] = NOWHERE,
         version: str,
@@ -203,6 +211,7 @@ class Catalog:
         self._index_prices(systems, offers, past_offers)
         self.places, self.region_countries = places, region_countries
         self.place_grids: dict[tuple[str, str], int] = {}  # cache of the grids of providers' regions
+        self.observed_days = tuple(observed_days)  # days of prices that stay in the database
 
     def _index_prices(self, systems: Sequence[System], offers: Sequence[Offer], past_offers: Sequence[Offer]) -> None:
         """Index machines for sale and their prices."""
@@ -229,7 +238,8 @@ class Catalog:
         priced = (s for s in self.owned_systems if has_price(s, parts[s.accelerator]))
         bought = {purchase_terms(s, parts[s.accelerator]).observed for s in priced}
         hosted = {price.observed for prices in self.hosted.values() for price in prices}
-        return tuple(sorted({*bought, *hosted, *(o.as_of for o in (*self.offers, *self.past_offers))} - {""}))
+        rented = (o.as_of for o in (*self.offers, *self.past_offers))
+        return tuple(sorted({*bought, *hosted, *rented, *self.observed_days} - {""}))
 
     @cached_property
     def first_rent_day(self) -> str:
@@ -253,14 +263,17 @@ class Catalog:
         copied.measured = measured
         return copied
 
-    def on_day(self, day: str) -> Catalog:
-        """The catalog with the prices in force on a day, and none observed later; itself if no price is newer."""
+    def on_day(self, day: str, observed: Sequence[Offer] = ()) -> Catalog:
+        """The catalog with the prices in force on a day, and none observed later; itself if no price is newer.
+        `observed` are the newest observations until that day, where later ones have replaced them.
+        """
         if not self.newest_price_day(day):
             return self
         dated, parts = copy(self), {a.slug: a for a in self.accelerators}
         dated.priced_on = day
         if day < self.prices_as_of:
-            dated.offers = offers_in_force(self.offers, self.past_offers, day)
+            past = [*self.past_offers, *observed]
+            dated.offers = tuple(_without_market(o) for o in offers_in_force(self.offers, past, day))
         dated.owned_systems = [
             s for s in self.owned_systems if was_observed_by(purchase_terms(s, parts[s.accelerator]).observed, day)
         ]

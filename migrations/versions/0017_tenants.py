@@ -1,7 +1,7 @@
 """Keys, tenants, private records and the audit log; who owns stored answers, and row-level security on PostgreSQL.
 
 Revision ID: 0017
-Revises: 0015
+Revises: 0016
 
 The default tenant is that of callers without a key, so an earlier version may still write. A transaction on PostgreSQL
 sees the rows of the tenant in `headroom.tenant`: without that setting, those of the public tenant; with '*', all.
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0017"
-down_revision = "0015"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 

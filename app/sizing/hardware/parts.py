@@ -283,6 +283,21 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
+class Availability:
+    """Capacity of an offer as last seen."""
+
+    state: str  # available, low, none or unknown
+    quantity: int | None  # machines; None if unknown
+    seen_at: str  # RFC 3339 UTC
+    sold_out_days: float = 0.0  # days from the first to the last of the newest observations, if all say none
+
+    @property
+    def has_capacity(self) -> bool:
+        """Whether the provider could start a machine when it was last seen."""
+        return self.state in ("available", "low")
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """One price: provider x region x instance type x pricing model, for the whole instance."""
 
@@ -302,6 +317,8 @@ class Offer:
     min_quantity: int = 1  # machines, smallest order
     max_quantity: int | None = None  # machines, largest order; None if unknown
     upfront_usd: float | None = None  # USD per machine, paid at the start
+    trend_30d: float | None = None  # change of the observed price within 30 days, as a share of the earlier price
+    availability: Availability | None = None  # None: never observed
 
     @property
     def key(self) -> tuple[str, str, str, str, float, PricingModel]:

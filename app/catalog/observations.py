@@ -1,0 +1,447 @@
+"""Observed prices and availability: rows that feeds add and nothing changes, the quarantine, and the log of syncs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Engine,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    UniqueConstraint,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
+
+from app.catalog.filing import to_utc
+from app.catalog.tables import Slug, Text
+from app.db import Base
+from app.sizing.hardware.parts import Availability
+
+BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only in an INTEGER column
+PREFERENCE_LASTS = timedelta(days=7)  # after which an aggregate replaces an observation of the provider's own feed
+
+
+class OfferKeyRow(Base):
+    """What an observation is about: a machine of a provider in a region under a pricing model."""
+
+    __tablename__ = "offer_keys"
+    __table_args__ = (
+        UniqueConstraint(
+            "provider",
+            "region",
+            "instance_type",
+            "accelerator",
+            "accelerator_count",
+            "pricing_model",
+            name="uq_offer_keys_key",
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    provider: Mapped[str] = mapped_column(Slug)
+    region: Mapped[str] = mapped_column(Slug)
+    instance_type: Mapped[str] = mapped_column(Slug)
+    accelerator: Mapped[str] = mapped_column(Slug)
+    accelerator_count: Mapped[float]
+    pricing_model: Mapped[str] = mapped_column(String(20))
+    vcpus: Mapped[int | None]
+    ram_bytes: Mapped[float | None]
+    tier: Mapped[str] = mapped_column(String(12), doc="tier of an offer that the shipped price list does not have")
+
+
+class PriceObservationRow(Base):
+    """A price of an offer as a feed stated it. Observations are added, never changed."""
+
+    __tablename__ = "price_observations"
+    __table_args__ = (
+        CheckConstraint("usd_per_hour > 0", name="price_positive"),
+        Index("ix_price_observations_key", "key", "observed_at"),
+    )
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    key: Mapped[int] = mapped_column(ForeignKey("offer_keys.id"))
+    observed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    effective_from: Mapped[str | None] = mapped_column(String(10))
+    native_amount: Mapped[float]
+    native_currency: Mapped[str] = mapped_column(String(3))
+    usd_per_hour: Mapped[float]
+    fx_day: Mapped[str | None] = mapped_column(String(10), doc="day of the exchange rate; none for prices in USD")
+    basis: Mapped[str] = mapped_column(String(20), doc="what the native amount buys: instance_hour, accelerator_hour")
+    feed: Mapped[str] = mapped_column(Slug)
+    feed_version: Mapped[str] = mapped_column(Text)
+    payload_sha256: Mapped[str] = mapped_column(String(64))
+
+
+class AvailabilityObservationRow(Base):
+    """Capacity of an offer as a feed stated it. Observations are added, never changed."""
+
+    __tablename__ = "availability_observations"
+    __table_args__ = (
+        CheckConstraint("state IN ('available', 'low', 'none', 'unknown')", name="state_known"),
+        Index("ix_availability_observations_key", "key", "seen_at"),
+    )
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    key: Mapped[int] = mapped_column(ForeignKey("offer_keys.id"))
+    seen_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    state: Mapped[str] = mapped_column(String(10))
+    quantity: Mapped[int | None]
+    source: Mapped[str] = mapped_column(Slug)
+
+
+class QuarantineRow(Base):
+    """An implausible price. It counts only after an operator has accepted it."""
+
+    __tablename__ = "price_quarantine"
+    __table_args__ = (CheckConstraint("decision IN ('accepted', 'rejected')", name="decision_known"),)
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    key: Mapped[int] = mapped_column(ForeignKey("offer_keys.id"), index=True)
+    since: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    effective_from: Mapped[str | None] = mapped_column(String(10))
+    native_amount: Mapped[float]
+    native_currency: Mapped[str] = mapped_column(String(3))
+    usd_per_hour: Mapped[float]
+    fx_day: Mapped[str | None] = mapped_column(String(10))
+    basis: Mapped[str] = mapped_column(String(20))
+    feed: Mapped[str] = mapped_column(Slug)
+    feed_version: Mapped[str] = mapped_column(Text)
+    payload_sha256: Mapped[str] = mapped_column(String(64))
+    rule: Mapped[str] = mapped_column(String(20))
+    detail: Mapped[str] = mapped_column(Text)
+    decision: Mapped[str | None] = mapped_column(String(10))
+    decided_by: Mapped[str | None] = mapped_column(Slug)
+    decided_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+
+
+class SyncRow(Base):
+    """One sync of one part of a feed."""
+
+    __tablename__ = "price_syncs"
+    __table_args__ = (Index("ix_price_syncs_part", "feed", "part", "id"), Index("ix_price_syncs_day", "state", "day"))
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    feed: Mapped[str] = mapped_column(Slug)
+    part: Mapped[str] = mapped_column(Slug, doc="a provider or region whose prices the feed serves on their own")
+    synced_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    day: Mapped[str] = mapped_column(String(10), doc="UTC day of the sync")
+    state: Mapped[str] = mapped_column(String(10), doc="stored, unchanged, held (in the quarantine) or failed")
+    feed_version: Mapped[str] = mapped_column(Text)
+    validator: Mapped[str | None] = mapped_column(Text, doc="ETag for the next conditional request")
+    rows: Mapped[int] = mapped_column(doc="prices that the part has")
+    accepted: Mapped[int]
+    quarantined: Mapped[int]
+    unmapped: Mapped[list[str]] = mapped_column(JSON, doc="names that no alias maps")
+    problem: Mapped[str | None] = mapped_column(Text)
+
+
+class LeaseRow(Base):
+    """The right of one process to do recurring work for all."""
+
+    __tablename__ = "leases"
+
+    name: Mapped[str] = mapped_column(Slug, primary_key=True)
+    holder: Mapped[str] = mapped_column(Slug)
+    expires_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+class OfferKey(NamedTuple):
+    """Identity of an offer; its prices on different days have equal keys."""
+
+    provider: str
+    region: str
+    instance_type: str
+    accelerator: str
+    accelerator_count: float
+    pricing_model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A price that a feed states, and its capacity if the feed states that."""
+
+    key: OfferKey
+    usd_per_hour: float
+    native_amount: float
+    native_currency: str
+    basis: str
+    feed: str
+    feed_version: str
+    payload_sha256: str
+    effective_from: str | None = None
+    fx_day: str | None = None
+    vcpus: int | None = None
+    ram_bytes: float | None = None
+    tier: str = "standard"
+    state: str | None = None  # available, low, none or unknown; None if the feed states no capacity
+    quantity: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """An observation that failed a rule of the gate, and why."""
+
+    observation: Observation
+    rule: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRecord:
+    """The outcome of one sync of one part of a feed."""
+
+    feed: str
+    part: str
+    state: str
+    feed_version: str = ""
+    validator: str | None = None
+    rows: int = 0
+    accepted: int = 0
+    quarantined: int = 0
+    unmapped: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+KEY_COLUMNS = tuple(getattr(OfferKeyRow, name) for name in OfferKey._fields)
+# Columns that a price has in the observations and in the quarantine.
+PRICE_COLUMNS = (
+    "effective_from",
+    "native_amount",
+    "native_currency",
+    "usd_per_hour",
+    "fx_day",
+    "basis",
+    "feed",
+    "feed_version",
+    "payload_sha256",
+)
+
+
+def observation_digest(session: Session, curated: str) -> str:
+    """Returns the digest of a catalog version: of the shipped files alone, or of these and all observations."""
+    ids = [session.scalar(select(func.max(rows.id))) or 0 for rows in (PriceObservationRow, AvailabilityObservationRow)]
+    return hashlib.sha256(f"{curated}|{ids}".encode()).hexdigest() if any(ids) else curated
+
+
+def latest_prices(session: Session, until: datetime | None = None) -> dict[OfferKey, tuple[Any, ...]]:
+    """Returns the observation in force of each key: (observation, key) rows, of all time or until a moment."""
+    each = aliased(PriceObservationRow)
+    newest = select(each.id).where(each.key == OfferKeyRow.id)
+    if until is not None:
+        newest = newest.where(each.observed_at < until)
+    return {
+        key_of(about): (price, about)
+        for price, about in _rows_with_keys(session, PriceObservationRow, newest, each.observed_at, each.id)
+    }
+
+
+def _rows_with_keys(session: Session, table: Any, query: Any, *order: Any) -> list[tuple[Any, OfferKeyRow]]:
+    """Returns the newest row of each key that a query finds, with the key. Each key is one search of an index."""
+    newest = query.order_by(*(column.desc() for column in order)).limit(1).correlate(OfferKeyRow).scalar_subquery()
+    picked = select(OfferKeyRow.id, newest.label("row")).subquery()
+    rows = (
+        select(table, OfferKeyRow)
+        .join(picked, table.id == picked.c.row)
+        .join(OfferKeyRow, OfferKeyRow.id == picked.c.id)
+    )
+    return [(row[0], row[1]) for row in session.execute(rows)]
+
+
+def key_of(row: Any) -> OfferKey:
+    """Returns the key of a row that has its columns."""
+    return OfferKey(*(getattr(row, name) for name in OfferKey._fields))
+
+
+def store_keys(session: Session, observations: Iterable[Observation]) -> dict[OfferKey, int]:
+    """Returns the ids of the keys of observations, and stores those that are new."""
+    wanted = {each.key: each for each in observations}
+    known = {OfferKey(*row[1:]): row[0] for row in session.execute(select(OfferKeyRow.id, *KEY_COLUMNS))}
+    if added := [each for key, each in wanted.items() if key not in known]:
+        further = ("vcpus", "ram_bytes", "tier")
+        rows = [{**each.key._asdict(), **{name: getattr(each, name) for name in further}} for each in added]
+        session.execute(insert(OfferKeyRow), rows)
+        known = {OfferKey(*row[1:]): row[0] for row in session.execute(select(OfferKeyRow.id, *KEY_COLUMNS))}
+    return known
+
+
+def _price_values(each: Observation) -> dict[str, Any]:
+    return {name: getattr(each, name) for name in PRICE_COLUMNS}
+
+
+def store_observations(
+    session: Session, accepted: Sequence[Observation], suspicions: Sequence[Suspicion], *, at: datetime, aggregate: bool
+) -> tuple[int, int]:
+    """Adds observations and suspicions in the caller's transaction, and returns how many prices of each it added.
+
+    A price that the same feed has already stated on that day is not repeated. A price of an aggregate is left out
+    while the provider's own feed has a recent one. A suspicion that is waiting or was rejected is not repeated.
+    """
+    if not accepted and not suspicions:
+        return 0, 0
+    held = [each.observation for each in suspicions]
+    keys, latest = store_keys(session, (*accepted, *held)), latest_prices(session)
+
+    def is_news(each: Observation) -> bool:
+        row, _ = latest.get(each.key, (None, None))
+        if row is None:
+            return True
+        seen = to_utc(row.observed_at)
+        if aggregate and row.feed != each.feed and at - seen < PREFERENCE_LASTS:
+            return False
+        return bool(row.feed != each.feed or row.usd_per_hour != each.usd_per_hour or seen.date() < at.date())
+
+    news = {each.key: each for each in accepted if is_news(each)}.values()
+    if news:
+        rows = [{"key": keys[each.key], "observed_at": at, **_price_values(each)} for each in news]
+        session.execute(insert(PriceObservationRow), rows)
+    _store_availability(session, (*accepted, *held), keys, at)
+    columns = (QuarantineRow.key, QuarantineRow.feed, QuarantineRow.usd_per_hour)
+    undecided = (QuarantineRow.decision.is_(None)) | (QuarantineRow.decision == "rejected")
+    known = {tuple(row) for row in session.execute(select(*columns).where(undecided))}
+    fresh = [
+        {
+            "key": keys[s.observation.key],
+            "since": at,
+            "rule": s.rule,
+            "detail": s.detail,
+            **_price_values(s.observation),
+        }
+        for s in suspicions
+        if (keys[s.observation.key], s.observation.feed, s.observation.usd_per_hour) not in known
+    ]
+    if fresh:
+        session.execute(insert(QuarantineRow), fresh)
+    return len(news), len(fresh)
+
+
+def _store_availability(
+    session: Session, observations: Iterable[Observation], keys: Mapping[OfferKey, int], at: datetime
+) -> None:
+    rows = {
+        each.key: {"key": keys[each.key], "seen_at": at, "state": each.state, "quantity": each.quantity}
+        | {"source": each.feed}
+        for each in observations
+        if each.state is not None
+    }
+    if rows:
+        session.execute(insert(AvailabilityObservationRow), list(rows.values()))
+
+
+def record_sync(session: Session, record: SyncRecord, *, at: datetime) -> None:
+    """Adds one row to the log of syncs in the caller's transaction."""
+    row = {**asdict(record), "unmapped": list(record.unmapped), "synced_at": at, "day": at.date().isoformat()}
+    session.execute(insert(SyncRow), [row])
+
+
+def last_sync(session: Session, feed: str, part: str) -> SyncRow | None:
+    """Returns the last sync of a part that succeeded; None before the first."""
+    succeeded = SyncRow.state.in_(("stored", "unchanged"))
+    query = select(SyncRow).where(SyncRow.feed == feed, SyncRow.part == part, succeeded)
+    return session.scalars(query.order_by(SyncRow.id.desc()).limit(1)).first()
+
+
+def list_quarantine(session: Session, *, decided: bool = False) -> list[tuple[QuarantineRow, OfferKeyRow]]:
+    """Returns the prices in quarantine, oldest first: those that wait, or also those that were decided."""
+    query = select(QuarantineRow, OfferKeyRow).where(QuarantineRow.key == OfferKeyRow.id)
+    if not decided:
+        query = query.where(QuarantineRow.decision.is_(None))
+    return [(row[0], row[1]) for row in session.execute(query.order_by(QuarantineRow.id))]
+
+
+def list_unmapped(session: Session) -> dict[str, list[str]]:
+    """Returns the names that no alias maps, by feed, as the last sync of each part found them."""
+    newest = select(func.max(SyncRow.id)).where(SyncRow.state == "stored").group_by(SyncRow.feed, SyncRow.part)
+    names: dict[str, set[str]] = {}
+    for row in session.scalars(select(SyncRow).where(SyncRow.id.in_(newest))):
+        names.setdefault(row.feed, set()).update(row.unmapped)
+    return {feed: sorted(of_feed) for feed, of_feed in sorted(names.items()) if of_feed}
+
+
+def decide(session: Session, ids: Sequence[int], decision: str, *, by: str, at: datetime) -> int:
+    """Accepts or rejects waiting prices in the caller's transaction, and returns their number.
+
+    An accepted price becomes an observation of the moment at which it was put in quarantine.
+    """
+    waiting = (QuarantineRow.id.in_(ids), QuarantineRow.decision.is_(None))
+    rows = session.scalars(select(QuarantineRow).where(*waiting).order_by(QuarantineRow.id).with_for_update()).all()
+    if decision == "accepted" and rows:
+        accepted = [
+            {"key": row.key, "observed_at": row.since, **{name: getattr(row, name) for name in PRICE_COLUMNS}}
+            for row in rows
+        ]
+        session.execute(insert(PriceObservationRow), accepted)
+    done = [row.id for row in rows]
+    session.execute(
+        update(QuarantineRow)
+        .where(QuarantineRow.id.in_(done))
+        .values(decision=decision, decided_by=by, decided_at=at)
+        .execution_options(synchronize_session=False)
+    )
+    return len(done)
+
+
+def list_availability(session: Session) -> dict[OfferKey, Availability]:
+    """Returns the newest availability of each key, with how long it has been sold out."""
+    each, rows = aliased(AvailabilityObservationRow), AvailabilityObservationRow
+    of_key, order = select(each.id).where(each.key == OfferKeyRow.id), (each.seen_at, each.id)
+    current = _rows_with_keys(session, rows, of_key, *order)
+    sold_out = {about.id for row, about in current if row.state == "none"}
+    before = dict[int, int]()
+    if sold_out:
+        found = _rows_with_keys(session, rows, of_key.where(each.state != "none", each.key.in_(sold_out)), *order)
+        before = {about.id: row.id for row, about in found}
+    since = {
+        key: to_utc(moment)
+        for key in sold_out
+        if (moment := session.scalar(select(func.min(rows.seen_at)).where(*_sold_out_run(key, before.get(key, 0)))))
+    }
+    return {
+        key_of(about): Availability(
+            row.state,
+            row.quantity,
+            to_utc(row.seen_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            (to_utc(row.seen_at) - since[about.id]) / timedelta(days=1) if about.id in since else 0.0,
+        )
+        for row, about in current
+    }
+
+
+def _sold_out_run(key: int, after: int) -> tuple[Any, ...]:
+    """Returns the conditions for the newest observations of a key, which all say that it is sold out."""
+    rows = AvailabilityObservationRow
+    return rows.key == key, rows.id > after, rows.state == "none"
+
+
+def sync_days(session: Session) -> tuple[str, ...]:
+    """Returns the days on which a feed was stored or a price in quarantine was accepted, oldest first."""
+    stored = session.scalars(select(SyncRow.day).where(SyncRow.state == "stored").distinct())
+    accepted = session.scalars(select(QuarantineRow.since).where(QuarantineRow.decision == "accepted"))
+    return tuple(sorted({*stored, *(to_utc(moment).date().isoformat() for moment in accepted)}))
+
+
+def take_lease(engine: Engine, name: str, holder: str, *, lasts: timedelta, now: datetime) -> bool:
+    """Returns whether the holder has the lease from now on: it is free, has expired, or was the holder's already."""
+    values = {"name": name, "holder": holder, "expires_at": now + lasts}
+    make = postgresql_insert if engine.dialect.name == "postgresql" else sqlite_insert
+    taken = make(LeaseRow).values(values)
+    free = (LeaseRow.expires_at <= now) | (LeaseRow.holder == holder)
+    changes = {"holder": holder, "expires_at": now + lasts}
+    statement = taken.on_conflict_do_update(index_elements=[LeaseRow.name], set_=changes, where=free)
+    with engine.begin() as connection:
+        return connection.execute(statement.returning(LeaseRow.name)).first() is not None

@@ -1,0 +1,221 @@
+"""Observed prices: added and never changed, published in one transaction, and answered for past days."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.catalog.observations import (
+    OfferKey,
+    PriceObservationRow,
+    QuarantineRow,
+    Suspicion,
+    decide,
+    list_availability,
+    list_quarantine,
+    store_observations,
+    take_lease,
+)
+from app.catalog.queries import newest_version
+from app.catalog.seed import StaleCatalog, check_loaded, curated_digest, publish_observations, seed_catalog
+from app.catalog.snapshot import CatalogStore
+from app.catalog.tables import CatalogVersionRow, OfferRow
+from app.db import make_engine
+from app.sizing.hardware.parts import Offer
+from tests.catalog.observed import L4, NEW, moment, observed, publish
+from tests.conftest import copied, new_postgres_database, prepare
+
+FIRST, SECOND = "2026-10-01", "2026-11-10"
+
+
+@pytest.fixture
+def engine(sqlite_url: str, tmp_path: Path) -> Iterator[Engine]:
+    made = make_engine(copied(sqlite_url, tmp_path / "own.sqlite3"))
+    yield made
+    made.dispose()
+
+
+def offer_of(store: CatalogStore, key: tuple[object, ...], day: str | None = None) -> Offer | None:
+    directory = store.directory() if day is None else store.directory().on_day(day)
+    return next((o for o in directory.catalog.offers if o.key == key), None)
+
+
+def price_of(store: CatalogStore, key: tuple[object, ...], day: str | None = None) -> float:
+    offer = offer_of(store, key, day)
+    assert offer is not None
+    return offer.usd_per_hour
+
+
+def listed_price(engine: Engine, key: OfferKey) -> float:
+    """The price of an offer as a reader of the database sees it now."""
+    matching = (getattr(OfferRow, name) == value for name, value in key._asdict().items())
+    with Session(engine) as session:
+        return session.scalars(select(OfferRow.usd_per_hour).where(*matching)).one()
+
+
+def check_market(engine: Engine) -> None:
+    """Two syncs, two versions: each day is answered with the observation in force on it."""
+    store = CatalogStore(sessionmaker(engine), check_s=0)
+    shipped, version = offer_of(store, L4), store.catalog().version
+    assert shipped is not None
+    with Session(engine) as session:
+        assert publish(session, FIRST, [observed(L4, 0.80), observed(NEW, 0.90, "available")])
+        assert publish(session, SECOND, [observed(L4, 0.60), observed(NEW, 0.90, "none")])
+        assert len(session.scalars(select(PriceObservationRow)).all()) == 4
+        check_loaded(session)
+    newest = store.catalog()
+    assert newest.version != version
+    assert newest.prices_as_of == SECOND
+    now, added = offer_of(store, L4), offer_of(store, NEW)
+    assert now is not None
+    assert added is not None
+    assert (now.usd_per_hour, now.as_of, now.system) == (0.60, SECOND, shipped.system)
+    assert now.source == "gcp feed@v1"
+    assert now.trend_30d == pytest.approx(0.60 / 0.80 - 1)
+    assert (added.usd_per_hour, added.system, added.vcpus) == (0.90, shipped.system, shipped.vcpus)
+    assert added.availability is not None
+    assert (added.availability.state, added.availability.seen_at) == ("none", f"{SECOND}T12:00:00Z")
+    assert price_of(store, L4, "2026-11-09") == 0.80
+    assert price_of(store, L4, FIRST) == 0.80
+    assert price_of(store, L4, "2026-09-30") == shipped.usd_per_hour
+    assert offer_of(store, NEW, "2026-09-30") is None
+    dated = offer_of(store, NEW, "2026-11-09")
+    assert dated is not None
+    assert dated.availability is None
+
+
+def test_each_day_is_answered_with_the_observation_in_force(engine: Engine) -> None:
+    check_market(engine)
+
+
+@pytest.mark.slow
+def test_postgresql_answers_as_sqlite_does(postgres_server: str) -> None:
+    engine = make_engine(prepare(new_postgres_database(postgres_server, "headroom_market")))
+    check_market(engine)
+    check_leases(engine)
+    engine.dispose()
+
+
+def test_without_observations_the_version_is_that_of_the_files(engine: Engine) -> None:
+    with Session(engine) as session:
+        before = newest_version(session)
+        assert before is not None
+        assert before[1] == curated_digest()
+        assert publish_observations(session) is False
+        assert newest_version(session) == before
+
+
+@pytest.mark.slow
+def test_loading_the_files_again_keeps_the_observations(engine: Engine) -> None:
+    with Session(engine) as session:
+        publish(session, FIRST, [observed(L4, 0.80)])
+        version = newest_version(session)
+    with Session(engine) as session:
+        assert seed_catalog(session) is False
+        session.add(CatalogVersionRow(digest="", published_at="", loaded_at=moment(FIRST)))
+        session.commit()
+        assert seed_catalog(session) is True
+        again = newest_version(session)
+        assert version is not None
+        assert again is not None
+        assert again[1] == version[1]
+        known = session.scalars(select(OfferRow).where(OfferRow.source == "gcp feed@v1")).one()
+        assert known.usd_per_hour == 0.80
+
+
+def test_a_catalog_of_other_files_is_not_changed(engine: Engine) -> None:
+    with Session(engine) as session:
+        session.add(CatalogVersionRow(digest="other", published_at="", loaded_at=moment(FIRST)))
+        session.flush()
+        with pytest.raises(StaleCatalog, match="headroom prepare"):
+            check_loaded(session)
+
+
+def test_readers_see_the_old_version_until_the_commit(engine: Engine) -> None:
+    before = listed_price(engine, L4)
+    with Session(engine) as session:
+        store_observations(session, [observed(L4, 0.80)], [], at=moment(FIRST), aggregate=False)
+        assert publish_observations(session)
+        assert listed_price(engine, L4) == before
+        session.rollback()
+    assert listed_price(engine, L4) == before
+
+
+def test_a_repeated_price_is_stored_once_a_day_and_an_aggregate_yields_to_the_providers_own_feed(
+    engine: Engine,
+) -> None:
+    def stored(usd: float, day: str, feed: str = "gcp", hour: int = 12) -> int:
+        with Session(engine) as session:
+            aggregate = feed == "gpuhunt"
+            (count, _) = store_observations(
+                session, [observed(L4, usd, feed=feed)], [], at=moment(day, hour), aggregate=aggregate
+            )
+            session.commit()
+            return count
+
+    assert [stored(0.8, FIRST), stored(0.8, FIRST, hour=13), stored(0.9, FIRST, hour=14)] == [1, 0, 1]
+    assert stored(0.9, "2026-10-02") == 1
+    assert stored(0.7, "2026-10-08", "gpuhunt") == 0
+    assert stored(0.7, "2026-10-10", "gpuhunt") == 1
+
+
+def test_a_price_in_quarantine_counts_once_it_is_accepted(engine: Engine) -> None:
+    odd = Suspicion(observed(L4, 9.0), "day_change", "")
+    with Session(engine) as session:
+        publish(session, FIRST, [observed(L4, 0.80)])
+        publish(session, SECOND, [], [odd])
+        publish(session, "2026-11-11", [], [odd])  # still the same: it waits once
+        ((row, _),) = list_quarantine(session)
+        assert listed_price(engine, L4) == 0.80
+        assert decide(session, [row.id], "accepted", by="me", at=moment("2026-11-12")) == 1
+        assert decide(session, [row.id], "rejected", by="me", at=moment("2026-11-12")) == 0
+        assert publish_observations(session)
+        session.commit()
+        assert list_quarantine(session) == []
+        kept = session.scalars(select(QuarantineRow)).one()
+        assert (kept.decision, kept.decided_by) == ("accepted", "me")
+    assert listed_price(engine, L4) == 9.0
+
+
+def test_a_rejected_price_does_not_return(engine: Engine) -> None:
+    odd = Suspicion(observed(L4, 9.0), "day_change", "")
+    with Session(engine) as session:
+        publish(session, FIRST, [], [odd])
+        assert decide(session, [list_quarantine(session)[0][0].id], "rejected", by="me", at=moment(FIRST)) == 1
+        publish(session, SECOND, [], [odd])
+        assert list_quarantine(session) == []
+        publish(session, SECOND, [], [Suspicion(observed(L4, 9.5), "day_change", "")], hour=13)
+        assert len(list_quarantine(session)) == 1
+
+
+def test_an_offer_is_sold_out_since_the_first_of_its_newest_observations_without_capacity(engine: Engine) -> None:
+    with Session(engine) as session:
+        for day, state in (
+            ("2026-10-01", "none"),
+            ("2026-10-02", "low"),
+            ("2026-10-03", "none"),
+            ("2026-10-11", "none"),
+        ):
+            publish(session, day, [observed(NEW, 0.9, state)])
+        seen = list_availability(session)[NEW]
+        assert (seen.state, seen.sold_out_days) == ("none", 8.0)
+        publish(session, "2026-10-12", [observed(NEW, 0.9, "available")])
+        assert list_availability(session)[NEW].sold_out_days == 0.0
+
+
+def check_leases(engine: Engine) -> None:
+    now, lasts = moment(FIRST), timedelta(hours=1)
+    assert take_lease(engine, "sync", "a", lasts=lasts, now=now)
+    assert not take_lease(engine, "sync", "b", lasts=lasts, now=now)
+    assert take_lease(engine, "sync", "a", lasts=lasts, now=now + lasts / 2)
+    assert not take_lease(engine, "sync", "b", lasts=lasts, now=now + lasts)
+    assert take_lease(engine, "sync", "b", lasts=lasts, now=now + 2 * lasts)
+
+
+def test_one_process_holds_a_lease_until_it_expires(engine: Engine) -> None:
+    check_leases(engine)
