@@ -5,20 +5,25 @@ from __future__ import annotations
 from datetime import date
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from app.procurement.partners import Buyer, Webhook
 
+if TYPE_CHECKING:
+    from app.feeds.sync import FeedAccess
+
 DATABASE_DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
 DATABASE_URL_RULE = (
     "must be the URL of an SQLite or PostgreSQL database, such as sqlite:////var/lib/headroom/headroom.sqlite3 or "
     "postgresql+psycopg://user:password@host:5432/headroom"
 )
+FeedName = Literal["gpuhunt", "skypilot", "azure", "aws", "gcp", "oci", "lambda", "runpod", "vast", "shadeform"]
+FeedUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/[^\s]*)?$")]
 Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^\s/@?#]+)$")]
 
 
@@ -135,6 +140,16 @@ class Settings(BaseSettings):
     model_hub_networks: tuple[IPv4Network | IPv6Network, ...] = Field(
         (), description="Private networks that the hub may be in, as JSON."
     )
+    price_sync_interval_hours: int = Field(
+        0, ge=0, le=8760, description="Hours between reads of the price feeds by the service; 0 is never."
+    )
+    price_feed_urls: dict[FeedName, FeedUrl] = Field(
+        {}, description="Other base URLs of price feeds, by feed, as JSON: mirrors, and servers in tests."
+    )
+    price_feed_keys: dict[FeedName, SecretStr] = Field({}, description="API keys of price feeds, by feed, as JSON.")
+    price_feed_networks: tuple[IPv4Network | IPv6Network, ...] = Field(
+        (), description="Private networks that price feeds may be in, as JSON."
+    )
     proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
         (),
         description="Networks of proxies whose X-Forwarded-For header is trusted, as JSON.",
@@ -187,3 +202,12 @@ class Settings(BaseSettings):
         if not self.plain_http and not all(webhook.url.startswith("https://") for webhook in self.webhooks):
             raise ValueError("webhook URLs must use https; HEADROOM_PLAIN_HTTP=true allows http")
         return self
+
+    @property
+    def price_feed_access(self) -> FeedAccess:
+        """How price feeds are reached. Imports the feeds, which a service without them does not need."""
+        from app.feeds.sync import FeedAccess  # noqa: PLC0415
+
+        urls: dict[str, str] = {name: url for name, url in self.price_feed_urls.items()}  # noqa: C416 - names are literals
+        keys: dict[str, str] = {name: key.get_secret_value() for name, key in self.price_feed_keys.items()}
+        return FeedAccess(urls, keys, self.price_feed_networks)

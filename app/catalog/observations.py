@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -433,6 +433,20 @@ def sync_days(session: Session) -> tuple[str, ...]:
     stored = session.scalars(select(SyncRow.day).where(SyncRow.state == "stored").distinct())
     accepted = session.scalars(select(QuarantineRow.since).where(QuarantineRow.decision == "accepted"))
     return tuple(sorted({*stored, *(to_utc(moment).date().isoformat() for moment in accepted)}))
+
+
+EXPORT_COLUMNS = ("observed_at", *OfferKey._fields, *PRICE_COLUMNS)
+
+
+def export_observations(session: Session, until: datetime | None, *, batch: int) -> Iterator[tuple[Any, ...]]:
+    """Yields the price observations until a moment, oldest first, in the order of EXPORT_COLUMNS."""
+    rows = PriceObservationRow
+    columns = (rows.observed_at, *KEY_COLUMNS, *(getattr(rows, name) for name in PRICE_COLUMNS))
+    query = select(*columns).join(OfferKeyRow, rows.key == OfferKeyRow.id).order_by(rows.id)
+    if until is not None:
+        query = query.where(rows.observed_at < until)
+    for row in session.execute(query.execution_options(yield_per=batch)):
+        yield to_utc(row[0]).isoformat(), *row[1:]
 
 
 def take_lease(engine: Engine, name: str, holder: str, *, lasts: timedelta, now: datetime) -> bool:

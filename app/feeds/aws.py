@@ -1,0 +1,85 @@
+"""AWS's bulk price list: one large CSV of EC2 per region.
+
+Source: docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-the-aws-price-list-bulk-api.html, read 2026-11-25.
+On demand, and standard reservations without an upfront payment, of shared Linux machines. The list has neither spot
+prices nor capacity blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+
+from app.feeds.client import FeedError
+from app.feeds.prices import Feed, FetchedPart, Source, StatedPrice, amount, csv_rows, read_all, text, text_lines
+
+METADATA_LINES = 5
+MAX_FILE_BYTES = 2 * 2**30
+COLUMNS = (
+    "TermType",
+    "PricePerUnit",
+    "Unit",
+    "Currency",
+    "EffectiveDate",
+    "LeaseContractLength",
+    "PurchaseOption",
+    "OfferingClass",
+    "Region Code",
+    "Instance Type",
+    "Tenancy",
+    "Operating System",
+    "CapacityStatus",
+    "Pre Installed S/W",
+)
+LENGTHS = {"1yr": "reserved_1y", "3yr": "reserved_3y"}
+
+
+def read_part(source: Source) -> FetchedPart | None:
+    """Returns the prices of one region; None if its file has not changed."""
+    url = f"{source.url}/offers/v1.0/aws/AmazonEC2/current/{source.part}/index.csv"
+    fetched = source.client.fetch(url, etag=source.etag, max_bytes=MAX_FILE_BYTES)
+    if fetched is None:
+        return None
+    lines = text_lines(fetched.file)
+    try:
+        head = list(islice(lines, METADATA_LINES))
+        version = next((line.split(",", 1)[1].strip('"\r\n') for line in head if line.startswith('"Version"')), "")
+        header = next(lines, "")
+    except (UnicodeDecodeError, IndexError) as error:
+        raise FeedError("The answer is no AWS price list.") from error
+    # Most lines are other systems and tenancies; parsing them takes most of the time.
+    wanted = (line for line in lines if '"Linux"' in line and '"Shared"' in line)
+    known = {machine.instance_type for machine in source.machines}
+    prices = read_all(csv_rows(chain([header], wanted), COLUMNS), lambda row: convert(row, known))
+    return FetchedPart(prices, version, fetched.sha256, fetched.etag)
+
+
+def convert(row: Mapping[str, str], known: set[str]) -> Iterator[StatedPrice]:
+    """Yields the price of a row if it is a shared Linux machine of the catalog without other software."""
+    plain = row["Pre Installed S/W"] in ("", "NA") and row["CapacityStatus"] == "Used"
+    if row["Instance Type"] not in known or not plain or row["Tenancy"] != "Shared" or row["Unit"] != "Hrs":
+        return
+    if row["Operating System"] != "Linux" or row["Currency"] != "USD" or not row["PricePerUnit"]:
+        return
+    if row["TermType"] == "Reserved":
+        if (row["PurchaseOption"], row["OfferingClass"]) != ("No Upfront", "standard"):
+            return
+        model = LENGTHS[row["LeaseContractLength"]]
+    else:
+        model = {"OnDemand": "on_demand"}[row["TermType"]]
+    price = amount(row["PricePerUnit"])
+    yield StatedPrice(
+        provider="aws",
+        region=text(row["Region Code"]),
+        instance_type=text(row["Instance Type"]),
+        accelerator="",
+        count=0,
+        pricing_model=model,
+        usd_per_hour=price,
+        native_amount=price,
+        effective_from=row["EffectiveDate"][:10] or None,
+    )
+
+
+REGIONS = ("us-east-1", "us-east-2", "us-west-2", "eu-central-1", "eu-west-1", "eu-west-2", "ap-northeast-1")
+FEED = Feed(name="aws", url="https://pricing.us-east-1.amazonaws.com", parts=REGIONS, read=read_part, provider="aws")

@@ -1,0 +1,248 @@
+"""The HTTP client of all price feeds: checked addresses, limits of time and size, retries, conditional requests."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import IO, Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+import orjson
+
+from app.catalog.hub import Network, Resolve, is_public, is_within, resolve_host
+
+TRIES = 5
+MAX_WAIT_S = 60.0  # longest pause between two tries, whatever Retry-After says
+MAX_REDIRECTS = 3
+MAX_BYTES = 64 * 2**20
+IN_MEMORY_BYTES = 8 * 2**20  # larger bodies go to a temporary file
+RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
+REDIRECTS = frozenset((301, 302, 303, 307, 308))
+
+
+class FeedError(Exception):
+    """A feed gave no usable answer; the text says why, and names no key."""
+
+
+class _Temporary(FeedError):
+    """A failure after which a later try may succeed."""
+
+    def __init__(self, detail: str, wait_s: float | None = None) -> None:
+        super().__init__(detail)
+        self.wait_s = wait_s
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The body of an answer as a file at its start, its digest, and its ETag. The file is open until the client's next
+    fetch.
+    """
+
+    file: IO[bytes]
+    sha256: str
+    etag: str | None
+
+    def read(self) -> bytes:
+        """Returns the whole body."""
+        self.file.seek(0)
+        return self.file.read()
+
+    def json(self) -> Any:
+        """Returns the body as JSON. Raises FeedError."""
+        try:
+            return orjson.loads(self.read())
+        except orjson.JSONDecodeError as error:
+            raise FeedError("The answer is no JSON.") from error
+
+    def text(self) -> str:
+        """Returns the body as text. Raises FeedError."""
+        try:
+            return self.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise FeedError("The answer is no UTF-8 text.") from error
+
+
+class FeedClient:
+    """Fetches from price feeds. `networks` lists private networks that they may be in; `stopped` ends every wait."""
+
+    def __init__(
+        self,
+        *,
+        networks: Sequence[Network] = (),
+        resolve: Resolve = resolve_host,
+        connect_s: float = 10.0,
+        read_s: float = 120.0,
+        deadline_s: float = 900.0,
+        first_wait_s: float = 1.0,
+        stopped: threading.Event | None = None,
+    ) -> None:
+        self._networks, self._resolve = networks, resolve
+        self._deadline_s, self._first_wait_s = deadline_s, first_wait_s
+        self._stopped = stopped or threading.Event()
+        self._body: IO[bytes] | None = None
+        self._http = httpx2.Client(
+            timeout=httpx2.Timeout(connect_s, read=read_s), follow_redirects=False, trust_env=False
+        )
+
+    def close(self) -> None:
+        """Closes all connections and the last body."""
+        self._close_body()
+        self._http.close()
+
+    def _close_body(self) -> None:
+        if self._body is not None:
+            self._body.close()
+
+    def fetch(
+        self,
+        url: str,
+        *,
+        etag: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: Any = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> Fetched | None:
+        """Returns the answer to a GET, or to a POST if there is a body; None if it is the one with this ETag.
+
+        Tries up to five times. Raises FeedError.
+        """
+        sent = {"user-agent": "headroom", "accept-encoding": "gzip", **(headers or {})}
+        if etag is not None:
+            sent["if-none-match"] = etag
+        for attempt in range(TRIES):
+            try:
+                return self._follow(url, sent, body, max_bytes)
+            except _Temporary as trouble:
+                if attempt == TRIES - 1:
+                    raise FeedError(f"{trouble} ({TRIES} tries)") from trouble
+                pause = self._first_wait_s * 2**attempt * random.uniform(0.5, 1.5)
+                if self._stopped.wait(min(MAX_WAIT_S, max(pause, trouble.wait_s or 0.0))):
+                    raise FeedError("The service is shutting down.") from trouble
+        raise AssertionError
+
+    def fetch_whole(self, url: str, **how: Any) -> Fetched:
+        """Returns the answer to an unconditional request. Raises FeedError."""
+        fetched = self.fetch(url, **how)
+        if fetched is None:
+            raise FeedError("The feed answered 304 to a request without an ETag.")
+        return fetched
+
+    def _follow(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int) -> Fetched | None:
+        """Sends one request and follows redirects to checked addresses."""
+        until = time.monotonic() + self._deadline_s
+        for _ in range(MAX_REDIRECTS + 1):
+            try:
+                request = self._build_request(url, headers, body)
+                response = self._http.send(request, stream=True)
+                try:
+                    if response.status_code in REDIRECTS:
+                        url = _redirect_target(url, response.headers.get("location", ""))
+                        continue
+                    return self._read(response, max_bytes, until)
+                finally:
+                    response.close()
+            except (httpx2.TransportError, httpx2.DecodingError) as error:
+                raise _Temporary(f"The feed did not answer completely ({type(error).__name__}).") from error
+            except httpx2.InvalidURL as error:
+                raise FeedError("The feed's address is no URL.") from error
+        raise FeedError(f"The feed redirected more than {MAX_REDIRECTS} times.")
+
+    def _build_request(self, url: str, headers: Mapping[str, str], body: Any) -> httpx2.Request:
+        """Returns a request to the checked address of the URL's host, under the host's name."""
+        try:
+            parts = urlsplit(url)
+            host, port = str(parts.hostname), parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError as error:
+            raise FeedError("The feed's address is no URL.") from error
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+            raise FeedError("The feed's address is no plain http or https URL.")
+        try:
+            addresses = self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise _Temporary(f"The host {host} could not be looked up.") from error
+        if not addresses or not all(is_public(a) or is_within(a, self._networks) for a in addresses):
+            raise FeedError(
+                f"An address of {host} is not public, so it was not contacted. If the feed is in a private network, "
+                "add that to HEADROOM_PRICE_FEED_NETWORKS."
+            )
+        address = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
+        target = f"{parts.scheme}://{address}:{port}{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+        named = {**headers, "host": parts.netloc}
+        content = None if body is None else orjson.dumps(body)
+        if content is not None:
+            named["content-type"] = "application/json"
+        method, extensions = "GET" if content is None else "POST", {"sni_hostname": host}
+        return self._http.build_request(method, target, headers=named, content=content, extensions=extensions)
+
+    def _read(self, response: httpx2.Response, max_bytes: int, until: float) -> Fetched | None:
+        """Returns the body of a response within the limits; None for 304."""
+        status = response.status_code
+        if status == 304:
+            return None
+        if status in RETRIED:
+            raise _Temporary(f"The feed answered {status}.", _retry_after_s(response.headers.get("retry-after")))
+        if status != 200:
+            raise FeedError(f"The feed answered {status}.")
+        self._close_body()
+        digest, size = hashlib.sha256(), 0
+        file = self._body = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - the caller reads it
+        for chunk in response.iter_bytes():
+            size += len(chunk)
+            if size > max_bytes:
+                raise FeedError(f"The answer is larger than {max_bytes / 2**20:,.0f} MiB, the limit.")
+            if time.monotonic() > until or self._stopped.is_set():
+                raise FeedError(f"The feed took longer than {self._deadline_s:,.0f} s to answer.")
+            digest.update(chunk)
+            file.write(chunk)
+        file.seek(0)
+        return Fetched(file, digest.hexdigest(), response.headers.get("etag"))
+
+
+def _retry_after_s(text: str | None) -> float | None:
+    """Returns the seconds that a Retry-After header states, as a number or as a date."""
+    if text is None:
+        return None
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _redirect_target(url: str, location: str) -> str:
+    try:
+        following = urljoin(url, location)
+        encrypted = urlsplit(following).scheme == "https"
+    except ValueError as error:
+        raise FeedError("The feed redirected to a location that is no address.") from error
+    if not location or (urlsplit(url).scheme == "https" and not encrypted):
+        raise FeedError("The feed redirected to no address or to an unencrypted one.")
+    return following
+
+
+MAX_PAGES = 2_000
+
+
+def read_pages(first: str, read_page: Callable[[str], str | None]) -> None:
+    """Reads pages until one names no next page. Raises FeedError if they repeat or never end."""
+    seen, url = set[str](), first
+    while True:
+        if url in seen or len(seen) >= MAX_PAGES:
+            raise FeedError("The pages of the feed do not end.")
+        seen.add(url)
+        following = read_page(url)
+        if not following:
+            return
+        url = urljoin(url, following)
+        if urlsplit(url).netloc != urlsplit(first).netloc:
+            raise FeedError("The next page of the feed is on another host.")
