@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.command import keys, lists, maintenance, measuring, prepare, service, sizing
+from app.command import keys, lists, maintenance, measuring, prepare, prices, service, sizing
 
 cli = typer.Typer(no_args_is_help=True, help="Headroom sizes hardware for AI work.", pretty_exceptions_enable=False)
 for sizing_command in (
@@ -21,8 +21,9 @@ for sizing_command in (
     cli.command(rich_help_panel="Size")(sizing_command)
 for measuring_command in (measuring.measure, measuring.measurements):
     cli.command(rich_help_panel="Measure")(measuring_command)
-for list_command in (lists.models, lists.accelerators, lists.offers, lists.prices, lists.support):
+for list_command in (lists.models, lists.accelerators, lists.offers, lists.support):
     cli.command(rich_help_panel="Look up")(list_command)
+cli.add_typer(prices.prices, name="prices", rich_help_panel="Look up")
 for other_command in (
     maintenance.doctor,
     lists.mcp,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 from fastapi import Depends, FastAPI
@@ -35,6 +36,9 @@ from app.errors import describe_error
 from app.extras import import_extra
 from app.procurement.desk import Buyers, PunchoutService
 from app.procurement.webhooks import WebhookSender
+
+if TYPE_CHECKING:
+    from app.feeds.sync import PriceSyncRunner
 
 log = structlog.get_logger("headroom")
 
@@ -126,6 +130,7 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
     app.state.courier = WebhookSender(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
     app.state.answers = AnswerStore(engine, app.state.outbox, most_filed_bytes=settings.keep_filed_bytes)
     app.state.pruner = Pruner(engine, RetentionPolicy(settings.keep_days, settings.keep_bytes))
+    app.state.price_runner = make_price_runner(settings)
     app.state.desk = make_desk(settings, engine)
     hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
     app.state.catalog_store = CatalogStore(
@@ -170,14 +175,17 @@ def make_admission(settings: Settings, name: telemetry.QueueName) -> Admission:
 
 @asynccontextmanager
 async def run_background_tasks(app: FastAPI) -> AsyncIterator[None]:
-    """Runs the background tasks while the application serves: catalog refresh, pruning of answers and webhook
-    delivery.
+    """Runs the background tasks while the application serves: catalog refresh, pruning of answers, price
+    syncs and webhook delivery.
     """
     courier: WebhookSender | None = app.state.courier
     catalog_store: CatalogStore = app.state.catalog_store
     refresher = threading.Thread(target=catalog_store.refresh_periodically, name="catalogue", daemon=True)
     refresher.start()
     app.state.pruner.start()
+    price_runner: PriceSyncRunner | None = app.state.price_runner
+    if price_runner is not None:
+        price_runner.start()
     if courier is not None:
         courier.start()
     try:
@@ -185,11 +193,22 @@ async def run_background_tasks(app: FastAPI) -> AsyncIterator[None]:
     finally:
         catalog_store.stop_refreshing()
         await run_in_threadpool(app.state.pruner.stop)
+        if price_runner is not None:
+            await run_in_threadpool(price_runner.stop)
         await run_in_threadpool(refresher.join)
         catalog_store.release_catalog()
         if courier is not None:
             await run_in_threadpool(courier.stop)
         await run_in_threadpool(traces.flush_traces, app.state.traces)
+
+
+def make_price_runner(settings: Settings) -> PriceSyncRunner | None:
+    """Returns the runner of price syncs, or None if the settings name no interval. Only then are feeds imported."""
+    if not settings.price_sync_interval_hours:
+        return None
+    from app.feeds.sync import PriceSyncRunner  # noqa: PLC0415
+
+    return PriceSyncRunner(settings.database_url, settings.price_feed_access, settings.price_sync_interval_hours)
 
 
 def make_desk(settings: Settings, engine: Engine) -> PunchoutService | None:
