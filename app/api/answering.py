@@ -17,6 +17,7 @@ from app.api.doubts import input_warnings
 from app.api.questions import (
     build_estimate_question,
     build_recommend_question,
+    capacity_since,
     index_on_day,
     with_stored_inventory,
 )
@@ -310,6 +311,8 @@ def identify_request(
     explicit, known = request.model_dump(mode="json", exclude_unset=True), RecommendRequest.model_fields
     changed = {name: value for name, value in explicit.items() if value != known[name].default}
     day = (request.as_of or today).isoformat()
+    if request.constraints.available_within_hours is not None:
+        day += f" {capacity_since(request, today)}"  # such an answer is good for an hour
     canonical = orjson.dumps(changed, option=orjson.OPT_SORT_KEYS)
     is_public = holdings.tenant == PUBLIC and not holdings.digest
     whose = () if is_public else (holdings.tenant.encode(), holdings.digest.encode())

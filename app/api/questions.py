@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -71,6 +71,25 @@ def with_stored_inventory(request: RecommendRequest, holdings: Holdings) -> Reco
     return request.model_copy(update=changes) if entries else request
 
 
+def capacity_since(request: RecommendRequest, today: date) -> str | None:
+    """Returns the moment since which rents must have been seen with capacity; None if the request does not limit that.
+    Moments count from the current hour, or from the end of a fixed day.
+
+    Raises Unanswerable for a past day, whose capacity is not kept.
+    """
+    hours = request.constraints.available_within_hours
+    if hours is None:
+        return None
+    if request.as_of is not None and request.as_of < today:
+        detail = "available_within_hours is about capacity now. Omit it, or omit as_of."
+        pointer = {"pointer": "#/constraints/available_within_hours", "detail": detail}
+        raise Unanswerable(detail, errors=[pointer])
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    if now.date() != today:
+        now = datetime(today.year, today.month, today.day, tzinfo=UTC) + timedelta(days=1)
+    return (now - timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def build_recommend_question(
     request: RecommendRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> Question:
@@ -84,7 +103,8 @@ def build_recommend_question(
     question = named.to_question(model, assumed, today)
     named_countries = (catalog_index.find_countries(name) for name in request.constraints.regions)
     countries = tuple(sorted(frozenset[str]().union(*named_countries)))
-    limits = replace(question.constraints, by_pattern=by_pattern, countries=countries)
+    since = capacity_since(request, today)
+    limits = replace(question.constraints, by_pattern=by_pattern, countries=countries, available_since=since)
     question = replace(question, constraints=limits, inventory=inventory)
     question = replace(question, companions=resolve_companions(request, catalog_store, assumed))
     question = replace(question, largest=sought_load(named, question, model))

@@ -44,6 +44,7 @@ class Constraints:
     commitment: Commitment = Commitment.NONE  # longest commitment accepted
     price_kinds: tuple[PriceKind, ...] = ()  # empty: prices that a seller has published or quoted
     max_price_age_days: float | None = None
+    available_since: str | None = None  # moment since which rents must have been seen with capacity, RFC 3339 UTC
     outdated_rents: bool = False  # rents much older than the newest price count for types without another price
     weight_formats: tuple[str, ...] = ()
     kv_formats: tuple[str, ...] = ()

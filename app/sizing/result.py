@@ -16,7 +16,7 @@ from app.sizing.evidence import Neighbor, Setting
 from app.sizing.formula import Step
 from app.sizing.hardware.grids import Grid
 from app.sizing.hardware.hosts import HostProcessor
-from app.sizing.hardware.parts import Accelerator, PriceKind, PricingModel, Terms
+from app.sizing.hardware.parts import Accelerator, Availability, PriceKind, PricingModel, Terms
 from app.sizing.question import Deployment
 from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration
 
@@ -691,6 +691,8 @@ class Price:
     age_days: int | None = None  # age of the price, days; None where the day of the answer is unknown
     discount: float = 0.0  # discount of the request, 0 to 1
     countries: tuple[str, ...] | None = None  # where the machines may stand if no region is known, ISO 3166 codes
+    trend_30d: float | None = None  # change of an observed price within 30 days, as a share of the earlier price
+    availability: Availability | None = None  # capacity of the offer as last seen; None if no feed states it
 
     @property
     def upfront_usd(self) -> float | None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, column, column_names
+from app.sizing.columns import Codes, Column, Mask, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
@@ -69,6 +69,17 @@ from app.sizing.uncertainty import (
 
 # Places of a catalog that knows none.
 NOWHERE: Mapping[str, Any] = MappingProxyType({})
+
+
+SOLD_OUT_DAYS = 7.0  # from which an offer without capacity is ranked only if the request names its seller or type
+
+
+@dataclass(frozen=True, slots=True)
+class OfferCapacity:
+    """Capacity of the offers of a catalog, one row each."""
+
+    seen_at: np.ndarray[Any, np.dtype[np.str_]]  # last moment with capacity, RFC 3339 UTC; empty if none
+    sold_out: Mask  # whether the offer has been sold out for SOLD_OUT_DAYS
 
 
 def sort_offers(offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -232,6 +243,17 @@ class Catalog:
         return column([socket_bytes_per_s(s.cpu_model) for s in self.systems.values()])
 
     @cached_property
+    def capacity(self) -> OfferCapacity | None:
+        """Capacity of every offer as last seen; None if no feed has stated any."""
+        if not any(o.availability for o in self.offers):
+            return None
+        seen = [o.availability for o in self.offers]
+        return OfferCapacity(
+            np.array(["" if a is None or not a.has_capacity else a.seen_at for a in seen]),
+            np.array([a is not None and a.sold_out_days >= SOLD_OUT_DAYS for a in seen]),
+        )
+
+    @cached_property
     def price_days(self) -> tuple[str, ...]:
         """Dates of prices, oldest first: of machines, rents and hosted APIs."""
         parts = {a.slug: a for a in self.accelerators}
@@ -273,6 +295,7 @@ class Catalog:
         dated.priced_on = day
         if day < self.prices_as_of:
             past = [*self.past_offers, *observed]
+            dated.__dict__.pop("capacity", None)
             dated.offers = tuple(_without_market(o) for o in offers_in_force(self.offers, past, day))
         dated.owned_systems = [
             s for s in self.owned_systems if was_observed_by(purchase_terms(s, parts[s.accelerator]).observed, day)

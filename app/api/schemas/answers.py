@@ -34,6 +34,7 @@ from app.api.schemas.replica import (
 )
 from app.api.schemas.results import (
     AlternativeShown,
+    AvailabilityShown,
     CheaperShown,
     DayShown,
     HostedApiShown,
@@ -485,6 +486,12 @@ def metric_definitions(e: Estimate) -> dict[str, str] | None:
     return METRICS if e.performance is not None and e.performance.output_tokens_per_s is not None else None
 
 
+def availability_json(e: Estimate) -> dict[str, Any] | None:
+    """Capacity of the priced offer, or None if no feed states it."""
+    price = None if e.cost is None else e.cost.price
+    return None if price is None or price.availability is None else AvailabilityShown.as_json(price.availability)
+
+
 class EstimateShown(ResultModel, of=Estimate):
     """Predicted result of one deployment. If `fits` is false, it has a reason and, if known, the memory."""
 
@@ -500,6 +507,9 @@ class EstimateShown(ResultModel, of=Estimate):
     performance: PerformanceShown | None = None
     bottleneck: BottleneckName | None = None
     cost: CostShown | None = None
+    availability: Annotated[AvailabilityShown | None, From(WHOLE, convert=availability_json, omit=(None,))] = Field(
+        None, description="Capacity of the offer as a price feed last saw it; absent if no feed states it."
+    )
     alternatives: Annotated[list[AlternativeShown] | None, From(omit=EMPTY)] = Field(
         None, description="The cheapest firm price of each way to pay."
     )

@@ -433,6 +433,11 @@ class ConstraintsSpec(RequestModel):
     max_price_age_days: Annotated[float, Field(ge=0, le=36500)] | None = Field(
         None, description="Maximum age of prices; older prices are not used."
     )
+    available_within_hours: Annotated[float, Field(gt=0, le=8760)] | None = Field(
+        None,
+        description="Only rents that a price feed has seen with capacity within these hours. Excludes offers whose "
+        "capacity no feed states, and purchases.",
+    )
     weight_formats: Annotated[list[WeightFormatName], Field(max_length=30)] = Field(
         [],
         description="Weight formats to consider. Default: 16 bit, 8 bit and the published format; also 4 bit for "

@@ -25,6 +25,7 @@ from app.api.schemas.filing import StatusName
 from app.api.schemas.origins import EMPTY, WHOLE, From, ResultModel
 from app.catalog.events import STATUS
 from app.sizing.columns import GIB
+from app.sizing.hardware.parts import Availability
 from app.sizing.result import (
     Alternative,
     AutoscaledDay,
@@ -498,6 +499,14 @@ def _first_source(sources: str) -> str:
     return source_name(sources).split(";", maxsplit=1)[0]
 
 
+class AvailabilityShown(ResultModel, of=Availability):
+    """Capacity of the offer as a price feed last saw it."""
+
+    state: Literal["available", "low", "none", "unknown"] = Field(description="available, low, none or unknown.")
+    quantity: int | None = Field(None, description="Number of machines; absent if the feed does not state it.")
+    seen_at: str = Field(description="When the feed stated it, RFC 3339 UTC.")
+
+
 class PriceShown(ResultModel, of=Price):
     """Kind, source, age and terms of the price that is paid."""
 
@@ -525,6 +534,11 @@ class PriceShown(ResultModel, of=Price):
         description="Length of the commitment: none, 1y or 3y."
     )
     upfront_usd: float | None = Field(None, description="Upfront payment for one machine; included in usd_per_hour.")
+    trend_30d: float | None = Field(
+        None,
+        description="Change of the observed price within 30 days, as a share: -0.1 is 10 % less. Absent for "
+        "prices that no feed has observed.",
+    )
     countries: list[str] | None = Field(
         None,
         description="Countries, as ISO 3166 codes, in one of which the provider places the machines; absent if the "

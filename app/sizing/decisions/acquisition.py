@@ -196,7 +196,14 @@ def _describe_listing(
         instance_type=None if offer is None else offer.instance_type,
         price=None
         if terms is None or not priced
-        else Price(terms, pricing.value, None if math.isnan(age) else int(age), countries=countries),
+        else Price(
+            terms,
+            pricing.value,
+            None if math.isnan(age) else int(age),
+            countries=countries,
+            trend_30d=None if offer is None else offer.trend_30d,
+            availability=None if offer is None else offer.availability,
+        ),
     )
 
 

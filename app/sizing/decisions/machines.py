@@ -209,6 +209,7 @@ def find_candidates(
     keep &= placed
     keep = firm_listings(catalog, constraints, keep, named, today, assumed, rejections)
     keep &= ~superseded_listings(catalog, keep)
+    keep = available_listings(catalog, constraints, keep, named, rejections, given=fixed is not None)
     with suspend_recording():
         priced = listing_prices(catalog, keep, assumed, economics)
     if constraints.max_purchase_usd is not None:
@@ -226,6 +227,38 @@ def find_candidates(
     reject_unoffered(catalog, constraints, allowed, placed, listings.accelerator[first], rejections)
     with suspend_recording():
         return candidates_from_listings(catalog, priced, first, vcpus, assumed)
+
+
+NOT_SEEN = "No feed has seen {{name}} with capacity since {since}. Omit `available_within_hours` to include it."
+SOLD_OUT = "Every offer of {name} has been sold out for 7 days or longer. Name it or its provider to include it."
+
+
+def available_listings(
+    catalog: Catalog, constraints: Constraints, keep: Mask, named: Mask, rejections: Rejections, *, given: bool
+) -> Mask:
+    """The listings that have capacity as far as feeds state it; types left without any are rejected.
+
+    With `available_since`, only rents that were seen with capacity since then, and the inventory. Otherwise, offers
+    that have been sold out for long are dropped, unless the deployment is given or the request names their seller or
+    type.
+    """
+    listings, capacity = catalog.listings, catalog.capacity
+    rented = listings.offer >= 0
+    if constraints.available_since is not None:
+        seen = np.zeros(len(listings), dtype=bool)
+        if capacity is not None:
+            seen[rented] = capacity.seen_at[listings.offer[rented]] >= constraints.available_since
+        if INVENTORY in catalog.providers:
+            seen |= listings.provider == catalog.providers.index(INVENTORY)
+        code, text, kept = "not_available", NOT_SEEN.format(since=constraints.available_since), keep & seen
+    elif capacity is None or given or constraints.providers:
+        return keep
+    else:
+        sold_out = np.zeros(len(listings), dtype=bool)
+        sold_out[rented] = capacity.sold_out[listings.offer[rented]]
+        code, text, kept = "sold_out", SOLD_OUT, keep & ~(sold_out & ~named[listings.accelerator])
+    rejections.reject_if_none_left(listings.accelerator[keep], listings.accelerator[kept], code, text)
+    return kept
 
 
 def reject_unplaced(
