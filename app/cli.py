@@ -21,7 +21,7 @@ for sizing_command in (
     cli.command(rich_help_panel="Size")(sizing_command)
 for measuring_command in (measuring.measure, measuring.measurements):
     cli.command(rich_help_panel="Measure")(measuring_command)
-for list_command in (lists.models, lists.accelerators, lists.offers, lists.support):
+for list_command in (lists.models, lists.accelerators, lists.offers, prices.market, lists.support):
     cli.command(rich_help_panel="Look up")(list_command)
 cli.add_typer(prices.prices, name="prices", rich_help_panel="Look up")
 for other_command in (

@@ -162,6 +162,10 @@ class Headroom:
         """Delete a measurement, which ends its effect."""
         self._transport.send_request("DELETE", f"/measurements/{identity}")
 
+    def market(self, **query: Any) -> dict[str, Any]:
+        """Hourly prices by accelerator, class, provider, region or pricing model, with their trend."""
+        return cast(dict[str, Any], self._get_json("/catalog/market", **query))
+
     def ready(self) -> dict[str, Any]:
         """Readiness of the service, with its catalog version."""
         return cast(dict[str, Any], self._get_json("/readyz"))

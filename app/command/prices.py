@@ -15,7 +15,10 @@ import typer
 from typer.core import TyperGroup
 
 from app.command import lists
+from app.command.asking import open_client
 from app.command.ending import Exit, describe_cause
+from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
+from app.export.tables import OutputFormat, json_text, render_rows, select_columns, select_format
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -149,6 +152,37 @@ def accept(ids: Ids = None, rule: Rule = None) -> None:
 def reject(ids: Ids = None, rule: Rule = None) -> None:
     """Reject prices: the old prices stay."""
     decide_on(ids, rule, "rejected")
+
+
+MARKET_COLUMNS = ("name", "offers", "min_usd_per_hour", "median_usd_per_hour", "max_usd_per_hour", "usd_per_gb_hour")
+
+
+def market(
+    by: Annotated[
+        str, typer.Option(help="Grouping: accelerator, class, provider, region or pricing_model.")
+    ] = "accelerator",
+    where: lists.Filters = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    url: Url = None,
+) -> None:
+    """Show hourly prices per accelerator by group, on demand unless filtered otherwise, with their trend."""
+    form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    with open_client(url) as client:
+        found = client.market(**lists.parse_filters(where, by=by))
+    if form is OutputFormat.JSON:
+        typer.echo(json_text(found))
+        return
+    trends = [name for name in ("trend_30d", "trend_90d") if any(name in item for item in found["items"])]
+    rows = select_columns(found["items"], (*MARKET_COLUMNS, *trends)) if found["items"] else []
+    typer.echo(render_rows(rows, form) if rows else "Nothing matches.")
+    ratio = found.get("training_to_inference")
+    if ratio is not None and form is OutputFormat.TABLE:
+        typer.echo(
+            f"An hour of a training-class accelerator costs {ratio['of_means']:.2g} times an inference-class hour "
+            f"(means; medians: {ratio['of_medians']:.2g})."
+        )
 
 
 EXPORT_BATCH = 10_000

@@ -58,7 +58,8 @@ CALLS: dict[str, tuple[str, str]] = {
     **{
         operation: ("GET", f"/catalog/{operation.removeprefix('list').lower()}?limit=1")
         for operation in SCOPE_OF
-        if operation.startswith("list") and operation not in ("listRecommendations", "listInventory", "listMeasurements")
+        if operation.startswith("list")
+        and operation not in ("listRecommendations", "listInventory", "listMeasurements")
         if not operation.startswith("listOwn")
     },
     "changeRecommendationStatus": ("PATCH", f"/recommendations/{REC}"),

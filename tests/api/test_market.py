@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 from sqlalchemy.orm import Session
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
 from app.catalog.observations import OfferKey
+from app.cli import cli
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
@@ -46,6 +50,8 @@ def served(sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     engine.dispose()
     app = create_app(Settings(database_url=url, today=DAY, access_log="off"))
     with TestClient(app) as made:
+        while made.get("/readyz").status_code != 200:  # the first load may take long on a busy machine
+            time.sleep(0.05)
         yield made
     app.state.sessions.kw["bind"].dispose()
 
@@ -113,3 +119,77 @@ def test_a_past_day_has_the_price_in_force_without_later_facts(served: TestClien
         assert "trend_30d" not in first["cost"]["price"]
         prices[days] = first["cost"]["price"]["observed"]
     assert prices == {5: BEFORE, 20: EARLIER}
+
+
+def market(client: TestClient, **query: str) -> dict[str, Any]:
+    answered = client.get("/catalog/market", params=query)
+    assert answered.status_code == 200, answered.text
+    body: dict[str, Any] = answered.json()
+    return body
+
+
+def test_the_market_by_accelerator_recomputes_from_the_offers(client: TestClient) -> None:
+    (l4,) = market(client, accelerator="nvidia-l4")["items"]
+    query = {"accelerator": "nvidia-l4", "pricing_model": "on_demand", "limit": "1000"}
+    offers = client.get("/catalog/offers", params=query).json()["items"]
+    prices = [
+        o["usd_per_hour"] / o["accelerator_count"]
+        for o in offers
+        if o["tier"] != "quarantined" and o["accelerator_count"] >= 1
+    ]
+    (about,) = [a for a in client.get("/catalog/accelerators?limit=1000").json()["items"] if a["slug"] == "nvidia-l4"]
+    assert l4["offers"] == len(prices)
+    assert l4["min_usd_per_hour"] == pytest.approx(min(prices), rel=1e-5)
+    assert l4["median_usd_per_hour"] == pytest.approx(median(prices), rel=1e-5)
+    assert l4["max_usd_per_hour"] == pytest.approx(max(prices), rel=1e-5)
+    gb = about["memory_gib"] * 2**30 / 1e9
+    assert l4["usd_per_gb_hour"] == pytest.approx(median(prices) / gb, rel=1e-3)
+    assert l4["usd_per_gb_per_s_hour"] == pytest.approx(median(prices) / about["memory_gb_per_s"], rel=1e-3)
+    assert l4["usd_per_tflops_hour"] == pytest.approx(median(prices) / about["tflops"]["bf16"], rel=1e-3)
+
+
+@pytest.mark.parametrize("by", ["accelerator", "class", "provider", "region", "pricing_model"])
+def test_groups_share_the_offers_between_them(by: str, client: TestClient) -> None:
+    whole = market(client, by=by)
+    assert whole["by"] == by
+    names = [item["name"] for item in whole["items"]]
+    assert names == sorted(names)
+    assert all(i["min_usd_per_hour"] <= i["median_usd_per_hour"] <= i["max_usd_per_hour"] for i in whole["items"])
+    if by != "pricing_model":
+        everything = market(client, by="class", pricing_model="on_demand")
+        assert sum(i["offers"] for i in whole["items"]) == sum(i["offers"] for i in everything["items"])
+        assert whole["training_to_inference"] == everything["training_to_inference"]
+
+
+def test_training_hours_cost_several_times_inference_hours_on_demand(client: TestClient) -> None:
+    by_class = {item["name"]: item for item in market(client, by="class")["items"]}
+    ratio = market(client, by="class")["training_to_inference"]
+    medians = by_class["training"]["median_usd_per_hour"] / by_class["inference"]["median_usd_per_hour"]
+    assert ratio["of_medians"] == pytest.approx(medians, rel=1e-4)
+    assert 2 < ratio["of_means"] < 10
+
+
+def test_the_trend_is_that_of_the_observed_prices(served: TestClient, client: TestClient) -> None:
+    (l4,) = market(served, accelerator="nvidia-l4", provider="gcp", region="us-central1")["items"]
+    assert l4["trend_30d"] == pytest.approx(-0.25)
+    (shipped,) = market(client, accelerator="nvidia-l4", provider="aws", region="us-east-1")["items"]
+    assert "trend_30d" not in shipped
+
+
+def test_a_market_filter_that_matches_nothing_names_the_nearest(client: TestClient) -> None:
+    refused = client.get("/catalog/market", params={"provider": "gcpp"})
+    assert refused.status_code == 422
+    assert "gcp" in refused.json()["detail"]
+    assert client.get("/catalog/market", params={"by": "colour"}).status_code == 422
+
+
+def test_the_market_command(live: str) -> None:
+    def invoke(*arguments: str) -> str:
+        result = CliRunner().invoke(cli, ["market", *arguments], env={"HEADROOM_URL": live})
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    table = invoke("--by", "class")
+    assert "training" in table
+    assert "times an inference-class hour" in table
+    assert invoke("--by", "class", "--csv").splitlines()[0].startswith("name,offers,")

@@ -23,13 +23,16 @@ from app.api.schemas import lists as lists_wire
 from app.api.schemas.catalog import Page
 from app.api.schemas.inspect import InspectResponse, inspection_json
 from app.api.schemas.lists import AccuracyResponse, SupportAnswer, SupportQuery, SupportShown, accuracy_json
+from app.api.schemas.market import MarketQuery, MarketResponse, market_json
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
 from app.catalog.lists import LISTS, list_page
+from app.catalog.market import summarize_market
 from app.catalog.queries import calibration_notes
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.sizing.accuracy import report_on
 from app.sizing.assumptions import Assumptions
+from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.stacks import PairQuery, answer_pair
 from app.sizing.model.counts import example_contexts
 from app.sizing.model.tasks import ModelTask
@@ -168,6 +171,29 @@ def list_prices(
 ) -> Response:
     """Lists earlier prices as observed at the time."""
     return _list_response(sessions, catalog_store, filters, "prices", wire.price_json)
+
+
+@router.get(
+    "/market",
+    operation_id="market",
+    summary="Get hourly prices by accelerator, class, provider, region or pricing model",
+    response_model=MarketResponse,
+    responses=problem_responses(422, 503),
+)
+def get_market(query: Annotated[MarketQuery, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
+    """Returns the lowest, median and highest price per accelerator and hour of each group, what compute, memory and
+    bandwidth cost, and the trend within 30 and 90 days. Prices come from the current offers, observations of price
+    feeds and the price history.
+    """
+    directory = catalog_store.directory()
+    given = query.model_dump(exclude={"by"})
+    if query.pricing_model is None and query.by != "pricing_model":
+        given["pricing_model"] = PricingModel.ON_DEMAND.value
+    with sessions() as session:
+        wanted = resolve_filters(session, "offers", given, directory)
+        market = summarize_market(session, directory.catalog, query.by, wanted)
+    body = market_json(query.by, directory.catalog.prices_as_of, market)
+    return Response(orjson.dumps(body), media_type="application/json", headers={"Cache-Control": "no-cache"})
 
 
 @router.get(

@@ -502,6 +502,8 @@ def _first_source(sources: str) -> str:
 class AvailabilityShown(ResultModel, of=Availability):
     """Capacity of the offer as a price feed last saw it."""
 
+    model_config = with_examples({"state": "low", "quantity": 4, "seen_at": "2026-11-20T12:00:00Z"})
+
     state: Literal["available", "low", "none", "unknown"] = Field(description="available, low, none or unknown.")
     quantity: int | None = Field(None, description="Number of machines; absent if the feed does not state it.")
     seen_at: str = Field(description="When the feed stated it, RFC 3339 UTC.")
