@@ -390,7 +390,11 @@ def test_a_process_above_its_limit_of_memory_stops_and_one_below_does_not() -> N
     for limit, stops in ((1, True), (1_000_000, False), (0, False)):
         with served(memory_mib=limit) as (server, _):
             ticked = server.last_tick
-            until(lambda server=server, ticked=ticked: server.should_exit or server.last_tick > ticked + 1.1)
+
+            def is_decided(server: Any = server, ticked: float = ticked) -> bool:
+                return bool(server.should_exit or server.last_tick > ticked + 1.1)
+
+            until(is_decided)
             assert server.out_of_memory is stops
 
 

@@ -50,6 +50,7 @@ SCOPE_OF: Mapping[str, Scope | None] = {
             "listAccelerators",
             "listSystems",
             "listOffers",
+            "market",
             "listPrices",
             "listModels",
             "listEngines",

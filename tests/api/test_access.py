@@ -44,6 +44,7 @@ CALLS: dict[str, tuple[str, str]] = {
     "getDeployment": ("GET", f"/recommendations/{REC}/deployment"),
     "getBillOfMaterials": ("GET", f"/recommendations/{REC}/bill-of-materials"),
     "listMeasurements": ("GET", "/measurements?limit=1"),
+    "market": ("GET", "/catalog/market?by=accelerator"),
     "accuracy": ("GET", "/accuracy"),
     "support": ("GET", "/catalog/support?accelerator=none&engine=vllm"),
     **{

@@ -1,4 +1,4 @@
-"""Each feed reads its own format: prices, units, terms, regions and capacity, and leaves out everything that cannot be compared."""
+"""Each feed reads its own format: prices, units, terms, regions and capacity, without what cannot be compared."""
 
 from __future__ import annotations
 
