@@ -71,6 +71,7 @@ def test_ranks_show_the_trend_of_the_price_and_the_capacity(served: TestClient) 
     assert (price["trend_30d"], price["observed"], price["age_days"]) == (pytest.approx(-0.25), TODAY, 0)
 
 
+@pytest.mark.usefixtures("live")  # the catalog is loaded
 def test_prices_that_no_feed_has_observed_have_neither(client: TestClient) -> None:
     for rank in ask(client)["recommendations"]:
         assert "availability" not in rank

@@ -1,4 +1,4 @@
-"""Each feed reads its own format: prices, units, terms, regions and capacity, without what cannot be compared."""
+"""Each feed reads its own format: prices, units, terms, regions and capacity. Other rows are left out."""
 
 from __future__ import annotations
 
