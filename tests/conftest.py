@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from starlette.testclient import TestClient
 
 from app.catalog.seed import seed_catalog
-from app.catalog.snapshot import CatalogStore
+from app.catalog.snapshot import CatalogStore, LoadedCatalog
 from app.compiled import compile_simulation
 from app.config import Settings
 from app.db import make_engine
@@ -147,6 +148,15 @@ def client(sqlite_url: str) -> Iterator[TestClient]:
     with TestClient(app, raise_server_exceptions=False) as made:
         yield made
     app.state.sessions.kw["bind"].dispose()
+
+
+@pytest.fixture(scope="session")
+def loaded(client: TestClient) -> LoadedCatalog:
+    """The catalog of that application, for others over a copy of its database."""
+    store: CatalogStore = client.app.state.catalog_store  # type: ignore[attr-defined]
+    while store.catalog_status().is_loading:
+        time.sleep(0.05)
+    return store._newest_catalog()
 
 
 @pytest.fixture(scope="session")

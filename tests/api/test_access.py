@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from app.api.access import OPEN_SCOPES, SCOPE_OF, UNITS
 from app.catalog.keys import FRESH_S, KeyStore, Scope, create_key, generate_key, key_identity, revoke_key
+from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.db import make_engine
 from app.errors import InvalidKey, redact_secrets
@@ -89,11 +90,10 @@ class Keys:
 
 
 @pytest.fixture(scope="module")
-def keys(client: TestClient, sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keys]:
+def keys(loaded: LoadedCatalog, sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keys]:
     url = copied(sqlite_url, tmp_path_factory.mktemp("keys") / "k.sqlite3")
     engine = make_engine(url)
     settings = Settings(database_url=url, today=DAY, access_log="off")
-    loaded = client.app.state.catalog_store._newest_catalog()  # type: ignore[attr-defined]
     apps = [create_app(settings.model_copy(update={"require_key": closed}), loaded) for closed in (False, True)]
     with (
         TestClient(apps[0], raise_server_exceptions=False) as one,

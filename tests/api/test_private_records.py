@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,9 +15,10 @@ from starlette.testclient import TestClient
 
 from app.catalog.holdings import HoldingsStore, RecordKind, list_records, put_records
 from app.catalog.keys import Caller, Scope, create_key
+from app.catalog.snapshot import LoadedCatalog
 from app.catalog.tenants import audit_heads, export_audit, find_break, lock_tenant
 from app.config import Settings
-from app.db import EVERY_TENANT, acting_for, make_engine
+from app.db import EVERY_TENANT, UNHURRIED, acting_for, make_engine
 from app.main import create_app
 from artefacts.service import DAY
 from tests.conftest import copied
@@ -51,10 +53,9 @@ class Service:
 
 
 @pytest.fixture(scope="module")
-def service(client: TestClient, sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(loaded: LoadedCatalog, sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     url = copied(sqlite_url, tmp_path_factory.mktemp("private") / "p.sqlite3")
     engine = make_engine(url)
-    loaded = client.app.state.catalog_store._newest_catalog()  # type: ignore[attr-defined]
     app = create_app(Settings(database_url=url, today=DAY, access_log="off"), loaded)
     with TestClient(app, raise_server_exceptions=False) as made:
         yield Service(made, engine)
@@ -273,7 +274,8 @@ def test_every_change_is_in_the_audit_log_and_a_forged_one_is_found(service: Ser
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_concurrent_writers_lose_nothing(kind: str, service: Service, request: pytest.FixtureRequest) -> None:
     """32 writers of one tenant each store and replace records; all are there, and the chain of the log has no fork."""
-    own = make_engine(request.getfixturevalue("postgres_url")) if kind == "postgres" else service.engine
+    url = request.getfixturevalue("postgres_url") if kind == "postgres" else str(service.engine.url)
+    own = make_engine(url, replace(UNHURRIED, pool_s=60.0))
     caller, failed = Caller(f"crowd-{kind}", frozenset(Scope), "key00000"), list[BaseException]()
 
     def write(n: int) -> None:
@@ -302,7 +304,7 @@ def test_concurrent_writers_lose_nothing(kind: str, service: Service, request: p
         with acting_for(EVERY_TENANT), own.begin() as connection:
             for table, column in (("private_records", "tenant"), ("audit_log", "tenant"), ("tenants", "name")):
                 connection.execute(text(f"DELETE FROM {table} WHERE {column} = :tenant"), {"tenant": caller.tenant})
-        own.dispose()
+    own.dispose()
 
 
 def test_records_are_read_again_only_if_they_changed(service: Service) -> None:

@@ -15,6 +15,7 @@ from app.catalog.filing import Filing, Visibility
 from app.catalog.keys import Scope, create_key
 from app.catalog.outbox import Outbox
 from app.catalog.recommendations import AnswerStore
+from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.db import EVERY_TENANT, acting_for, make_engine
 from app.main import create_app
@@ -48,10 +49,9 @@ class Service:
 
 
 @pytest.fixture(scope="module")
-def service(client: TestClient, sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(loaded: LoadedCatalog, sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     url = copied(sqlite_url, tmp_path_factory.mktemp("tenants") / "t.sqlite3")
     engine = make_engine(url)
-    loaded = client.app.state.catalog_store._newest_catalog()  # type: ignore[attr-defined]
     app = create_app(Settings(database_url=url, today=DAY, access_log="off"), loaded)
     with TestClient(app, raise_server_exceptions=False) as made:
         yield Service(made, engine)
