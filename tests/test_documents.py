@@ -191,6 +191,11 @@ def test_every_link_leads_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(there), target
 
 
+@pytest.mark.parametrize("path", [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")], ids=lambda path: path.name)
+def test_no_placeholder_is_published(path: Path) -> None:
+    assert not re.findall(r"@[A-Z]{3,}\b|\b(?:TODO|TBD|FIXME|XXX)\b", path.read_text())
+
+
 def test_every_page_is_in_the_index() -> None:
     linked = set(re.findall(r"\]\((\w+\.md)", (ROOT / "docs" / "README.md").read_text()))
     assert {path.name for path in document_paths()} - {"README.md"} <= linked
