@@ -33,6 +33,9 @@ from app.work import Abandoned, AwaitExternal, OutOfTime, report_stages_to, stag
 P = ParamSpec("P")
 
 MEAN_DECAY = 0.9  # weight of the previous mean in the moving average of seconds per answer
+FIRST_MEAN_S = 0.1  # before any answer was computed
+SPENT_HALF_LIFE_S = 30.0
+MOST_ADDRESSES = 4096  # with an account
 SHED_REASONS: dict[type[Exception], telemetry.ShedReason] = {
     Overloaded: "overloaded",
     TooManyAtOnce: "too-many-at-once",
@@ -72,6 +75,40 @@ class Clock:
         self._stage, self._since = before, now
 
 
+class CostAccounts:
+    """Computing time that each address has used lately, in seconds; it counts half after SPENT_HALF_LIFE_S. A job is
+    charged the mean time of its route when it starts, and the difference to its own time when it ends.
+    """
+
+    def __init__(self) -> None:
+        self._spent: dict[str, tuple[float, float]] = {}  # seconds by address, and when they were last counted
+        self._mean_s: dict[str, float] = {}  # by route
+
+    def expected_s(self, route: str) -> float:
+        """Returns the mean computing time of a route."""
+        return self._mean_s.get(route, FIRST_MEAN_S)
+
+    def spent_s(self, address: str, now: float) -> float:
+        """Returns the time that an address has used lately. Accounts are comparable at one `now` only."""
+        seconds, since = self._spent.get(address, (0.0, now))
+        return seconds * math.exp2((since - now) / SPENT_HALF_LIFE_S)
+
+    def charge(self, address: str, seconds: float) -> None:
+        """Charges an address. Of too many addresses, those that were charged first are forgotten."""
+        now = time.monotonic()
+        total = max(0.0, self.spent_s(address, now) + seconds)
+        self._spent.pop(address, None)
+        self._spent[address] = total, now
+        if len(self._spent) > MOST_ADDRESSES:
+            del self._spent[next(iter(self._spent))]
+
+    def settle(self, address: str, route: str, expected_s: float, took_s: float) -> None:
+        """Replaces the expected time of a finished job by the time that it took."""
+        self.charge(address, took_s - expected_s)
+        mean_s = self.expected_s(route)
+        self._mean_s[route] = mean_s + (1 - MEAN_DECAY) * (took_s - mean_s)
+
+
 class Job:
     """One computation, shared by every request that asks the same question while it runs."""
 
@@ -82,11 +119,13 @@ class Job:
         self.context = copy_context()  # log context and trace of the request that asked first
         self.listener = with_stage_spans(self.clock)
         self.future: Future[Response] = Future()
-        self.waiters = 0
+        self.waiters, self.expected_s = 0, 0.0
 
 
 class Admission:
-    """Thread pool for answers, the queue before it, and the time limit of one request."""
+    """Thread pool for answers, the queue before it, and the time limit of one request. Of the waiting requests, the one
+    of the address that has used the least computing time is next.
+    """
 
     def __init__(self, *, at_once: int, most_waiting: int, limit_s: float, name: telemetry.QueueName = "short") -> None:
         self._name = name
@@ -96,7 +135,8 @@ class Admission:
         self._line: deque[Job] = deque()
         self._jobs: dict[Hashable, Job] = {}
         self._running = 0
-        self._mean_s = 0.1
+        self._mean_s = FIRST_MEAN_S
+        self._accounts = CostAccounts()
 
     @property
     def queue_length(self) -> int:
@@ -191,7 +231,11 @@ class Admission:
     def _start_jobs(self) -> None:
         while self._line and self._running < self._at_once:
             self._running += 1
-            job = self._line.popleft()
+            now = time.monotonic()
+            job = min(self._line, key=lambda job: self._accounts.spent_s(job.address, now))  # the first of equals
+            self._line.remove(job)
+            job.expected_s = self._accounts.expected_s(job.route)
+            self._accounts.charge(job.address, job.expected_s)
             self._threads.submit(job.context.run, self._run_job, job)
         telemetry.set_queue_length(self._name, waiting=len(self._line), computing=self._running)
 
@@ -208,7 +252,9 @@ class Admission:
         with self._lock:
             self._running -= 1
             self._jobs.pop(job.key, None)
-            self._mean_s += (1 - MEAN_DECAY) * (time.monotonic() - began - self._mean_s)
+            took_s = time.monotonic() - began
+            self._mean_s += (1 - MEAN_DECAY) * (took_s - self._mean_s)
+            self._accounts.settle(job.address, job.route, job.expected_s, took_s)
             self._start_jobs()
         if failed is not None:
             job.future.set_exception(failed)

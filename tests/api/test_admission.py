@@ -14,7 +14,7 @@ from fastapi import Request
 from fastapi.responses import Response
 from starlette.testclient import TestClient
 
-from app.api.admission import Admission, RequestSlot
+from app.api.admission import SPENT_HALF_LIFE_S, Admission, CostAccounts, RequestSlot
 from app.api.problems import MalformedRequest
 from app.config import Settings
 from app.errors import Overloaded, TooManyAtOnce, Unanswerable
@@ -110,6 +110,30 @@ async def test_an_address_that_fills_the_line_makes_room_for_others() -> None:
     held.go.set()
     assert (await other).body == b"other"
     assert [bytes((await f).body) for f in flood[:3]] == [b"flood 0", b"flood 1", b"flood 2"]
+
+
+async def test_the_address_that_used_the_least_time_is_next() -> None:
+    admission, held = Admission(at_once=1, most_waiting=8, limit_s=5), Held()
+    heavy = [Asker().asks(admission, held, name) for name in ("a", "b", "c")]
+    await until(lambda: held.begun == ["a"] and admission.queue_length == 2)
+    light = Asker("198.51.100.7").asks(admission, held, "d")
+    await until(lambda: admission.queue_length == 3)
+    held.go.set()
+    await asyncio.gather(*heavy, light)
+    assert held.begun == ["a", "d", "b", "c"]
+
+
+def test_an_account_is_charged_the_mean_of_its_route_and_then_its_own_time() -> None:
+    accounts = CostAccounts()
+    accounts.charge("a", accounts.expected_s("/compare"))
+    now = time.monotonic()
+    assert accounts.spent_s("a", now) == pytest.approx(0.1, rel=0.01)
+    accounts.settle("a", "/compare", expected_s=0.1, took_s=2.1)
+    assert accounts.spent_s("a", now) == pytest.approx(2.1, rel=0.01)
+    assert accounts.spent_s("a", now + SPENT_HALF_LIFE_S) == pytest.approx(1.05, rel=0.01)
+    assert accounts.expected_s("/compare") == pytest.approx(0.3)  # a tenth of the way from 0.1 to 2.1
+    assert accounts.expected_s("/recommend") == 0.1
+    assert accounts.spent_s("b", now) == 0
 
 
 async def test_work_without_a_waiting_client_is_given_up() -> None:
