@@ -44,7 +44,7 @@ LEVELS: Levels = MappingProxyType(
             ("runtime", "family"): 0.14,
             ("engine", "family", "format_class"): 0.1,
         },
-        "read_bytes_per_clock": {(): 0.21, ("runtime",): 1.0, ("engine",): 0.35},
+        "read_bytes_per_clock": {(): 0.07, ("engine",): 0.21},
         "expert_memory_fraction": {(): 0.35, ("engine",): 0.21},
         "linear_compute_fraction": {
             (): 0.07,
