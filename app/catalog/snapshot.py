@@ -144,6 +144,7 @@ class CatalogIndex:
         # Returns the newest observations until a day, which stay in the database; set by the store.
         self.observed_offers: Callable[[str], Sequence[Offer]] = lambda _day: ()
         self._of_day: RecentlyUsed[str, CatalogIndex] = RecentlyUsed(MAX_DATED_CATALOGS)
+        self._quotes = ""  # digest of the quotes that the catalog contains
         self._of_tenant: RecentlyUsed[tuple[str, ...], CatalogIndex] = RecentlyUsed(MAX_DATED_CATALOGS)
 
     def _read_regions(self, catalog: Catalog) -> None:
@@ -177,17 +178,18 @@ class CatalogIndex:
         """Returns the index of the catalog with the prices quoted to a tenant that are valid on a day; itself without
         any.
         """
-        if not holdings.digest:
+        if not holdings.digest or self._quotes == holdings.digest:
             return self
         offers, systems = (in_force(each, day, self.catalog) for each in (holdings.offers, holdings.systems))
         if not offers and not systems:
             return self
         key = (holdings.tenant, holdings.digest, *offers, "", *systems)
-        return self._of_tenant.get_or_make(key, lambda: self._with_quotes(offers, systems))
+        return self._of_tenant.get_or_make(key, lambda: self._with_quotes(holdings.digest, offers, systems))
 
-    def _with_quotes(self, offers: Mapping[str, Body], systems: Mapping[str, Body]) -> CatalogIndex:
+    def _with_quotes(self, digest: str, offers: Mapping[str, Body], systems: Mapping[str, Body]) -> CatalogIndex:
         """Returns an index of the same names with further rents and machines."""
         quoted = copy(self)
+        quoted._quotes = digest
         quoted.catalog = with_private_prices(self.catalog, quoted_offers(offers), quoted_systems(systems, self.catalog))
         quoted.providers = _index_by_key(quoted.catalog.providers, NAME_TABLES.providers)
         quoted._read_regions(quoted.catalog)

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, text
 from starlette.testclient import TestClient
 
-from app.catalog.holdings import HoldingsStore, RecordKind, list_records, put_records
+from app.catalog.holdings import HoldingsStore, RecordKind, list_records, make_holdings, put_records
 from app.catalog.keys import Caller, Scope, create_key
 from app.catalog.snapshot import LoadedCatalog
 from app.catalog.tenants import audit_heads, export_audit, find_break, lock_tenant
@@ -317,3 +317,14 @@ def test_records_are_read_again_only_if_they_changed(service: Service) -> None:
         put_records(connection, caller, RecordKind.INVENTORY, {"a": {"accelerator": "nvidia-l4", "count": 1}}, now=NOW)
     changed = store.read("reader")
     assert list(changed.inventory) == ["a"] and store.read("reader") is changed
+
+
+def test_quotes_are_added_once(loaded: LoadedCatalog) -> None:
+    quote = {"accelerator": "nvidia-l4", "accelerators": 1, "provider": "acme", "seller": "Acme", "min_quantity": 1}
+    quote |= {"valid_from": "2026-01-01", "usd": 400.0, "pricing_model": "on_demand", "usd_per_hour": 0.1}
+    held = make_holdings("acme", {RecordKind.OFFER: {"o": quote}, RecordKind.SYSTEM: {"s": quote}})
+    index = loaded.catalog_index
+    once = index.with_holdings(held, "2026-11-01")
+    assert len(once.catalog.offers) == len(index.catalog.offers) + 1
+    assert len(once.catalog.owned_systems) == len(index.catalog.owned_systems) + 1
+    assert once.with_holdings(held, "2026-11-01") is once
