@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -217,6 +217,18 @@ class Trainers(Columns):
     on: Mask  # accelerators it runs on, a column each
     expected: Mask  # support follows from rules only
     named_only: Mask  # competes only if named
+
+    def separate_types(self, rows: Codes, types: Codes) -> tuple[Trainers, Codes]:
+        """Trainers with a row of its own for each pair of a row and an accelerator type, and the pair of each row.
+
+        All other rows have the pair -1.
+        """
+        rest, own = self.on.copy(), np.zeros((len(rows), self.on.shape[1]), dtype=bool)
+        rest[rows, types], own[np.arange(len(rows)), types] = False, True
+        left = np.flatnonzero(rest.any(axis=1))
+        which, on = np.concatenate([left, rows]), np.concatenate([rest[left], own])
+        pair, order = np.concatenate([np.full(len(left), -1), np.arange(len(rows))]), np.argsort(which, kind="stable")
+        return replace(self.take(which), on=on).take(order), pair[order]
 
 
 def training_work(phase: str, method: str, precision: str, task: ModelTask) -> tuple[str, Work]:

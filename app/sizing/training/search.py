@@ -646,16 +646,9 @@ def _measured_trainers(
     scale = Scale(float(workload.model.total_params), float(workload.global_batch), workload.units_per_sequence, 1.0)
     any_number = np.full(len(stacks), np.nan)
     effect = catalog.measured.effect(stacks, scale, np.arange(len(stacks)), any_number, version)
-    own = (effect.step_time != 1) | (effect.step_narrowing != 1)
-    rest = trainers.on.copy()
-    rest[rows[own], types[own]] = False
-    single = np.zeros((int(own.sum()), trainers.on.shape[1]), dtype=bool)
-    single[np.arange(len(single)), types[own]] = True
-    which = np.concatenate([np.flatnonzero(rest.any(axis=1)), rows[own]])
-    order = np.argsort(which, kind="stable")
-    split = replace(trainers.take(which), on=np.concatenate([rest[rest.any(axis=1)], single])).take(order)
-    unaffected = MeasuredEffect.constant(int(rest.any(axis=1).sum()))
-    return split, concat_tables([unaffected, effect.take(own)]).take(order)
+    own = np.flatnonzero((effect.step_time != 1) | (effect.step_narrowing != 1))
+    separate, pair = trainers.separate_types(rows[own], types[own])
+    return separate, concat_tables([effect.take(own), MeasuredEffect.constant(1)]).take(pair)
 
 
 def _training_machines(
