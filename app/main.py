@@ -129,7 +129,9 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
     )
     app.state.courier = WebhookSender(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
     app.state.answers = AnswerStore(engine, app.state.outbox, most_filed_bytes=settings.keep_filed_bytes)
-    app.state.pruner = Pruner(engine, RetentionPolicy(settings.keep_days, settings.keep_bytes))
+    app.state.pruner = Pruner(
+        engine, RetentionPolicy(settings.keep_days, settings.keep_bytes, settings.keep_filed_bytes)
+    )
     app.state.price_runner = make_price_runner(settings)
     app.state.desk = make_desk(settings, engine)
     hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None

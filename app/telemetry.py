@@ -36,6 +36,7 @@ QueueName = Literal["short", "long"]
 StorageOutcome = Literal["stored", "not-stored", "known", "dropped"]
 LoadResult = Literal["loaded", "failed"]
 DatabaseFailure = Literal["timeout", "pool", "unreachable", "breaker", "other"]
+StoredKind = Literal["filed", "unfiled"]
 NoticeResult = Literal["delivered", "failed", "dead"]
 FetchResult = Literal["fetched", "missing", "gated", "unavailable", "refused"]
 
@@ -102,6 +103,11 @@ _answers = _labelled_counter(
 _pruned_answers = Counter(
     "headroom_pruned_answers", "Stored answers deleted because of age or total size.", registry=_registry
 )
+_stored_bytes = _gauge("stored_bytes", "Size of the stored answers, by kind.", "livemax", ["kind"])
+_stored_bytes_limit = _gauge("stored_bytes_limit", "Limit of that size; 0 if there is none.", "livemax", ["kind"])
+for _kind in get_args(StoredKind):
+    _stored_bytes.labels(_kind)
+    _stored_bytes_limit.labels(_kind)
 _prune_failures = Counter("headroom_prune_failures", "Failed attempts to delete stored answers.", registry=_registry)
 
 _catalog_version = _gauge(
@@ -192,6 +198,12 @@ def record_answer_storage(outcome: StorageOutcome) -> None:
 def record_pruned(answers: int) -> None:
     """Records how many stored answers were deleted."""
     _pruned_answers.inc(answers)
+
+
+def set_stored_bytes(kind: StoredKind, size: int, *, limit: int) -> None:
+    """Sets the size of the filed or unfiled answers, and its limit."""
+    _stored_bytes.labels(kind).set(size)
+    _stored_bytes_limit.labels(kind).set(limit)
 
 
 def record_prune_failure() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -50,10 +51,11 @@ log = structlog.get_logger("headroom")
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """Limits for unfiled answers: age in days and total bytes. 0 means no limit."""
+    """Limits for unfiled answers, age in days and total bytes, and the total bytes of filed ones. 0 means no limit."""
 
     days: int
     bytes: int
+    filed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Pruner:
         while not self._stopped.wait(EVERY_S * uniform(0.5, 1.5)):  # spreads processes out
             try:
                 deleted = self.prune_all(now=datetime.now(UTC))
+                self.report_sizes()
             except DatabaseError as error:
                 telemetry.record_prune_failure()
                 log.warning("answers_not_pruned", **describe_error(error))
@@ -100,6 +103,14 @@ class Pruner:
                 telemetry.record_pruned(deleted.answers)
                 if deleted.answers:
                     log.info("answers_pruned", answers=deleted.answers, bytes=deleted.bytes)
+
+    def report_sizes(self) -> None:
+        """Reports the size of the stored answers and its limits to the metrics. Raises DatabaseError."""
+        with self._engine.connect() as connection:
+            every = int(connection.execute(select(func.coalesce(func.sum(FilingRow.size_bytes), 0))).scalar_one())
+        unfiled = self.count_unfiled().bytes
+        telemetry.set_stored_bytes("unfiled", unfiled, limit=self._policy.bytes)
+        telemetry.set_stored_bytes("filed", every - unfiled, limit=self._policy.filed_bytes)
 
     def prune_all(self, *, now: datetime, pause_s: float = PAUSE_S) -> AnswerTotals:
         """Deletes surplus answers until none is left, another process deletes them, or this pruner stops."""
@@ -262,6 +273,27 @@ class NoSupply(Unanswerable):
     code = "no-bill-kept"
 
 
+COMPRESS_FROM = 4096  # bytes; smaller parts are stored as they are
+COMPRESSED = b"x\x01"  # first bytes of compressed text; JSON begins with a bracket
+
+
+def pack_part(part: bytes) -> bytes:
+    """Returns a part of an answer as it is stored: an answer with its trace has 5 MB, compressed a tenth of that."""
+    return zlib.compress(part, level=1) if len(part) >= COMPRESS_FROM else part
+
+
+def unpack_part(stored: bytes) -> bytes:
+    """Returns the text of a stored part.
+
+    Check:
+        >>> unpack_part(pack_part(b"{" + b" " * 5000 + b"}")) == b"{" + b" " * 5000 + b"}"
+        True
+        >>> unpack_part(b"{}")
+        b'{}'
+    """
+    return zlib.decompress(stored) if stored[:2] == COMPRESSED else bytes(stored)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
     """The answer for an id. `stored` is False if the database did not accept it."""
@@ -374,18 +406,19 @@ class AnswerStore:
                 row = connection.execute(SELECT_ANSWER, {"identity": identity, "tenant": tenant}).first()
         except DBAPIError:
             return None
-        return None if row is None else bytes(row.body)
+        return None if row is None else unpack_part(row.body)
 
     def _write_answer(self, values: Mapping[str, Any], filing: Filing) -> StoredAnswer:
         identity, body, tenant, now = values["id"], values["body"], values["tenant"], datetime.now(UTC)
-        size = sum(len(values[part]) for part in ("request", "body", "supply"))
+        packed = {part: pack_part(values[part]) for part in ("request", "body", "supply")}
+        size = sum(map(len, packed.values()))
         is_filed = any(each is not None for each in (filing.label, filing.reference, filing.cost_centre))
         try:
             if is_filed and not self._quota.take(size):
                 log.warning("recommendation_not_stored", id=identity, error="FiledQuota", message=QUOTA_REACHED)
                 return StoredAnswer(body, stored=False)
             with self._engine.begin() as connection:
-                connection.execute(KEEP, {**values, "stored_at": now})
+                connection.execute(KEEP, {**values, **packed, "stored_at": now})
                 connection.execute(INSERT_FILING, filing_values(identity, now, filing, size_bytes=size, tenant=tenant))
                 data = event_data(identity, filing, Status.DRAFT)
                 self._outbox.record_event(connection, STORED, data, now=now, tenant=tenant)
@@ -417,7 +450,7 @@ class AnswerStore:
             row = connection.execute(SELECT_ANSWER, {"identity": identity, "tenant": tenant}).first()
         if row is None:
             raise unknown_recommendation()
-        return row.body, to_utc(row.stored_at)
+        return unpack_part(row.body), to_utc(row.stored_at)
 
     def get_answer_and_supply(self, identity: str, tenant: str = PUBLIC) -> tuple[bytes, bytes]:
         """Returns a stored answer and its supply data for exports. Raises UnknownRecommendation and NoSupply."""
@@ -429,7 +462,7 @@ class AnswerStore:
             raise NoSupply(
                 "This answer was stored before bills were stored with answers. Post its request again to get a bill."
             )
-        return row.body, row.supply
+        return unpack_part(row.body), unpack_part(row.supply)
 
 
 @dataclass(frozen=True, slots=True)

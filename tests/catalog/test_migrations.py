@@ -13,6 +13,7 @@ from sqlalchemy import Engine, inspect, text
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog.queries import newest_version
+from app.catalog.recommendations import pack_part, unpack_part
 from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore, EmptyCatalog
 from app.db import Base, make_engine
@@ -137,6 +138,24 @@ def test_a_migration_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"unexpected|literal|invalid"):
         command.upgrade(config, "head")
     assert inspect(engine).get_table_names() == before
+    engine.dispose()
+
+
+def test_compressed_answers_are_text_again_below_the_release_that_compresses(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/m.sqlite3"
+    config, engine = migrations_for(url), make_engine(url)
+    command.upgrade(config, "head")
+    body = pack_part(ANSWER[:-1] + b" " * 9000 + b"}")
+    assert body[:2] == b"x\x01"
+    with engine.begin() as connection:
+        for statement in KEPT[:2]:
+            values = {"id": "rec_1", "body": body, "supply": None, "size": 2 * len(body)}
+            connection.execute(text(statement), values)
+    command.downgrade(config, "0015")
+    with engine.connect() as connection:
+        (row,) = connection.execute(text("SELECT request, body, supply FROM recommendations"))
+        assert row == (unpack_part(body), unpack_part(body), None)
+        assert connection.execute(text("SELECT size_bytes FROM filings")).scalar_one() == 2 * len(unpack_part(body))
     engine.dispose()
 
 

@@ -13,6 +13,7 @@ from alembic import command
 from sqlalchemy import Engine, delete, select, text, update
 from sqlalchemy.orm import Session
 
+from app import telemetry
 from app.catalog import recommendations
 from app.catalog.filing import (
     UNFILED,
@@ -154,6 +155,32 @@ def test_above_its_limit_no_further_answer_is_filed(engine: Engine) -> None:
     assert (
         AnswerStore(engine, most_filed_bytes=filed.bytes + SIZE).store_answer(more[1], **parts, filing=labelled).stored
     )
+
+
+def test_a_long_answer_is_stored_compressed_and_read_back_byte_for_byte(engine: Engine) -> None:
+    body = b'{"trace": [' + b", ".join(b'{"step": %d, "value": 0.125}' % n for n in range(20_000)) + b"]}"
+    store, identity = AnswerStore(engine), f"rec_{50:028x}"
+    assert store.store_answer(
+        identity, snapshot="s", request=b"{}", body=body, supply=b"{}" * 4000, filing=replace(NOBODYS, label="Chat")
+    ).stored
+    with engine.connect() as connection:
+        kept = connection.execute(select(FilingRow.size_bytes).where(FilingRow.recommendation == identity)).scalar_one()
+    assert kept < len(body) / 5
+    fresh = AnswerStore(engine)  # without what the first one remembers
+    assert fresh.find_answer(identity) == fresh.get_answer(identity)[0] == body
+    assert fresh.get_answer_and_supply(identity) == (body, b"{}" * 4000)
+
+
+def test_the_size_of_answers_and_its_limits_are_metrics(engine: Engine) -> None:
+    Pruner(engine, RetentionPolicy(days=0, bytes=77, filed_bytes=99)).report_sizes()
+    shown = telemetry.prometheus_text().decode()
+    for line in (
+        f'headroom_stored_bytes{{kind="unfiled"}} {7 * SIZE}.0',
+        f'headroom_stored_bytes{{kind="filed"}} {5 * SIZE}.0',
+        'headroom_stored_bytes_limit{kind="unfiled"} 77.0',
+        'headroom_stored_bytes_limit{kind="filed"} 99.0',
+    ):
+        assert line in shown
 
 
 def test_two_prune_commands_delete_each_answer_once(engine: Engine) -> None:
