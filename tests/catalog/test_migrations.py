@@ -151,7 +151,7 @@ def test_compressed_answers_are_text_again_below_the_release_that_compresses(tmp
         for statement in KEPT[:2]:
             values = {"id": "rec_1", "body": body, "supply": None, "size": 2 * len(body)}
             connection.execute(text(statement), values)
-    command.downgrade(config, "0015")
+    command.downgrade(config, "0018")
     with engine.connect() as connection:
         (row,) = connection.execute(text("SELECT request, body, supply FROM recommendations"))
         assert row == (unpack_part(body), unpack_part(body), None)
