@@ -314,7 +314,7 @@ export class Form {
     holder.append(fault);
     control.setAttribute("aria-invalid", "true");
     control.setAttribute("aria-errormessage", fault.id);
-    control.closest("details")?.setAttribute("open", "");
+    for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
     return control;
   }
 

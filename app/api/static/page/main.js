@@ -2,12 +2,11 @@
 import { showAccuracy } from "./accuracy.js";
 import { card, options } from "./answer.js";
 import { get, latest, post, Problem } from "./api.js";
-import { nameOf, typesOf } from "./deployment.js";
+import { showDecision } from "./decision.js";
+import { typesOf } from "./deployment.js";
 import { element, section } from "./dom.js";
-import { headline } from "./figures.js";
 import { Form, Unreadable } from "./form.js";
 import { knobs } from "./knobs.js";
-import { moved } from "./moved.js";
 import { named } from "./names.js";
 import { keep, linked, linkTo, showPast } from "./past.js";
 import { plots, plotsOfFirst } from "./plots.js";
@@ -52,10 +51,21 @@ function setStatus(text, unseen = false) {
 }
 
 function showHeadline(answer) {
-  const [first] = answer.recommendations;
-  const change = moved(before, answer);
-  at("top").replaceChildren(element("h2", {}, first ? nameOf(first) : "No hardware meets these limits"), first ? headline(first) : "", change ? element("p", { class: "moved" }, change) : "");
-  setStatus(`${first ? `${nameOf(first)} ranks first.` : "No hardware meets these limits."} ${change}`, true);
+  setStatus(showDecision(answer, before, at("top"), at("decision")), true);
+}
+
+// Shows at once that a request is in progress, in the line above the answer and on the button.
+function setBusy(busy) {
+  at("answer").toggleAttribute("aria-busy", busy);
+  if (busy) at("answer").setAttribute("aria-busy", "true");
+  at("progress").classList.toggle("busy", busy);
+  at("form").querySelector(".go").textContent = busy ? "Sizing…" : "Get recommendations";
+}
+
+// On a narrow screen, the answer comes first: the request folds into its heading.
+const narrow = matchMedia("(max-width: 64rem)");
+function fold() {
+  at("question").open = at("turn").open = !narrow.matches;
 }
 
 function render(answer) {
@@ -86,14 +96,15 @@ function renderFirst(answer) {
 }
 
 // `settled`: the request does not come from a moving slider. `shown`: scrolls the answer into view.
-async function ask({ settled = true, shown = false } = {}) {
+// `example`: the request that the page opens with, which enters neither the address nor the recent requests.
+async function ask({ settled = true, shown = false, example = false } = {}) {
   clearTimeout(timer);
   at("problem").replaceChildren();
   form.unmark();
   try {
     const body = form.body();
     if (settled) setStatus("Sizing…");
-    at("answer").setAttribute("aria-busy", "true");
+    setBusy(true);
     const begun = performance.now();
     const [answer] = await Promise.all([recommend(body), named]);
     if (answer === null) return;
@@ -101,20 +112,21 @@ async function ask({ settled = true, shown = false } = {}) {
     at("answer").dataset.ms = performance.now() - begun;
     at("permalink").hidden = false;
     at("permalink").href = linkTo(body);
-    if (linkTo(body) !== location.hash) history[shown ? "pushState" : "replaceState"](null, "", linkTo(body));
-    if (settled) settle(answer, body, shown);
+    if (!example && linkTo(body) !== location.hash) history[shown ? "pushState" : "replaceState"](null, "", linkTo(body));
+    if (settled) settle(answer, body, { shown, example });
   } catch (error) {
     complain(error);
   }
-  at("answer").removeAttribute("aria-busy");
+  if (!recommend.asking()) setBusy(false);
 }
 
-function settle(answer, body, shown) {
+function settle(answer, body, { shown, example }) {
   before = answer;
-  keep(answer, body);
+  if (!example) keep(answer, body);
   showPast(at("past"));
   turnable(answer);
-  if (shown) at("top").scrollIntoView({ block: "start" });
+  if (shown) fold();
+  if (shown && at("top").getBoundingClientRect().top > innerHeight / 2) at("result").scrollIntoView({ block: "start" });
 }
 
 function soon(wait_ms, how) {
@@ -159,7 +171,6 @@ function turnable(answer) {
   const [asked, rest] = knobs(form, answer, turn);
   at("knobs").replaceChildren(...asked);
   at("assumed").replaceChildren(...rest);
-  at("turn").hidden = false;
 }
 
 // Changes a value in its form field, or in the assumptions.
@@ -189,10 +200,11 @@ async function arrive() {
       at("permalink").hidden = false;
       at("permalink").href = linkTo(form.body());
       turnable(stored);
+      fold();
     } catch (error) {
       complain(error);
     }
-  }
+  } else await ask({ example: true });
 }
 
 async function suggest(event) {
@@ -217,6 +229,8 @@ at("copy").addEventListener("click", async () => {
 });
 at("accuracy").addEventListener("toggle", () => showAccuracy(at("accuracy")));
 addEventListener("hashchange", arrive);
+narrow.addEventListener("change", fold);
+fold();
 form.fill(PRESETS[0].request);
 showPast(at("past"));
 arrive();

@@ -3,7 +3,7 @@ import { get } from "./api.js";
 
 const NAMES = new Map();
 const SPELLED = {
-  asus: "ASUS", aws: "AWS", "aws-sagemaker": "AWS SageMaker", coreweave: "CoreWeave", digitalocean: "DigitalOcean", fal: "fal", fireworks: "Fireworks AI",
+  asus: "ASUS", deepinfra: "DeepInfra", aws: "AWS", "aws-sagemaker": "AWS SageMaker", coreweave: "CoreWeave", digitalocean: "DigitalOcean", fal: "fal", fireworks: "Fireworks AI",
   gcp: "Google Cloud", generic: "market price, no seller", gigabyte: "GIGABYTE", gmicloud: "GMI Cloud", gmktec: "GMKtec", gpuhub: "GPUhub", hotaisle: "Hot Aisle", hpe: "HPE",
   latitude: "Latitude.sh", massedcompute: "Massed Compute", novita: "Novita AI", nvidia: "NVIDIA", oci: "Oracle Cloud", ovh: "OVHcloud", "packet-ai": "Packet.ai",
   primeintellect: "Prime Intellect", qubrid: "Qubrid AI", sambanova: "SambaNova", tensordock: "TensorDock", thundercompute: "Thunder Compute", together: "Together AI", vast: "Vast.ai",

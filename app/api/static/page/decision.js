@@ -1,0 +1,77 @@
+// Shows the decision: hardware, seller, money, speed and probability, with the hosted API as option zero.
+import { nameOf, offerOf } from "./deployment.js";
+import { about, element, money, show } from "./dom.js";
+import { headline, lasting, priceOf, unitOf } from "./figures.js";
+import { moved } from "./moved.js";
+import { called } from "./names.js";
+
+const NOTHING = "No hardware meets these limits";
+
+// Probability that all limits hold, as a share.
+export const chanceOf = (r) => r.confidence?.meets_slo ?? r.confidence?.meets_deadline;
+
+// A figure with its limit: latencies state the percentile that the limits use.
+function latency(r, limits, kind, name) {
+  const at = `p${limits?.percentile ?? 95}`;
+  const value = r.performance[kind]?.[at] ?? r.performance[kind]?.p95;
+  if (!value) return null;
+  return { name: `${name}, ${r.performance[kind][at] ? at : "p95"}`, text: `${about(value)} ms`, note: limits?.[kind] ? `limit ${show(limits[kind])} ms` : null, share: limits?.[kind] ? value / limits[kind] : null };
+}
+
+// The figures of the decision: [{name, text, note, share of the limit}].
+function figures(answer) {
+  const [r] = answer.recommendations;
+  const { workload } = answer.request;
+  const { cost, performance } = r;
+  const chance = chanceOf(r);
+  const period = cost.usd_per_day ? { name: "Per day", text: money(cost.usd_per_day) } : { name: cost.usd_total ? "Per hour" : "Per month", text: money(cost.usd_total ? cost.usd_per_hour : cost.usd_per_month) };
+  return [
+    { ...period, note: cost.purchase_usd ? `purchase ${money(cost.purchase_usd)}` : null },
+    performance.days ? { name: "Duration", text: lasting(performance.days), note: workload.deadline_days ? `deadline ${lasting(workload.deadline_days)}` : null, share: workload.deadline_days ? performance.days / workload.deadline_days : null } : null,
+    latency(r, workload.slo, "ttft_ms", "First token"),
+    latency(r, workload.slo, "tpot_ms", "Per token"),
+    performance.ttft_ms ? null : latency(r, workload.slo, "e2e_ms", "Request"),
+    chance === undefined ? null : { name: performance.days ? "Meets the deadline" : "Meets every limit", text: `${show(Math.min(99, 100 * chance), 2)} %`, note: chance > 0.99 ? "or more likely" : "likely" },
+  ].filter(Boolean);
+}
+
+function tile(figure, old) {
+  const changed = old && old.text !== figure.text;
+  return element("li", { class: changed ? "tile changed" : "tile" },
+    element("span", { class: "name" }, figure.name), element("strong", {}, figure.text),
+    changed ? element("small", { class: "old" }, `was ${old.text}`) : element("small", {}, figure.note ?? ""),
+    figure.share ? element("meter", { min: 0, max: 1, value: Math.min(1, figure.share), "aria-label": `${figure.name}: share of the limit` }) : null);
+}
+
+// The hosted API, as an option of the same rank as the hardware.
+function hosted({ hosted_api: api }) {
+  const [host] = api?.hosts ?? [];
+  if (!host) return null;
+  const note = api.pays_from_requests_per_s ? `Own hardware costs less above ${about(api.pays_from_requests_per_s)} requests/s on average.` : null;
+  return element("section", { class: "hosted", "aria-label": "Option 0: hosted API" },
+    element("span", { class: "name" }, "Option 0: hosted API"),
+    element("strong", {}, called(host.provider), host.usd_per_month ? `, ${money(host.usd_per_month)} per month` : `, ${money(host.usd_per_million_tokens)} per million tokens`),
+    element("small", {}, note ?? "Check its speed, rate limits and data location."));
+}
+
+function comparable(before, answer) {
+  const [was, is] = [before?.recommendations[0], answer.recommendations[0]];
+  return Boolean(was && is) && before.request.workload.phase === answer.request.workload.phase && unitOf(was) === unitOf(is) && priceOf(was).of === priceOf(is).of;
+}
+
+// Draws the decision line into `top` and its figures into `tiles`; returns the sentence for the status line.
+export function showDecision(answer, before, top, tiles) {
+  const [first] = answer.recommendations;
+  if (!first) {
+    top.replaceChildren(element("h2", {}, NOTHING));
+    tiles.replaceChildren(...[hosted(answer)].filter(Boolean));
+    return `${NOTHING}.`;
+  }
+  const change = moved(before, answer);
+  const old = comparable(before, answer) ? new Map(figures(before).map((f) => [f.name, f])) : new Map();
+  const price = headline(first);
+  if (change && old.size && headline(before.recommendations[0]).textContent !== price.textContent) price.classList.add("changed");
+  top.replaceChildren(element("h2", {}, nameOf(first), element("small", {}, ` ${offerOf(first)}`)), price, ...(change ? [element("p", { class: "moved" }, change)] : []));
+  tiles.replaceChildren(element("ul", { class: "tiles" }, ...figures(answer).map((f) => tile(f, old.get(f.name)))), ...[hosted(answer)].filter(Boolean));
+  return `${nameOf(first)} ranks first. ${change}`;
+}

@@ -1,0 +1,91 @@
+"""The first screen: the decision and its alternative, progress, changed figures, size and stability of the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.page.test_page import preset
+
+if TYPE_CHECKING:
+    from tests.page.browser import Browser
+
+pytestmark = pytest.mark.page
+
+MAX_TRANSFERRED = 200_000  # bytes of the page itself
+# Bottom edges of the decision, of its figures and of the hosted API, in the window.
+BOTTOMS = (
+    "return ['#top', '.tiles', '.hosted'].map((s) => document.querySelector(s).getBoundingClientRect().bottom"
+    " + window.scrollY)"
+)
+SHIFTS = (
+    "new PerformanceObserver((list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) "
+    "window.shifted = (window.shifted ?? 0) + e.value; }).observe({ type: 'layout-shift', buffered: true });"
+)
+# Milliseconds from a click until the progress is drawn, while the service does not answer at all.
+PROGRESS_MS = (
+    "const done = arguments[0]; window.fetch = () => new Promise(() => {}); const begun = performance.now();"
+    "document.querySelector('.go').click();"
+    "requestAnimationFrame(() => requestAnimationFrame(() => done({ ms: performance.now() - begun,"
+    " bar: getComputedStyle(document.getElementById('progress'), '::after').content,"
+    " top: document.getElementById('progress').getBoundingClientRect().top,"
+    " button: document.querySelector('.go').textContent })))"
+)
+
+
+@pytest.mark.parametrize(("width", "fold"), [(1280, 900), (390, 844)])
+def test_the_page_opens_with_a_decision_above_the_fold(browser: Browser, width: int, fold: int) -> None:
+    """The example of the form is answered without a click; the address and the recent requests stay empty."""
+    browser.open(width=width)
+    browser.run(SHIFTS)
+    answer = browser.answered()
+    assert max(browser.run(BOTTOMS)) < fold
+    first = answer["recommendations"][0]
+    assert f"{first['deployment']['total_accelerators']} × " in browser.text("#top h2")
+    assert f"${first['cost']['usd_per_hour']:.2f}/h" in browser.text("#top .headline")
+    assert f"{100 * first['confidence']['meets_slo']:.0f} %" in browser.text(".tiles")
+    cheapest = answer["hosted_api"]["hosts"][0]
+    assert f"${cheapest['usd_per_month']:,.0f} per month" in browser.text(".hosted")
+    assert browser.run("return location.hash") == ""
+    # On a phone, the request is folded, so the answer follows the headings.
+    assert browser.run("return document.getElementById('question').open") == (width == 1280)
+    browser.window.execute_async_script("setTimeout(arguments[0], 300)")
+    assert browser.run("return window.shifted ?? 0") < 0.1
+    size = browser.run(
+        "return performance.getEntriesByType('resource').concat(performance.getEntriesByType('navigation'))"
+        ".filter((e) => !e.name.includes('/recommend')).reduce((sum, e) => sum + e.encodedBodySize, 0)"
+    )
+    assert 10_000 < size < MAX_TRANSFERRED
+
+
+def test_progress_is_visible_at_once(browser: Browser) -> None:
+    browser.open()
+    browser.answered()
+    seen = browser.window.execute_async_script(PROGRESS_MS)
+    assert seen["bar"] == '""' and seen["button"] == "Sizing…" and 0 < seen["top"] < 300
+    assert seen["ms"] < 100, seen
+
+
+def test_a_changed_figure_is_marked_and_its_old_value_stays(browser: Browser) -> None:
+    browser.open()
+    preset(browser, "Chat")
+    old = browser.answered()["recommendations"][0]["cost"]["usd_per_month"]
+    assert browser.run("return document.querySelectorAll('.changed').length") == 0
+    browser.run("delete document.getElementById('answer').dataset.id")
+    browser.type("workload.traffic.users.count", "5,000")
+    new = browser.answered()["recommendations"][0]["cost"]["usd_per_month"]
+    assert new > old
+    month = browser.run("return [...document.querySelectorAll('.tile.changed')].map((t) => t.textContent)")
+    assert f"Per month${new:,.0f}was ${old:,.0f}" in month
+    assert browser.run("return document.querySelector('#top .headline.changed') !== null")
+
+
+def test_a_fault_in_a_folded_request_opens_it(browser: Browser) -> None:
+    browser.open(width=390)
+    browser.answered()
+    assert browser.run("return document.getElementById('question').open") is False
+    browser.type("workload.slo.percentile", "120")
+    browser.until("document.activeElement.id === 'workload.slo.percentile'")
+    assert browser.run("return document.getElementById('question').open") is True
+    browser.complaints()  # the browser reports the 422
