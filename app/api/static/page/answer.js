@@ -1,8 +1,8 @@
 // Shows the ranked options: price and speed first, then a table, exports and comparison.
 import { get, post } from "./api.js";
 import { layoutOf, nameOf, offerOf } from "./deployment.js";
-import { about, element, money, section, table, words } from "./dom.js";
-import { facts, headline, lasting, speedOf, unitOf } from "./figures.js";
+import { element, table, words } from "./dom.js";
+import { facts, headline } from "./figures.js";
 import { called } from "./names.js";
 
 const FORMATS = [["html", "Printable memo"], ["xlsx", "Workbook"], ["csv", "CSV"], ["ubl", "UBL"], ["cxml", "cXML"], ["json", "JSON"]];
@@ -57,17 +57,6 @@ export function card(answer, r) {
   );
 }
 
-function ranked(answer) {
-  const rows = answer.recommendations.map((r) => {
-    const p = r.performance;
-    return [String(r.rank), nameOf(r), offerOf(r), money(r.cost.usd_per_hour), r.cost.usd_total ? money(r.cost.usd_total) : money(r.cost.usd_per_month),
-      ...[speedOf(r), p.ttft_ms?.p95, p.tpot_ms?.p95, p.e2e_ms?.p95].map((v) => about(v)), p.days ? lasting(p.days) : "–", r.cost.power_kw];
-  });
-  const heads = ["Rank", "Hardware", "Offer", "USD/h", answer.recommendations[0].cost.usd_total ? "Run cost" : "Per month", unitOf(answer.recommendations[0]), "TTFT p95, ms", "TPOT p95, ms", "Request p95, ms", "Duration", "kW"];
-  const columns = heads.map((_, i) => i < 4 || rows.some((row) => row[i] !== null && row[i] !== "–"));
-  return table(heads.filter((_, i) => columns[i]), rows.map((row) => row.filter((_, i) => columns[i])), "Ranked options");
-}
-
 async function compared(answer, ranks, into) {
   const { workload, economics, assumptions, as_of, constraints } = answer.request;
   const options = ranks.map((rank) => answer.recommendations[rank - 1]).map((r) => ({ name: `${r.rank}. ${nameOf(r)}`.slice(0, 60), deployment: r.deployment }));
@@ -88,5 +77,5 @@ export function options(answer) {
   const ticked = () => [...cards.querySelectorAll("input[name=compared]:checked")].map((box) => Number(box.value));
   const button = element("button", { type: "button", disabled: true, click: () => compared(answer, ticked(), comparison) }, "Compare selected");
   cards.addEventListener("change", () => (button.disabled = ticked().length < 2));
-  return [cards, element("p", {}, button), comparison, section("As a table", ranked(answer))];
+  return [element("h3", {}, "Best options"), cards, element("p", {}, button), comparison];
 }

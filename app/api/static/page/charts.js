@@ -1,9 +1,10 @@
 // SVG plots: axes, lines, points with intervals, stacked bars. Each has a title and a table of its numbers.
 import { about, drawn, element, short, show, table } from "./dom.js";
 
-const BOX = { height: 300, left: 62, right: 14, top: 14, bottom: 44 };
+export const place = { height: 300, left: 62, right: 14, top: 14, bottom: 44 };
 // Limited to the window width, so that text has the same size on a phone.
-const widthNow = () => Math.min(560, Math.max(300, innerWidth - 50));
+export const widthWithin = (most) => Math.min(most, Math.max(300, innerWidth - 50));
+const widthNow = () => widthWithin(560);
 
 function ticks(low, high, log) {
   if (log) {
@@ -23,7 +24,7 @@ function ticks(low, high, log) {
   return made;
 }
 
-function scale(values, from, to, { log = false, zero = true } = {}) {
+export function scale(values, from, to, { log = false, zero = true } = {}) {
   const finite = values.filter((v) => Number.isFinite(v) && (!log || v > 0));
   let low = zero && !log ? Math.min(0, ...finite) : Math.min(...finite);
   let high = Math.max(...finite);
@@ -35,8 +36,8 @@ function scale(values, from, to, { log = false, zero = true } = {}) {
   return { at, ticks: ticks(low, high, log) };
 }
 
-function frame(x, y, width, { xLabel, yLabel, xText }) {
-  const { height, left, right, top, bottom } = BOX;
+export function frame(x, y, width, { xLabel, yLabel, xText }) {
+  const { height, left, right, top, bottom } = place;
   const made = drawn("g", { class: "axes" });
   for (const t of x.ticks) {
     made.append(drawn("line", { x1: x.at(t), x2: x.at(t), y1: top, y2: height - bottom, class: "grid" }));
@@ -58,7 +59,7 @@ function spoken(title, series, xLabel, yLabel) {
   return `${title}. ${lines.join(". ")}. The numbers are in the table below.`;
 }
 
-function figure(title, picture, heads, rows, legend) {
+export function figure(title, picture, heads, rows, legend) {
   const numbers = element("details", { class: "numbers" }, element("summary", {}, "Numbers"), table(heads, rows, title));
   return element("figure", {}, element("figcaption", {}, title), legend ?? null, picture, numbers);
 }
@@ -69,11 +70,11 @@ export function legendOf(names) {
 }
 
 // Position of a label: left of its line, or right of it close to the axis.
-const labelPosition = (x, y) => (x > BOX.left + 90 ? { x: x - 5, y, "text-anchor": "end" } : { x: x + 5, y });
+const labelPosition = (x, y) => (x > place.left + 90 ? { x: x - 5, y, "text-anchor": "end" } : { x: x + 5, y });
 
 // series: [{name, points: [{x, y, low?, high?, name?}], line?, dots?}]; marks: [{x?, y?, text, low?}], low: label one line lower.
 export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, logY = false, zeroX = true, xText = short, heads, rows }) {
-  const { height, left, right, top, bottom } = BOX;
+  const { height, left, right, top, bottom } = place;
   const width = widthNow();
   const points = series.flatMap((s) => s.points);
   const xs = [...points.flatMap((p) => [p.x, p.low ?? p.x, p.high ?? p.x]), ...marks.flatMap((m) => (m.x === undefined ? [] : [m.x]))];
@@ -84,9 +85,9 @@ export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, 
   // A limit near the top leaves no room for labels above it.
   const labelOffset = marks.some((m) => m.y !== undefined && y.at(m.y) < top + 34) ? 34 : 0;
   for (const m of marks) {
-    const place = m.x === undefined ? { x1: left, x2: width - right, y1: y.at(m.y), y2: y.at(m.y) } : { x1: x.at(m.x), x2: x.at(m.x), y1: top, y2: height - bottom };
+    const line = m.x === undefined ? { x1: left, x2: width - right, y1: y.at(m.y), y2: y.at(m.y) } : { x1: x.at(m.x), x2: x.at(m.x), y1: top, y2: height - bottom };
     const text = m.x === undefined ? { x: left + 4, y: y.at(m.y) + (y.at(m.y) < top + 20 ? 14 : -5) } : labelPosition(x.at(m.x), top + 12 + (m.low ? 16 : 0) + labelOffset);
-    picture.append(drawn("line", { ...place, class: "mark" }), drawn("text", { ...text, class: "marked" }, m.text));
+    picture.append(drawn("line", { ...line, class: "mark" }), drawn("text", { ...text, class: "marked" }, m.text));
   }
   series.forEach((s, i) => {
     if (s.line !== false && s.points.length > 1) {

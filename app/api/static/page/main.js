@@ -4,14 +4,14 @@ import { card, options } from "./answer.js";
 import { get, latest, post, Problem } from "./api.js";
 import { showDecision } from "./decision.js";
 import { typesOf } from "./deployment.js";
-import { element, section } from "./dom.js";
+import { element } from "./dom.js";
 import { Form, Unreadable } from "./form.js";
 import { knobs } from "./knobs.js";
 import { named } from "./names.js";
 import { keep, linked, linkTo, showPast } from "./past.js";
-import { plots, plotsOfFirst } from "./plots.js";
 import { PRESETS } from "./presets.js";
 import { reasons } from "./reasons.js";
+import { explored } from "./selected.js";
 
 // Idle time after which a slider change counts as final.
 const REST_MS = 150;
@@ -19,6 +19,8 @@ const at = (id) => document.getElementById(id);
 const form = new Form(at("form"));
 const recommend = latest((body, signal) => post("/recommend", body, signal));
 let before = null;
+let exploring = null;
+let widening = new AbortController();
 let timer = 0;
 
 function complain(error) {
@@ -70,10 +72,11 @@ function fold() {
 
 function render(answer) {
   showHeadline(answer);
-  const found = answer.recommendations.length ? [...options(answer), section("Plots", ...plots(answer))] : [];
+  exploring = answer.recommendations.length ? explored(answer) : null;
+  const found = exploring ? [exploring.all, ...options(answer), ...exploring.nodes] : [];
   keepState(() => at("answer").replaceChildren(
     element("p", { class: "summary" }, answer.summary),
-    ...answer.warnings.map((w) => element("p", { class: "warning" }, w.text)), ...found, ...reasons(answer, form, assume),
+    ...(answer.warnings.length ? [element("ul", { class: "warning" }, ...answer.warnings.map((w) => element("li", {}, w.text)))] : []), ...found, ...reasons(answer, form, assume),
     element("p", { class: "source" }, `Catalog ${answer.catalog.snapshot}, prices up to ${answer.catalog.prices_as_of}, price ages as of ${answer.as_of}. `,
       element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/recommendations/${answer.id}` }, "JSON"), "."),
   ));
@@ -90,7 +93,7 @@ function renderFirst(answer) {
   if (!shown) return;
   keepState(() => {
     shown.replaceWith(card(answer, first));
-    at("answer").querySelector(".of-first").replaceChildren(...plotsOfFirst(answer));
+    exploring?.follow(answer);
   });
   at("answer").classList.add("turning");
 }
@@ -99,6 +102,7 @@ function renderFirst(answer) {
 // `example`: the request that the page opens with, which enters neither the address nor the recent requests.
 async function ask({ settled = true, shown = false, example = false } = {}) {
   clearTimeout(timer);
+  widening.abort();
   at("problem").replaceChildren();
   form.unmark();
   try {
@@ -114,10 +118,18 @@ async function ask({ settled = true, shown = false, example = false } = {}) {
     at("permalink").href = linkTo(body);
     if (!example && linkTo(body) !== location.hash) history[shown ? "pushState" : "replaceState"](null, "", linkTo(body));
     if (settled) settle(answer, body, { shown, example });
+    widen();
   } catch (error) {
     complain(error);
   }
   if (!recommend.asking()) setBusy(false);
+}
+
+// Requests the feasible options that the answer omits, unless the request changes before they arrive.
+function widen() {
+  widening.abort();
+  widening = new AbortController();
+  exploring?.widen(widening.signal);
 }
 
 function settle(answer, body, { shown, example }) {
@@ -146,6 +158,7 @@ function ofRanked(body) {
 async function turn() {
   clearTimeout(timer);
   recommend.forget();
+  widening.abort();
   turning.due = true;
   if (turning.asking) return;
   turning.asking = true;
@@ -200,6 +213,7 @@ async function arrive() {
       at("permalink").hidden = false;
       at("permalink").href = linkTo(form.body());
       turnable(stored);
+      widen();
       fold();
     } catch (error) {
       complain(error);

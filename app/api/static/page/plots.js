@@ -3,57 +3,19 @@ import { get, post } from "./api.js";
 import { plot, stacked } from "./charts.js";
 import { nameOf, offerOf, typesOf } from "./deployment.js";
 import { about, element, money, show, words } from "./dom.js";
+import { certaintyBill, dayPlot, layoutDrawing, tornado } from "./drawings.js";
 import { speedOf, unitOf } from "./figures.js";
 import { called, typeOf } from "./names.js";
+import { isRun } from "./tradeoff.js";
 
 const PARTS = ["weights", "kv_cache", "activations", "gradients", "optimizer", "overhead"];
 
-const isRun = (r) => r.performance.days !== undefined;
-
-// Duration of a run, in hours if the shortest takes less than two days.
-function lasted(days, { low, high }, hours) {
-  const by = hours ? 24 : 1;
-  return { value: days * by, unit: hours ? "hours" : "days", name: "Duration", ...(low === undefined ? {} : { low: low * by, high: high * by }) };
-}
-
-// The latency that matters: per token, per request, or the duration of the run; with its interval if available.
-function wait(r, hours) {
-  const p = r.performance;
-  const interval = (quantity) => (p.intervals ?? []).find((i) => i.quantity === quantity) ?? {};
-  if (isRun(r)) return lasted(p.days, interval("days"), hours);
-  if (p.tpot_ms && p.tpot_ms.p50) return { value: p.tpot_ms.p50, unit: "ms per token", name: "Time per token, median", ...picked(interval("tpot_ms")) };
-  if (p.e2e_ms) return { value: p.e2e_ms.p50, unit: "ms", name: "Time per request, median", ...picked(interval("e2e_ms")) };
-  return { value: null, unit: "", name: "" };
-}
-
 const spread = (points) => Math.max(...points.map((p) => p.y)) / Math.min(...points.map((p) => p.y));
-const picked = ({ low, high }) => (low === undefined ? {} : { low, high });
-const price = (r) => (isRun(r) && r.cost.usd_total ? { value: r.cost.usd_total, unit: "USD for the run" } : { value: r.cost.usd_per_hour, unit: "USD per hour" });
 
-function paretoOf(points) {
-  const sorted = [...points].sort((a, b) => a.x - b.x || a.y - b.y);
-  let best = Infinity;
-  return sorted.filter((p) => p.y < best && ((best = p.y), true));
-}
-
-function frontier(answer) {
-  const hours = answer.recommendations.some((r) => r.performance.days < 2);
-  const rows = answer.recommendations.map((r) => ({ r, w: wait(r, hours) })).filter(({ r, w }) => w.value && price(r).value !== null);
-  if (rows.length < 2) return null;
-  const points = rows.map(({ r, w }) => ({ x: w.value, y: price(r).value, name: String(r.rank), ...picked(w) }));
-  const first = rows[0].w;
-  return plot("Cost against latency", {
-    series: [{ name: "options by rank, 80 % interval if available", points, line: false }, { name: "Pareto front", points: paretoOf(points).map((p) => ({ x: p.x, y: p.y })), dots: false }],
-    xLabel: `${first.name}, ${first.unit}`, yLabel: price(rows[0].r).unit, logX: true,
-    heads: ["Rank", "Hardware", first.unit, "low", "high", price(rows[0].r).unit],
-    rows: rows.map(({ r, w }) => [String(r.rank), nameOf(r), w.value, w.low ?? null, w.high ?? null, money(price(r).value)]),
-  });
-}
-
-function memory(answer) {
-  const all = answer.recommendations.map((r) => r.memory.per_accelerator_gib);
-  const used = PARTS.filter((part) => all.some((m) => m[part] > 0));
-  const bars = answer.recommendations.map((r, i) => ({ name: `${r.rank}. ${typeOf(r.deployment.accelerator)}`, parts: used.map((p) => all[i][p]), of: all[i].capacity }));
+function memory(r) {
+  const gib = r.memory.per_accelerator_gib;
+  const used = PARTS.filter((part) => gib[part] > 0);
+  const bars = [{ name: typeOf(r.deployment.accelerator ?? "each pool"), parts: used.map((p) => gib[p]), of: gib.capacity }];
   return stacked("Memory of one accelerator", { bars, parts: used.map(words), unit: "GiB" });
 }
 
@@ -65,7 +27,7 @@ function curves(r, slo, load) {
     const at = (statistic) => curve.points.map((p) => ({ x: p.requests_per_s, y: p[kind][statistic] }));
     const marks = [{ x: curve.knee_requests_per_s, text: "knee" }, ...(load ? [{ x: load, text: "your peak", low: true }] : [])];
     if (slo?.[kind]) marks.push({ y: slo[kind], text: "limit" });
-    return plot(`${name} by load, first recommendation`, {
+    return plot(`${name} by load`, {
       series: [{ name: "p95", points: at("p95") }, { name: "p50", points: at("p50") }], marks,
       xLabel: "requests per second", yLabel: "ms", logY: spread(at("p95")) > 30, heads: ["Requests per second", "p50, ms", "p95, ms"],
       rows: curve.points.map((p) => [show(p.requests_per_s), p[kind].p50, p[kind].p95]),
@@ -73,21 +35,20 @@ function curves(r, slo, load) {
   });
 }
 
-// Ways to pay for the first option, or for other ranked options if the first has only one.
-function ways({ recommendations, request }) {
-  const [first, ...others] = recommendations;
+// Ways to pay for an option, or for other ranked options if it has only one.
+function ways({ recommendations }, first) {
+  const others = recommendations.filter((r) => nameOf(r) !== nameOf(first));
   const way = (r, name) => ({ name, purchase: r.cost?.purchase_usd ?? r.purchase_usd, hour: r.cost?.usd_per_hour ?? r.usd_per_hour });
   const own = way(first, words(first.deployment.offer?.pricing_model ?? "first"));
   const more = (first.alternatives ?? []).map((a) => ({ ...way(a, words(a.way)), pays: a.break_even_month }));
   const bought = Boolean(own.purchase);
-  if (more.some((w) => Boolean(w.purchase) !== bought)) return { of: "first recommendation", ways: [own, ...more] };
+  if (more.some((w) => Boolean(w.purchase) !== bought)) return { of: "this option", ways: [own, ...more] };
   const other = others.filter((r) => Boolean(r.cost.purchase_usd) !== bought).map((r) => way(r, `${r.rank}. ${nameOf(r)}, ${offerOf(r)}`));
-  return { of: "buy or rent", ways: [way(first, `1. ${nameOf(first)}, ${offerOf(first)}`), ...more, ...other.slice(0, 2)] };
+  return { of: "buy or rent", ways: [way(first, `${nameOf(first)}, ${offerOf(first)}`), ...more, ...other.slice(0, 2)] };
 }
 
-function rentOrOwn(answer) {
-  const [first] = answer.recommendations;
-  const found = ways(answer);
+function rentOrOwn(answer, first) {
+  const found = ways(answer, first);
   if (isRun(first) || found.ways.length < 2) return null;
   const months = answer.request.economics?.horizon_months ?? answer.assumptions.find((a) => a.name === "horizon_months")?.value ?? 36;
   const hours = 730;
@@ -171,23 +132,19 @@ async function history(types) {
   });
 }
 
-// Plots of the first option are updated while a slider moves; plots of all ranked options are updated afterwards.
-export function plotsOfFirst(answer) {
-  const [first] = answer.recommendations;
+// Plots of the selected option; they are updated while a slider moves.
+export function plotsOf(answer, r) {
   const asked = answer.request.workload.traffic ?? {};
   const load = answer.assumptions.find((a) => a.name === "peak_requests_per_s")?.value ?? asked.peak_requests_per_s;
-  return [...curves(first, answer.request.workload.slo, load), rentOrOwn(answer)].filter(Boolean);
+  return [layoutDrawing(r, answer.request), r.memory ? memory(r) : null, ...curves(r, answer.request.workload.slo, load), certaintyBill(r), dayPlot(r), rentOrOwn(answer, r)].filter(Boolean);
 }
 
-export function plots(answer) {
+// Sections that request their content when the reader opens them: sensitivity of the answer, scaling of a run, price history.
+export function laterPlots(answer) {
   const [first] = answer.recommendations;
-  if (!first) return [];
-  const asked = [later("Price history of the ranked hardware", () => history(typesOf(answer)))];
-  if (isRun(first)) asked.unshift(later("Scaling of the first option", () => scaling(first, answer.request)));
   return [
-    element("div", { class: "plots" },
-      element("div", { class: "alike of-ranked" }, ...[frontier(answer), memory(answer)].filter(Boolean)),
-      element("div", { class: "alike of-first" }, ...plotsOfFirst(answer))),
-    ...asked,
-  ];
+    later("How far each value may change", async () => tornado(await get(`/recommendations/${answer.id}/sensitivity`))),
+    isRun(first) ? later("Scaling of the first option", () => scaling(first, answer.request)) : null,
+    later("Price history of the ranked hardware", () => history(typesOf(answer))),
+  ].filter(Boolean);
 }
