@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -65,8 +66,8 @@ def show_progress(message: str) -> Iterator[None]:
 
 POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 MISSING_LOAD = (
-    "The load is missing. For serving, set --rps or --concurrent. For training, set --tokens; for fine-tuning, also "
-    "set --method."
+    "The load is missing. For serving, set --rps, --users or --concurrent. For training, set --tokens; for "
+    "fine-tuning, also set --method."
 )
 ESTIMATE_CONSTRAINTS = ("confidence",)  # constraints of an estimate request; a recommend request has more
 SHARED_MEMBERS = ("workload", "economics", "assumptions")  # members that recommend and estimate requests share
@@ -185,6 +186,27 @@ def parse_owned(text: str) -> dict[str, Any]:
     if found is None:
         raise typer.BadParameter(f"{text!r} is not a number and a name, such as 8xh100.", param_hint="--own")
     return {"accelerator": found[2], "count": int(found[1])}
+
+
+HOURS_PER_MONTH = 730  # as in the answer's monthly cost
+
+
+def parse_budget(text: str) -> float:
+    """Budget in USD per hour, from an amount and a period: 5/h, "2,000/month".
+
+    Check:
+        >>> parse_budget("5/h"), parse_budget("1,460/month")
+        (5.0, 2.0)
+    """
+    amount, _, period = text.lower().replace("$", "").replace("usd", "").partition("/")
+    if period.strip() not in ("h", "hour", "month"):
+        raise typer.BadParameter(f"{text!r} has no period. Accepted forms: 5/h, 2,000/month.")
+    return parse_number(amount) / (HOURS_PER_MONTH if period.strip() == "month" else 1.0)
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal; None if standard output is not a terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def infer_phase(workload: Mapping[str, Any]) -> str:

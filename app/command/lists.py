@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.command.asking import UNPREPARED, open_client
+from app.command.asking import UNPREPARED, open_client, terminal_width
 from app.command.ending import Exit
-from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
-from app.export.tables import OutputFormat, json_text, render_rows, select_columns, select_format
+from app.command.sizing import AsCsv, AsJson, AsMarkdown, Sort, Url, sort_or_refuse
+from app.export.tables import OutputFormat, fit_columns, json_text, render_rows, select_columns, select_format
 
 if TYPE_CHECKING:
     from app.agents.mount import Service
@@ -49,6 +49,7 @@ def print_list(
     url: str | None,
     *,
     accelerator: str | None = None,
+    sort: str | None = None,
 ) -> None:
     """Print one list, page by page up to a limit. `accelerator` keeps rows whose accelerator contains all its words."""
     words = (accelerator or "").lower().split()
@@ -57,16 +58,31 @@ def print_list(
         items = list(
             islice(
                 (item for item in found if all(w in str(item.get("accelerator", item.get("slug"))) for w in words)),
-                limit,
+                None if sort else limit + 1,  # sorting needs all rows
             )
         )
-    if form is OutputFormat.JSON:
-        typer.echo(json_text(items))
-        return
     known = COLUMNS.get(what, ())
     columns = tuple(name for name in known if any(name in item for item in items))
-    rows = select_columns(items, columns or tuple(items[0])) if items else []
-    typer.echo(render_rows(rows, form) if rows else "Nothing matches.")
+    whole = form is OutputFormat.JSON or not items
+    rows = items if whole else select_columns(items, columns or tuple(items[0]))
+    print_rows(rows, form, limit=limit, sort=sort)
+
+
+def print_rows(rows: list[dict[str, Any]], form: OutputFormat, *, limit: int, sort: str | None) -> None:
+    """Print the first rows, sorted. A table that goes to a terminal shows the columns that fit; a line on standard
+    error says that there are more rows.
+    """
+    ordered = sort_or_refuse(rows, sort)
+    shown, width = ordered[:limit], terminal_width()
+    if form is OutputFormat.JSON:
+        typer.echo(json_text(shown))
+    elif not shown:
+        typer.echo("Nothing matches.")
+    else:
+        fitted = fit_columns(shown, width) if form is OutputFormat.TABLE and width is not None else shown
+        typer.echo(render_rows(fitted, form))
+    if len(ordered) > limit:
+        typer.echo(f"There are more than {limit} rows; set --limit to see them.", err=True)
 
 
 def parse_filters(where: list[str] | None, **named: Any) -> dict[str, Any]:
@@ -84,6 +100,7 @@ def models(
     search: Annotated[str | None, typer.Argument(help="Part of a name.", show_default=False)] = None,
     where: Filters = None,
     limit: Limit = 50,
+    sort: Sort = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
@@ -91,7 +108,7 @@ def models(
 ) -> None:
     """List models of the catalog."""
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    print_list("models", parse_filters(where, q=search), form, limit, url)
+    print_list("models", parse_filters(where, q=search), form, limit, url, sort=sort)
 
 
 def accelerators(
@@ -100,6 +117,7 @@ def accelerators(
     ] = None,
     where: Filters = None,
     limit: Limit = 200,
+    sort: Sort = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
@@ -107,7 +125,7 @@ def accelerators(
 ) -> None:
     """List accelerators and CPUs."""
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    print_list("accelerators", parse_filters(where), form, limit, url, accelerator=name)
+    print_list("accelerators", parse_filters(where), form, limit, url, accelerator=name, sort=sort)
 
 
 def offers(
@@ -118,6 +136,7 @@ def offers(
     region: Annotated[str | None, typer.Option(help="Only this region.", show_default=False)] = None,
     where: Filters = None,
     limit: Limit = 50,
+    sort: Sort = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
@@ -126,7 +145,13 @@ def offers(
     """List offers: seller, region, pricing model and price."""
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     print_list(
-        "offers", parse_filters(where, provider=provider, region=region), form, limit, url, accelerator=accelerator
+        "offers",
+        parse_filters(where, provider=provider, region=region),
+        form,
+        limit,
+        url,
+        accelerator=accelerator,
+        sort=sort,
     )
 
 
@@ -136,6 +161,7 @@ def prices(
     ] = None,
     where: Filters = None,
     limit: Limit = 50,
+    sort: Sort = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
@@ -143,7 +169,7 @@ def prices(
 ) -> None:
     """List prices as observed over time."""
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    print_list("prices", parse_filters(where), form, limit, url, accelerator=accelerator)
+    print_list("prices", parse_filters(where), form, limit, url, accelerator=accelerator, sort=sort)
 
 
 def support(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,12 @@ from app.command.asking import (
     build_request,
     first_option,
     open_client,
+    parse_budget,
     parse_number,
     parse_owned,
     read_request,
     show_progress,
+    terminal_width,
 )
 from app.command.ending import Exit
 from app.export.tables import (
@@ -30,6 +33,7 @@ from app.export.tables import (
     rejection_lines,
     render_rows,
     select_format,
+    sort_rows,
 )
 
 Url = Annotated[
@@ -61,12 +65,18 @@ Maximize = Annotated[
     str | None,
     typer.Option(help="Find the largest load within the limits: requests_per_s, users or tokens.", show_default=False),
 ]
+Sort = Annotated[
+    str | None,
+    typer.Option("--sort", help="Column to sort by; -COLUMN sorts from high to low.", show_default=False),
+]
 MAX_REJECTIONS = 5
-WIDTH = 100
+WIDTH = 100  # of a table that does not go to a terminal
 # Path in the request that each flag sets; for estimate, DEPLOYMENT_PATHS takes precedence.
 REQUEST_PATHS = {
     "model": "workload.model",
     "rps": "workload.traffic.peak_requests_per_s",
+    "users": "workload.traffic.users.count",
+    "each": "workload.traffic.users.requests_per_hour_each",
     "concurrent": "workload.traffic.concurrent_requests",
     "prompt": "workload.traffic.input_tokens",
     "answer": "workload.traffic.output_tokens",
@@ -75,6 +85,10 @@ REQUEST_PATHS = {
     "tokens": "workload.training_tokens",
     "days": "workload.deadline_days",
     "method": "workload.method",
+    "redundancy": "workload.availability.redundancy",
+    "engines": "constraints.engines",
+    "formats": "constraints.weight_formats",
+    "budget": "constraints.max_usd_per_hour",
     "accelerator": "constraints.accelerators",
     "provider": "constraints.providers",
     "region": "constraints.regions",
@@ -95,14 +109,22 @@ DEPLOYMENT_PATHS = {
 }
 
 
-def number_option(name: str, help_text: str) -> Any:
+def number_option(help_text: str, *names: str) -> Any:
     """A command-line option that takes a number as people type it."""
-    return typer.Option(name, parser=parse_number, metavar="NUMBER", help=help_text, show_default=False)
+    return typer.Option(*names, parser=parse_number, metavar="NUMBER", help=help_text, show_default=False)
+
+
+Rate = Annotated[float | None, number_option("Requests per second at peak.", "--rps", "--requests-per-s")]
+Users = Annotated[float | None, number_option("Users, instead of a rate; see --requests-per-hour-each.", "--users")]
+Each = Annotated[float | None, number_option("Requests per hour of each user.", "--requests-per-hour-each")]
+Redundancy = Annotated[
+    str | None, typer.Option(help="Machines whose loss the service survives: n+1, n+2 or 2n.", show_default=False)
+]
 
 
 def flag_values(context: typer.Context, paths: Mapping[str, str] = REQUEST_PATHS) -> dict[str, Any]:
     """Values of a command's flags by their path in the request."""
-    values = {paths[name]: value for name, value in context.params.items() if name in paths}
+    values = {paths[name]: value for name, value in context.params.items() if name in paths and value is not None}
     return values | {"inventory": [*map(parse_owned, values.get("inventory") or ())]}
 
 
@@ -110,22 +132,35 @@ def recommend(
     context: typer.Context,
     source: Source = None,
     model: Model = None,
-    rps: Annotated[float | None, number_option("--rps", "Requests per second at peak.")] = None,
-    concurrent: Annotated[float | None, number_option("--concurrent", "Requests in flight, instead of a rate.")] = None,
-    prompt: Annotated[float | None, number_option("--in", "Mean input tokens per request.")] = None,
-    answer: Annotated[float | None, number_option("--out", "Mean output tokens per request.")] = None,
-    ttft: Annotated[float | None, number_option("--ttft", "Limit of time to first token (TTFT), ms.")] = None,
-    tpot: Annotated[float | None, number_option("--tpot", "Limit of time per output token (TPOT), ms.")] = None,
-    tokens: Annotated[float | None, number_option("--tokens", "Training tokens: 1t, 15 trillion.")] = None,
-    days: Annotated[float | None, number_option("--days", "Deadline of the training run, days.")] = None,
+    rps: Rate = None,
+    users: Users = None,
+    each: Each = None,
+    concurrent: Annotated[float | None, number_option("Requests in flight, instead of a rate.", "--concurrent")] = None,
+    prompt: Annotated[float | None, number_option("Mean input tokens per request.", "--in")] = None,
+    answer: Annotated[float | None, number_option("Mean output tokens per request.", "--out")] = None,
+    ttft: Annotated[float | None, number_option("Limit of time to first token (TTFT), ms.", "--ttft")] = None,
+    tpot: Annotated[float | None, number_option("Limit of time per output token (TPOT), ms.", "--tpot")] = None,
+    tokens: Annotated[float | None, number_option("Training tokens: 1t, 15 trillion.", "--tokens")] = None,
+    days: Annotated[float | None, number_option("Deadline of the training run, days.", "--days")] = None,
     method: Annotated[
         str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)
+    ] = None,
+    redundancy: Redundancy = None,
+    formats: Annotated[
+        list[str] | None, typer.Option("--format", help="Weight format: fp8; repeatable.", show_default=False)
+    ] = None,
+    engines: Annotated[
+        list[str] | None, typer.Option("--engine", help="Engine or framework; repeatable.", show_default=False)
     ] = None,
     accelerator: Words = None,
     provider: Words = None,
     region: Words = None,
     environment: Words = None,
     max_usd_per_hour: Number = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(parser=parse_budget, metavar="USD", help="5/h or 2,000/month.", show_default=False),
+    ] = None,
     max_accelerators: Number = None,
     own: Own = None,
     maximize: Maximize = None,
@@ -136,6 +171,7 @@ def recommend(
     label: Annotated[str | None, typer.Option(help="Label to store with the answer.", show_default=False)] = None,
     also: Settings = None,
     wide: Annotated[bool, typer.Option("--wide", help="Show all columns, even if the table is wide.")] = False,
+    sort: Sort = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
@@ -149,19 +185,33 @@ def recommend(
     if form is OutputFormat.JSON:
         typer.echo(json_text(found))
     elif form is not OutputFormat.TABLE:
-        typer.echo(render_rows(ranking_rows(found), form))
+        typer.echo(render_rows(sort_or_refuse(ranking_rows(found), sort), form))
     else:
-        print_answer(found, wide=wide)
+        print_answer(found, wide=wide, sort=sort)
     if not found["recommendations"]:
         raise typer.Exit(Exit.INFEASIBLE)
 
 
-def print_answer(found: Any, *, wide: bool) -> None:
+def sort_or_refuse(rows: Sequence[Mapping[str, Any]], sort: str | None) -> list[Mapping[str, Any]]:
+    """Rows sorted by the column of --sort."""
+    try:
+        return sort_rows(rows, sort)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--sort") from error
+
+
+def wrap(text: str) -> str:
+    """Text in lines as wide as the terminal; unchanged if there is none."""
+    width = terminal_width()
+    return text if width is None else textwrap.fill(text, width, break_on_hyphens=False)
+
+
+def print_answer(found: Any, *, wide: bool, sort: str | None) -> None:
     """Print an answer for people: summary, table or rejections, warnings, and the next commands."""
-    typer.echo(found["summary"])
+    typer.echo(wrap(found["summary"]))
     if found["recommendations"]:
-        rows = ranking_rows(found)
-        shown = rows if wide else fit_columns(rows, WIDTH)
+        rows = sort_or_refuse(ranking_rows(found), sort)
+        shown = rows if wide else fit_columns(rows, terminal_width() or WIDTH)
         typer.echo(f"\n{render_rows(shown, OutputFormat.TABLE)}")
         if len(shown[0]) < len(rows[0]):
             typer.echo(f"--wide also shows {', '.join(name for name in rows[0] if name not in shown[0])}.")
@@ -169,7 +219,7 @@ def print_answer(found: Any, *, wide: bool) -> None:
         for line in rejection_lines(found, MAX_REJECTIONS):
             typer.echo(line)
     for warning in found["warnings"]:
-        typer.echo(f"\n{warning['text'] if isinstance(warning, dict) else warning}")
+        typer.echo(f"\n{wrap(warning['text'] if isinstance(warning, dict) else warning)}")
     typer.echo(f"\n{found['id']}: headroom explain {found['id']}, headroom export {found['id']} --format xlsx")
 
 
@@ -184,15 +234,20 @@ def estimate(
     engine: Annotated[
         str | None, typer.Option(help="Engine or framework: vllm, sglang ...", show_default=False)
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="Weight format: fp8.", show_default=False)] = None,
-    rps: Annotated[float | None, number_option("--rps", "Requests per second at peak.")] = None,
-    concurrent: Annotated[float | None, number_option("--concurrent", "Requests in flight, instead of a rate.")] = None,
-    prompt: Annotated[float | None, number_option("--in", "Mean input tokens per request.")] = None,
-    answer: Annotated[float | None, number_option("--out", "Mean output tokens per request.")] = None,
-    tokens: Annotated[float | None, number_option("--tokens", "Training tokens.")] = None,
+    weights: Annotated[
+        str | None, typer.Option("--weights", "--format", help="Weight format: fp8.", show_default=False)
+    ] = None,
+    rps: Rate = None,
+    users: Users = None,
+    each: Each = None,
+    concurrent: Annotated[float | None, number_option("Requests in flight, instead of a rate.", "--concurrent")] = None,
+    prompt: Annotated[float | None, number_option("Mean input tokens per request.", "--in")] = None,
+    answer: Annotated[float | None, number_option("Mean output tokens per request.", "--out")] = None,
+    tokens: Annotated[float | None, number_option("Training tokens.", "--tokens")] = None,
     method: Annotated[
         str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)
     ] = None,
+    redundancy: Redundancy = None,
     also: Settings = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,

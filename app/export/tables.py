@@ -195,6 +195,25 @@ def render_rows(rows: Sequence[Row], form: OutputFormat) -> str:
     return "\n".join([*head, *(render_line(each) for each in cells)])
 
 
+def sort_rows(rows: Sequence[Row], by: str | None) -> list[Row]:
+    """Rows sorted by a column; `-column` sorts from high to low. Rows without a value come last.
+
+    Errors:
+        ValueError: no row has this column.
+
+    Check:
+        >>> [row["a"] for row in sort_rows([{"a": 1}, {"a": None}, {"a": 2}], "-a")]
+        [2, 1, None]
+    """
+    name = (by or "").removeprefix("-")
+    if by is None or not rows:
+        return list(rows)
+    if name not in rows[0]:
+        raise ValueError(f"No column {name!r}. Columns: {', '.join(rows[0])}.")
+    known = sorted((row for row in rows if row[name] is not None), key=lambda row: row[name], reverse=by != name)
+    return [*known, *(row for row in rows if row[name] is None)]
+
+
 def fit_columns(rows: Sequence[Row], width: int) -> list[Row]:
     """Rows reduced to the most decisive columns that fit a width, in their original order, without empty columns.
 
