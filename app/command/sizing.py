@@ -122,6 +122,25 @@ Redundancy = Annotated[
 ]
 
 
+Formats = Annotated[
+    list[str] | None, typer.Option("--format", help="Weight format: fp8; repeatable.", show_default=False)
+]
+Engines = Annotated[
+    list[str] | None, typer.Option("--engine", help="Engine or framework; repeatable.", show_default=False)
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(parser=parse_budget, metavar="USD", help="5/h or 2,000/month.", show_default=False),
+]
+Method = Annotated[str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)]
+Objective = Annotated[str | None, typer.Option(help="Objective: cost, latency, throughput, energy or carbon.")]
+LimitOption = Annotated[int | None, typer.Option(min=1, max=50, help="Number of options.", show_default=False)]
+Label = Annotated[str | None, typer.Option(help="Label to store with the answer.", show_default=False)]
+Concurrent = Annotated[float | None, number_option("Requests in flight, instead of a rate.", "--concurrent")]
+Prompt = Annotated[float | None, number_option("Mean input tokens per request.", "--in")]
+Answer = Annotated[float | None, number_option("Mean output tokens per request.", "--out")]
+
+
 def flag_values(context: typer.Context, paths: Mapping[str, str] = REQUEST_PATHS) -> dict[str, Any]:
     """Values of a command's flags by their path in the request."""
     values = {paths[name]: value for name, value in context.params.items() if name in paths and value is not None}
@@ -135,40 +154,29 @@ def recommend(
     rps: Rate = None,
     users: Users = None,
     each: Each = None,
-    concurrent: Annotated[float | None, number_option("Requests in flight, instead of a rate.", "--concurrent")] = None,
-    prompt: Annotated[float | None, number_option("Mean input tokens per request.", "--in")] = None,
-    answer: Annotated[float | None, number_option("Mean output tokens per request.", "--out")] = None,
+    concurrent: Concurrent = None,
+    prompt: Prompt = None,
+    answer: Answer = None,
     ttft: Annotated[float | None, number_option("Limit of time to first token (TTFT), ms.", "--ttft")] = None,
     tpot: Annotated[float | None, number_option("Limit of time per output token (TPOT), ms.", "--tpot")] = None,
     tokens: Annotated[float | None, number_option("Training tokens: 1t, 15 trillion.", "--tokens")] = None,
     days: Annotated[float | None, number_option("Deadline of the training run, days.", "--days")] = None,
-    method: Annotated[
-        str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)
-    ] = None,
+    method: Method = None,
     redundancy: Redundancy = None,
-    formats: Annotated[
-        list[str] | None, typer.Option("--format", help="Weight format: fp8; repeatable.", show_default=False)
-    ] = None,
-    engines: Annotated[
-        list[str] | None, typer.Option("--engine", help="Engine or framework; repeatable.", show_default=False)
-    ] = None,
+    formats: Formats = None,
+    engines: Engines = None,
     accelerator: Words = None,
     provider: Words = None,
     region: Words = None,
     environment: Words = None,
     max_usd_per_hour: Number = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(parser=parse_budget, metavar="USD", help="5/h or 2,000/month.", show_default=False),
-    ] = None,
+    budget: Budget = None,
     max_accelerators: Number = None,
     own: Own = None,
     maximize: Maximize = None,
-    objective: Annotated[
-        str | None, typer.Option(help="Objective: cost, latency, throughput, energy or carbon.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, max=50, help="Number of options.", show_default=False)] = None,
-    label: Annotated[str | None, typer.Option(help="Label to store with the answer.", show_default=False)] = None,
+    objective: Objective = None,
+    limit: LimitOption = None,
+    label: Label = None,
     also: Settings = None,
     wide: Annotated[bool, typer.Option("--wide", help="Show all columns, even if the table is wide.")] = False,
     sort: Sort = None,
