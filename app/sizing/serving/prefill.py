@@ -42,6 +42,7 @@ from app.sizing.serving.step import (
     routed_bytes,
     smooth_maximum,
     tokenise_s,
+    weight_byte_s,
     weights_read_s,
 )
 from app.sizing.workload import Lengths
@@ -321,7 +322,8 @@ def prefill_terms(
     their KV cache (`comes_read`) join the next decode step: no server ingests them, and no prefill step is launched.
     """
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
-    degrees, prompt_bytes = (work.tensor_parallel, work.pipeline_parallel), work.new_tokens * work.hidden_bytes
+    byte_s, prompt_bytes = weight_byte_s(rates, achieved), work.new_tokens * work.hidden_bytes
+    degrees = work.tensor_parallel, work.pipeline_parallel
     with trace_label("prompt"):
         transfer, latency = transfer_and_latency_s(work.reductions, prompt_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
@@ -331,8 +333,8 @@ def prefill_terms(
         prompt_linear_s=prompt_linear_s(work, rates, achieved),
         prompt_attention_s=prompt_attention_s(work, rates, achieved),
         prompt_links_s=transfer,
-        dense_s=dense_s(work.dense_bytes, rates, achieved),
-        experts_s=experts_s(work.routed_bytes, rates, achieved),
+        dense_s=dense_s(work.dense_bytes, byte_s),
+        experts_s=experts_s(work.routed_bytes, byte_s, achieved),
         prefill_links_s=latency,
         dispatch_s=np.zeros(len(work)) if comes_read else dispatch_s(work, achieved),
         request_s=np.zeros(len(work)) if comes_read else achieved.request_overhead_s,

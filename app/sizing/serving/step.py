@@ -410,36 +410,34 @@ def weight_byte_s(rates: DeviceRates, achieved: Achieved) -> Column:
 
 
 @formula(unit="s", source="roofline model (Williams et al. 2009)")
-def dense_s(dense_bytes: Column, rates: DeviceRates, achieved: Achieved) -> Column:
+def dense_s(dense_bytes: Column, weight_byte_s: Column) -> Column:
     """Time to read the dense weights once.
 
     Parameters:
         dense_bytes: dense weights that one rank reads per step, B.
-        rates: data-sheet rates of the device.
-        achieved: fitted efficiency coefficients.
+        weight_byte_s: time to read one byte of weights, s/B.
     Limits: no weights stay in on-chip memory.
-    Check:
-        >>> round(16.06e9 / (3.35e12 * 0.87) * 1e3, 1)  # Llama-3.1-8B in BF16 at 0.87 of an H100's rate, ms
+    Check: Llama-3.1-8B in BF16 at 0.87 of an H100's memory bandwidth, ms.
+        >>> round(one(dense_s(col(16.06e9), col(1 / (0.87 * 3.35e12)))) * 1e3, 1)
         5.5
     """
-    return dense_bytes * weight_byte_s(rates, achieved)
+    return dense_bytes * weight_byte_s
 
 
 @formula(unit="s", source="roofline model (Williams et al. 2009)")
-def experts_s(routed_bytes: Column, rates: DeviceRates, achieved: Achieved) -> Column:
+def experts_s(routed_bytes: Column, weight_byte_s: Column, achieved: Achieved) -> Column:
     """Time to read all routed experts once.
 
     Parameters:
         routed_bytes: routed experts stored on one device, B.
-        rates: data-sheet rates of the device.
+        weight_byte_s: time to read one byte of dense weights, s/B.
         achieved: fitted efficiency coefficients.
     Limits: grouped matrix kernels.
     Check: 11.25 GB at 0.8 of 3.35 TB/s for dense weights, of which expert kernels achieve 0.9, ms.
-        >>> fractions = row(linear_memory_fraction=0.8, read_bytes_per_clock=24, expert_memory_fraction=0.9)
-        >>> round(float(experts_s(11.25e9, row(bytes_per_s=3.35e12, clock_cycle_s=0), fractions)) * 1e3, 3)
+        >>> round(float(experts_s(11.25e9, 1 / (0.8 * 3.35e12), row(expert_memory_fraction=0.9))) * 1e3, 3)
         4.664
     """
-    return routed_bytes * weight_byte_s(rates, achieved) / achieved.expert_memory_fraction
+    return routed_bytes * weight_byte_s / achieved.expert_memory_fraction
 
 
 @formula(unit="s/sequence", source="roofline model (Williams et al. 2009)")
@@ -512,7 +510,7 @@ def step_terms(
     `served` is 1 if tokens pass through a server, 0 if the engine's own process has the requests.
     """
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
-    degrees = work.tensor_parallel, work.pipeline_parallel
+    byte_s, degrees = weight_byte_s(rates, achieved), (work.tensor_parallel, work.pipeline_parallel)
     slope, fixed = transfer_and_latency_s(work.reductions, work.hidden_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
         slope = slope + exchange_slope_s(work.exchange, work.link)
@@ -522,8 +520,8 @@ def step_terms(
         fixed = fixed + context_fixed_s(work.context, links)
     return StepTerms(
         linear_slope_s=linear_slope_s(work, rates, achieved),
-        dense_s=dense_s(work.dense_bytes, rates, achieved),
-        experts_s=experts_s(work.routed_bytes, rates, achieved),
+        dense_s=dense_s(work.dense_bytes, byte_s),
+        experts_s=experts_s(work.routed_bytes, byte_s, achieved),
         attention_slope_s=attention_slope_s(work, rates, achieved),
         attention_fixed_s=attention_fixed_s(work, achieved),
         links_slope_s=slope,
