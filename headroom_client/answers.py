@@ -144,6 +144,12 @@ class AutoscaledShown(TypedDict):
     note: str
 
 
+class AvailabilityShown(TypedDict):
+    state: Literal["available", "low", "none", "unknown"]
+    quantity: NotRequired[int | None]
+    seen_at: str
+
+
 Basis: TypeAlias = "Literal['measured', 'calibrated', 'roofline']"
 
 BillFactor: TypeAlias = "Literal['predicted', 'limits', 'confidence', 'reserve', 'redundancy', 'whole_machines']"
@@ -237,6 +243,11 @@ CheaperShown = TypedDict(
         "risk": "str",
     },
 )
+
+
+class ClassRatioShown(TypedDict):
+    of_means: float
+    of_medians: float
 
 
 class ClassShown(TypedDict):
@@ -454,6 +465,7 @@ class EstimateShown(TypedDict):
     performance: NotRequired[PerformanceShown | None]
     bottleneck: NotRequired[Bottleneck | None]
     cost: NotRequired[CostShown | None]
+    availability: NotRequired[AvailabilityShown | None]
     alternatives: NotRequired[list[AlternativeShown] | None]
     confidence: NotRequired[ConfidenceShown | None]
     explanation: list[ReasonShown]
@@ -726,6 +738,26 @@ class LoraShown(TypedDict):
 
 
 LossComputation: TypeAlias = "Literal['shifted', 'held', 'upcast', 'narrow', 'in_place', 'chunked_eager', 'narrow_chunked', 'compiled', 'chunked', 'fused']"
+
+
+class MarketGroupShown(TypedDict):
+    name: str
+    offers: int
+    min_usd_per_hour: float
+    median_usd_per_hour: float
+    max_usd_per_hour: float
+    usd_per_tflops_hour: NotRequired[float | None]
+    usd_per_gb_hour: NotRequired[float | None]
+    usd_per_gb_per_s_hour: NotRequired[float | None]
+    trend_30d: NotRequired[float | None]
+    trend_90d: NotRequired[float | None]
+
+
+class MarketResponse(TypedDict):
+    by: str
+    prices_as_of: str
+    items: list[MarketGroupShown]
+    training_to_inference: NotRequired[ClassRatioShown | None]
 
 
 class MaterialsShown(TypedDict):
@@ -1189,6 +1221,7 @@ class PriceShown(TypedDict):
     pricing_model: PricingModel
     commitment: Commitment
     upfront_usd: NotRequired[float | None]
+    trend_30d: NotRequired[float | None]
     countries: NotRequired[list[str] | None]
     discount: NotRequired[float | None]
 
@@ -1350,6 +1383,7 @@ class RecommendationShown(TypedDict):
     performance: PerformanceShown
     bottleneck: Bottleneck
     cost: CostShown
+    availability: NotRequired[AvailabilityShown | None]
     alternatives: NotRequired[list[AlternativeShown] | None]
     confidence: ConfidenceShown
     explanation: list[ReasonShown]
