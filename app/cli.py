@@ -35,7 +35,9 @@ EXAMPLES = {
     "models": "models llama --limit 10",
     "accelerators": "accelerators --where vendor=amd --sort -memory_gib",
     "offers": "offers h100 --sort usd_per_hour --limit 10",
-    "market": "market --by provider --accelerator h100",
+    "market": "market --by provider --where accelerator=h100",
+    "prices": "prices h100 --sort -observed_on",
+    "keys": "keys list",
     "support": "support --engine vllm --accelerator mi300x",
     "doctor": "doctor --url http://localhost:8000",
     "mcp": "mcp --url http://localhost:8000",
@@ -92,8 +94,8 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
 for panel, commands in PANELS.items():
     for name, command in commands.items():
         cli.command(name, rich_help_panel=panel, epilog=f"Example: headroom {EXAMPLES[name]}")(command)
-cli.add_typer(prices.prices, name="prices", rich_help_panel="Look up", epilog="Example: headroom prices sync azure")
-cli.add_typer(keys.keys, name="keys", rich_help_panel="Run", epilog="Example: headroom keys list")
+cli.add_typer(prices.prices, name="prices", rich_help_panel="Look up", epilog=f"Example: headroom {EXAMPLES['prices']}")
+cli.add_typer(keys.keys, name="keys", rich_help_panel="Run", epilog=f"Example: headroom {EXAMPLES['keys']}")
 
 
 def print_version(requested: bool) -> None:

@@ -162,7 +162,7 @@ def test_every_event_of_the_log_is_documented() -> None:
 
 
 def test_every_block_is_run_or_says_that_it_is_not() -> None:
-    kinds = {SHELL, PYTHON, JSON, OUTPUT, TYPESCRIPT, "ini"}
+    kinds = {SHELL, PYTHON, JSON, OUTPUT, TYPESCRIPT, "ini", "toml"}
     wrong = [(name, b.language, b.info) for name, page in BLOCKS.items() for b in page if b.language not in kinds]
     assert [each for each in wrong if each[2] != NOT_RUN] == []
     json_blocks = [b.info for page in BLOCKS.values() for b in page if b.language == JSON]

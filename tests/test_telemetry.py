@@ -105,7 +105,7 @@ def test_workers_that_are_served_with_share_what_they_count(
     class Served:
         """Stands for one process and for several: notes what they share."""
 
-        started = True
+        started, out_of_memory = True, False
 
         def __init__(self, *_: object) -> None:
             pass

@@ -93,6 +93,7 @@ def fit_to_size(document: Document) -> bytes:
         *LAST_STEPS,
         _drop_entries(_rejections_from_last, room),
         _for_ranks_after(_keep_comparison_reasons, after=1),
+        _for_ranks_after(_without_bill, after=0),
     ):
         body = json_bytes(document)
         if len(body) <= room:

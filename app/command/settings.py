@@ -15,6 +15,7 @@ from app.config import Settings
 # What a setting must be, by the type of its error and, for a pattern, by the name of the setting or field.
 REASONS = {
     "bool_parsing": "must be true or false",
+    "dict_type": "must be a JSON object",
     "extra_forbidden": "is unknown",
     "finite_number": "must be a finite number",
     "float_parsing": "must be a number",

@@ -24,6 +24,7 @@ from app.api.answering import ASSUMPTION_ORDER, MAX_BYTES, PAGE_KNOBS, fit_to_si
 from app.api.schemas.repricing import RepriceResponse
 from app.catalog.events import STANDING
 from app.catalog.outbox import DeliveryRow
+from app.catalog.recommendations import unpack_part
 from app.catalog.tables import CatalogVersionRow, OfferRow, RecommendationRow, SystemRow
 from app.cli import cli
 from app.config import Settings
@@ -256,9 +257,8 @@ def test_what_cannot_be_priced_again_is_said(later: TestClient, then: dict[str, 
     stored = RecommendationRow.id == then[BOUGHT]["id"]
     with Session(engine) as session:
         kept = session.get_one(RecommendationRow, then[BOUGHT]["id"]).body
-        session.execute(
-            update(RecommendationRow).where(stored).values(body=kept.replace(b'"request":{', b'"request":{"gone":1,'))
-        )
+        older = unpack_part(kept).replace(b'"request":{', b'"request":{"gone":1,')
+        session.execute(update(RecommendationRow).where(stored).values(body=older))
         session.commit()
         refused = later.post(f"/recommendations/{then[BOUGHT]['id']}/reprice")
         session.execute(update(RecommendationRow).where(stored).values(body=kept))

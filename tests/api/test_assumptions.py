@@ -115,7 +115,8 @@ def test_a_default_that_is_spelled_out_is_the_same_answer_and_asked_for(
     assert before == {**after, "asked": False, "source": before["source"]}
     assert (after["asked"], after["source"]) == (True, "request")
     assert after["value"] == (", ".join(usual) if isinstance(usual, list) else usual)
-    ignored = ("id", "request", "assumptions")
+    # A stated context is also the longest one that the server of the benchmark accepts.
+    ignored = ("id", "request", "assumptions", *(["verification"] if name == "max_context_tokens" else []))
     assert {k: v for k, v in spelled.items() if k not in ignored} == {
         k: v for k, v in open_.items() if k not in ignored
     }

@@ -18,6 +18,7 @@ from app.api.schemas.requests import RecommendRequest
 from app.catalog.measuring import get_measurement, update_prediction
 from app.catalog.snapshot import CatalogStore
 from app.config import Settings
+from app.db import PUBLIC
 from app.main import create_app
 from app.sizing.evidence import Setting
 from app.sizing.measured import MeasuredFigure, MeasuredStacks, OwnMeasurement
@@ -270,13 +271,13 @@ def test_a_new_catalog_or_engine_compares_stored_runs_again(own: TestClient) -> 
     identity = upload(own, PLAIN).json()["measurements"][0]["id"]
     moved, state = own.post("/estimate", json=ESTIMATE).json(), own.app.state  # type: ignore[attr-defined]
     with state.sessions() as session, session.begin():
-        stored = get_measurement(session, "", identity).measurement
+        stored = get_measurement(session, PUBLIC, identity).measurement
         wrong = replace(stored, figures=(MeasuredFigure("tpot_s", 1.0, 1.0),))
-        update_prediction(session, "", wrong, "an earlier catalog")
-    state.measured_catalogs.forget("")
+        update_prediction(session, PUBLIC, wrong, "an earlier catalog")
+    state.measured_catalogs.forget(PUBLIC)
     assert own.post("/estimate", json=ESTIMATE).json() == moved
     with state.sessions() as session:
-        assert get_measurement(session, "", identity).measurement == stored
+        assert get_measurement(session, PUBLIC, identity).measurement == stored
 
 
 def test_without_a_database_the_last_known_measurements_apply(own: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +288,7 @@ def test_without_a_database_the_last_known_measurements_apply(own: TestClient, m
         raise OperationalError("SELECT", {}, Exception("disk I/O error"))
 
     monkeypatch.setattr(measuring, "list_revision", fail)
-    state.measured_catalogs.forget("")
+    state.measured_catalogs.forget(PUBLIC)
     assert own.post("/estimate", json=ESTIMATE).content == moved
 
 
