@@ -22,6 +22,7 @@ class Headroom:
     Parameters:
         timeout_s: timeout of one request, s. A search takes tens of milliseconds, `sensitivity` up to 20 s.
         retries: retries of a request when the service is busy or unreachable.
+        key: key of the service, sent with every request.
     """
 
     def __init__(
@@ -30,10 +31,12 @@ class Headroom:
         *,
         timeout_s: float = 120.0,
         retries: int = 4,
+        key: str | None = None,
         http: httpx2.Client | None = None,
     ) -> None:
         self._own = http is None
-        self._http = http or httpx2.Client(base_url=url, timeout=timeout_s)
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._http = http or httpx2.Client(base_url=url, timeout=timeout_s, headers=headers)
         self._transport = Transport(self._http, retries=retries)
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -27,7 +28,7 @@ def open_client(url: str | None) -> Iterator[Headroom]:
     """
     try:
         if url is not None:
-            with Headroom(url, retries=2) as client:
+            with Headroom(url, retries=2, key=os.environ.get("HEADROOM_KEY")) as client:
                 yield client
             return
         from app.command.local import open_local_client

@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.catalog import recommendations
+from app.command.asking import open_client
 from headroom_client import Headroom, HeadroomError, NotReached
 from headroom_client.transport import LONGEST_WAIT_S, Transport, wait_s
 
@@ -45,6 +46,26 @@ def test_an_answer_is_asked_kept_moved_on_and_exported(client: TestClient, monke
         assert headroom.deployment(answer["id"], "docker-compose")["files"]
         assert headroom.reprice(answer["id"])["today"]["id"]
         assert headroom.inspect("llama-3.1-8b")["parameters"] > 8e9
+
+
+def test_a_key_is_sent_with_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[httpx2.Request] = []
+
+    class Answering(httpx2.Client):
+        def __init__(self, **given: Any) -> None:
+            def answer(request: httpx2.Request) -> httpx2.Response:
+                asked.append(request)
+                return httpx2.Response(200, json={"status": "ready"})
+
+            super().__init__(transport=httpx2.MockTransport(answer), **given)
+
+    monkeypatch.setattr(httpx2, "Client", Answering)
+    monkeypatch.setenv("HEADROOM_KEY", "hr_of_the_shell")
+    Headroom(key="hr_mine").ready()
+    Headroom().ready()
+    with open_client("http://localhost:8000") as client:
+        client.ready()
+    assert [r.headers.get("authorization") for r in asked] == ["Bearer hr_mine", None, "Bearer hr_of_the_shell"]
 
 
 def test_lists_go_over_pages(client: TestClient) -> None:
