@@ -417,9 +417,8 @@ def watch_workers(process: subprocess.Popen[str]) -> None:
         os.kill(gone, how)
         until(partial(gone_from, process, gone))
     before = children(process)
-    answer_to(
-        lambda: socket.create_connection(("127.0.0.1", port), timeout=5), PLAIN_CLOSE.replace(b"/", b"/memory", 1)
-    )
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+        answer_to(lambda: client, PLAIN_CLOSE.replace(b"/", b"/memory", 1))
     until(lambda: len(children(process)) == 2 and children(process) != before)
     heard_of: list[bytes] = []
     paths = [b"/", b"/slow"] * 4

@@ -20,7 +20,7 @@ from app.config import Settings
 from app.db import EVERY_TENANT, acting_for, make_engine
 from app.main import create_app
 from artefacts.service import DAY
-from tests.conftest import copied
+from tests.conftest import copied, new_postgres_database, prepare
 
 NOW = datetime.now(UTC)
 FILING = Filing(None, None, None, "m", None, None)
@@ -105,8 +105,11 @@ def test_webhooks_and_buyers_see_the_answers_of_their_tenant(service: Service) -
 
 
 @pytest.fixture(scope="module")
-def limited(postgres_url: str) -> Iterator[tuple[Engine, Engine]]:
-    """Engines of a role without privileges beyond the tables, as a service has, and of the owner."""
+def limited(postgres_server: str) -> Iterator[tuple[Engine, Engine]]:
+    """Engines of a role without privileges beyond the tables, as a service has, and of the owner, of a database of
+    their own.
+    """
+    postgres_url = prepare(new_postgres_database(postgres_server, "tenants_test"))
     owner = make_engine(postgres_url)
     role = "headroom_service"
     with owner.begin() as connection:

@@ -42,7 +42,7 @@ def asked(url: str, *, again: str | None = None) -> tuple[bytes, bytes, bytes, s
 
 def of_the_guide(tool: str) -> str:
     """A command that the guide shows."""
-    (line,) = re.findall(rf"^{tool} .*$", GUIDE, flags=re.MULTILINE)
+    (line,) = re.findall(rf'^(?:PGOPTIONS="[^"]*" )?{tool} .*$', GUIDE, flags=re.MULTILINE)
     return str(line)
 
 

@@ -170,8 +170,8 @@ def find_runners_up(
     """For each shown row, the runner-up with another engine on the same accelerator type, if its score is close."""
     others = best_of_other_engines(accelerator, engine, score, shown)
     own, share = score[shown], search.question.assumptions.near_tie_share
-    # What formulas alone find far better was not found better by simulation.
-    near = (others >= 0) & (score[others] <= own * (1 + share)) & (score[others] >= own * (1 - share))
+    # What formulas alone find far better was not found better by simulation. A score is infinite where it is unknown.
+    near = (others >= 0) & (score[others] <= own * (1 + share)) & (score[others] >= own * (1 - share)) & (own < np.inf)
     return tuple(
         RunnerUp(
             search.catalog.engines[engine[other]],

@@ -103,6 +103,9 @@ def test_a_runner_up_is_named_up_to_a_near_tie() -> None:
             assert found.worse == pytest.approx(worse)
     alone = find_runners_up(search, accelerator, np.array([0, 0]), col(2, 2), np.array([0]))
     assert alone == (None,)
+    assert find_runners_up(search, accelerator, engine, col(np.inf, np.inf), np.array([0])) == (
+        None,
+    )  # no score is known
 
 
 ASSUMED = Assumptions()
