@@ -107,13 +107,13 @@ def _drop_entries(droppable: Callable[[Document], list[Document]], room: int) ->
 
     def drop_excess(document: Document) -> Document:
         excess = len(json_bytes(document)) + OMITTED_COUNT_BYTES - room
-        drop: list[Document] = []
+        drop: set[int] = set()
         for entry in droppable(document):
             if excess <= 0:
                 break
-            drop.append(entry)
+            drop.add(id(entry))
             excess -= len(json_bytes(entry)) + 1
-        kept = {key: [e for e in document[key] if not any(e is d for d in drop)] for key in ("assumptions", "rejected")}
+        kept = {key: [e for e in document[key] if id(e) not in drop] for key in ("assumptions", "rejected")}
         omitted = len(document["assumptions"]) - len(kept["assumptions"])
         return {**document, **kept, **({"assumptions_omitted": omitted} if omitted else {})}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -92,6 +93,7 @@ def share_longer_than(workload: InferenceWorkload, tokens: float) -> float:
     return sum(part.share * share_of_sums(part.input_tokens, part.output_tokens, tokens) for part in parts)
 
 
+@lru_cache(maxsize=64)
 def share_of_sums(prompt: Lengths, answer: Lengths, tokens: float) -> float:
     """Share of independent pairs of a prompt and an answer that have more tokens than `tokens` together.
 

@@ -33,7 +33,15 @@ from app.sizing.serving.load_point import MIN_RATE_PER_S, LoadPoint, RequestWind
 from app.sizing.serving.margins import RATE_CORRELATIONS, Margins, jointly_confident_per_s
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Requests, choose_replicas, simulate_replica
+from app.sizing.serving.simulation import (
+    MIXED,
+    PREFILL_FIRST,
+    Replica,
+    Requests,
+    Routed,
+    choose_replicas,
+    simulate_replica,
+)
 from app.sizing.serving.simulation.kernel import linear_s, prompt_attention_total_s
 from app.sizing.serving.simulation.record import (
     CLASSES,
@@ -701,29 +709,27 @@ def pooled_window(
     if pooled == 1:
         return open_window(sent, rate_per_s)
     arrival_s = sent.arrival_s(pooled * rate_per_s)
-    prompt_s, answer_s = request_work_s(replica, sent, utilization / rate_per_s)
-    chosen = choose_replicas(arrival_s, prompt_s + answer_s.mean(), pooled)  # the length of an answer is not yet known
-    work_s = prompt_s + answer_s
+    routed = choose_replicas(routed_requests(replica, sent, arrival_s, utilization / rate_per_s), pooled)
     # One replica is watched: the one whose requests are most alike the mean of all.
-    off = np.abs(np.bincount(chosen, work_s, pooled) - work_s.sum() / pooled)
-    rows = np.flatnonzero(chosen == int(np.argmin(off)))
+    watched = int(np.argmin(np.abs(routed.carried_s - routed.carried_s.sum() / pooled)))
+    rows = np.flatnonzero(routed.replica == watched)
     count, own = len(rows), sent.take(rows)
     return RequestWindow(own.arriving(arrival_s[rows]), int(WARMUP_SHARE * count), count, own.populations)
 
 
-def request_work_s(replica: Replica, sent: DrawnRequests, mean_s: float) -> tuple[Column, Column]:
-    """Time of a replica that the prompt and the answer of each request take, s; `mean_s` is the mean of their sum.
+def routed_requests(replica: Replica, sent: DrawnRequests, arrival_s: Column, mean_s: float) -> Routed:
+    """Requests as a router sees them; `mean_s` is the mean time that a request takes of a replica, s.
 
     A router knows the work that it sent only roughly, so token counts stand for it.
     """
-    new, answers = (sent.input_tokens - sent.prefix_tokens).astype(float), sent.output_tokens
-    tokens = max(float(new.mean()), 1.0)
+    count, answers = len(arrival_s), sent.output_tokens
+    tokens = max(int(sent.input_tokens.sum() - sent.prefix_tokens.sum()) / count, 1.0)
     each = min(float(replica.max_batched_tokens), tokens)
     linear = linear_s(replica, each * replica.prompt_equivalent + replica.prompt_fixed_tokens) * tokens / each
-    share = min((linear + prompt_attention_total_s(replica, tokens)) / mean_s, 1.0)
-    prompt_s: Column = mean_s * (share * new / tokens)
-    answer_s: Column = mean_s * ((1 - share) * answers / answers.mean())
-    return prompt_s, answer_s
+    prompt_s = min(linear + prompt_attention_total_s(replica, tokens), mean_s)
+    answer_s = mean_s - prompt_s
+    per_token = prompt_s / tokens, answer_s * count / int(answers.sum())
+    return Routed(arrival_s, sent.input_tokens, sent.prefix_tokens, answers, *per_token, answer_s)
 
 
 def open_window(sent: DrawnRequests, rate_per_s: float) -> RequestWindow:

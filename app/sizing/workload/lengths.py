@@ -22,7 +22,7 @@ from app.sizing.model.tensors import Per
 
 _NORMAL = NormalDist()
 Z_95 = 1.6448536269514722
-BISECTIONS = 50
+SIGMA_RESOLUTION = 2.0**-40  # sigmas are multiples of it, which removes rounding differences between processors
 MAX_P95_TO_MEAN = math.exp(Z_95**2 / 2)  # largest ratio that a log-normal can have; wider inputs are limited to it
 QUANTILES_PER_PART = 400  # quantiles that represent each distribution of a mixture
 
@@ -53,16 +53,23 @@ def truncated_shape(p95_to_mean: float, longest_to_mean: float) -> tuple[float, 
     edges, shares = normal_grid()
     z, weights = (edges[1:] + edges[:-1]) / 2, np.diff(shares)
 
-    def moments(sigma: float) -> tuple[float, float]:
-        values = np.minimum(p95_to_mean * exp_of(sigma * (z - Z_95)), longest_to_mean)
-        return float(np.sum(weights * values)), float(np.sum(weights * values**2))
+    def lengths_at(sigma: float) -> Column:
+        return p95_to_mean * exp_of(sigma * (z - Z_95))
 
-    low, high = 0.0, Z_95
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if moments(middle)[0] > 1 else (low, middle)
-    mean, square = moments(high)
-    return high, square / mean**2 - 1
+    sigma, low, high = log_normal_sigma(p95_to_mean), 0.0, Z_95
+    while high - low > SIGMA_RESOLUTION:  # Newton's method, or bisection where it leaves the interval
+        values = lengths_at(sigma)
+        excess = float(np.sum(weights * np.minimum(values, longest_to_mean))) - 1
+        low, high = (sigma, high) if excess > 0 else (low, sigma)
+        slope = float(np.sum(weights * np.where(values < longest_to_mean, values * (z - Z_95), 0.0)))
+        then = sigma - excess / slope if slope < 0 else low
+        if abs(then - sigma) < SIGMA_RESOLUTION:
+            break
+        sigma = then if low < then < high else (low + high) / 2
+    sigma = round(sigma / SIGMA_RESOLUTION) * SIGMA_RESOLUTION
+    values = np.minimum(lengths_at(sigma), longest_to_mean)
+    mean, square = float(np.sum(weights * values)), float(np.sum(weights * values**2))
+    return sigma, square / mean**2 - 1
 
 
 @dataclass(frozen=True, slots=True)

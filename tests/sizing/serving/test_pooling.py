@@ -28,7 +28,7 @@ from app.sizing.serving.load_curves import (
     pooled_window,
 )
 from app.sizing.serving.margins import RATE_CORRELATIONS, Margins, jointly_confident_per_s
-from app.sizing.serving.simulation import choose_replicas
+from app.sizing.serving.simulation import Routed, choose_replicas
 from app.sizing.serving.simulation.record import Counts
 from app.sizing.serving.steady_state import queued_share, shared_server_wait_s
 from app.sizing.workload import Load, PrefixHits, Router
@@ -63,16 +63,22 @@ def queue_waits(arrival_s: Column, service_s: Column, chosen: Counts) -> Column:
     return waits
 
 
+def chosen(arrival_s: Column, service_s: Column, servers: int) -> Counts:
+    """The server of each request behind a router that knows how long every prompt takes; there are no answers."""
+    micros, none = np.rint(service_s * 1e6).astype(np.int64), np.zeros(len(service_s), np.int64)
+    return choose_replicas(Routed(arrival_s, micros, none, none, 1e-6, 0.0, 0.0), servers).replica
+
+
 @pytest.mark.parametrize(("servers", "load"), LOADS)
 def test_waits_behind_the_router_are_those_of_one_queue_before_all_servers(servers: int, load: float) -> None:
     """M/M/c by Erlang C and M/D/c by Cosmetatos (1976), exact for one server, within 2 %."""
     arrival_s, exact_s = np.cumsum(exponential(0)) / (servers * load), erlang_c(servers, load) / (servers * (1 - load))
     times = exponential(2)
-    waits = queue_waits(arrival_s, times, choose_replicas(arrival_s, times, servers))
+    waits = queue_waits(arrival_s, times, chosen(arrival_s, times, servers))
     assert waits.mean() == pytest.approx(exact_s, rel=0.02)
     assert (waits > 0).mean() == pytest.approx(erlang_c(servers, load), rel=0.02)
     same = np.ones(COUNT)
-    fixed = queue_waits(arrival_s, same, choose_replicas(arrival_s, same, servers))
+    fixed = queue_waits(arrival_s, same, chosen(arrival_s, same, servers))
     root = math.sqrt(4 + 5 * servers) - 2
     assert fixed.mean() == pytest.approx(
         exact_s / 2 * (1 + (1 - load) * (servers - 1) * root / (16 * servers * load)), rel=0.02

@@ -1,7 +1,7 @@
 """Seeded discrete-event simulation of one replica's scheduler, request by request."""
 
 from app.sizing.serving.simulation.kernel import choose_replicas, simulate_replica
-from app.sizing.serving.simulation.record import MIXED, PREFILL_FIRST, Gaps, Replica, Requests, SimulationResult
+from app.sizing.serving.simulation.record import MIXED, PREFILL_FIRST, Gaps, Replica, Requests, Routed, SimulationResult
 
 __all__ = [
     "MIXED",
@@ -9,6 +9,7 @@ __all__ = [
     "Gaps",
     "Replica",
     "Requests",
+    "Routed",
     "SimulationResult",
     "choose_replicas",
     "simulate_replica",

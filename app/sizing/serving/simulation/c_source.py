@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType, MappingProxyType
 from typing import Any
 
-from app.sizing.serving.simulation.record import Counts, Dispatch, Replica, Requests, Seconds, field_types
+from app.sizing.serving.simulation.record import Counts, Dispatch, Replica, Requests, Routed, Seconds, field_types
 from app.sizing.serving.simulation.state import State
 
 INT, DOUBLE, TRIPLE = "int64", "double", "triple"
 RECORDS: Mapping[str, Any] = MappingProxyType(
-    {record.__name__: record for record in (Replica, Requests, State, Dispatch)}
+    {record.__name__: record for record in (Replica, Requests, State, Routed, Dispatch)}
 )
 SCALARS: Mapping[str, str] = MappingProxyType({"int": INT, "bool": INT, "float": DOUBLE})
 RETURNS: Mapping[str, str] = MappingProxyType({**SCALARS, "None": "void", "tuple[float, float, float]": TRIPLE})

@@ -27,6 +27,7 @@ from app.sizing.serving.simulation.record import (
     Gaps,
     Replica,
     Requests,
+    Routed,
     Seconds,
     SimulationResult,
     field_types,
@@ -482,30 +483,27 @@ def run_events(r: Replica, q: Requests, s: State, warm: int) -> None:
             break
 
 
-def dispatch_requests(d: Dispatch) -> None:
+def dispatch_requests(a: Routed, d: Dispatch) -> None:
     """Send every request to the replica with the least work left; of idle replicas, to the one that is idle longest."""
-    for i in range(len(d.arrival_s)):
-        least = 0
+    for i in range(len(a.arrival_s)):
+        least, free_s = 0, d.free_s[0]
         for j in range(1, len(d.free_s)):
-            if d.free_s[j] < d.free_s[least]:
-                least = j
+            if d.free_s[j] < free_s:
+                least, free_s = j, d.free_s[j]
+        prompt_s = a.prompt_token_s * (a.input_tokens[i] - a.prefix_tokens[i])
         d.replica[i] = least
-        d.free_s[least] = max(d.free_s[least], d.arrival_s[i]) + d.work_s[i]
+        d.free_s[least] = max(free_s, a.arrival_s[i]) + (prompt_s + a.answer_s)
+        d.carried_s[least] += prompt_s + a.output_token_s * a.output_tokens[i]
 
 
-def choose_replicas(arrival_s: Seconds, work_s: Seconds, replicas: int) -> Counts:
-    """Replica that gets each request behind a router which knows the work of every replica.
+def choose_replicas(sent: Routed, replicas: int) -> Dispatch:
+    """The replica that gets each request behind a router, and the work that each of `replicas` got.
 
     With one server per replica, waits are those of one queue in front of all servers (Kiefer and Wolfowitz 1955).
-
-    Parameters:
-        arrival_s: arrival times in order, s.
-        work_s: time of a replica that each request takes, s.
-        replicas: replicas behind the router.
     """
-    found = Dispatch(arrival_s, work_s, np.zeros(replicas), np.zeros(len(arrival_s), np.int64))
-    run_loop(dispatch_requests, found)
-    return found.replica
+    found = Dispatch(np.zeros(replicas), np.zeros(replicas), np.zeros(len(sent.arrival_s), np.int64))
+    run_loop(dispatch_requests, sent, found)
+    return found
 
 
 RecordT = TypeVar("RecordT", Replica, Requests)

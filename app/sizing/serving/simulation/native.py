@@ -14,10 +14,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from app.sizing.serving.simulation.record import Counts, Dispatch, Replica, Requests, Seconds, field_types
+from app.sizing.serving.simulation.record import Counts, Dispatch, Replica, Requests, Routed, Seconds, field_types
 from app.sizing.serving.simulation.state import State
 
-Record = Replica | Requests | State | Dispatch
+Record = Replica | Requests | State | Routed | Dispatch
 RecordT = TypeVar("RecordT", bound=Record)
 ARRAYS = (Seconds, Counts)
 
@@ -79,5 +79,5 @@ def _as_lists(record: RecordT) -> RecordT:
 
 
 STRUCTURES: Mapping[type[Any], type[ctypes.Structure]] = MappingProxyType(
-    {record: _structure(record) for record in (Replica, Requests, State, Dispatch)}
+    {record: _structure(record) for record in (Replica, Requests, State, Routed, Dispatch)}
 )

@@ -81,12 +81,23 @@ class Requests(NamedTuple):
     reuse_gap_s: float  # time since the prefix was stored, s
 
 
-class Dispatch(NamedTuple):
-    """Requests before a router, and the replicas behind it."""
+class Routed(NamedTuple):
+    """Requests before a router, which knows the prompts but not how long the answers will be."""
 
-    arrival_s: Seconds  # arrival times, s
-    work_s: Seconds  # time of a replica that each request takes, s
-    free_s: Seconds  # time at which each replica has done its work, s
+    arrival_s: Seconds  # arrival times in order, s
+    input_tokens: Counts  # prompt tokens
+    prefix_tokens: Counts  # prompt tokens that are in the cache
+    output_tokens: Counts  # answer tokens
+    prompt_token_s: float  # time of a replica per prompt token that is not in the cache, s
+    output_token_s: float  # time of a replica per answer token, s
+    answer_s: float  # mean time of an answer, which the router expects of every request, s
+
+
+class Dispatch(NamedTuple):
+    """Replicas behind a router."""
+
+    free_s: Seconds  # time at which each replica has done its expected work, s
+    carried_s: Seconds  # work that each replica got, s
     replica: Counts  # replica that gets each request
 
 
