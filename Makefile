@@ -22,10 +22,11 @@ run: $(VENV)/.run
 test: lint
 	$(PYTEST) -m "not slow and not torch and not page and not clients"
 
-# What CI runs: the slow sweeps too, and what needs PyTorch, a browser or Node.js.
-test-all: lint
+# What CI runs: the slow sweeps too, and what needs PyTorch, a browser or Node.js. The parts that use one core each run
+# side by side, after everything is installed.
+test-all: $(VENV)/.trace $(VENV)/.page $(CLIENTS)/.ready
+	$(MAKE) --jobs 2 --output-sync=target test-page lint test-traced test-clients
 	$(PYTEST) -m "not torch and not page and not clients"
-	$(MAKE) test-traced test-page test-clients
 
 # The checks that a change of documents alone can break.
 test-docs: $(VENV)/.dev

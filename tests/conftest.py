@@ -42,7 +42,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=20,
+    max_examples=10,
     suppress_health_check=list(HealthCheck),
 )
 settings.register_profile("explore", settings.get_profile("fixed"), derandomize=False, max_examples=60)

@@ -195,7 +195,7 @@ def test_only_what_comes_by_itself_leaves_time_to_others() -> None:
     assert not leaves_time_to_others(replace(CHAT, load=Load.CLOSED, in_flight=8.0, requests=100.0))
 
 
-SLOW = settings(max_examples=12)
+SLOW = settings(max_examples=8)
 ON_BIG = Deployment("acme-big")
 EMBEDDINGS = registered("BAAI/bge-m3")
 

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.catalog.snapshot import CatalogStore
 from app.db import make_engine
+from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import Environment, Offer, PricingModel
 from app.sizing.model.architecture import ModelArchitecture
@@ -299,6 +300,9 @@ def test_adding_an_offer_never_worsens_the_best(
     )
 
 
+FEW_REQUESTS = Assumptions(simulated_requests=1000)
+
+
 @pytest.mark.slow
 def test_every_model_of_the_catalogue_is_sized_without_error(
     catalog: Catalog, catalog_store: CatalogStore, sqlite_url: str
@@ -324,7 +328,7 @@ def test_every_model_of_the_catalogue_is_sized_without_error(
             slo=Slo(60.0, 5.0, None, 95) if model.kind.value == "decoder" else Slo(None, None, 20000.0, 95),
             max_context_tokens=context,
         )
-        answer = recommend_hardware(Question(workload, limit=1), catalog)
+        answer = recommend_hardware(Question(workload, limit=1, extras=frozenset(), assumptions=FEW_REQUESTS), catalog)
         assert answer.recommendations, name
         performance = answer.recommendations[0].estimate.performance
         assert performance is not None
