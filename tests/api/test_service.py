@@ -229,6 +229,7 @@ def test_every_example_is_an_instance_of_its_schema() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Do not use the .random. module")  # the service's threads draw identifiers meanwhile
 def test_schemathesis_finds_nothing(sqlite_url: str) -> None:
     """Generated requests of every operation: documented statuses, documented shapes, never a server error.
 
