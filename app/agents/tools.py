@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.export.tables import (
+    CHANGES,
     OutputFormat,
+    change_lines,
     comparison_rows,
     count_rows,
     deployment_row,
@@ -22,6 +24,7 @@ from app.export.tables import (
     reason_lines,
     rejection_lines,
     render_rows,
+    titled,
 )
 
 Schema = dict[str, Any]
@@ -184,7 +187,7 @@ def recommendation_text(answer: Json) -> str:
         lines += ["", render_rows(ranking_rows(answer), OutputFormat.MARKDOWN)]
     else:
         lines += ["", "Closest options:", *rejection_lines(answer, MAX_REJECTIONS)]
-        lines += change_lines(answer)
+        lines += titled(CHANGES, change_lines(answer))
     lines += ["", *warning_lines(answer)]
     counts = ", ".join(f"{code} {count}" for code, count in answer["rejected_by_code"].items())
     lines += [f"Rejected, by reason: {counts or 'none'}."]
@@ -195,12 +198,6 @@ def recommendation_text(answer: Json) -> str:
 def warning_lines(answer: Json) -> list[str]:
     """One line per warning."""
     return [f"Note: {each['text']}" for each in answer.get("warnings", ())]
-
-
-def change_lines(answer: Json) -> list[str]:
-    """Lines that list what would change the answer; empty if the answer has no sensitivity."""
-    lines = [f"- {each['change']}: {each['effect']}" for each in answer.get("sensitivity", ())]
-    return ["", "What would change the answer", *lines] if lines else []
 
 
 def estimate_text(answer: Json) -> str:
@@ -263,7 +260,7 @@ def explanation_text(answer: Json) -> str:
     for each in answer["recommendations"]:
         lines += ["", f"Rank {each['rank']}", *reason_lines(each)]
     lines += ["", "Rejected", *rejection_lines(answer, 20)]
-    return "\n".join([*lines, *change_lines(answer)])
+    return "\n".join([*lines, *titled(CHANGES, change_lines(answer))])
 
 
 DEFAULT_LIMIT = 3

@@ -136,8 +136,11 @@ def parse_setting(text: str) -> Part:
         return nest_value(path.strip(), value)
 
 
-def first_option(content: Part) -> Part:
+def first_option(content: Part, accelerator: str | None = None) -> Part:
     """Estimate request of the first option in a `recommend --json` file. Any other content is the request itself.
+
+    Parameters:
+        accelerator: accelerator to size the workload of the file on instead; the option's layout is then left out.
 
     Check:
         >>> answer = {"request": {"workload": {}, "limit": 3}, "recommendations": [{"deployment": {"nodes": 1}}]}
@@ -151,7 +154,7 @@ def first_option(content: Part) -> Part:
     request = {name: part for name, part in content["request"].items() if name in SHARED_MEMBERS}
     constraints = content["request"].get("constraints", {})
     request["constraints"] = {k: v for k, v in constraints.items() if k in ESTIMATE_CONSTRAINTS}
-    return {**request, "deployment": content["recommendations"][0]["deployment"]}
+    return request if accelerator else {**request, "deployment": content["recommendations"][0]["deployment"]}
 
 
 def build_request(

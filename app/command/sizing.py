@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,8 +23,12 @@ from app.command.asking import (
 )
 from app.command.ending import Exit
 from app.export.tables import (
+    CHANGES,
     OutputFormat,
+    benchmark_lines,
+    change_lines,
     comparison_rows,
+    confidence_lines,
     count_rows,
     deployment_row,
     fit_columns,
@@ -34,6 +39,7 @@ from app.export.tables import (
     render_rows,
     select_format,
     sort_rows,
+    titled,
 )
 
 Url = Annotated[
@@ -265,9 +271,8 @@ def estimate(
     """Estimate a workload on given hardware, or on the first option of a `recommend --json` file. Exits with 3 if the
     workload does not fit.
     """
-    request = build_request(
-        source, flag_values(context, {**REQUEST_PATHS, **DEPLOYMENT_PATHS}), also or [], first_option
-    )
+    flags = flag_values(context, {**REQUEST_PATHS, **DEPLOYMENT_PATHS})
+    request = build_request(source, flags, also or [], partial(first_option, accelerator=accelerator))
     with open_client(url) as client, show_progress("Sizing..."):
         found = client.estimate(request)
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
@@ -325,7 +330,7 @@ def explain(
     rank: Annotated[int, typer.Option(min=1, help="Rank of the option.")] = 1,
     url: Url = None,
 ) -> None:
-    """Explain a stored answer: why it recommends an option and why it rejects others."""
+    """Explain a stored answer: why it recommends an option, what would change it, and why it rejects others."""
     with open_client(url) as client:
         found = client.recommendation(identity)
     typer.echo(found["summary"])
@@ -333,11 +338,16 @@ def explain(
     if found["recommendations"] and not options:
         raise typer.BadParameter(f"The answer has ranks 1 to {len(found['recommendations'])}.")
     for each in options:
-        typer.echo(f"\nRank {rank}")
-        for line in reason_lines(each):
+        for line in (
+            *titled(f"Rank {rank}", reason_lines(each)),
+            *titled("Size by confidence", confidence_lines(each)),
+        ):
             typer.echo(line)
-    typer.echo("\nRejected")
-    for line in rejection_lines(found, 20):
+    for line in (
+        *titled(CHANGES, change_lines(found)),
+        *titled("Benchmark to run first", benchmark_lines(found)),
+        *titled("Rejected", rejection_lines(found, 20)),
+    ):
         typer.echo(line)
 
 

@@ -90,7 +90,9 @@ def reprice(
         return
     prices = found["catalog"]["now"]["prices_as_of"]
     typer.echo(f"{found['machines']['option']}, prices up to {prices}: {found['machines']['text']}")
-    typer.echo(f"Answer at today's prices: {found['today']['id']}. {found['today'].get('why') or ''}".rstrip())
+    typer.echo(f"Answer at today's prices: {found['today']['id']}.")
+    for text in found["today"]["why"]:
+        typer.echo(f"- {text}")
 
 
 def sensitivity(identity: Identity, as_json: AsJson = False, url: Url = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -115,6 +115,50 @@ def rejection_lines(answer: Json, most: int) -> Iterator[str]:
     """
     for each in answer.get("rejected", ())[:most]:
         yield f"- {each['accelerator']}: {each['text']}"
+
+
+COST_UNITS = {"usd_per_hour": "USD/h", "usd_total": "USD for the run"}
+CHANGES = "What would change the answer"
+
+
+def change_lines(answer: Json) -> Iterator[str]:
+    """Effects of nearby changes, as list items."""
+    for each in answer.get("sensitivity", ()):
+        yield f"- {each['change']}: {each['effect']}"
+
+
+def confidence_lines(each: Json) -> Iterator[str]:
+    """Hardware and cost of one option per confidence, or why no number is enough, as list items.
+
+    Check:
+        >>> level = {"confidence": 0.9, "total_accelerators": 10, "usd_per_hour": 22.9}
+        >>> list(confidence_lines({"confidence": {"by_level": [level]}}))
+        ['- 90 %: 10 accelerators, 22.9 USD/h']
+    """
+    for level in each.get("confidence", {}).get("by_level", ()):
+        costs = [f"{level[name]} {unit}" for name, unit in COST_UNITS.items() if level.get(name) is not None]
+        if level["total_accelerators"] is not None:
+            kind = f"x {other['accelerator']}" if (other := level.get("deployment")) else "accelerators"
+            found = ", ".join([f"{level['total_accelerators']} {kind}", *costs])
+        elif reason := level.get("unreachable"):
+            found = f"{reason['why']} {reason['instead']}"
+        else:
+            found = "another layout or accelerator"
+        yield f"- {level['confidence'] * 100:g} %: {found}"
+
+
+def benchmark_lines(answer: Json) -> Iterator[str]:
+    """The benchmark that reduces the uncertainty most and what it decides, as list items."""
+    if settle := answer.get("verification"):
+        cost = "" if settle["usd"] is None else f", {settle['usd']} USD"
+        yield f"- {settle['minutes']} minutes on {settle['accelerators']} x {settle['accelerator']}{cost}"
+        yield f"- {settle['decides']}"
+
+
+def titled(title: str, lines: Iterable[str]) -> list[str]:
+    """Lines below an empty line and their title; none if there are no lines."""
+    found = list(lines)
+    return ["", title, *found] if found else []
 
 
 def select_columns(items: list[dict[str, Any]], columns: tuple[str, ...]) -> list[dict[str, Any]]:

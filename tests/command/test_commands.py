@@ -47,6 +47,9 @@ def test_flags_give_what_the_same_request_gives() -> None:
     assert f"headroom explain {found['id']}" in table
     explained = run("explain", found["id"]).stdout
     assert found["recommendations"][0]["explanation"][0]["text"] in explained
+    asked = next(each for each in found["recommendations"][0]["confidence"]["by_level"] if each["confidence"] == 0.8)
+    assert f"- 80 %: {asked['total_accelerators']} accelerators" in explained
+    assert found["verification"]["decides"] in explained and found["sensitivity"][0]["effect"] in explained
     rows = list(csv.DictReader(io.StringIO(run("recommend", *CHAT, *QUICK, "--csv").stdout)))
     assert float(rows[0]["usd_per_hour"]) == found["recommendations"][0]["cost"]["usd_per_hour"]
     assert run("recommend", *CHAT, *QUICK, "--markdown").stdout.startswith("| rank |")
@@ -66,6 +69,9 @@ def test_an_answer_fits_a_terminal_and_is_taken_by_estimate(tmp_path: Path) -> N
     judged = json.loads(run("estimate", str(path), "--json").stdout)
     assert judged["deployment"]["accelerator"] == first["deployment"]["accelerator"]
     assert judged["cost"]["usd_per_hour"] == first["cost"]["usd_per_hour"]
+    other = json.loads(run("estimate", str(path), "--accelerator", "h100 sxm", "--count", "8", "--json").stdout)
+    assert other["deployment"]["accelerator"] == "nvidia-h100-sxm5-80gb"
+    assert other["deployment"]["total_accelerators"] == 8
     path.write_text(json.dumps({"request": {}, "recommendations": []}))
     refused = run("estimate", str(path))
     assert refused.exit_code == 2 and "recommends nothing" in " ".join(refused.output.split())

@@ -72,6 +72,7 @@ def test_a_stored_answer_is_listed_approved_repriced_and_varied() -> None:
     assert identity in run("list", "--label", "stored-commands", "--status", "approved").stdout
     repriced = run("reprice", identity)
     assert repriced.exit_code == 0 and "then and today" in repriced.stdout
+    assert "\n- " in repriced.stdout and "['" not in repriced.stdout
     found = json.loads(run("sensitivity", identity, "--json").stdout)
     text = run("sensitivity", identity).stdout
     assert all(f"- {each['text']}" in text for name in ("flips", "holds", "savings") for each in found[name])
