@@ -236,7 +236,7 @@ def evaluate_measured_plans(
 def complete_settings(memory: Memory, speed: Speed, replicas: Column | None, requested: Settings) -> Settings:
     """Complete engine settings of evaluated plans, with the machines that the request fixes."""
     return Settings(
-        max_sequences=speed.rank_batch if requested.max_sequences is None else requested.max_sequences,
+        max_sequences=speed.sequence_limit if requested.max_sequences is None else requested.max_sequences,
         max_batched_tokens=getattr(memory, "max_batched_tokens", None),
         memory_fraction=memory.memory_fraction,
         replicas=replicas,
