@@ -419,7 +419,7 @@ def feasible_plans(
         plans.accelerator[rejected_rows],
         (memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes)[rejected_rows],
         code="out_of_memory",
-        text="{name} needs {needed} GiB on {each} in its best layout. The engine may use {available} GiB.",
+        text="{name} needs {needed} GiB on {each} in the best layout on offer. The engine may use {available} GiB.",
         needed=memory.needed_bytes[rejected_rows] / GIB,
         available=memory.usable_bytes[rejected_rows] / GIB,
         unit="gib",
