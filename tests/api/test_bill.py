@@ -232,6 +232,7 @@ def test_a_lower_level_costs_what_an_answer_at_that_confidence_costs(client: Tes
     (median,) = [row for row in rows if row["confidence"] == 0.5]
     again = {**request, "constraints": {**request["constraints"], "confidence": 0.5}}
     answer = client.post("/recommend", json=again).json()["recommendations"][0]
-    # The simulation counts whole replicas: one of six or more is the noise of the search.
-    assert median["usd_per_hour"] == pytest.approx(answer["cost"]["usd_per_hour"], rel=0.17)
+    # The simulation counts whole replicas, and with fewer behind one router each carries a little less.
+    each = answer["cost"]["usd_per_hour"] / answer["deployment"]["replicas"]
+    assert median["usd_per_hour"] == pytest.approx(answer["cost"]["usd_per_hour"], rel=0.05, abs=each)
     assert median["total_accelerators"] < next(row for row in rows if row["confidence"] == 0.8)["total_accelerators"]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.decisions.placement import surviving_replicas
-from app.sizing.estimate import estimate_deployment
+from app.sizing.estimate import estimate_deployment, is_within_reach
 from app.sizing.hardware.parts import KINDS
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
@@ -224,7 +224,9 @@ def test_a_type_asked_for_alone_ranks_what_an_estimate_of_it_finds() -> None:
         )
         free = estimate_deployment(Question(CHAT), Deployment(slug), SMALL)
         assert free.fits
-        assert usd(free) <= usd(only.estimate) * (1 + 1e-9)
+        # On rented machines, which an estimate prefers, no number of single cards meets the limits.
+        assert usd(free) <= usd(only.estimate) * (1 + 1e-9) or not is_within_reach(free)
+        assert is_within_reach(only.estimate)
 
 
 def test_every_objective_of_training_ranks_by_its_own_measure(catalog: Catalog) -> None:

@@ -154,11 +154,10 @@ def estimate_assurance(
 def replicas_at_lower_levels(
     question: Question, workload: InferenceWorkload, plans: Plans, by: MarginLevels, speed: Speed, closed_form: Speed
 ) -> Column:
-    """Replicas below the requested confidence with the batch and the pool of that level, one row per level; infinite at
-    the other levels.
+    """Replicas below the requested confidence, one row per level; infinite at the other levels.
 
-    Replicas were simulated with the batch and the pool of the requested confidence. A lower one allows a larger batch
-    and needs fewer replicas: their capacity is the simulated one, scaled by the ratio that the formulas give.
+    Fewer replicas than the simulated pool share a queue. Those of a closed loop also run a larger batch than the
+    simulated one of the requested confidence: their capacity is scaled by the ratio that the formulas give.
     """
     asked, rows = by.level_rows(question.constraints.confidence), by.all_level_rows
 
@@ -167,8 +166,10 @@ def replicas_at_lower_levels(
         ratio = np.where(known, formula[rows].reshape(-1, by.count) / np.where(known, formula[asked], 1.0), 0.0)
         return (simulated[asked] * ratio).ravel()
 
-    capacity = scaled(speed.planned_capacity_per_s(workload), closed_form.planned_capacity_per_s(workload))
-    batch = np.floor(scaled(speed.slo_batch, closed_form.slo_batch) + ROUNDING)
+    capacity, batch = speed.planned_capacity_per_s(workload)[rows], speed.slo_batch[rows]
+    if workload.load is not Load.OPEN:
+        capacity = scaled(speed.planned_capacity_per_s(workload), closed_form.planned_capacity_per_s(workload))
+        batch = np.floor(scaled(speed.slo_batch, closed_form.slo_batch) + ROUNDING)
     alike = plans.take(by.deployment_rows[rows])
     needed = required_replicas(question, workload, alike, capacity, batch, Settings()).reshape(-1, by.count)
     lower = np.array(by.levels)[:, None] < question.constraints.confidence

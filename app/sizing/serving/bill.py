@@ -39,8 +39,8 @@ def loads_of_replicas(
 ) -> ReplicaLoads | None:
     """Loads of the replica of every plan; None for work without a load to carry.
 
-    Replicas were simulated with the batch of the requested confidence. The median prediction allows a larger one: its
-    capacity is at least the one at the confidence, scaled by the ratio that the formulas give.
+    Replicas of a closed loop were simulated with the batch of the requested confidence. The median prediction allows a
+    larger one: at least the one at the confidence, scaled by the ratio that the formulas give.
 
     Parameters:
         expected: speed at the median prediction, with the batch that it allows.
@@ -53,15 +53,14 @@ def loads_of_replicas(
     if runs is None or workload.load not in (Load.OPEN, Load.CLOSED):
         return None
     closed = workload.load is Load.CLOSED
-    capacity = (
-        (expected.slo_batch, confident.slo_batch) if closed else (expected.capacity_per_s, confident.capacity_per_s)
-    )
-    ratio = np.where(capacity[1] > 0, capacity[0] / np.maximum(capacity[1], TINY), 1.0)
     likely, sure = runs.expected_capacity(workload)[closed], runs.capacity_at_confidence(workload)[closed]
-    scaled = sure * np.maximum(ratio, 1.0)
-    likely = np.maximum(likely, np.floor(scaled + MIN_WAIT_S) if closed else scaled)  # requests in flight are whole
-    full = runs.sequences if closed else stability_limits(runs.curves)
-    planned = sure if closed else runs.planned_capacity(workload)[0]
+    if closed:
+        batches = expected.slo_batch, confident.slo_batch
+        ratio = np.where(batches[1] > 0, batches[0] / np.maximum(batches[1], TINY), 1.0)
+        whole = np.floor(sure * np.maximum(ratio, 1.0) + MIN_WAIT_S)  # requests in flight are whole
+        likely, full, planned = np.maximum(likely, whole), runs.sequences, sure
+    else:
+        full, planned = stability_limits(runs.curves), runs.planned_capacity(workload)[0]
     return ReplicaLoads(np.maximum(full, likely), likely, sure, planned)
 
 

@@ -322,6 +322,7 @@ class StreamSpeed(Speed):
     """How one replica serves a stream of tokens."""
 
     unloaded: UnloadedStream  # the stream on an idle replica, and its limits
+    expected_batch: Column | None = None  # largest batch that meets the limits as the median prediction, if it differs
     prefix_reservation: PrefixReservation | None = None  # how idle prefixes limit the cache
 
     @property
@@ -340,10 +341,25 @@ class StreamSpeed(Speed):
     def data_parallel(self) -> Column:
         return self.step.data_parallel
 
+    @property
+    def sequence_limit(self) -> Column:
+        """Sequences that one data-parallel rank is configured to run at once (`max_num_seqs`).
+
+        The batch that meets the limits as the median prediction: with the smaller one that meets them at a confidence,
+        requests would wait for a sequence slot although the engine is rarely that slow. Idle prefixes that fill the
+        cache leave room only for the smaller one.
+        """
+        if self.expected_batch is None:
+            return self.rank_batch
+        batch = np.maximum(self.expected_batch, self.slo_batch) / self.data_parallel
+        reserved = self.prefix_reservation
+        return batch if reserved is None else np.where(reserved.limits_capacity, self.rank_batch, batch)
+
     def scale_to_ranks(self, ranks: Column) -> StreamSpeed:
         """Speed of `ranks` ranks together."""
         return replace(
             self,
+            expected_batch=None if self.expected_batch is None else self.expected_batch * ranks,
             slo_batch=self.slo_batch * ranks,
             capacity_per_s=self.capacity_per_s * ranks,
             saturation_per_s=self.saturation_per_s * ranks,
@@ -441,16 +457,17 @@ def stream_speed(
     peak = largest_batch(within, memory)
     with trace_label("all sequences running"):
         full = closed_loop(within.stream, memory.sequences, memory.sequences, queued=True)
-    capacity = capacity_within_limits(workload, within, peak, margins.rate, assumed)
+    capacity, expected_batch = capacity_within_limits(workload, within, peak, margins.rate, assumed), None
     if workload.load is Load.OPEN and (margins.rate != 1).any():
         none = Margins.without_margin(len(memory))
         expected = with_stream_margins(workload, unloaded, none).within
+        expected_batch = largest_batch(expected, memory)
         with trace_label("as predicted"):
-            likely = capacity_within_limits(workload, expected, largest_batch(expected, memory), none.rate, assumed)
+            likely = capacity_within_limits(workload, expected, expected_batch, none.rate, assumed)
         capacity = jointly_confident_per_s(likely, capacity, margins.rate, RATE_CORRELATIONS["ttft"])
     else:
         capacity = capacity / margins.rate
-    return StreamSpeed(unloaded, peak, capacity, full.rate_per_s)
+    return StreamSpeed(unloaded, peak, capacity, full.rate_per_s, expected_batch)
 
 
 def largest_batch(within: WithinLimits, memory: ServingMemory) -> Column:
@@ -851,6 +868,7 @@ def speed_with_hits(
         batch = bisect_largest(np.zeros(len(memory)), most, fitting)
         always = replace(fitting, most=memory.sequences, z=0.0).holds(memory.sequences)
     sequences, peak, slower = memory.sequences, speed.slo_batch, Margins.without_margin(len(memory)).rate
+    full = (batch < most) | (workload.load is not Load.OPEN)
     if workload.load is not Load.OPEN:
         sequences = np.floor(batch + 1e-6)
         batch = peak = np.minimum(peak, sequences)
@@ -863,7 +881,9 @@ def speed_with_hits(
         slower = speed.margins.rate
     with trace_label("with idle prefixes"):
         rate = fitting.replica_rate(batch) / slower
-        capacity = capacity_with_hits_per_s(speed.capacity_per_s, rate)
+        # A cache that is not full limits no rate. With margins, `rate` is below a capacity that counts errors jointly.
+        bound = np.where(full, rate, np.maximum(rate, speed.capacity_per_s))
+        capacity = capacity_with_hits_per_s(speed.capacity_per_s, bound)
     return replace(
         speed,
         slo_batch=np.maximum(peak, 1.0),

@@ -96,6 +96,11 @@ class Speed(Columns):
         return self.slo_batch / self.data_parallel
 
     @property
+    def sequence_limit(self) -> Column:
+        """Sequences that one data-parallel rank is configured to run at once (`max_num_seqs`)."""
+        return self.rank_batch
+
+    @property
     def has_capacity(self) -> Mask:
         """Whether a replica has any capacity within the limits."""
         return self.capacity_per_s > LEAST_CAPACITY_PER_S

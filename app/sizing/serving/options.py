@@ -51,7 +51,7 @@ def default_max_sequences(workload: InferenceWorkload, plans: Plans, memory: Mem
     memory, and at least the engine's own limit: a server that is started without the option reserves memory for it.
     """
     if workload.load in (Load.OPEN, Load.OFFLINE):
-        return np.maximum(1.0, speed.rank_batch)
+        return np.maximum(1.0, speed.sequence_limit)
     most = np.maximum(1.0, memory.sequences)
     if not isinstance(memory, ServingMemory):
         return most

@@ -236,7 +236,7 @@ def evaluate_measured_plans(
 def complete_settings(memory: Memory, speed: Speed, replicas: Column | None, requested: Settings) -> Settings:
     """Complete engine settings of evaluated plans, with the machines that the request fixes."""
     return Settings(
-        max_sequences=speed.rank_batch if requested.max_sequences is None else requested.max_sequences,
+        max_sequences=speed.sequence_limit if requested.max_sequences is None else requested.max_sequences,
         max_batched_tokens=getattr(memory, "max_batched_tokens", None),
         memory_fraction=memory.memory_fraction,
         replicas=replicas,
@@ -419,7 +419,7 @@ def feasible_plans(
         plans.accelerator[rejected_rows],
         (memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes)[rejected_rows],
         code="out_of_memory",
-        text="{name} needs {needed} GiB on {each} in its best layout. The engine may use {available} GiB.",
+        text="{name} needs {needed} GiB on {each} in the best layout on offer. The engine may use {available} GiB.",
         needed=memory.needed_bytes[rejected_rows] / GIB,
         available=memory.usable_bytes[rejected_rows] / GIB,
         unit="gib",

@@ -35,7 +35,7 @@ from app.sizing.decisions.rejections import is_at_most
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import KINDS, SEGMENTS, PricingModel
 from app.sizing.model.formats import WEIGHT_FORMATS, FormatUse
-from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Objective, Question
+from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Objective, Question, find_within_longer_limits
 from app.sizing.result import Effect, FilterStage, Rejection
 from app.sizing.serving.choice import best_single_service
 from app.sizing.serving.load_curves import is_simulated
@@ -112,9 +112,11 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
     for change in list_alternatives(question, judged):
         asked = change.apply(question)
         ways = find_feasible_plans(asked, catalog)
-        confirmed = cheapest_confirmed(asked, catalog, ways.within(question.constraints))
-        if confirmed is not None:
-            single.append(Effect(change.name, f"feasible with {confirmed.describe(catalog)}{change.words}"))
+        confirmed = describe_confirmed(asked, catalog, ways.within(question.constraints))
+        if not confirmed and asked.constraints.accelerators:  # named hardware may be owned: slower is better than none
+            confirmed = describe_within_longer_limits(asked, catalog)
+        if confirmed:
+            single.append(Effect(change.name, f"feasible with {confirmed}{change.words}"))
             continue
         enough = relax_each_resource(asked, ways, catalog)
         double += [
@@ -124,6 +126,26 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
         pairs = relax_resource_pairs(question, resourceful, catalog)
         single += [*pairs, *double] or relax_all_limits(question, catalog)
     return tuple(single)
+
+
+def describe_confirmed(question: Question, catalog: Catalog, ways: FeasiblePlans) -> str:
+    """The cheapest confirmed plan as text; empty if there is none."""
+    confirmed = cheapest_confirmed(question, catalog, ways)
+    return "" if confirmed is None else confirmed.describe(catalog)
+
+
+def describe_within_longer_limits(question: Question, catalog: Catalog) -> str:
+    """The cheapest confirmed plan within longer limits than usual as text, where the request leaves its limits open;
+    empty if there is none.
+    """
+
+    def describe(asked: Question) -> str:
+        ways = find_feasible_plans(asked, catalog).within(asked.constraints)
+        text, runs = describe_confirmed(asked, catalog, ways), isinstance(asked.workload, TrainingWorkload)
+        times = f"{asked.workload.assumed_times:g} times the usual {'deadline' if runs else 'latency limits'}"
+        return f"{text} within {times}" if text else ""
+
+    return find_within_longer_limits(question, describe, bool) or ""
 
 
 def closest_option(rejected: Sequence[Rejection], effects: Sequence[Effect]) -> Rejection | None:

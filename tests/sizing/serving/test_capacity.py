@@ -375,6 +375,27 @@ def test_where_waiting_for_hits_does_less_every_prompt_is_computed() -> None:
     assert again.capacity_per_s.tolist() == found.capacity_per_s.tolist()
 
 
+def test_an_engine_runs_the_sequences_that_the_median_prediction_allows() -> None:
+    """Steps of 20 ms and one prompt of 10 ms per 200 steps and sequence: 23 ms allow 60 sequences, 23 / 1.1 ms 18."""
+    workload, prompt = varied(slo=Slo(None, 0.023, None, 50.0)), flat_prefill(0.010)
+    margins = Margins(col(1.1), col(1.1), col(1.1), col(0.0))
+    alone = unloaded_stream(workload, on_big(), memory_of(64), flat_step(0.020), prompt, [prompt], margins)
+    sure = stream_speed(workload, memory_of(64), alone, ASSUMED)
+    likely = speed(tpot_s=0.023, percentile=50)
+    assert sure.sequence_limit.tolist() == likely.sequence_limit.tolist() == likely.slo_batch.tolist()
+    assert sure.rank_batch[0] < likely.rank_batch[0]
+    assert sure.scale_to_ranks(col(4)).sequence_limit.tolist() == (4 * likely.slo_batch).tolist()
+
+
+def test_idle_prefixes_that_fill_the_cache_leave_room_for_the_sure_batch_only() -> None:
+    margins = Margins(col(1.1), col(1.1), col(1.1), col(0.0))
+    limited = opened(slo=Slo(None, 0.023, None, 50.0))
+    full = prefixes_speed(limited, memory(gap_s=30.0), cold_s=5.0, margins=margins)
+    free = prefixes_speed(limited, memory(pool=1e6, gap_s=30.0), cold_s=5.0, margins=margins)
+    assert full.sequence_limit.tolist() == full.rank_batch.tolist() == free.rank_batch.tolist()
+    assert free.sequence_limit[0] > free.rank_batch[0]
+
+
 def test_rows_choose_for_themselves() -> None:
     two = memory().take(np.array([0, 0]))
     two = replace(two, kv_pool_bytes=col(64, 640), prefixes=Prefixes(col(100, 1), col(0, 0), 10.0))

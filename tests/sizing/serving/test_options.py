@@ -52,10 +52,10 @@ from tests.sizing.small import SMALL, offer, snapshot
 @pytest.mark.parametrize(("load", "most"), [(Load.OPEN, 12), (Load.CLOSED, 100), (Load.OFFLINE, 12)])
 def test_sequences_where_none_are_fixed(load: Load, most: float) -> None:
     plans, memory = on_big(tensor_parallel=2), cast(Any, row(sequences=col(100)))
-    speed: Any = row(rank_batch=col(12))
+    speed: Any = row(sequence_limit=col(12))
     assert default_max_sequences(varied(load=load), plans, memory, speed).tolist() == [most]
     none: Any = row(sequences=col(0))
-    slow: Any = row(rank_batch=col(0.5))
+    slow: Any = row(sequence_limit=col(0.5))
     assert default_max_sequences(varied(load=load), plans, none, slow).tolist() == [1]
 
 
@@ -64,7 +64,7 @@ def test_a_closed_loop_leaves_a_server_at_its_own_limit() -> None:
     plans, closed = on_big(tensor_parallel=2), varied(load=Load.CLOSED)
     memory = serving_memory(closed.model, plans, Assumptions(), final_tokens=9e4, longest_tokens=9e4)
     assert memory.sequences[0] < 256
-    speed: Any = row(rank_batch=col(12))
+    speed: Any = row(sequence_limit=col(12))
     assert default_max_sequences(closed, plans, memory, speed).tolist() == [1024]
     fixed = replace(memory, max_sequences=col(64), sequences=col(7))
     assert default_max_sequences(closed, plans, fixed, speed).tolist() == [64]

@@ -184,6 +184,7 @@ def test_formats_judged_where_none_is_named() -> None:
 
 
 BF16 = frozenset({"bf16"})
+NEURON: tuple[tuple[str, ...], ...] = ((), ("neuronx",), ("optimum-neuron",))  # engines that a request names
 
 
 def engines_on_big(work: Work, *named: str, catalog: Catalog = SMALL) -> set[str]:
@@ -212,6 +213,13 @@ def test_what_is_built_by_hand_competes_only_for_what_people_build_it() -> None:
     assert "tensorrt" in engines_on_big(images, catalog=catalog)
     assert "tensorrt" not in engines_on_big(texts, catalog=catalog)
     assert engines_on_big(texts, "tensorrt", catalog=catalog) == {"tensorrt"}
+
+
+def test_transcripts_on_neuron_are_for_those_who_name_its_engine(catalog: Catalog) -> None:
+    """Its Whisper decodes without a cache, which the work of a decoded token assumes."""
+    work, row = Work("sample_inference", task=ModelTask.SPEECH), catalog.accelerator_index["aws-inferentia2"]
+    named = {names: bool(select_stacks(catalog, work, BF16, names, None).on[:, row].any()) for names in NEURON}
+    assert named == dict(zip(NEURON, (False, True, True), strict=True))
 
 
 def test_a_fixed_engine_comes_before_those_allowed() -> None:

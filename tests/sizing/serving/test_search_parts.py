@@ -63,12 +63,12 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
 
 
 def test_what_an_engine_is_set_to() -> None:
-    speed: Any = row(rank_batch=col(12), capacity_per_s=col(3), saturation_per_s=col(50))
+    speed: Any = row(sequence_limit=col(12), capacity_per_s=col(3), saturation_per_s=col(50))
     memory: Any = row(memory_fraction=col(0.9), max_batched_tokens=col(2048), sequences=col(100))
     found = complete_settings(memory, speed, col(2), Settings(max_sequences=col(7), spare_replicas=col(1)))
     assert found.max_sequences is not None
     assert found.max_sequences.tolist() == [7]
-    assert complete_settings(memory, speed, None, Settings()).max_sequences is speed.rank_batch
+    assert complete_settings(memory, speed, None, Settings()).max_sequences is speed.sequence_limit
     assert found.max_batched_tokens is memory.max_batched_tokens
     assert found.memory_fraction is memory.memory_fraction
     assert [None if v is None else v.tolist() for v in (found.replicas, found.spare_replicas, found.nodes)] == [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from app.sizing.decisions.cost import RESOURCE_LIMITS, Cost
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
-from app.sizing.hardware.parts import PricingModel
+from app.sizing.hardware.parts import SEGMENTS, PricingModel
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.result import Effect, FilterStage, Rejection
@@ -406,6 +406,23 @@ def alternatives(
 ) -> dict[str, Question]:
     question = Question(workload, limits)
     return {c.name: c.apply(question) for c in list_alternatives(question, judged)}
+
+
+@pytest.mark.parametrize(("times", "offered"), [(1.0, True), (None, False)])
+def test_named_hardware_is_tried_within_longer_limits_than_the_usual_ones(times: float | None, offered: bool) -> None:
+    few = replace(CHAT, load=Load.CLOSED, in_flight=4.0, peak_per_s=0.0, average_per_s=0.0)
+    asked = Question(replace(few, slo=Slo(1.0, 0.02, None, 95.0, times)), Constraints(accelerators=("acme-card",)))
+    effects = {each.change: each.effect for each in suggested(asked)}
+    assert "times the usual" not in effects["allow other accelerators"]
+    label = "allow consumer and edge hardware"
+    assert (label in effects) == offered
+    if offered:
+        assert effects[label].startswith("feasible with 4 × Acme Card (3.20 USD/h) within 2 times the usual latency")
+        wider = replace(asked, constraints=replace(asked.constraints, segments=SEGMENTS))
+        answer = recommend_hardware(wider, SMALL)
+        assert answer.recommendations[0].estimate.deployment.total_accelerators == 4
+        (missed,) = [w.text for w in answer.warnings if w.code == "assumed_limits_missed"]
+        assert "limits 2 times as long" in missed
 
 
 def test_requirements_of_the_request_are_dropped_one_at_a_time() -> None:
