@@ -248,6 +248,8 @@ _PACKAGING = re.compile(rf"(?:^|(?<=-))(?:{'|'.join(NAME_TABLES.packaging)})(?=-
 _STAGE_WORDS = frozenset(NAME_TABLES.stage_words)
 _NETWORK_WORDS = frozenset(NAME_TABLES.network_words)
 _SIZE_WORD = re.compile(r"\d+(?:\.\d+)?[bm]")
+_UNDERSCORED = re.compile(r"(?<![qQ\d])(\d+)_(\d+)(?!\d)")  # a decimal point of a version: "3_3" of Nemotron
+_VERSION = re.compile(r"\d(?:\.\d+)?")
 _DATE = re.compile(r"(?:20)?2\d(?:0[1-9]|1[0-2])(?:\d\d)?|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|20\d{6}")
 
 
@@ -257,7 +259,8 @@ def shape_tokens(name: str) -> tuple[str, ...]:
 
     Check: "mistralai/Mistral-7B-Instruct-v0.1" and "Mistral-7B-v0.1-AWQ" have the same words.
     """
-    key = fold_name(re.sub(r"\.(?=[a-zA-Z])", "-", name.rsplit("/", 1)[-1].replace(":", "-")))
+    own = _UNDERSCORED.sub(r"\1.\2", name.rsplit("/", 1)[-1].replace(":", "-"))
+    key = fold_name(re.sub(r"\.(?=[a-zA-Z])", "-", own))
     bare = re.sub(r"(?<![a-z0-9])v(?=\d)", "", _PACKAGING.sub("", key))
     return tuple(word for word in _WORDS.findall(bare) if word not in _STAGE_WORDS)
 
@@ -270,10 +273,13 @@ def shape_words(name: str, *, with_dates: bool = True) -> frozenset[str]:
 
 def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
     """Returns whether a name with these words is that of a fine-tuned base model: it contains the words of the base in
-    a row, with its only size, and none that makes another network.
+    a row, with its only size, and none that makes another network. A version at the end of the base may be missing
+    or another one.
 
     Check:
         >>> is_tuned_name(shape_tokens("Hermes-3-Llama-3.1-8B"), shape_tokens("Llama-3.1-8B"))
+        True
+        >>> is_tuned_name(shape_tokens("dolphin-2.5-mixtral-8x7b"), shape_tokens("Mixtral-8x7B-v0.1"))
         True
         >>> is_tuned_name(shape_tokens("Qwen2-Audio-7B"), shape_tokens("Qwen2-7B"))
         False
@@ -281,6 +287,8 @@ def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
         False
     """
     sized = {word for word in name if _SIZE_WORD.fullmatch(word)}
+    if len(base) > 2 and _SIZE_WORD.fullmatch(base[-2]) and _VERSION.fullmatch(base[-1]) and base[-1] not in name:
+        base = base[:-1]
     if not sized or not sized <= {*base} or len(base) >= len(name) or ({*name} - {*base}) & _NETWORK_WORDS:
         return False
     return any(name[i : i + len(base)] == base for i in range(len(name) - len(base) + 1))

@@ -47,6 +47,8 @@ def read(config: dict[str, Any]) -> ModelArchitecture:
         ("inclusionAI/Ling-3.0-flash", 124e9, 5.2e9),
         ("internlm/internlm-chat-20b", 20.1e9, 20.1e9),
         ("XiaomiMiMo/MiMo-V2.5-Pro", 1.02e12, 42e9),
+        ("LiquidAI/LFM2-2.6B", 2_569_272_320, 2_569_272_320),
+        ("LiquidAI/LFM2-24B-A2B", 23_843_661_440, 2.3e9),
         ("openbmb/MiniCPM5-1B", 1_080_632_832, 1_080_632_832),
     ],
 )
