@@ -60,6 +60,7 @@ class NameTables:
     formats: Mapping[str, str]
     kv_formats: Mapping[str, str]
     optimizers: Mapping[str, str]
+    recomputations: Mapping[str, str]
     precisions: Mapping[str, str]
     methods: Mapping[str, str]
     lora_targets: Mapping[str, str]
