@@ -21,7 +21,7 @@ from app.api.schemas.model import ConfigModel
 from app.api.schemas.private import StoredHardware
 from app.api.schemas.requests import EstimateRequest, InferenceSpec, RecommendRequest, requested_assumptions
 from app.catalog.holdings import NOTHING_HELD, Holdings
-from app.catalog.names import engine_slug, formats_in_name, quote_name
+from app.catalog.names import engine_slug, formats_in_name, quantization_in_name, quote_name
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS
@@ -227,7 +227,8 @@ def with_own_format(question: Question, request: RecommendRequest | EstimateRequ
     formats: tuple[str, ...] = ()
     origin = ""
     if isinstance(reference, str):
-        formats, origin = formats_in_name(reference), "the model name"
+        own = (workload.model.native_format,) if quantization_in_name(reference) else ()
+        formats, origin = formats_in_name(reference) or own, "the model name"
     elif isinstance(reference, ConfigModel) and workload.model.native_format not in SIXTEEN_BIT:
         formats, origin = (workload.model.native_format,), "the pasted configuration"
     if not formats:

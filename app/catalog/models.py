@@ -18,6 +18,7 @@ from app.catalog.names import (
     is_tuned_name,
     models_containing,
     nearest_models,
+    quantization_in_name,
     quote_name,
     shape_tokens,
     shape_words,
@@ -28,7 +29,10 @@ from app.catalog.names import (
 )
 from app.catalog.tables import ModelAliasRow, ModelRow
 from app.errors import AmbiguousModel, HostedModel, UnknownModel
+from app.sizing.hardware.checkpoints import checkpoint_quantization
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.counting.quantization import KEY as QUANTIZATION
+from app.sizing.model.counting.quantization import native_quantization
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.counting.registered import RegisteredFacts, registered_architecture
 from app.sizing.model.formats import SIXTEEN_BIT, WEIGHT_FORMATS
@@ -73,12 +77,18 @@ def read_pasted_model(config: Mapping[str, Any], name: str) -> ModelArchitecture
 
 
 def with_named_format(model: ModelArchitecture, name: str) -> ModelArchitecture:
-    """Returns the model as a checkpoint in the narrow format that a name states, or unchanged if it states none."""
-    formats = formats_in_name(name)
-    if len(formats) != 1 or formats[0] == model.native_format or model.kind is ModelKind.SAMPLES:
+    """Returns the model as a checkpoint in the narrow format that a name states, or unchanged if it states none. Of
+    formats of one width, the first counts.
+    """
+    if model.kind is ModelKind.SAMPLES:
         return model
-    stored = WEIGHT_FORMATS[formats[0]]
-    return model.published_in(stored) if stored.nominal_bits < 16 else model
+    stated = checkpoint_quantization(name) or quantization_in_name(name)
+    if stated:
+        return replace(model, native=native_quantization({QUANTIZATION: stated}, model))
+    formats = [WEIGHT_FORMATS[each] for each in formats_in_name(name)]
+    if len({each.nominal_bits for each in formats}) != 1 or model.native_format in {each.name for each in formats}:
+        return model
+    return model.published_in(formats[0]) if formats[0].nominal_bits < 16 else model
 
 
 Facts = Mapping[str, Any]
@@ -106,8 +116,11 @@ class Models:
         """
         facts, note = self.find_entry(name, fuzzy=fuzzy)
         model = entry_architecture(facts)
-        model = with_named_format(model, name) if note else model
-        return replace(model, assumed=(*model.assumed, note)) if note else model
+        if name == facts["hf_id"]:
+            return model
+        named = with_named_format(model, name)
+        stored = "" if named is model else f"weight format {format_name(named.native_format)} taken from the name"
+        return replace(named, assumed=(*named.assumed, *filter(None, (note, stored))))
 
     def find_entry(self, name: str, *, fuzzy: bool = True) -> tuple[Facts, str]:
         """Returns the registry entry of a name, and a note on how the name was read if it was neither an id nor an

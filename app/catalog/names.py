@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from app.catalog.files import read_data_file
 from app.sizing.facts import build
@@ -54,10 +55,12 @@ class NameTables:
     packaging: tuple[str, ...]
     respellings: tuple[Respelling, ...]
     format_patterns: tuple[FormatPattern, ...]
+    named_methods: tuple[str, ...]
     extra_words: tuple[ExtraWords, ...]
     formats: Mapping[str, str]
     kv_formats: Mapping[str, str]
     optimizers: Mapping[str, str]
+    recomputations: Mapping[str, str]
     precisions: Mapping[str, str]
     methods: Mapping[str, str]
     lora_targets: Mapping[str, str]
@@ -98,7 +101,7 @@ PREFIX_WEIGHT = 0.97  # weight of the similarity to a name's beginning, relative
 _SHORT = {"trillion": "t", "billion": "b", "bn": "b", "million": "m", "mn": "m"}
 # Suffixes that describe the file rather than the model: a quantization or a container format.
 _FILE_SUFFIX = re.compile(
-    r"[-:](?:latest|gguf|awq|gptq|exl2|mlx|(?:w\d+a\d+)|(?:bnb-)?(?:[348]-?bit)|fp8(?:-dynamic)?|int[48]|nvfp4|mxfp4|fp16|bf16|f16|i?q\d(?:[-_][a-z0-9]+)*)$"
+    r"[-:](?:latest|gguf|awq|gptq|exl2|mlx|(?:w\d+a\d+)|(?:bnb-)?(?:[2-8]-?bits?)|gs\d+|mxfp4-q8|fp8(?:-dynamic)?|int[48]|nvfp4|mxfp4|fp16|bf16|f16|i?q\d(?:[-_][a-z0-9]+)*)$"
 )
 
 
@@ -167,12 +170,55 @@ def formats_in_name(name: str) -> tuple[str, ...]:
     Check: "TheBloke/Llama-2-70B-AWQ" states int4-awq, "llama3.1:70b-instruct-q4_K_M" states gguf-q4_k_m.
     """
     key = fold_name(name).replace(":", "-")
+    stated = quantization_in_name(name)
+    if "bits" in stated and "quant_method" not in stated:
+        return ("int8-mlx" if stated["bits"] == 8 and "experts" not in stated else "int4-mlx",)
     block = _BLOCK.search(key.removesuffix("-gguf"))
     if block is not None:
         same_block = [f for f in WEIGHT_FORMATS if f.startswith(f"gguf-{block[1]}")]
         whole = f"gguf-{block[1]}{block[2].replace('-', '_')}"
         return (whole,) if whole in WEIGHT_FORMATS else tuple(same_block)
     return next((formats for pattern, formats in _FORMAT_PATTERNS if pattern.search(key)), ())
+
+
+_BITS = re.compile(r"(?<![a-z0-9.])(\d)-?bits?(?:-gs(\d+))?(?![a-z0-9])|(?<![a-z0-9])q([2-8])(?![a-z0-9])")
+_EXL_BITS = re.compile(r"(?<![a-z0-9.])(\d(?:\.\d+)?)-?bpw(?![a-z0-9])")
+_MLX_ONLY_BITS = (2, 3, 5, 6)  # widths that only MLX conversions are named by
+MXFP4 = MappingProxyType({"bits": 4, "group_size": 32, "mode": "mxfp4"})
+
+
+def quantization_in_name(name: str) -> Mapping[str, Any]:
+    """Returns the quantization that a model's name states, as its configuration would write it; empty if a format says
+    all, or the name says none.
+
+    MLX conversions are named by the bits of every matrix, or by MXFP4 ("mxfp4-q8": MXFP4 for experts alone).
+    Source: ml-explore/mlx-lm, convert.py; sizes of exo-explore/exo, resources/inference_model_cards, 2026-11-27.
+
+    Check:
+        >>> dict(quantization_in_name("mlx-community/Qwen3-30B-A3B-6bit"))
+        {'bits': 6, 'group_size': 64}
+        >>> dict(quantization_in_name("ISTA-DASLab/Llama-2-7b-AQLM-2Bit-1x16-hf"))
+        {'quant_method': 'aqlm', 'bits': 2}
+        >>> dict(quantization_in_name("meta-llama/Llama-3.1-8B")), dict(quantization_in_name("Qwen3-32B-AWQ-4bit"))
+        ({}, {})
+    """
+    key = fold_name(name).replace(":", "-")
+    words, found = key.split("-"), _BITS.search(key)
+    bits = 0 if found is None else int(found[1] or found[3])
+    method = next((word for word in words if word in NAME_TABLES.named_methods), None)
+    if method is not None:
+        width = _EXL_BITS.search(key)
+        return {"quant_method": method} | ({"bits": float(width[1]) if width else bits} if width or bits else {})
+    if "mxfp4-q8" in key:
+        return {"bits": 8, "group_size": 64, "experts": MXFP4}
+    if "mlx" in words and "mxfp4" in words:
+        return MXFP4
+    if found is None or not ("mlx" in words or (found[1] and bits in _MLX_ONLY_BITS)) or {*words} & _OTHER_TOOLS:
+        return {}
+    return {"bits": bits, "group_size": int(found[2] or 64)}
+
+
+_OTHER_TOOLS = frozenset(("awq", "gptq", "bnb", "gguf", "autoround"))
 
 
 def squash_name(name: str) -> str:
@@ -203,6 +249,8 @@ _PACKAGING = re.compile(rf"(?:^|(?<=-))(?:{'|'.join(NAME_TABLES.packaging)})(?=-
 _STAGE_WORDS = frozenset(NAME_TABLES.stage_words)
 _NETWORK_WORDS = frozenset(NAME_TABLES.network_words)
 _SIZE_WORD = re.compile(r"\d+(?:\.\d+)?[bm]")
+_UNDERSCORED = re.compile(r"(?<![qQ\d])(\d+)_(\d+)(?!\d)")  # a decimal point of a version: "3_3" of Nemotron
+_VERSION = re.compile(r"\d(?:\.\d+)?")
 _DATE = re.compile(r"(?:20)?2\d(?:0[1-9]|1[0-2])(?:\d\d)?|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|20\d{6}")
 
 
@@ -212,7 +260,8 @@ def shape_tokens(name: str) -> tuple[str, ...]:
 
     Check: "mistralai/Mistral-7B-Instruct-v0.1" and "Mistral-7B-v0.1-AWQ" have the same words.
     """
-    key = fold_name(re.sub(r"\.(?=[a-zA-Z])", "-", name.rsplit("/", 1)[-1].replace(":", "-")))
+    own = _UNDERSCORED.sub(r"\1.\2", name.rsplit("/", 1)[-1].replace(":", "-"))
+    key = fold_name(re.sub(r"\.(?=[a-zA-Z])", "-", own))
     bare = re.sub(r"(?<![a-z0-9])v(?=\d)", "", _PACKAGING.sub("", key))
     return tuple(word for word in _WORDS.findall(bare) if word not in _STAGE_WORDS)
 
@@ -225,10 +274,13 @@ def shape_words(name: str, *, with_dates: bool = True) -> frozenset[str]:
 
 def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
     """Returns whether a name with these words is that of a fine-tuned base model: it contains the words of the base in
-    a row, with its only size, and none that makes another network.
+    a row, with its only size, and none that makes another network. A version at the end of the base may be missing
+    or another one.
 
     Check:
         >>> is_tuned_name(shape_tokens("Hermes-3-Llama-3.1-8B"), shape_tokens("Llama-3.1-8B"))
+        True
+        >>> is_tuned_name(shape_tokens("dolphin-2.5-mixtral-8x7b"), shape_tokens("Mixtral-8x7B-v0.1"))
         True
         >>> is_tuned_name(shape_tokens("Qwen2-Audio-7B"), shape_tokens("Qwen2-7B"))
         False
@@ -236,6 +288,8 @@ def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
         False
     """
     sized = {word for word in name if _SIZE_WORD.fullmatch(word)}
+    if len(base) > 2 and _SIZE_WORD.fullmatch(base[-2]) and _VERSION.fullmatch(base[-1]) and base[-1] not in name:
+        base = base[:-1]
     if not sized or not sized <= {*base} or len(base) >= len(name) or ({*name} - {*base}) & _NETWORK_WORDS:
         return False
     return any(name[i : i + len(base)] == base for i in range(len(name) - len(base) + 1))

@@ -255,6 +255,9 @@ class CatalogIndex:
         carried = self.machines.get(key)
         if carried is not None:
             return HardwareMatch((carried,), self.systems.get(key), self.machine_sizes.get(key), is_machine=True)
+        hosted = key.removeprefix("ml")  # an EC2 instance of SageMaker, which has prices of its own
+        if hosted != key and hosted in self.machine_sizes:
+            return HardwareMatch((self.machines[hosted],), count=self.machine_sizes[hosted], is_machine=True)
         for stated in read_machine_names(name):
             match = (
                 HardwareMatch((stated.accelerator,))

@@ -55,6 +55,11 @@ Patterns for verl logs.
 Source: volcengine/verl, verl/trainer/ppo/metric_utils.py and utils/tracking.py; excerpts seen 2026-11-26. The step
 that is compared with a training step is the update of the actor; a step of verl also generates answers.
 
+Patterns for torchtune and NeMo AutoModel logs, whose throughput is in tokens per second and accelerator.
+
+Source: pytorch/torchtune, torchtune/training/metric_logging.py and recipes/full_finetune_distributed.py;
+NVIDIA-NeMo/Automodel, nemo_automodel/recipes/llm/train_ft.py; read 2026-11-27.
+
 Source: vllm-project/vllm, vllm/v1/metrics/loggers.py (0.8 on) and vllm/engine/metrics.py (before: pending is
 waiting); sgl-project/sglang, its decode batches and docs on hyperparameter tuning (0.4 on); read 2026-11-23.
 Limits: these logs contain no latencies. Lines of an idle engine are ignored.
@@ -161,7 +166,14 @@ BAR = (
 HUGGINGFACE = Trainer(
     "huggingface",
     "the Hugging Face Trainer",
-    steps=compile_patterns(*BAR, r"[\"']train_steps_per_second[\"']: *[\"']?<run_rate>"),
+    steps=compile_patterns(
+        *BAR,
+        r"[\"']train_steps_per_second[\"']: *[\"']?<run_rate>",
+        r"[\"']tokens(?:_per_second_per_gpu|/train_per_sec_per_gpu)[\"']: *[\"']?<device_tokens>",
+        r"[\"']train_speed\(iter/s\)[\"']: *[\"']?<rate>",
+        r"[\"']train_speed\(s/it\)[\"']: *[\"']?<seconds>",
+    ),
+    fields=compile_patterns(r"[\"']global_step/max_steps[\"']: *[\"']?<step>/"),
     others=compile_patterns(
         r"[\"']train_runtime[\"']: *[\"']?<ran_s>",
         r"[\"']eval_runtime[\"']: *[\"']?<evaluated_s>",
@@ -170,7 +182,6 @@ HUGGINGFACE = Trainer(
         r"(?P<saving>Saving model checkpoint) to",
         r"[\"'](?P<known>loss)[\"']:",
         r"[\"']num_(?:tokens|input_tokens_seen)[\"']: *[\"']?<all_tokens>",
-        r"[\"']tokens(?:_per_second_per_gpu|/train_per_sec_per_gpu)[\"']: *[\"']?<device_tokens>",
         r"Total train batch size \([^)]*\) = <step_sequences>",
     ),
 )
@@ -268,6 +279,22 @@ VERL = Trainer(
 )
 
 
+TORCHTUNE = Trainer(
+    "torchtune",
+    "torchtune",
+    steps=compile_patterns(r"(?<!\w)Step <step> \| .{0,80}loss:"),
+    fields=compile_patterns(r"tokens_per_second_per_gpu:<device_tokens>", r"peak_memory_reserved:<memory_gib>"),
+)
+
+
+AUTOMODEL = Trainer(
+    "automodel",
+    "NeMo AutoModel",
+    steps=compile_patterns(r"(?<!\w)step <step> \| epoch \d+ \| .{0,200}\| tps [\d.]+\(<device_tokens>/gpu\)"),
+    fields=compile_patterns(r"\| mem <memory_gib> GiB"),
+)
+
+
 VLLM_LOG = Trainer(
     "vllm",
     "vLLM",
@@ -352,6 +379,8 @@ TRAINERS: tuple[Trainer, ...] = (
     MAXTEXT,
     OLMO_CORE,
     VERL,
+    TORCHTUNE,
+    AUTOMODEL,
     DEEPSPEED,
     LIGHTNING,
     HUGGINGFACE,

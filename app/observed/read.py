@@ -2,7 +2,9 @@
 
 Source: NVIDIA/dcgm-exporter 4.5, etc/default-counters.csv and etc/dcp-metrics-included.csv, read 2026-11-23; field
 names as in DCGM 3 and 4. ROCm/device-metrics-exporter, excerpts of pkg/amdgpu seen 2026-11-26; memory in MiB, and
-with the prefix amd_ if the exporter is configured so.
+with the prefix amd_ if the exporter is configured so. Triton: triton-inference-server, docs/user_guide/metrics.md, and
+a scrape in issue 123 of gitlab.com/gitlab-org/modelops/applied-ml/code-suggestions/ai-assist, seen 2026-11-27.
+utkuozdemir/nvidia_gpu_exporter and the Prometheus exporter of Gaudi (docs.habana.ai): names recalled.
 Limits: the DCGM exporter shows the last Xid but does not count Xid errors. Errors are counted only between scrapes
 that are an hour or more apart. Metrics of MIG slices are ignored: a slice is not an accelerator.
 """
@@ -22,11 +24,24 @@ from app.sizing.columns import MIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 MEAN_GAUGES = (
     (
         "utilization",
-        (("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0), ("DCGM_FI_DEV_GPU_UTIL", 0.01), ("gpu_gfx_activity", 0.01)),
+        (
+            ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0),
+            ("DCGM_FI_DEV_GPU_UTIL", 0.01),
+            ("gpu_gfx_activity", 0.01),
+            ("nvidia_smi_utilization_gpu_ratio", 1.0),
+            ("nv_gpu_utilization", 1.0),
+            ("habanalabs_utilization", 0.01),
+        ),
     ),
     (
         "temperature_c",
-        (("DCGM_FI_DEV_GPU_TEMP", 1.0), ("gpu_junction_temperature", 1.0), ("gpu_edge_temperature", 1.0)),
+        (
+            ("DCGM_FI_DEV_GPU_TEMP", 1.0),
+            ("gpu_junction_temperature", 1.0),
+            ("gpu_edge_temperature", 1.0),
+            ("nvidia_smi_temperature_gpu", 1.0),
+            ("habanalabs_temperature_onchip", 1.0),
+        ),
     ),
     (
         "power_w",
@@ -35,11 +50,28 @@ MEAN_GAUGES = (
             ("gpu_package_power", 1.0),
             ("gpu_average_package_power", 1.0),
             ("gpu_power_usage", 1.0),
+            ("nvidia_smi_power_draw_watts", 1.0),
+            ("nv_gpu_power_usage", 1.0),
+            ("habanalabs_power_mW", 1e-3),
         ),
     ),
-    ("power_limit_w", (("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 1.0), ("DCGM_FI_DEV_POWER_MGMT_LIMIT", 1.0))),
+    (
+        "power_limit_w",
+        (
+            ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 1.0),
+            ("DCGM_FI_DEV_POWER_MGMT_LIMIT", 1.0),
+            ("nvidia_smi_enforced_power_limit_watts", 1.0),
+            ("nv_gpu_power_limit", 1.0),
+        ),
+    ),
 )
-MEMORY = ("DCGM_FI_DEV_FB_USED", "gpu_used_vram")
+MEMORY = (
+    ("DCGM_FI_DEV_FB_USED", MIB),
+    ("gpu_used_vram", MIB),
+    ("nvidia_smi_memory_used_bytes", 1.0),
+    ("nv_gpu_memory_used_bytes", 1.0),
+    ("habanalabs_memory_used_bytes", 1.0),
+)
 LANES, MAX_LANES = "DCGM_FI_DEV_PCIE_LINK_WIDTH", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"
 CLOCK, MAX_CLOCK, XID = "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MAX_SM_CLOCK", "DCGM_FI_DEV_XID_ERRORS"
 ERRORS = (
@@ -50,11 +82,11 @@ ERRORS = (
 )
 MODEL_LABELS = ("modelName", "card_model")
 SLICE_LABEL = "GPU_I_ID"
-CARD_LABELS = ("Hostname", "hostname", "gpu", "gpu_id")
+CARD_LABELS = ("Hostname", "hostname", "gpu", "gpu_id", "device", "uuid", "gpu_uuid")
 # Words of an accelerator's name with a digit that do not name the chip: memory sizes and form factors.
 OTHER_WORDS = re.compile(r"^(?:\d+g[bi]?b?|hbm.*|sxm.*|pcie.*)$")
 DEVICE_METRICS = {n for _, names in MEAN_GAUGES for n, _ in names} | {
-    *MEMORY,
+    *(n for n, _ in MEMORY),
     LANES,
     MAX_LANES,
     CLOCK,
@@ -131,10 +163,10 @@ def _mean_figures(series: Series) -> Iterator[Figure]:
         mean = math.fsum(seen.values()) / len(seen) * unit
         if mean > 0 if quantity != "utilization" else 0 <= mean <= 1:
             yield Figure("devices", quantity, mean, name)
-    for name in MEMORY:
+    for name, unit in MEMORY:
         memory = mean_per_accelerator(series, name)
         if memory and max(memory.values()) > 0:
-            yield Figure("devices", "memory_used_bytes", max(memory.values()) * MIB, name)
+            yield Figure("devices", "memory_used_bytes", max(memory.values()) * unit, name)
 
 
 def _clock_figures(series: Series) -> Iterator[Figure]:
@@ -214,7 +246,7 @@ def _configured_tokens(series: Series, name: str) -> Iterator[float]:
 
 
 ENGINES: tuple[Engine, ...] = (VLLM, SGLANG, TGI, TRTLLM, TRITON, LMDEPLOY, LLAMA_CPP, DYNAMO)
-SUPPORTED_SOURCES = ", ".join(e.name for e in ENGINES) + ", the DCGM exporter and the AMD device metrics exporter"
+SUPPORTED_SOURCES = ", ".join(e.name for e in ENGINES) + ", the exporters of DCGM, AMD, Gaudi and nvidia-smi"
 SUFFIXES = ("", "_bucket", "_sum", "_count")
 KNOWN_METRICS = (
     {m.name + suffix for e in ENGINES for m in e.all_metrics for suffix in SUFFIXES}

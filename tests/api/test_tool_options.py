@@ -48,6 +48,9 @@ def lora_params(client: TestClient, **lora: Any) -> int:
         ("paged_adamw_8bit", "adamw-8bit"),
         ("adamw_bnb_8bit", "adamw-8bit"),
         ("lion_32bit", "lion"),
+        ("paged_lion_8bit", "lion-8bit"),
+        ("ao_adamw_4bit", "adamw-4bit"),
+        ("paged_ademamix_8bit", "ademamix-8bit"),
     ],
 )
 def test_optimizers_of_tools_need_the_memory_of_the_same_states(client: TestClient, typed: str, known: str) -> None:
@@ -57,7 +60,14 @@ def test_optimizers_of_tools_need_the_memory_of_the_same_states(client: TestClie
 
 @pytest.mark.parametrize(
     ("typed", "known"),
-    [("fp8_e5m2", "fp8"), ("fp8_e4m3", "fp8"), ("bfloat16", "bf16"), ("FP8", "fp8"), ("auto", "bf16")],
+    [
+        ("fp8_e5m2", "fp8"),
+        ("fp8_e4m3", "fp8"),
+        ("fp8_per_token_head", "fp8"),
+        ("bfloat16", "bf16"),
+        ("FP8", "fp8"),
+        ("auto", "bf16"),
+    ],
 )
 def test_cache_formats_of_engines_are_read(client: TestClient, typed: str, known: str) -> None:
     shown = estimate(client, SERVING, engine="vllm", weight_format="bf16", kv_format=typed)
@@ -78,6 +88,18 @@ def test_precisions_of_tools_are_read(client: TestClient, precision: str) -> Non
 def test_lora_targets_are_read_as_files_write_them(client: TestClient, typed: str | list[str]) -> None:
     # rank 16 * 32 layers * ((4096 + 4096) for queries + (4096 + 1024) for values)
     assert lora_params(client, target_modules=typed) == 16 * 32 * (8192 + 5120)
+
+
+def test_a_fused_projection_names_its_parts(client: TestClient) -> None:
+    parts = lora_params(client, target_modules=["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"])
+    assert lora_params(client, target_modules=["linear_qkv", "linear_fc1"]) == parts
+    assert lora_params(client, target_modules=["qkv_proj", "gate_up_proj"]) == parts
+
+
+@pytest.mark.parametrize(("typed", "known"), [(True, "full"), ("true", "full"), ("unsloth", "full"), (False, "none")])
+def test_recomputation_of_tools_is_read(client: TestClient, typed: bool | str, known: str) -> None:
+    shown = estimate(client, LORA, activation_checkpointing=typed)
+    assert shown["deployment"]["activation_checkpointing"] == known
 
 
 @pytest.mark.parametrize("typed", ["all-linear", "all", "all_linear"])

@@ -40,6 +40,9 @@ MACHINES = {
     "a3-edgegpu-8g": ("nvidia-h100-sxm5-80gb", 8),
     "trn2.48xlarge": ("aws-trainium2", 16),
     "ml.p4de.24xlarge": ("nvidia-a100-sxm4-80gb", 8),
+    "ml.g5.2xlarge": ("nvidia-a10g", 1),
+    "8H100.80S.176V": ("nvidia-h100-sxm5-80gb", 8),
+    "1B200.30V": ("nvidia-b200-sxm-180gb", 1),
 }
 
 

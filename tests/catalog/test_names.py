@@ -4,6 +4,10 @@ nearest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +28,11 @@ from app.catalog.seed import model_entries
 from app.catalog.snapshot import CatalogStore
 from app.db import make_engine
 from app.errors import AmbiguousModel, UnknownModel
+from app.sizing.columns import GIB
+from app.sizing.hardware.checkpoints import CHECKPOINT_MODULES, checkpoint_quantization
+from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.counting.quantization import KEY as QUANTIZATION
+from app.sizing.model.counting.quantization import native_quantization
 
 
 @pytest.mark.parametrize(
@@ -59,12 +68,20 @@ TYPED = {
     "TheBloke/Llama-2-70B-AWQ": "meta-llama/Llama-2-70b-hf",
     "mistralai/Mistral-7B-Instruct-v0.1": "mistralai/Mistral-7B-v0.1",
     "nvidia/DeepSeek-R1-FP4": "deepseek-ai/DeepSeek-R1",
-    "mistralai/Ministral-3-8B-Reasoning-2512": "mistralai/Ministral-3-8B-Instruct-2512",
+    "mistralai/Ministral-3-8B-Base-2512": "mistralai/Ministral-3-8B-Reasoning-2512",
+    "mlx-community/GLM-4.7-8bit-gs32": "zai-org/GLM-4.7",
+    "allenai/Olmo-3-32B-Think": "allenai/Olmo-3-1125-32B",
+    "openai/gpt-oss-safeguard-20b": "openai/gpt-oss-20b",
     "Qwen/Qwen1.5-7B-Chat-GPTQ-Int4": "Qwen/Qwen1.5-7B",
     "RedHatAI/Qwen3-32B-quantized.w4a16": "Qwen/Qwen3-32B",
     "liuhaotian/llava-v1.5-7b": "llava-hf/llava-1.5-7b-hf",
     "microsoft/Phi-4-reasoning": "microsoft/phi-4",
     "NousResearch/Hermes-3-Llama-3.1-8B": "meta-llama/Llama-3.1-8B",
+    "cognitivecomputations/dolphin-2.5-mixtral-8x7b": "mistralai/Mixtral-8x7B-v0.1",
+    "Jackrong/Qwen3.5-9B-Claude-4.6-Opus-Reasoning-Distilled-GGUF": "Qwen/Qwen3.5-9B",
+    "nvidia/Llama-3.3-Nemotron-Super-49B-v1": "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+    "nvidia/Llama-3_3-Nemotron-Super-49B-v1_5-FP8": "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+    "Systran/faster-whisper-large-v3": "openai/whisper-large-v3",
     "gradientai/Llama-3-8B-Instruct-262k": "meta-llama/Meta-Llama-3-8B-Instruct",
     "neuralmagic/Meta-Llama-3.1-70B-Instruct-FP8": "meta-llama/Llama-3.1-70B-Instruct",
     "unsloth/llama-3-8b-bnb-4bit": "meta-llama/Meta-Llama-3-8B",
@@ -171,6 +188,10 @@ def test_words_are_letters_and_numbers_apart() -> None:
         ("nvidia/Llama-3.3-70B-Instruct-NVFP4", ("nvfp4",)),
         ("unsloth/llama-3-8b-bnb-4bit", ("nf4",)),
         ("mlx-community/Llama-3.3-70B-Instruct-4bit", ("int4-mlx",)),
+        ("mlx-community/GLM-4.7-8bit-gs32", ("int8-mlx",)),
+        ("mlx-community/gpt-oss-120b-MXFP4-Q8", ("int4-mlx",)),
+        ("RedHatAI/Qwen3-32B-quantized.w4a16", ("int4-gptq", "int4-awq")),
+        ("Intel/Qwen3-30B-A3B-int4-AutoRound", ("int4-gptq",)),
         ("meta-llama/Llama-3.1-8B", ()),
         ("openai/gpt-oss-20b", ()),
         ("mistral:latest", ()),
@@ -178,6 +199,34 @@ def test_words_are_letters_and_numbers_apart() -> None:
 )
 def test_a_name_says_how_weights_are_stored(name: str, formats: tuple[str, ...]) -> None:
     assert formats_in_name(name) == formats
+
+
+@pytest.mark.parametrize(
+    ("name", "file_bytes"),
+    [
+        # github:exo-explore/exo, resources/inference_model_cards; github:kaito-project/kaito, model_catalog.yaml
+        ("mlx-community/MiniMax-M2.5-6bit", 185_826_705_408),
+        ("mlx-community/GLM-4.7-8bit-gs32", 396_963_397_248),
+        ("mlx-community/GLM-5-MXFP4-Q8", 405_478_939_008),
+        ("mlx-community/NVIDIA-Nemotron-3-Nano-30B-A3B-MLX-MXFP4", 16_788_808_704),
+        ("mistralai/Ministral-3-8B-Instruct-2512", 9.70 * GIB),
+    ],
+)
+def test_a_checkpoint_named_by_its_repository_is_as_large_as_its_files(
+    models: Models, name: str, file_bytes: float
+) -> None:
+    assert models.find_architecture(name).published_bytes() == pytest.approx(file_bytes, rel=0.02)
+
+
+def test_every_pattern_of_modules_left_in_16_bit_finds_weights(models: Models) -> None:
+    def stored_bytes(model: ModelArchitecture, config: Mapping[str, Any], left_wide: list[str]) -> float:
+        native = native_quantization({QUANTIZATION: {**config, "ignore": left_wide}}, model)
+        return replace(model, native=native).published_bytes()
+
+    for known in CHECKPOINT_MODULES:
+        config, model = checkpoint_quantization(known.repository), models.find_architecture(known.repository)
+        for pattern in known.left_wide:
+            assert stored_bytes(model, config, [pattern]) > stored_bytes(model, config, []), (known.repository, pattern)
 
 
 def test_no_model_of_the_catalogue_says_a_format_by_its_id() -> None:

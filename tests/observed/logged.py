@@ -117,6 +117,23 @@ VERL = "\n".join(
     "perf/total_num_tokens:1048576 - perf/throughput:5221.0"
     for step in range(12)
 )
+TORCHTUNE = "\n".join(
+    f"Step {step} | loss:0.9 lr:1e-04 tokens_per_second_per_gpu:{65536.0 if step > 1 else 4369.0} "
+    "peak_memory_active:61.2 peak_memory_alloc:60.1 peak_memory_reserved:66.0"
+    for step in range(1, 13)
+)
+AUTOMODEL = "\n".join(
+    f"{at(2 * step)} | INFO | root | step {step} | epoch 0 | loss 1.2345 | grad_norm 1.0000 | lr 1.00e-05 | "
+    f"mem 66.00 GiB | tps 524288.00({65536.0 if step > 1 else 4369.0:.2f}/gpu) | num_label_tokens 1000"
+    for step in range(1, 13)
+)
+SWIFT = "\n".join(
+    f"{{'loss': 0.37, 'grad_norm': 0.6, 'learning_rate': 1e-4, 'token_acc': 0.9, 'epoch': 0.02, "
+    f"'global_step/max_steps': '{step}/100', 'elapsed_time': '46s', 'memory(GiB)': 66.0, "
+    f"'train_speed(iter/s)': {0.5 if step > 1 else 0.03}}}"
+    for step in range(1, 13)
+)
+
 EVERY = {
     "torchtitan": TORCHTITAN,
     "megatron": MEGATRON,
@@ -127,4 +144,6 @@ EVERY = {
     "maxtext": MAXTEXT,
     "olmo-core": OLMO_CORE,
     "verl": VERL,
+    "torchtune": TORCHTUNE,
+    "automodel": AUTOMODEL,
 }

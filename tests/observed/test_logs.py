@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.api.schemas.diagnose import LogFormat
 from app.observed.figures import RunContext, UnreadableText
 from app.observed.logs import FORMATS, read_engine_log, read_log
-from tests.observed.logged import EVERY, HUGGINGFACE, LIGHTNING, MEGATRON, OLMO_CORE, TORCHTITAN, VERL
+from tests.observed.logged import EVERY, HUGGINGFACE, LIGHTNING, MEGATRON, OLMO_CORE, SWIFT, TORCHTITAN, VERL
 
 VLLM = "".join(
     f"(APIServer pid=1) INFO 11-23 07:00:{second:02d} [loggers.py:123] Engine 00{engine}: Avg prompt throughput: 900.0 "
@@ -138,6 +138,13 @@ def test_speed_memory_and_mfu_are_read_from_lines_of_their_own(text: str) -> Non
     found = figures(text)
     assert found["memory_peak_bytes"] == 80.79 * 2**30 and found["mfu"] == pytest.approx(0.412)
     assert found["tokens_per_s"] == 2**19
+
+
+def test_lines_of_swift_and_axolotl_without_a_progress_bar_are_read() -> None:
+    found = figures(SWIFT)
+    assert found["step_time_s"] == 2.0 and found["memory_peak_bytes"] == 66 * 2**30
+    axolotl = "{'loss': '0.4', 'memory/max_allocated (GiB)': '66.0', 'tokens/train_per_sec_per_gpu': '65536'}\n" * 9
+    assert figures(axolotl)["tokens_per_s"] == 65536 * 8
 
 
 def test_counted_tokens_give_the_size_of_a_step_and_the_throughput() -> None:

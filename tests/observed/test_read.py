@@ -52,6 +52,31 @@ def test_accelerators_are_reported_by_the_mean_and_the_least_busy_one() -> None:
     assert any("1815 MHz" in note for note in found.notes) and found.to_observations().devices.utilization is not None
 
 
+@pytest.mark.parametrize(
+    ("labels", "metrics"),
+    [
+        (
+            'uuid="GPU-{gpu}"',
+            ("nvidia_smi_utilization_gpu_ratio", "nvidia_smi_power_draw_watts", "nvidia_smi_memory_used_bytes", 1),
+        ),
+        ('gpu_uuid="GPU-{gpu}"', ("nv_gpu_utilization", "nv_gpu_power_usage", "nv_gpu_memory_used_bytes", 1)),
+        ('device="{gpu}"', ("habanalabs_utilization", "habanalabs_power_mW", "habanalabs_memory_used_bytes", 100)),
+    ],
+)
+def test_other_exporters_report_accelerators_in_their_own_units(
+    labels: str, metrics: tuple[str, str, str, int]
+) -> None:
+    busy, power, memory, percent = metrics
+    lines = [
+        f"{name}{{{labels.format(gpu=gpu)}}} {value}"
+        for gpu, used in enumerate((0.9, 0.5))
+        for name, value in ((busy, used * percent), (power, 650 * (1000 if percent > 1 else 1)), (memory, 7e10 + gpu))
+    ]
+    found = read_metrics([("\n".join(lines), None)], RunContext(accelerators=2))
+    values = {f.quantity: f.value for f in found.figures}
+    assert values == pytest.approx({"utilization": 0.7, "power_w": 650, "memory_used_bytes": 7e10 + 1})
+
+
 def test_a_clock_is_a_share_where_the_most_is_exported_too() -> None:
     most = text((90,)).replace("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_MAX_SM_CLOCK").replace("650.5", "1980")
     found = read_metrics([(most, None)], RunContext())

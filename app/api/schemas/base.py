@@ -108,13 +108,13 @@ def _fold_kv_format(value: Any) -> Any:
 
 def _fold_by(aliases: Mapping[str, str]) -> BeforeValidator:
     """Accepts the names of tools for an option."""
-    return BeforeValidator(lambda value: option_slug(value, aliases) if isinstance(value, str) else value)
+    return BeforeValidator(lambda value: option_slug(str(value), aliases) if isinstance(value, str | bool) else value)
 
 
 FOLD_FORMAT = BeforeValidator(_fold_format)  # accepts common spellings: BF16, AWQ, Q4_K_M
 FOLD_KV_FORMAT = BeforeValidator(_fold_kv_format)  # and those of engines: fp8_e5m2, f16
 FOLD_METHOD, FOLD_OPTIMIZER = _fold_by(NAME_TABLES.methods), _fold_by(NAME_TABLES.optimizers)
-FOLD_PRECISION = _fold_by(NAME_TABLES.precisions)
+FOLD_PRECISION, FOLD_RECOMPUTATION = _fold_by(NAME_TABLES.precisions), _fold_by(NAME_TABLES.recomputations)
 
 if TYPE_CHECKING:
     ActivationCheckpointingName = str
@@ -159,7 +159,9 @@ if TYPE_CHECKING:
     WeightFormatName = str
     WeightsName = str
 else:
-    ActivationCheckpointingName = Annotated[Literal[ACTIVATION_CHECKPOINTING], Component("ActivationCheckpointing")]
+    ActivationCheckpointingName = Annotated[
+        Literal[ACTIVATION_CHECKPOINTING], FOLD_RECOMPUTATION, Component("ActivationCheckpointing")
+    ]
     AdapterPrecisionName = Annotated[Literal[VOCABULARIES["adapter_precision"]], Component("AdapterPrecision")]
     BasisName = Annotated[Literal["measured", "calibrated", "roofline"], Component("Basis")]
     BillFactorName = Annotated[Literal[tuple(f.value for f in BillFactor)], Component("BillFactor")]

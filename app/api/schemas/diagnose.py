@@ -41,6 +41,8 @@ LogFormat = Annotated[
         "maxtext",
         "olmo-core",
         "verl",
+        "torchtune",
+        "automodel",
         "deepspeed",
         "lightning",
         "huggingface",
@@ -93,8 +95,9 @@ class PastedSpec(RequestModel):
     log: Text | None = Field(
         None,
         description="Training log of torchtitan, Megatron-LM, NeMo, the Hugging Face Trainer (axolotl, LLaMA-Factory, "
-        "TRL), DeepSpeed, PyTorch Lightning, MaxText, OLMo-core or verl; server log of vLLM or SGLang; or start-up "
-        "lines or an out-of-memory error of an engine, llama.cpp, Ollama or PyTorch.",
+        "ms-swift, TRL), DeepSpeed, PyTorch Lightning, MaxText, OLMo-core, torchtune, NeMo AutoModel or verl; server "
+        "log of vLLM or SGLang; or start-up lines or an out-of-memory error of an engine, llama.cpp, Ollama or "
+        "PyTorch.",
     )
     format: LogFormat | None = Field(None, description="Format of the log. Default: detected.")
 

@@ -664,7 +664,8 @@ def find_machines(
     kinds: tuple[PriceKind, ...] = (),
     pricing: tuple[PricingModel, ...] = (),
 ) -> Candidates:
-    """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none.
+    """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none. A named
+    machine that is only sold interruptibly counts at that price.
 
     `kinds` and `pricing` replace the price kinds and the pricing models that count by default. Raises `Conflict` if
     the named fields match no listing.
@@ -684,13 +685,12 @@ def find_machines(
     machines = find_candidates(
         *sought, pricing=pricing, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host
     )
-    if not len(machines) and deployment.pricing_model is None:
-        machines = find_candidates(
-            *sought, pricing=UNINTERRUPTIBLE, fixed=deployment, zones=zones, reads_host=reads_host
-        )
+    named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
+    for wider in (UNINTERRUPTIBLE, *((tuple(PricingModel),) if named else ())):
+        if not len(machines) and deployment.pricing_model is None:
+            machines = find_candidates(*sought, pricing=wider, fixed=deployment, zones=zones, reads_host=reads_host)
     if len(machines):
         return machines
-    named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
     if named or deployment.pricing_model:
         raise Conflict(
             "No catalog listing sells this accelerator with the given system, provider, region, instance type and "

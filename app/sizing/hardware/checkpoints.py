@@ -1,13 +1,14 @@
 """Published checkpoints of models in other number formats: repository, the tool that made it, and who loads it.
 
-The rows are in `app/sizing/data/published_checkpoints.csv`. Of several checkpoints of a model in a format, the first
-one that the engine loads is used.
+The rows are in `app/sizing/data/published_checkpoints.csv`; `checkpoint_modules.csv` has the modules that a checkpoint
+leaves in 16 bit. Of several checkpoints of a model in a format, the first one that the engine loads is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from app.sizing.facts import InvalidFact, build_rows
 
@@ -59,6 +60,35 @@ def published_checkpoint(model_name: str, stored: str, engine: str) -> Published
     """
     fitting = (c for c in PUBLISHED_CHECKPOINTS if c.model == model_name and c.holds(stored))
     return next((c for c in fitting if engine in LOADED_BY[c.tool]), None)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointModules:
+    """The quantization of a published checkpoint that its name does not say: patterns of modules left in 16 bit."""
+
+    repository: str
+    method: str
+    left_wide: tuple[str, ...]
+    source: str
+    as_of: str
+    algorithm: str = ""
+
+
+CHECKPOINT_MODULES = build_rows(CheckpointModules, "checkpoint_modules.csv")
+_MODULES = {c.repository.lower(): c for c in CHECKPOINT_MODULES}
+
+
+def checkpoint_quantization(repository: str) -> Mapping[str, Any]:
+    """The quantization of a published checkpoint as its configuration states it; empty if its modules are not known.
+
+    Check:
+        >>> checkpoint_quantization("nvidia/Gemma-4-31B-IT-NVFP4")["ignore"]
+        ['*self_attn*']
+    """
+    known = _MODULES.get(repository.lower())
+    if known is None:
+        return {}
+    return {"quant_method": known.method, "quant_algo": known.algorithm, "ignore": [*known.left_wide]}
 
 
 def gguf_reference(checkpoint: PublishedCheckpoint, stored: str) -> str:

@@ -101,10 +101,11 @@ class Optimizer:
     flops_per_param_width: float = 0.0  # FLOPs per parameter and unit of matrix width
 
 
-# Adafactor keeps a row and a column; 8-bit moments have one scale per block. Muon's Newton-Schulz runs five iterations
-# of three products of the momentum matrix with its square.
+# Adafactor keeps a row and a column, AdEMAMix three moments; 8-bit moments have one scale per 256, 4-bit ones one per
+# 128. Muon's Newton-Schulz runs five iterations of three products of the momentum matrix with its square.
 # Sources: Loshchilov and Hutter 2019 (arXiv:1711.05101); Dettmers et al. 2022 (arXiv:2110.02861); Shazeer and Stern
-# 2018 (arXiv:1804.04235); Chen et al. 2023 (arXiv:2302.06675); Jordan et al. 2024 (Muon).
+# 2018 (arXiv:1804.04235); Chen et al. 2023 (arXiv:2302.06675); Li et al. 2023 (arXiv:2309.01507); Pagliardini et al.
+# 2024 (arXiv:2409.03137); Jordan et al. 2024 (Muon).
 OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType(
     {
         o.name: o
@@ -113,6 +114,12 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType(
             Optimizer("adamw-8bit", 2.03, 18.0, halves=False),
             Optimizer("adafactor", 0.02, 16.0, halves=False, matrix_bytes=16.0),
             Optimizer("lion", 4.0, 22.0, matrix_bytes=4.0),
+            Optimizer("lion-8bit", 1.02, 16.0, halves=False),
+            Optimizer("adamw-4bit", 1.06, 16.0, halves=False),
+            Optimizer("ademamix", 12.0, 38.0),
+            Optimizer("ademamix-8bit", 3.05, 20.0, halves=False),
+            Optimizer("adagrad", 4.0, 22.0),
+            Optimizer("rmsprop", 4.0, 22.0),
             Optimizer("muon", 4.0, 22.0, matrix_bytes=10.0, flops_per_param_width=30.0),
             Optimizer("sgd", 4.0, 22.0),
         )

@@ -55,6 +55,16 @@ def test_a_named_offer_is_used_and_an_unlisted_one_is_a_conflict() -> None:
         find_machines(Search.start(QUESTION, SMALL), Deployment(BIG.slug, provider="cloudy"))
 
 
+def test_a_named_machine_that_is_only_sold_interruptibly_has_that_price() -> None:
+    spot = offer("big-8", 16.0, pricing_model=PricingModel.SPOT, provider="fleeting")
+    found = find_machines(
+        Search.start(QUESTION, snapshot(offers=[*OFFERS, spot])), Deployment(BIG.slug, system="big-8")
+    )
+    assert len(found) and not found.spot.any()
+    only = find_machines(Search.start(QUESTION, snapshot(offers=[spot])), Deployment(BIG.slug, system="big-8"))
+    assert len(only) == 1 and only.spot.all()
+
+
 def test_an_unlisted_part_runs_in_a_machine_without_a_price() -> None:
     assert len(find_machines(Search.start(QUESTION, SMALL), Deployment(RARE.slug))) == 1
 

@@ -56,6 +56,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     ),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
     "intermediate_size": (
+        "dense_intermediate_size",  # Inkling: "intermediate_size" is then the width of an expert
         "intermediate_size",
         "ffn_hidden_size",
         "ffn_dim",
@@ -65,6 +66,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
         "hidden_dim",
     ),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
+    "sliding_window": ("sliding_window", "sliding_window_size"),
     "num_experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
     "experts_per_token": (
         "num_experts_per_tok",

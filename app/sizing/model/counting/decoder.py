@@ -128,12 +128,12 @@ def add_grouped_attention(
 
 
 def _gate_width(reader: Reader, spec: Family, heads: Heads) -> int:
-    """Outputs of a separate projection that gates the attention output: one per head, one per element, or none."""
+    """Outputs of a further projection of the heads, such as a gate: per head, per element, as many as stated, or 0."""
     if spec.output_gate == "element":
         return heads.queries * heads.value_size
     stated = reader.find_value(spec.output_gate) if spec.output_gate else None
-    if not stated:
-        return 0
+    if not stated or type(stated) is int:
+        return heads.queries * reader.integer(spec.output_gate) if stated else 0
     return heads.queries * (heads.value_size if "element" in str(stated) else 1)
 
 
@@ -415,7 +415,8 @@ def add_experts(
     mlp_width = (
         dense_mlp_width(reader, family, hidden_size) if family == "grok-1" else reader.integer("intermediate_size", 0)
     )
-    expert_width = reader.size("moe_intermediate_size", mlp_width)
+    stated_width = reader.config.get("intermediate_size")
+    expert_width = reader.size("moe_intermediate_size", stated_width if type(stated_width) is int else mlp_width)
     matrices_in = reader.integer("moe_latent_size", 0) or reader.integer("routed_expert_hidden_size", 0) or hidden_size
     part = Part.ROUTED_EXPERTS
     bias = spec.expert_bias
@@ -778,7 +779,7 @@ def _add_attention(
     own: dict[str, Any] = {"gate": spec.query_gate and reader.flag("attn_output_gate", default=True)}
     if family == "gemma4_text":
         heads, own = _gemma4_heads(reader, heads, mixer)
-    elif family == "mimo_v2_flash":
+    elif family in ("mimo_v2_flash", "inkling_text"):
         heads, own = _mimo_heads(reader, heads, windowed=windowed)
     elif family == "gemma3n_text":
         own = {"reuses_cache": mixer.startswith("reused")}
@@ -801,7 +802,7 @@ def _gemma4_heads(reader: Reader, heads: Heads, mixer: str) -> tuple[Heads, dict
 
 
 def _mimo_heads(reader: Reader, heads: Heads, *, windowed: bool) -> tuple[Heads, dict[str, Any]]:
-    """Heads of MiMo. Windowed layers have their own heads, and sinks if the file says so."""
+    """Heads of MiMo and Inkling. Windowed layers have their own heads, and sinks if the file says so."""
     prefix = "swa_" if windowed else ""
     own = Heads(
         reader.size(f"{prefix}num_attention_heads", heads.queries),

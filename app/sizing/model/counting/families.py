@@ -38,7 +38,7 @@ class Family:
     fused_gate_up: bool = False
     window_every: int = 0  # every n-th layer is full and the others windowed; 1: every layer is windowed
     query_gate: bool = False  # the query projection also emits an output gate
-    output_gate: str = ""  # key of a projection that gates the attention output, or "element" if there always is one
+    output_gate: str = ""  # key of a further projection of the heads (a gate), or "element" if there always is one
     sinks: bool = False
     expert_bias: bool = False
     router_bias: bool = False
@@ -192,6 +192,7 @@ FAMILIES: Mapping[str, Family] = {
     "llama4_text": Family(qkv_bias="attention_bias", out_bias="attention_bias"),
     "phimoe": Family(qkv_bias="attention_bias", out_bias="attention_bias", norm_vectors=2, head_bias="lm_head_bias"),
     "mimo_v2_flash": Family(qkv_bias="attention_bias", out_bias=False),
+    "inkling_text": Family(qk_norm="head", output_gate="d_rel"),
     "laguna": replace(_QWEN3, output_gate="gating"),
     "step3p5": Family(qk_norm="head", output_gate="use_head_wise_attn_gate"),
     "afmoe": Family(norms=4, qk_norm="head", output_gate="element", window_every=4),
@@ -242,6 +243,20 @@ TEXT_OF: Mapping[str, str] = {
     "kimi_k25": "kimi_k2",
     "deepseek_ref": "deepseek_v4",
     "minimax_m3_vl": "minimax_m3",
+    "inkling_mm_model": "inkling_text",
+    "inkling_model": "inkling_text",
+    "glm_ocr": "glm4",
+    "glm_ocr_text": "glm4",
+    "hunyuan_vl": "hunyuan_v1_dense",
+    "hunyuan_vl_text": "hunyuan_v1_dense",
+    "glmasr": "llama",
+    "voxtral": "llama",
+    "voxtral_realtime": "mistral",
+    "voxtral_realtime_text": "mistral",
+    "ernie4_5_vl_moe_text": "ernie4_5_moe",
+    "mimo_v2": "mimo_v2_flash",
+    "exaone4_5": "exaone4",
+    "exaone4_5_text": "exaone4",
     "step3p7": "step3p5",
     "step3p7_flash": "step3p5",
     "bailing_moe_v2": "bailing_moe",
@@ -268,6 +283,7 @@ TEXT_OF: Mapping[str, str] = {
 UNCOUNTED_TOWERS = frozenset(
     {
         *("gemma3n", "gemma4_unified", "glm4v", "glm4v_moe", "interns1", "minimax_m3_vl", "step3p7", "lfm2_vl"),
+        *("inkling_mm_model", "glm_ocr", "hunyuan_vl", "glmasr", "voxtral", "voxtral_realtime", "exaone4_5"),
         *("qwen3_omni_moe", "qwen3_omni_moe_thinker", "qwen2_5_omni", "qwen2_audio", "deepseek_vl_v2"),
     }
 )

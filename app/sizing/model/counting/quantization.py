@@ -353,8 +353,12 @@ def _read_groups(stated: Mapping[str, Any]) -> list[tuple[list[str], Storage]]:
 
 
 def _read_compressed_tensors(stated: Mapping[str, Any], _: Config) -> Scheme:
-    """Groups of compressed-tensors. Matrices that no group targets stay in 16 bit."""
-    groups = _read_groups(stated)
+    """Groups of compressed-tensors. Matrices that no group targets stay in 16 bit. Sparse ones keep half of the values
+    and a mask.
+    """
+    sparsity = stated.get("sparsity_config")
+    layout = str(sparsity.get("format", "") if isinstance(sparsity, Mapping) else "") + str(stated.get("format", ""))
+    groups = [(targets, _sparse_storage(kept) if "24" in layout else kept) for targets, kept in _read_groups(stated)]
     if not groups:
         return Scheme(_weights_storage(stated, str(stated.get("format", ""))), _skipped(stated))
     rules, whole = list(_skipped(stated)), None
@@ -367,6 +371,17 @@ def _read_compressed_tensors(stated: Mapping[str, Any], _: Config) -> Scheme:
     if whole is None:
         rules.append(("*", WIDE))
     return Scheme(whole or groups[0][1], tuple(rules))
+
+
+def _sparse_storage(kept: Storage) -> Storage:
+    """Storage of matrices with two zeros in every four values (sparse-24-bitmask, marlin-24): half of the values, and
+    a bit per element that says where they are.
+
+    Check:
+        >>> _sparse_storage(Storage("fp8", 8.0)).bits
+        5.0
+    """
+    return replace(kept, bits=kept.bits - math.floor(kept.bits) / 2 + 1)
 
 
 LINEAR_CLASSES = ("Linear", "FusedMoE", "LinearBase", "MoEGate")
@@ -562,7 +577,10 @@ def _read_higgs(stated: Mapping[str, Any], _: Config) -> Scheme:
     return Scheme(_grouped("int4-gptq", bits, _group_of(stated, 256), zeros=False), _skipped(stated))
 
 
-def _read_nvfp4(stated: Mapping[str, Any], _: Config) -> Scheme:
+def _read_fp4(stated: Mapping[str, Any], _: Config) -> Scheme:
+    """NVFP4, or MXFP4 where FP-Quant states it."""
+    if str(stated.get("forward_dtype", "")).lower() == "mxfp4":
+        return Scheme(Storage("mxfp4", MXFP4_BITS), _skipped(stated))
     return Scheme(Storage("nvfp4", NVFP4_BITS), _skipped(stated))
 
 
@@ -575,7 +593,18 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], Config], Scheme]] = {
     **dict.fromkeys(("mxfp4", "gpt-oss-mxfp4"), _read_mxfp4),
     **dict.fromkeys(("awq", "auto-awq", "awq-marlin"), _read_awq),
     **dict.fromkeys(
-        ("gptq", "auto-gptq", "gptqmodel", "gptq-marlin", "auto-round", "autoround", "marlin", "moe-wna16", "rtn"),
+        (
+            "gptq",
+            "auto-gptq",
+            "gptqmodel",
+            "gptq-marlin",
+            "auto-round",
+            "autoround",
+            "marlin",
+            "moe-wna16",
+            "rtn",
+            "bitblas",
+        ),
         _read_gptq,
     ),
     **dict.fromkeys(("bitsandbytes", "bitsandbytes-4bit", "bitsandbytes-8bit", "bnb"), _read_bitsandbytes),
@@ -584,7 +613,7 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], Config], Scheme]] = {
     "quanto": _read_quanto,
     "eetq": _read_eetq,
     "aqlm": _read_aqlm,
-    "hqq": _read_hqq,
+    **dict.fromkeys(("hqq", "sinq"), _read_hqq),
     "torchao": _read_torchao,
     "mlx": _read_mlx,
     "quark": _read_quark,
@@ -592,6 +621,6 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], Config], Scheme]] = {
     **dict.fromkeys(("w8a8-int8", "experts-int8", "tpu-int8", "smoothquant"), _read_int8),
     "bitnet": _read_bitnet,
     "higgs": _read_higgs,
-    **dict.fromkeys(("nvfp4", "petit-nvfp4", "fp-quant"), _read_nvfp4),
+    **dict.fromkeys(("nvfp4", "petit-nvfp4", "fp-quant"), _read_fp4),
     "mxfp8": _read_mxfp8,
 }

@@ -191,6 +191,17 @@ def _mimo_v2_layers(reader: Reader, layers: int) -> list[Layer]:
     return [Layer("window" if w else "full", "moe" if r else "mlp") for w, r in zip(windowed, routed, strict=True)]
 
 
+def _inkling_layers(reader: Reader, layers: int) -> list[Layer]:
+    """Layers of Inkling: windowed ones are named or listed, else five of six are; the first ones have a dense MLP."""
+    named, listed = reader.layer_list("layer_types", layers), reader.find_value("local_layer_ids")
+    windowed = [i in listed if isinstance(listed, list) else (i + 1) % 6 != 0 for i in range(layers)]
+    if named is not None:
+        windowed = [word == "hybrid_sliding" for word in named]
+    kinds = reader.layer_list("mlp_layer_types", layers)
+    dense = [k == "dense" for k in kinds] if kinds else [i < reader.integer("dense_mlp_idx", 0) for i in range(layers)]
+    return [Layer("window" if w else "full", "mlp" if d else "moe") for w, d in zip(windowed, dense, strict=True)]
+
+
 def _gemma4_layers(reader: Reader, layers: int) -> list[Layer]:
     """Layers of Gemma 4.
 
@@ -263,6 +274,7 @@ _BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
     "kimi_linear": _kimi_linear_layers,
     "nemotron-nas": _nas_layers,
     "mimo_v2_flash": _mimo_v2_layers,
+    "inkling_text": _inkling_layers,
     "gemma3n_text": _gemma3n_layers,
     "gemma4_text": _gemma4_layers,
     "bailing_hybrid": _bailing_hybrid_layers,

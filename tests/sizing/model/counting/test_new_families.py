@@ -46,6 +46,13 @@ def read(config: dict[str, Any]) -> ModelArchitecture:
         ("inclusionAI/Ling-2.5-1T", 1012e9, 63e9),
         ("inclusionAI/Ling-3.0-flash", 124e9, 5.2e9),
         ("internlm/internlm-chat-20b", 20.1e9, 20.1e9),
+        ("XiaomiMiMo/MiMo-V2.5-Pro", 1.02e12, 42e9),
+        ("upstage/Solar-Open-100B", 102.6e9, 12e9),
+        ("LGAI-EXAONE/K-EXAONE-236B-A23B", 236e9, 23e9),
+        ("inclusionAI/Ling-lite-1.5", 16.8e9, 2.75e9),
+        ("LiquidAI/LFM2-2.6B", 2_569_272_320, 2_569_272_320),
+        ("LiquidAI/LFM2-24B-A2B", 23_843_661_440, 2.3e9),
+        ("openbmb/MiniCPM5-1B", 1_080_632_832, 1_080_632_832),
     ],
 )
 def test_totals_are_those_of_the_makers(name: str, total: float, active: float) -> None:
@@ -84,6 +91,33 @@ def test_last_layers_of_gemma_3n_reuse_earlier_caches() -> None:
     assert model.kv_cache_bytes_per_token() == 20 * 2 * 2 * 256 * 2
     # the published total has the matrices that the last layers do not use
     assert model.total_params + 15 * 2 * 2048 * 512 == pytest.approx(6.87e9, rel=0.002)
+
+
+def test_inkling_has_dense_layers_first_and_windows_with_their_own_heads() -> None:
+    inkling = {
+        "model_type": "inkling_text",
+        "hidden_size": 1024,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "swa_num_key_value_heads": 4,
+        "head_dim": 64,
+        "d_rel": 16,
+        "sliding_window_size": 512,
+        "dense_mlp_idx": 2,
+        "dense_intermediate_size": 4096,
+        "intermediate_size": 512,
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "vocab_size": 1000,
+    }
+    model = read(inkling)
+    sizes = {(t.role, t.outputs, len(t.layers)) for t in model.tensors}
+    assert {(g.layers, g.window_tokens, g.kv_heads) for g in model.attention} == {(2, None, 2), (10, 512.0, 4)}
+    assert {("gate_proj", 4096, 2), ("experts.gate_proj", 512, 10)} <= sizes
+    assert sum(layers for role, outputs, layers in sizes if (role, outputs) == ("g_proj", 16 * 16)) == 12
+    listed = read({**inkling, "local_layer_ids": [0, 1, 2], "dense_mlp_idx": 0})
+    assert {(g.layers, g.window_tokens) for g in listed.attention} == {(9, None), (3, 512.0)}
 
 
 def test_ling_attends_once_per_group_and_behind_the_last_whole_group() -> None:

@@ -43,6 +43,17 @@ def saved_bits(model: ModelArchitecture) -> float:
         ({"quant_method": "eetq", "weights": "int8"}, "int8", 8.0),
         ({"quant_method": "quanto", "weights": "int8"}, "int8", 8.0),
         ({"quant_method": "quanto", "weights": "float8"}, "fp8", 8.0),
+        ({"quant_method": "fp_quant", "forward_dtype": "mxfp4"}, "mxfp4", 4.25),
+        ({"quant_method": "sinq", "nbits": 4, "group_size": 64}, "int4-gptq", 4.5),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "sparsity_config": {"format": "sparse-24-bitmask"},
+                "config_groups": {"0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float"}}},
+            },
+            "fp8",
+            5.0,
+        ),
         ({"quant_method": "torchao", "quant_type": "int8_weight_only"}, "int8", 8.0),
         ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"}}}, "int8", 8.0),
         (
