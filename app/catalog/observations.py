@@ -465,17 +465,26 @@ def sync_days(session: Session) -> tuple[str, ...]:
 
 
 EXPORT_COLUMNS = ("observed_at", *OfferKey._fields, *PRICE_COLUMNS)
+EXPORT_BATCH = 10_000
 
 
-def export_observations(session: Session, until: datetime | None, *, batch: int) -> Iterator[tuple[Any, ...]]:
-    """Yields the price observations until a moment, oldest first, in the order of EXPORT_COLUMNS."""
+def export_observations(
+    session: Session, since: datetime | None, until: datetime | None
+) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """Yields the price observations between two moments in batches, oldest first, in the order of EXPORT_COLUMNS.
+
+    The first column is a moment in UTC.
+    """
     rows = PriceObservationRow
     columns = (rows.observed_at, *KEY_COLUMNS, *(getattr(rows, name) for name in PRICE_COLUMNS))
     query = select(*columns).join(OfferKeyRow, rows.key == OfferKeyRow.id).order_by(rows.id)
+    if since is not None:
+        query = query.where(rows.observed_at >= since)
     if until is not None:
         query = query.where(rows.observed_at < until)
-    for row in session.execute(query.execution_options(yield_per=batch)):
-        yield to_utc(row[0]).isoformat(), *row[1:]
+    found = session.execute(query.execution_options(yield_per=EXPORT_BATCH))
+    for batch in found.partitions():
+        yield [(to_utc(row[0]), *row[1:]) for row in batch]
 
 
 def take_lease(engine: Engine, name: str, holder: str, *, lasts: timedelta, now: datetime) -> bool:

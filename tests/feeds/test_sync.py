@@ -241,6 +241,8 @@ def test_the_commands(engine: Engine, server: FeedServer, tmp_path: Path) -> Non
     assert {row["usd_per_hour"] for row in rows} >= {"56.0", "5.6"}
     assert rows[0]["instance_type"] == "p5.48xlarge"
     assert "Wrote 0 observations" in invoke("export", str(target), "--before", "2026-01-01")
+    assert f"Wrote {len(rows)} observations" in invoke("export", str(target), "--since", "2026-01-01")
+    assert "was not written" in invoke("export", str(tmp_path), status=1)
 
 
 def check_feed(engine: Engine, run: Run, feed: str) -> None:
