@@ -101,11 +101,11 @@ audit: $(VENV)/.supply
 	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/service.lock || { echo "Known vulnerabilities are listed above. If none is listed, no advisory service knew the packages and they were not checked."; exit 1; }
 
 # The lock files name exact versions with hashes and no index host: runtime.lock for `make run`, service.lock with every
-# extra for the image, dev.lock for the tests, build.lock for what builds the package, compiler.lock for a C compiler where the machine has none.
+# extra but parquet for the image, dev.lock for the tests, build.lock for what builds the package, compiler.lock for a C compiler where the machine has none.
 lock:
 	$(PIP_COMPILE) pyproject.toml --extra export --extra mcp -o requirements/runtime.lock
 	$(PIP_COMPILE) pyproject.toml $(EXTRAS) -o requirements/service.lock
-	$(PIP_COMPILE) pyproject.toml $(EXTRAS) --extra dev -o requirements/dev.lock
+	$(PIP_COMPILE) pyproject.toml $(EXTRAS) --extra parquet --extra dev -o requirements/dev.lock
 	for name in trace page supply; do $(PIP_COMPILE) requirements/$$name.in -c requirements/dev.lock -o requirements/$$name.lock; done
 	for name in build compiler clients; do $(PIP_COMPILE) requirements/$$name.in -o requirements/$$name.lock; done
 	npm install --prefix tests/generated_clients --package-lock-only

@@ -10,6 +10,7 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, text
 
 from app.catalog import filing, holdings, hosted, keys, observations, outbox, purchasing, tables, tenants
+from app.catalog.partitions import is_partition
 from app.config import Settings
 from app.db import EVERY_TENANT, UNHURRIED, Base, acting_for, make_engine
 from app.migrating import lock_database
@@ -67,6 +68,7 @@ def run_alone(connection: Connection, *, sqlite: bool) -> None:
         compare_type=True,
         compare_server_default=True,
         on_version_apply=mark_catalog_stale,
+        include_name=lambda name, kind, _: kind != "table" or not is_partition(name or ""),
     )
     with context.begin_transaction():
         context.run_migrations()

@@ -38,7 +38,7 @@ def pins(name: str) -> set[str]:
     return {line.partition(" ")[0] for line in lines if "==" in line}
 
 
-def test_the_image_installs_all_extras_in_the_versions_of_make_run_and_of_the_tests() -> None:
+def test_the_image_installs_the_extras_in_the_versions_of_make_run_and_of_the_tests() -> None:
     assert "COPY requirements/service.lock ./requirements.lock" in DOCKERFILE
     assert "--require-hashes -r requirements.lock" in DOCKERFILE
     assert "--require-hashes -r requirements/build.lock -r requirements/runtime.lock" in MAKEFILE

@@ -54,6 +54,7 @@ class Market:
     ratio: ClassRatio | None
 
 
+TREND_DAYS = (30, 90)
 _EARLIER: RecentlyUsed[tuple[str, str], Earlier] = RecentlyUsed(4)  # per catalog version and day
 
 
@@ -71,6 +72,12 @@ def earlier_prices(session: Session, catalog: Catalog, days: int) -> tuple[str, 
     return then, _EARLIER.get_or_make((catalog.version, then), read)
 
 
+def prepare_trends(session: Session, catalog: Catalog) -> None:
+    """Reads the earlier prices of a catalog that was just loaded, so that no request has to."""
+    for days in TREND_DAYS:
+        earlier_prices(session, catalog, days)
+
+
 def summarize_market(session: Session, catalog: Catalog, by: str, wanted: Mapping[str, Collection[str]]) -> Market:
     """Returns the market by one of GROUPINGS. `wanted` limits columns of the offers to values.
 
@@ -84,7 +91,7 @@ def summarize_market(session: Session, catalog: Catalog, by: str, wanted: Mappin
         and offer.accelerator_count >= 1
         and all(getattr(offer, name) in values for name, values in wanted.items())
     ]
-    changes = [find_changes(offers, *earlier_prices(session, catalog, days)) if offers else {} for days in (30, 90)]
+    changes = [find_changes(offers, *earlier_prices(session, catalog, days)) if offers else {} for days in TREND_DAYS]
     groups = defaultdict[str, list[Offer]](list)
     for offer in offers:
         groups[class_of(types[offer.accelerator]) if by == "class" else str(getattr(offer, by))].append(offer)

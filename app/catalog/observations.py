@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    CTE,
     JSON,
     BigInteger,
     CheckConstraint,
@@ -17,11 +18,14 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    Select,
     String,
     UniqueConstraint,
     func,
     insert,
+    literal_column,
     select,
+    text,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
@@ -29,11 +33,14 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from app.catalog.filing import to_utc
+from app.catalog.partitions import add_partitions
 from app.catalog.tables import Slug, Text
 from app.db import Base
 from app.sizing.hardware.parts import Availability
 
 BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only in an INTEGER column
+HAS_CAPACITY = text("state <> 'none'")  # or may have some; a literal, so that databases recognize the index
+BEFORE_ALL = datetime(1970, 1, 1, tzinfo=UTC)
 PREFERENCE_LASTS = timedelta(days=7)  # after which an aggregate replaces an observation of the provider's own feed
 
 
@@ -66,7 +73,9 @@ class OfferKeyRow(Base):
 
 
 class PriceObservationRow(Base):
-    """A price of an offer as a feed stated it. Observations are added, never changed."""
+    """A price of an offer as a feed stated it. Observations are added, never changed. On PostgreSQL, each month is a
+    partition, so the primary key there has `observed_at` too.
+    """
 
     __tablename__ = "price_observations"
     __table_args__ = (
@@ -89,12 +98,21 @@ class PriceObservationRow(Base):
 
 
 class AvailabilityObservationRow(Base):
-    """Capacity of an offer as a feed stated it. Observations are added, never changed."""
+    """Capacity of an offer as a feed stated it. Observations are added, never changed. On PostgreSQL, each month is a
+    partition, so the primary key there has `seen_at` too.
+    """
 
     __tablename__ = "availability_observations"
     __table_args__ = (
         CheckConstraint("state IN ('available', 'low', 'none', 'unknown')", name="state_known"),
         Index("ix_availability_observations_key", "key", "seen_at"),
+        Index(
+            "ix_availability_observations_capacity",
+            "key",
+            "seen_at",
+            postgresql_where=HAS_CAPACITY,
+            sqlite_where=HAS_CAPACITY,
+        ),
     )
 
     id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
@@ -241,26 +259,35 @@ def observation_digest(session: Session, curated: str) -> str:
 
 def latest_prices(session: Session, until: datetime | None = None) -> dict[OfferKey, tuple[Any, ...]]:
     """Returns the observation in force of each key: (observation, key) rows, of all time or until a moment."""
-    each = aliased(PriceObservationRow)
-    newest = select(each.id).where(each.key == OfferKeyRow.id)
-    if until is not None:
-        newest = newest.where(each.observed_at < until)
-    return {
-        key_of(about): (price, about)
-        for price, about in _rows_with_keys(session, PriceObservationRow, newest, each.observed_at, each.id)
-    }
+    rows = _newest_rows(session, PriceObservationRow, "observed_at", until)
+    return {key_of(about): (price, about) for price, about in rows}
 
 
-def _rows_with_keys(session: Session, table: Any, query: Any, *order: Any) -> list[tuple[Any, OfferKeyRow]]:
-    """Returns the newest row of each key that a query finds, with the key. Each key is one search of an index."""
-    newest = query.order_by(*(column.desc() for column in order)).limit(1).correlate(OfferKeyRow).scalar_subquery()
-    picked = select(OfferKeyRow.id, newest.label("row")).subquery()
+def _newest_rows(
+    session: Session, table: Any, moment: str, until: datetime | None = None
+) -> Iterable[tuple[Any, OfferKeyRow]]:
+    """Returns the newest row of each key, with the key.
+
+    Each key is one search of an index for its newest moment, and one for the row of that moment, in one partition each.
+    """
+    each = aliased(table)
+    at = getattr(each, moment)
+    before = () if until is None else (at < until,)
+    newest = select(func.max(at)).where(each.key == OfferKeyRow.id, *before).correlate(OfferKeyRow).scalar_subquery()
+    picked = _evaluated_first(select(OfferKeyRow.id, newest.label("moment")))
     rows = (
         select(table, OfferKeyRow)
-        .join(picked, table.id == picked.c.row)
+        .join(picked, (table.key == picked.c.id) & (getattr(table, moment) == picked.c.moment))
         .join(OfferKeyRow, OfferKeyRow.id == picked.c.id)
     )
-    return [(row[0], row[1]) for row in session.execute(rows)]
+    # Of rows of one moment, the last counts. A query in this order would scan all rows on SQLite.
+    ordered = sorted(session.execute(rows), key=lambda row: row[0].id)
+    return {about.id: (row, about) for row, about in ordered}.values()
+
+
+def _evaluated_first(query: Select[*tuple[Any, ...]]) -> CTE:
+    """Returns a query that is evaluated before what it is joined with, because planners misjudge its number of rows."""
+    return query.cte().prefix_with("MATERIALIZED")
 
 
 def key_of(row: Any) -> OfferKey:
@@ -294,6 +321,7 @@ def store_observations(
     """
     if not accepted and not suspicions:
         return 0, 0
+    add_partitions(session, [at])
     held = [each.observation for each in suspicions]
     keys, latest = store_keys(session, (*accepted, *held)), latest_prices(session)
 
@@ -381,6 +409,7 @@ def decide(session: Session, ids: Sequence[int], decision: str, *, by: str, at: 
     waiting = (QuarantineRow.id.in_(ids), QuarantineRow.decision.is_(None))
     rows = session.scalars(select(QuarantineRow).where(*waiting).order_by(QuarantineRow.id).with_for_update()).all()
     if decision == "accepted" and rows:
+        add_partitions(session, [to_utc(row.since) for row in rows])
         accepted = [
             {"key": row.key, "observed_at": row.since, **{name: getattr(row, name) for name in PRICE_COLUMNS}}
             for row in rows
@@ -398,19 +427,8 @@ def decide(session: Session, ids: Sequence[int], decision: str, *, by: str, at: 
 
 def list_availability(session: Session) -> dict[OfferKey, Availability]:
     """Returns the newest availability of each key, with how long it has been sold out."""
-    each, rows = aliased(AvailabilityObservationRow), AvailabilityObservationRow
-    of_key, order = select(each.id).where(each.key == OfferKeyRow.id), (each.seen_at, each.id)
-    current = _rows_with_keys(session, rows, of_key, *order)
-    sold_out = {about.id for row, about in current if row.state == "none"}
-    before = dict[int, int]()
-    if sold_out:
-        found = _rows_with_keys(session, rows, of_key.where(each.state != "none", each.key.in_(sold_out)), *order)
-        before = {about.id: row.id for row, about in found}
-    since = {
-        key: to_utc(moment)
-        for key in sold_out
-        if (moment := session.scalar(select(func.min(rows.seen_at)).where(*_sold_out_run(key, before.get(key, 0)))))
-    }
+    current = _newest_rows(session, AvailabilityObservationRow, "seen_at")
+    since = _sold_out_since(session, [about.id for row, about in current if row.state == "none"])
     return {
         key_of(about): Availability(
             row.state,
@@ -422,10 +440,21 @@ def list_availability(session: Session) -> dict[OfferKey, Availability]:
     }
 
 
-def _sold_out_run(key: int, after: int) -> tuple[Any, ...]:
-    """Returns the conditions for the newest observations of a key, which all say that it is sold out."""
-    rows = AvailabilityObservationRow
-    return rows.key == key, rows.id > after, rows.state == "none"
+def _sold_out_since(session: Session, keys: Sequence[int]) -> dict[int, datetime]:
+    """Returns the first of the newest observations of keys that have no capacity, which all say so."""
+    if not keys:
+        return {}
+    other, rows = aliased(AvailabilityObservationRow), aliased(AvailabilityObservationRow)
+    last_other = (
+        select(func.max(other.seen_at))
+        .where(other.key == OfferKeyRow.id, other.state != literal_column("'none'"))
+        .correlate(OfferKeyRow)
+        .scalar_subquery()
+    )
+    runs = _evaluated_first(select(OfferKeyRow.id, last_other.label("other")).where(OfferKeyRow.id.in_(keys)))
+    after = (rows.key == runs.c.id, rows.seen_at > func.coalesce(runs.c.other, BEFORE_ALL))
+    first = select(func.min(rows.seen_at)).where(*after).correlate(runs).scalar_subquery()
+    return {key: to_utc(moment) for key, moment in session.execute(select(runs.c.id, first)) if moment is not None}
 
 
 def sync_days(session: Session) -> tuple[str, ...]:
@@ -436,17 +465,26 @@ def sync_days(session: Session) -> tuple[str, ...]:
 
 
 EXPORT_COLUMNS = ("observed_at", *OfferKey._fields, *PRICE_COLUMNS)
+EXPORT_BATCH = 10_000
 
 
-def export_observations(session: Session, until: datetime | None, *, batch: int) -> Iterator[tuple[Any, ...]]:
-    """Yields the price observations until a moment, oldest first, in the order of EXPORT_COLUMNS."""
+def export_observations(
+    session: Session, since: datetime | None, until: datetime | None
+) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """Yields the price observations between two moments in batches, oldest first, in the order of EXPORT_COLUMNS.
+
+    The first column is a moment in UTC.
+    """
     rows = PriceObservationRow
     columns = (rows.observed_at, *KEY_COLUMNS, *(getattr(rows, name) for name in PRICE_COLUMNS))
     query = select(*columns).join(OfferKeyRow, rows.key == OfferKeyRow.id).order_by(rows.id)
+    if since is not None:
+        query = query.where(rows.observed_at >= since)
     if until is not None:
         query = query.where(rows.observed_at < until)
-    for row in session.execute(query.execution_options(yield_per=batch)):
-        yield to_utc(row[0]).isoformat(), *row[1:]
+    found = session.execute(query.execution_options(yield_per=EXPORT_BATCH))
+    for batch in found.partitions():
+        yield [(to_utc(row[0]), *row[1:]) for row in batch]
 
 
 def take_lease(engine: Engine, name: str, holder: str, *, lasts: timedelta, now: datetime) -> bool:

@@ -21,6 +21,7 @@ from app.catalog.holdings import Body, Holdings, in_force, quoted_offers, quoted
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub, store_fetched_model
 from app.catalog.lists import fetched_models
 from app.catalog.machine_names import read_machine_names
+from app.catalog.market import prepare_trends
 from app.catalog.models import Models, load_models
 from app.catalog.names import NAME_TABLES, NOISE_WORDS, countries_named, fold_name, most_similar
 from app.catalog.purchasing import Purchasing, load_purchasing
@@ -467,6 +468,8 @@ def load_newest(session: Session, known: LoadedCatalog | None = None) -> LoadedC
         return None
     with paused_collection():
         catalog = load_snapshot(session, newest[1], newest[2])
+        if catalog.observed_days:
+            prepare_trends(session, catalog)
         directory = CatalogIndex(catalog, region_countries(session), load_purchasing(session))
         loaded = LoadedCatalog(newest, directory, load_models(session), fetched_models(session))
     log.info("catalogue_loaded", snapshot=catalog.version)

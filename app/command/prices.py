@@ -185,35 +185,30 @@ def market(
         )
 
 
-EXPORT_BATCH = 10_000
-
-
 @prices.command()
 def export(
-    path: Annotated[Path, typer.Argument(help="File to write: gzip-compressed CSV.")],
+    path: Annotated[
+        Path, typer.Argument(help="File to write: Parquet if its name ends in .parquet, else gzip-compressed CSV.")
+    ],
+    since: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Only observations from this day on.")
+    ] = None,
     before: Annotated[
         datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Only observations before this day.")
     ] = None,
 ) -> None:
-    """Write the price observations to a CSV file, compressed with gzip, oldest first. Nothing is deleted."""
-    import csv
-    import gzip
-
+    """Write the price observations to a file, oldest first. Nothing is deleted."""
     from sqlalchemy.orm import Session
 
-    from app.catalog.observations import EXPORT_COLUMNS, export_observations
+    from app.catalog.observations import export_observations
+    from app.export.observations import write_csv, write_parquet
 
-    until = None if before is None else before.replace(tzinfo=UTC)
-    count = 0
+    start, until = (None if day is None else day.replace(tzinfo=UTC) for day in (since, before))
+    write = write_parquet if path.suffix == ".parquet" else write_csv
     with open_database() as engine, Session(engine) as session:
         try:
-            with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow(EXPORT_COLUMNS)
-                for row in export_observations(session, until, batch=EXPORT_BATCH):
-                    writer.writerow(row)
-                    count += 1
+            count = write(path, export_observations(session, start, until))
         except OSError as error:
-            typer.echo(f"{path} was not written: {error.strerror}.", err=True)
+            typer.echo(f"{path} was not written: {error.strerror or error}.", err=True)
             raise typer.Exit(Exit.FAILED) from error
     typer.echo(f"Wrote {count:,} observations to {path}.")

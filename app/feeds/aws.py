@@ -11,7 +11,18 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
 from app.feeds.client import FeedError
-from app.feeds.prices import Feed, FetchedPart, Source, StatedPrice, amount, csv_rows, read_all, text, text_lines
+from app.feeds.prices import (
+    Feed,
+    FetchedPart,
+    Source,
+    StatedPrice,
+    amount,
+    csv_rows,
+    day_of,
+    read_all,
+    text,
+    text_lines,
+)
 
 METADATA_LINES = 5
 MAX_FILE_BYTES = 2 * 2**30
@@ -31,6 +42,7 @@ COLUMNS = (
     "CapacityStatus",
     "Pre Installed S/W",
 )
+REGION = "AWS Region"
 LENGTHS = {"1yr": "reserved_1y", "3yr": "reserved_3y"}
 
 
@@ -43,9 +55,11 @@ def read_part(source: Source) -> FetchedPart | None:
     lines = text_lines(fetched.file)
     try:
         head = list(islice(lines, METADATA_LINES))
-        version = next((line.split(",", 1)[1].strip('"\r\n') for line in head if line.startswith('"Version"')), "")
+        version = next(
+            (text(line.split(",", 1)[1].strip('"\r\n')) for line in head if line.startswith('"Version"')), ""
+        )
         header = next(lines, "")
-    except (UnicodeDecodeError, IndexError) as error:
+    except (ValueError, IndexError) as error:
         raise FeedError("The answer is no AWS price list.") from error
     # Most lines are other systems and tenancies; parsing them takes most of the time.
     wanted = (line for line in lines if '"Linux"' in line and '"Shared"' in line)
@@ -55,8 +69,12 @@ def read_part(source: Source) -> FetchedPart | None:
 
 
 def convert(row: Mapping[str, str], known: set[str]) -> Iterator[StatedPrice]:
-    """Yields the price of a row if it is a shared Linux machine of the catalog without other software."""
+    """Yields the price of a row if it is a shared Linux machine of the catalog without other software, in a region and
+    not in a local zone, which has prices of its own, and not of a capacity block.
+    """
     plain = row["Pre Installed S/W"] in ("", "NA") and row["CapacityStatus"] == "Used"
+    if row.get("Location Type", REGION) != REGION or row.get("MarketOption") not in (None, "", "OnDemand"):
+        return
     if row["Instance Type"] not in known or not plain or row["Tenancy"] != "Shared" or row["Unit"] != "Hrs":
         return
     if row["Operating System"] != "Linux" or row["Currency"] != "USD" or not row["PricePerUnit"]:
@@ -77,7 +95,7 @@ def convert(row: Mapping[str, str], known: set[str]) -> Iterator[StatedPrice]:
         pricing_model=model,
         usd_per_hour=price,
         native_amount=price,
-        effective_from=row["EffectiveDate"][:10] or None,
+        effective_from=day_of(row["EffectiveDate"]),
     )
 
 

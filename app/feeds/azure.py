@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from app.feeds.client import FeedError, read_pages
-from app.feeds.prices import Feed, FetchedPart, RowReader, Source, StatedPrice, amount, entries, text
+from app.feeds.prices import Feed, FetchedPart, RowReader, Source, StatedPrice, amount, day_of, entries, text
 
 VERSION = "2023-01-01-preview"
 HOURS_OF_YEAR = 8760.0
@@ -82,7 +82,7 @@ def _price_of(item: Mapping[str, Any], model: str, stated: float, hours: float) 
         usd_per_hour=stated / hours,
         native_amount=stated,
         basis="instance_hour" if hours == 1 else "instance_term",
-        effective_from=text(item["effectiveStartDate"])[:10],
+        effective_from=day_of(item["effectiveStartDate"]),
     )
 
 

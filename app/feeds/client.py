@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import random
+import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import IO, Any
@@ -22,7 +24,11 @@ TRIES = 5
 MAX_WAIT_S = 60.0  # longest pause between two tries, whatever Retry-After says
 MAX_REDIRECTS = 3
 MAX_BYTES = 64 * 2**20
+MAX_JSON_BYTES = 32 * 2**20  # parsed JSON takes about 20 times its size
+MAX_URL_CHARACTERS = 8192
+MAX_ETAG_CHARACTERS = 200
 IN_MEMORY_BYTES = 8 * 2**20  # larger bodies go to a temporary file
+PUBLIC_HEADERS = {"user-agent": "headroom", "accept-encoding": "gzip"}
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
@@ -48,6 +54,7 @@ class Fetched:
     file: IO[bytes]
     sha256: str
     etag: str | None
+    size: int  # bytes
 
     def read(self) -> bytes:
         """Returns the whole body."""
@@ -56,6 +63,8 @@ class Fetched:
 
     def json(self) -> Any:
         """Returns the body as JSON. Raises FeedError."""
+        if self.size > MAX_JSON_BYTES:
+            raise FeedError(f"The answer is larger than {MAX_JSON_BYTES / 2**20:,.0f} MiB, the limit for JSON.")
         try:
             return orjson.loads(self.read())
         except orjson.JSONDecodeError as error:
@@ -87,6 +96,7 @@ class FeedClient:
         self._deadline_s, self._first_wait_s = deadline_s, first_wait_s
         self._stopped = stopped or threading.Event()
         self._body: IO[bytes] | None = None
+        self._socket: socket.socket | None = None  # of the newest connection
         self._http = httpx2.Client(
             timeout=httpx2.Timeout(connect_s, read=read_s), follow_redirects=False, trust_env=False
         )
@@ -111,21 +121,53 @@ class FeedClient:
     ) -> Fetched | None:
         """Returns the answer to a GET, or to a POST if there is a body; None if it is the one with this ETag.
 
-        Tries up to five times. Raises FeedError.
+        Tries up to five times within the deadline. Raises FeedError.
         """
-        sent = {"user-agent": "headroom", "accept-encoding": "gzip", **(headers or {})}
+        sent = {**PUBLIC_HEADERS, **(headers or {})}
         if etag is not None:
             sent["if-none-match"] = etag
+        until = time.monotonic() + self._deadline_s
         for attempt in range(TRIES):
             try:
-                return self._follow(url, sent, body, max_bytes)
+                with self._abort_at(until):
+                    return self._follow(url, sent, body, max_bytes, until)
             except _Temporary as trouble:
+                self._check_time(until, trouble)
                 if attempt == TRIES - 1:
                     raise FeedError(f"{trouble} ({TRIES} tries)") from trouble
                 pause = self._first_wait_s * 2**attempt * random.uniform(0.5, 1.5)
                 if self._stopped.wait(min(MAX_WAIT_S, max(pause, trouble.wait_s or 0.0))):
                     raise FeedError("The service is shutting down.") from trouble
         raise AssertionError
+
+    def _check_time(self, until: float, cause: Exception | None = None) -> None:
+        """Raises FeedError after the deadline, or if the service stops."""
+        if self._stopped.is_set():
+            raise FeedError("The service is shutting down.") from cause
+        if time.monotonic() > until:
+            raise FeedError(f"The feed took longer than {self._deadline_s:,.0f} s to answer.") from cause
+
+    @contextmanager
+    def _abort_at(self, until: float) -> Iterator[None]:
+        """Closes the connection at the deadline. A server that sends a byte of its headers now and then never reaches
+        the time limit of a single read.
+        """
+        timer = threading.Timer(max(0.0, until - time.monotonic()), self._abort)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _abort(self) -> None:
+        if (connected := self._socket) is not None:
+            with suppress(OSError):  # it is closed already
+                connected.shutdown(socket.SHUT_RDWR)
+
+    def _note_connection(self, event: str, info: Mapping[str, Any]) -> None:
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._socket = info["return_value"].get_extra_info("socket")
 
     def fetch_whole(self, url: str, **how: Any) -> Fetched:
         """Returns the answer to an unconditional request. Raises FeedError."""
@@ -134,12 +176,15 @@ class FeedClient:
             raise FeedError("The feed answered 304 to a request without an ETag.")
         return fetched
 
-    def _follow(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int) -> Fetched | None:
-        """Sends one request and follows redirects to checked addresses."""
-        until = time.monotonic() + self._deadline_s
+    def _follow(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int, until: float) -> Fetched | None:
+        """Sends one request and follows redirects to checked addresses. Only the feed's own server receives the
+        caller's headers, which may have a key.
+        """
+        own = url
         for _ in range(MAX_REDIRECTS + 1):
             try:
-                request = self._build_request(url, headers, body)
+                sent = headers if url is own or origin_of(url) == origin_of(own) else PUBLIC_HEADERS
+                request = self._build_request(url, sent, body)
                 response = self._http.send(request, stream=True)
                 try:
                     if response.status_code in REDIRECTS:
@@ -156,6 +201,8 @@ class FeedClient:
 
     def _build_request(self, url: str, headers: Mapping[str, str], body: Any) -> httpx2.Request:
         """Returns a request to the checked address of the URL's host, under the host's name."""
+        if len(url) > MAX_URL_CHARACTERS:
+            raise FeedError(f"The feed's address is longer than {MAX_URL_CHARACTERS:,} characters.")
         try:
             parts = urlsplit(url)
             host, port = str(parts.hostname), parts.port or (443 if parts.scheme == "https" else 80)
@@ -178,7 +225,10 @@ class FeedClient:
         content = None if body is None else orjson.dumps(body)
         if content is not None:
             named["content-type"] = "application/json"
-        method, extensions = "GET" if content is None else "POST", {"sni_hostname": host}
+        method, extensions = (
+            "GET" if content is None else "POST",
+            {"sni_hostname": host, "trace": self._note_connection},
+        )
         return self._http.build_request(method, target, headers=named, content=content, extensions=extensions)
 
     def _read(self, response: httpx2.Response, max_bytes: int, until: float) -> Fetched | None:
@@ -197,12 +247,17 @@ class FeedClient:
             size += len(chunk)
             if size > max_bytes:
                 raise FeedError(f"The answer is larger than {max_bytes / 2**20:,.0f} MiB, the limit.")
-            if time.monotonic() > until or self._stopped.is_set():
-                raise FeedError(f"The feed took longer than {self._deadline_s:,.0f} s to answer.")
+            self._check_time(until)
             digest.update(chunk)
             file.write(chunk)
+        self._check_time(until)  # a connection closed at the deadline looks like the end of a body without a length
         file.seek(0)
-        return Fetched(file, digest.hexdigest(), response.headers.get("etag"))
+        return Fetched(file, digest.hexdigest(), _plain_etag(response.headers.get("etag")), size)
+
+
+def _plain_etag(text: str | None) -> str | None:
+    """Returns an ETag that fits a column and a header; None for any other."""
+    return text if text and len(text) <= MAX_ETAG_CHARACTERS and text.isascii() and text.isprintable() else None
 
 
 def _retry_after_s(text: str | None) -> float | None:
@@ -222,27 +277,38 @@ def _retry_after_s(text: str | None) -> float | None:
 def _redirect_target(url: str, location: str) -> str:
     try:
         following = urljoin(url, location)
-        encrypted = urlsplit(following).scheme == "https"
+        encrypted = origin_of(following)[0] == "https"
     except ValueError as error:
         raise FeedError("The feed redirected to a location that is no address.") from error
-    if not location or (urlsplit(url).scheme == "https" and not encrypted):
+    if not location or (origin_of(url)[0] == "https" and not encrypted):
         raise FeedError("The feed redirected to no address or to an unencrypted one.")
     return following
 
 
+def origin_of(url: str) -> tuple[str, str]:
+    """Returns the scheme and the host of a URL, with its port. Raises ValueError."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.lower()
+
+
 MAX_PAGES = 2_000
+MAX_PAGING_S = 3600.0
 
 
 def read_pages(first: str, read_page: Callable[[str], str | None]) -> None:
-    """Reads pages until one names no next page. Raises FeedError if they repeat or never end."""
-    seen, url = set[str](), first
+    """Reads pages until one names no next page. Raises FeedError if they repeat or do not end within an hour."""
+    seen, url, until = set[str](), first, time.monotonic() + MAX_PAGING_S
     while True:
-        if url in seen or len(seen) >= MAX_PAGES:
+        if url in seen or len(seen) >= MAX_PAGES or time.monotonic() > until:
             raise FeedError("The pages of the feed do not end.")
         seen.add(url)
         following = read_page(url)
         if not following:
             return
-        url = urljoin(url, following)
-        if urlsplit(url).netloc != urlsplit(first).netloc:
-            raise FeedError("The next page of the feed is on another host.")
+        try:
+            url = urljoin(url, following)
+            moved = origin_of(url) != origin_of(first)
+        except ValueError as error:
+            raise FeedError("The next page of the feed is no address.") from error
+        if moved:
+            raise FeedError("The next page of the feed is on another server.")

@@ -1,7 +1,8 @@
-"""Google's Cloud Billing Catalog: prices of cores, memory and accelerators, which add up to machines.
+"""Google's Cloud Billing Catalog: prices of cores, memory, accelerators and local SSDs, which add up to machines.
 
-Source: cloud.google.com/billing/docs/reference/rest/v1/services.skus, read 2026-11-25. Only machine families whose
-price has no other part: those with local SSDs in them are left out, because their SSDs are priced on their own.
+Source: cloud.google.com/billing/docs/reference/rest/v1/services.skus, read 2026-11-25; the names of the parts are those
+of Cyclenerd/google-cloud-pricing-cost-calculator@08440e7 (build/mapping.csv). A4 machines have no parts there; TPUs are
+left out because the list may state their one-year price as that on demand.
 """
 
 from __future__ import annotations
@@ -14,26 +15,49 @@ from urllib.parse import quote, urlencode
 
 from app.feeds.client import FeedError, read_pages
 from app.feeds.prices import (
+    MAX_MALFORMED_SHARE,
+    MAX_PRICES,
     Feed,
     FetchedPart,
     Machine,
     Source,
     StatedPrice,
     amount,
+    day_of,
     entries,
+    limit_prices,
     text,
 )
-from app.sizing.columns import GIB
+from app.sizing.columns import GB, GIB
 
 SERVICE = "6F81-5844-456A"  # Compute Engine
 NANO = 1e-9
+HOURS_OF_MONTH = 730.0  # to which Google converts
+LOCAL_SSD = "SSD backed Local Storage"
+# Series of the cores and memory, accelerator, and whether the machine has local SSDs that are priced on their own.
 FAMILIES = {
-    "a2-highgpu": ("A2", "Nvidia Tesla A100"),
-    "a2-megagpu": ("A2", "Nvidia Tesla A100"),
-    "g2-standard": ("G2", "Nvidia L4"),
+    "a2-highgpu": ("A2", "Nvidia Tesla A100", False),
+    "a2-megagpu": ("A2", "Nvidia Tesla A100", False),
+    "a2-ultragpu": ("A2", "Nvidia Tesla A100 80GB", True),
+    "a3-highgpu": ("A3", "Nvidia H100 80GB", True),
+    "a3-megagpu": ("A3", "Nvidia H100 80GB Mega", True),
+    "g2-standard": ("G2", "Nvidia L4", False),
+    "g4-standard": ("G4", "RTX 6000 96GB", False),
 }
-OTHER_TERMS = re.compile(r"DWS|Calendar|Reserved|slice|Sole Tenancy|Custom|Premium|Commitment|80GB", re.IGNORECASE)
-PART = re.compile(r"^(?:Spot Preemptible )?(?P<what>.+?) (?:running|attached to .+ running) in ")
+OTHER_NAMES = {  # in some regions
+    "Nvidia H100 Mega 80GB": "Nvidia H100 80GB Mega",
+    "Nvidia H100 80GB Plus": "Nvidia H100 80GB Mega",
+}
+# Unit of each part. Entries of other terms, such as commitments and sole tenancy, have other names.
+UNITS = {
+    **{f"{series} Instance Core": "h" for series, _, _ in FAMILIES.values()},
+    **{f"{series} Instance Ram": "GiBy.h" for series, _, _ in FAMILIES.values()},
+    **{accelerator: "h" for _, accelerator, _ in FAMILIES.values()},
+    LOCAL_SSD: "GiBy.mo",
+}
+PART = re.compile(
+    r"^(?:Spot Preemptible )?(?P<what>.+?)(?: GPU)?(?: attached to Spot Preemptible VMs)?(?: running)?(?: in .+)?$"
+)
 
 
 def read_part(source: Source) -> FetchedPart | None:
@@ -52,15 +76,17 @@ def read_part(source: Source) -> FetchedPart | None:
                 rates.update(part_rates(sku))
             except (KeyError, TypeError, ValueError, AttributeError, IndexError):
                 counted[1] += 1
+            if len(rates) > MAX_PRICES:
+                raise FeedError(f"The list has more than {MAX_PRICES:,} prices of parts, the limit.")
         token = document.get("nextPageToken")
         if token and not isinstance(token, str):
             raise FeedError("The format has changed: nextPageToken is no text.")
         return page_url(source.url, token) if token else None
 
     read_pages(page_url(source.url, ""), read_page)
-    if not counted[0] or counted[1] > 0.05 * counted[0]:
+    if not counted[0] or counted[1] > MAX_MALFORMED_SHARE * counted[0]:
         raise FeedError(f"{counted[1]:,} of {counted[0]:,} entries are malformed: the format has changed.")
-    return FetchedPart(list(add_up(source.machines, rates)), "", digest.hexdigest())
+    return FetchedPart(list(limit_prices(add_up(source.machines, rates))), "", digest.hexdigest())
 
 
 def page_url(url: str, token: str) -> str:
@@ -70,20 +96,27 @@ def page_url(url: str, token: str) -> str:
 
 
 def part_rates(sku: Mapping[str, Any]) -> dict[tuple[str, str, str], tuple[float, str]]:
-    """Returns the USD per hour of a core, a GiB or an accelerator by (part, region, pricing model), with its day."""
+    """Returns the USD per hour of a core, a GiB or an accelerator by (part, region, pricing model), with its day.
+    Raises ValueError if a part has another unit.
+    """
     description, usage = text(sku["description"][:120]), sku["category"]["usageType"]
     match = PART.match(description)
-    if match is None or OTHER_TERMS.search(description) or usage not in ("OnDemand", "Preemptible"):
+    part = "" if match is None else OTHER_NAMES.get(match["what"], match["what"])
+    if part not in UNITS or usage not in ("OnDemand", "Preemptible"):
         return {}
     # Some spot entries carry the usage type of on demand: the words decide.
-    model = "spot" if usage == "Preemptible" or description.startswith("Spot Preemptible") else "on_demand"
+    model = "spot" if usage == "Preemptible" or "Spot Preemptible" in description else "on_demand"
     info = sku["pricingInfo"][-1]
-    tier = info["pricingExpression"]["tieredRates"][-1]["unitPrice"]
+    priced = info["pricingExpression"]
+    tier = priced["tieredRates"][-1]["unitPrice"]
     if tier["currencyCode"] != "USD":
         return {}
+    if priced["usageUnit"] != UNITS[part]:
+        raise ValueError("another unit")
     rate = amount(tier["units"]) + amount(tier["nanos"]) * NANO
-    day = text(info["effectiveTime"])[:10]
-    return {(match["what"].removesuffix(" GPU"), text(region), model): (rate, day) for region in sku["serviceRegions"]}
+    rate /= HOURS_OF_MONTH if UNITS[part].endswith(".mo") else 1.0
+    day = day_of(info["effectiveTime"]) or ""
+    return {(part, text(region), model): (rate, day) for region in sku["serviceRegions"]}
 
 
 def add_up(
@@ -95,14 +128,21 @@ def add_up(
         parts = FAMILIES.get(machine.instance_type.rpartition("-")[0])
         if parts is None or machine.vcpus is None or machine.ram_bytes is None:
             continue
-        series, accelerator = parts
-        names = (f"{series} Instance Core", f"{series} Instance Ram", accelerator)
-        quantities = (float(machine.vcpus), machine.ram_bytes / GIB, machine.count)
-        for region, model in places:
-            found = [rates.get((name, region, model)) for name in names]
-            if any(rate is None or rate[0] <= 0 for rate in found):
+        series, accelerator, has_storage = parts
+        needed = {
+            f"{series} Instance Core": float(machine.vcpus),
+            f"{series} Instance Ram": machine.ram_bytes / GIB,
+            accelerator: machine.count,
+        }
+        if has_storage:
+            if machine.storage_bytes is None:
                 continue
-            price = sum(rate[0] * n for rate, n in zip(found, quantities, strict=True) if rate is not None)
+            needed[LOCAL_SSD] = machine.storage_bytes / GB  # the catalog counts a disk of 375 GiB as 375 GB
+        for region, model in places:
+            found = [(*rates.get((name, region, model), (0.0, "")), quantity) for name, quantity in needed.items()]
+            if any(rate <= 0 for rate, _, _ in found):
+                continue
+            price = sum(rate * quantity for rate, _, quantity in found)
             yield StatedPrice(
                 provider="gcp",
                 region=region,
@@ -113,7 +153,7 @@ def add_up(
                 usd_per_hour=price,
                 native_amount=price,
                 basis="sum_of_parts",
-                effective_from=max(rate[1] for rate in found if rate is not None),
+                effective_from=max(day for _, day, _ in found) or None,
             )
 
 

@@ -6,14 +6,26 @@ are half of the on-demand prices by rule there, so they are left out.
 
 from __future__ import annotations
 
-import io
 import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 
 from app.feeds.client import MAX_BYTES, FeedError
-from app.feeds.prices import Feed, FetchedPart, Source, StatedPrice, amount, count_of, csv_rows, integer, read_all, text
+from app.feeds.prices import (
+    Feed,
+    FetchedPart,
+    Source,
+    StatedPrice,
+    amount,
+    count_of,
+    csv_rows,
+    integer,
+    ram_bytes_of,
+    read_all,
+    text,
+    text_lines,
+)
 from app.sizing.columns import GB
 
 COLUMNS = ("instance_name", "location", "price", "cpu", "memory", "gpu_count", "gpu_name", "gpu_memory", "spot")
@@ -42,7 +54,7 @@ def read_part(source: Source) -> FetchedPart | None:
             if opened.getinfo(name).file_size > MAX_CSV_BYTES:
                 raise FeedError(f"{name} is larger than {MAX_CSV_BYTES // 2**20} MiB, the limit.")
             with opened.open(name) as file:
-                rows = csv_rows(io.TextIOWrapper(file, "utf-8", newline=""), COLUMNS)
+                rows = csv_rows(text_lines(file), COLUMNS)
                 prices = read_all(rows, lambda row: convert(provider, row))
     except DAMAGED as error:
         raise FeedError(f"The archive is damaged or has no {source.part}.csv.") from error
@@ -68,7 +80,7 @@ def convert(provider: str, row: Mapping[str, str]) -> Iterator[StatedPrice]:
         usd_per_hour=price,
         native_amount=price,
         vcpus=integer(row["cpu"]),
-        ram_bytes=amount(row["memory"]) * GB if row["memory"] else None,
+        ram_bytes=ram_bytes_of(row["memory"], GB),
     )
 
 

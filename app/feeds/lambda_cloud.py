@@ -10,7 +10,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.feeds.client import FeedError
-from app.feeds.prices import Feed, FetchedPart, Source, StatedPrice, amount, count_of, integer, read_all, text
+from app.feeds.prices import (
+    Feed,
+    FetchedPart,
+    Source,
+    StatedPrice,
+    amount,
+    count_of,
+    integer,
+    ram_bytes_of,
+    read_all,
+    text,
+)
 from app.sizing.columns import GIB
 
 
@@ -54,7 +65,7 @@ def convert(entry: Mapping[str, Any], regions: list[str]) -> Iterator[StatedPric
             usd_per_hour=cents / 100,
             native_amount=cents / 100,
             vcpus=integer(specs["vcpus"]),
-            ram_bytes=amount(specs["memory_gib"]) * GIB,
+            ram_bytes=ram_bytes_of(specs["memory_gib"], GIB),
             state="available" if region in available else "none",
         )
 

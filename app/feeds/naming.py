@@ -34,14 +34,14 @@ class FeedNames:
         for offer in catalog.offers:
             if offer.provider == provider:
                 system = catalog.systems.get(offer.system or "")
-                ram = None if system is None else system.ram_bytes
                 vcpus = offer.vcpus or (None if system is None else system.vcpus)
                 machine = Machine(
                     offer.instance_type,
                     offer.accelerator,
                     offer.accelerator_count,
                     None if vcpus is None else int(vcpus),
-                    ram,
+                    None if system is None else system.ram_bytes,
+                    None if system is None else system.local_storage_bytes,
                 )
                 if (known := found.get((offer.instance_type, offer.accelerator))) is None or known.ram_bytes is None:
                     found[offer.instance_type, offer.accelerator] = machine
@@ -54,6 +54,8 @@ class FeedNames:
             key = self.find_key(feed, each)
             if key is None:
                 unmapped.add(each.accelerator or f"{each.provider} {each.instance_type}")
+                continue
+            if key in mapped and not _takes_precedence(each, mapped[key]):
                 continue
             mapped[key] = Observation(
                 key,
@@ -80,8 +82,8 @@ class FeedNames:
         place = each.provider, each.region
         machines = self._machines.get((each.provider, machine_key(each.instance_type)), {})
         fitting = [o for (_, count), o in machines.items() if each.count in (0, count)]
-        if len({o.accelerator for o in fitting}) == 1:
-            known = fitting[0]
+        if len(fitting) == 1:
+            (known,) = fitting
             return OfferKey(*place, known.instance_type, known.accelerator, known.accelerator_count, each.pricing_model)
         slug = self._find_accelerator(feed, each.accelerator)
         if slug is None or each.count <= 0:
@@ -95,3 +97,12 @@ class FeedNames:
             return alias
         match = self._directory.resolve_name(name)
         return match.accelerators[0] if len(match.accelerators) == 1 and not match.is_machine else None
+
+
+def _takes_precedence(each: StatedPrice, other: Observation) -> bool:
+    """Returns whether a price counts instead of another one of the same offer: spot is the lowest of its zones, and of
+    two list prices the higher one is the safe one. Prices of zero or less never displace another.
+    """
+    if min(each.usd_per_hour, other.usd_per_hour) <= 0:
+        return each.usd_per_hour > other.usd_per_hour
+    return (each.usd_per_hour < other.usd_per_hour) == (each.pricing_model == "spot")

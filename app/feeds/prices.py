@@ -6,11 +6,17 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import IO, Any
 
 from app.feeds.client import FeedClient, FeedError
 
 MAX_MALFORMED_SHARE = 0.05  # of the rows of a part; more mean that the format has changed
+MAX_PRICES = 250_000  # of a part; the largest feeds state about a fifth of that
+MAX_LINE_BYTES = 64 * 2**10
+MAX_NAME_CHARACTERS = 120
+MAX_INTEGER = 10**6
+MAX_RAM_BYTES = 1e15
 INSTANCE_HOUR, ACCELERATOR_HOUR = "instance_hour", "accelerator_hour"
 
 
@@ -44,6 +50,7 @@ class Machine:
     count: float
     vcpus: int | None
     ram_bytes: float | None
+    storage_bytes: float | None = None  # of local disks
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +93,16 @@ class RowReader:
     """Converts rows, skips malformed ones, and raises FeedError if too many are."""
 
     def __init__(self, convert: Callable[[Any], Iterable[StatedPrice]]) -> None:
-        self._convert, self._rows, self._malformed = convert, 0, 0
+        self._convert, self._rows, self._malformed, self._prices = convert, 0, 0, 0
 
     def read(self, rows: Iterable[Any]) -> Iterator[StatedPrice]:
-        """Yields the prices of rows."""
+        """Yields the prices of rows. Raises FeedError above MAX_PRICES."""
         for row in rows:
             self._rows += 1
             try:
-                yield from list(self._convert(row))
+                made = list(limit_prices(self._convert(row), MAX_PRICES - self._prices))
+                self._prices += len(made)
+                yield from made
             except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
                 self._malformed += 1
 
@@ -103,6 +112,14 @@ class RowReader:
             raise FeedError(f"{self._malformed:,} of {self._rows:,} rows are malformed: the format has changed.")
         if not self._rows:
             raise FeedError("The answer has no rows.")
+
+
+def limit_prices(prices: Iterable[StatedPrice], most: int = MAX_PRICES) -> Iterator[StatedPrice]:
+    """Yields prices. Raises FeedError above a number of them."""
+    for number, price in enumerate(prices):
+        if number >= most:
+            raise FeedError(f"The part has more than {MAX_PRICES:,} prices, the limit.")
+        yield price
 
 
 def read_all(rows: Iterable[Any], convert: Callable[[Any], Iterable[StatedPrice]]) -> list[StatedPrice]:
@@ -126,8 +143,10 @@ def csv_rows(lines: Iterable[str], needed: Iterable[str]) -> Iterator[Mapping[st
 
 
 def text_lines(file: IO[bytes]) -> Iterator[str]:
-    """Yields the lines of a UTF-8 file."""
-    for line in file:
+    """Yields the lines of a UTF-8 file. Raises FeedError for a line that is too long for a table."""
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise FeedError(f"A line is longer than {MAX_LINE_BYTES // 2**10} KiB, the limit.")
         yield line.decode("utf-8")
 
 
@@ -142,10 +161,21 @@ def amount(value: object) -> float:
 
 
 def text(value: object) -> str:
-    """Returns a non-empty text that fits a column. Raises ValueError for anything else."""
-    if not isinstance(value, str) or not value.strip() or len(value) > 120 or "\x00" in value:
+    """Returns a non-empty text that fits a column and a terminal: spaces are single, no control characters. Raises
+    ValueError for anything else.
+    """
+    plain = " ".join(value.split()) if isinstance(value, str) and len(value) <= 2 * MAX_NAME_CHARACTERS else ""
+    if not 0 < len(plain) <= MAX_NAME_CHARACTERS or not plain.isprintable():
         raise ValueError("no name")
-    return value.strip()
+    return plain
+
+
+def day_of(value: object) -> str | None:
+    """Returns the day, YYYY-MM-DD, with which a text begins; None if it begins with none."""
+    try:
+        return date.fromisoformat(str(value)[:10]).isoformat()
+    except ValueError:
+        return None
 
 
 def count_of(value: object) -> float:
@@ -157,8 +187,23 @@ def count_of(value: object) -> float:
 
 
 def integer(value: object) -> int | None:
-    """Returns a whole number of vCPUs or similar; None if unknown. Raises ValueError."""
-    return None if value in (None, "") else int(amount(value))
+    """Returns a whole number of vCPUs or similar; None if unknown. Raises ValueError for one that no machine has."""
+    if value is None or value == "":
+        return None
+    number = amount(value)
+    if not 0 <= number <= MAX_INTEGER:
+        raise ValueError("no number of a machine")
+    return int(number)
+
+
+def ram_bytes_of(value: object, unit: float) -> float | None:
+    """Returns the memory of a machine; None if unknown. Raises ValueError for one that no machine has."""
+    if value is None or value == "":
+        return None
+    size = amount(value) * unit
+    if not 0 <= size <= MAX_RAM_BYTES:
+        raise ValueError("no memory of a machine")
+    return size
 
 
 def entries(document: object, *path: str) -> list[Any]:

@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.feeds.prices import Feed, FetchedPart, Source, StatedPrice, amount, count_of, entries, integer, read_all, text
+from app.feeds.prices import (
+    Feed,
+    FetchedPart,
+    Source,
+    StatedPrice,
+    amount,
+    count_of,
+    entries,
+    integer,
+    ram_bytes_of,
+    read_all,
+    text,
+)
 from app.sizing.columns import GIB
 
 
@@ -23,7 +35,7 @@ def convert(entry: Mapping[str, Any]) -> Iterator[StatedPrice]:
     about, cents = entry["configuration"], amount(entry["hourly_price"])
     memory = f"{amount(about['vram_per_gpu_in_gb']):g}GB"
     name = text(about["gpu_type"]).split("_")[0]
-    link = str(about.get("interconnect") or "")
+    link = str(about.get("interconnect") or "")[:20]
     for place in entry["availability"]:
         yield StatedPrice(
             provider="shadeform",
@@ -35,7 +47,7 @@ def convert(entry: Mapping[str, Any]) -> Iterator[StatedPrice]:
             usd_per_hour=cents / 100,
             native_amount=cents / 100,
             vcpus=integer(about["vcpus"]),
-            ram_bytes=amount(about["memory_in_gb"]) * GIB,
+            ram_bytes=ram_bytes_of(about["memory_in_gb"], GIB),
             state={True: "available", False: "none"}[place["available"]],
         )
 

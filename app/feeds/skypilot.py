@@ -18,6 +18,7 @@ from app.feeds.prices import (
     count_of,
     csv_rows,
     integer,
+    ram_bytes_of,
     read_all,
     text,
     text_lines,
@@ -36,7 +37,7 @@ def read_part(source: Source) -> FetchedPart | None:
     lowest: dict[tuple[str, str, str, str], StatedPrice] = {}
     for each in stated:
         key = each.region, each.instance_type, each.accelerator, each.pricing_model
-        if key not in lowest or each.usd_per_hour < lowest[key].usd_per_hour:
+        if key not in lowest or 0 < each.usd_per_hour < lowest[key].usd_per_hour or lowest[key].usd_per_hour <= 0:
             lowest[key] = each
     return FetchedPart(list(lowest.values()), fetched.etag or "", fetched.sha256, fetched.etag)
 
@@ -59,7 +60,7 @@ def convert(provider: str, row: Mapping[str, str]) -> Iterator[StatedPrice]:
             usd_per_hour=price,
             native_amount=price,
             vcpus=integer(row["vCPUs"]),
-            ram_bytes=amount(row["MemoryGiB"]) * GIB if row["MemoryGiB"] else None,
+            ram_bytes=ram_bytes_of(row["MemoryGiB"], GIB),
         )
 
 

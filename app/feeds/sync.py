@@ -13,12 +13,14 @@ import structlog
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from app.catalog.filing import to_utc
 from app.catalog.hub import Network
 from app.catalog.observations import (
     Observation,
     Suspicion,
     SyncRecord,
     last_sync,
+    latest_prices,
     record_sync,
     store_observations,
     take_lease,
@@ -40,6 +42,7 @@ log = structlog.get_logger("headroom")
 MODULES = (gpuhunt, skypilot, azure, aws, gcp, oci, lambda_cloud, runpod, vast, shadeform)
 FEEDS: Mapping[str, Feed] = {module.FEED.name: module.FEED for module in MODULES}
 Report = Callable[[str], None]
+MAX_UNMAPPED = 1_000  # names of a part that are recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,12 @@ class PriceSync:
         with Session(self._engine) as session:
             lock_database(session.connection())
             check_loaded(session)
-            known = KnownPrices.from_offers(list_offers(session))
+            midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+            yesterday = {
+                key: (row.usd_per_hour, to_utc(row.observed_at).date().isoformat())
+                for key, (row, _) in latest_prices(session, midnight).items()
+            }
+            known = KnownPrices.from_offers(list_offers(session), yesterday)
             for part, outcome in fetched:
                 record, accepted, suspicions = self._judge_part(
                     session, feed, part, outcome, names, known, at=at, allow_fewer=allow_fewer
@@ -155,7 +163,7 @@ class PriceSync:
             record = SyncRecord(feed.name, part, "unchanged", rows=kept[0], feed_version=kept[1], validator=kept[2])
             return record, [], []
         observations, unmapped = names.to_observations(feed, outcome)
-        rows, shown = len(outcome.prices), tuple(unmapped)
+        rows, shown = len(outcome.prices), tuple(unmapped[:MAX_UNMAPPED])
         record = SyncRecord(feed.name, part, "stored", outcome.version, outcome.etag, rows, unmapped=shown)
         if last is not None and lost_too_many(rows, last.rows) and not allow_fewer:
             problem = f"The part has {rows:,} prices instead of {last.rows:,}."
@@ -206,10 +214,8 @@ class PriceSyncRunner:
             while not self._stopped.wait(self._poll_s):
                 try:
                     self.run_if_due(engine, now=datetime.now(UTC))
-                except (DatabaseError, StaleCatalog, EmptyCatalog) as error:
-                    log.warning("prices_not_synced", **describe_error(error))
                 except Exception as error:
-                    log.exception("prices_sync_failed", **describe_error(error))
+                    _log_failure(error)
         finally:
             engine.dispose()
 
@@ -224,9 +230,27 @@ class PriceSyncRunner:
         with closing(FeedClient(networks=self._access.networks, stopped=self._stopped)) as client:
             sync = PriceSync(engine, self._access, client)
             for name in self._access.usable_feeds():
-                for record in sync.sync_feed(name, lambda _: None):
-                    if record.state in ("stored", "unchanged"):
-                        log.info("prices_synced", outcome=describe_record(record))
-                    else:
-                        log.warning("prices_synced", outcome=describe_record(record))
+                if not self._stopped.is_set():
+                    self._sync_feed(sync, name)
         return True
+
+    def _sync_feed(self, sync: PriceSync, name: str) -> None:
+        """Syncs one feed. A failure is logged and does not hold back the other feeds."""
+        try:
+            records = sync.sync_feed(name, lambda _: None)
+        except Exception as error:
+            _log_failure(error, feed=name)
+            return
+        for record in records:
+            if record.state in ("stored", "unchanged"):
+                log.info("prices_synced", outcome=describe_record(record))
+            else:
+                log.warning("prices_synced", outcome=describe_record(record))
+
+
+def _log_failure(error: Exception, **about: str) -> None:
+    """Logs why nothing was synced: a state of the database that passes or an operator changes, or a fault."""
+    if isinstance(error, (DatabaseError, StaleCatalog, EmptyCatalog)):
+        log.warning("prices_not_synced", **about, **describe_error(error))
+    else:
+        log.error("prices_sync_failed", exc_info=error, **about, **describe_error(error))

@@ -25,7 +25,8 @@ def read_part(source: Source) -> FetchedPart | None:
     fetched = source.client.fetch_whole(f"{source.url}/api/v0/bundles/", body=FILTERS)
     listings = defaultdict[StatedPrice, list[float]](list)
     for each in read_all(entries(fetched.json(), "offers"), convert):
-        listings[replace(each, usd_per_hour=0.0, native_amount=0.0)].append(each.usd_per_hour)
+        if each.usd_per_hour > 0:
+            listings[replace(each, usd_per_hour=0.0, native_amount=0.0)].append(each.usd_per_hour)
     prices = [
         replace(kind, usd_per_hour=median(found), native_amount=median(found), state="available", quantity=len(found))
         for kind, found in listings.items()
@@ -44,7 +45,7 @@ def convert(entry: Mapping[str, Any]) -> Iterator[StatedPrice]:
         yield StatedPrice(
             provider="vast",
             region=match[1] if match else "unspecified",
-            instance_type=f"{count:g}x {text(entry['gpu_name'])}",
+            instance_type=text(f"{count:g}x {entry['gpu_name']}"),
             accelerator=name,
             count=count,
             pricing_model=model,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from alembic import command
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.catalog.observations import decide
+from app.catalog.partitions import PARTITIONED, is_partition
 from app.catalog.queries import newest_version
 from app.catalog.recommendations import pack_part, unpack_part
 from app.catalog.seed import seed_catalog
@@ -159,6 +163,60 @@ def test_compressed_answers_are_text_again_below_the_release_that_compresses(tmp
     engine.dispose()
 
 
+OBSERVED = (
+    "INSERT INTO offer_keys VALUES (1, 'gcp', 'us-central1', 'g2-standard-4', 'nvidia-l4', 1, 'on_demand', 4, 16e9, "
+    "'standard')",
+    "INSERT INTO price_observations (key, observed_at, native_amount, native_currency, usd_per_hour, basis, feed, "
+    "feed_version, payload_sha256) VALUES (1, :moment, 0.8, 'USD', 0.8, 'instance_hour', 'gcp', 'v1', :digest)",
+    "INSERT INTO availability_observations (key, seen_at, state, source) VALUES (1, :moment, 'none', 'gcp')",
+    "INSERT INTO price_quarantine (key, since, native_amount, native_currency, usd_per_hour, basis, feed, "
+    "feed_version, payload_sha256, rule, detail) "
+    "VALUES (1, '2024-05-02 00:00:00.000000', 9, 'USD', 9, 'instance_hour', 'gcp', 'v1', :digest, 'day_change', '')",
+)
+OBSERVATIONS = tuple(f"SELECT * FROM {table} ORDER BY id" for table in PARTITIONED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_observations_survive_becoming_monthly_and_one_table_again(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path}/m.sqlite3"
+    if kind == "postgres":
+        url = new_postgres_database(request.getfixturevalue("postgres_server"), "headroom_monthly")
+    config, engine = migrations_for(url), make_engine(url)
+    below = str(ScriptDirectory.from_config(config).get_revision("0020").down_revision)
+    command.upgrade(config, below)
+    with engine.begin() as connection:
+        connection.execute(text(OBSERVED[0]))
+        for moment in ("2025-12-31 23:59:59.999999", "2026-01-01 00:00:00.000000", "2026-11-10 12:00:00.000000"):
+            for statement in OBSERVED[1:3]:
+                connection.execute(text(statement), {"moment": moment, "digest": "0" * 64})
+        connection.execute(text(OBSERVED[3]), {"digest": "0" * 64})
+    before, indexes = checksum(engine, *OBSERVATIONS), index_names(engine)
+    command.upgrade(config, "0020")
+    assert checksum(engine, *OBSERVATIONS) == before
+    assert index_names(engine) == indexes | {"ix_availability_observations_capacity"}
+    months = {name.rpartition("_")[2] for name in inspect(engine).get_table_names() if is_partition(name)}
+    assert (months >= {"y2025m12", "y2026m01", "y2026m11"}) if kind == "postgres" else not months
+    with Session(engine) as session:  # a price that waited, of a month without observations
+        assert decide(session, [1], "accepted", by="me", at=datetime(2026, 11, 12, tzinfo=UTC)) == 1
+        session.commit()
+    before = checksum(engine, *OBSERVATIONS)
+    command.downgrade(config, below)
+    assert checksum(engine, *OBSERVATIONS) == before
+    assert index_names(engine) == indexes
+    assert not any(map(is_partition, inspect(engine).get_table_names()))
+    with engine.begin() as connection:
+        connection.execute(text(OBSERVED[1]), {"moment": "2026-11-13 12:00:00.000000", "digest": "0" * 64})
+        assert connection.scalars(text("SELECT id FROM price_observations ORDER BY id")).all() == [1, 2, 3, 4, 5]
+    engine.dispose()
+
+
+def index_names(engine: Engine) -> set[str | None]:
+    return {index["name"] for table in PARTITIONED for index in inspect(engine).get_indexes(table)}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_up_check_down(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -168,7 +226,8 @@ def test_up_check_down(kind: str, tmp_path: Path, request: pytest.FixtureRequest
     config = migrations_for(url)
     engine = make_engine(url)
     command.upgrade(config, "head")
-    assert set(inspect(engine).get_table_names()) - {"alembic_version"} == set(Base.metadata.tables)
+    tables = {table for table in inspect(engine).get_table_names() if not is_partition(table)}
+    assert tables - {"alembic_version"} == set(Base.metadata.tables)
     command.check(config)
     command.downgrade(config, "base")
     assert set(inspect(engine).get_table_names()) <= {"alembic_version"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, event, func, insert, inspect, select, text
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog.observations import (
@@ -16,11 +17,14 @@ from app.catalog.observations import (
     QuarantineRow,
     Suspicion,
     decide,
+    latest_prices,
     list_availability,
     list_quarantine,
+    store_keys,
     store_observations,
     take_lease,
 )
+from app.catalog.partitions import PARTITIONED, add_partitions
 from app.catalog.queries import newest_version
 from app.catalog.seed import StaleCatalog, check_loaded, curated_digest, publish_observations, seed_catalog
 from app.catalog.snapshot import CatalogStore
@@ -30,6 +34,7 @@ from app.sizing.hardware.parts import Offer
 from tests.catalog.observed import L4, NEW, moment, observed, publish
 from tests.conftest import copied, new_postgres_database, prepare
 
+ELSEWHERE = NEW._replace(region="us-nowhere2")
 FIRST, SECOND = "2026-10-01", "2026-11-10"
 
 
@@ -97,8 +102,23 @@ def test_each_day_is_answered_with_the_observation_in_force(engine: Engine) -> N
 def test_postgresql_answers_as_sqlite_does(postgres_server: str) -> None:
     engine = make_engine(prepare(new_postgres_database(postgres_server, "headroom_market")))
     check_market(engine)
+    months = {f"y{day:%Ym%m}" for day in (moment(FIRST), moment(SECOND), moment("2026-12-01"))}
+    for table in PARTITIONED:
+        assert months <= {name.removeprefix(f"{table}_") for name in inspect(engine).get_table_names()}
+    with Session(engine) as session:
+        found = select(func.count()).select_from(text("price_observations_y2026m10"))
+        assert session.scalar(found) == 2
+    check_readers_do_not_wait(engine)
+    check_sold_out(engine)
     check_leases(engine)
     engine.dispose()
+
+
+def check_readers_do_not_wait(engine: Engine) -> None:
+    with Session(engine) as adding, Session(engine) as reading:
+        add_partitions(adding, [moment("2030-01-01")])
+        reading.execute(text("SET LOCAL lock_timeout = '100ms'"))
+        assert reading.scalar(select(func.count()).select_from(PriceObservationRow)) == 4
 
 
 def test_without_observations_the_version_is_that_of_the_files(engine: Engine) -> None:
@@ -194,6 +214,10 @@ def test_a_rejected_price_does_not_return(engine: Engine) -> None:
 
 
 def test_an_offer_is_sold_out_since_the_first_of_its_newest_observations_without_capacity(engine: Engine) -> None:
+    check_sold_out(engine)
+
+
+def check_sold_out(engine: Engine) -> None:
     with Session(engine) as session:
         for day, state in (
             ("2026-10-01", "none"),
@@ -201,11 +225,36 @@ def test_an_offer_is_sold_out_since_the_first_of_its_newest_observations_without
             ("2026-10-03", "none"),
             ("2026-10-11", "none"),
         ):
-            publish(session, day, [observed(NEW, 0.9, state)])
-        seen = list_availability(session)[NEW]
+            publish(session, day, [observed(ELSEWHERE, 0.9, state)])
+        seen = list_availability(session)[ELSEWHERE]
         assert (seen.state, seen.sold_out_days) == ("none", 8.0)
-        publish(session, "2026-10-12", [observed(NEW, 0.9, "available")])
-        assert list_availability(session)[NEW].sold_out_days == 0.0
+        publish(session, "2026-10-12", [observed(ELSEWHERE, 0.9, "available")])
+        assert list_availability(session)[ELSEWHERE].sold_out_days == 0.0
+
+
+def test_of_two_prices_of_one_moment_the_last_counts(engine: Engine) -> None:
+    with Session(engine) as session:
+        rows = [{"key": 0, "observed_at": moment(FIRST), "usd_per_hour": usd} for usd in (0.8, 0.7)]
+        key = store_keys(session, [observed(L4, 0.8)])[L4]
+        fixed = {"native_amount": 1.0, "native_currency": "USD", "basis": "instance_hour"}
+        fixed |= {"feed": "gcp", "feed_version": "v1", "payload_sha256": "0" * 64}
+        session.execute(insert(PriceObservationRow), [{**row, **fixed, "key": key} for row in rows])
+        assert latest_prices(session)[L4][0].usd_per_hour == 0.7
+
+
+def test_no_reading_of_the_newest_observations_scans_them(engine: Engine) -> None:
+    with Session(engine) as session:
+        publish(session, FIRST, [observed(L4, 0.80, "none")])
+        statements = list[tuple[str, tuple[object, ...]]]()
+        event.listen(
+            engine, "before_cursor_execute", lambda _c, _u, query, values, *_: statements.append((query, values))
+        )
+        latest_prices(session, moment(SECOND))
+        list_availability(session)
+        assert len(statements) == 3
+        for query, values in statements.copy():
+            plan = session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", values)
+            assert not any(re.match(r"SCAN (price|availability)_observations", row[3]) for row in plan)
 
 
 def check_leases(engine: Engine) -> None:

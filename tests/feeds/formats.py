@@ -278,13 +278,16 @@ def aws_routes(region: str = "us-east-1", rows: tuple[dict[str, str], ...] = AWS
     return {f"/offers/v1.0/aws/AmazonEC2/current/{region}/index.csv": Reply(body, headers={"etag": '"aws1"'})}
 
 
-def gcp_sku(description: str, units: str, nanos: int, usage: str = "OnDemand") -> dict[str, Any]:
+def gcp_sku(description: str, units: str, nanos: int, usage: str = "OnDemand", per: str = "") -> dict[str, Any]:
+    per = per or ("GiBy.h" if " Ram " in description else "h")
     tier = {"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": units, "nanos": nanos}}
     return {
         "description": description,
         "category": {"resourceFamily": "Compute", "usageType": usage},
         "serviceRegions": ["us-central1"],
-        "pricingInfo": [{"pricingExpression": {"tieredRates": [tier]}, "effectiveTime": "2026-10-01T00:00:00Z"}],
+        "pricingInfo": [
+            {"pricingExpression": {"usageUnit": per, "tieredRates": [tier]}, "effectiveTime": "2026-10-01T00:00:00Z"}
+        ],
     }
 
 
@@ -303,7 +306,7 @@ def gcp_routes() -> dict[str, Route]:
     def page(query: dict[str, list[str]]) -> Reply:
         if "pageToken" not in query:
             return as_json({"skus": list(GCP_SKUS[:2]), "nextPageToken": "more"})
-        spot = gcp_sku("Spot Preemptible Nvidia L4 GPU running in Iowa", "0", 220_000_000)
+        spot = gcp_sku("Nvidia L4 GPU attached to Spot Preemptible VMs running in Iowa", "0", 220_000_000)
         return as_json({"skus": [*GCP_SKUS[2:], spot], "nextPageToken": ""})
 
     return {"/v1/services/6F81-5844-456A/skus": page}

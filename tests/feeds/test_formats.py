@@ -10,7 +10,7 @@ import pytest
 from app.feeds import aws, azure, gcp, gpuhunt, lambda_cloud, oci, runpod, shadeform, skypilot, vast
 from app.feeds.client import FeedClient, FeedError
 from app.feeds.prices import Feed, FetchedPart, Machine, Source, StatedPrice
-from app.sizing.columns import GIB
+from app.sizing.columns import GB, GIB
 from tests.feeds import formats
 from tests.feeds.formats import FeedServer, Reply, Route, as_json, serve
 
@@ -113,7 +113,10 @@ def test_azure(client: FeedClient) -> None:
 @pytest.mark.parametrize("link", ["/api/retail/prices?$skip=1", "http://other.example/api", 7])
 def test_pages_that_repeat_leave_the_host_or_are_no_links_end_with_a_reason(link: Any, client: FeedClient) -> None:
     page = as_json({"Items": [formats.AZURE_ITEM], "NextPageLink": link})
-    with serve({"/api/retail/prices": page}) as server, pytest.raises(FeedError, match=r"do not end|host|no text"):
+    with (
+        serve({"/api/retail/prices": page}) as server,
+        pytest.raises(FeedError, match=r"do not end|another server|no text"),
+    ):
         read(client, server, azure.FEED)
 
 
@@ -152,6 +155,34 @@ def test_gcp_adds_cores_memory_and_accelerators(client: FeedClient) -> None:
         assert (on_demand.region, spot.pricing_model) == ("us-central1", "spot")
         assert all("secret" not in path for path, _, _ in server.seen)
         assert server.seen[0][1]["x-goog-api-key"] == "secret"
+
+
+def test_gcp_adds_the_local_disks_of_a_machine_by_the_month(client: FeedClient) -> None:
+    machine = Machine("a3-highgpu-8g", "nvidia-h100-sxm5-80gb", 8.0, 208, 1872 * GIB, 6000 * GB)
+    skus = [
+        formats.gcp_sku("A3 Instance Core running in Americas", "0", 30_000_000),
+        formats.gcp_sku("A3 Instance Ram running in Americas", "0", 3_000_000),
+        formats.gcp_sku("Nvidia H100 80GB GPU running in Americas", "9", 500_000_000),
+        formats.gcp_sku("Nvidia H100 80GB GPU attached to DWS Defined Duration VMs running in Americas", "5", 0),
+        formats.gcp_sku("Reserved Nvidia H100 80GB GPU in Calendar Mode running in Americas", "4", 0),
+        formats.gcp_sku("Nvidia H100 80GB Mega GPU running in Americas", "8", 0),
+        formats.gcp_sku("SSD backed Local Storage", "0", 80_000_000, per="GiBy.mo"),
+    ]
+    path = "/v1/services/6F81-5844-456A/skus"
+    with serve({path: as_json({"skus": skus})}) as server:
+        (price,) = read(client, server, gcp.FEED, machines=[machine]).prices
+        assert price.usd_per_hour == pytest.approx(208 * 0.03 + 1872 * 0.003 + 8 * 9.5 + 6000 * 0.08 / 730)
+        # A price by the second or by the byte is another unit: no machine has a price without it.
+        server.routes[path] = as_json(
+            {
+                "skus": [
+                    *skus[1:],
+                    *[skus[3]] * 20,
+                    formats.gcp_sku("A3 Instance Core running in Americas", "0", 30_000_000, per="s"),
+                ]
+            }
+        )
+        assert read(client, server, gcp.FEED, machines=[machine]).prices == []
 
 
 def test_oci_takes_the_last_tier_that_is_not_free(client: FeedClient) -> None:

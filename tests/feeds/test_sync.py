@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,17 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session, sessionmaker
 from typer.testing import CliRunner
 
-from app.catalog.observations import PriceObservationRow, SyncRecord, list_quarantine, list_unmapped
+from app.catalog.observations import Observation, PriceObservationRow, SyncRecord, list_quarantine, list_unmapped
 from app.catalog.queries import newest_version
 from app.catalog.seed import publish_observations
-from app.catalog.snapshot import CatalogStore
+from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.catalog.tables import CatalogVersionRow, OfferRow
 from app.cli import cli
 from app.db import make_engine
 from app.feeds import gpuhunt, sync
 from app.feeds.client import FeedError
+from app.feeds.gate import KnownPrices, check_prices
+from app.feeds.naming import FeedNames
 from app.feeds.prices import Source
 from app.feeds.sync import FEEDS, FeedAccess, PriceSync, PriceSyncRunner
 from tests.catalog.observed import moment
@@ -178,6 +180,21 @@ def test_of_several_processes_one_syncs_in_an_interval(engine: Engine, monkeypat
     assert [runner.run_if_due(engine, now=FIRST + timedelta(hours=6)) for runner in runners] == [True, False, False]
 
 
+def test_a_feed_that_fails_does_not_hold_back_the_others(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = list[str]()
+
+    def fail_first(_self: PriceSync, name: str, _report: object) -> list[SyncRecord]:
+        synced.append(name)
+        if len(synced) == 1:
+            raise RuntimeError("unforeseen")
+        return []
+
+    monkeypatch.setattr(PriceSync, "sync_feed", fail_first)
+    access = FeedAccess({}, {}, LOOPBACK)
+    assert PriceSyncRunner(str(engine.url), access, 6.0).run_if_due(engine, now=FIRST)
+    assert synced == access.usable_feeds()
+
+
 def test_the_runner_starts_syncs_and_stops(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     due = threading.Event()
     monkeypatch.setattr(PriceSyncRunner, "run_if_due", lambda *_, **__: due.set())
@@ -224,6 +241,8 @@ def test_the_commands(engine: Engine, server: FeedServer, tmp_path: Path) -> Non
     assert {row["usd_per_hour"] for row in rows} >= {"56.0", "5.6"}
     assert rows[0]["instance_type"] == "p5.48xlarge"
     assert "Wrote 0 observations" in invoke("export", str(target), "--before", "2026-01-01")
+    assert f"Wrote {len(rows)} observations" in invoke("export", str(target), "--since", "2026-01-01")
+    assert "was not written" in invoke("export", str(tmp_path), status=1)
 
 
 def check_feed(engine: Engine, run: Run, feed: str) -> None:
@@ -354,9 +373,25 @@ def mutate(body: bytes, draw: random.Random) -> bytes:
     return bytes(changed)
 
 
-def check_mutated_pages(count: int, seed: int) -> int:
-    """Reads mutated pages of every feed; returns how many were read as prices."""
-    draw, read = random.Random(seed), 0
+def check_accepted(each: Observation, known: KnownPrices) -> None:
+    """What the gate lets through fits its columns, and is a plausible price of a machine."""
+    low, high, _ = known.plausible_range(each.key)
+    in_force = known.in_force.get(each.key, (None, ""))[0]
+    assert each.usd_per_hour == in_force or low <= each.usd_per_hour / each.key.accelerator_count <= high
+    assert all(0 < len(name) <= 120 and name.isprintable() for name in (*each.key[:4], each.key.pricing_model))
+    assert 0 <= (each.vcpus or 0) <= 10**6
+    assert 0 <= (each.ram_bytes or 0.0) <= 1e15
+    assert each.effective_from is None or date.fromisoformat(each.effective_from)
+    assert all(len(value) <= 4000 for value in (each.feed_version, each.basis, each.native_currency))
+
+
+def check_mutated_pages(directory: CatalogIndex, count: int, seed: int) -> tuple[int, int]:
+    """Reads mutated pages of every feed, and checks what the gate accepts; returns the number of pages that were read,
+    and of accepted prices.
+    """
+    draw, read, accepted = random.Random(seed), 0, 0
+    names, known = FeedNames(directory), KnownPrices.from_offers(directory.catalog.offers)
+    machines = {feed.name: names.machines_of(feed.provider) if feed.provider else () for feed in FEEDS.values()}
 
     def mutated(route: Route) -> Route:
         def reply(query: dict[str, list[str]]) -> Reply:
@@ -367,20 +402,20 @@ def check_mutated_pages(count: int, seed: int) -> int:
 
     with serve({}) as server, closing(local_client()) as client:
         server.routes |= {path: mutated(route) for path, route in all_routes(server).items()}
-        names = list(FEEDS)
+        feeds = list(FEEDS.values())
         for i in range(count):
-            feed = FEEDS[names[i % len(names)]]
+            feed = feeds[i % len(feeds)]
             try:
-                part = feed.read(Source(client, server.url, feed.parts[0], key="secret"))
+                part = feed.read(Source(client, server.url, feed.parts[0], key="secret", machines=machines[feed.name]))
             except FeedError:
                 continue
             assert part is not None
             read += 1
-            for price in part.prices:
-                assert 0 <= abs(price.usd_per_hour) < float("inf")
-                assert all(0 < len(text) <= 120 for text in (price.region, price.instance_type))
-                assert 0 <= price.count <= 1024
-    return read
+            passed, _ = check_prices(names.to_observations(feed, part)[0], known, FIRST.date())
+            accepted += len(passed)
+            for each in passed:
+                check_accepted(each, known)
+    return read, accepted
 
 
 @pytest.fixture
@@ -389,11 +424,14 @@ def few_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_pages")
-def test_mutated_pages_are_read_or_refused_with_a_reason() -> None:
-    assert 20 < check_mutated_pages(300, seed=1) < 300
+def test_mutated_pages_are_read_or_refused_with_a_reason(catalog_store: CatalogStore) -> None:
+    read, accepted = check_mutated_pages(catalog_store.directory(), 300, seed=1)
+    assert 20 < read < 300
+    assert accepted > 20
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_pages")
-def test_many_mutated_pages() -> None:
-    assert check_mutated_pages(10_000, seed=2) > 500
+def test_many_mutated_pages(catalog_store: CatalogStore) -> None:
+    read, accepted = check_mutated_pages(catalog_store.directory(), 10_000, seed=2)
+    assert min(read, accepted) > 500

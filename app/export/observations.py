@@ -1,0 +1,46 @@
+"""Price observations as files: CSV compressed with gzip, or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.catalog.observations import EXPORT_COLUMNS
+from app.extras import import_extra
+
+Batches = Iterable[Sequence[tuple[Any, ...]]]
+NUMBERS = ("accelerator_count", "native_amount", "usd_per_hour")
+
+
+def write_csv(path: Path, batches: Batches) -> int:
+    """Writes observations as CSV, compressed with gzip, and returns their number. Raises OSError."""
+    count = 0
+    with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(EXPORT_COLUMNS)
+        for batch in batches:
+            writer.writerows((moment.isoformat(), *rest) for moment, *rest in batch)
+            count += len(batch)
+    return count
+
+
+def write_parquet(path: Path, batches: Batches) -> int:
+    """Writes observations as Parquet, compressed with Zstandard, and returns their number. Raises OSError, and
+    MissingExtra without PyArrow.
+    """
+    arrow = import_extra("pyarrow", "parquet", "The format Parquet")
+    parquet = import_extra("pyarrow.parquet", "parquet", "The format Parquet")
+    types = {"observed_at": arrow.timestamp("us", tz="UTC")} | dict.fromkeys(NUMBERS, arrow.float64())
+    schema = arrow.schema([(name, types.get(name, arrow.string())) for name in EXPORT_COLUMNS])
+    count = 0
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in batches:
+            columns = [
+                arrow.array(values, field.type) for values, field in zip(zip(*batch, strict=True), schema, strict=True)
+            ]
+            writer.write_batch(arrow.record_batch(columns, schema=schema))
+            count += len(batch)
+    return count
