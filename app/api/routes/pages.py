@@ -23,6 +23,8 @@ DOCS_POLICY = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsa
 
 # Pages that app/api/static/page/pages has a module for: title and purpose. The navigation lists those with a purpose.
 PAGES = {
+    "compare": ("Compare", "Compare deployments that you name, or let the service size each option."),
+    "diagnose": ("Diagnose", "Find out why a service or a training run is slower than expected."),
     "answers": ("Answers", "Stored answers: find, approve, check and price them again."),
     "accuracy": ("Accuracy", "Errors of the predictions against published results."),
     "share": ("Recommendation", ""),
