@@ -25,6 +25,7 @@ DOCS_POLICY = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsa
 PAGES = {
     "compare": ("Compare", "Compare deployments that you name, or let the service size each option."),
     "diagnose": ("Diagnose", "Find out why a service or a training run is slower than expected."),
+    "market": ("Market", "Hourly prices per accelerator: lowest, median and highest price, and how they change."),
     "answers": ("Answers", "Stored answers: find, approve, check and price them again."),
     "accuracy": ("Accuracy", "Errors of the predictions against published results."),
     "share": ("Recommendation", ""),
