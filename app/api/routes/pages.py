@@ -27,6 +27,8 @@ PAGES = {
     "diagnose": ("Diagnose", "Find out why a service or a training run is slower than expected."),
     "market": ("Market", "Hourly prices per accelerator: lowest, median and highest price, and how they change."),
     "answers": ("Answers", "Stored answers: find, approve, check and price them again."),
+    "inventory": ("Inventory", "Hardware that you own, and prices quoted to you. Later answers use them."),
+    "measurements": ("Measurements", "Your own benchmarks and training logs. They move later predictions."),
     "accuracy": ("Accuracy", "Errors of the predictions against published results."),
     "share": ("Recommendation", ""),
 }
