@@ -65,8 +65,7 @@ def press(browser: Browser, name: str) -> None:
 def sign_in(browser: Browser, key: str) -> None:
     """Enters a key in the header."""
     browser.run(
-        "document.getElementById('key').value = arguments[0];"
-        "document.querySelector('#signin form').requestSubmit();",
+        "document.getElementById('key').value = arguments[0];document.querySelector('#signin form').requestSubmit();",
         key,
     )
 

@@ -13,10 +13,10 @@ const show = () => {
   out.disabled = !key.get();
 };
 
-function change(text, told) {
+function change(text, notice) {
   key.set(text);
   input.value = "";
-  status.textContent = told;
+  status.textContent = notice;
   show();
   dispatchEvent(new Event("headroom:key"));
 }

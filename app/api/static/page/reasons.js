@@ -29,7 +29,7 @@ function cheaper(answer) {
   return table(["If you accept", "Hardware", "Provider", "USD/h", "Saves", "Trade-off"], rows, "Cheaper alternatives");
 }
 
-// What another limit, load or price would change, and what is cheaper if the buyer accepts more.
+// Effects of another limit, load or price, and cheaper options if the buyer accepts more.
 async function changes(answer) {
   const whole = await completed(answer);
   return [list(whole.sensitivity.map((s) => `${s.change}: ${s.effect}`)), cheaper(whole)].filter(Boolean);
