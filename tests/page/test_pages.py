@@ -86,8 +86,8 @@ def test_every_page_is_accessible(browser: Browser, name: str) -> None:
         accessible(browser)
 
 
-@pytest.mark.parametrize("path", ["/guide", "/guide/accuracy", "/guide?q=kv+cache"])
-def test_the_guide_is_accessible(browser: Browser, path: str) -> None:
+@pytest.mark.parametrize("path", ["/guide", "/guide/accuracy", "/guide?q=kv+cache", "/problems", "/problems/not-found"])
+def test_pages_of_text_are_accessible(browser: Browser, path: str) -> None:
     browser.open(path, width=390, scheme="dark")
     accessible(browser)
     assert browser.run("return [...document.images].every((i) => i.complete && i.naturalWidth > 0)")

@@ -52,26 +52,36 @@ def preloads(folder: str) -> list[str]:
     return sorted(f"/static/{folder}/{file.name}" for file in files if file.name.endswith(".js"))
 
 
-def shell_page(title: str, current: str, content: str, modules: list[str], preloaded: list[str] | None = None) -> str:
+HEADER_MODULE = "/static/page/header.js"
+
+
+def shell_page(
+    title: str, content: str, *, current: str = "", module: str | None = None, preloaded: list[str] | None = None
+) -> str:
     """Returns a page with the navigation. `current` is the address of the link that is marked as the current page."""
     links = "".join(
         f'<li><a href="{address}"{" aria-current=page" if address == current else ""}>{name}</a></li>'
         for address, name in LINKS.items()
     )
-    scripts = [f'<script type="module" src="{module}"></script>' for module in modules]
+    scripts = [f'<script type="module" src="{each}"></script>' for each in (HEADER_MODULE, module) if each]
     scripts += [f'<link rel="modulepreload" href="{address}">' for address in preloaded or ()]
     return Template(static_text("shell.html")).substitute(
         title=escape(title), links=links, content=content, scripts="\n".join(scripts)
     )
 
 
+def text_page(title: str, html: str, *, kind: str = "", current: str = "", module: str | None = None) -> str:
+    """Returns a page with one column of text."""
+    content = f'<main id="content" class="page {kind}">{html}</main>'
+    return shell_page(f"{title} – Headroom", content, current=current, module=module)
+
+
 def task_page(name: str) -> str:
     """Returns the page of one task, which its module fills."""
     title, purpose = PAGES[name]
     heading = f"<h1>{title}</h1>" + (f"<p>{purpose}</p>" if purpose else "")
-    content = f'<main id="content" class="page">{heading}{NO_SCRIPT}<div id="view"></div></main>'
-    modules = ["/static/page/header.js", f"/static/page/pages/{name}.js"]
-    return shell_page(f"{title} – Headroom", f"/pages/{name}", content, modules)
+    html = f'{heading}{NO_SCRIPT}<div id="view"></div>'
+    return text_page(title, html, current=f"/pages/{name}", module=f"/static/page/pages/{name}.js")
 
 
 def guide_page(title: str, html: str, sought: str = "") -> str:
@@ -81,8 +91,7 @@ def guide_page(title: str, html: str, sought: str = "") -> str:
         f'<input id="q" type="search" name="q" value="{escape(sought)}"> <button>Search</button> '
         '<a href="/guide">All pages</a></form>'
     )
-    content = f'<main id="content" class="page guide">{search}{html}</main>'
-    return shell_page(f"{title} – Headroom", "/guide", content, ["/static/page/header.js"])
+    return text_page(title, search + html, kind="guide", current="/guide")
 
 
 def html_page(text: str, policy: str = CONTENT_POLICY) -> HTMLResponse:
@@ -94,7 +103,11 @@ def install_pages(app: FastAPI) -> None:
     """Serves the pages from the package's own files."""
     app.mount("/static", StaticFiles(packages=[("app.api", "static")]), name="static")
     index = shell_page(
-        "Headroom", "/", static_text("index.html"), ["/static/page/header.js", "/static/page/main.js"], preloads("page")
+        "Headroom",
+        static_text("index.html"),
+        current="/",
+        module="/static/page/main.js",
+        preloaded=preloads("page"),
     )
     tasks, docs = {name: task_page(name) for name in PAGES}, static_text("docs.html")
 
@@ -114,13 +127,13 @@ def install_pages(app: FastAPI) -> None:
 
     @app.get("/problems", include_in_schema=False)
     def all_problems() -> HTMLResponse:
-        return html_page(problem_index_page())
+        return html_page(text_page("Problems", problem_index_page()))
 
     @app.get("/problems/{slug}", include_in_schema=False)
     def one_problem(slug: str) -> HTMLResponse:
         if slug not in problem_kinds():
             raise NotFound("Unknown problem type. /problems lists all types.")
-        return html_page(problem_page(slug))
+        return html_page(text_page(problem_kinds()[slug].title, problem_page(slug), kind="guide"))
 
     install_guide(app)
 
