@@ -60,7 +60,7 @@ def test_a_keyboard_is_enough(browser: Browser) -> None:
     browser.until("document.querySelector('.card.first details').open")
     browser.run("document.querySelector('[name=compared]').focus()")
     browser.press("SPACE", "ARROW_DOWN", "SPACE")
-    reached = []
+    reached: list[str] = []
     while "Compare selected" not in reached and len(reached) < 6:
         browser.press("TAB")
         reached.append(browser.run("return document.activeElement.textContent"))
