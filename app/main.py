@@ -21,7 +21,7 @@ from app.api import middleware, openapi, problems, traces
 from app.api.access import RateLimits, identify_caller
 from app.api.admission import Admission
 from app.api.measuring import MeasuredCatalogs
-from app.api.routes import catalog, filing, health, measurements, private, procurement, recommendations
+from app.api.routes import catalog, filing, health, measurements, pages, private, procurement, recommendations
 from app.catalog.holdings import HoldingsStore
 from app.catalog.hub import ModelHub
 from app.catalog.keys import KeyStore
@@ -106,7 +106,7 @@ def create_app(settings: Settings | None = None, loaded: LoadedCatalog | None = 
         app.include_router(router, dependencies=[Depends(identify_caller)])
     app.include_router(health.router)
     app.webhooks.include_router(procurement.webhook_router)
-    health.install_pages(app)
+    pages.install_pages(app)
     health.install_metrics(app, on=settings.metrics)
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)

@@ -74,7 +74,8 @@ def test_fields_are_distinguished() -> None:
 
 
 def test_scripts_name_no_host_and_write_no_markup() -> None:
-    scripts = [path for path in STATIC.joinpath("page").iterdir() if path.name.endswith(".js")]
+    folders = (STATIC.joinpath("page"), STATIC.joinpath("page", "pages"))
+    scripts = [path for folder in folders for path in folder.iterdir() if path.name.endswith(".js")]
     assert len(scripts) > 5
     for path in scripts:
         text = path.read_text().replace("http://www.w3.org/2000/svg", "")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -13,27 +10,7 @@ from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from app.agents.tools import TOOLS
-
-# In a source tree, and where an installation puts them.
-FOLDERS = (Path(__file__).parents[2] / "docs", Path(sys.prefix) / "share" / "headroom" / "docs")
-INDEX = "README.md"
-LINK = re.compile(r"\[([^\]]+)\]\((\w+\.md)\)(?: \| (.+) \|)?")
-
-
-def docs_folder() -> Path | None:
-    """Folder of the documentation pages; None if they are not installed."""
-    return next((path for path in FOLDERS if (path / INDEX).exists()), None)
-
-
-def list_pages(index: str) -> dict[str, str]:
-    """Files of the index, each with the question that it answers, or with its name in the index if there is no
-    question.
-
-    Check:
-        >>> list_pages("| [cli.md](cli.md) | How do I ask from a shell? |")
-        {'cli.md': 'How do I ask from a shell?'}
-    """
-    return {name: question or label for label, name, question in LINK.findall(index)}
+from app.api.guide import INDEX, docs_folder, list_pages
 
 
 def operation_lines(document: Mapping[str, Any]) -> Iterator[str]:

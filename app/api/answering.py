@@ -51,6 +51,7 @@ MAX_BYTES = 29_999
 # Bytes of the echoed request that count towards MAX_BYTES. A larger request, such as a pasted model configuration, and
 # the caller's own labels come on top.
 LARGEST_REQUEST_COUNTED = 2_000
+DEFAULT_LIMIT: int = RecommendRequest.model_fields["limit"].default
 OMITTED_COUNT_BYTES = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
 REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS = 12, 10, 8
@@ -81,10 +82,13 @@ def json_bytes(document: Any) -> bytes:
 
 
 def fit_to_size(document: Document) -> bytes:
-    """Returns the answer as JSON within 30 KB, reduced step by step until it fits."""
+    """Returns the answer as JSON within 30 KB, reduced step by step until it fits. A request for more than the default
+    number of options has room for as much about each of them.
+    """
     counted = {name: value for name, value in document["request"].items() if name not in FILING_FIELDS}
     words, rest = len(json_bytes(document["request"])) - len(json_bytes(counted)), len(json_bytes(counted))
-    room = MAX_BYTES + words + max(0, rest - LARGEST_REQUEST_COUNTED)
+    options = max(DEFAULT_LIMIT, document["request"].get("limit", DEFAULT_LIMIT))
+    room = MAX_BYTES * options // DEFAULT_LIMIT + words + max(0, rest - LARGEST_REQUEST_COUNTED)
     leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
     first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
     document = leaner[min(first, len(leaner) - 1)]

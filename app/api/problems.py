@@ -144,25 +144,6 @@ def _field_path(place: str, name: str) -> str:
     return (name if path == TOP_LEVEL else f"{path}.{name}") + (f" (phase {phase})" if phase else "")
 
 
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title} - Headroom</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/static/page.css">
-</head>
-<body>
-<header><h1>{title}</h1></header>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class ProblemKind:
     """One kind of problem: HTTP status, title, what happened and what to do."""
@@ -181,24 +162,25 @@ def problem_kinds() -> dict[str, ProblemKind]:
 
 
 def problem_page(slug: str) -> str:
-    """Returns the HTML page of one kind of problem. Raises KeyError if there is none."""
+    """Returns the HTML of one kind of problem. Raises KeyError if there is none."""
     kind = problem_kinds()[slug]
-    body = (
-        f"<p>{escape(kind.happened)}</p>\n<h2>What to do</h2>\n<p>{escape(kind.remedy)}</p>\n"
+    return (
+        f"<h1>{escape(kind.title)}</h1>\n<p>{escape(kind.happened)}</p>\n"
+        f"<h2>What to do</h2>\n<p>{escape(kind.remedy)}</p>\n"
         f"<p>Answered with status {kind.status} as <code>application/problem+json</code> (RFC 9457) of type "
         f'<code>/problems/{escape(slug)}</code>. <a href="/problems">All problems</a>, <a href="/docs">the API</a>.</p>'
     )
-    return PAGE.format(title=escape(kind.title), body=body)
 
 
 def problem_index_page() -> str:
-    """Returns the HTML page that lists every kind of problem."""
+    """Returns the HTML that lists every kind of problem."""
     rows = "\n".join(
         f'<tr><td>{kind.status}</td><td><a href="/problems/{slug}">{slug}</a></td><td>{escape(kind.happened)}</td></tr>'
         for slug, kind in problem_kinds().items()
     )
     head = "<tr><th>Status</th><th>Type</th><th>What happened</th></tr>"
-    return PAGE.format(title="Problems", body=f"<table>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table>")
+    table = f"<table>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+    return f'<h1>Problems</h1>\n<div class="scroll" tabindex="0" role="region" aria-label="Problems">{table}</div>'
 
 
 MAX_ERRORS = 20

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from app.agents import llms
 from app.agents.tools import TOOLS
+from app.api import guide
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -42,7 +43,7 @@ def test_nothing_but_documents_of_the_index_is_given(client: TestClient, name: s
 
 
 def test_llms_txt_lists_the_calls_even_without_documents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(llms, "FOLDERS", (tmp_path,))
+    monkeypatch.setattr(guide, "FOLDERS", (tmp_path,))
     app = FastAPI(title="Headroom", description="What it does.")
 
     @app.get("/one", tags=["sizing"], operation_id="one", summary="One thing")

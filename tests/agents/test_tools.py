@@ -73,7 +73,7 @@ def test_an_empty_result_lists_five_misses_and_what_would_change_it() -> None:
     assert shorten_answer(answer, ("id", "recommendations"), [])["rejected"] == misses[:5]
 
 
-@pytest.mark.parametrize("name", ["agents.llms", "agents.mount", "agents.tools", "export.tables"])
+@pytest.mark.parametrize("name", ["agents.mount", "agents.tools", "api.guide", "export.tables"])
 def test_examples_of_docstrings_hold(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"app.{name}"))
     assert found.attempted

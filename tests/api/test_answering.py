@@ -58,6 +58,14 @@ def test_what_fits_is_left_as_it_is() -> None:
     assert fit_to_size(document()) == json_bytes(document())
 
 
+def test_more_options_have_more_room() -> None:
+    whole = document(words=1050)
+    wide = {**whole, "request": {"limit": 10}}
+    assert fit_to_size(wide) == json_bytes(wide)
+    few = {**whole, "request": {"limit": 3}}
+    assert len(fit_to_size(few)) <= MAX_BYTES < len(json_bytes(few))
+
+
 def test_the_first_three_say_everything_while_the_last_say_less() -> None:
     whole = document(words=1050)
     assert len(json_bytes(whole)) > MAX_BYTES

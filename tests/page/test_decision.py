@@ -84,8 +84,8 @@ def test_a_changed_figure_is_marked_and_its_old_value_stays(browser: Browser) ->
 def test_a_fault_in_a_folded_request_opens_it(browser: Browser) -> None:
     browser.open(width=390)
     browser.answered()
-    assert browser.run("return document.getElementById('question').open") is False
+    assert browser.run("return document.getElementById('options').open") is False
     browser.type("workload.slo.percentile", "120")
     browser.until("document.activeElement.id === 'workload.slo.percentile'")
-    assert browser.run("return document.getElementById('question').open") is True
+    assert browser.run("return document.getElementById('options').open") is True
     browser.complaints()  # the browser reports the 422

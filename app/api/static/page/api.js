@@ -1,21 +1,34 @@
-// Requests to the public API. A newer request always replaces an older one.
+// Requests to the public API, with the key of this tab if there is one. A newer request always replaces an older one.
 
 export class Problem extends Error {
   constructor(body) {
     super(body.detail || body.title || "The service could not process the request.");
     this.errors = body.errors || [];
+    this.body = body;
   }
 }
 
 const TRIES = 4;
 const BUSY = ["/problems/overloaded", "/problems/too-many-at-once"];
+const KEY = "headroom.key";
 
-// Sends a request again after Retry-After if the service is overloaded.
+// The API key: only in the storage of this tab, which ends with it.
+export const key = {
+  get: () => sessionStorage.getItem(KEY),
+  set: (text) => (text ? sessionStorage.setItem(KEY, text) : sessionStorage.removeItem(KEY)),
+};
+
+function withKey(options) {
+  const held = key.get();
+  return held ? { ...options, headers: { ...options.headers, Authorization: `Bearer ${held}` } } : options;
+}
+
+// Sends a request again after Retry-After if the service is overloaded. Returns the response and its JSON body.
 async function request(path, options) {
   for (let tries = 1; ; tries++) {
-    const response = await fetch(path, options);
-    const body = await response.json();
-    if (response.ok) return body;
+    const response = await fetch(path, withKey(options));
+    const body = response.status === 204 ? null : await response.json();
+    if (response.ok) return { body, etag: response.headers.get("ETag") };
     if (!BUSY.includes(body.type) || tries === TRIES) throw new Problem(body);
     await pause(1000 * response.headers.get("Retry-After"), options.signal);
   }
@@ -28,13 +41,39 @@ function pause(ms, signal) {
   });
 }
 
-export function get(path, signal) {
-  return request(path, { signal });
+export const get = async (path, signal) => (await request(path, { signal })).body;
+
+// A JSON body, or text of another type; `match` is the version that a change is for.
+export function send(method, path, { body, type = "application/json", match, signal } = {}) {
+  const headers = { ...(body === undefined ? {} : { "Content-Type": type }), ...(match ? { "If-Match": match } : {}) };
+  return request(path, { method, headers, body: typeof body === "string" || body === undefined ? body : JSON.stringify(body), signal });
 }
 
-export function post(path, body, signal) {
-  const headers = { "Content-Type": "application/json" };
-  return request(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+export const post = async (path, body, signal) => (await send("POST", path, { body, signal })).body;
+
+// All items of a list, page by page.
+export async function all(path) {
+  const items = [];
+  let after = "";
+  do {
+    const page = await get(`${path}${path.includes("?") ? "&" : "?"}limit=500${after}`);
+    items.push(...page.items);
+    after = page.next_cursor ? `&cursor=${encodeURIComponent(page.next_cursor)}` : "";
+  } while (after);
+  return items;
+}
+
+// Links do not send the key: with one, the page requests the file and saves it.
+export async function save(event) {
+  if (!key.get()) return;
+  event.preventDefault();
+  const response = await fetch(event.currentTarget.href, withKey({}));
+  if (!response.ok) throw new Problem(await response.json());
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))?.[1] ?? "headroom";
+  link.click();
+  URL.revokeObjectURL(link.href);
 }
 
 // Wraps a request function so that only the newest call returns an answer; replaced or forgotten calls return null.

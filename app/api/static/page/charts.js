@@ -4,7 +4,7 @@ import { about, drawn, element, short, show, table } from "./dom.js";
 export const place = { height: 300, left: 62, right: 14, top: 14, bottom: 44 };
 // Limited to the window width, so that text has the same size on a phone.
 export const widthWithin = (most) => Math.min(most, Math.max(300, innerWidth - 50));
-const widthNow = () => widthWithin(560);
+export const widthNow = () => widthWithin(440);
 
 function ticks(low, high, log) {
   if (log) {
@@ -66,11 +66,11 @@ export function figure(title, picture, heads, rows, legend) {
 
 export function legendOf(names) {
   return element("ul", { class: "legend" }, ...names.map((name, i) =>
-    element("li", {}, drawn("svg", { width: 12, height: 12, "aria-hidden": "true" }, drawn("rect", { width: 12, height: 12, class: `fill-${i}` })), name)));
+    element("li", {}, drawn("svg", { width: 12, height: 12, viewBox: "0 0 12 12", "aria-hidden": "true" }, drawn("rect", { width: 12, height: 12, class: `fill-${i}` })), name)));
 }
 
-// Position of a label: left of its line, or right of it close to the axis.
-const labelPosition = (x, y) => (x > place.left + 90 ? { x: x - 5, y, "text-anchor": "end" } : { x: x + 5, y });
+// Position of a label: left of its line, or right of it where the left has no room.
+const labelPosition = (x, y, text) => (x - 7.5 * text.length > place.left ? { x: x - 5, y, "text-anchor": "end" } : { x: x + 5, y });
 
 // series: [{name, points: [{x, y, low?, high?, name?}], line?, dots?}]; marks: [{x?, y?, text, low?}], low: label one line lower.
 export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, logY = false, zeroX = true, xText = short, heads, rows }) {
@@ -86,7 +86,7 @@ export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, 
   const labelOffset = marks.some((m) => m.y !== undefined && y.at(m.y) < top + 34) ? 34 : 0;
   for (const m of marks) {
     const line = m.x === undefined ? { x1: left, x2: width - right, y1: y.at(m.y), y2: y.at(m.y) } : { x1: x.at(m.x), x2: x.at(m.x), y1: top, y2: height - bottom };
-    const text = m.x === undefined ? { x: left + 4, y: y.at(m.y) + (y.at(m.y) < top + 20 ? 14 : -5) } : labelPosition(x.at(m.x), top + 12 + (m.low ? 16 : 0) + labelOffset);
+    const text = m.x === undefined ? { x: left + 4, y: y.at(m.y) + (y.at(m.y) < top + 20 ? 14 : -5) } : labelPosition(x.at(m.x), top + 12 + (m.low ? 16 : 0) + labelOffset, m.text);
     picture.append(drawn("line", { ...line, class: "mark" }), drawn("text", { ...text, class: "marked" }, m.text));
   }
   series.forEach((s, i) => {

@@ -1,14 +1,20 @@
 // Shows the decision: hardware, seller, money, speed and probability, with the hosted API as option zero.
-import { nameOf, offerOf } from "./deployment.js";
+import { nameOf, offerOf, typesOf } from "./deployment.js";
 import { about, element, money, show } from "./dom.js";
 import { headline, lasting, priceOf, unitOf } from "./figures.js";
 import { moved } from "./moved.js";
-import { called } from "./names.js";
+import { called, typeOf } from "./names.js";
 
 const NOTHING = "No hardware meets these limits";
 
 // Probability that all limits hold, as a share.
 export const chanceOf = (r) => r.confidence?.meets_slo ?? r.confidence?.meets_deadline;
+
+// Warnings about the decision: one about prices of other options is left out.
+export function warningsOf({ warnings, recommendations }) {
+  const types = typesOf({ recommendations: recommendations.slice(0, 1) });
+  return warnings.filter((w) => w.code !== "price_not_firm" || types.some((type) => w.text.includes(typeOf(type)))).map((w) => w.text);
+}
 
 // A figure with its limit: latencies state the percentile that the limits use.
 function latency(r, limits, kind, name) {

@@ -8,20 +8,29 @@ export function nameOf(r) {
   return pools(r.deployment).map(([, p]) => `${p.total_accelerators} × ${typeOf(p.accelerator)}`).join(" + ");
 }
 
-// All accelerator types that an answer ranks.
-export const typesOf = (answer) => [...new Set(answer.recommendations.flatMap((r) => pools(r.deployment).map(([, p]) => p.accelerator)))];
+// The accelerator types of the first five options.
+export const typesOf = (answer) => [...new Set(answer.recommendations.slice(0, 5).flatMap((r) => pools(r.deployment).map(([, p]) => p.accelerator)))];
 
-// Seller and pricing model; "generic" is a market price without a particular seller.
+// Owned hardware without a seller; "generic" is a market price.
+const OWNED = { generic: "bought", inventory: "from your inventory" };
+
+// Seller and pricing model in words.
 function offer(d) {
   if (!d.offer) return "no price";
   const { provider, region, pricing_model } = d.offer;
-  if (pricing_model === "owned") return provider === "generic" ? "bought" : `bought from ${called(provider)}`;
+  if (pricing_model === "owned") return OWNED[provider] ?? `bought from ${called(provider)}`;
   return [`rented from ${called(provider)}`, region === "unspecified" ? null : region, words(pricing_model)].filter(Boolean).join(", ");
 }
 
-export function offerOf(r) {
-  return [...new Set(pools(r.deployment).map(([, p]) => offer(p)))].join("; ");
+// The same in a column.
+function seller({ offer: o }) {
+  if (!o) return "no price";
+  return o.pricing_model === "owned" ? (OWNED[o.provider] ?? called(o.provider)) : `${called(o.provider)}, ${words(o.pricing_model)}`;
 }
+
+const ofPools = (r, text) => [...new Set(pools(r.deployment).map(([, p]) => text(p)))].join("; ");
+export const offerOf = (r) => ofPools(r, offer);
+export const sellerOf = (r) => ofPools(r, seller);
 
 const counted = (count, thing) => `${count} ${thing}${count === 1 ? "" : "s"}`;
 

@@ -42,22 +42,24 @@ export function short(value) {
 }
 
 export function words(name) {
-  return name.replaceAll("_", " ").replace(/\bkv\b/, "KV");
+  return name.replaceAll("_", " ").replace(/\b(kv|api)\b/, (term) => term.toUpperCase());
 }
 
 export function table(heads, rows, caption) {
-  const isNumber = (cell) => typeof cell === "number" || (typeof cell === "string" && /^[$\d–-][\d.,]*( %)?$/.test(cell));
+  const isNumber = (cell) => typeof cell === "number" || (typeof cell === "string" && /^[+$\d–-][$\d.,]*( %)?$/.test(cell));
   const right = heads.map((_, i) => i > 0 && rows.some((cells) => (cells[i] ?? "–") !== "–") && rows.every((cells) => isNumber(cells[i] ?? "–")));
   const head = element("tr", {}, ...heads.map((name, i) => element("th", { scope: "col", class: right[i] ? "number" : null }, name)));
   const body = rows.map((cells) =>
     element("tr", {}, ...cells.map((cell, i) => {
       const text = typeof cell === "number" ? show(cell) : (cell ?? "–");
-      return element(i ? "td" : "th", { class: right[i] ? "number" : String(text).length > 12 ? "long" : null, scope: i ? null : "row" }, text);
+      return element(i ? "td" : "th", { class: right[i] ? "number" : String(text.textContent ?? text).length > 12 ? "long" : null, scope: i ? null : "row" }, text);
     })),
   );
   const made = element("table", {}, caption ? element("caption", {}, caption) : null, element("thead", {}, head), element("tbody", {}, ...body));
   return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption || heads.join(", ") }, made);
 }
+
+export const list = (texts) => element("ul", {}, ...texts.map((text) => element("li", {}, text)));
 
 export function section(title, ...children) {
   return element("section", {}, element("h3", {}, title), ...children);
@@ -75,4 +77,36 @@ export function sought(rows, cells, heads, caption) {
   const search = element("input", { type: "search", "aria-label": `Search: ${caption}`, placeholder: "Search", input: () => fill(search.value.toLowerCase()) });
   fill("");
   return [search, held];
+}
+
+// A section that requests its content when it is opened.
+export function later(title, fill) {
+  const made = element("details", { class: "later" }, element("summary", {}, title));
+  made.addEventListener("toggle", async () => {
+    if (!made.open || made.dataset.asked) return;
+    made.dataset.asked = "yes";
+    const held = element("div", {});
+    made.append(held);
+    await during(held, fill);
+  });
+  return made;
+}
+
+// Shows progress in an element at once, then what a task returns, or its problem.
+export async function during(into, task) {
+  into.replaceChildren(element("p", { class: "working" }, "Loading…"));
+  try {
+    into.replaceChildren(...[await task()].flat().filter(Boolean));
+  } catch (problem) {
+    into.replaceChildren(...trouble(problem));
+  }
+}
+
+// A problem of the service: its sentence, and each error that the sentence does not contain.
+export function trouble(problem) {
+  const known = problem.errors !== undefined;
+  if (!known) console.error(problem);
+  const more = (problem.errors ?? []).filter((e) => !problem.message.includes(e.detail.replace(/\.$/, "")));
+  return [element("p", { class: "error", role: "alert" }, known ? problem.message : "The service did not respond. Try again."),
+    ...more.map((e) => element("p", { class: "error" }, `${e.pointer ?? ""} ${e.detail}`))];
 }

@@ -1,5 +1,5 @@
 // Drawings of one option: machines and replicas, the bill of certainty, the day, and how far values may change.
-import { figure, frame, legendOf, place, scale, widthWithin } from "./charts.js";
+import { figure, frame, legendOf, place, scale, widthNow } from "./charts.js";
 import { about, drawn, element, money, show, words } from "./dom.js";
 
 const SQUARE = 16;
@@ -53,7 +53,7 @@ export function certaintyBill(r) {
   const bill = r.confidence?.bill ?? [];
   if (bill.length < 2) return null;
   const row = 40;
-  const width = widthWithin(560);
+  const width = widthNow();
   const high = bill.at(-1).total_accelerators;
   const most = Math.max(...bill.map((b) => b.total_accelerators));
   const at = (v) => 2 + (v / most) * (width - 4);
@@ -72,7 +72,7 @@ export function certaintyBill(r) {
 export function dayPlot(r) {
   const { day } = r;
   if (!day?.hours?.length) return null;
-  const width = widthWithin(560);
+  const width = widthNow();
   const replicas = day.hours.map((h) => h.replicas);
   const peak = Math.max(...day.hours.map((h) => h.requests_per_s));
   const x = scale([0, 24], place.left, width - place.right);
@@ -110,7 +110,7 @@ export function tornado({ flips, holds }) {
   const rows = [...knobs.values()].sort((a, b) => a.high / a.low - b.high / b.low);
   if (!rows.length) return others.length ? element("ul", {}, ...others) : element("p", {}, "No changed value was examined for this request.");
   const row = 38;
-  const width = widthWithin(560);
+  const width = widthNow();
   const x = (factor) => width / 2 + (Math.log(factor) / Math.log(SPAN)) * (width / 2 - 4);
   const bars = rows.flatMap((k, i) => [
     drawn("text", { x: 2, y: i * row + 14, class: "marked" }, `${k.name}: × ${about(k.low, 2)} to × ${about(k.high, 2)}${k.low === 1 / SPAN && k.high === SPAN ? " (no change found)" : ""}`),

@@ -6,7 +6,7 @@ export const HEADINGS = [
     {"path": "workload.method", "label": "Method", "kind": "choice", "options": ["lora", "qlora", "full"], "when": ["fine_tuning"]}
   ]},
   {"heading": "2. How much load?", "open": true, "fields": [
-    {"path": "load", "label": "Traffic", "kind": "choice", "options": [["users", "Users"], ["peak_requests_per_s", "Requests per second"], ["concurrent_requests", "Fixed concurrency"], ["samples_per_s", "Images, clips or texts per second"], ["offline", "Offline batch"], ["batch", "Static batch"]], "when": ["inference"]},
+    {"path": "load", "label": "Traffic", "kind": "choice", "options": [["users", "Users"], ["peak_requests_per_s", "Requests per second"], ["concurrent_requests", "Fixed concurrency"], ["samples_per_s", "Images, clips or texts per second"], ["offline", "Offline batch"], ["batch", "Static batch"], ["trace", "Recorded requests"]], "when": ["inference"]},
     {"path": "workload.traffic.users.count", "label": "Users", "kind": "number", "when": ["users"]},
     {"path": "workload.traffic.users.requests_per_hour_each", "label": "Requests per user and hour", "kind": "number", "when": ["users"]},
     {"path": "workload.traffic.peak_requests_per_s", "label": "Requests per second at peak", "kind": "number", "when": ["peak_requests_per_s"]},
@@ -17,13 +17,15 @@ export const HEADINGS = [
     {"path": "workload.traffic.deadline_hours", "label": "Deadline, hours", "kind": "number", "when": ["offline"]},
     {"path": "workload.traffic.input_tokens.mean", "label": "Input tokens", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "offline", "batch"]},
     {"path": "workload.traffic.output_tokens.mean", "label": "Output tokens", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "offline", "batch"]},
+    {"path": "workload.traffic.trace", "label": "Recorded requests", "kind": "trace", "wide": true, "when": ["trace"], "placeholder": "at_s, input_tokens, output_tokens\n0, 800, 300\n0.4, 1200, 210", "hint": "One request a line: arrival in seconds, input and output tokens. Or a JSON list."},
     {"path": "workload.training_tokens", "label": "Training tokens", "kind": "number", "when": ["training", "fine_tuning"]},
     {"path": "workload.sequence_length", "label": "Sequence length, tokens", "kind": "number", "when": ["training", "fine_tuning"]},
     {"path": "workload.deadline_days", "label": "Deadline, days", "kind": "number", "when": ["training", "fine_tuning"]}
   ]},
   {"heading": "3. What matters most?", "open": true, "fields": [
     {"path": "objective", "label": "Objective", "kind": "choice", "options": ["cost", "latency", "throughput", "energy", "carbon", "balanced"]},
-    {"path": "constraints.environments", "label": "Where", "kind": "choices", "options": [["cloud", "cloud"], ["on_prem", "own machines"]]}
+    {"path": "constraints.environments", "label": "Where", "kind": "choices", "options": [["cloud", "cloud"], ["on_prem", "own machines"]]},
+    {"path": "inventory", "label": "Hardware that you own", "kind": "owned"}
   ]},
   {"heading": "Limits", "fields": [
     {"path": "workload.slo.ttft_ms", "label": "TTFT limit, ms", "kind": "number", "when": ["inference"]},
@@ -80,8 +82,8 @@ export const HEADINGS = [
     {"path": "cost_centre", "label": "Cost center", "kind": "text"}
   ]},
   {"heading": "Hardware and software", "fields": [
-    {"path": "constraints.accelerators", "label": "Accelerators to consider", "kind": "list", "hint": "h100, *mi300*, l4, …"},
-    {"path": "constraints.exclude_accelerators", "label": "Accelerators to exclude", "kind": "list"},
+    {"path": "constraints.accelerators", "label": "Accelerators to consider", "kind": "types"},
+    {"path": "constraints.exclude_accelerators", "label": "Accelerators to exclude", "kind": "types"},
     {"path": "constraints.vendors", "label": "Vendors to consider", "kind": "list", "hint": "nvidia, amd, intel, apple, …"},
     {"path": "constraints.segments", "label": "Market segments", "kind": "choices", "options": ["datacenter", "workstation", "consumer", "edge", "cpu"]},
     {"path": "constraints.engines", "label": "Engines or frameworks to consider", "kind": "list", "hint": "vllm, sglang, megatron, …"},
@@ -100,6 +102,6 @@ export const HEADINGS = [
     {"path": "limit", "label": "Ranked options", "kind": "number"},
     {"path": "as_of", "label": "Prices as of", "kind": "text", "hint": "A date such as 2026-11-20; default today."},
     {"path": "assumptions", "label": "Other assumptions", "kind": "json", "wide": true, "hint": "By name, as listed by GET /catalog/assumptions."},
-    {"path": "more", "label": "Additional request fields", "kind": "json", "wide": true, "hint": "Fields of the API request without a form field: classes, companions, a trace."}
+    {"path": "more", "label": "Additional request fields", "kind": "json", "wide": true, "hint": "Fields of the API request without a form field: classes, companions."}
   ]}
 ];

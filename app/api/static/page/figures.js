@@ -35,4 +35,4 @@ function rows(r) {
   return made;
 }
 
-export const facts = (r) => element("dl", {}, ...rows(r).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+export const facts = (r) => element("dl", {}, ...rows(r).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));

@@ -2,6 +2,7 @@
 import { element } from "./dom.js";
 import { HEADINGS } from "./fields.js";
 import { read, written } from "./numbers.js";
+import { picker } from "./picker.js";
 
 const FIELDS = HEADINGS.flatMap((h) => h.fields.map((f) => ({ when: h.when, ...f })));
 const LOADS = FIELDS.find((f) => f.path === "load").options.map(([name]) => name);
@@ -24,7 +25,7 @@ function input(field) {
   if (field.kind === "choice") {
     return element("select", named, ...pairs(field.options).map(([value, text]) => element("option", { value }, text)));
   }
-  if (field.kind === "json") return element("textarea", { ...named, rows: 3, spellcheck: "false", placeholder: "{ }" });
+  if (field.kind === "json" || field.kind === "trace") return element("textarea", { ...named, rows: 3, spellcheck: "false", placeholder: field.placeholder ?? "{ }" });
   const numeric = field.kind === "number" ? { inputmode: "decimal", class: "short" } : {};
   return element("input", { ...named, ...numeric, type: "text", list: field.list, autocomplete: "off", spellcheck: "false" });
 }
@@ -38,7 +39,11 @@ function ticked(field) {
     element("span", { class: "label" }, field.label), ...boxes);
 }
 
+const PICKED = ["owned", "types"];
+const TRACED = ["at_s", "input_tokens", "output_tokens", "prefix_tokens"];
+
 function shown(field) {
+  if (PICKED.includes(field.kind)) return picker(field);
   if (field.kind === "radio" || field.kind === "choices") return ticked(field);
   const hint = field.hint ? element("small", { id: `${field.path}-hint` }, field.hint) : null;
   const reading = field.kind === "number" ? element("output", { for: field.path, class: "reading" }) : null;
@@ -116,7 +121,7 @@ export class Form {
       held.hidden = held.dataset.when !== "" && !held.dataset.when.split(" ").includes(this.phase);
     }
     for (const more of this.form.querySelectorAll("details.more")) {
-      const filled = [...more.querySelectorAll("input, textarea, select")].filter((c) => (c.type === "checkbox" ? c.checked : c.value !== ""));
+      const filled = [...more.querySelectorAll("input[name], textarea, select")].filter((c) => (c.type === "checkbox" ? c.checked : c.value !== ""));
       more.querySelector(".said").textContent = filled.length ? ` (${filled.length} set)` : "";
     }
   }
@@ -142,7 +147,8 @@ export class Form {
     if (field.kind === "number") return this.#number(field, text);
     if (field.kind === "list") return text.split(",").map((part) => part.trim()).filter(Boolean);
     if (field.kind === "numbers") return text.split(/[,;\s]+/).filter(Boolean).map((part) => this.#number(field, part));
-    if (field.kind === "json") return this.#json(field, text);
+    if (field.kind === "json" || PICKED.includes(field.kind)) return this.#json(field, text);
+    if (field.kind === "trace") return this.#trace(field, text);
     if (field.kind === "shares") return this.#shares(field, text);
     return text;
   }
@@ -157,6 +163,13 @@ export class Form {
   #shares(field, text) {
     const parts = text.split(",").map((part) => part.trim()).filter(Boolean);
     return Object.fromEntries(parts.map((part) => [part.replace(/\s*\S+$/, ""), this.#number(field, part.split(/\s+/).at(-1))]));
+  }
+
+  // Recorded requests: JSON, or lines of at_s, input_tokens, output_tokens and prefix_tokens.
+  #trace(field, text) {
+    if (text.startsWith("[")) return this.#json(field, text);
+    const lines = text.split("\n").filter((line) => /^\s*[\d.]/.test(line));
+    return lines.map((line) => Object.fromEntries(line.split(/[,;\t]/).slice(0, TRACED.length).map((part, i) => [TRACED[i], this.#number(field, part.trim())])));
   }
 
   #json(field, text) {
@@ -233,9 +246,11 @@ export class Form {
       return;
     }
     const control = this.form.elements[field.path];
-    if (value === undefined || value === null) {
+    if (control.draw) control.draw(value);
+    else if (value === undefined || value === null) {
       if (field.kind !== "choice" || pairs(field.options).some(([name]) => name === "")) control.value = "";
     } else if (field.kind === "json") control.value = JSON.stringify(value, null, 1);
+    else if (field.kind === "trace") control.value = value.map((each) => TRACED.map((name) => each[name]).filter((v) => v !== undefined).join(", ")).join("\n");
     else if (field.kind === "list" || field.kind === "numbers") control.value = value.join(", ");
     else if (field.kind === "shares") control.value = formatShares(value);
     else control.value = typeof value === "number" ? written(value) : value;
@@ -308,7 +323,7 @@ export class Form {
   mark(path, text) {
     const name = FIELDS.map((f) => f.path).filter((p) => path === p || path.startsWith(`${p}.`) || p.startsWith(`${path}.`))[0];
     const holder = name ? this.form.querySelector(`[data-path="${name}"]`) : null;
-    const control = holder?.querySelector("input, select, textarea");
+    const control = holder?.querySelector("input:not([type=hidden]), select, textarea, button");
     if (!control || holder.hidden) return null;
     const fault = element("small", { class: "fault", id: `${name}-fault` }, text);
     holder.append(fault);

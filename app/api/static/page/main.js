@@ -1,17 +1,17 @@
 // Sends requests, shows answers, and sends a new request when a value changes.
-import { showAccuracy } from "./accuracy.js";
-import { card, options } from "./answer.js";
-import { get, latest, post, Problem } from "./api.js";
-import { showDecision } from "./decision.js";
+import { get, latest, post, save } from "./api.js";
+import { showDecision, warningsOf } from "./decision.js";
 import { typesOf } from "./deployment.js";
-import { element } from "./dom.js";
-import { Form, Unreadable } from "./form.js";
+import { element, trouble } from "./dom.js";
+import { Form } from "./form.js";
 import { knobs } from "./knobs.js";
 import { named } from "./names.js";
 import { keep, linked, linkTo, showPast } from "./past.js";
+import { suggestHardware } from "./picker.js";
 import { PRESETS } from "./presets.js";
 import { reasons } from "./reasons.js";
 import { explored } from "./selected.js";
+import { narrowed, widened } from "./wide.js";
 
 // Idle time after which a slider change counts as final.
 const REST_MS = 150;
@@ -20,27 +20,24 @@ const form = new Form(at("form"));
 const recommend = latest((body, signal) => post("/recommend", body, signal));
 let before = null;
 let exploring = null;
-let widening = new AbortController();
 let timer = 0;
 
 function complain(error) {
-  const known = error instanceof Unreadable || error instanceof Problem;
-  if (!known) console.error(error);
   const faults = error.path ? [{ path: error.path, detail: error.message }] : (error.errors ?? []).map((e) => ({ path: e.pointer.replace(/^#?\//, "").replaceAll("/", "."), detail: e.detail }));
   const marked = faults.map((f) => form.mark(f.path, f.detail));
-  const lines = faults.filter((f, i) => !marked[i] && !error.message.includes(f.detail.replace(/\.$/, ""))).map((f) => element("p", { class: "error" }, `${f.path}: ${f.detail}`));
-  at("problem").replaceChildren(element("p", { class: "error" }, known ? error.message : "The service did not respond. Try again."), ...lines);
+  error.errors = error.errors?.filter((e, i) => !marked[i]) ?? (error.path ? [] : undefined);
+  at("problem").replaceChildren(...trouble(error));
   setStatus("");
   if (document.activeElement?.type !== "range") marked.find(Boolean)?.focus();
 }
 
-// Keeps open sections and the focus when a new answer replaces the old one.
+// Keeps open sections and the focus when a new answer replaces the old one. Sections that send a request close.
 function keepState(render) {
   const title = (summary) => summary.textContent.split(/[:,]| of /)[0];
-  const open = [...at("answer").querySelectorAll("details[open] > summary")].map(title);
+  const open = [...at("answer").querySelectorAll("details[open]:not(.later) > summary")].map(title);
   const focused = at("answer").contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
   render();
-  for (const summary of at("answer").querySelectorAll("details > summary")) {
+  for (const summary of at("answer").querySelectorAll("details:not(.later) > summary")) {
     if (open.includes(title(summary))) summary.parentElement.open = true;
   }
   if (focused) [...at("answer").querySelectorAll("[aria-label]")].find((e) => e.getAttribute("aria-label") === focused)?.focus();
@@ -73,12 +70,12 @@ function fold() {
 function render(answer) {
   showHeadline(answer);
   exploring = answer.recommendations.length ? explored(answer) : null;
-  const found = exploring ? [exploring.all, ...options(answer), ...exploring.nodes] : [];
+  const found = exploring?.nodes ?? [];
+  const warnings = warningsOf(answer);
   keepState(() => at("answer").replaceChildren(
-    element("p", { class: "summary" }, answer.summary),
-    ...(answer.warnings.length ? [element("ul", { class: "warning" }, ...answer.warnings.map((w) => element("li", {}, w.text)))] : []), ...found, ...reasons(answer, form, assume),
+    ...(warnings.length ? [element("ul", { class: "warning" }, ...warnings.map((text) => element("li", {}, text)))] : []), ...found, ...reasons(answer, form, assume),
     element("p", { class: "source" }, `Catalog ${answer.catalog.snapshot}, prices up to ${answer.catalog.prices_as_of}, price ages as of ${answer.as_of}. `,
-      element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/recommendations/${answer.id}` }, "JSON"), "."),
+      element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/pages/share?id=${answer.id}` }, "One-page view"), ". ", element("a", { href: `/pages/answers?id=${answer.id}` }, "Approve or price it again"), ". ", element("a", { href: `/recommendations/${answer.id}`, click: save }, "JSON"), "."),
   ));
   turning.among = typesOf(answer);
   at("answer").classList.remove("turning");
@@ -88,13 +85,7 @@ function render(answer) {
 // Shows the first option of an answer with one option. The rest stays, dimmed, until the slider is idle.
 function renderFirst(answer) {
   showHeadline(answer);
-  const [first] = answer.recommendations;
-  const shown = at("answer").querySelector(".card.first");
-  if (!shown) return;
-  keepState(() => {
-    shown.replaceWith(card(answer, first));
-    exploring?.follow(answer);
-  });
+  keepState(() => exploring?.follow(answer));
   at("answer").classList.add("turning");
 }
 
@@ -102,7 +93,6 @@ function renderFirst(answer) {
 // `example`: the request that the page opens with, which enters neither the address nor the recent requests.
 async function ask({ settled = true, shown = false, example = false } = {}) {
   clearTimeout(timer);
-  widening.abort();
   at("problem").replaceChildren();
   form.unmark();
   try {
@@ -110,7 +100,7 @@ async function ask({ settled = true, shown = false, example = false } = {}) {
     if (settled) setStatus("Sizing…");
     setBusy(true);
     const begun = performance.now();
-    const [answer] = await Promise.all([recommend(body), named]);
+    const [answer] = await Promise.all([recommend(widened(body)), named]);
     if (answer === null) return;
     render(answer);
     at("answer").dataset.ms = performance.now() - begun;
@@ -118,18 +108,10 @@ async function ask({ settled = true, shown = false, example = false } = {}) {
     at("permalink").href = linkTo(body);
     if (!example && linkTo(body) !== location.hash) history[shown ? "pushState" : "replaceState"](null, "", linkTo(body));
     if (settled) settle(answer, body, { shown, example });
-    widen();
   } catch (error) {
     complain(error);
   }
   if (!recommend.asking()) setBusy(false);
-}
-
-// Requests the feasible options that the answer omits, unless the request changes before they arrive.
-function widen() {
-  widening.abort();
-  widening = new AbortController();
-  exploring?.widen(widening.signal);
 }
 
 function settle(answer, body, { shown, example }) {
@@ -152,13 +134,12 @@ const turning = { due: false, asking: false, among: [] };
 
 function ofRanked(body) {
   const constraints = turning.among.length ? { ...body.constraints, accelerators: turning.among } : body.constraints;
-  return { ...body, constraints, limit: 1, rejected_limit: 0 };
+  return { ...widened(body), constraints, limit: 1, rejected_limit: 0 };
 }
 
 async function turn() {
   clearTimeout(timer);
   recommend.forget();
-  widening.abort();
   turning.due = true;
   if (turning.asking) return;
   turning.asking = true;
@@ -206,14 +187,13 @@ async function arrive() {
   else if (answer) {
     try {
       const [stored] = await Promise.all([get(`/recommendations/${encodeURIComponent(answer)}`), named]);
-      form.fill(stored.request);
+      form.fill(narrowed(stored.request));
       before = null;
       render(stored);
       before = stored;
       at("permalink").hidden = false;
       at("permalink").href = linkTo(form.body());
       turnable(stored);
-      widen();
       fold();
     } catch (error) {
       complain(error);
@@ -236,15 +216,17 @@ at("form").addEventListener("submit", (event) => {
   ask({ shown: true });
 });
 at("form").addEventListener("change", () => at("answer").childElementCount && soon(60, { settled: true }));
+at("turn").addEventListener("change", (event) => event.stopPropagation()); // a slider has a request of its own
 at("form").elements["workload.model"].addEventListener("input", suggest);
-at("copy").addEventListener("click", async () => {
-  await navigator.clipboard.writeText(at("permalink").href).catch(() => null);
+at("permalink").addEventListener("click", async () => {
+  await navigator.clipboard?.writeText(at("permalink").href).catch(() => null);
   setStatus("Link copied.");
 });
-at("accuracy").addEventListener("toggle", () => showAccuracy(at("accuracy")));
 addEventListener("hashchange", arrive);
+addEventListener("headroom:key", arrive);
 narrow.addEventListener("change", fold);
 fold();
 form.fill(PRESETS[0].request);
 showPast(at("past"));
+suggestHardware();
 arrive();

@@ -1,5 +1,5 @@
 // Display names of hardware, sellers and software, or the catalog key if there is none.
-import { get } from "./api.js";
+import { all } from "./api.js";
 
 const NAMES = new Map();
 const SPELLED = {
@@ -13,12 +13,7 @@ const SPELLED = {
 };
 
 async function read() {
-  let after = "";
-  do {
-    const page = await get(`/catalog/accelerators?limit=200${after}`);
-    for (const { slug, name } of page.items) NAMES.set(slug, name);
-    after = page.next_cursor ? `&cursor=${encodeURIComponent(page.next_cursor)}` : "";
-  } while (after);
+  for (const { slug, name } of await all("/catalog/accelerators")) NAMES.set(slug, name);
 }
 
 // Resolves when the names are loaded or cannot be loaded.
@@ -26,8 +21,23 @@ export const named = read().catch(() => null);
 
 export const typeOf = (accelerator) => NAMES.get(accelerator) ?? accelerator;
 
+// The name without its maker, for labels of a drawing.
+export const labelOf = (accelerator) => typeOf(accelerator).replace(/^(NVIDIA( GeForce)?|AMD|Intel|Google|Apple) /, "");
+
 // Display name of a seller, an engine or a hand-off target.
 export const called = (key) => SPELLED[key] ?? key.split("-").map((part) => part.charAt(0).toUpperCase() + part.slice(1)).join(" ");
 
+const TERMS = { usd: "USD", ttft: "TTFT", tpot: "TPOT", e2e: "request", mfu: "MFU", kv: "KV" };
+const UNITS = [[/ per s$/, "/s"], [/ ms$/, ", ms"], [/ s$/, ", s"], [/ gib$/, ", GiB"]];
+
+// A quantity of the API in words: "ttft_p95_ms" is "TTFT p95, ms".
+export function quantityName(name) {
+  const spoken = name.split(".").at(-1).split("_").map((word) => TERMS[word] ?? word).join(" ");
+  return UNITS.reduce((text, [suffix, unit]) => text.replace(suffix, unit), spoken).replace(/^[a-z]/, (c) => c.toUpperCase());
+}
+
 // Number formats as their makers write them: BF16, FP8, INT4-AWQ.
 export const formatName = (format) => format.toUpperCase();
+
+// All accelerator types: [slug, name].
+export const allTypes = async () => (await named, [...NAMES]);

@@ -41,3 +41,9 @@ export function showPast(into) {
   into.replaceChildren(...kept().map((k) => element("li", {}, element("a", { href: k.link }, k.text))));
   into.closest("details").hidden = !into.children.length;
 }
+
+// The recent requests of this browser and the examples: [name, request].
+export function requests(examples) {
+  const recent = kept().map((k) => [k.text, JSON.parse(decodeURIComponent(k.link.slice(3)))]);
+  return [...recent, ...examples.map(({ name, request }) => [`Example: ${name}`, request])];
+}

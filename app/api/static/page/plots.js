@@ -1,8 +1,8 @@
 // Draws the plots of an answer.
-import { get, post } from "./api.js";
+import { all, get, post } from "./api.js";
 import { plot, stacked } from "./charts.js";
 import { nameOf, offerOf, typesOf } from "./deployment.js";
-import { about, element, money, show, words } from "./dom.js";
+import { about, element, later, money, show, words } from "./dom.js";
 import { certaintyBill, dayPlot, layoutDrawing, tornado } from "./drawings.js";
 import { speedOf, unitOf } from "./figures.js";
 import { called, typeOf } from "./names.js";
@@ -61,26 +61,10 @@ function rentOrOwn(answer, first) {
   const pays = shown.some((w) => w.pays);
   return plot(`Cost over time, ${found.of}`, {
     series: shown.map((w) => ({ name: w.name, points: line(w), dots: false })),
+    marks: shown.filter((w) => w.pays > 0 && w.pays <= months).slice(0, 1).map((w) => ({ x: w.pays, text: `break-even, month ${about(w.pays, 2)}` })),
     xLabel: "months", yLabel: "USD", heads: ["Option", "USD per hour", "Purchase, USD", `USD after ${show(months)} months`, ...(pays ? ["Break-even month"] : [])],
     rows: shown.map((w) => [w.name, money(w.hour), w.purchase ? money(w.purchase) : null, money(line(w)[1].y), ...(pays ? [w.pays ?? null] : [])]),
   });
-}
-
-// A section that requests its content when it is opened.
-function later(title, fill) {
-  const made = element("details", { class: "later" }, element("summary", {}, title));
-  made.addEventListener("toggle", async () => {
-    if (!made.open || made.dataset.asked) return;
-    made.dataset.asked = "yes";
-    const placeholder = element("p", {}, "Loading…");
-    made.append(placeholder);
-    try {
-      placeholder.replaceWith(await fill());
-    } catch (problem) {
-      placeholder.replaceWith(element("p", { class: "error" }, problem.message));
-    }
-  });
-  return made;
 }
 
 async function scaling(r, request) {
@@ -88,8 +72,8 @@ async function scaling(r, request) {
   const counts = [0.25, 0.5, 1, 2, 4].map((f) => Math.round(kept.total_accelerators * f)).filter((n) => n >= 1);
   const asked = [...new Set(counts)].map(async (total_accelerators) => {
     const deployment = { accelerator: kept.accelerator, system: kept.system, total_accelerators, framework: kept.framework };
-    const { constraints, objective, limit, rejected_limit, label, reference, cost_centre, ...shared } = request;
-    const found = await post("/estimate", { ...shared, deployment }).catch(() => null);
+    const { workload, economics, assumptions, as_of } = request;
+    const found = await post("/estimate", { workload, economics, assumptions, as_of, deployment }).catch(() => null);
     return found && found.fits && found.performance ? { n: total_accelerators, speed: speedOf(found) } : null;
   });
   const points = (await Promise.all(asked)).filter(Boolean);
@@ -105,21 +89,12 @@ async function scaling(r, request) {
   });
 }
 
-// All observed prices of one accelerator type, page by page.
-async function observed(accelerator) {
-  const rows = [];
-  let after = "";
-  do {
-    const page = await get(`/catalog/prices?limit=500&accelerator=${encodeURIComponent(accelerator)}${after}`);
-    rows.push(...page.items.filter((p) => p.usd_per_hour));
-    after = page.next_cursor ? `&cursor=${encodeURIComponent(page.next_cursor)}` : "";
-  } while (after);
-  return rows;
-}
+// All observed prices of one accelerator type.
+const observed = async (accelerator) => (await all(`/catalog/prices?accelerator=${encodeURIComponent(accelerator)}`)).filter((p) => p.usd_per_hour);
 
 const dayOf = (year) => (Number.isInteger(year) ? String(year) : `${Math.floor(year)}-${String(Math.round((year % 1) * 12) + 1).padStart(2, "0")}`);
 
-async function history(types) {
+export async function history(types) {
   const yearOf = (day) => Number(day.slice(0, 4)) + (Number(day.slice(5, 7) || 7) - 1 + Number(day.slice(8, 10) || 15) / 31) / 12;
   const found = (await Promise.all(types.map(observed))).flat().filter((p) => p.pricing_model === "on_demand");
   const rows = found.map((p) => ({ ...p, x: yearOf(p.observed_on), y: p.usd_per_hour / p.accelerator_count })).sort((a, b) => b.x - a.x);

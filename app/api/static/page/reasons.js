@@ -1,10 +1,9 @@
 // Shows the texts of an answer: reasons, sensitivity, assumptions and rejected hardware.
 import { post } from "./api.js";
 import { assumed } from "./assumed.js";
-import { element, folded, money, section, show, sought, table, words } from "./dom.js";
+import { element, folded, later, list, money, show, sought, table, words } from "./dom.js";
 import { called, typeOf } from "./names.js";
-
-const list = (texts) => element("ul", {}, ...texts.map((text) => element("li", {}, text)));
+import { completed } from "./wide.js";
 
 // Rejected accelerators. An answer contains only the closest ones; the rest is requested when needed.
 function searchableRejections(answer, cells, heads) {
@@ -27,7 +26,13 @@ function rejected(answer) {
 function cheaper(answer) {
   if (!answer.cheaper_if?.length) return null;
   const rows = answer.cheaper_if.map((c) => [c.if, `${c.total_accelerators} × ${typeOf(c.accelerator)}`, called(c.provider), money(c.usd_per_hour), `${show(100 * c.saves_share, 2)} %`, c.risk]);
-  return section("Cheaper alternatives", table(["If you accept", "Hardware", "Provider", "USD/h", "Saves", "Trade-off"], rows, "Cheaper alternatives"));
+  return table(["If you accept", "Hardware", "Provider", "USD/h", "Saves", "Trade-off"], rows, "Cheaper alternatives");
+}
+
+// Effects of another limit, load or price, and cheaper options if the buyer accepts more.
+async function changes(answer) {
+  const whole = await completed(answer);
+  return [list(whole.sensitivity.map((s) => `${s.change}: ${s.effect}`)), cheaper(whole)].filter(Boolean);
 }
 
 function sources(answer) {
@@ -36,14 +41,16 @@ function sources(answer) {
   return folded("Sources: prices and measurements", table(["Hardware", "Value", "Source", "Observed"], [...prices, ...measured], "Sources"));
 }
 
+// Sections are folded on a narrow screen.
+const wide = matchMedia("(min-width: 64.01rem)");
+
 export function reasons(answer, form, change) {
   const [first] = answer.recommendations;
   const levels = first?.confidence?.by_level;
   return [
-    first ? section("Why this option", list(first.explanation.map((e) => e.text))) : null,
-    answer.sensitivity.length ? section("Sensitivity", list(answer.sensitivity.map((s) => `${s.change}: ${s.effect}`))) : null,
-    cheaper(answer),
-    answer.hosted_api ? section("Hosted API", element("p", {}, answer.hosted_api.text)) : null,
+    element("details", { open: wide.matches }, element("summary", {}, first ? "Why this option" : "Summary"), element("p", { class: "summary" }, answer.summary), first ? list(first.explanation.map((e) => e.text)) : null),
+    first ? later("Sensitivity and cheaper alternatives", () => changes(answer)) : null,
+    answer.hosted_api ? folded("Hosted API", element("p", {}, answer.hosted_api.text)) : null,
     levels ? folded("Cost by confidence level", table(["Confidence", "Accelerators", levels[0].usd_total ? "Run cost" : "USD/h"], levels.map((l) => [`${show(100 * l.confidence)} %`, l.total_accelerators ?? "not feasible", money(l.usd_total ?? l.usd_per_hour)]), "Cost by confidence level")) : null,
     answer.verification ? folded("Benchmark before buying", element("pre", { tabindex: 0 }, answer.verification.command), element("p", {}, `${answer.verification.accelerators} × ${typeOf(answer.verification.accelerator)}, about ${show(answer.verification.minutes)} minutes${answer.verification.usd ? `, ${money(answer.verification.usd)}` : ""}. ${answer.verification.decides}`)) : null,
     assumed(answer, form, change),

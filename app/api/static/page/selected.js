@@ -1,57 +1,52 @@
-// Shows all feasible options, and the drawings of the one that is selected.
-import { post } from "./api.js";
+// Shows all feasible options, and the figures and drawings of the one that is selected.
 import { card } from "./answer.js";
+import { post } from "./api.js";
+import { comparisonOf } from "./compared.js";
 import { nameOf } from "./deployment.js";
-import { element, section } from "./dom.js";
+import { during, element, section } from "./dom.js";
 import { laterPlots, plotsOf } from "./plots.js";
 import { tradeoff } from "./tradeoff.js";
 
-const MOST = 50;
+const MOST_COMPARED = 8;
 
-const typeOf = (r) => JSON.stringify([r.deployment.accelerator, r.deployment.pools && Object.values(r.deployment.pools).map((p) => p.accelerator)]);
-
-// The ranked options, then the further feasible types, each with the answer that contains it.
-function optionsOf(answer, whole) {
-  const ranked = answer.recommendations.map((r) => ({ answer, r }));
-  const known = new Set(answer.recommendations.map(typeOf));
-  return [...ranked, ...(whole?.recommendations ?? []).filter((r) => !known.has(typeOf(r))).map((r) => ({ answer: whole, r }))];
+async function compare(answer, ranks) {
+  const { workload, economics, assumptions, as_of, constraints } = answer.request;
+  const options = ranks.map((rank) => answer.recommendations[rank - 1]).map((r) => ({ name: `${r.rank}. ${nameOf(r)}`.slice(0, 60), deployment: r.deployment }));
+  const shared = constraints?.confidence ? { constraints: { confidence: constraints.confidence } } : {};
+  return comparisonOf(await post("/compare", { workload, economics, assumptions, as_of, ...shared, options }));
 }
 
-// `include` without `sensitivity` and `cheaper_if`: the further options need neither.
-const wider = (request) => ({ ...request, limit: MOST, rejected_limit: 0, include: ["load_curve", "alternatives", "day"] });
+function comparison(answer) {
+  const into = element("div", { class: "comparison" });
+  const ticked = () => [...document.querySelectorAll("input[name=compared]:checked")].map((box) => Number(box.value));
+  const button = element("button", { type: "button", disabled: true, click: () => during(into, () => compare(answer, ticked())) }, "Compare selected");
+  const follow = () => (button.disabled = ticked().length < 2 || ticked().length > MOST_COMPARED);
+  return { nodes: [element("p", {}, button), into], follow };
+}
 
-// The sections of all feasible options and of the selected one. `widen` requests the options that the answer omits.
+// The sections of an answer's options. `follow` shows the first option of a newer answer while a slider moves.
 export function explored(answer) {
-  const all = element("div", { class: "explored" });
-  const title = element("h3", {});
-  const further = element("div", { class: "further" });
+  const figures = element("div", {});
   const drawings = element("div", { class: "plots of-first" });
-  let options = [];
-  let shown = null;
+  const drawn = element("details", { class: "plain", open: matchMedia("(min-width: 64.01rem)").matches }, element("summary", {}, "Drawings of this option"), drawings);
+  const title = element("h3", {});
+  const { nodes, follow: ticking } = comparison(answer);
   let chosen = 0;
   function choose(index) {
     chosen = index;
-    const { answer: from, r } = options[index];
+    show(answer, answer.recommendations[index]);
+    views.mark(index);
+  }
+  function show(from, r) {
     title.textContent = `Selected: ${nameOf(r)}`;
-    further.replaceChildren(...(index < answer.recommendations.length ? [] : [card(from, r)]));
+    figures.replaceChildren(card(from, r));
     drawings.replaceChildren(...plotsOf(from, r));
-    shown.mark(index);
   }
-  function draw(whole) {
-    options = optionsOf(answer, whole);
-    shown = tradeoff(options, choose);
-    all.replaceChildren(...shown.made);
-    choose(chosen);
-  }
-  draw(null);
-  async function widen(signal) {
-    const whole = await post("/recommend", wider(answer.request), signal).catch(() => null);
-    if (whole && all.isConnected && whole.recommendations.length > answer.recommendations.length) draw(whole);
-    if (all.isConnected) all.dataset.whole = "yes";
-  }
-  // While a slider moves, the drawings show the first option of the newer answer.
-  const follow = (newer) => {
-    if (chosen === 0) drawings.replaceChildren(...plotsOf(newer, newer.recommendations[0]));
+  const views = tradeoff(answer.recommendations.map((r) => ({ r })), choose);
+  const all = element("div", { class: "explored", change: ticking }, ...views.made);
+  choose(0);
+  return {
+    nodes: [section("All feasible options", all, ...nodes), element("section", {}, title, figures, drawn), ...laterPlots(answer)],
+    follow: (newer) => chosen === 0 && show(newer, newer.recommendations[0]),
   };
-  return { all: section("All feasible options", all), nodes: [element("section", {}, title, further, drawings), ...laterPlots(answer)], widen, follow };
 }

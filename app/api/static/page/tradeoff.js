@@ -1,10 +1,10 @@
 // Shows all feasible options as a plot of cost against latency and as a sortable table. One option is selected in both.
 import { figure, frame, place, scale, widthWithin } from "./charts.js";
-import { nameOf, offerOf } from "./deployment.js";
+import { nameOf, sellerOf } from "./deployment.js";
 import { chanceOf } from "./decision.js";
 import { about, drawn, element, money, show, words } from "./dom.js";
 import { lasting, speedOf } from "./figures.js";
-import { called, typeOf } from "./names.js";
+import { called, labelOf } from "./names.js";
 
 export const isRun = (r) => r.performance.days !== undefined;
 const picked = ({ low, high } = {}) => (low === undefined ? {} : { low, high });
@@ -42,11 +42,11 @@ const describe = (p) => `${nameOf(p.r)}: ${money(p.y)} ${price(p.r).unit.replace
 function labels(points, x, y, width) {
   const taken = [];
   return points.flatMap((p) => {
-    const text = typeOf(p.r.deployment.accelerator ?? "two pools").replace(/^(NVIDIA|AMD|Intel|Google|Apple) /, "");
+    const text = labelOf(p.r.deployment.accelerator ?? "two pools");
     const long = 7.5 * text.length;
     const end = x.at(p.x) + 9 + long > width;
     const box = { from: end ? x.at(p.x) - 9 - long : x.at(p.x) + 9, y: y.at(p.y) - 7 };
-    if (taken.some((t) => Math.abs(t.y - box.y) < 16 && t.from < box.from + long && box.from < t.from + t.long)) return [];
+    if (box.from < place.left || taken.some((t) => Math.abs(t.y - box.y) < 16 && t.from < box.from + long && box.from < t.from + t.long)) return [];
     taken.push({ ...box, long });
     return [drawn("text", { x: end ? x.at(p.x) - 9 : box.from, y: box.y, "text-anchor": end ? "end" : "start", class: "marked" }, text)];
   });
@@ -85,7 +85,7 @@ function cloud(options, choose) {
     choose(points[next].index);
     dots[next].focus();
   });
-  const legend = element("ul", { class: "legend" }, ...["options, with 80 % interval of the latency", "Pareto front: no option is both cheaper and faster"].map((name, i) => element("li", {}, drawn("svg", { width: 12, height: 12, "aria-hidden": "true" }, drawn("circle", { cx: 6, cy: 6, r: 6, class: `fill-${i}` })), name)));
+  const legend = element("ul", { class: "legend" }, ...[points.some((p) => p.high > p.low) ? "options, with 80 % interval of the latency" : "options", "Pareto front: no option is both cheaper and faster"].map((name, i) => element("li", {}, drawn("svg", { width: 12, height: 12, viewBox: "0 0 12 12", "aria-hidden": "true" }, drawn("circle", { cx: 6, cy: 6, r: 6, class: `fill-${i}` })), name)));
   const rows = points.map((p) => [nameOf(p.r), p.x, p.low, p.high, money(p.y)]);
   const made = figure("Cost against latency", element("div", {}, picture, detail), ["Hardware", w.unit, "low", "high", price(r).unit], rows, legend);
   const mark = (index) => {
@@ -101,7 +101,7 @@ function cloud(options, choose) {
 
 // Columns of the table: name, value to sort by, text, and whether it is shown at first.
 const COLUMNS = [
-  { name: "Offer", of: (r) => offerOf(r), first: true },
+  { name: "Offer", of: (r) => sellerOf(r), first: true },
   { name: "USD/h", of: (r) => r.cost.usd_per_hour, text: money, first: true },
   { name: "Run cost", of: (r) => r.cost.usd_total, text: money, first: true },
   { name: "Per month", of: (r) => (r.cost.usd_total ? null : r.cost.usd_per_month), text: money, first: false },
@@ -132,9 +132,22 @@ function sorted(options) {
 }
 
 function listed(options, choose) {
-  const held = element("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "All feasible options" });
+  const held = element("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "All feasible options; use the arrow keys to move between rows" });
   const usable = COLUMNS.filter((c) => options.some(({ r }) => (c.of(r) ?? null) !== null));
+  const ticked = new Set();
   let chosen = 0;
+  // Only the row with the focus, or else the selected one, is in the tab order; the arrow keys move between rows.
+  const reach = (active) => {
+    for (const row of held.querySelectorAll("tbody tr")) for (const control of row.querySelectorAll("input, button")) control.tabIndex = row === active ? 0 : -1;
+  };
+  held.addEventListener("focusin", ({ target }) => target.closest("tbody tr") && reach(target.closest("tbody tr")));
+  held.addEventListener("keydown", (event) => {
+    const row = event.target.closest("tbody tr");
+    const next = { ArrowDown: row?.nextElementSibling, ArrowUp: row?.previousElementSibling }[event.key];
+    if (!next) return;
+    event.preventDefault();
+    next.querySelector(event.target.localName).focus();
+  });
   const draw = () => {
     const columns = usable.filter((c) => !view.hidden.has(c.name));
     const sort = (name) => {
@@ -142,14 +155,18 @@ function listed(options, choose) {
       draw();
       held.querySelector(`[data-sort="${name}"]`).focus();
     };
-    const head = (name) => element("th", { scope: "col", "aria-sort": view.by === name ? (view.down ? "descending" : "ascending") : null },
+    const head = (name, kind) => element("th", { scope: "col", class: kind, "aria-sort": view.by === name ? (view.down ? "descending" : "ascending") : null },
       element("button", { type: "button", class: "sort", "data-sort": name, click: () => sort(name) }, name, element("span", { "aria-hidden": "true" }, view.by === name ? (view.down ? " ▼" : " ▲") : "")));
     const row = ({ r, index }) => element("tr", { class: index === chosen ? "chosen" : null },
-      element("th", { scope: "row" }, element("button", { type: "button", class: "pick", "aria-pressed": String(index === chosen), click: () => choose(index) }, `${index + 1}. ${nameOf(r)}`)),
-      ...columns.map((c) => element("td", { class: c.text ? "number" : null }, (c.of(r) ?? null) === null ? "–" : c.text ? c.text(c.of(r)) : c.of(r))));
-    const focused = document.activeElement?.textContent;
+      element("td", {}, element("label", { class: "tick" }, element("input", { type: "checkbox", name: "compared", value: r.rank, checked: ticked.has(index), "aria-label": `Compare ${index + 1}. ${nameOf(r)}`, change: ({ target }) => ticked[target.checked ? "add" : "delete"](index) }), index + 1)),
+      element("th", { scope: "row" }, element("button", { type: "button", class: "pick", "aria-pressed": String(index === chosen), click: () => choose(index) }, nameOf(r))),
+      ...columns.map((c) => element("td", { class: c.text ? "number" : "text" }, (c.of(r) ?? null) === null ? "–" : c.text ? c.text(c.of(r)) : c.of(r))));
     const inside = held.contains(document.activeElement);
-    held.replaceChildren(element("table", {}, element("caption", {}, "All feasible options"), element("thead", {}, element("tr", {}, head("Hardware"), ...columns.map((c) => head(c.name)))), element("tbody", {}, ...sorted(options).map(row))));
+    const focused = document.activeElement?.textContent;
+    const [left, top] = [held.scrollLeft, held.scrollTop];
+    held.replaceChildren(element("table", {}, element("caption", {}, "All feasible options"), element("thead", {}, element("tr", {}, element("th", { scope: "col" }, element("span", { class: "unseen" }, "Compare, rank")), head("Hardware"), ...columns.map((c) => head(c.name, c.text ? "number" : "text")))), element("tbody", {}, ...sorted(options).map(row))));
+    held.scrollTo(left, top);
+    reach(held.querySelector(".chosen"));
     if (inside) [...held.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus({ preventScroll: true });
   };
   const tick = (c) => element("label", { class: "tick" }, element("input", { type: "checkbox", checked: !view.hidden.has(c.name), change: ({ target }) => {
