@@ -168,9 +168,9 @@ NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066
 NOT_TEXT = re.compile("[\ud800-\udfff]")
 
 
-def _check_strings(value: Any, pasted: frozenset[str]) -> None:
-    """Raises MalformedRequest if a string contains control characters or lone surrogates. Pasted fields may contain
-    control characters.
+def check_strings(value: Any, pasted: frozenset[str] = frozenset(), *, code: str = "malformed-json") -> None:
+    """Raises MalformedRequest with the given code if a string contains control characters or lone surrogates. Pasted
+    fields may contain control characters.
     """
     stack = [(value, NOT_PLAIN)]
     while stack:
@@ -181,9 +181,11 @@ def _check_strings(value: Any, pasted: frozenset[str]) -> None:
         elif isinstance(node, list):
             stack.extend((held, NOT_PLAIN) for held in node)
         elif isinstance(node, str) and refused.search(node):
-            raise _malformed_json(
+            raise MalformedRequest(
+                400,
+                code,
                 "A string contains a control character, a bidirectional or line-break character, or a lone surrogate. "
-                "Send plain text."
+                "Send plain text.",
             )
 
 
@@ -236,7 +238,7 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
         ) from None
     if unusual:
         document = _with_plain_numbers(document)
-    _check_strings(document, pasted)
+    check_strings(document, pasted)
     return document
 
 
