@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import random
 import tempfile
@@ -16,10 +17,11 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 import orjson
 
-from app.catalog.hub import Network, Resolve, is_public, is_within, resolve_host
+from app.catalog.hub import Network, Resolve, is_public, is_within, resolve_async, resolve_host
 
 TRIES = 5
 MAX_WAIT_S = 60.0  # longest pause between two tries, whatever Retry-After says
+STOP_CHECK_S = 0.5  # between two looks at whether the service ends
 MAX_REDIRECTS = 3
 MAX_BYTES = 64 * 2**20
 IN_MEMORY_BYTES = 8 * 2**20  # larger bodies go to a temporary file
@@ -87,14 +89,16 @@ class FeedClient:
         self._deadline_s, self._first_wait_s = deadline_s, first_wait_s
         self._stopped = stopped or threading.Event()
         self._body: IO[bytes] | None = None
-        self._http = httpx2.Client(
+        self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(connect_s, read=read_s), follow_redirects=False, trust_env=False
         )
+        self._loop = asyncio.Runner()  # one for all fetches, which share connections
 
     def close(self) -> None:
         """Closes all connections and the last body."""
         self._close_body()
-        self._http.close()
+        self._loop.run(self._http.aclose())
+        self._loop.close()
 
     def _close_body(self) -> None:
         if self._body is not None:
@@ -118,7 +122,7 @@ class FeedClient:
             sent["if-none-match"] = etag
         for attempt in range(TRIES):
             try:
-                return self._follow(url, sent, body, max_bytes)
+                return self._loop.run(self._fetch_in_time(url, sent, body, max_bytes))
             except _Temporary as trouble:
                 if attempt == TRIES - 1:
                     raise FeedError(f"{trouble} ({TRIES} tries)") from trouble
@@ -134,27 +138,42 @@ class FeedClient:
             raise FeedError("The feed answered 304 to a request without an ETag.")
         return fetched
 
-    def _follow(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int) -> Fetched | None:
-        """Sends one request and follows redirects to checked addresses."""
+    async def _fetch_in_time(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int) -> Fetched | None:
+        """Fetches until the deadline or the end of the service, however slowly headers or body arrive."""
+        fetching = asyncio.ensure_future(self._follow(url, headers, body, max_bytes))
         until = time.monotonic() + self._deadline_s
+        try:
+            while not fetching.done():
+                if self._stopped.is_set():
+                    raise FeedError("The service is shutting down.")
+                if time.monotonic() > until:
+                    raise FeedError(f"The feed took longer than {self._deadline_s:,.0f} s to answer.")
+                await asyncio.wait({fetching}, timeout=min(STOP_CHECK_S, max(0.0, until - time.monotonic())))
+            return fetching.result()
+        finally:
+            fetching.cancel()
+            await asyncio.gather(fetching, return_exceptions=True)  # closes the connection
+
+    async def _follow(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int) -> Fetched | None:
+        """Sends one request and follows redirects to checked addresses."""
         for _ in range(MAX_REDIRECTS + 1):
             try:
-                request = self._build_request(url, headers, body)
-                response = self._http.send(request, stream=True)
+                request = await self._build_request(url, headers, body)
+                response = await self._http.send(request, stream=True)
                 try:
                     if response.status_code in REDIRECTS:
                         url = _redirect_target(url, response.headers.get("location", ""))
                         continue
-                    return self._read(response, max_bytes, until)
+                    return await self._read(response, max_bytes)
                 finally:
-                    response.close()
+                    await response.aclose()
             except (httpx2.TransportError, httpx2.DecodingError) as error:
                 raise _Temporary(f"The feed did not answer completely ({type(error).__name__}).") from error
             except httpx2.InvalidURL as error:
                 raise FeedError("The feed's address is no URL.") from error
         raise FeedError(f"The feed redirected more than {MAX_REDIRECTS} times.")
 
-    def _build_request(self, url: str, headers: Mapping[str, str], body: Any) -> httpx2.Request:
+    async def _build_request(self, url: str, headers: Mapping[str, str], body: Any) -> httpx2.Request:
         """Returns a request to the checked address of the URL's host, under the host's name."""
         try:
             parts = urlsplit(url)
@@ -164,7 +183,7 @@ class FeedClient:
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
             raise FeedError("The feed's address is no plain http or https URL.")
         try:
-            addresses = self._resolve(host, port)
+            addresses = await resolve_async(self._resolve, host, port)
         except (OSError, UnicodeError) as error:
             raise _Temporary(f"The host {host} could not be looked up.") from error
         if not addresses or not all(is_public(a) or is_within(a, self._networks) for a in addresses):
@@ -181,7 +200,7 @@ class FeedClient:
         method, extensions = "GET" if content is None else "POST", {"sni_hostname": host}
         return self._http.build_request(method, target, headers=named, content=content, extensions=extensions)
 
-    def _read(self, response: httpx2.Response, max_bytes: int, until: float) -> Fetched | None:
+    async def _read(self, response: httpx2.Response, max_bytes: int) -> Fetched | None:
         """Returns the body of a response within the limits; None for 304."""
         status = response.status_code
         if status == 304:
@@ -193,12 +212,10 @@ class FeedClient:
         self._close_body()
         digest, size = hashlib.sha256(), 0
         file = self._body = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - the caller reads it
-        for chunk in response.iter_bytes():
+        async for chunk in response.aiter_bytes():
             size += len(chunk)
             if size > max_bytes:
                 raise FeedError(f"The answer is larger than {max_bytes / 2**20:,.0f} MiB, the limit.")
-            if time.monotonic() > until or self._stopped.is_set():
-                raise FeedError(f"The feed took longer than {self._deadline_s:,.0f} s to answer.")
             digest.update(chunk)
             file.write(chunk)
         file.seek(0)
