@@ -23,6 +23,7 @@ Place = tuple[str | int, ...]
 MAX_DEPTH = 32
 MAX_NUMBER_LENGTH = 60
 MAX_FIELDS = 100  # of a form
+MAX_MEMBERS = 20_000  # of all objects of a document; each that its schema does not have is an error to be described
 
 
 JSON = ("application/json", "+json")
@@ -198,6 +199,22 @@ def _nesting_depth(text: str) -> int:
     return deepest
 
 
+def _check_members(document: Any) -> None:
+    """Raises MalformedRequest if the objects of a document have too many members. Documents of other tools, which no
+    schema describes, do not count.
+    """
+    stack, members = [document], 0
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            members += len(node)
+            stack.extend(held for key, held in node.items() if key not in FOREIGN_FIELDS)
+        elif isinstance(node, list):
+            stack.extend(held for held in node if isinstance(held, dict | list))
+    if members > MAX_MEMBERS:
+        raise _malformed_json(f"The body has more than {MAX_MEMBERS:,} fields.")
+
+
 def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
     """Returns the body as a JSON document. `pasted` names the fields that may contain multi-line text. Raises
     MalformedRequest and LargeInteger.
@@ -239,6 +256,7 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
     if unusual:
         document = _with_plain_numbers(document)
     check_strings(document, pasted)
+    _check_members(document)
     return document
 
 
