@@ -588,6 +588,7 @@ def read_measured_runs(text: str, known: Mapping[str, Any] | None = None) -> lis
         known: what the caller states about the run, by field of MeasuredRun.
     """
     documents = decode_documents(text)
+    found: Iterator[MeasuredRun]
     if documents is not None:
         found = (run for node in documents for run in runs_of_document(node))
     elif MLPERF_MARK in text:
