@@ -90,7 +90,7 @@ CLIENTS = ("drips", "leaves", "leaves after its body")
 def test_every_operation_ends_when_its_client_does_not(
     service: TestClient, known: Operations, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A body that never ends is given up at its deadline, and work for nobody at its next stage."""
+    """A body that never ends is given up at its deadline, and work without a client at its next stage."""
     app: Any = service.app
     hurried = app.state.settings.model_copy(update={"body_deadline_s": BODY_DEADLINE_S})
     monkeypatch.setitem(app.state._state, "settings", hurried)

@@ -45,12 +45,12 @@ _OUTSIDE = {
     Part.EMBEDDING: ("model.embed_tokens", "embed_tokens", "model.language_model.embed_tokens", "backbone.embeddings"),
 }
 
-# In how many ways a pattern can match: the stars of each alternative, and how many alternatives have so many. A star is
-# a repeat of one character, of any number of them.
+# In how many ways a pattern can match: pairs of a number of stars and the number of alternatives with them. A star is a
+# repeat of one character, of any number of them.
 Ways = tuple[tuple[int, int], ...]
 ONE_WAY: Ways = ((0, 1),)
 ONE_STAR: Ways = ((1, 1),)
-ENDLESS = 10**18  # stands for all larger numbers
+MAX_WAYS = 10**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def _sum_ways(ways: Iterable[tuple[int, int]]) -> Ways:
     total = Counter[int]()
     for stars, count in ways:
         total[stars] += count
-    if max(total) > MAX_STARS or sum(total.values()) > ENDLESS:
+    if max(total) > MAX_STARS or sum(total.values()) > MAX_WAYS:
         raise _TooComplex
     return tuple(sorted(total.items()))
 
