@@ -10,16 +10,14 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import os
 import random
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,8 +25,12 @@ from urllib.parse import urlencode
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from app.api.schemas.private import HARDWARE, OFFER, SYSTEM
+from app.catalog.keys import Scope, create_key
 from app.config import Settings
+from app.db import make_engine
 from app.main import create_app
+from benchmarks.databases import KINDS, prepare_database
 from benchmarks.nonsense import EXTREMES, LONG, broken_rules, corrupt_bytes, value_paths, with_value
 
 JSON, FORM, XML = "application/json", "application/x-www-form-urlencoded", "text/xml"
@@ -59,6 +61,7 @@ class Operation:
     documents: tuple[Json, ...] = ()
     texts: tuple[str, ...] = ()
     media_type: str = JSON
+    query: str = ""
 
 
 def example(name: str) -> Json:
@@ -109,6 +112,22 @@ def sizing_documents() -> dict[str, tuple[Json, ...]]:
     }
 
 
+def private_operations() -> Iterator[Operation]:
+    """Writes of private records, as documents and as tables, and an upload of a result file."""
+    from tests.observed.result_files import SCREEN, VLLM  # noqa: PLC0415
+
+    for path, record in (("inventory", HARDWARE), ("offers", OFFER), ("systems", SYSTEM)):
+        other = {**record, "name": "other", "note": "second"}
+        tables = tuple(f"{','.join(each)}\n{','.join(map(str, each.values()))}\n" for each in (record, other))
+        yield Operation("POST", f"/catalog/{path}", (record, {"items": [record, other]}))
+        yield Operation("POST", f"/catalog/{path}", texts=tables, media_type="text/csv")
+    served = "accelerator=nvidia-l4&accelerators=1&engine=vllm&engine_version=0.10.0&weight_format=bf16"
+    log = f"{SCREEN}\n"
+    yield Operation("POST", "/measurements", (VLLM,), query=f"{served}&input_tokens=1024&output_tokens=256")
+    text_query = f"{served.replace('accelerators=1', 'accelerators=2')}&tensor_parallel=2"
+    yield Operation("POST", "/measurements", texts=(log,), media_type="text/plain", query=text_query)
+
+
 def tool_calls(documents: Mapping[str, tuple[Json, ...]]) -> tuple[Json, ...]:
     """The same requests as calls of the tools for agents."""
     return tuple(
@@ -123,8 +142,10 @@ def tool_calls(documents: Mapping[str, tuple[Json, ...]]) -> tuple[Json, ...]:
     )
 
 
-def operations(client: TestClient) -> dict[tuple[str, str], Operation]:
-    """Every operation that takes a body, by method and path template. Stores an answer and opens a session first."""
+def operations(client: TestClient) -> dict[tuple[str, str], tuple[Operation, ...]]:
+    """Every operation that takes a body, in each form that it takes, by method and path template. Stores an answer and
+    opens a session first.
+    """
     from tests.procurement.buyer import ACME, HOOK, PASSWORD, parsed, setup_request  # noqa: PLC0415
 
     documents = sizing_documents()
@@ -146,9 +167,14 @@ def operations(client: TestClient) -> dict[tuple[str, str], Operation]:
         Operation("POST", "/procurement/punchout", texts=(setup_request(), setup_request("edit")), media_type=XML),
         Operation("POST", "/procurement/oci", texts=(urlencode(oci),), media_type=FORM),
         Operation("POST", session, texts=tuple(urlencode(each) for each in forms), media_type=FORM),
+        *private_operations(),
     ]
     token = session.rpartition("/")[2]
-    return {(each.method, each.path.replace(identity, "{id}").replace(token, "{token}")): each for each in found}
+    known: dict[tuple[str, str], tuple[Operation, ...]] = {}
+    for each in found:
+        name = (each.method, each.path.replace(identity, "{id}").replace(token, "{token}"))
+        known[name] = (*known.get(name, ()), each)
+    return known
 
 
 def value_at(node: Json, way: tuple[Any, ...]) -> Json:
@@ -187,18 +213,23 @@ def mutate_document(document: Json, pool: list[Json], chance: random.Random) -> 
     return made
 
 
-def mutated_requests(known: Mapping[tuple[str, str], Operation], chance: random.Random) -> Iterator[Sent]:
+def mutated_requests(known: Mapping[tuple[str, str], tuple[Operation, ...]], chance: random.Random) -> Iterator[Sent]:
     """Requests to all operations in turn, without an end."""
-    documents = [each for operation in known.values() for each in operation.documents]
-    pool = [value for each in documents for value in _values(each)]
+    every = [operation for forms in known.values() for operation in forms]
+    pool = [value for operation in every for each in operation.documents for value in _values(each)]
     while True:
-        for operation in known.values():
+        for operation in every:
             if operation.texts:
                 raw = corrupt_bytes(chance.choice(operation.texts).encode(), chance)
             else:
                 raw = json.dumps(mutate_document(chance.choice(operation.documents), pool, chance)).encode()
                 raw = corrupt_bytes(raw, chance) if chance.random() < CORRUPTED else raw
-            yield Sent(operation.method, operation.path, raw, operation.media_type)
+            query = operation.query
+            if query and chance.random() < CORRUPTED:
+                query = "&".join(part for part in query.split("&") if chance.random() < 0.8)
+            yield Sent(
+                operation.method, f"{operation.path}?{query}" if query else operation.path, raw, operation.media_type
+            )
 
 
 def _values(node: Json) -> Iterator[Json]:
@@ -228,12 +259,13 @@ def run_mutations(client: TestClient, *, count: int, seed: int, until: float = f
         answer = client.request(
             sent.method, sent.path, content=sent.raw, headers={**headers, "content-type": sent.media_type}
         )
-        statuses.setdefault(f"{sent.method} {sent.path}", Counter())[answer.status_code] += 1
+        operation = f"{sent.method} {sent.path.partition('?')[0]} {sent.media_type}"
+        statuses.setdefault(operation, Counter())[answer.status_code] += 1
         for fault in faults(sent, answer):
             broken.append(f"{fault}: {sent.method} {sent.path} {sent.raw.decode(errors='replace')}"[:1500])
             print(f"BROKEN {broken[-1]}", flush=True)
     for operation, counts in statuses.items():
-        print(f"{operation[:60]}: {sum(counts.values())} requests, {dict(sorted(counts.items()))}")
+        print(f"{operation[:80]}: {sum(counts.values())} requests, {dict(sorted(counts.items()))}")
     return broken
 
 
@@ -259,24 +291,31 @@ def make_app(url: str) -> FastAPI:
     return app
 
 
+def authorize(client: TestClient, url: str) -> None:
+    """Creates a key with every scope and sends it with each request of the client."""
+    engine = make_engine(url)
+    with engine.begin() as connection:
+        key, _ = create_key(connection, tenant="public", name="mutated", scopes={Scope.ADMIN}, now=datetime.now(UTC))
+    engine.dispose()
+    client.headers["authorization"] = f"Bearer {key}"
+
+
 def main() -> None:
     """Runs the campaign; the exit status is 1 if a rule was broken."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutated", description=__doc__)
     parser.add_argument("--count", type=int, default=30_000)
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--database", help="URL of a prepared database; default: a temporary SQLite database")
+    parser.add_argument("--database", choices=KINDS, default="sqlite")
     asked = parser.parse_args()
     until = time.monotonic() + 60 * asked.minutes
     with ExitStack() as stack:
-        url = asked.database
-        if url is None:
-            url = f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}/mutated.sqlite3"
-            environment = {**os.environ, "HEADROOM_DATABASE_URL": url}
-            subprocess.run([sys.executable, "-m", "app", "prepare"], check=True, capture_output=True, env=environment)
+        environment, _ = stack.enter_context(prepare_database(asked.database))
+        url = environment["HEADROOM_DATABASE_URL"]
         client = stack.enter_context(TestClient(make_app(url), base_url=HERE, raise_server_exceptions=False))
         client.follow_redirects = False
         client.get("/readyz")
+        authorize(client, url)
         broken = run_mutations(client, count=asked.count, seed=asked.seed, until=until)
         print(f"{len(broken)} broken rules")
         sys.exit(bool(broken))

@@ -162,7 +162,9 @@ class Admission:
 
     async def _answer_once(self, request: Request, key: Hashable, compute: Callable[[], Response]) -> Response:
         job = self._join_or_add_job(key, request, compute)
-        answer = asyncio.shield(asyncio.wrap_future(job.future))
+        ending = asyncio.wrap_future(job.future)
+        ending.add_done_callback(lambda done: done.cancelled() or done.exception())  # may end after everyone has gone
+        answer = asyncio.shield(ending)
         gone = asyncio.ensure_future(_await_disconnect(request))
         either: set[asyncio.Future[Any]] = {answer, gone}
         try:

@@ -23,6 +23,7 @@ Place = tuple[str | int, ...]
 MAX_DEPTH = 32
 MAX_NUMBER_LENGTH = 60
 MAX_FIELDS = 100  # of a form
+MAX_MEMBERS = 20_000  # of all objects of a document; each that its schema does not have is an error to be described
 
 
 JSON = ("application/json", "+json")
@@ -168,9 +169,9 @@ NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066
 NOT_TEXT = re.compile("[\ud800-\udfff]")
 
 
-def _check_strings(value: Any, pasted: frozenset[str]) -> None:
-    """Raises MalformedRequest if a string contains control characters or lone surrogates. Pasted fields may contain
-    control characters.
+def check_strings(value: Any, pasted: frozenset[str] = frozenset(), *, code: str = "malformed-json") -> None:
+    """Raises MalformedRequest with the given code if a string contains control characters or lone surrogates. Pasted
+    fields may contain control characters.
     """
     stack = [(value, NOT_PLAIN)]
     while stack:
@@ -181,9 +182,11 @@ def _check_strings(value: Any, pasted: frozenset[str]) -> None:
         elif isinstance(node, list):
             stack.extend((held, NOT_PLAIN) for held in node)
         elif isinstance(node, str) and refused.search(node):
-            raise _malformed_json(
+            raise MalformedRequest(
+                400,
+                code,
                 "A string contains a control character, a bidirectional or line-break character, or a lone surrogate. "
-                "Send plain text."
+                "Send plain text.",
             )
 
 
@@ -194,6 +197,22 @@ def _nesting_depth(text: str) -> int:
         depth += 1 if bracket in "[{" else -1
         deepest = max(deepest, depth)
     return deepest
+
+
+def _check_members(document: Any) -> None:
+    """Raises MalformedRequest if the objects of a document have too many members. Documents of other tools, which no
+    schema describes, do not count.
+    """
+    stack, members = [document], 0
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            members += len(node)
+            stack.extend(held for key, held in node.items() if key not in FOREIGN_FIELDS)
+        elif isinstance(node, list):
+            stack.extend(held for held in node if isinstance(held, dict | list))
+    if members > MAX_MEMBERS:
+        raise _malformed_json(f"The body has more than {MAX_MEMBERS:,} fields.")
 
 
 def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
@@ -236,7 +255,8 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
         ) from None
     if unusual:
         document = _with_plain_numbers(document)
-    _check_strings(document, pasted)
+    check_strings(document, pasted)
+    _check_members(document)
     return document
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -12,22 +12,22 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from app.api.body import parse_document
+from app.api.body import check_strings, parse_document
 from app.api.naming import NameResolver, resolve_inventory, resolve_owned
-from app.api.problems import MalformedRequest, validation_errors
+from app.api.problems import MAX_ERRORS, MalformedRequest, validation_errors
 from app.api.schemas.inventory import InventorySpec
 from app.api.schemas.private import QuotedOffer, QuotedSystem, QuoteSpec, StoredHardware
 from app.catalog.holdings import MOST_RECORDS, RecordKind
 from app.catalog.names import quote_name
 from app.catalog.snapshot import CatalogIndex, compact_name
 from app.errors import Unanswerable
+from app.work import check_each
 
 MODELS: Mapping[RecordKind, type[StoredHardware] | type[QuotedOffer] | type[QuotedSystem]] = {
     RecordKind.INVENTORY: StoredHardware,
     RecordKind.OFFER: QuotedOffer,
     RecordKind.SYSTEM: QuotedSystem,
 }
-MOST_LINES = 1000
 LIST_SEPARATOR = "|"  # of values in one cell of a table
 
 
@@ -60,27 +60,37 @@ class Batch:
         return sum(bool(line.errors) for line in self.lines)
 
 
-def read_batch(
-    raw: bytes, *, is_csv: bool, kind: RecordKind, catalog_index: CatalogIndex, stored: Mapping[str, Any], today: date
-) -> Batch:
-    """Returns the records of a body, each with its errors. Raises MalformedRequest for a body that cannot be read.
-
-    `stored` are the records that exist, which must agree with the new ones.
-    """
+def read_lines(
+    raw: bytes, *, is_csv: bool, kind: RecordKind, catalog_index: CatalogIndex, today: date
+) -> tuple[Line, ...]:
+    """Returns the records of a body, each with its errors. Raises MalformedRequest for a body that cannot be read."""
     rows = _csv_rows(raw) if is_csv else _json_rows(raw)
+    if not 1 <= len(rows) <= MOST_RECORDS[kind.value]:
+        most = MOST_RECORDS[kind.value]
+        raise MalformedRequest(400, "malformed-table", f"Send 1 to {most} records of this kind, not {len(rows):,}.")
     lines: list[Line] = []
     names: set[str] = set()
+    naming = NameResolver(catalog_index)  # of all lines, so that it looks for similar names for the first errors only
     for number, pointer, row in rows:
-        line = _read_line(number, pointer, row, kind, catalog_index, today, strict=not is_csv)
+        line = _read_line(number, pointer, row, kind, naming, today, strict=not is_csv)
         if line.name in names:
             where = {"pointer": f"{pointer}/name", "detail": f"The name {quote_name(line.name or '')} occurs twice."}
             line = replace(line, errors=(*line.errors, where))
         if line.name is not None:
             names.add(line.name)
         lines.append(line)
+    return tuple(lines)
+
+
+def build_batch(
+    lines: Sequence[Line], kind: RecordKind, catalog_index: CatalogIndex, stored: Mapping[str, Any]
+) -> Batch:
+    """Returns the records as one write. `stored` are the records that exist, which must agree with the new ones.
+    Raises Unanswerable if there are too many together.
+    """
     bodies = {line.name: line.body for line in lines if line.name and line.body is not None and not line.errors}
     if kind is RecordKind.INVENTORY:
-        lines = _check_together(lines, {**stored, **bodies}, catalog_index)
+        lines = _check_together([*lines], {**stored, **bodies}, catalog_index)
     if len({**stored, **bodies}) > MOST_RECORDS[kind.value]:
         raise Unanswerable(f"You can store at most {MOST_RECORDS[kind.value]} records of this kind. Delete some first.")
     return Batch(tuple(lines), bodies)
@@ -94,18 +104,21 @@ def _json_rows(raw: bytes) -> list[tuple[int, str, Any]]:
         listed, above = document, "#"
     if not isinstance(listed, list):
         return [(1, "#", listed)]
-    _check_count(len(listed))
     return [(i + 1, f"{above}/{i}", row) for i, row in enumerate(listed)]
 
 
 def _csv_rows(raw: bytes) -> list[tuple[int, str, Any]]:
     try:
         table = csv.DictReader(io.StringIO(raw.decode("utf-8-sig"), newline=""), strict=True)
-        rows = [(table.line_num, row) for row in table]
+        header = table.fieldnames or ()
+        rows = [(table.line_num, row) for row in check_each(table)]
     except (UnicodeDecodeError, csv.Error) as error:
         raise MalformedRequest(400, "malformed-table", f"The body is not a CSV table in UTF-8: {error}.") from None
-    _check_count(len(rows))
-    return [(number, f"line {number}", _cells(row)) for number, row in rows]
+    if len({*header}) < len(header):
+        raise MalformedRequest(400, "malformed-table", "The first line names a column twice. Name each column once.")
+    cells = [(number, f"line {number}", _cells(row)) for number, row in rows]
+    check_strings([row for *_, row in cells], code="malformed-table")
+    return cells
 
 
 def _cells(row: Mapping[str | None, Any]) -> dict[str, Any]:
@@ -116,13 +129,8 @@ def _cells(row: Mapping[str | None, Any]) -> dict[str, Any]:
     return filled
 
 
-def _check_count(count: int) -> None:
-    if not 1 <= count <= MOST_LINES:
-        raise MalformedRequest(400, "malformed-table", f"Send 1 to {MOST_LINES:,} records, not {count:,}.")
-
-
 def _read_line(
-    number: int, pointer: str, row: Any, kind: RecordKind, catalog_index: CatalogIndex, today: date, *, strict: bool
+    number: int, pointer: str, row: Any, kind: RecordKind, naming: NameResolver, today: date, *, strict: bool
 ) -> Line:
     """Returns one record with names of the catalog, or its errors."""
     name = row.get("name") if isinstance(row, dict) and isinstance(row.get("name"), str) else None
@@ -131,12 +139,12 @@ def _read_line(
         spec = model.model_validate_json(orjson.dumps(row), strict=strict)
     except ValidationError as error:
         return Line(number, name, errors=tuple(_errors_below(error, row, model, pointer)))
-    naming = NameResolver(catalog_index)
+    known = len(naming.problems)
     if isinstance(spec, StoredHardware):
         body = _resolve_hardware(spec, naming, pointer)
     else:
         body = _resolve_quote(spec, naming, pointer, today)
-    errors = tuple({"pointer": p.pointer, "detail": p.detail} for p in naming.problems)
+    errors = tuple({"pointer": p.pointer, "detail": p.detail} for p in naming.problems[known:])
     return Line(number, spec.name, None if errors else body, errors)
 
 
@@ -235,9 +243,9 @@ def planned_actions(batch: Batch, stored: Mapping[str, Any]) -> dict[str, str]:
 
 
 def refuse_batch(batch: Batch) -> None:
-    """Raises InvalidRecords with the errors of every record, if any is refused."""
+    """Raises InvalidRecords with the first errors, if any record is refused."""
     errors = [error for line in batch.lines for error in line.errors]
     if errors:
         first = errors[0]
         detail = f"{batch.refused} of {len(batch.lines)} records are refused, and none is stored. The first: "
-        raise InvalidRecords(f"{detail}{first['pointer']}: {first['detail']}", errors=errors)
+        raise InvalidRecords(f"{detail}{first['pointer']}: {first['detail']}", errors=errors[:MAX_ERRORS])

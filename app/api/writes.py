@@ -9,8 +9,10 @@ from typing import Annotated
 
 from fastapi import Header, Request
 from fastapi.responses import Response
+from pydantic import AfterValidator
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.api.schemas.base import require_printable
 from app.catalog.holdings import StoredResponse, find_response, request_digest, store_response
 from app.catalog.keys import Caller
 from app.catalog.tenants import lock_tenant
@@ -24,7 +26,7 @@ IfMatch = Annotated[
     str | None, Header(alias="If-Match", max_length=200, description="ETag that you read, or * for any version.")
 ]
 IdempotencyKey = Annotated[
-    str | None,
+    Annotated[str, AfterValidator(require_printable)] | None,
     Header(
         alias="Idempotency-Key",
         min_length=1,

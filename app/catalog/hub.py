@@ -289,7 +289,7 @@ class ModelHub:
             raise HubUnavailable(f"The model hub redirected to port {port}, which is not allowed. {_ALTERNATIVE}")
         host = str(parts.hostname)
         try:
-            addresses = await _resolve_async(self._resolve, host, port)
+            addresses = await resolve_async(self._resolve, host, port)
         except (OSError, UnicodeError) as error:
             self._unavailable_until = time.monotonic() + RETRY_AFTER_S
             raise HubUnavailable(f"The model hub's host name could not be looked up. {_ALTERNATIVE}") from error
@@ -364,7 +364,7 @@ def _redirect_target(url: str, location: str | None) -> str:
     return following
 
 
-async def _resolve_async(resolve: Resolve, host: str, port: int) -> list[str]:
+async def resolve_async(resolve: Resolve, host: str, port: int) -> list[str]:
     """Returns the addresses of a host. A look-up that never ends blocks only its own thread."""
     loop = asyncio.get_running_loop()
     addresses: asyncio.Future[list[str]] = loop.create_future()
@@ -381,7 +381,7 @@ async def _resolve_async(resolve: Resolve, host: str, port: int) -> list[str]:
         with suppress(RuntimeError):  # the event loop has been closed
             loop.call_soon_threadsafe(set_outcome, outcome)
 
-    threading.Thread(target=look_up, name="hub-look-up", daemon=True).start()
+    threading.Thread(target=look_up, name="look-up", daemon=True).start()
     return await addresses
 
 

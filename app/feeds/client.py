@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import random
-import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import IO, Any
@@ -18,11 +17,12 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 import orjson
 
-from app.catalog.hub import Network, Resolve, is_public, is_within, resolve_host
+from app.catalog.hub import Network, Resolve, is_public, is_within, resolve_async, resolve_host
 
 TRIES = 5
 MAX_WAIT_S = 60.0  # longest pause between two tries, whatever Retry-After says
 MAX_REDIRECTS = 3
+STOP_CHECK_S = 0.5  # between two looks at whether the service ends
 MAX_BYTES = 64 * 2**20
 MAX_JSON_BYTES = 32 * 2**20  # parsed JSON takes about 20 times its size
 MAX_URL_CHARACTERS = 8192
@@ -96,15 +96,16 @@ class FeedClient:
         self._deadline_s, self._first_wait_s = deadline_s, first_wait_s
         self._stopped = stopped or threading.Event()
         self._body: IO[bytes] | None = None
-        self._socket: socket.socket | None = None  # of the newest connection
-        self._http = httpx2.Client(
+        self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(connect_s, read=read_s), follow_redirects=False, trust_env=False
         )
+        self._loop = asyncio.Runner()  # one for all fetches, which share connections
 
     def close(self) -> None:
         """Closes all connections and the last body."""
         self._close_body()
-        self._http.close()
+        self._loop.run(self._http.aclose())
+        self._loop.close()
 
     def _close_body(self) -> None:
         if self._body is not None:
@@ -129,8 +130,7 @@ class FeedClient:
         until = time.monotonic() + self._deadline_s
         for attempt in range(TRIES):
             try:
-                with self._abort_at(until):
-                    return self._follow(url, sent, body, max_bytes, until)
+                return self._loop.run(self._fetch_until(until, self._follow(url, sent, body, max_bytes)))
             except _Temporary as trouble:
                 self._check_time(until, trouble)
                 if attempt == TRIES - 1:
@@ -147,27 +147,17 @@ class FeedClient:
         if time.monotonic() > until:
             raise FeedError(f"The feed took longer than {self._deadline_s:,.0f} s to answer.") from cause
 
-    @contextmanager
-    def _abort_at(self, until: float) -> Iterator[None]:
-        """Closes the connection at the deadline. A server that sends a byte of its headers now and then never reaches
-        the time limit of a single read.
-        """
-        timer = threading.Timer(max(0.0, until - time.monotonic()), self._abort)
-        timer.daemon = True
-        timer.start()
+    async def _fetch_until(self, until: float, answer: Coroutine[Any, Any, Fetched | None]) -> Fetched | None:
+        """Waits for an answer until the deadline or the end of the service, however slowly headers or body arrive."""
+        fetching = asyncio.ensure_future(answer)
         try:
-            yield
+            while not fetching.done():
+                self._check_time(until)
+                await asyncio.wait({fetching}, timeout=min(STOP_CHECK_S, max(0.0, until - time.monotonic())))
+            return fetching.result()
         finally:
-            timer.cancel()
-
-    def _abort(self) -> None:
-        if (connected := self._socket) is not None:
-            with suppress(OSError):  # it is closed already
-                connected.shutdown(socket.SHUT_RDWR)
-
-    def _note_connection(self, event: str, info: Mapping[str, Any]) -> None:
-        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            self._socket = info["return_value"].get_extra_info("socket")
+            fetching.cancel()
+            await asyncio.gather(fetching, return_exceptions=True)  # closes the connection
 
     def fetch_whole(self, url: str, **how: Any) -> Fetched:
         """Returns the answer to an unconditional request. Raises FeedError."""
@@ -176,7 +166,7 @@ class FeedClient:
             raise FeedError("The feed answered 304 to a request without an ETag.")
         return fetched
 
-    def _follow(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int, until: float) -> Fetched | None:
+    async def _follow(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int) -> Fetched | None:
         """Sends one request and follows redirects to checked addresses. Only the feed's own server receives the
         caller's headers, which may have a key.
         """
@@ -184,22 +174,22 @@ class FeedClient:
         for _ in range(MAX_REDIRECTS + 1):
             try:
                 sent = headers if url is own or origin_of(url) == origin_of(own) else PUBLIC_HEADERS
-                request = self._build_request(url, sent, body)
-                response = self._http.send(request, stream=True)
+                request = await self._build_request(url, sent, body)
+                response = await self._http.send(request, stream=True)
                 try:
                     if response.status_code in REDIRECTS:
                         url = _redirect_target(url, response.headers.get("location", ""))
                         continue
-                    return self._read(response, max_bytes, until)
+                    return await self._read(response, max_bytes)
                 finally:
-                    response.close()
+                    await response.aclose()
             except (httpx2.TransportError, httpx2.DecodingError) as error:
                 raise _Temporary(f"The feed did not answer completely ({type(error).__name__}).") from error
             except httpx2.InvalidURL as error:
                 raise FeedError("The feed's address is no URL.") from error
         raise FeedError(f"The feed redirected more than {MAX_REDIRECTS} times.")
 
-    def _build_request(self, url: str, headers: Mapping[str, str], body: Any) -> httpx2.Request:
+    async def _build_request(self, url: str, headers: Mapping[str, str], body: Any) -> httpx2.Request:
         """Returns a request to the checked address of the URL's host, under the host's name."""
         if len(url) > MAX_URL_CHARACTERS:
             raise FeedError(f"The feed's address is longer than {MAX_URL_CHARACTERS:,} characters.")
@@ -211,7 +201,7 @@ class FeedClient:
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
             raise FeedError("The feed's address is no plain http or https URL.")
         try:
-            addresses = self._resolve(host, port)
+            addresses = await resolve_async(self._resolve, host, port)
         except (OSError, UnicodeError) as error:
             raise _Temporary(f"The host {host} could not be looked up.") from error
         if not addresses or not all(is_public(a) or is_within(a, self._networks) for a in addresses):
@@ -225,13 +215,10 @@ class FeedClient:
         content = None if body is None else orjson.dumps(body)
         if content is not None:
             named["content-type"] = "application/json"
-        method, extensions = (
-            "GET" if content is None else "POST",
-            {"sni_hostname": host, "trace": self._note_connection},
-        )
+        method, extensions = "GET" if content is None else "POST", {"sni_hostname": host}
         return self._http.build_request(method, target, headers=named, content=content, extensions=extensions)
 
-    def _read(self, response: httpx2.Response, max_bytes: int, until: float) -> Fetched | None:
+    async def _read(self, response: httpx2.Response, max_bytes: int) -> Fetched | None:
         """Returns the body of a response within the limits; None for 304."""
         status = response.status_code
         if status == 304:
@@ -243,14 +230,12 @@ class FeedClient:
         self._close_body()
         digest, size = hashlib.sha256(), 0
         file = self._body = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - the caller reads it
-        for chunk in response.iter_bytes():
+        async for chunk in response.aiter_bytes():
             size += len(chunk)
             if size > max_bytes:
                 raise FeedError(f"The answer is larger than {max_bytes / 2**20:,.0f} MiB, the limit.")
-            self._check_time(until)
             digest.update(chunk)
             file.write(chunk)
-        self._check_time(until)  # a connection closed at the deadline looks like the end of a body without a length
         file.seek(0)
         return Fetched(file, digest.hexdigest(), _plain_etag(response.headers.get("etag")), size)
 

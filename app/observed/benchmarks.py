@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from app.observed.figures import RunContext, UnreadableText
@@ -587,20 +588,22 @@ def read_measured_runs(text: str, known: Mapping[str, Any] | None = None) -> lis
         known: what the caller states about the run, by field of MeasuredRun.
     """
     documents = decode_documents(text)
+    found: Iterator[MeasuredRun]
     if documents is not None:
-        runs = [run for node in documents for run in runs_of_document(node)]
+        found = (run for node in documents for run in runs_of_document(node))
     elif MLPERF_MARK in text:
-        runs = [with_digest(run, text) for run in read_mlperf(text)]
+        found = with_digests(read_mlperf(text), text)
     elif SCREEN_MARK in text:
-        runs = [with_digest(run, text) for run in read_screen(text)]
+        found = with_digests(read_screen(text), text)
     elif LLAMA_MARK.search(text):
-        runs = [with_digest(run, text, place) for place, run in enumerate(read_llama_table(text))]
+        found = with_digests(read_llama_table(text), text)
     else:
-        runs = [with_digest(run, text) for run in read_pasted_log(text, known or {})]
+        found = with_digests(read_pasted_log(text, known or {}), text)
+    runs = [*islice(found, MAX_RUNS + 1)]
     if not runs:
         raise UnreadableText("The file has no result of a run.")
     if len(runs) > MAX_RUNS:
-        raise UnreadableText(f"The file has {len(runs):,} runs. Send at most {MAX_RUNS} at a time.")
+        raise UnreadableText(f"The file has more than {MAX_RUNS} runs. Send at most {MAX_RUNS} at a time.")
     return runs
 
 
@@ -614,16 +617,15 @@ def runs_of_document(node: Any) -> Iterator[MeasuredRun]:
             "bench_serving, GuideLLM, AIPerf, GenAI-Perf, inference-perf, Benchmark Report, llama-bench, MLPerf "
             "summaries, logs of trainers and engines, and plain objects with the fields of this service."
         )
-    canonical = json.dumps(node, sort_keys=True, separators=(",", ":"))
-    for place, run in enumerate(reader(node)):
-        yield with_digest(run, canonical, place)
+    yield from with_digests(reader(node), json.dumps(node, sort_keys=True, separators=(",", ":")))
 
 
-def with_digest(run: MeasuredRun, content: str, place: int = 0) -> MeasuredRun:
-    """The run with the digest of its content; white space at the ends of lines does not count."""
+def with_digests(runs: Iterable[MeasuredRun], content: str) -> Iterator[MeasuredRun]:
+    """The runs with the digest of their content and place; white space at the ends of lines does not count."""
     lines = "\n".join(line.rstrip() for line in content.strip().splitlines())
-    digest = hashlib.sha256(f"{place}\n{lines}".encode("utf-8", "surrogatepass")).hexdigest()
-    return replace(run, digest=digest)
+    for place, run in enumerate(runs):
+        digest = hashlib.sha256(f"{place}\n{lines}".encode("utf-8", "surrogatepass")).hexdigest()
+        yield replace(run, digest=digest)
 
 
 def decode_documents(text: str) -> list[Any] | None:

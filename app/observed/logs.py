@@ -89,12 +89,15 @@ from app.work import check_each
 ANSI_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 BREAK = re.compile(r"[\r\n]+")
 MAX_LINE_CHARACTERS = 2000
+MAX_LINES = 40_000  # of a log; each is compared with the patterns of every trainer and engine
 
 
 def split_lines(text: str) -> list[str]:
-    """Non-empty lines of a text."""
-    every = check_each(BREAK.split(ANSI_COLOR.sub("", text)))
-    return [line for raw in every if (line := raw[:MAX_LINE_CHARACTERS].strip())]
+    """Non-empty lines of a text, each cut to MAX_LINE_CHARACTERS. Raises UnreadableText for more than MAX_LINES."""
+    every = BREAK.split(ANSI_COLOR.sub("", text), MAX_LINES + 1)  # the last part is what follows the limit, if anything
+    if len(every) > MAX_LINES + 1:
+        raise UnreadableText(f"The text has more than {MAX_LINES:,} lines. Send its last {MAX_LINES:,} lines.")
+    return [line for raw in check_each(every) if (line := raw[:MAX_LINE_CHARACTERS].strip())]
 
 
 # Greedy, not possessive: before 3.11.4 Python loses groups with possessive quantifiers.

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from app.catalog.holdings import HoldingsStore, RecordKind, list_records, make_holdings, put_records
 from app.catalog.keys import Caller, Scope, create_key
-from app.catalog.snapshot import LoadedCatalog
+from app.catalog.snapshot import CatalogIndex, LoadedCatalog
 from app.catalog.tenants import audit_heads, export_audit, find_break, lock_tenant
 from app.config import Settings
 from app.db import EVERY_TENANT, UNHURRIED, acting_for, make_engine
@@ -317,6 +317,65 @@ def test_records_are_read_again_only_if_they_changed(service: Service) -> None:
         put_records(connection, caller, RecordKind.INVENTORY, {"a": {"accelerator": "nvidia-l4", "count": 1}}, now=NOW)
     changed = store.read("reader")
     assert list(changed.inventory) == ["a"] and store.read("reader") is changed
+
+
+ROW = "r,a6000,4"
+
+
+@pytest.mark.parametrize(
+    ("table", "detail"),
+    [
+        (f"name,name,accelerator,count\nr,{ROW}", "names a column twice"),
+        (f"name,accelerator,count,no\x01te\n{ROW},a", "control character"),
+        (f"name,accelerator,count\n{ROW}\u202e", "control character"),
+        ("name,accelerator,count\n" + f"{ROW}\n" * 51, "Send 1 to 50 records"),
+        ("name,accelerator,count", "Send 1 to 50 records"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_refused(service: Service, table: str, detail: str) -> None:
+    refused = service.call("POST", "/catalog/inventory", content=table.encode(), headers={"content-type": "text/csv"})
+    assert refused.status_code == 400 and refused.json()["type"] == "/problems/malformed-table"
+    assert detail in refused.json()["detail"]
+
+
+def test_similar_names_are_sought_for_the_first_errors_only(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each search takes milliseconds, and a table has 500 lines."""
+    searches: list[str] = []
+    nearest = CatalogIndex.nearest_accelerators
+
+    def counted(index: CatalogIndex, name: str, **how: Any) -> Any:
+        searches.append(name)
+        return nearest(index, name, **how)
+
+    monkeypatch.setattr(CatalogIndex, "nearest_accelerators", counted)
+    offers = [{"name": f"r{i}", "seller": "a", "accelerator": f"h{i}00q", "usd_per_hour": 1} for i in range(500)]
+    refused = service.call("POST", "/catalog/offers", json=offers).json()
+    assert "500 of 500 records are refused" in refused["detail"]
+    assert len(refused["errors"]) == len(searches) == 20
+    report = service.call("POST", "/catalog/offers?dry_run=true", json=offers).json()
+    assert report["refused"] == 500 and len(searches) == 40
+
+
+def test_no_text_parameter_accepts_nul(service: Service) -> None:
+    """PostgreSQL cannot store it, so it must not reach a query."""
+    document = service.call("GET", "/openapi.json").json()
+    known = {"/recommendations/{id}": f"rec_{0:028}", "/measurements/{id}": f"meas_{0:028}"}
+    checked = 0
+    for path, item in document["paths"].items():
+        where = next((path.replace("{id}", value) for start, value in known.items() if path.startswith(start)), path)
+        for method, operation in item.items():
+            for parameter in operation.get("parameters", ()):
+                text_query = parameter["in"] == "query" and "string" in str(parameter["schema"])
+                if path == "/procurement/oci" or not (text_query or parameter["name"] == "Idempotency-Key"):
+                    continue
+                headers = {"If-Match": "*"} | ({} if text_query else {parameter["name"]: "a\0b"})
+                sent = f"{where}?{parameter['name']}=a%00b" if text_query else where
+                body = None if method in ("get", "delete") else A6000S if "private" in operation["tags"] else {}
+                answer = service.call(method.upper(), sent, json=body, headers=headers)
+                named = parameter["name"] in ("cursor", "file")  # are looked up in memory, or decoded
+                assert answer.status_code in ((200, 400, 404) if named else (400, 422)), (method, sent, answer.text)
+                checked += 1
+    assert checked > 40
 
 
 def test_quotes_are_added_once(loaded: LoadedCatalog) -> None:

@@ -9,11 +9,13 @@ from contextlib import suppress
 
 import pytest
 
+from app.observed.benchmarks import read_measured_runs
 from app.observed.exposition import MAX_LINE_CHARACTERS, MAX_MOMENTS, parse_scrape, parse_scrapes
 from app.observed.figures import RunContext, UnreadableText
-from app.observed.logs import read_log
+from app.observed.logs import MAX_LINES, read_log
 from app.observed.read import read_metrics
 from app.work import CHECK_EVERY, OutOfTime, report_stages_to
+from tests.observed.result_files import GUIDELLM
 
 RUNS = RunContext(accelerator="nvidia-l4")
 GAUGE = "vllm:num_requests_running"
@@ -104,6 +106,24 @@ def test_every_parser_asks_each_thousandth_line_whether_to_go_on(name: str) -> N
     with report_stages_to(limit), pytest.raises(OutOfTime):
         read(text(10 * CHECK_EVERY))
     assert limit.checks == 4
+
+
+def test_a_log_of_too_many_lines_is_refused_before_any_is_read() -> None:
+    limit = Limit(0)
+    with report_stages_to(limit), pytest.raises(UnreadableText, match="more than 40,000 lines"):
+        read_any_log("step: 1 loss: 1\n" * (MAX_LINES + 1))
+    assert limit.checks == 0
+
+
+def test_work_of_a_file_with_too_many_runs_is_proportional_to_its_length() -> None:
+    """Each digest takes the whole file, so those of runs that are refused must not be made."""
+    files = [json.dumps({**GUIDELLM, "benchmarks": GUIDELLM["benchmarks"] * n}) for n in (400, 1600)]
+
+    def read(text: str) -> None:
+        read_measured_runs(text, {})
+
+    ratio = min(cpu_seconds(read, files[1]) / max(cpu_seconds(read, files[0]), 0.003) for _ in range(3))
+    assert ratio < QUADRATIC / 2
 
 
 def test_a_line_longer_than_the_limit_counts_as_unread() -> None:

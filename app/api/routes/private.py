@@ -6,27 +6,27 @@ from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from app.api.access import KnownCaller
 from app.api.answering import json_bytes
 from app.api.body import JSON, read_raw
-from app.api.deps import PrivateRecords, Sessions, Snapshots, Today
+from app.api.deps import PrivateRecords, Sessions, ShortSlot, Snapshots, Today
 from app.api.openapi import CSV, problem_responses, table_or_body
-from app.api.records import planned_actions, read_batch, refuse_batch, report_json
+from app.api.records import build_batch, planned_actions, read_lines, refuse_batch, report_json
 from app.api.schemas import private as wire
+from app.api.schemas.base import PrintableText
 from app.api.writes import IdempotencyKey, IfMatch, Transaction, Write, check_if_match, perform_write
 from app.catalog.holdings import RecordKind, delete_record, list_records, put_records, records_version
 from app.catalog.keys import Caller
-from app.catalog.snapshot import CatalogIndex
+from app.catalog.snapshot import CatalogStore
 from app.errors import UnknownRecord
 
 router = APIRouter(prefix="/catalog", tags=["private"])
-STORE_PROBLEMS = problem_responses(400, 412, 413, 415, 422, 428, 503)
+STORE_PROBLEMS = problem_responses(400, 412, 413, 415, 422, 428, 429, 503)
 DELETE_PROBLEMS = problem_responses(404, 412, 422, 428, 503)
 DryRun = Annotated[bool, Query(description="Report what would happen to each record, and store nothing.")]
-RecordName = Annotated[str, Query(min_length=1, max_length=100, description="Your name of the record.")]
+RecordName = Annotated[PrintableText, Query(max_length=100, description="Your name of the record.")]
 
 
 async def read_records(request: Request) -> tuple[bytes, bool]:
@@ -58,7 +58,7 @@ def store(
     write: Write,
     kind: RecordKind,
     raw: tuple[bytes, bool],
-    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
     today: date,
     if_match: str | None,
     *,
@@ -67,11 +67,13 @@ def store(
     """Stores records, or reports what would happen to each. Records that exist are replaced if If-Match names their
     version.
     """
+    catalog_index = catalog_store.directory()
+    lines = read_lines(raw[0], is_csv=raw[1], kind=kind, catalog_index=catalog_index, today=today)
 
     def change(session: Transaction) -> Response:
         connection, tenant = session.connection(), write.caller.tenant
         stored = list_records(connection, tenant, kind)
-        batch = read_batch(raw[0], is_csv=raw[1], kind=kind, catalog_index=catalog_index, stored=stored, today=today)
+        batch = build_batch(lines, kind, catalog_index, stored)
         done = planned_actions(batch, stored)
         if not dry_run:
             refuse_batch(batch)
@@ -135,6 +137,7 @@ async def store_inventory(
     raw: RawRecords,
     sessions: Sessions,
     catalog_store: Snapshots,
+    turn: ShortSlot,
     caller: KnownCaller,
     holdings: PrivateRecords,
     today: Today,
@@ -147,9 +150,8 @@ async def store_inventory(
     without an inventory of its own then uses the free part; `constraints.inventory` says how.
     """
     write = Write.of(request, caller, idempotency_key, raw[0])
-    directory = await run_in_threadpool(catalog_store.directory)
-    response = await run_in_threadpool(
-        store, sessions, write, RecordKind.INVENTORY, raw, directory, today, if_match, dry_run=dry_run
+    response = await turn.answer_exclusively(
+        store, sessions, write, RecordKind.INVENTORY, raw, catalog_store, today, if_match, dry_run=dry_run
     )
     holdings.forget_check()
     return response
@@ -203,6 +205,7 @@ async def store_own_offers(
     raw: RawRecords,
     sessions: Sessions,
     catalog_store: Snapshots,
+    turn: ShortSlot,
     caller: KnownCaller,
     holdings: PrivateRecords,
     today: Today,
@@ -215,9 +218,8 @@ async def store_own_offers(
     your answers from their first to their last day, next to the prices of the catalog.
     """
     write = Write.of(request, caller, idempotency_key, raw[0])
-    directory = await run_in_threadpool(catalog_store.directory)
-    response = await run_in_threadpool(
-        store, sessions, write, RecordKind.OFFER, raw, directory, today, if_match, dry_run=dry_run
+    response = await turn.answer_exclusively(
+        store, sessions, write, RecordKind.OFFER, raw, catalog_store, today, if_match, dry_run=dry_run
     )
     holdings.forget_check()
     return response
@@ -271,6 +273,7 @@ async def store_own_systems(
     raw: RawRecords,
     sessions: Sessions,
     catalog_store: Snapshots,
+    turn: ShortSlot,
     caller: KnownCaller,
     holdings: PrivateRecords,
     today: Today,
@@ -283,9 +286,8 @@ async def store_own_systems(
     in your answers from their first to their last day, next to the prices of the catalog.
     """
     write = Write.of(request, caller, idempotency_key, raw[0])
-    directory = await run_in_threadpool(catalog_store.directory)
-    response = await run_in_threadpool(
-        store, sessions, write, RecordKind.SYSTEM, raw, directory, today, if_match, dry_run=dry_run
+    response = await turn.answer_exclusively(
+        store, sessions, write, RecordKind.SYSTEM, raw, catalog_store, today, if_match, dry_run=dry_run
     )
     holdings.forget_check()
     return response

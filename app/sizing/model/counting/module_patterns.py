@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import factorial
+from itertools import pairwise
+from math import comb
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
 
 from app.errors import UnreadableConfiguration
 from app.sizing.model.modules import MODULE_NAMES
 from app.sizing.model.tensors import ONCE, Part, Tensor
+from app.work import check_each
 
 MAX_PATTERNS = 100_000  # published files list up to 40,000 modules
 MAX_PATTERN_CHARS = 4096
-MAX_STEPS = 1e9  # steps of matching at worst; a few seconds
-NAME_CHARS = 64  # length of a module name
+# Nothing can interrupt the match of a regular expression, during which every other request of the process waits. One
+# core makes up to 100 million steps a second.
+MAX_NAME_STEPS = 1e7  # of a match with one name, at worst
+MAX_STEPS = 3e8  # of all matches of a configuration, at worst
+COMPILE_STEPS, MATCH_STEPS = 10_000, 20  # what compiling a pattern, and starting a match, cost besides
+MAX_STARS = 6
+NAME_CHARS = 96  # longest name of a module
+SAME_CHARS = 16  # most times that one character is in a name
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|layer)(?:\.(\d+))(?:\.(.*))?$")
 _LITERAL_LAYER = re.compile(r"(?:layers|h|blocks)\\?\.(\d+)(?=\\?\.|\$|$)")
 # Modules of towers and prediction layers, which are counted apart from the layers.
 _APART = re.compile(r"vision|visual|\bvit\b|audio|image|\bmtp\b|encoder\.layers|sam_model|mm_projector|vae")
+_REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+_CONDITIONS = re.compile(r"\\[AbBZ1-9]|[$^(]")
 _PREFIXES = (
     "model.layers.{}.",
     "model.language_model.layers.{}.",
@@ -31,8 +44,13 @@ _OUTSIDE = {
     Part.HEAD: ("lm_head", "model.lm_head", "language_model.lm_head", "output", "head"),
     Part.EMBEDDING: ("model.embed_tokens", "embed_tokens", "model.language_model.embed_tokens", "backbone.embeddings"),
 }
-_REPEATS = re.compile(r"(?<!\\)[*+]|\{\d+,\}")
-_NESTED = re.compile(r"\([^()]*(?<!\\)[*+][^()]*\)(?:[*+]|\{)")
+
+# In how many ways a pattern can match: pairs of a number of stars and the number of alternatives with them. A star is a
+# repeat of one character, of any number of them.
+Ways = tuple[tuple[int, int], ...]
+ONE_WAY: Ways = ((0, 1),)
+ONE_STAR: Ways = ((1, 1),)
+MAX_WAYS = 10**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +62,7 @@ class _Pattern:
     literal: str  # rest of a literal name behind its layer, between dots; empty for the others
     regex: re.Pattern[str] | None
     by_layer: bool  # whether it must be matched layer by layer
+    ways: Ways = ONE_WAY  # of matching the regular expression
 
 
 class ModulePatterns:
@@ -51,17 +70,18 @@ class ModulePatterns:
 
     def __init__(self, patterns: Sequence[str]) -> None:
         if len(patterns) > MAX_PATTERNS:
-            raise UnreadableConfiguration(
-                f"The quantization names {len(patterns):,} modules. At most {MAX_PATTERNS:,} can be read.",
-                key="quantization_config",
+            raise _unreadable(
+                f"The quantization names {len(patterns):,} modules. At most {MAX_PATTERNS:,} can be read."
             )
         self.steps = 0.0
         self.everywhere: list[_Pattern] = []
         self.by_layer: dict[int, list[_Pattern]] = {}
-        for index, text in enumerate(patterns):
+        for index, text in enumerate(check_each(patterns)):
             pattern = _compile(index, text)
             if pattern is None:
                 continue
+            if pattern.regex is not None:
+                self._charge(COMPILE_STEPS)
             if pattern.layer is None:
                 self.everywhere.append(pattern)
             else:
@@ -87,9 +107,9 @@ class ModulePatterns:
         self, patterns: Sequence[_Pattern], names: tuple[str, ...], layer: int, default: int | None
     ) -> int | None:
         """The index of the first pattern that matches one of the names of a matrix behind its layer."""
-        for pattern in patterns:
+        for pattern in check_each(patterns):
             if pattern.regex is not None:
-                found = self._search(pattern.regex, _full_names(names, layer))
+                found = self._search(pattern.regex, pattern.ways, _full_names(names, layer))
             elif pattern.layer is not None:
                 found = any(name.startswith(pattern.literal) for name in names)
             else:
@@ -98,15 +118,14 @@ class ModulePatterns:
                 return pattern.index
         return default
 
-    def _search(self, regex: re.Pattern[str], names: str) -> bool:
-        repeats = len(_REPEATS.findall(regex.pattern))
-        self.steps += names.count("\n") * NAME_CHARS**repeats / factorial(repeats)
+    def _search(self, regex: re.Pattern[str], ways: Ways, names: tuple[str, ...]) -> bool:
+        self._charge(sum((MATCH_STEPS + matching_steps(ways, length)) * count for length, count in _lengths(names)))
+        return any(regex.match(name) for name in names)
+
+    def _charge(self, steps: float) -> None:
+        self.steps += steps
         if self.steps > MAX_STEPS:
-            raise UnreadableConfiguration(
-                "The patterns of the quantization are too complex to match. Name modules with fewer wildcards.",
-                key="quantization_config",
-            )
-        return regex.search(names) is not None
+            raise _unreadable(f"The patterns of the quantization are too complex to match. {_SIMPLER}")
 
 
 def _compile(index: int, text: str) -> _Pattern | None:
@@ -118,7 +137,7 @@ def _compile(index: int, text: str) -> _Pattern | None:
     bare = text.strip("*")
     if "*" in bare or "?" in bare or re.search(r"\.\d+\*$", text):
         plain = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in re.sub(r"\*+", "*", text))
-        return _compile_regex(index, rf"(?:.*\.)?{plain}(?:\..*)?$", text)
+        return _compile_regex(index, rf"(?:.*\.)?{plain}(?:\.|$)", text)
     before, after = "" if text.startswith("*") else ".", "" if text.endswith("*") else "."
     match = _LAYER.search(bare)
     if match is None:
@@ -128,20 +147,124 @@ def _compile(index: int, text: str) -> _Pattern | None:
 
 
 def _compile_regex(index: int, regex: str, text: str) -> _Pattern:
-    if len(regex) > MAX_PATTERN_CHARS or _NESTED.search(regex):
-        raise UnreadableConfiguration(
-            f"The quantization has a pattern that is too long or repeats a repetition: {text[:60]!r}.",
-            key="quantization_config",
-        )
+    if len(regex) > MAX_PATTERN_CHARS:
+        raise _unreadable(f"The quantization has a pattern that is too long: {text[:60]!r}.")
     try:
-        compiled = re.compile(rf"^(?:{regex})", re.MULTILINE)
-    except re.error as error:
-        raise UnreadableConfiguration(
-            f"The quantization has an invalid pattern {text[:60]!r}: {error}.", key="quantization_config"
-        ) from error
+        compiled, ways = re.compile(regex), count_ways(regex)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise _unreadable(f"The quantization has an invalid pattern {text[:60]!r}: {error}.") from error
+    if ways is None or matching_steps(ways, NAME_CHARS) > MAX_NAME_STEPS:
+        raise _unreadable(f"The quantization has a pattern that is too complex to match: {text[:60]!r}. {_SIMPLER}")
     layers = _LITERAL_LAYER.findall(regex)
     single = int(layers[0]) if len(layers) == 1 and "|" not in regex else None
-    return _Pattern(index, single, "", compiled, by_layer=single is None and bool(re.search(r"\d", regex)))
+    return _Pattern(index, single, "", compiled, by_layer=single is None and bool(re.search(r"\d", regex)), ways=ways)
+
+
+def _unreadable(detail: str) -> UnreadableConfiguration:
+    return UnreadableConfiguration(detail, key="quantization_config")
+
+
+_SIMPLER = "Name modules with fewer wildcards."
+
+
+class _TooComplex(Exception):
+    """A pattern may take more steps than any limit allows."""
+
+
+@lru_cache(maxsize=8192)
+def matching_steps(ways: Ways, characters: int) -> int:
+    """Worst number of choices in which backtracking decides whether a pattern matches a name.
+
+    Parameters: the ways of the pattern; length of the name in characters.
+    Source: k stars in a row end at k positions in order, one of C(n + k, k) choices in a name of n characters; all are
+    tried if none matches.
+    Check: two stars in a name of 64 characters, C(66, 2).
+        >>> matching_steps(((2, 1),), 64)
+        2145
+    """
+    return sum(count * comb(characters + stars, stars) for stars, count in ways)
+
+
+def count_ways(regex: str) -> Ways | None:
+    """The ways in which a pattern that compiles can match: alternatives add, and parts in a row multiply.
+
+    Each way may pass all groups and conditions, which match without a character: four of them count as another way.
+
+    Returns None if it repeats what can match in several ways or without a character, or has many stars.
+    Limits: an upper bound; names in which few characters match leave fewer ways.
+    Check: a star, then one of two texts; an optional star before a character.
+        >>> count_ways(".*(?:up|gate)x"), count_ways("a(?:.*b)?c")
+        (((1, 2),), ((0, 21),))
+    """
+    parts = list(_parser.parse(regex))
+    try:
+        if parts and str(parts[-1][0]) in _REPEATS and parts[-1][1][0] == 0 and _ways_of(parts[-1:]) == ONE_STAR:
+            parts.pop()  # a star at the end, which may be empty, never makes a match fail
+        found = _ways_of(parts)
+    except _TooComplex:
+        return None
+    conditions = len(_CONDITIONS.findall(regex))
+    return tuple((stars, count + count * conditions // 4) for stars, count in found)
+
+
+def _ways_of(parsed: Iterable[tuple[Any, Any]]) -> Ways:
+    """The ways of parts in a row. A star ends only where the character that follows it is."""
+    found, parts = ONE_WAY, [*parsed, ("", None)]
+    for (operation, argument), (following, _) in pairwise(parts):
+        part = _ways_of_part(str(operation), argument)
+        if part == ONE_STAR and str(following) == "LITERAL":
+            part = ((0, SAME_CHARS),)
+        if part != ONE_WAY:
+            found = _sum_ways((stars + own, count * times) for stars, count in found for own, times in part)
+    return found
+
+
+def _sum_ways(ways: Iterable[tuple[int, int]]) -> Ways:
+    """Alternatives together, those with equally many stars as one entry."""
+    total = Counter[int]()
+    for stars, count in ways:
+        total[stars] += count
+    if max(total) > MAX_STARS or sum(total.values()) > MAX_WAYS:
+        raise _TooComplex
+    return tuple(sorted(total.items()))
+
+
+def _ways_of_part(operation: str, argument: Any) -> Ways:
+    match operation:
+        case "SUBPATTERN":
+            return _ways_of(argument[-1])
+        case "ATOMIC_GROUP":
+            return _ways_of(argument)
+        case "ASSERT" | "ASSERT_NOT":  # its stars begin anew
+            return ((0, 1 + matching_steps(_ways_of(argument[1]), NAME_CHARS)),)
+        case "BRANCH":
+            return _ways_of_branches(argument[1])
+        case "GROUPREF_EXISTS":
+            return _ways_of_branches([branch for branch in argument[1:] if branch is not None])
+        case _ if operation in _REPEATS:
+            return _ways_of_repeat(*argument)
+        case _:
+            return ONE_WAY
+
+
+def _ways_of_branches(branches: Sequence[Any]) -> Ways:
+    """The ways of alternatives. Different texts without wildcards match at one place only if their lengths differ."""
+    if any(str(operation) != "LITERAL" for branch in branches for operation, _ in branch):
+        return _sum_ways(entry for branch in branches for entry in _ways_of(branch))
+    most: dict[int, int] = {}
+    texts = Counter("".join(chr(code) for _, code in branch).casefold() for branch in branches)
+    for text, count in texts.items():
+        most[len(text)] = max(count, most.get(len(text), 0))
+    return ((0, sum(most.values())),)
+
+
+def _ways_of_repeat(low: int, high: int, body: Any) -> Ways:
+    once = _ways_of(body)
+    if high <= 1:
+        return once if low else _sum_ways((*ONE_WAY, *once))
+    if once != ONE_WAY or body.getwidth()[0] == 0:
+        raise _TooComplex
+    return ONE_WAY if low == high else ONE_STAR
 
 
 @lru_cache(maxsize=4096)
@@ -158,9 +281,15 @@ def _relative_names(part: Part, role: str, besides_mlp: bool) -> tuple[str, ...]
 
 
 @lru_cache(maxsize=8192)
-def _full_names(relative: tuple[str, ...], layer: int) -> str:
-    """Full names of a matrix, one per line."""
+def _full_names(relative: tuple[str, ...], layer: int) -> tuple[str, ...]:
+    """Full names of a matrix."""
     names = [name.strip(".") for name in relative]
     if layer != ONCE[0]:
         names = [prefix.format(layer) + name for prefix in _PREFIXES for name in names]
-    return "\n".join(names) + "\n"
+    return tuple(names)
+
+
+@lru_cache(maxsize=8192)
+def _lengths(names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """How many names have each length."""
+    return tuple(Counter(map(len, names)).items())

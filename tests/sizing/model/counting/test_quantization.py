@@ -195,16 +195,53 @@ def test_every_method_reads_a_bare_statement(method: str) -> None:
     assert PLAIN.published_bytes() / 8 < model.published_bytes() < PLAIN.published_bytes()
 
 
-@pytest.mark.parametrize("pattern", ["re:(a+)+$", "re:(.*)*x", "re:[", "re:" + "a" * 5000])
-def test_patterns_that_could_take_forever_are_refused(pattern: str) -> None:
+TOO_COMPLEX = {
+    "(a+)+$": "a repeat of a repeat",
+    "(.*)*x": "a repeat of a repeat",
+    "(?:.|.)*Q": "a repeat of a choice",
+    "(?:.|..)*Q": "a repeat of a choice",
+    "x?(?:(?:.|..)*Q)*": "a choice in what may be absent",
+    "(?:.?){25}Q": "a repeat of what may be absent",
+    r"(?:\b){1000000000}Q": "a repeat without characters",
+    ".?" * 40 + "Q": "many options",
+    "(?:.|.)" * 40 + "Q": "many choices",
+    "(?:ab|ab)" * 40 + "Q": "many choices of equal texts",
+    "(?i:ab|AB)" * 40 + "Q": "many choices of texts that differ in case",
+    ".*[a-z]*" * 4 + "[Qq]": "many stars",
+    "(?!.*.*.*Q).*.*Q": "stars behind a condition with stars",
+    ".*.*.*" + r"\b\b" * 1000 + "[Qq]": "many conditions in each way",
+    "a" * 5000: "a long text",
+    "[": "no pattern",
+    "a{99999999999999999999}": "a number that is too large",
+    "(" * 900 + ")" * 900: "a deep nesting",
+}
+
+
+@pytest.mark.parametrize("pattern", TOO_COMPLEX, ids=TOO_COMPLEX.values())
+def test_a_pattern_that_could_take_forever_is_refused(pattern: str) -> None:
+    """Nothing can interrupt a match: it would stop every request of the process."""
     with pytest.raises(UnreadableConfiguration, match="pattern"):
-        quantized(quant_method="compressed-tensors", ignore=[pattern])
+        quantized(quant_method="compressed-tensors", ignore=[f"re:{pattern}"])
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r".*layers\..*\.mlp\..*experts.*",
+        r".*layers\.(0|1|2|10|11)\..*proj.*",
+        r"^(?!.*\.31\.).*mlp.*",
+        r"(?:model\.)?layers\.(?:[3-9]|[12][0-9])\.(?:mlp|self_attn)\.[a-z_]+",
+        "(?i).*MLP.*",
+    ],
+)
+def test_patterns_of_published_forms_are_read(pattern: str) -> None:
+    quantized(quant_method="compressed-tensors", ignore=[f"re:{pattern}"])
 
 
 def test_many_wildcards_are_refused_in_time() -> None:
     started = time.process_time()
-    with pytest.raises(UnreadableConfiguration, match="too complex"):
-        quantized(quant_method="fp8", ignore=["re:" + ".*a?" * 12 + f"{i}" for i in range(100)])
+    with pytest.raises(UnreadableConfiguration, match="patterns of the quantization are too complex"):
+        quantized(quant_method="fp8", ignore=[f"re:.*.*.*{i}Q" for i in range(1000)])
     assert time.process_time() - started < 5
 
 
