@@ -91,6 +91,7 @@ def test_a_stored_inventory_answers_the_questions_of_its_tenant(service: Service
 
 
 def test_the_inventory_of_the_public_tenant_answers_callers_without_a_key(service: Service) -> None:
+    service.call("GET", "/catalog/inventory", "public")
     assert service.call("POST", "/catalog/inventory", None, json=A6000S).status_code == 401
     assert service.call("POST", "/catalog/inventory", "public", json=A6000S).status_code == 200
     assert service.recommend(None)["request"]["inventory"][0]["count"] == 4
