@@ -33,7 +33,7 @@ from app.sizing.answer.warnings import find_warnings, unsuited_for_training
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, Column, at
 from app.sizing.decisions.cost import RESOURCE_LIMITS
-from app.sizing.decisions.prices import PRICE_TOO_OLD, service_pricing
+from app.sizing.decisions.prices import PRICE_TOO_OLD, quotes_of_other_quantities, service_pricing
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
@@ -227,23 +227,34 @@ def misses_time_limit(question: Question, rejection: Rejection) -> bool:
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
-    """The finalists at current prices. If there are none, and the request names sellers or types with outdated rents
+    """The finalists at current prices, each at a price for the number of its machines. If there are none, and the request names sellers or types with outdated rents
     only, the finalists at these rents: an outdated price never ranks before a current one.
     """
-    rejections = Rejections(catalog.accelerators)
-    search = Search.start(question, catalog, rejections)
-    result = find_finalists(search)
-    limits = question.constraints
+    search, rejections, result = search_for_quantities(question, catalog)
+    question, limits = search.question, search.question.constraints
     has_outdated = limits.max_price_age_days is None and any(
         r.code == PRICE_TOO_OLD for r in rejections.by_accelerator.values()
     )
     if result.estimates or not (limits.names_sellers_or_types and has_outdated):
         return search, rejections, result
     question = replace(question, constraints=replace(limits, outdated_rents=True))
-    others = Rejections(catalog.accelerators)
-    outdated_search = Search.start(question, catalog, others)
-    found = find_finalists(outdated_search)
-    return (outdated_search, others, found) if found.estimates else (search, rejections, result)
+    outdated = search_for_quantities(question, catalog)
+    return outdated if outdated[2].estimates else (search, rejections, result)
+
+
+def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
+    """The finalists, without quotes for other quantities than the finalists need: those are left out, and the search
+    is repeated with the other prices.
+    """
+    while True:
+        rejections = Rejections(catalog.accelerators)
+        search = Search.start(question, catalog, rejections)
+        result = find_finalists(search)
+        wrong = quotes_of_other_quantities(result.estimates, catalog)
+        if not wrong:
+            return search, rejections, result
+        excluded = (*question.constraints.excluded_listings, *wrong)
+        question = replace(question, constraints=replace(question.constraints, excluded_listings=excluded))
 
 
 def without_extras(ranked: Ranked, question: Question) -> Ranked:
