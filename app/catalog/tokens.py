@@ -1,4 +1,4 @@
-"""Signed tokens (JWT) of the operator's identity provider: verified by its published keys, read as tenant and scopes."""
+"""Signed tokens (JWT) of the operator's identity provider: verified by its published keys, read as a caller."""
 
 from __future__ import annotations
 

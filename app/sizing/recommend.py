@@ -227,7 +227,7 @@ def misses_time_limit(question: Question, rejection: Rejection) -> bool:
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
-    """The finalists at current prices, each at a price for the number of its machines. If there are none, and the request names sellers or types with outdated rents
+    """The finalists at current prices. If there are none, and the request names sellers or types with outdated rents
     only, the finalists at these rents: an outdated price never ranks before a current one.
     """
     search, rejections, result = search_for_quantities(question, catalog)

@@ -92,8 +92,8 @@ class QuoteSpec(RequestModel):
     )
     min_quantity: Quantity = Field(
         1,
-        description="Smallest order, in machines. Send one record for each price break: the price is that of the number "
-        "of machines in an answer.",
+        description="Smallest order, in machines. Send one record for each price break; an answer has the price of "
+        "the number that it buys.",
     )
     max_quantity: Quantity | None = Field(None, description="Largest order, in machines. Default: no limit.")
     valid_from: date | None = Field(None, description="First day of the price. Default: the day of storing.")
