@@ -20,7 +20,7 @@ from app.agents import mount
 from app.api import middleware, openapi, problems, traces
 from app.api.access import RateLimits, identify_caller
 from app.api.admission import Admission
-from app.api.measuring import MeasuredCatalogs
+from app.api.measuring import MeasuredCatalogs, compare_again
 from app.api.routes import catalog, filing, health, measurements, private, procurement, recommendations
 from app.catalog.holdings import HoldingsStore
 from app.catalog.hub import ModelHub
@@ -144,6 +144,7 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
         app.state.sessions, app.state.catalog_store, check_s=settings.snapshot_check_s
     )
     app.state.catalog_store.with_measurements = app.state.measured_catalogs.apply
+    app.state.catalog_store.before_use = partial(compare_again, app.state.sessions)
     app.state.admission, app.state.long_admission = make_admission(settings, "short"), make_admission(settings, "long")
     app.state.traces = traces.build_provider()
 

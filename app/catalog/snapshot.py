@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -495,6 +496,8 @@ class CatalogStore:
         self._lock = threading.Lock()  # guards the cached models; held for a few operations only
         self._models: OrderedDict[str, ModelArchitecture] = OrderedDict()
         self._ended = threading.Event()
+        # Runs for each newer catalog before it answers questions, with a store of that catalog alone.
+        self.before_use: Callable[[CatalogIndex, CatalogStore], None] | None = None
         self.with_measurements: Callable[[CatalogIndex, str], CatalogIndex] | None = None  # adds those of a tenant
         if loaded is not None:
             self._replace_catalog(loaded)
@@ -594,8 +597,20 @@ class CatalogStore:
     def _load_newest(self) -> None:
         with self._sessions() as session:
             newer = load_newest(session, self._loaded)
-        if newer is not None:
-            self._replace_catalog(newer)
+        if newer is None:
+            return
+        if self._loaded is not None and self.before_use is not None:
+            try:
+                self.before_use(newer.catalog_index, self._fixed_at(newer))
+            except Exception as error:
+                log.warning("catalogue_not_prepared", **describe_error(error))
+        self._replace_catalog(newer)
+
+    def _fixed_at(self, loaded: LoadedCatalog) -> CatalogStore:
+        """Returns a store of one catalog, which looks for no newer one."""
+        store = CatalogStore(self._sessions, check_s=math.inf, hub=self._hub)
+        store._loaded, store._checked_at = loaded, time.monotonic()
+        return store
 
     def _replace_catalog(self, loaded: LoadedCatalog) -> None:
         offers = loaded.catalog_index.catalog.offers

@@ -123,7 +123,7 @@ class IdentityProvider:
         return (body + b"." + base64.urlsafe_b64encode(signature).rstrip(b"=")).decode()
 
     def wrong_tokens(self) -> dict[str, str]:
-        """Tokens of an administrator that must not count, by what is wrong with them."""
+        """Tokens of an administrator that must not count, by their fault."""
         pem = self.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         return {
             "alg none": self.forged({"alg": "none"}, None),
