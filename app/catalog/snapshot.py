@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -22,7 +22,7 @@ from app.catalog.holdings import Body, Holdings, in_force, quoted_offers, quoted
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub, store_fetched_model
 from app.catalog.lists import fetched_models
 from app.catalog.machine_names import read_machine_names
-from app.catalog.models import Models, load_models
+from app.catalog.models import Facts, Models, load_models
 from app.catalog.names import NAME_TABLES, NOISE_WORDS, countries_named, fold_name, most_similar
 from app.catalog.purchasing import Purchasing, load_purchasing
 from app.catalog.queries import list_observed_offers, load_snapshot, newest_version, region_countries
@@ -655,6 +655,10 @@ class CatalogStore:
             while len(self._models) > MAX_MODELS_CACHED:
                 self._models.popitem(last=False)
         return model
+
+    def model_entries(self) -> Collection[Facts]:
+        """Returns the registry entries of all models."""
+        return self._newest_catalog().models.entries()
 
     def model_identity(self, name: str) -> str:
         """Returns the catalog's id of a model; a name that the catalog does not know is returned as typed."""

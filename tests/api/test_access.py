@@ -46,6 +46,7 @@ CALLS: dict[str, tuple[str, str]] = {
     "compare": ("POST", "/compare"),
     "diagnose": ("POST", "/diagnose"),
     "inspectModel": ("POST", "/catalog/models/inspect"),
+    "runnableModels": ("POST", "/catalog/models/runnable"),
     "repriceRecommendation": ("POST", f"/recommendations/{REC}/reprice"),
     "getSensitivity": ("GET", f"/recommendations/{REC}/sensitivity"),
     "getStanding": ("GET", f"/recommendations/{REC}/standing"),
