@@ -94,5 +94,12 @@ def test_models_that_do_not_take_the_length_are_left_out(client: TestClient) -> 
     assert runnable(client, GAMING_CARD, q="llama", input_tokens=10_000_000) == {"items": [], "next_cursor": None}
 
 
+@pytest.mark.parametrize("value", [1, 10_000_000])
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "sequence_length"])
+def test_every_allowed_length_is_answered(client: TestClient, name: str, value: int) -> None:
+    body = {"inventory": GAMING_CARD, "q": "llama-3.2-1b", "limit": 1, "min_tokens_per_s": 1e-3, name: value}
+    assert client.post("/catalog/models/runnable", json=body).status_code == 200
+
+
 def test_an_unknown_cursor_is_refused(client: TestClient) -> None:
     assert runnable(client, GAMING_CARD, cursor="nonsuch")["status"] == 400

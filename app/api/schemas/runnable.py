@@ -55,7 +55,7 @@ class RunnableRequest(RequestModel):
     input_tokens: Tokens = Field(1024, description="Length of the prompts.")
     output_tokens: Tokens = Field(256, description="Length of the outputs.")
     sequence_length: Tokens = Field(2048, description="Tokens per sequence of fine-tuning.")
-    min_tokens_per_s: Annotated[float, Field(gt=0, le=1e6)] = Field(
+    min_tokens_per_s: Annotated[float, Field(ge=1e-3, le=1e6)] = Field(
         5.0, description="Slowest stream that counts. Default: about the speed at which people read."
     )
     q: PrintableText | None = Field(None, description="Words that the id of a model contains.")
