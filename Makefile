@@ -7,7 +7,7 @@ CLIENTS := build/clients
 PORT ?= 8000
 MINUTES ?= 60
 SOURCES := app calibration headroom_client migrations tests benchmarks artefacts
-EXTRAS := --extra export --extra mcp --extra otel --extra postgres
+EXTRAS := --extra export --extra jwt --extra mcp --extra otel --extra postgres
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 PIP_INSTALL := python -m pip install --quiet --disable-pip-version-check
 PIP_COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
@@ -103,7 +103,7 @@ audit: $(VENV)/.supply
 # The lock files name exact versions with hashes and no index host: runtime.lock for `make run`, service.lock with every
 # extra but parquet for the image, dev.lock for the tests, build.lock for what builds the package, compiler.lock for a C compiler where the machine has none.
 lock:
-	$(PIP_COMPILE) pyproject.toml --extra export --extra mcp -o requirements/runtime.lock
+	$(PIP_COMPILE) pyproject.toml --extra export --extra jwt --extra mcp -o requirements/runtime.lock
 	$(PIP_COMPILE) pyproject.toml $(EXTRAS) -o requirements/service.lock
 	$(PIP_COMPILE) pyproject.toml $(EXTRAS) --extra parquet --extra dev -o requirements/dev.lock
 	for name in trace page supply; do $(PIP_COMPILE) requirements/$$name.in -c requirements/dev.lock -o requirements/$$name.lock; done

@@ -24,6 +24,7 @@ EXAMPLES = {
     "estimate": "estimate --model llama-3.1-8b-instruct --accelerator l4 --count 2 --rps 3 --format fp8",
     "compare": "compare options.json",
     "inspect": "inspect llama-3.1-70b",
+    "runnable": "runnable qwen3 --own '4 x rtx a6000'",
     "explain": f"explain {ID} --rank 2",
     "export": f"export {ID} --format xlsx -o bill.xlsx",
     "diagnose": "diagnose observed.json",
@@ -57,6 +58,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "estimate": sizing.estimate,
         "compare": sizing.compare,
         "inspect": sizing.inspect,
+        "runnable": sizing.runnable,
         "diagnose": stored.diagnose,
     },
     "Stored answers": {

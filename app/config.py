@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from app.catalog.tokens import TokenIssuer
 from app.procurement.partners import Buyer, Webhook
 
 if TYPE_CHECKING:
@@ -131,6 +132,9 @@ class Settings(BaseSettings):
         le=100_000_000,
         description="Cost units that a key without a limit of its own may use per minute and process; 0 is no limit.",
     )
+    token_issuers: tuple[TokenIssuer, ...] = Field(
+        (), description="Identity providers whose signed tokens (JWT) are accepted like keys, as JSON."
+    )
     model_hub_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s/@]+(/[^\s]*)?$",
@@ -174,7 +178,8 @@ class Settings(BaseSettings):
     punchout_session_minutes: int = Field(60, ge=1, le=1440, description="Minutes that a punch-out session stays open.")
     webhooks: tuple[Webhook, ...] = Field((), description="Endpoints that receive event notifications, as JSON.")
     plain_http: bool = Field(
-        False, description="Allow http addresses for baskets and webhooks: for tests and closed networks."
+        False,
+        description="Allow http addresses for baskets, webhooks and token issuers: for tests and closed networks.",
     )
 
     @field_validator("database_url")
@@ -201,6 +206,15 @@ class Settings(BaseSettings):
             raise ValueError("webhook names must be unique")
         if not self.plain_http and not all(webhook.url.startswith("https://") for webhook in self.webhooks):
             raise ValueError("webhook URLs must use https; HEADROOM_PLAIN_HTTP=true allows http")
+        return self
+
+    @model_validator(mode="after")
+    def _check_token_issuers(self) -> Settings:
+        names = [each.issuer for each in self.token_issuers]
+        if len(names) != len(set(names)):
+            raise ValueError("token issuers must be unique")
+        if not self.plain_http and not all(each.jwks_url.startswith("https://") for each in self.token_issuers):
+            raise ValueError("jwks_url must use https; HEADROOM_PLAIN_HTTP=true allows http")
         return self
 
     @property

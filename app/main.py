@@ -20,7 +20,7 @@ from app.agents import mount
 from app.api import middleware, openapi, problems, traces
 from app.api.access import RateLimits, identify_caller
 from app.api.admission import Admission
-from app.api.measuring import MeasuredCatalogs
+from app.api.measuring import MeasuredCatalogs, compare_again
 from app.api.routes import catalog, filing, health, measurements, pages, private, procurement, recommendations
 from app.catalog.holdings import HoldingsStore
 from app.catalog.hub import ModelHub
@@ -29,6 +29,7 @@ from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.purchasing import PunchoutStore
 from app.catalog.recommendations import AnswerStore, Pruner, RetentionPolicy
 from app.catalog.snapshot import CatalogStore, LoadedCatalog, load_newest
+from app.catalog.tokens import TokenVerifier
 from app.compiled import NOT_COMPILED, compile_simulation, engine_version
 from app.config import Settings
 from app.db import DatabaseError, DatabaseLimits, make_engine, postgres_driver
@@ -122,6 +123,7 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
     engine = make_engine(settings.database_url, database_limits(settings))
     app.state.sessions = sessionmaker(engine, expire_on_commit=False)
     app.state.keys, app.state.rate_limits = KeyStore(engine), RateLimits(settings.key_units_per_minute)
+    app.state.tokens = TokenVerifier(settings.token_issuers)
     app.state.private_records = HoldingsStore(engine)
     app.state.outbox = Outbox(
         {webhook.name: webhook.events for webhook in settings.webhooks},
@@ -142,6 +144,7 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
         app.state.sessions, app.state.catalog_store, check_s=settings.snapshot_check_s
     )
     app.state.catalog_store.with_measurements = app.state.measured_catalogs.apply
+    app.state.catalog_store.before_use = partial(compare_again, app.state.sessions)
     app.state.admission, app.state.long_admission = make_admission(settings, "short"), make_admission(settings, "long")
     app.state.traces = traces.build_provider()
 
@@ -152,6 +155,9 @@ def check_extras(settings: Settings) -> None:
     traces.check_exporter()
     if settings.punchout_buyers:
         import_extra("lxml.etree", "export", "Punch-out for HEADROOM_PUNCHOUT_BUYERS")
+    if settings.token_issuers:
+        for module in ("jwt", "cryptography"):
+            import_extra(module, "jwt", "HEADROOM_TOKEN_ISSUERS")
 
 
 def database_limits(settings: Settings) -> DatabaseLimits:

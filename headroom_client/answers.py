@@ -152,6 +152,16 @@ class AvailabilityShown(TypedDict):
 
 Basis: TypeAlias = "Literal['measured', 'calibrated', 'roofline']"
 
+
+class BenchmarkOutcomeShown(TypedDict):
+    outcome: Outcome
+    rate: float
+    unit: str
+    total_accelerators: int | None
+    usd_per_hour: NotRequired[float | None]
+    usd_total: NotRequired[float | None]
+
+
 BillFactor: TypeAlias = "Literal['predicted', 'limits', 'confidence', 'reserve', 'redundancy', 'whole_machines']"
 
 
@@ -887,6 +897,24 @@ class ModelShown(TypedDict):
 ModelTask: TypeAlias = "Literal['decoder', 'embedding', 'reranker', 'speech', 'diffusion', 'vision']"
 
 
+class ModelUseShown(TypedDict):
+    use: Use
+    accelerator: str
+    accelerators: int
+    software: str
+    weight_format: NotRequired[str | None]
+    weights_on_host: NotRequired[float | None]
+    replicas: NotRequired[int | None]
+    tensor_parallel: NotRequired[int | None]
+    pipeline_parallel: NotRequired[int | None]
+    data_parallel: NotRequired[int | None]
+    expert_parallel: NotRequired[int | None]
+    tokens_per_s: float
+    low: float
+    high: float
+    basis: Basis
+
+
 class MomentsShown(TypedDict):
     loss: float
     backward: float
@@ -989,6 +1017,9 @@ class OrderShown(TypedDict):
     due_date: NotRequired[str | None]
     valid_until: NotRequired[str | None]
     term_months: NotRequired[int | None]
+
+
+Outcome: TypeAlias = "Literal['slower', 'as_predicted', 'faster']"
 
 
 class OutcomeShown(TypedDict):
@@ -1490,6 +1521,20 @@ class ReserveShown(TypedDict):
     usd_per_hour: NotRequired[float | None]
 
 
+class RunnableModelShown(TypedDict):
+    model: str
+    parameters: int
+    active_parameters: int
+    licence: NotRequired[str | None]
+    release_date: NotRequired[str | None]
+    uses: list[ModelUseShown]
+
+
+class RunnableResponse(TypedDict):
+    items: list[RunnableModelShown]
+    next_cursor: str | None
+
+
 class RunsShown(TypedDict):
     asked: int
     misfits: int
@@ -1817,6 +1862,8 @@ class UnreachableShown(TypedDict):
     instead: str
 
 
+Use: TypeAlias = "Literal['one_stream', 'throughput', 'full', 'lora', 'qlora']"
+
 Verdict: TypeAlias = "Literal['refused', 'expected', 'documented']"
 
 
@@ -1827,6 +1874,7 @@ class VerificationShown(TypedDict):
     minutes: float
     usd: float | None
     decides: str
+    after: NotRequired[list[BenchmarkOutcomeShown]]
 
 
 Way: TypeAlias = "Literal['on_demand', 'committed_1y', 'committed_3y', 'spot', 'owned']"

@@ -70,6 +70,11 @@ class Headroom:
         """Count a model's parameters and sizes. `model` is a name or {"huggingface_config": {...}}."""
         return cast("answers.InspectResponse", self._post_json("/catalog/models/inspect", {"model": model, **further}))
 
+    def runnable(self, inventory: list[Json], **further: Any) -> answers.RunnableResponse:
+        """List the models that machines can serve and fine-tune, the largest first."""
+        body = {"inventory": inventory, **further}
+        return cast("answers.RunnableResponse", self._post_json("/catalog/models/runnable", body))
+
     def recommendation(self, identity: str) -> answers.RecommendResponse:
         """Fetch a stored answer."""
         return cast("answers.RecommendResponse", self._get_json(f"/recommendations/{identity}"))

@@ -19,7 +19,8 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.api.middleware import set_response_headers
-from app.catalog.keys import PREFIX, Caller, KeyRecord, KeyStore, Scope
+from app.catalog.keys import PREFIX, Caller, KeyStore, Scope
+from app.catalog.tokens import TokenVerifier
 from app.db import PUBLIC, act_for
 from app.errors import MissingScope, RateLimited, Unauthenticated
 
@@ -32,6 +33,7 @@ SCOPE_OF: Mapping[str, Scope | None] = {
             "compare",
             "diagnose",
             "inspectModel",
+            "runnableModels",
             "repriceRecommendation",
             "getSensitivity",
             "getStanding",
@@ -85,7 +87,9 @@ SCOPE_OF: Mapping[str, Scope | None] = {
 # Routes without an operation id, by path: pages of punch-out sessions, whose token is the secret, and health checks.
 OPEN_PATHS = frozenset(("/procurement/sessions/{token}",))
 OPEN_SCOPES = frozenset((Scope.READ, Scope.SIZE))  # of callers without a key, unless the settings require one
-UNTIL_KEYS_EXIST = frozenset((Scope.PROCURE, Scope.MEASURE))  # of the same callers while there is no key
+# Of the same callers while there is no key, if the service listens on this machine alone.
+UNTIL_KEYS_EXIST = frozenset((Scope.PROCURE, Scope.MEASURE, Scope.CATALOG_WRITE))
+LOOPBACK = ("localhost", "127.", "::1")  # beginnings of addresses that other machines do not reach
 # Cost of an answer that is computed, in units of 10 ms of CPU; every call costs one unit. docs/operating.md has the
 # measurements.
 UNITS: Mapping[str, int] = {
@@ -94,6 +98,7 @@ UNITS: Mapping[str, int] = {
     "compare": 150,
     "diagnose": 40,
     "inspectModel": 2,
+    "runnableModels": 200,
     "repriceRecommendation": 40,
     "getStanding": 40,
     "getSensitivity": 400,
@@ -120,18 +125,19 @@ class RateLimits:
         self._units_per_minute, self._lock = units_per_minute, threading.Lock()
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
 
-    def take(self, record: KeyRecord, units: int) -> None:
-        """Takes units of a key and sets the RateLimit headers. Raises RateLimited if too few are left.
+    def take(self, holder: str, own_limit: int | None, units: int) -> None:
+        """Takes units of a key or of the subject of tokens, and sets the RateLimit headers. Raises RateLimited if too
+        few are left.
 
         A call that costs more than a full bucket is let in by a full bucket, and the key then owes the rest.
         """
-        limit = self._units_per_minute if record.units_per_minute is None else record.units_per_minute
+        limit = self._units_per_minute if own_limit is None else own_limit
         if not limit:
             return
         per_s, now = limit / PERIOD_S, time.monotonic()
         with self._lock:
-            bucket = self._buckets.setdefault(record.id, Bucket(limit, now))
-            self._buckets.move_to_end(record.id)
+            bucket = self._buckets.setdefault(holder, Bucket(limit, now))
+            self._buckets.move_to_end(holder)
             while len(self._buckets) > MOST_BUCKETS:
                 self._buckets.popitem(last=False)
             bucket.units, bucket.at = min(limit, bucket.units + (now - bucket.at) * per_s), now
@@ -184,26 +190,35 @@ def _needed_scope(request: Request) -> Scope | None:
 
 async def _read_caller(request: Request, needed: Scope | None) -> Caller:
     state, token = request.app.state, bearer_token(request)
-    if token is None or not token.startswith(PREFIX):
-        return await _anonymous_caller(request, needed)
     keys: KeyStore = state.keys
-    now = datetime.now(UTC)
-    record = keys.find_cached(token, now=now)
-    if record is None:
-        record = await run_in_threadpool(keys.read, token, now=now)
+    tokens: TokenVerifier = state.tokens
+    own_limit = None
+    if token is not None and token.startswith(PREFIX):
+        now = datetime.now(UTC)
+        record = keys.find_cached(token, now=now)
+        if record is None:
+            record = await run_in_threadpool(keys.read, token, now=now)
+        caller, own_limit = Caller(record.tenant, record.scopes, record.id), record.units_per_minute
+    elif token is not None and tokens:
+        caller = await run_in_threadpool(tokens.read, token)
+    else:
+        return await _anonymous_caller(request, needed)
     limits: RateLimits = state.rate_limits
-    limits.take(record, 1)
-    request.state.charge = partial(limits.take, record, UNITS.get(request.scope["route"].operation_id, 0))
-    return Caller(record.tenant, record.scopes, record.id)
+    take = partial(limits.take, f"{caller.tenant} {caller.key_id}", own_limit)
+    take(1)
+    request.state.charge = partial(take, UNITS.get(request.scope["route"].operation_id, 0))
+    return caller
 
 
 async def _anonymous_caller(request: Request, needed: Scope | None) -> Caller:
-    """Returns the caller without a key. It may read and size unless the settings require a key; until the first key
-    exists, it may also approve and delete answers and measure, as there is no one else to.
+    """Returns the caller without a key. It may read and size unless the settings require a key. On a service that
+    only this machine reaches, it may also change data until the first key exists: there, it is the operator.
     """
-    if request.app.state.settings.require_key:
+    state = request.app.state
+    if state.settings.require_key:
         return Caller()
-    if needed in UNTIL_KEYS_EXIST and not await run_in_threadpool(request.app.state.keys.has_any):
+    is_operator = state.settings.host.startswith(LOOPBACK) and not state.tokens
+    if needed in UNTIL_KEYS_EXIST and is_operator and not await run_in_threadpool(state.keys.has_any):
         return Caller(PUBLIC, OPEN_SCOPES | UNTIL_KEYS_EXIST)
     return Caller(PUBLIC, OPEN_SCOPES)
 

@@ -19,10 +19,12 @@ from app.api.answering import json_bytes
 from app.api.questions import build_estimate_question
 from app.api.schemas.measurements import MeasurementQuery, measurement_json
 from app.api.schemas.requests import EstimateRequest
+from app.catalog.keys import Caller
 from app.catalog.measuring import (
     StoredMeasurement,
     delete_measurement,
     list_measurements,
+    list_outdated_tenants,
     list_revision,
     measurement_id,
     store_measurement,
@@ -31,7 +33,7 @@ from app.catalog.measuring import (
 from app.catalog.names import formats_in_name
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.compiled import engine_version
-from app.db import DatabaseError
+from app.db import EVERY_TENANT, DatabaseError, acting_for
 from app.errors import AppError, Unanswerable, describe_error
 from app.observed.benchmarks import read_measured_runs
 from app.observed.measured_run import MeasuredRun, UnusableRun, check_run, fill_run
@@ -246,15 +248,16 @@ def comparison_stamp(catalog: Catalog) -> str:
 class MeasuredCatalogs:
     """Keeps the newest catalog with the measurements of a tenant; without any, the catalog itself.
 
-    The database is checked at most every `check_s` seconds, and at once after a change in this process. After a new
-    catalog or engine, the first question compares the measurements again.
+    The database is checked at most every `check_s` seconds, and at once after a change in this process. A new catalog
+    or engine compares the measurements again: `headroom prepare` does that, and the check for a newer catalog before it
+    uses that. Only if neither did does the first question.
     """
 
     def __init__(self, sessions: sessionmaker[Session], catalog_store: CatalogStore, *, check_s: float) -> None:
         self._sessions, self._catalog_store, self._check_s = sessions, catalog_store, check_s
         self._lock = threading.Lock()
         self._checked_at: dict[str, float] = {}
-        self._known: dict[str, tuple[CatalogIndex, tuple[tuple[str, str], ...], CatalogIndex]] = {}
+        self._known: dict[str, tuple[CatalogIndex, tuple[str, ...], CatalogIndex]] = {}
 
     def forget(self, tenant: str) -> None:
         """Makes the next question read the measurements of a tenant again."""
@@ -281,8 +284,13 @@ class MeasuredCatalogs:
         try:
             with self._sessions() as session:
                 revision = list_revision(session, tenant)
-                if known is None or known[0] is not catalog_index or known[1] != revision:
-                    known = self._load(session, catalog_index, tenant, revision)
+            if known is None or known[0] is not catalog_index or known[1] != revision:
+                current = read_current(self._sessions, catalog_index, self._catalog_store, tenant) if revision else ()
+                measured = catalog_index
+                if current:
+                    followed = catalog_index.catalog.with_measurements(MeasuredStacks(current))
+                    measured = catalog_index.with_catalog(followed)
+                known = catalog_index, revision, measured
         except DatabaseError as error:
             log.warning("measurements_not_checked", **describe_error(error))
             known = (catalog_index, (), catalog_index) if known is None else known
@@ -290,33 +298,39 @@ class MeasuredCatalogs:
         self._checked_at[tenant] = time.monotonic()
         return known[2]
 
-    def _load(
-        self, session: Session, catalog_index: CatalogIndex, tenant: str, revision: tuple[tuple[str, str], ...]
-    ) -> tuple[CatalogIndex, tuple[tuple[str, str], ...], CatalogIndex]:
-        if not revision:
-            return catalog_index, revision, catalog_index
-        stamp = comparison_stamp(catalog_index.catalog)
-        stored = list_measurements(session, tenant)
-        current = [self._with_current_prediction(session, tenant, each, catalog_index, stamp) for each in stored]
-        session.commit()
-        measured = MeasuredStacks(m for m in current if m is not None)
-        index = catalog_index.with_catalog(catalog_index.catalog.with_measurements(measured))
-        return catalog_index, list_revision(session, tenant), index
 
-    def _with_current_prediction(
-        self, session: Session, tenant: str, stored: StoredMeasurement, catalog_index: CatalogIndex, stamp: str
-    ) -> OwnMeasurement | None:
-        """Returns a measurement with the prediction of this catalog and engine; None if there is none any more."""
-        if stored.predicted_by == stamp:
-            return stored.measurement
-        run = MeasuredRun(**stored.run)
+def read_current(
+    sessions: sessionmaker[Session], catalog_index: CatalogIndex, catalog_store: CatalogStore, tenant: str
+) -> list[OwnMeasurement]:
+    """Returns the measurements of a tenant with predictions of this catalog and engine, and stores those that are new;
+    without those that cannot be predicted any more. No transaction is open while it predicts.
+    """
+    stamp = comparison_stamp(catalog_index.catalog)
+    with sessions() as session:
+        stored = list_measurements(session, tenant)
+    current, again = list[OwnMeasurement](), list[OwnMeasurement]()
+    for each in stored:
+        if each.predicted_by == stamp:
+            current.append(each.measurement)
+            continue
         try:
-            again = compare_run(run, catalog_index, self._catalog_store)
+            again.append(compare_run(MeasuredRun(**each.run), catalog_index, catalog_store))
         except AppError as error:
-            log.warning("measurement_not_compared", id=stored.measurement.identity, reason=error.detail)
-            return None
-        update_prediction(session, tenant, again, stamp)
-        return again
+            log.warning("measurement_not_compared", id=each.measurement.identity, reason=error.detail)
+    if again:
+        with sessions() as session, session.begin():
+            for measurement in again:
+                update_prediction(session, tenant, measurement, stamp)
+    return [*current, *again]
+
+
+def compare_again(sessions: sessionmaker[Session], catalog_index: CatalogIndex, catalog_store: CatalogStore) -> None:
+    """Compares the measurements of every tenant with a catalog before it answers questions. Raises DatabaseError."""
+    with acting_for(EVERY_TENANT), sessions() as session:
+        tenants = list_outdated_tenants(session, comparison_stamp(catalog_index.catalog))
+    for tenant in tenants:
+        with acting_for(tenant):
+            read_current(sessions, catalog_index, catalog_store, tenant)
 
 
 def upload_notes(measurements: Sequence[OwnMeasurement], measured: MeasuredStacks) -> Iterator[str]:
@@ -342,7 +356,7 @@ def compute_upload(
     query: MeasurementQuery,
     sessions: sessionmaker[Session],
     catalog_store: CatalogStore,
-    tenant: str,
+    caller: Caller,
     today: date,
 ) -> Response:
     """Reads, compares and stores the runs of a file."""
@@ -356,10 +370,10 @@ def compute_upload(
             if query.dry_run:
                 stored.append(StoredMeasurement(datetime.now(UTC), stored_run(run), measurement, stamp))
                 continue
-            found, is_new = store_measurement(session, tenant, stored_run(run), measurement, stamp)
+            found, is_new = store_measurement(session, caller, stored_run(run), measurement, stamp)
             stored.append(found)
             new |= is_new
-        known = list_measurements(session, tenant)
+        known = list_measurements(session, caller.tenant)
     notes = list(upload_notes(compared, with_known(compared, known)))
     shown = [measurement_json(each, dry_run=query.dry_run) for each in stored]
     document = {"stored": new, "measurements": shown, "notes": notes}
@@ -372,7 +386,7 @@ def with_known(compared: Sequence[OwnMeasurement], known: Sequence[StoredMeasure
     return MeasuredStacks({**every, **{m.identity: m for m in compared}}.values())
 
 
-def remove_measurement(sessions: sessionmaker[Session], tenant: str, identity: str) -> None:
+def remove_measurement(sessions: sessionmaker[Session], caller: Caller, identity: str) -> None:
     """Deletes a measurement in a transaction of its own."""
     with sessions() as session, session.begin():
-        delete_measurement(session, tenant, identity)
+        delete_measurement(session, caller, identity)

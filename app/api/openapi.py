@@ -36,6 +36,7 @@ from app.api.schemas.private import (
     StoredHardwareList,
 )
 from app.api.schemas.requests import EstimateRequest, InspectRequest, RecommendRequest, load_example
+from app.api.schemas.runnable import RunnableRequest
 from app.catalog.filing import unknown_recommendation
 from app.errors import (
     AppError,
@@ -335,6 +336,7 @@ BODIES: tuple[type[BaseModel], ...] = (
     CompareRequest,
     DiagnoseRequest,
     InspectRequest,
+    RunnableRequest,
     StatusChange,
     StoredHardware,
     StoredHardwareList,

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import JSON, DateTime, String, delete, func, select, update
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from app.catalog.filing import to_utc
+from app.catalog.keys import Caller
+from app.catalog.tenants import lock_tenant, record_audit
 from app.db import Base
 from app.errors import NotAllowed, NotFound, Unanswerable
 from app.sizing.evidence import Setting
@@ -88,12 +89,15 @@ def _to_stored(row: OwnMeasurementRow) -> StoredMeasurement:
 
 
 def store_measurement(
-    session: Session, tenant: str, run: Mapping[str, Any], measurement: OwnMeasurement, predicted_by: str
+    session: Session, caller: Caller, run: Mapping[str, Any], measurement: OwnMeasurement, predicted_by: str
 ) -> tuple[StoredMeasurement, bool]:
-    """Stores a measurement unless the tenant has it; returns it, and whether it is new. The caller commits.
+    """Stores a measurement unless the tenant has it; returns it, and whether it is new. The caller commits; until then,
+    other writers of the tenant wait.
 
     Raises OtherMeasurement if the tenant has the same content with other parameters, and TooManyMeasurements.
     """
+    tenant = caller.tenant
+    lock_tenant(session.connection(), tenant)
     known = session.get(OwnMeasurementRow, (tenant, measurement.identity))
     if known is None:
         held = session.scalar(select(func.count()).where(OwnMeasurementRow.tenant == tenant)) or 0
@@ -110,12 +114,10 @@ def store_measurement(
             prediction=prediction_document(measurement),
             predicted_by=predicted_by,
         )
-        try:
-            with session.begin_nested():
-                session.add(row)
-            return _to_stored(row), True
-        except IntegrityError:
-            known = session.get_one(OwnMeasurementRow, (tenant, measurement.identity), populate_existing=True)
+        session.add(row)
+        session.flush()
+        _record_change(session, caller, "measurement.stored", measurement.identity)
+        return _to_stored(row), True
     if known.run != dict(run):
         changed = sorted(k for k in {*known.run, *run} if known.run.get(k) != run.get(k))
         raise OtherMeasurement(
@@ -135,10 +137,16 @@ def list_measurements(
     return [_to_stored(row) for row in session.scalars(query.limit(limit))]
 
 
-def list_revision(session: Session, tenant: str) -> tuple[tuple[str, str], ...]:
-    """Id of every measurement of a tenant, with the catalog and engine of its prediction."""
-    query = select(OwnMeasurementRow.id, OwnMeasurementRow.predicted_by).where(OwnMeasurementRow.tenant == tenant)
-    return tuple((row.id, row.predicted_by) for row in session.execute(query.order_by(OwnMeasurementRow.id)))
+def list_revision(session: Session, tenant: str) -> tuple[str, ...]:
+    """Id of every measurement of a tenant. A stored run never changes, so equal ids mean equal measurements."""
+    query = select(OwnMeasurementRow.id).where(OwnMeasurementRow.tenant == tenant)
+    return tuple(session.scalars(query.order_by(OwnMeasurementRow.id)))
+
+
+def list_outdated_tenants(session: Session, predicted_by: str) -> Sequence[str]:
+    """Tenants with a measurement whose prediction is of another catalog or engine. Call it for every tenant."""
+    other = OwnMeasurementRow.predicted_by != predicted_by
+    return session.scalars(select(OwnMeasurementRow.tenant).where(other).distinct()).all()
 
 
 def get_measurement(session: Session, tenant: str, identity: str) -> StoredMeasurement:
@@ -154,12 +162,20 @@ def unknown_measurement(identity: str) -> UnknownMeasurement:
     return UnknownMeasurement(f"There is no measurement {identity}. GET /measurements lists the stored ones.")
 
 
-def delete_measurement(session: Session, tenant: str, identity: str) -> None:
+def _record_change(session: Session, caller: Caller, action: str, identity: str) -> None:
+    record_audit(
+        session.connection(), caller.tenant, caller.key_id, action, {"measurement": identity}, now=datetime.now(UTC)
+    )
+
+
+def delete_measurement(session: Session, caller: Caller, identity: str) -> None:
     """Deletes a measurement of a tenant. The caller commits. Raises UnknownMeasurement."""
-    own = (OwnMeasurementRow.tenant == tenant) & (OwnMeasurementRow.id == identity)
+    own = (OwnMeasurementRow.tenant == caller.tenant) & (OwnMeasurementRow.id == identity)
+    lock_tenant(session.connection(), caller.tenant)
     deleted = session.execute(delete(OwnMeasurementRow).where(own).returning(OwnMeasurementRow.id)).all()
     if not deleted:
         raise unknown_measurement(identity)
+    _record_change(session, caller, "measurement.deleted", identity)
 
 
 def update_prediction(session: Session, tenant: str, measurement: OwnMeasurement, predicted_by: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -107,6 +107,10 @@ class Models:
         self._ids: dict[str, list[str]] = {}
         for alias, identity in self._aliases:
             self._ids.setdefault(alias, []).append(identity)
+
+    def entries(self) -> Collection[Facts]:
+        """Returns all registry entries."""
+        return self._facts.values()
 
     def find_architecture(self, name: str, *, fuzzy: bool = True) -> ModelArchitecture:
         """Returns the architecture of a named model. If the name was neither an id nor an alias, the assumptions state

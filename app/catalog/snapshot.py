@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -22,7 +23,7 @@ from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub, st
 from app.catalog.lists import fetched_models
 from app.catalog.machine_names import read_machine_names
 from app.catalog.market import prepare_trends
-from app.catalog.models import Models, load_models
+from app.catalog.models import Facts, Models, load_models
 from app.catalog.names import NAME_TABLES, NOISE_WORDS, countries_named, fold_name, most_similar
 from app.catalog.purchasing import Purchasing, load_purchasing
 from app.catalog.queries import list_observed_offers, load_snapshot, newest_version, region_countries
@@ -501,6 +502,8 @@ class CatalogStore:
         self._lock = threading.Lock()  # guards the cached models; held for a few operations only
         self._models: OrderedDict[str, ModelArchitecture] = OrderedDict()
         self._ended = threading.Event()
+        # Runs for each newer catalog before it answers questions, with a store of that catalog alone.
+        self.before_use: Callable[[CatalogIndex, CatalogStore], None] | None = None
         self.with_measurements: Callable[[CatalogIndex, str], CatalogIndex] | None = None  # adds those of a tenant
         if loaded is not None:
             self._replace_catalog(loaded)
@@ -600,8 +603,20 @@ class CatalogStore:
     def _load_newest(self) -> None:
         with self._sessions() as session:
             newer = load_newest(session, self._loaded)
-        if newer is not None:
-            self._replace_catalog(newer)
+        if newer is None:
+            return
+        if self._loaded is not None and self.before_use is not None:
+            try:
+                self.before_use(newer.catalog_index, self._fixed_at(newer))
+            except Exception as error:
+                log.warning("catalogue_not_prepared", **describe_error(error))
+        self._replace_catalog(newer)
+
+    def _fixed_at(self, loaded: LoadedCatalog) -> CatalogStore:
+        """Returns a store of one catalog, which looks for no newer one."""
+        store = CatalogStore(self._sessions, check_s=math.inf, hub=self._hub)
+        store._loaded, store._checked_at = loaded, time.monotonic()
+        return store
 
     def _replace_catalog(self, loaded: LoadedCatalog) -> None:
         offers = loaded.catalog_index.catalog.offers
@@ -646,6 +661,10 @@ class CatalogStore:
             while len(self._models) > MAX_MODELS_CACHED:
                 self._models.popitem(last=False)
         return model
+
+    def model_entries(self) -> Collection[Facts]:
+        """Returns the registry entries of all models."""
+        return self._newest_catalog().models.entries()
 
     def model_identity(self, name: str) -> str:
         """Returns the catalog's id of a model; a name that the catalog does not know is returned as typed."""

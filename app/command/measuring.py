@@ -51,6 +51,8 @@ def measure(
         check = answer.get("verification")
         if check is None:
             raise typer.BadParameter(f"{identity} prescribes no benchmark: no result would change it.")
+        for line in map(outcome_text, check.get("after", ())):
+            typer.echo(line)
         content = run_benchmark(check["command"], confirmed=yes) if file is None else file.read_bytes()
         parameters = {**answered_parameters(answer, check), **parse_parameters(param or ())}
         uploaded = client.upload_measurement(content, **parameters)
@@ -82,6 +84,20 @@ def run_benchmark(command: str, *, confirmed: bool) -> bytes:
         typer.echo(f"The benchmark ended with exit status {process.returncode}.", err=True)
         raise typer.Exit(Exit.FAILED)
     return "".join(lines).encode()
+
+
+def outcome_text(outcome: Mapping[str, Any]) -> str:
+    """What an outcome of the benchmark would change, as a sentence.
+
+    Check:
+        >>> outcome_text({"rate": 1197.7, "unit": "output tokens/s", "total_accelerators": 4, "usd_per_hour": 2.673})
+        'At 1,198 output tokens/s, 4 accelerators are enough, 2.67 USD/h.'
+    """
+    count, usd = outcome["total_accelerators"], outcome.get("usd_per_hour")
+    result = f"At {outcome['rate']:,.{0 if outcome['rate'] >= 100 else 1}f} {outcome['unit']}, "
+    if count is None:
+        return f"{result}no number of these accelerators is enough."
+    return f"{result}{count:,} accelerators are enough{'' if usd is None else f', {usd:,.2f} USD/h'}."
 
 
 def answered_parameters(answer: Mapping[str, Any], check: Mapping[str, Any]) -> dict[str, Any]:

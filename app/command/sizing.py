@@ -37,6 +37,7 @@ from app.export.tables import (
     reason_lines,
     rejection_lines,
     render_rows,
+    runnable_rows,
     select_format,
     sort_rows,
     titled,
@@ -323,6 +324,30 @@ def inspect(
         typer.echo(json_text(found))
         return
     typer.echo(render_rows(count_rows(found), OutputFormat.TABLE))
+
+
+def runnable(
+    search: Annotated[str | None, typer.Argument(help="Part of a model's id.", show_default=False)] = None,
+    own: Own = None,
+    limit: Annotated[int, typer.Option(min=1, max=50, help="Number of models.")] = 10,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    as_markdown: AsMarkdown = False,
+    url: Url = None,
+) -> None:
+    """List the models that your machines can serve and fine-tune, the largest first, with their speed in tokens/s.
+    Without --own, the machines are those of the stored inventory.
+    """
+    searched = {} if search is None else {"q": search}
+    with open_client(url) as client, show_progress("Sizing..."):
+        found: Any = client.runnable([parse_owned(text) for text in own or ()], limit=limit, **searched)
+    form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    if form is OutputFormat.JSON:
+        typer.echo(json_text(found))
+    else:
+        typer.echo(render_rows(runnable_rows(found["items"]), form) if found["items"] else "No model runs on this.")
+    if not found["items"]:
+        raise typer.Exit(Exit.INFEASIBLE)
 
 
 def explain(

@@ -90,6 +90,23 @@ def comparison_rows(answer: Json) -> list[dict[str, Any]]:
     ]
 
 
+def runnable_rows(items: Sequence[Json]) -> list[dict[str, Any]]:
+    """A row per model that machines can run: the format of one stream, and tokens/s of each use."""
+    uses = dict.fromkeys(each["use"] for item in items for each in item["uses"])
+    rows = []
+    for item in items:
+        found = {each["use"]: each for each in item["uses"]}
+        first = item["uses"][0]
+        row = {
+            "model": item["model"],
+            "billion": round(item["parameters"] / 1e9, 1),
+            "software": first["software"],
+            "format": first.get("weight_format"),
+        }
+        rows.append(row | {use: round(found[use]["tokens_per_s"]) if use in found else None for use in uses})
+    return rows
+
+
 def count_rows(answer: Json) -> list[dict[str, Any]]:
     """Rows of the plain counts of a model.
 

@@ -32,6 +32,7 @@ from app.sizing.decisions.machines import (
     max_connected_accelerators,
     min_connected_accelerators,
 )
+from app.sizing.decisions.prices import quotes_of_other_quantities
 from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.evidence import Setting, lower_is_better
@@ -104,13 +105,32 @@ def judge_within_limits(
 
     def judge(asked: Question) -> tuple[Search[Workload], Estimate]:
         search = Search.start(asked, catalog)
-        return search, judge_deployment(search, deployment)
+        return judge_for_quantity(search, judge_deployment(search, deployment), deployment)
 
     usual = judge(question)
     relaxed = None
     if not is_within_reach(usual[1]):
         relaxed = find_within_longer_limits(question, judge, lambda other: is_within_reach(other[1]))
     return usual if relaxed is None else relaxed
+
+
+def judge_for_quantity(
+    search: Search[Workload], found: Estimate, deployment: Deployment
+) -> tuple[Search[Workload], Estimate]:
+    """The deployment at a price for the number of its machines, where it does not name the price and there is one."""
+    wrong = quotes_of_other_quantities((found,), search.catalog)
+    if not wrong:
+        return search, found
+    limits = search.question.constraints
+    limits = replace(limits, excluded_listings=(*limits.excluded_listings, *wrong))
+    other_search = replace(search, question=replace(search.question, constraints=limits))
+    try:
+        other = judge_deployment(other_search, deployment)
+    except Conflict:
+        return search, found
+    if other.cost is None or other.cost.price is None:
+        return search, found
+    return judge_for_quantity(other_search, other, deployment)
 
 
 def is_within_reach(found: Estimate) -> bool:

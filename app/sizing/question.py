@@ -56,6 +56,7 @@ class Constraints:
     max_power_w: float | None = None
     max_carbon_kg: float | None = None  # per month of a service, or of the whole run, kg CO2e
     weighs_carbon: bool = False  # whether the objective or a limit is about carbon; set by the question
+    excluded_listings: tuple[int, ...] = ()  # quotes for other quantities than needed, by index; set by the search
     stock: tuple[tuple[int, int], ...] = ()  # accelerator types of the inventory by index, each with its number
     inventory_only: bool = False  # whether only the inventory counts
     confidence: float = Assumptions.default_value(

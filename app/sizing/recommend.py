@@ -10,14 +10,14 @@ that /estimate uses (`estimate.py`), so a recommendation and its estimate cannot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from app.sizing.answer.familiarity import Contenders, explain_published_use
-from app.sizing.answer.money import compare_hosted_api, with_carbon_reasons
+from app.sizing.answer.money import compare_hosted_api, format_usd, with_carbon_reasons
 from app.sizing.answer.overkill import (
     CheapestOption,
     cheaper_is_enough,
@@ -33,13 +33,13 @@ from app.sizing.answer.warnings import find_warnings, unsuited_for_training
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, Column, at
 from app.sizing.decisions.cost import RESOURCE_LIMITS
-from app.sizing.decisions.prices import PRICE_TOO_OLD, service_pricing
+from app.sizing.decisions.prices import PRICE_TOO_OLD, quotes_of_other_quantities, service_pricing
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator
+from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator, PricingModel
 from app.sizing.hardware.support.records import Work
 from app.sizing.inventory import (
     describe_use,
@@ -95,6 +95,7 @@ from app.sizing.whatif.prices import (
     find_cheaper_services,
     find_leading_discount,
 )
+from app.sizing.words import format_count
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools
@@ -130,14 +131,60 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         reason = f"Your inventory is left out: {explain_exclusion(question, catalog)}"
     else:
         found = recommend_from_inventory(question, own, catalog)
-        if found.recommendations or question.constraints.inventory_only:
+        if found.recommendations:
             return replace(found, rejected=found.rejected[: question.rejected_limit])
+        addition = describe_addition(question, catalog)
+        if question.constraints.inventory_only:
+            notices = (Notice("inventory", addition),) if addition else ()
+            return replace(
+                found, rejected=found.rejected[: question.rejected_limit], warnings=(*notices, *found.warnings)
+            )
         reason = f"Your inventory cannot run this. {' '.join(r.text for r in found.rejected)}"
+        reason += f" {addition}" if addition else ""
     limited = any(limit.requested(question.constraints) is not None for limit in RESOURCE_LIMITS)
     largest = question.largest if limited else None
     answer = recommend_from(replace(question, inventory=(), largest=largest), catalog)
     notice = Notice("inventory", f"{reason} The answer is about hardware for sale.")
     return replace(answer, warnings=(notice, *answer.warnings))
+
+
+def describe_addition(question: Question, catalog: Catalog) -> str:
+    """What to add to an inventory that cannot run a workload, where more of one owned type can, as a sentence: the
+    type whose addition costs least. Empty if no number is enough, if the question leaves out the sensitivity, or if
+    several models share the machines.
+    """
+    if not question.includes(Extra.SENSITIVITY) or question.first_only or question.companions:
+        return ""
+    owned = {one.accelerator: one.count for one in question.inventory}
+    limits = replace(
+        question.constraints,
+        accelerators=tuple(owned),
+        by_pattern=(),
+        pricing_models=(PricingModel.OWNED,),
+        providers=(),
+    )
+    bought = replace(question, inventory=(), constraints=limits, limit=len(owned), largest=None, extras=frozenset())
+    with suspend_recording():
+        estimates = search_within_limits(bought, catalog)[2].estimates
+    steps = [(*cost_of_addition(each, owned), each) for each in estimates if each.deployment.pools is None]
+    usd, more, chosen = min((step for step in steps if step[1] > 0), key=lambda step: step[0], default=(0.0, 0, None))
+    if chosen is None:
+        return ""
+    fleet = chosen.deployment
+    part = catalog.accelerators[catalog.accelerator_index[fleet.accelerator]]
+    machines = format_count(fleet.nodes or 1, "machine")
+    return (
+        f"Cheapest addition of a type that you own: {more} × {part.name}, about {format_usd(usd)} at the price of "
+        f"machines for sale, so that you have {fleet.total_accelerators} in {machines}."
+    )
+
+
+def cost_of_addition(estimate: Estimate, owned: Mapping[str, int]) -> tuple[float, int]:
+    """Purchase price of the accelerators of a fleet beyond those owned, USD, with their number."""
+    total = estimate.deployment.total_accelerators or 0
+    more = total - owned[estimate.deployment.accelerator]
+    purchase_usd = (None if estimate.cost is None else estimate.cost.purchase_usd) or 0.0
+    return (purchase_usd * more / total if total else 0.0), more
 
 
 def recommend_from_inventory(question: Question, own: Question, catalog: Catalog) -> Answer:
@@ -230,20 +277,31 @@ def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[
     """The finalists at current prices. If there are none, and the request names sellers or types with outdated rents
     only, the finalists at these rents: an outdated price never ranks before a current one.
     """
-    rejections = Rejections(catalog.accelerators)
-    search = Search.start(question, catalog, rejections)
-    result = find_finalists(search)
-    limits = question.constraints
+    search, rejections, result = search_for_quantities(question, catalog)
+    question, limits = search.question, search.question.constraints
     has_outdated = limits.max_price_age_days is None and any(
         r.code == PRICE_TOO_OLD for r in rejections.by_accelerator.values()
     )
     if result.estimates or not (limits.names_sellers_or_types and has_outdated):
         return search, rejections, result
     question = replace(question, constraints=replace(limits, outdated_rents=True))
-    others = Rejections(catalog.accelerators)
-    outdated_search = Search.start(question, catalog, others)
-    found = find_finalists(outdated_search)
-    return (outdated_search, others, found) if found.estimates else (search, rejections, result)
+    outdated = search_for_quantities(question, catalog)
+    return outdated if outdated[2].estimates else (search, rejections, result)
+
+
+def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
+    """The finalists, without quotes for other quantities than the finalists need: those are left out, and the search
+    is repeated with the other prices.
+    """
+    while True:
+        rejections = Rejections(catalog.accelerators)
+        search = Search.start(question, catalog, rejections)
+        result = find_finalists(search)
+        wrong = quotes_of_other_quantities(result.estimates, catalog)
+        if not wrong:
+            return search, rejections, result
+        excluded = (*question.constraints.excluded_listings, *wrong)
+        question = replace(question, constraints=replace(question.constraints, excluded_listings=excluded))
 
 
 def without_extras(ranked: Ranked, question: Question) -> Ranked:

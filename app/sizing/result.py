@@ -595,9 +595,30 @@ class Assurance:
     meets_slo: float | None  # probability that it meets the latency limits at the load
     meets_deadline: float | None  # probability that it meets the deadline
     by_level: tuple[Level, ...]  # size and cost at several confidences
+    after: tuple[Level, ...] = ()  # of a service: the same at the requested confidence after each benchmark outcome
     bill: tuple[
         CertaintyFactor, ...
     ] = ()  # why the load gets that many accelerators; empty where the load is not carried
+
+
+class Outcome(StrEnum):
+    """How a benchmark may come out, from the least to the greatest speed."""
+
+    SLOWER = "slower"  # by one standard deviation of the prediction
+    AS_PREDICTED = "as_predicted"
+    FASTER = "faster"  # by one standard deviation
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkOutcome:
+    """What one outcome of a benchmark would change."""
+
+    outcome: Outcome
+    rate: float  # what the benchmark reports, in `unit`
+    unit: str
+    total_accelerators: int | None  # at the requested confidence after this result; None: no number is enough
+    usd_per_hour: float | None = None  # cost of a service, USD/h
+    usd_total: float | None = None  # cost of a job that ends, USD
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,6 +631,7 @@ class Verification:
     minutes: float  # duration, minutes
     usd: float | None  # cost, USD
     decides: str  # what the result decides, as text
+    after: tuple[BenchmarkOutcome, ...] = ()  # what each outcome would change; empty for training runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from app.sizing.columns import Codes, Column, Columns
 from app.sizing.evidence import CATEGORICAL_WEIGHTS, NUMERIC_WEIGHTS, Compared, runtime_and_family, stack_attribute
 from app.sizing.formula import formula
 from app.sizing.hardware.achieved import kernels_of
-from app.sizing.measured import MeasuredEffect
+from app.sizing.measured import NOISE, STEP_VARIANCE, MeasuredEffect, remaining_share
 
 NORMAL = NormalDist()
 # Probabilities of the stored quantiles: both ends of an 80 % interval, and confidences that requests may ask for.
@@ -28,6 +28,26 @@ LEVELS = (0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95)
 LOW, HIGH = 0.1, 0.9
 # Distance beyond which a result carries no more information: another vendor, runtime and size.
 MAX_DISTANCE = 2.0
+
+
+OUTCOME_DEVIATIONS = (1.0, 0.0, -1.0)  # of result.Outcome, in standard deviations of the time
+
+
+def outcome_levels(asked: float) -> tuple[float, ...]:
+    """Confidences that need as much before a benchmark as `asked` needs after it, one for each of its outcomes: a
+    standard deviation slower, as predicted, and a standard deviation faster.
+
+    The benchmark moves the prediction to its result, and a share of the standard deviation remains.
+
+    Limits: the outcomes of serving steps; the remaining share is that of one measurement of output tokens/s.
+    Check: 0.2365 of the deviation remains; at 80 % that is 0.199 deviations on top of each outcome.
+        >>> [round(level, 3) for level in outcome_levels(0.8)]
+        [0.885, 0.579, 0.212]
+    """
+    noise = NOISE["output_tokens_per_s"] ** 2
+    explained = np.array([STEP_VARIANCE / (STEP_VARIANCE + noise) * STEP_VARIANCE])
+    remaining = float(remaining_share(STEP_VARIANCE, explained, NOISE["output_tokens_per_s"])[0])
+    return tuple(NORMAL.cdf(each + remaining * NORMAL.inv_cdf(asked)) for each in OUTCOME_DEVIATIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import json
 import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx2
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fastapi.routing import APIRoute
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
 from app.api.access import OPEN_SCOPES, SCOPE_OF, UNITS
-from app.catalog.keys import FRESH_S, KeyStore, Scope, create_key, generate_key, key_identity, revoke_key
+from app.catalog.filing import Filing
+from app.catalog.keys import FRESH_S, Caller, KeyStore, Scope, create_key, generate_key, key_identity, revoke_key
+from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import LoadedCatalog
+from app.catalog.tokens import FLOOR_S, STALE_S, TokenIssuer, TokenVerifier
+from app.catalog.tokens import FRESH_S as KEYS_FRESH_S
 from app.config import Settings
-from app.db import make_engine
-from app.errors import InvalidKey, redact_secrets
+from app.db import acting_for, make_engine
+from app.errors import InvalidKey, Unavailable, redact_secrets
 from app.main import ROUTERS, create_app
 from artefacts.service import DAY
 from tests.conftest import copied
 
 NOW = datetime.now(UTC)
 REC = "rec_" + 28 * "0"
+OF_ACME = "rec_" + 28 * "1"
 # A call of each operation that reaches the check of its key. Those that pass it end in 404, 422 or 428, at little cost.
 CALLS: dict[str, tuple[str, str]] = {
     "recommend": ("POST", "/recommend"),
@@ -33,6 +46,7 @@ CALLS: dict[str, tuple[str, str]] = {
     "compare": ("POST", "/compare"),
     "diagnose": ("POST", "/diagnose"),
     "inspectModel": ("POST", "/catalog/models/inspect"),
+    "runnableModels": ("POST", "/catalog/models/runnable"),
     "repriceRecommendation": ("POST", f"/recommendations/{REC}/reprice"),
     "getSensitivity": ("GET", f"/recommendations/{REC}/sensitivity"),
     "getStanding": ("GET", f"/recommendations/{REC}/standing"),
@@ -70,6 +84,67 @@ CALLS: dict[str, tuple[str, str]] = {
 PROTECTED = sorted(operation for operation, scope in SCOPE_OF.items() if scope is not None)
 
 
+ISSUER = TokenIssuer(
+    issuer="https://login.example",
+    audience="headroom",
+    jwks_url="https://login.example/keys",
+    tenant_claim="org",
+    scopes_claim="realm.roles",
+)
+
+
+class IdentityProvider:
+    """An issuer of tokens, with one key that it publishes."""
+
+    def __init__(self) -> None:
+        self.private, self.fetches, self.answers = ec.generate_private_key(ec.SECP256R1()), 0, True
+        public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(self.private.public_key()))
+        self.published = [{**public, "kid": "k1", "use": "sig"}]
+
+    def answer(self, _request: httpx2.Request) -> httpx2.Response:
+        self.fetches += 1
+        return httpx2.Response(200 if self.answers else 503, json={"keys": self.published})
+
+    def verifier(self, issuer: TokenIssuer = ISSUER) -> TokenVerifier:
+        return TokenVerifier([issuer], transport=httpx2.MockTransport(self.answer))
+
+    def claims(self, *scopes: str, **changed: Any) -> dict[str, Any]:
+        lasts = {"iat": time.time(), "exp": time.time() + 300}
+        usual = {"iss": "https://login.example", "aud": "headroom", "sub": "ann", "org": "acme", **lasts}
+        return {**usual, "realm": {"roles": [*scopes, "unrelated"]}, **changed}
+
+    def token(self, *scopes: str, key: Any = None, kid: str = "k1", **changed: Any) -> str:
+        return jwt.encode(self.claims(*scopes, **changed), key or self.private, "ES256", headers={"kid": kid})
+
+    def forged(self, header: dict[str, str], secret: bytes | None) -> str:
+        """A token of an administrator with a header of the forger's choice, signed with HMAC or not at all."""
+        parts = [json.dumps(each).encode() for each in ({**header, "kid": "k1"}, self.claims("admin"))]
+        body = b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts)
+        signature = b"" if secret is None else hmac.new(secret, body, hashlib.sha256).digest()
+        return (body + b"." + base64.urlsafe_b64encode(signature).rstrip(b"=")).decode()
+
+    def wrong_tokens(self) -> dict[str, str]:
+        """Tokens of an administrator that must not count, by their fault."""
+        pem = self.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return {
+            "alg none": self.forged({"alg": "none"}, None),
+            "alg None": self.forged({"alg": "None"}, None),
+            "public key as HMAC secret": self.forged({"alg": "HS256"}, pem),
+            "JWK as HMAC secret": self.forged({"alg": "HS256"}, json.dumps(self.published[0]).encode()),
+            "HMAC called ES256": self.forged({"alg": "ES256"}, pem),
+            "own key": self.token("admin", key=ec.generate_private_key(ec.SECP256R1())),
+            "unpublished key": self.token("admin", kid="k2"),
+            "expired": self.token("admin", exp=time.time() - 120),
+            "not yet valid": self.token("admin", nbf=time.time() + 120),
+            "no end": self.token("admin", exp=None),
+            "other audience": self.token("admin", aud="payroll"),
+            "other issuer": self.token("admin", iss="https://evil.example"),
+            "no tenant": self.token("admin", org=None),
+            "no subject": self.token("admin", sub=None),
+            "no token": "eyJhbGciOiJFUzI1NiJ9.e30.",
+        }
+
+
 class Keys:
     """Two services on one database, and a key of each kind."""
 
@@ -87,6 +162,19 @@ class Keys:
                 connection, tenant="acme", name="ended", scopes=every, now=past, expires_at=NOW - timedelta(seconds=1)
             )
             self.others, _ = create_key(connection, tenant="other", name="other", scopes=every, now=NOW)
+        self.provider = IdentityProvider()
+        closed.app.state.tokens = self.provider.verifier()  # type: ignore[attr-defined]
+        self.wrong = {
+            "revoked": self.revoked,
+            "expired key": self.expired,
+            "unknown": generate_key()[0],
+            "damaged": self.by_scope[Scope.ADMIN][:-1] + "g",
+            "cut": "hr_",
+        }
+        parts: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"{}", "supply": b"{}"}
+        with acting_for("acme"):
+            filing = Filing(None, None, None, "m", None, None)
+            assert AnswerStore(engine).store_answer(OF_ACME, **parts, filing=filing, tenant="acme").stored
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +193,14 @@ def keys(loaded: LoadedCatalog, sqlite_url: str, tmp_path_factory: pytest.TempPa
     engine.dispose()
 
 
-def call(client: TestClient, operation: str, key: str | None) -> tuple[int, str]:
-    """Status and problem of a call."""
+def call(client: TestClient, operation: str, key: str | None, identity: str = REC) -> tuple[int, str]:
+    """Status and problem of a call about an answer."""
     method, path = CALLS[operation]
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    body: dict[str, Any] = {"json": {}} if method in ("POST", "PATCH") and "reprice" not in path else {}
+    path = path.replace(REC, identity)
+    headers = {"If-Match": "*", **({} if key is None else {"Authorization": f"Bearer {key}"})}
+    body: dict[str, Any] = {"json": {}} if method == "POST" and "reprice" not in path else {}
+    if method == "PATCH":
+        body = {"json": {"status": "approved", "by": "ann"}}
     answer = client.request(method, path, headers=headers, **body)
     problem = answer.json().get("type", "") if answer.status_code >= 400 else ""
     return answer.status_code, problem.removeprefix("/problems/")
@@ -125,10 +216,11 @@ def test_every_operation_is_decided_about() -> None:
 
 @pytest.mark.parametrize("operation", PROTECTED)
 def test_who_may_call_what(keys: Keys, operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key, each scope, a revoked, an expired, an unknown and a damaged key; on an open and on a closed service."""
+    """No key, a key of each scope, wrong keys and the key of another tenant, on an open and on a closed service; and
+    tokens of each scope and wrong tokens on the one that accepts them.
+    """
     monkeypatch.setattr("app.api.routes.catalog.accuracy_body", lambda _: b"{}")  # takes seconds
     needed = SCOPE_OF[operation]
-    unknown, _ = generate_key()
     for closed, client in ((False, keys.open), (True, keys.closed)):
         status, problem = call(client, operation, None)
         if closed or needed not in OPEN_SCOPES:
@@ -141,8 +233,66 @@ def test_who_may_call_what(keys: Keys, operation: str, monkeypatch: pytest.Monke
                 assert status in (200, 404, 422, 428), (scope, problem)
             else:
                 assert (status, problem) == (403, "missing-scope"), scope
-        for key in (keys.revoked, keys.expired, unknown, keys.by_scope[Scope.ADMIN][:-1] + "g", "hr_"):
-            assert call(client, operation, key) == (401, "invalid-key")
+        for wrong, key in keys.wrong.items():
+            assert call(client, operation, key) == (401, "invalid-key"), wrong
+        if REC in CALLS[operation][1]:
+            assert call(client, operation, keys.others, OF_ACME)[0] == 404
+    for scope in Scope:
+        status, problem = call(keys.closed, operation, keys.provider.token(scope))
+        assert status in (200, 404, 422, 428) if scope in (needed, Scope.ADMIN) else problem == "missing-scope", scope
+    for wrong, token in keys.provider.wrong_tokens().items():
+        assert call(keys.closed, operation, token) == (401, "invalid-key"), wrong
+
+
+def test_the_answer_of_the_table_exists_for_its_tenant(keys: Keys) -> None:
+    for key in (keys.by_scope[Scope.READ], keys.provider.token("read")):
+        assert call(keys.closed, "getRecommendation", key, OF_ACME) == (200, "")
+
+
+def test_claims_become_tenant_and_scopes_by_the_settings() -> None:
+    provider, token = IdentityProvider(), "ann"
+    roles: dict[str, Any] = {"tenants": {"acme": "sales"}, "scopes": {"buyer": ("read", "procure")}}
+    mapped = provider.verifier(TokenIssuer(**{**ISSUER.model_dump(), **roles}))
+    assert mapped.read(provider.token("buyer", "admin")) == Caller(
+        "sales", frozenset((Scope.READ, Scope.PROCURE)), "jwt:ann"
+    )
+    with pytest.raises(InvalidKey, match="names no tenant"):
+        mapped.read(provider.token("buyer", org="other"))
+    whole = provider.verifier(ISSUER.model_copy(update={"tenant_claim": None, "scopes_claim": "scope"}))
+    token = provider.token(scope="read size openid")
+    assert whole.read(token) == Caller("public", frozenset((Scope.READ, Scope.SIZE)), "jwt:ann")
+    assert token.split(".")[2] not in redact_secrets(f"Bearer {token}")
+
+
+def test_keys_of_an_issuer_are_read_rarely_and_outlive_its_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, provider = [1e6], IdentityProvider()
+    monkeypatch.setattr("app.catalog.tokens.time.monotonic", lambda: now[0])
+    verifier = provider.verifier()
+    for _ in range(20):
+        verifier.read(provider.token())
+        with pytest.raises(InvalidKey, match="not published"):
+            verifier.read(provider.token(kid="k2"))
+    assert provider.fetches == 1
+    now[0] += FLOOR_S
+    provider.published.append({**provider.published[0], "kid": "k2"})
+    assert verifier.read(provider.token(kid="k2")).tenant == "acme"
+    provider.answers = False
+    now[0] += KEYS_FRESH_S
+    assert verifier.read(provider.token()).tenant == "acme"
+    assert provider.fetches == 3
+    now[0] += STALE_S
+    with pytest.raises(Unavailable):
+        verifier.read(provider.token())
+
+
+def test_only_public_keys_for_signatures_are_accepted_from_an_issuer() -> None:
+    provider = IdentityProvider()
+    secret = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA", "kid": "k1", "alg": "HS256"}
+    provider.published = [secret, {**provider.published[0], "kid": "e", "use": "enc"}, {"kty": "RSA", "kid": "bad"}]
+    with pytest.raises(Unavailable):
+        provider.verifier().read(provider.forged({"alg": "HS256"}, b"secret-secret-secret-secret-secret"))
+    with pytest.raises(ValueError, match="https"):
+        Settings(token_issuers=(ISSUER.model_copy(update={"jwks_url": "http://login.example/keys"}),))
 
 
 def test_health_checks_and_documents_need_no_key(keys: Keys) -> None:
@@ -158,9 +308,19 @@ def test_the_header_of_a_proxy_is_not_a_key(keys: Keys) -> None:
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, 'Bearer realm="headroom"')
 
 
-def test_until_the_first_key_exists_anyone_may_approve(client: TestClient) -> None:
-    assert call(client, "changeRecommendationStatus", None)[0] in (404, 422)
-    assert call(client, "deleteRecommendation", None)[0] == 404
+CHANGES = sorted(operation for operation in PROTECTED if SCOPE_OF[operation] not in OPEN_SCOPES)
+
+
+@pytest.mark.parametrize(("host", "may_change"), [("127.0.0.1", True), ("::1", True), ("0.0.0.0", False), ("", False)])
+def test_without_keys_only_a_service_of_this_machine_accepts_changes(
+    client: TestClient, host: str, may_change: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = client.app.state._state  # type: ignore[attr-defined]
+    monkeypatch.setitem(state, "settings", state["settings"].model_copy(update={"host": host}))
+    assert len(CHANGES) == 10
+    for operation in CHANGES:
+        status, problem = call(client, operation, None)
+        assert status in (404, 422, 428) if may_change else problem == "key-required", operation
 
 
 def test_a_key_is_stored_as_a_digest_and_recognized_by_its_checksum(keys: Keys) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -84,6 +85,32 @@ def test_an_inventory_that_is_too_small_gives_the_reason_and_hardware_for_sale(c
     alone = answered(client, chat("deepseek-v3"), two, inventory="only")
     assert alone["recommendations"] == []
     assert [r["accelerator"] for r in alone["rejected"]] == ["nvidia-rtx-4090"]
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, only: bool) -> None:
+    def addition(owned: int, **further: Any) -> str:
+        inventory = [{"accelerator": "a6000", "count": owned}, {"accelerator": "rtx 3060", "count": 1}]
+        limits = {"inventory": "only"} if only else {}
+        body = {"workload": chat("llama-3.1-70b"), "inventory": inventory, "constraints": limits, "limit": 1, **further}
+        warnings = client.post("/recommend", json=body).json()["warnings"]
+        return " ".join(w["text"] for w in warnings if w["code"] == "inventory")
+
+    added = re.search(
+        r"Cheapest addition of a type that you own: (\d+) × (.*?), about (.*?) USD .* have (\d+) in", addition(1)
+    )
+    assert added is not None
+    assert added[2] == "NVIDIA RTX A6000 48GB"
+    assert float(added[3].replace(",", "")) > 1000 * int(added[1])
+    assert int(added[4]) == 1 + int(added[1])
+    assert "Cheapest addition" not in addition(int(added[4]))  # it is enough
+    assert "Cheapest addition" not in addition(1, include=[])
+
+
+def test_no_addition_is_named_if_none_is_enough(client: TestClient) -> None:
+    answer = answered(client, chat("llama-3.1-405b"), [{"accelerator": "rtx 3060", "count": 1}], inventory="only")
+    assert answer["recommendations"] == []
+    assert not any("Cheapest addition" in w["text"] for w in answer["warnings"])
 
 
 def test_more_than_the_inventory_holds_is_never_used(client: TestClient) -> None:

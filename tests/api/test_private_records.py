@@ -91,6 +91,7 @@ def test_a_stored_inventory_answers_the_questions_of_its_tenant(service: Service
 
 
 def test_the_inventory_of_the_public_tenant_answers_callers_without_a_key(service: Service) -> None:
+    service.call("GET", "/catalog/inventory", "public")
     assert service.call("POST", "/catalog/inventory", None, json=A6000S).status_code == 401
     assert service.call("POST", "/catalog/inventory", "public", json=A6000S).status_code == 200
     assert service.recommend(None)["request"]["inventory"][0]["count"] == 4
@@ -149,6 +150,38 @@ def test_a_quoted_machine_is_bought_at_its_price(service: Service) -> None:
     assert machine == {"what": "machine", "quantity": first["deployment"]["nodes"], "unit_usd": 400}
     bill = service.call("GET", f"/recommendations/{service.recommend('buyer')['id']}/bill-of-materials", "buyer")
     assert bill.status_code == 200, bill.text
+
+
+def test_the_price_is_that_of_the_quantity_bought(service: Service) -> None:
+    """Three price breaks: each number of machines has its own price, and a number below the first break has none."""
+
+    def quoted(name: str, usd: float, least: int, most: int | None) -> dict[str, Any]:
+        machine = {"seller": "Acme", "accelerator": "nvidia l4", "accelerators": 1}
+        return {**machine, "name": name, "usd": usd, "min_quantity": least, **({"max_quantity": most} if most else {})}
+
+    breaks = [quoted("few", 900.0, 2, 3), quoted("some", 600.0, 4, 9), quoted("many", 400.0, 10, None)]
+    assert service.call("POST", "/catalog/systems", "breaks", json={"items": breaks}).status_code == 200
+    only = {"accelerators": ["nvidia-l4"], "environments": ["on_prem"]}
+
+    def source_for(machines: int) -> str | None:
+        fitting = [b["name"] for b in breaks if b["min_quantity"] <= machines <= b.get("max_quantity", machines)]
+        return f"your record {fitting[0]}" if fitting else None
+
+    for machines in (1, 2, 3, 4, 9, 10, 14):
+        deployment = {"accelerator": "nvidia-l4", "accelerators_per_replica": 1, "replicas": machines}
+        body = {"workload": ASKED["workload"], "deployment": deployment}
+        found = service.call("POST", "/estimate", "breaks", json=body).json()
+        assert found["deployment"]["nodes"] == machines
+        price = found["cost"]["price"]
+        assert price["source"] == source_for(machines) or (machines == 1 and price["kind"] != "quote"), machines
+    seen = set[str]()
+    for rate in (0.5, 4, 12, 40):
+        workload = {**ASKED["workload"], "traffic": {"peak_requests_per_s": rate}}
+        for option in service.recommend("breaks", workload=workload, constraints=only)["recommendations"]:
+            nodes, price = option["deployment"]["nodes"], option["cost"]["price"]
+            assert price["kind"] != "quote" or price["source"] == source_for(nodes), nodes
+            seen.add(price["source"])
+    assert len(seen) > 1
 
 
 def test_a_table_is_reported_line_by_line_and_stored_as_a_whole(service: Service) -> None:

@@ -46,6 +46,7 @@ def test_an_answer_is_asked_kept_moved_on_and_exported(client: TestClient, monke
         assert headroom.deployment(answer["id"], "docker-compose")["files"]
         assert headroom.reprice(answer["id"])["today"]["id"]
         assert headroom.inspect("llama-3.1-8b")["parameters"] > 8e9
+        assert headroom.runnable([{"accelerator": "l4", "count": 1}], q="llama-3.1-8b", limit=1)["items"]
 
 
 def test_a_key_is_sent_with_every_request(monkeypatch: pytest.MonkeyPatch) -> None:

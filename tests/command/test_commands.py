@@ -159,6 +159,7 @@ def test_lists_estimates_and_the_rest_answer() -> None:
         json.loads(run("support", "--engine", "vllm", "--accelerator", "mi300x").stdout)["accelerator"] == "amd-mi300x"
     )
     assert "37,552,282,624" in run("inspect", "deepseek-v3").stdout
+    assert "Qwen/Qwen3-32B" in run("runnable", "qwen3-32b", "--own", "4xrtx a6000").stdout
     fits = run(
         "estimate", "--model", "llama-3.1-8b-instruct", "--accelerator", "rtx 4090", "--count", "1", "--concurrent", "2"
     )

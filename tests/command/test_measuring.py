@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,31 +65,48 @@ def test_measurements_are_uploaded_listed_and_deleted(service: str, tmp_path: Pa
     assert "engine_version" in lacking.output
 
 
-def test_measure_runs_the_benchmark_uploads_it_and_prints_what_it_saves(
+def test_measure_runs_the_benchmark_of_an_answer_against_a_server_and_uploads_it(
     service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The command as it is, but for the port and the seconds between health checks; `vllm` is openai_stub.py."""
     request = tmp_path / "request.json"
-    request.write_text(json.dumps(REQUEST))
+    traffic = {"concurrent_requests": 4, "requests": 60, "input_tokens": 64, "output_tokens": 16}
+    asked = {**REQUEST, "workload": {**REQUEST["workload"], "traffic": traffic}}
+    request.write_text(json.dumps(asked | {"constraints": {**REQUEST["constraints"], "weight_formats": ["bf16"]}}))
     answer = json.loads(run(service, "recommend", str(request), "--json").stdout)
-    lines = SCREEN.splitlines()[1:]
-    printed = "\n".join(line for line in lines if "TTFT" not in line).replace("401.57", "9000").replace("41.90", "4.0")
-    monkeypatch.setattr(measuring, "run_benchmark", with_command(measuring.run_benchmark, f"printf '%s' '{printed}'"))
-    refused = run(service, "measure", answer["id"], given="n\n")
-    assert refused.exit_code == 1
+    vllm, port = tmp_path / "vllm", free_port()
+    vllm.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).with_name("openai_stub.py")} "$@"\n')
+    vllm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PORT", str(port))
+    runner = measuring.run_benchmark
+
+    def run_here(command: str, *, confirmed: bool) -> bytes:
+        assert command.count("localhost:8000") == 1 and "vllm bench serve" in command
+        return runner(command.replace(":8000", f":{port}").replace("sleep 5", "sleep 0.1"), confirmed=confirmed)
+
+    monkeypatch.setattr(measuring, "run_benchmark", run_here)
+    assert run(service, "measure", answer["id"], given="n\n").exit_code == 1
     found = run(service, "measure", answer["id"], "--yes", "--param", "engine_version=0.30")
     assert found.exit_code == 0, found.output
-    assert "Serving Benchmark Result" in found.stdout
-    assert "9000" in found.stdout and f"Before: {answer['recommendations'][0]['deployment']['total_accelerators']}" in (
-        found.stdout
-    )
-    assert "The measurement saves" in found.stdout or "confirms the recommendation" in found.stdout
-    listed = json.loads(run(service, "measurements", "--json").stdout)
-    run(service, "measurements", "--delete", listed[0]["id"])
+    assert f"Before: {answer['recommendations'][0]['deployment']['total_accelerators']} x nvidia-h100" in found.stdout
+    assert "accelerators are enough" in found.stdout
+    (measured,) = json.loads(run(service, "measurements", "--json").stdout)
+    figures = {f["quantity"]: f["measured"] for f in measured["figures"]}
+    # one loop of four requests at a time, 10 ms for a prompt and 1 ms for a token, and what the machine adds
+    assert 50 < figures["output_tokens_per_s"] < 4 * 16 / 0.026
+    assert figures["ttft_ms"] > 10 and figures["tpot_ms"] > 1
+    again = json.loads(run(service, "recommend", str(request), "--json").stdout)
+    assert again["recommendations"][0]["performance"]["basis"] == "measured"
+    assert run(service, "measurements", "--delete", measured["id"]).exit_code == 0
 
 
-def with_command(runner: Any, command: str) -> Any:
-    """The runner of benchmarks with another command."""
-    return lambda _, *, confirmed: runner(command, confirmed=confirmed)
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def test_a_failing_benchmark_ends_the_command() -> None:

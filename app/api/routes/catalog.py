@@ -1,4 +1,6 @@
-"""GET /catalog/...: the catalog in pages, with filters and meanings; POST /catalog/models/inspect; GET /accuracy."""
+"""GET /catalog/...: the catalog in pages, with filters and meanings; POST /catalog/models/inspect and /runnable; and
+GET /accuracy.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,21 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from app.api.body import parse_body
-from app.api.deps import RawPastedBody, Sessions, ShortSlot, Snapshots, resolve_model
+from app.api.deps import (
+    Held,
+    LongSlot,
+    RawBody,
+    RawPastedBody,
+    Sessions,
+    ShortSlot,
+    Snapshots,
+    Today,
+    resolve_model,
+)
 from app.api.naming import NameResolver, resolve_filters
 from app.api.openapi import body_schema, problem_responses
 from app.api.problems import unknown_cursor
+from app.api.runnable import compute_runnable_models
 from app.api.schemas import catalog as wire
 from app.api.schemas import lists
 from app.api.schemas import lists as lists_wire
@@ -26,6 +39,7 @@ from app.api.schemas.lists import AccuracyResponse, SupportAnswer, SupportQuery,
 from app.api.schemas.market import MarketQuery, MarketResponse, market_json
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
+from app.api.schemas.runnable import RunnableRequest, RunnableResponse
 from app.catalog.lists import LISTS, list_page
 from app.catalog.market import summarize_market
 from app.catalog.queries import calibration_notes
@@ -274,6 +288,23 @@ def compute_inspection(raw: bytes, catalog_store: CatalogStore) -> Response:
         image=(image.width, image.height),
     )
     return Response(orjson.dumps(shown), media_type="application/json")
+
+
+@router.post(
+    "/models/runnable",
+    operation_id="runnableModels",
+    summary="List the models that your machines can run",
+    response_model=RunnableResponse,
+    openapi_extra=body_schema(RunnableRequest),
+    responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
+)
+async def list_runnable_models(
+    raw: RawBody, catalog_store: Snapshots, turn: LongSlot, today: Today, held: Held
+) -> Response:
+    """Lists the language models of the catalog that machines of yours can serve and fine-tune, with the fastest way to
+    do so and its speed, those with the most parameters first.
+    """
+    return await turn.answer_shared(compute_runnable_models, raw, catalog_store, today, held)
 
 
 def _list_page(

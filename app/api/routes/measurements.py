@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from app.api.access import KnownCaller
 from app.api.answering import json_bytes
 from app.api.deps import LongSlot, RawResultFile, Sessions, Snapshots, Tenant, Today
 from app.api.measuring import MeasuredCatalogs, compute_upload, remove_measurement
@@ -63,16 +64,16 @@ async def post_measurement(
     catalog_store: Snapshots,
     catalogs: Catalogs,
     turn: LongSlot,
-    tenant: Tenant,
+    caller: KnownCaller,
     today: Today,
 ) -> Response:
     """Recognizes the file by its content, compares each run with its prediction, and stores it. From then on it moves
     predictions of the same stack, and by distance those of its neighbors. If the file does not state something, the
     problem lists the parameters to add. A second upload of the same content is the same measurement.
     """
-    answer = await turn.answer_shared(compute_upload, raw, query, sessions, catalog_store, tenant, today)
+    answer = await turn.answer_shared(compute_upload, raw, query, sessions, catalog_store, caller, today)
     if not query.dry_run:
-        catalogs.forget(tenant)
+        catalogs.forget(caller.tenant)
     return answer
 
 
@@ -115,8 +116,10 @@ def get_own_measurement(id: MeasurementId, sessions: Sessions, tenant: Tenant) -
     responses=problem_responses(404, 422, 503),
     summary="Delete a measurement",
 )
-async def delete_own_measurement(id: MeasurementId, sessions: Sessions, catalogs: Catalogs, tenant: Tenant) -> Response:
+async def delete_own_measurement(
+    id: MeasurementId, sessions: Sessions, catalogs: Catalogs, caller: KnownCaller
+) -> Response:
     """Deletes a measurement. Its effect ends: answers are again those without it, with the same ids."""
-    await run_in_threadpool(remove_measurement, sessions, tenant, id)
-    catalogs.forget(tenant)
+    await run_in_threadpool(remove_measurement, sessions, caller, id)
+    catalogs.forget(caller.tenant)
     return Response(status_code=204)

@@ -15,6 +15,7 @@ from app.api.schemas.base import (
     BottleneckName,
     Component,
     DraftingName,
+    OutcomeName,
     ResponseModel,
     StatisticName,
     SupportName,
@@ -58,6 +59,7 @@ from app.sizing.question import Deployment, Speculative
 from app.sizing.result import (
     Answer,
     Assurance,
+    BenchmarkOutcome,
     CertaintyFactor,
     ClusterNeeds,
     Considered,
@@ -200,6 +202,20 @@ class ConfidenceShown(ResultModel, of=Assurance):
     )
 
 
+class BenchmarkOutcomeShown(ResultModel, of=BenchmarkOutcome):
+    """What one outcome of the benchmark would change."""
+
+    outcome: OutcomeName = Field(description="Slower or faster by one standard deviation, or as predicted.")
+    rate: float = Field(description="What the benchmark reports then.")
+    unit: str
+    total_accelerators: int | None = Field(
+        description="Accelerators that this deployment needs then at the requested confidence; null if no number is "
+        "enough."
+    )
+    usd_per_hour: float | None = None
+    usd_total: float | None = None
+
+
 class VerificationShown(ResultModel, of=Verification):
     """The one benchmark that would reduce the uncertainty most."""
 
@@ -209,6 +225,9 @@ class VerificationShown(ResultModel, of=Verification):
     minutes: float
     usd: float | None = Field(description="Rental cost of the machines for this time, if a price is known.")
     decides: str = Field(description="Which result would change the decision, and how much that saves.")
+    after: list[BenchmarkOutcomeShown] = Field(
+        default_factory=list, description="What each outcome would change, for a service; empty for training runs."
+    )
 
 
 class BreakdownShown(ResponseModel):

@@ -19,7 +19,7 @@ from app.sizing.hardware.support.records import PHASES
 from app.sizing.model.counts import LORA_TARGET_NAMES
 from app.sizing.model.formats import AUTO_KV, KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.question import DraftMethod, Extra, LoadUnit, Objective
-from app.sizing.result import QUANTITY_UNITS, AcquisitionOption, BillFactor
+from app.sizing.result import QUANTITY_UNITS, AcquisitionOption, BillFactor, Outcome
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
 from app.sizing.workload import REDUNDANCIES, FailureDomain, Method, Router
@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     AdapterPrecisionName = str
     BasisName = str
     BillFactorName = str
+    OutcomeName = str
     BottleneckName = str
     CommitmentName = str
     DraftingName = str
@@ -165,6 +166,7 @@ else:
     AdapterPrecisionName = Annotated[Literal[VOCABULARIES["adapter_precision"]], Component("AdapterPrecision")]
     BasisName = Annotated[Literal["measured", "calibrated", "roofline"], Component("Basis")]
     BillFactorName = Annotated[Literal[tuple(f.value for f in BillFactor)], Component("BillFactor")]
+    OutcomeName = Annotated[Literal[tuple(each.value for each in Outcome)], Component("Outcome")]
     BottleneckName = Annotated[Literal[tuple(PRIORITY_BY_BOTTLENECK)], Component("Bottleneck")]
     CommitmentName = Annotated[Literal[tuple(c.value for c in Commitment)], Component("Commitment")]
     DraftingName = Annotated[Literal[tuple(d.value for d in DraftMethod)], Component("Drafting")]

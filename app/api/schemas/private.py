@@ -90,7 +90,11 @@ class QuoteSpec(RequestModel):
     accelerators: Annotated[int, Field(ge=1, le=1024), INTEGER_VALUED] | None = Field(
         None, description="Accelerators in one machine. Default: the usual number, or that of the system."
     )
-    min_quantity: Quantity = Field(1, description="Smallest order, in machines. Send one record for each price break.")
+    min_quantity: Quantity = Field(
+        1,
+        description="Smallest order, in machines. Send one record for each price break; an answer has the price of "
+        "the number that it buys.",
+    )
     max_quantity: Quantity | None = Field(None, description="Largest order, in machines. Default: no limit.")
     valid_from: date | None = Field(None, description="First day of the price. Default: the day of storing.")
     valid_until: date | None = Field(None, description="Last day of the price. Default: until you delete it.")

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -34,8 +34,9 @@ from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
 from app.sizing.model.architecture import ModelArchitecture, is_adapted
 from app.sizing.model.formats import SIXTEEN_BIT
 from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question
-from app.sizing.result import Estimate, Level, Performance, Ranked, Verification
+from app.sizing.result import BenchmarkOutcome, Estimate, Level, Outcome, Performance, Ranked, Verification
 from app.sizing.serving.draft_heads import eagle_head
+from app.sizing.uncertainty import NORMAL
 from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
 
@@ -819,7 +820,20 @@ def choose_verification(
         minutes=trial.minutes,
         usd=trial.usd,
         decides=text,
+        after=tuple(benchmark_outcomes(chosen.ranked.estimate)),
     )
+
+
+def benchmark_outcomes(estimate: Estimate) -> Iterator[BenchmarkOutcome]:
+    """What a service needs after each outcome of its benchmark, in the order of Outcome."""
+    speed, p, sure = benchmark_speed(estimate), estimate.performance, estimate.assurance
+    if speed is None or p is None or sure is None or p.interval.low <= 0:
+        return
+    deviation = math.log(p.interval.high / p.interval.low) / (2 * NORMAL.inv_cdf(0.9))
+    for outcome, sign, level in zip(Outcome, (-1, 0, 1), sure.after, strict=False):
+        rate = speed[0] * math.exp(sign * deviation)
+        needed = level.total_accelerators, level.usd_per_hour, level.usd_total
+        yield BenchmarkOutcome(outcome, rate, speed[1], *needed)
 
 
 def drafting_note(d: Deployment) -> str:

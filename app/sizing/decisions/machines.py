@@ -36,6 +36,7 @@ from app.sizing.decisions.prices import (
     reject_unoffered,
     run_pricing,
     service_pricing,
+    without_excluded,
 )
 from app.sizing.decisions.rejections import NullRejections, Rejections, is_at_most
 from app.sizing.decisions.search import Search, Workload
@@ -208,6 +209,7 @@ def find_candidates(
     reject_unplaced(catalog, constraints, keep, placed, rejections)
     keep &= placed
     keep = firm_listings(catalog, constraints, keep, named, today, assumed, rejections)
+    keep = without_excluded(catalog, constraints, keep, rejections)
     keep &= ~superseded_listings(catalog, keep)
     keep = available_listings(catalog, constraints, keep, named, rejections, given=fixed is not None)
     with suspend_recording():
@@ -676,6 +678,7 @@ def find_machines(
         price_kinds=kinds,
         outdated_rents=True,
         weighs_carbon=search.question.objective is Objective.CARBON,
+        excluded_listings=search.question.constraints.excluded_listings,
     )
     unread, workload = NullRejections(search.catalog.accelerators), search.question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1

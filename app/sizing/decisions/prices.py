@@ -18,11 +18,12 @@ from app.sizing.hardware.parts import (
     Environment,
     PriceKind,
     PricingModel,
+    Terms,
     day_numbers,
 )
 from app.sizing.hardware.tables import Listings
 from app.sizing.question import Constraints
-from app.sizing.result import FilterStage
+from app.sizing.result import Estimate, FilterStage
 from app.sizing.snapshot import Catalog
 from app.sizing.words import join_words
 
@@ -65,6 +66,38 @@ def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
 def _with_commitments(usual: tuple[PricingModel, ...], constraints: Constraints) -> tuple[PricingModel, ...]:
     """The pricing models that the request names, or the usual ones, plus the accepted commitments."""
     return tuple(dict.fromkeys((*(constraints.pricing_models or usual), *commitment_models(constraints.commitment))))
+
+
+def quotes_of_other_quantities(estimates: Iterable[Estimate], catalog: Catalog) -> tuple[int, ...]:
+    """Listings of the quotes that price these deployments but do not hold for their number of machines."""
+    wrong = set[Terms]()
+    for each in estimates:
+        price, nodes = None if each.cost is None else each.cost.price, each.deployment.nodes
+        if price is not None and price.terms.kind is PriceKind.QUOTE and nodes and not price.terms.holds_for(nodes):
+            wrong.add(price.terms)
+    if not wrong:
+        return ()
+    listings = catalog.listings
+    quoted = np.flatnonzero(listings.kind == KINDS.index(PriceKind.QUOTE)).tolist()
+    return tuple(row for row in quoted if _terms_of(catalog, row) in wrong)
+
+
+def _terms_of(catalog: Catalog, row: int) -> Terms | None:
+    """Terms of a listing with a price of its own."""
+    offer, system = catalog.listings.offer[row], catalog.listings.system[row]
+    return catalog.offers[offer].terms if offer >= 0 else catalog.systems[catalog.system_slugs[system]].terms
+
+
+def without_excluded(catalog: Catalog, constraints: Constraints, among: Mask, rejections: Rejections) -> Mask:
+    """The listings but for the excluded quotes; types left without any are rejected."""
+    if not constraints.excluded_listings:
+        return among
+    kept = among.copy()
+    kept[list(constraints.excluded_listings)] = False
+    text = "The only price of {name} is a quote for another number of machines than this needs."
+    accelerator = catalog.listings.accelerator
+    rejections.reject_if_none_left(accelerator[among], accelerator[kept], "no_offer", text)
+    return kept
 
 
 PRICE_TOO_OLD = "price_too_old"  # code of types whose prices are all too old

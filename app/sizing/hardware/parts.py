@@ -95,6 +95,10 @@ class Terms:
     commitment: Commitment = Commitment.NONE
     upfront_usd: float | None = None  # USD per machine, paid at the start
 
+    def holds_for(self, machines: int) -> bool:
+        """Whether the price is one for this number of machines."""
+        return self.min_quantity <= machines and (self.max_quantity is None or machines <= self.max_quantity)
+
 
 def day_numbers(texts: Sequence[str]) -> Column:
     """ISO 8601 dates as day numbers, so that differences are days; NaN for an empty text.

@@ -497,6 +497,7 @@ def combined_assurance(both: PoolEstimates) -> Assurance | None:
         meets_slo=min(met, default=None),
         meets_deadline=min(in_time, default=None),
         by_level=tuple(combined_level(one_level, other) for one_level, other in pairs),
+        after=tuple(map(combined_level, first.after, second.after)),
     )
 
 

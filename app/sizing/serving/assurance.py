@@ -21,7 +21,7 @@ from app.sizing.serving.margins import Margins, margins_at
 from app.sizing.serving.options import Options, PlanEvaluations, daily_usd_per_hour_by_level
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import required_replicas
-from app.sizing.uncertainty import MAX_Z_SCORE, NORMAL, Neighborhood, Spreads
+from app.sizing.uncertainty import MAX_Z_SCORE, NORMAL, Neighborhood, Spreads, outcome_levels
 from app.sizing.words import format_number
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -37,7 +37,7 @@ class MarginLevels:
     """Deployments repeated per margin: the median prediction, then each confidence level, then the confidence grid."""
 
     count: int  # number of deployments
-    levels: list[float]  # confidence levels, ascending
+    levels: list[float]  # confidence levels, ascending, with those that stand for outcomes of a benchmark
     grid_z_scores: Column  # z-scores of the confidence grid
     margins: Margins  # margins of every row
 
@@ -71,7 +71,8 @@ def build_margin_levels(
 ) -> MarginLevels:
     """Margins for all confidence levels and the confidence grid, from the evidence around each deployment."""
     asked, count = question.constraints.confidence, len(around)
-    levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*CONFIDENCE_GRID, asked})
+    levels = sorted({*CONFIDENCE_LEVELS, asked, *outcome_levels(asked)})
+    tried = sorted({*CONFIDENCE_GRID, asked})
     z_scores = np.array([NORMAL.inv_cdf(c) for c in (*levels, *tried)])
     around = around.take(np.tile(np.arange(count), len(z_scores)))
     margins = margins_at(np.repeat(z_scores, count), workload, around, spreads, question.assumptions)
@@ -139,13 +140,16 @@ def estimate_assurance(
         success_probability(by.grid_z_scores, left[at_level.stop :].reshape(-1, count)) for left in (room, slack)
     )
     bounded, in_time = has_speed_limits(workload), workload.deadline_s is not None
+    asked = question.constraints.confidence
+    shown, after = {*CONFIDENCE_LEVELS, asked}, outcome_levels(asked)
     return tuple(
         Assurance(
-            question.constraints.confidence,
+            asked,
             fits[i],
             meets[i] if bounded else None,
             meets[i] if in_time else None,
-            by_level[i],
+            tuple(level for level in by_level[i] if level.confidence in shown),
+            tuple(by_level[i][by.levels.index(level)] for level in after),
         )
         for i in range(count)
     )

@@ -13,10 +13,12 @@ from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
 from app.api import measuring
+from app.api.measuring import compare_run
 from app.api.questions import build_recommend_question
 from app.api.schemas.requests import RecommendRequest
 from app.catalog.measuring import get_measurement, update_prediction
-from app.catalog.snapshot import CatalogStore
+from app.catalog.snapshot import CatalogStore, LoadedCatalog
+from app.command.prepare import prepare_database
 from app.config import Settings
 from app.db import PUBLIC
 from app.main import create_app
@@ -267,17 +269,40 @@ def test_a_diagnosis_expects_what_was_predicted_without_measurements(own: TestCl
     assert own.post("/diagnose", json=ESTIMATE | observed).content == before
 
 
-def test_a_new_catalog_or_engine_compares_stored_runs_again(own: TestClient) -> None:
+def test_a_new_catalog_compares_stored_runs_before_it_answers(own: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = upload(own, PLAIN).json()["measurements"][0]["id"]
     moved, state = own.post("/estimate", json=ESTIMATE).json(), own.app.state  # type: ignore[attr-defined]
     with state.sessions() as session, session.begin():
         stored = get_measurement(session, PUBLIC, identity).measurement
         wrong = replace(stored, figures=(MeasuredFigure("tpot_s", 1.0, 1.0),))
         update_prediction(session, PUBLIC, wrong, "an earlier catalog")
-    state.measured_catalogs.forget(PUBLIC)
-    assert own.post("/estimate", json=ESTIMATE).json() == moved
+    newer = replace_loaded(state.catalog_store)
+    compared = []
+
+    def compare(run: object, index: object, store: CatalogStore) -> OwnMeasurement:
+        compared.append(store.published() is index)
+        return compare_run(run, index, store)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(measuring, "compare_run", compare)
+    monkeypatch.setattr("app.catalog.snapshot.load_newest", lambda *_: newer)
+    state.catalog_store._load_newest()
+    assert compared == [True]  # before the first question, against the newer catalog alone
     with state.sessions() as session:
         assert get_measurement(session, PUBLIC, identity).measurement == stored
+    assert own.post("/estimate", json=ESTIMATE).json() == moved
+    assert compared == [True]
+    with state.sessions() as session, session.begin():
+        update_prediction(session, PUBLIC, wrong, "an earlier engine")
+    prepare_database(str(state.sessions.kw["bind"].url))
+    with state.sessions() as session:
+        assert get_measurement(session, PUBLIC, identity).measurement == stored
+
+
+def replace_loaded(store: CatalogStore) -> LoadedCatalog:
+    """The loaded catalog as another object, as a newer version is."""
+    loaded = store._loaded
+    assert loaded is not None
+    return replace(loaded, catalog_index=loaded.catalog_index.with_catalog(loaded.catalog_index.catalog))
 
 
 def test_without_a_database_the_last_known_measurements_apply(own: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

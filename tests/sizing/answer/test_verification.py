@@ -17,6 +17,7 @@ import pytest
 
 from app.sizing.answer.verification import (
     DecisionValue,
+    benchmark_outcomes,
     benchmark_speed,
     break_even_speed,
     choose_verification,
@@ -46,7 +47,8 @@ from app.sizing.hardware.engines import ENGINES
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import NativeQuantization
 from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question, Speculative
-from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Performance, Ranked
+from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Outcome, Performance, Ranked
+from app.sizing.uncertainty import NORMAL, outcome_levels
 from app.sizing.workload import Lengths, Load, Method
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
 from tests.sizing.answer.given import COST, DEPLOYMENT, RUN, SPEED, estimated, ranked
@@ -747,3 +749,24 @@ def test_a_benchmark_of_a_cheaper_option_decides_nothing_under_another_objective
     assert found is not None
     assert found.accelerator == "acme-big"
     assert "Acme Card" not in found.decides
+
+
+def test_each_outcome_of_a_benchmark_says_what_is_needed_then() -> None:
+    after = tuple(Level(c, n, usd_per_hour=4.0 * n) for c, n in zip(outcome_levels(0.8), (12, 8, 6), strict=True))
+    sure = Assurance(0.8, fits=1.0, meets_slo=0.9, meets_deadline=None, by_level=(), after=after)
+    found = [*benchmark_outcomes(replace(estimated(performance=SERVED), assurance=sure))]
+    assert [(f.outcome, f.total_accelerators, f.usd_per_hour) for f in found] == [
+        (Outcome.SLOWER, 12, 48.0),
+        (Outcome.AS_PREDICTED, 8, 32.0),
+        (Outcome.FASTER, 6, 24.0),
+    ]
+    # three replicas with 3,000 tokens/s; the 80 % interval from 2,000 to 4,000 is 2 * 1.2816 deviations wide
+    factor = math.exp(math.log(2) / (2 * 1.2816))
+    assert [f.rate for f in found] == pytest.approx([1000 / factor, 1000, 1000 * factor], rel=1e-4)
+
+
+@pytest.mark.parametrize("asked", [0.5, 0.8, 0.95])
+def test_a_benchmark_leaves_a_quarter_of_the_doubt(asked: float) -> None:
+    slower, same, faster = (NORMAL.inv_cdf(level) for level in outcome_levels(asked))
+    assert (slower - same, same - faster) == pytest.approx((1, 1))
+    assert same == pytest.approx(0.24 * NORMAL.inv_cdf(asked), abs=0.01)

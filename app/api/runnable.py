@@ -1,0 +1,144 @@
+"""Which models of the catalog the machines of an inventory can run, for what, and how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from fastapi.responses import Response
+from pydantic import TypeAdapter
+
+from app.api.answering import json_bytes
+from app.api.body import parse_body
+from app.api.checks import check_constraints
+from app.api.naming import resolve_recommend_names
+from app.api.problems import unknown_cursor
+from app.api.questions import build_recommend_question, index_on_day, with_stored_inventory
+from app.api.schemas.requests import RecommendRequest, WorkloadSpec
+from app.api.schemas.runnable import RunnableRequest, Use, runnable_model_json
+from app.catalog.holdings import Holdings
+from app.catalog.snapshot import CatalogIndex, CatalogStore
+from app.errors import AppError, Unanswerable
+from app.sizing.hardware.parts import OwnedHardware
+from app.sizing.inventory import refuse_exclusion, restrict_to_inventory, stocked_catalog
+from app.sizing.question import Objective
+from app.sizing.recommend import recommend_from
+from app.sizing.result import Estimate
+from app.sizing.snapshot import Catalog
+from app.sizing.workload import InferenceWorkload
+
+LANGUAGE_MODELS = ("text", "vision-language")  # modalities of models that generate text
+UNRELEASED = ("not released", "closed (paper only)")  # licenses of models without public weights
+TUNED_TOKENS = 1e6  # of the fine-tuning runs whose speed is shown: little enough for the usual deadline
+WORKLOAD: TypeAdapter[Any] = TypeAdapter(WorkloadSpec)
+
+
+def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date, holdings: Holdings) -> Response:
+    """Computes one page of the models that an inventory can run, those with the most parameters first."""
+    request = parse_body(raw, RunnableRequest)
+    index = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
+    template = with_inventory(request, holdings)
+    stocked = stocked_catalog(index.catalog, check_request(template, index), today.isoformat())
+    items, further = list[dict[str, Any]](), False
+    for facts in list_candidates(request, catalog_store):
+        found = dict[Use, Estimate]()
+        for use in Use:
+            asked = template.model_copy(update=use_fields(request, facts["hf_id"], use))
+            best = find_best(asked, index, catalog_store, today, stocked, found.get(Use.ONE_STREAM))
+            if best is not None:
+                found[use] = best
+            elif use is Use.ONE_STREAM:
+                break  # no other use needs less memory
+        further = bool(found) and len(items) == request.limit
+        if further:
+            break
+        if found:
+            items.append(runnable_model_json(facts, found))
+    cursor = items[-1]["model"] if further else None
+    return Response(json_bytes({"items": items, "next_cursor": cursor}), media_type="application/json")
+
+
+def list_candidates(request: RunnableRequest, catalog_store: CatalogStore) -> list[Mapping[str, Any]]:
+    """Returns the registry entries of the models to try, those with the most parameters first. Raises MalformedRequest
+    for a cursor that names no model.
+    """
+    words = (request.q or "").casefold().split()
+    entries = catalog_store.model_entries()
+    known = [f for f in entries if f["modality"] in LANGUAGE_MODELS and f.get("licence") not in UNRELEASED]
+    ordered = sorted(known, key=lambda facts: (-facts["total_params"], facts["hf_id"]))
+    if request.cursor is not None:
+        ids = [facts["hf_id"] for facts in ordered]
+        if request.cursor not in ids:
+            raise unknown_cursor()
+        ordered = ordered[ids.index(request.cursor) + 1 :]
+    return [facts for facts in ordered if all(word in facts["hf_id"].casefold() for word in words)]
+
+
+def with_inventory(request: RunnableRequest, holdings: Holdings) -> RecommendRequest:
+    """Returns a request for one stream of any model on the inventory alone. Raises Unanswerable without one."""
+    template = RecommendRequest(workload=use_fields(request, "any", Use.ONE_STREAM)["workload"], limit=1, include=[])
+    given = {"inventory": request.inventory, "constraints": request.constraints}
+    template = with_stored_inventory(template.model_copy(update=given), holdings)
+    if not template.inventory:
+        detail = "There is no hardware to run models on. List yours, or store it with POST /catalog/inventory."
+        raise Unanswerable(detail, errors=[{"pointer": "#/inventory", "detail": detail}])
+    alone = template.constraints.model_copy(update={"inventory": "only"})
+    return template.model_copy(update={"constraints": alone})
+
+
+def check_request(template: RecommendRequest, index: CatalogIndex) -> tuple[OwnedHardware, ...]:
+    """Returns the inventory. Raises the errors of inventory and constraints, which are the same for every model."""
+    named, by_pattern, inventory = resolve_recommend_names(template, index)
+    check_constraints(named.constraints, template.constraints, by_pattern, index)
+    return inventory
+
+
+def use_fields(request: RunnableRequest, model: str, use: Use) -> dict[str, Any]:
+    """Returns the fields of a request that recommends the fastest way to use a model."""
+    lengths = {"input_tokens": request.input_tokens, "output_tokens": request.output_tokens}
+    if use is Use.ONE_STREAM:
+        served = {"traffic": {**lengths, "batch": 1}, "slo": {"tpot_ms": 1e3 / request.min_tokens_per_s}}
+        body = {"phase": "inference", "model": model, **served}
+    elif use is Use.THROUGHPUT:
+        body = {"phase": "inference", "model": model, "traffic": {**lengths, "offline": True}}
+    else:
+        run = {"training_tokens": TUNED_TOKENS, "sequence_length": request.sequence_length}
+        body = {"phase": "fine_tuning", "model": model, "method": use.value, **run}
+    objective = Objective.LATENCY if use is Use.ONE_STREAM else Objective.THROUGHPUT
+    return {"workload": WORKLOAD.validate_python(body), "objective": objective.value}
+
+
+def find_best(
+    asked: RecommendRequest,
+    index: CatalogIndex,
+    catalog_store: CatalogStore,
+    today: date,
+    stocked: Catalog,
+    stream: Estimate | None,
+) -> Estimate | None:
+    """Returns the fastest deployment on the inventory; None if it cannot run this. Raises Unanswerable if the
+    constraints exclude the inventory.
+
+    Parameters:
+        stocked: the catalog with the machines of the inventory alone.
+        stream: the deployment for one stream, whose weight format is tried if no usual one fits.
+    """
+    try:
+        question = build_recommend_question(asked, index, catalog_store, today)
+    except AppError:
+        return None  # the model has no such use, or takes no sequence of this length
+    own = restrict_to_inventory(question, index.catalog)
+    if own is None:
+        refuse_exclusion(question, index.catalog)
+        return None
+    own = replace(own, first_only=True)
+    try:
+        found = recommend_from(own, stocked).recommendations
+        if not found and stream is not None and isinstance(own.workload, InferenceWorkload):
+            limits = replace(own.constraints, weight_formats=(stream.deployment.weight_format or "",))
+            found = recommend_from(replace(own, constraints=limits), stocked).recommendations
+    except AppError:
+        return None
+    return found[0].estimate if found else None
