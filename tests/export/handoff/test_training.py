@@ -329,6 +329,18 @@ def test_every_launcher_states_what_its_tool_does_by_default() -> None:
         assert "@" in trainer.source or re.search(r"\d+\.\d+", trainer.source), trainer.name
 
 
+PINNED = re.compile(r"[\w.-]+(==\d[\d.]*|@https://\S+/archive/[0-9a-f]{40}\.zip)")
+
+
+def test_what_a_run_installs_is_pinned_to_what_was_read() -> None:
+    for trainer in TRAINERS.values():
+        packages = re.sub(r"[\[\]]|\{\w+\}", " ", trainer.install).split()
+        assert all(PINNED.fullmatch(package) for package in packages), trainer.install
+        own = next((package for package in packages if package.split("@")[0].split("==")[0] == trainer.name), None)
+        if own is not None:
+            assert own.split("==")[-1].split("/archive/")[-1][:8] in trainer.source.replace(" ", ""), trainer.source
+
+
 def test_files_of_a_package_have_names_of_their_own() -> None:
     for option in RUNS.values():
         names = [file.name for file in files_of(option).files]
