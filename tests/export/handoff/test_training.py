@@ -79,7 +79,11 @@ def test_no_default_of_a_tool_takes_effect_silently(option: Option) -> None:
     handed = " ".join(file.text for file in made.files if file.name != "benchmark.sh")
     keys = {word.split("=")[0] for word in words} | set(re.findall(r"(?m)^ *(?:- )?([a-z_]\w*):", handed))
     keys |= {f"titan_run.py: {name}" for name in re.findall(r"config\.(\w+)(?:\.\w+)? =", handed)}
-    keys |= set(re.findall(r"\b(max_steps|save_steps|learning_rate|warmup_steps|seed|random_state)=", handed))
+    keys |= set(
+        re.findall(
+            r"\b(max_steps|save_steps|every_n_train_steps|learning_rate|warmup_steps|seed|random_state)=", handed
+        )
+    )
     adapters_only = {"lora_rank", "lora_r", "target_modules"} if run.trains in ("full", "pretrain") else set()
     script_only = {"--dataset_name": "DATA_FLAG", "--dataset_concatenation": "--block_size"}
     for key, default in run.trainer.defaults.items():
@@ -403,9 +407,9 @@ def test_the_schedule_of_mlx_counts_optimizer_steps(tmp_path: Path) -> None:
     assert filled["lr_schedule"]["arguments"] == [1e-5, 100_000]
 
 
-def function_of(option: Option, name: str) -> Any:
-    """A function of train.py, without the libraries that the script imports."""
-    tree = ast.parse(text_of(files_of(option), "train.py"))
+def function_of(option: Option, name: str, file: str = "train.py") -> Any:
+    """A function of a script, without the libraries that the script imports."""
+    tree = ast.parse(text_of(files_of(option), file))
     names = {"ROLES", name}
     kept = [
         node
@@ -414,17 +418,39 @@ def function_of(option: Option, name: str) -> Any:
         or (isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in names)
     ]
     found: dict[str, Any] = {}
-    exec(compile(ast.Module(kept, []), "train.py", "exec"), found)
+    exec(compile(ast.Module(kept, []), file, "exec"), found)
     return found[name]
 
 
 def test_prompts_with_completions_in_text_need_no_chat_template() -> None:
-    is_conversational = function_of(run_option("trl", "lora"), "is_conversational")
+    is_conversational = function_of(run_option("trl", "lora"), "is_conversational", "load_inputs.py")
     turns = [{"role": "user", "content": "hi"}]
     assert not is_conversational({"prompt": "2 + 2 =", "completion": " 4"})
     assert not is_conversational({"text": "hi"})
     for record in ({"messages": turns}, {"conversations": turns}, {"prompt": turns, "completion": turns}):
         assert is_conversational(record)
+
+
+def test_records_are_packed_into_sequences_of_one_length() -> None:
+    def tokenize(text: str) -> dict[str, list[int]]:
+        return {"input_ids": [len(word) for word in text.split()]}
+
+    tokenize.eos_token_id = 0  # type: ignore[attr-defined]
+    pack = function_of(run_option("lightning", "full"), "pack")
+    pack.__globals__["tokens_of"] = function_of(run_option("lightning", "full"), "tokens_of")
+    packed = pack({"text": ["a bb ccc", "dd", "e"]}, tokenize, length=3)
+    assert packed == {"input_ids": [[1, 2, 3], [0, 2, 0]]}  # the last two tokens are dropped
+
+
+def test_lightning_shards_as_sized_and_keeps_copies_otherwise() -> None:
+    def trained(**shown: Any) -> dict[str, Any]:
+        option = run_option("lightning", "full", accelerators=8, deployment=shown)
+        found: dict[str, Any] = yaml.safe_load(text_of(files_of(option), "train.yaml"))
+        return found
+
+    assert trained(zero_stage=3)["sharding"] == {"sharding_strategy": "FULL_SHARD", "cpu_offload": False}
+    assert trained(zero_stage=2)["sharding"]["sharding_strategy"] == "SHARD_GRAD_OP"
+    assert "sharding" not in trained(zero_stage=0)
 
 
 def test_conversations_of_either_form_become_messages() -> None:
