@@ -156,7 +156,7 @@ GRAPH = closed(
         experimental=TABLE,
     ),
 )
-# Of dynamo.vllm beside the options of vLLM: dynamo/vllm/backend_args.py of ai-dynamo 1.6.1.
+# Of dynamo.vllm, besides those of vLLM: dynamo/vllm/backend_args.py of ai-dynamo 1.6.1.
 DYNAMO_FLAGS = {"--model", "--disaggregation-mode"}
 
 

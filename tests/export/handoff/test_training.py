@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.export.handoff.option import File, Handoff, Option
-from app.export.handoff.run import training_run
+from app.export.handoff.run import run_places, training_run
 from app.export.handoff.targets import build_files, build_handoff
-from app.export.handoff.trainers import TRAINERS
+from app.export.handoff.trainers import TRAINERS, NoLauncher, find_trainer
 from app.export.handoff.training import slot_lines, used_variables
 from tests.export.handoff.emitted import emitted
 from tests.export.handoff.runs import LARGE_MODEL, MODEL, PERFORMANCE, RUNS, run_option
@@ -325,6 +325,34 @@ def test_megatron_saves_resumes_and_reads_the_tokenizer_of_the_model() -> None:
         assert flag in words
     assert "--mock-data" not in words
     assert value_after(words, "--lr") == "$LEARNING_RATE"
+
+
+def test_pipelines_have_the_sized_stages_where_layers_and_micro_batches_leave_a_rest() -> None:
+    words = command(RUNS["pipeline-megatron"])
+    assert value_after(words, "--pipeline-model-parallel-layout") == "Et|(t*2|)*14(t|)*96tL"
+    assert value_after(words, "--microbatch-group-size-per-virtual-pipeline-stage") == "18"
+    assert "--num-layers-per-virtual-pipeline-stage" not in words
+    bridge = dict(word.split("=", 1) for word in command(RUNS["pipeline-nemo"]) if word.startswith("model."))
+    assert bridge["model.virtual_pipeline_model_parallel_size"] == "null"
+    outer = [int(bridge[f"model.num_layers_in_{end}_pipeline_stage"]) for end in ("first", "last")]
+    assert outer == [7, 7]  # and 14 stages of 8
+
+
+@given(st.integers(2, 130), st.sampled_from((2, 4, 8, 16, 32)))
+def test_stages_of_megatron_bridge_have_all_layers(layers: int, stages: int) -> None:
+    assume(layers % stages and layers > stages)
+    places = run_places(training_run(run_option("nemo", "pretrain", layers=layers, pipeline=stages)))
+    first, last = places["first_layers"], places["last_layers"]
+    assert first > 0 and last > 0
+    assert stages == 2 or (layers - first - last) % (stages - 2) == 0
+    assert stages > 2 or first + last == layers
+
+
+def test_a_run_without_a_launcher_names_the_frameworks_that_have_one() -> None:
+    with pytest.raises(NoLauncher, match=r"with jax\. Name one of these in constraints\.engines: .*TRL"):
+        find_trainer("jax", "full", "decoder")
+    with pytest.raises(NoLauncher, match=r"no launcher for pre-training of vision models\.$"):
+        find_trainer("fsdp", "pretrain", "vision")
 
 
 def test_every_launcher_states_what_its_tool_does_by_default() -> None:
