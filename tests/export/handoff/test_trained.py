@@ -35,13 +35,11 @@ RECORD = {
 }
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def save_tiny_model(folder: Path) -> None:
     """A random Llama of two layers with a tokenizer of words."""
     import tokenizers  # noqa: PLC0415
     import transformers  # noqa: PLC0415
 
-    folder = tmp_path_factory.mktemp("tiny")
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel(unk_token="<unk>"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     trainer = tokenizers.trainers.WordLevelTrainer(special_tokens=["<unk>", "<s>", "</s>"])
@@ -60,6 +58,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_position_embeddings=256,
     )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny model."""
+    folder = tmp_path_factory.mktemp("tiny")
+    save_tiny_model(folder)
     return folder
 
 
