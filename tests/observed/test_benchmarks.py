@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +51,15 @@ def test_every_tool_is_recognized_by_content_and_its_figures_come_in_base_units(
     for field, value in READ[name].items():
         assert getattr(run, field) == (value if isinstance(value, str) else pytest.approx(value)), field
     check_run(run)
+
+
+def test_a_report_that_guidellm_wrote_is_read() -> None:
+    # What benchmark.sh of a hand-off left of llama-server with a tiny model, without the single requests.
+    (run,) = read_measured_runs((Path(__file__).parent / "guidellm_0.8.1.json").read_text())
+    assert (run.format, run.model, run.asked_per_s, run.completed) == ("guidellm", "./tiny", 20.0, 60)
+    assert run.output_tokens == pytest.approx(8.6333, rel=1e-4)
+    assert run.ttft_p50_s is not None and 0 < run.ttft_p50_s < 1
+    check_run(replace(run, model="llama-3.1-8b-instruct"))
 
 
 def test_the_digest_is_that_of_the_content_not_of_its_layout() -> None:

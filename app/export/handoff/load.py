@@ -12,6 +12,10 @@ EMBEDDINGS_BACKEND = (
     "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
 )
 
+KEPT = (
+    "# The report stays in benchmark.log. POST /measurements reads it, or the JSON file of a generator that writes one."
+)
+
 
 def benchmark_file(option: Option) -> File:
     """Script that runs one load generator, selected by its argument.
@@ -42,10 +46,11 @@ def benchmark_file(option: Option) -> File:
             option.header_lines,
             "# Run this next to one replica, or next to the router of two pools. The first argument selects the load",
             f"# generator (default: own, the generator of the engine): {', '.join(commands)}.",
+            *([] if EMBEDDINGS_BACKEND in group.load else [KEPT]),
             'case "${1:-own}" in',
             *cases,
             f'  *) echo "Unknown generator. Use one of: {", ".join(commands)}." >&2; exit 2 ;;',
-            "esac",
+            "esac | tee benchmark.log",
         ),
     )
 

@@ -18,6 +18,10 @@ UNTIMED_SAVES = 10  # checkpoints of a run whose answer states no interval
 DEFAULT_KEPT = 3  # checkpoints that stay, if the answer states no capacity
 DROPOUT = 0.05  # of adapters in frameworks that were sized with dropout
 TEXT_KINDS = ("decoder", "embedding", "reranker")
+MIN_OUTER_LAYERS = 2  # of the first and the last pipeline stage together
+SHARDED = 3  # the ZeRO stage that also shards the weights
+# Lightning's names of mixed and pure half precision; all others are 32 bit.
+LIGHTNING_PRECISION = {"bf16": "bf16-mixed", "bf16-true": "bf16-true", "fp16": "16-mixed"}
 SEVEN_MATRICES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
@@ -220,6 +224,7 @@ def _number_places(run: TrainingRun) -> dict[str, Any]:
         "maxtext_weights": "bfloat16" if narrow_weights else "float32",
         "megatron_precision": None if wide else "fp16" if numbers == "fp16" else "bf16",
         "tune_precision": "fp32" if wide else "bf16",
+        "lightning_precision": LIGHTNING_PRECISION.get(numbers, "32-true"),
         "four_bit_compute": half if run.trains == "qlora" else None,
     }
 
@@ -228,7 +233,7 @@ def _memory_places(run: TrainingRun) -> dict[str, Any]:
     """Recomputation and offload."""
     deployment, kept = run.option.deployment, run.recomputes
     offloads = bool(deployment.get("activation_offload"))
-    states = bool(deployment.get("optimizer_offload") or deployment.get("parameter_offload"))
+    states = offloads_states(run)
     in_sharding = shards_with_fsdp(run) and kept == "full"
     return {
         "trainer_recomputes": kept != "none" and not in_sharding,
@@ -287,30 +292,51 @@ def _layout_places(run: TrainingRun) -> dict[str, Any]:
         "zero_file": "ds_config.json" if run.uses_deepspeed and not single else None,
         "fsdp_mode": "full_shard auto_wrap" if shards_with_fsdp(run) else None,
         "fsdp_version": 2 if shards_with_fsdp(run) else None,
+        "fsdp_strategy": ("FULL_SHARD" if stage == SHARDED else "SHARD_GRAD_OP") if shards_with_fsdp(run) else None,
+        "offloads_sharded": offloads_states(run) if shards_with_fsdp(run) else None,
         "fsdp_settings": _fsdp_settings(run) if shards_with_fsdp(run) else None,
         "maxtext_shards": -1 if stage else 1,
         "maxtext_copies": 1 if stage else -1,
         "shard_machines": machines if machines > 1 and stage else None,
         "copy_machines": machines if machines > 1 and not stage else None,
         "on_gpu": "" if group.places.get("hardware") else None,
+        **_bridge_pipeline(run),
     }
+
+
+def _bridge_pipeline(run: TrainingRun) -> dict[str, Any]:
+    """Pipeline of Megatron Bridge instead of its recipe's. If layers leave a rest, all stages but two are equal."""
+    group = run.group
+    layers, stages, chunks = group.int_place("layers"), group.int_place("pipeline"), group.places.get("chunks")
+    uneven = layers % stages > 0
+    each = layers // stages
+    middle = (stages - 2) * (each + 1 if layers - (stages - 2) * (each + 1) >= MIN_OUTER_LAYERS else each)
+    return {
+        "bridge_chunks": chunks or "null",
+        "bridge_group": group.places.get("batch_group") if chunks else None,
+        "first_layers": (layers - middle + 1) // 2 if uneven else None,
+        "last_layers": (layers - middle) // 2 if uneven else None,
+    }
+
+
+def offloads_states(run: TrainingRun) -> bool:
+    """Whether weights or the states of the optimizer are in host memory."""
+    return bool(run.option.deployment.get("optimizer_offload") or run.option.deployment.get("parameter_offload"))
 
 
 def shards_with_fsdp(run: TrainingRun) -> bool:
     """Whether PyTorch shards or offloads the states: over several accelerators, or from one to the host."""
-    deployment = run.option.deployment
-    offloads = bool(deployment.get("optimizer_offload") or deployment.get("parameter_offload"))
-    sharded = int(deployment.get("zero_stage") or 0) > 0 and run.group.accelerators > 1
-    return not run.uses_deepspeed and (sharded or offloads)
+    sharded = int(run.option.deployment.get("zero_stage") or 0) > 0 and run.group.accelerators > 1
+    return not run.uses_deepspeed and (sharded or offloads_states(run))
 
 
 def _fsdp_settings(run: TrainingRun) -> Mapping[str, Any]:
     """FSDP settings without the prefix that accelerate gives them."""
     deployment = run.option.deployment
     return {
-        "offload_params": bool(deployment.get("parameter_offload") or deployment.get("optimizer_offload")),
+        "offload_params": offloads_states(run),
         "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
         "state_dict_type": "FULL_STATE_DICT",
-        "reshard_after_forward": int(deployment.get("zero_stage") or 0) == 3,
+        "reshard_after_forward": int(deployment.get("zero_stage") or 0) == SHARDED,
         "activation_checkpointing": run.recomputes == "full",
     }

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.export.handoff.run import TrainingRun, run_places, shards_with_fsdp
+from app.export.handoff.run import SHARDED, TrainingRun, offloads_states, run_places, shards_with_fsdp
 
 ACCELERATE, DEEPSPEED = "accelerate.yaml", "ds_config.json"
-SHARDED = 3  # the ZeRO stage that also shards the weights
 # Optimizers that DeepSpeed implements itself; the trainer brings the others.
 DEEPSPEED_OPTIMIZERS = {"adamw": "AdamW", "lion": "Lion"}
 
@@ -90,7 +89,7 @@ def accelerate_config(run: TrainingRun) -> dict[str, Any]:
             "fsdp_version": 2,
             "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
             "fsdp_reshard_after_forward": stage == SHARDED,
-            "fsdp_offload_params": bool(d.get("parameter_offload") or d.get("optimizer_offload")),
+            "fsdp_offload_params": offloads_states(run),
             "fsdp_activation_checkpointing": run.recomputes == "full",
             "fsdp_cpu_ram_efficient_loading": True,
             "fsdp_state_dict_type": "SHARDED_STATE_DICT",

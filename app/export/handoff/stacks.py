@@ -24,8 +24,8 @@ from app.sizing.words import product_name
 Document = dict[str, Any]
 RAY = "ray.serve.llm:build_openai_app of Ray 2.52, read 2026-11-26"
 CHART = "llm-d-modelservice 0.4.12 (3051935e): values.yaml, values.schema.json and templates, read 2026-11-26"
-DYNAMO = "examples/backends/vllm/deploy/v1beta1 of ai-dynamo/dynamo, 1.3.1 (04521f47), read 2026-11-27"
-DYNAMO_IMAGE = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.1"
+DYNAMO = "deploy/operator/api/v1beta1 of ai-dynamo/dynamo (006b6e10), dynamo/vllm of ai-dynamo 1.6.1, read 2026-11-27"
+DYNAMO_IMAGE = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.1"  # that of the README of ai-dynamo 1.6.1
 # Accelerator types of Ray (ray.util.accelerators), by prefix of the catalog slug; the first match counts.
 RAY_TYPES = (
     ("nvidia-h100", "H100"),

@@ -76,6 +76,8 @@ def find_trainer(engine: str, trains: str, kind: str) -> Trainer:
         {product_name(e) for t in TRAINERS.values() if trains in t.trains and kind in t.kinds for e in t.engines}
     )
     what = "pre-training" if trains == PRETRAIN else f"{trains} fine-tuning"
+    if not able:
+        raise NoLauncher(f"Headroom has no launcher for {what} of {kind} models.")
     raise NoLauncher(
         f"Headroom has no launcher for {what} of a {kind} model with {product_name(engine)}. Name one of these in "
         f"constraints.engines: {', '.join(able)}."

@@ -13,6 +13,7 @@ from typing import Any
 
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, llama_cpp_layers
+from app.sizing.answer.pipelines import pipeline_places
 from app.sizing.answer.served_context import served_context
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
@@ -132,7 +133,8 @@ def run_section(workload: TrainingWorkload, estimate: Estimate, used: Benchmark)
     needed = sum(part * more for part, more in zip(states, unsharded, strict=True)) * (d.tensor_parallel or 1) / tensor
     left = memory.usable_bytes - memory.activation_bytes - memory.overhead_bytes
     layers = max(1, math.floor(all_layers / (d.pipeline_parallel or 1) * min(1.0, left / max(needed, 1.0))))
-    sequences = max(data * (d.micro_batch_sequences or 1), round(workload.global_batch * data / before))
+    together = data * (d.micro_batch_sequences or 1)
+    sequences = together * max(1, round(workload.global_batch * data / before / together))
     part = replace(
         d,
         accelerators_per_replica=tensor * contexts * data,
@@ -478,6 +480,9 @@ def training_places(
         **precision_places(workload),
         **maker_places(d, used),
         **shape_places(model, d),
+        **pipeline_places(
+            model.num_layers, d.pipeline_parallel or 1, d.virtual_pipeline or 1, accumulated_batches(workload, d)
+        ),
     }
 
 
@@ -497,19 +502,30 @@ def copy_places(d: Deployment) -> Places:
     return {"shards": shards, "copies": (d.data_parallel or 1) // shards}
 
 
+def accumulated_batches(workload: TrainingWorkload, d: Deployment) -> int:
+    """Micro-batches of a step on each data-parallel rank: those that bring the batch nearest to the requested one."""
+    return max(1, round(workload.global_batch / ((d.micro_batch_sequences or 1) * (d.data_parallel or 1))))
+
+
+def step_batch(workload: TrainingWorkload, d: Deployment) -> int:
+    """Sequences or samples of a step: the batch nearest to the requested one that divides evenly over the ranks."""
+    return accumulated_batches(workload, d) * (d.micro_batch_sequences or 1) * (d.data_parallel or 1)
+
+
 def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
-    """Placeholders for the batch of a step and how it is split into micro-batches."""
+    """Placeholders for the batch of a step, which divides evenly over the ranks, and for its micro-batches."""
     micro, data, length = d.micro_batch_sequences or 1, d.data_parallel or 1, round(workload.units_per_sequence)
     adapts = workload.method is not Method.FULL
+    batch = step_batch(workload, d)
     return {
         "length": length,
         "adapter_length": length if adapts else None,
         "block": None if adapts else length,
         "micro_batch": micro,
-        "global_batch": workload.global_batch,
+        "global_batch": batch,
         "micro_batch_tokens": micro * length,
-        "global_batch_tokens": workload.global_batch * length,
-        "accumulated": max(1, round(workload.global_batch / (micro * data))),
+        "global_batch_tokens": batch * length,
+        "accumulated": accumulated_batches(workload, d),
         "batch_each": micro * data / (d.accelerators_per_replica or 1),
     }
 
@@ -542,7 +558,6 @@ def maker_places(d: Deployment, used: Benchmark) -> Places:
 
 def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
     """Placeholders for the model's shape, for trainers that build the model from numbers."""
-    stages = (d.pipeline_parallel or 1) * (d.virtual_pipeline or 1)
     return {
         "layers": model.num_layers,
         "hidden": model.hidden_size,
@@ -550,7 +565,6 @@ def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
         "heads": model.num_heads,
         "kv_heads": model.kv_heads,
         "mock_words": model.vocab_size,
-        "chunk": max(1, model.num_layers // stages) if (d.virtual_pipeline or 1) > 1 else None,
         "expert_count": model.num_experts if model.is_moe else None,
         "expert_choice": model.experts_per_token if model.is_moe else None,
         "experts": d.expert_parallel or 1 if model.is_moe else None,
@@ -703,7 +717,7 @@ def launch_specs(question: Question, estimate: Estimate, host_counts: HostCounts
         return ()
     if isinstance(workload, TrainingWorkload):
         used = training_benchmark(workload, d)
-        steps = math.ceil(workload.units / max(1.0, workload.global_batch * workload.units_per_sequence))
+        steps = math.ceil(workload.units / max(1.0, step_batch(workload, d) * workload.units_per_sequence))
         places = {**training_places(workload, d, used, question.assumptions, host_counts), "all_steps": steps}
         return (
             LaunchSpec(

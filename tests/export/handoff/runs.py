@@ -7,6 +7,7 @@ from typing import Any
 
 from app.export.handoff.option import Option, load_option
 from app.export.handoff.trainers import PRETRAIN, TRAINERS
+from app.sizing.answer.pipelines import pipeline_places
 from app.sizing.hardware.engines import engine_named
 from tests.export.handoff.stored import start
 from tests.export.stored import ACCELERATOR, MACHINE
@@ -128,3 +129,18 @@ RUNS: dict[str, Option] = {
     for trainer, engine, trains in PAIRS
     for machines, accelerators in sizes_of(engine, trainer)
 }
+# 126 layers on 16 stages, 341 micro-batches: neither divides evenly.
+PIPELINE: dict[str, Any] = {
+    "machines": 16,
+    "accelerators": 128,
+    "tensor": 8,
+    "with_tensor": "",
+    "pipeline": 16,
+    "micro_batch": 1,
+    "accumulated": 341,
+    "global_batch": 341,
+    "deployment": {"data_parallel": 1, "zero_stage": 1, "virtual_pipeline": 7},
+    "layers": 126,
+    **pipeline_places(126, 16, 7, 341),
+}
+RUNS |= {f"pipeline-{engine}": run_option(engine, "pretrain", **PIPELINE) for engine in ("megatron", "nemo")}

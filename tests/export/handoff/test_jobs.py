@@ -147,7 +147,7 @@ def test_every_run_has_a_job_for_its_machines() -> None:
 
 def test_a_launcher_is_a_target_only_for_runs_that_were_sized_with_it() -> None:
     able = {
-        "torchrun": {"axolotl", "llama-factory", "torchtune", "torchtitan", "megatron", "nemo"},
+        "torchrun": {"axolotl", "lightning", "llama-factory", "torchtune", "torchtitan", "megatron", "nemo"},
         "accelerate": {"trl", "deepspeed", "peft+bitsandbytes"},
         "deepspeed": {"deepspeed"},
         "megatron": {"megatron", "nemo"},

@@ -203,6 +203,16 @@ def test_the_benchmark_has_the_lengths_and_the_load_of_the_answer() -> None:
     assert text.count("2400") == 3
     for name in ("own)", "aiperf)", "guidellm)"):
         assert name in text
+    assert text.rstrip().endswith("| tee benchmark.log")
+
+
+def test_generators_read_the_tokenizer_of_the_model_where_its_weights_have_none() -> None:
+    own = "org/Model-70B"
+    gguf: dict[str, Any] = {"model": "b/M-GGUF", "gguf_repository": "b/M-GGUF:Q4_K_M", "gguf_file": None}
+    text = text_of(build_handoff(served("llama.cpp", tokenizer=own, **gguf), "shell", None), "benchmark.sh")
+    assert text.count("--model b/M-GGUF") == 2
+    assert text.count(f"--tokenizer {own}") == 2
+    assert f"--tokenizer kind=huggingface_auto,model={own}" in text
 
 
 @pytest.mark.parametrize(("engine", "flag"), [("vllm", "--max-loras"), ("sglang", "--max-loras-per-batch")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import kubernetes_validate
@@ -10,6 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from app.errors import Unanswerable
+from app.export.handoff.engines import BY_ENGINE, command_flags
 from app.export.handoff.option import Option
 from app.export.handoff.targets import build_handoff
 from tests.export.handoff.stored import DAY, pooled, served
@@ -110,7 +112,31 @@ def test_other_engines_and_own_weights_are_refused_in_words(target: str) -> None
             build_handoff(option, target, None)
 
 
-# Written by hand after the v1beta1 examples of Dynamo 1.3.1 (ai-dynamo/dynamo@04521f47): the keys used here.
+# Written by hand after deploy/operator/api/v1beta1 of ai-dynamo/dynamo, from which its CRD is generated: all keys,
+# patterns and ranges of DynamoGraphDeploymentSpec (0fddc01b), DynamoComponentDeploymentSharedSpec (006b6e10),
+# ComponentType and MultinodeSpec (61e5243c). kubernetes-validate checks podTemplate.
+COMPONENT = closed(
+    ("name",),
+    name={"type": "string", "maxLength": 63, "pattern": "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$"},
+    type={"enum": ["frontend", "worker", "prefill", "decode", "planner", "epp"]},
+    runtimeVersionOverride={"type": "string", "pattern": r"^\d{1,4}\.\d{1,4}\.\d{1,4}$"},
+    globalDynamoNamespace={"type": "boolean"},
+    podTemplate=TABLE,
+    replicas={"type": "integer", "minimum": 0},
+    minAvailable=COUNT,
+    multinode=closed(("nodeCount",), nodeCount={"type": "integer", "minimum": 2}),
+    roles=LIST,
+    sharedMemorySize=TEXT,
+    modelRef=TABLE,
+    scalingAdapter=TABLE,
+    eppConfig=TABLE,
+    frontendSidecar=TEXT,
+    dynamoSidecar=TEXT,
+    compilationCache=TABLE,
+    topologyConstraint=TABLE,
+    providerOverride=TABLE,
+    experimental=TABLE,
+)
 GRAPH = closed(
     ("apiVersion", "kind", "metadata", "spec"),
     apiVersion={"const": "nvidia.com/v1beta1"},
@@ -118,19 +144,20 @@ GRAPH = closed(
     metadata=TABLE,
     spec=closed(
         ("components",),
-        components={
-            "type": "array",
-            "items": closed(
-                ("name", "type", "replicas", "podTemplate"),
-                name=TEXT,
-                type={"enum": ["frontend", "worker", "prefill", "decode"]},
-                replicas=COUNT,
-                multinode=closed(("nodeCount",), nodeCount=COUNT),
-                podTemplate=TABLE,
-            ),
-        },
+        components={"type": "array", "maxItems": 25, "items": COMPONENT},
+        annotations=TABLE,
+        labels=TABLE,
+        priorityClassName=TEXT,
+        env=LIST,
+        backendFramework={"enum": ["sglang", "vllm", "trtllm"]},
+        restart=TABLE,
+        topologyConstraint=TABLE,
+        providerOverride=TABLE,
+        experimental=TABLE,
     ),
 )
+# Of dynamo.vllm, besides those of vLLM: dynamo/vllm/backend_args.py of ai-dynamo 1.6.1.
+DYNAMO_FLAGS = {"--model", "--disaggregation-mode"}
 
 
 @pytest.mark.parametrize("option", [served(), served(spare=True), pooled(), served(**SPANNING), served(day=DAY)])
@@ -138,6 +165,8 @@ def test_a_graph_of_dynamo_runs_the_sized_workers(option: Option) -> None:
     graph = document(option, "dynamo")
     Draft202012Validator(GRAPH).validate(graph)
     frontend, *workers = graph["spec"]["components"]
+    names = [each["name"].lower() for each in graph["spec"]["components"]]
+    assert len({*names}) == len(names)
     assert frontend["replicas"] == (2 if option.spares else 1)
     assert [worker["replicas"] for worker in workers] == [group.replicas for group in option.groups]
     for worker, group in zip(workers, option.groups, strict=True):
@@ -150,6 +179,8 @@ def test_a_graph_of_dynamo_runs_the_sized_workers(option: Option) -> None:
         assert args[:2] == ["--model", "org/Model-70B"]
         assert args[args.index("--max-model-len") + 1] == "8192"
         assert not {"--port", "--nnodes", "--node-rank"} & {*args}
+        assert set(command_flags(args)) <= {*BY_ENGINE["vllm"].flags} | DYNAMO_FLAGS
+        assert re.search(r":\d+\.\d+\.\d+$", container["image"])  # the operator reads its version from the tag
         assert worker.get("multinode") == ({"nodeCount": 2} if group.machines > 1 else None)
         assert worker["type"] == (group.role if group.is_pool else "worker")
         assert ("--disaggregation-mode" in args) == group.is_pool == ("--kv-transfer-config" in args)

@@ -1,4 +1,4 @@
-"""A tiny random Llama is trained from the files as they are handed over: two steps, saved, resumed. Needs TRL."""
+"""A tiny random Llama is trained from the files as they are handed over: two steps, saved, resumed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from app.export.handoff.targets import build_files
 from tests.export.handoff.runs import run_option
 
 pytestmark = pytest.mark.torch
-trl = pytest.importorskip("trl")
 TINY: dict[str, Any] = {
     "maker": "none",  # no tool reads its memory
     "numbers": "fp32",
@@ -36,13 +35,11 @@ RECORD = {
 }
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def save_tiny_model(folder: Path) -> None:
     """A random Llama of two layers with a tokenizer of words."""
     import tokenizers  # noqa: PLC0415
     import transformers  # noqa: PLC0415
 
-    folder = tmp_path_factory.mktemp("tiny")
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel(unk_token="<unk>"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     trainer = tokenizers.trainers.WordLevelTrainer(special_tokens=["<unk>", "<s>", "</s>"])
@@ -61,6 +58,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_position_embeddings=256,
     )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny model."""
+    folder = tmp_path_factory.mktemp("tiny")
+    save_tiny_model(folder)
     return folder
 
 
@@ -83,15 +87,25 @@ def train(folder: Path, model: Path, steps: int, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("trains", "saved"), [("lora", "adapter_model.safetensors"), ("full", "model.safetensors")])
-def test_a_tiny_model_trains_saves_and_resumes(trains: str, saved: str, model: Path, tmp_path: Path) -> None:
-    for file in build_files(run_option("trl", trains, **TINY), "shell", None).files:
+@pytest.mark.parametrize(
+    ("tool", "trains", "saved", "checkpoint"),
+    [
+        ("trl", "lora", "adapter_model.safetensors", "checkpoint-{}"),
+        ("lightning", "full", "model.safetensors", "step={}.ckpt"),
+    ],
+)
+def test_a_tiny_model_trains_saves_and_resumes(
+    tool: str, trains: str, saved: str, checkpoint: str, model: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip(tool)
+    for file in build_files(run_option(tool, trains, **TINY), "shell", None).files:
         (tmp_path / file.name).write_text(file.text)
     (tmp_path / "data.jsonl").write_text(60 * (json.dumps(RECORD) + "\n"))
+    second, fourth = (tmp_path / "out" / checkpoint.format(step) for step in (2, 4))
     assert f"Starting from {model}." in train(tmp_path, model, 2, "--smoke")
-    assert not (tmp_path / "out" / "smoke" / "checkpoint-2").exists()
+    assert not (tmp_path / "out" / "smoke" / second.name).exists()
     assert f"Starting from {model}." in train(tmp_path, model, 2)
-    assert (tmp_path / "out" / "checkpoint-2").is_dir()
+    assert second.exists()
     assert (tmp_path / "out" / saved).is_file()
-    assert f"Resuming from {tmp_path}/out/checkpoint-2." in train(tmp_path, model, 4)
-    assert (tmp_path / "out" / "checkpoint-4").is_dir()
+    assert f"Resuming from {second}." in train(tmp_path, model, 4)
+    assert fourth.exists()

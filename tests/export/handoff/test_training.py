@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.export.handoff.option import File, Handoff, Option
-from app.export.handoff.run import training_run
+from app.export.handoff.run import run_places, training_run
 from app.export.handoff.targets import build_files, build_handoff
-from app.export.handoff.trainers import TRAINERS
+from app.export.handoff.trainers import TRAINERS, NoLauncher, find_trainer
 from app.export.handoff.training import slot_lines, used_variables
 from tests.export.handoff.emitted import emitted
 from tests.export.handoff.runs import LARGE_MODEL, MODEL, PERFORMANCE, RUNS, run_option
@@ -79,7 +79,11 @@ def test_no_default_of_a_tool_takes_effect_silently(option: Option) -> None:
     handed = " ".join(file.text for file in made.files if file.name != "benchmark.sh")
     keys = {word.split("=")[0] for word in words} | set(re.findall(r"(?m)^ *(?:- )?([a-z_]\w*):", handed))
     keys |= {f"titan_run.py: {name}" for name in re.findall(r"config\.(\w+)(?:\.\w+)? =", handed)}
-    keys |= set(re.findall(r"\b(max_steps|save_steps|learning_rate|warmup_steps|seed|random_state)=", handed))
+    keys |= set(
+        re.findall(
+            r"\b(max_steps|save_steps|every_n_train_steps|learning_rate|warmup_steps|seed|random_state)=", handed
+        )
+    )
     adapters_only = {"lora_rank", "lora_r", "target_modules"} if run.trains in ("full", "pretrain") else set()
     script_only = {"--dataset_name": "DATA_FLAG", "--dataset_concatenation": "--block_size"}
     for key, default in run.trainer.defaults.items():
@@ -323,10 +327,50 @@ def test_megatron_saves_resumes_and_reads_the_tokenizer_of_the_model() -> None:
     assert value_after(words, "--lr") == "$LEARNING_RATE"
 
 
+def test_pipelines_have_the_sized_stages_where_layers_and_micro_batches_leave_a_rest() -> None:
+    words = command(RUNS["pipeline-megatron"])
+    assert value_after(words, "--pipeline-model-parallel-layout") == "Et|(t*2|)*14(t|)*96tL"
+    assert value_after(words, "--microbatch-group-size-per-virtual-pipeline-stage") == "18"
+    assert "--num-layers-per-virtual-pipeline-stage" not in words
+    bridge = dict(word.split("=", 1) for word in command(RUNS["pipeline-nemo"]) if word.startswith("model."))
+    assert bridge["model.virtual_pipeline_model_parallel_size"] == "null"
+    outer = [int(bridge[f"model.num_layers_in_{end}_pipeline_stage"]) for end in ("first", "last")]
+    assert outer == [7, 7]  # and 14 stages of 8
+
+
+@given(st.integers(2, 130), st.sampled_from((2, 4, 8, 16, 32)))
+def test_stages_of_megatron_bridge_have_all_layers(layers: int, stages: int) -> None:
+    assume(layers % stages and layers > stages)
+    places = run_places(training_run(run_option("nemo", "pretrain", layers=layers, pipeline=stages)))
+    first, last = places["first_layers"], places["last_layers"]
+    assert first > 0 and last > 0
+    assert stages == 2 or (layers - first - last) % (stages - 2) == 0
+    assert stages > 2 or first + last == layers
+
+
+def test_a_run_without_a_launcher_names_the_frameworks_that_have_one() -> None:
+    with pytest.raises(NoLauncher, match=r"with jax\. Name one of these in constraints\.engines: .*TRL"):
+        find_trainer("jax", "full", "decoder")
+    with pytest.raises(NoLauncher, match=r"no launcher for pre-training of vision models\.$"):
+        find_trainer("fsdp", "pretrain", "vision")
+
+
 def test_every_launcher_states_what_its_tool_does_by_default() -> None:
     for trainer in TRAINERS.values():
         assert len(trainer.defaults) >= 9, trainer.name
         assert "@" in trainer.source or re.search(r"\d+\.\d+", trainer.source), trainer.name
+
+
+PINNED = re.compile(r"[\w.-]+(==\d[\d.]*|@https://\S+/archive/[0-9a-f]{40}\.zip)")
+
+
+def test_what_a_run_installs_is_pinned_to_what_was_read() -> None:
+    for trainer in TRAINERS.values():
+        packages = re.sub(r"[\[\]]|\{\w+\}", " ", trainer.install).split()
+        assert all(PINNED.fullmatch(package) for package in packages), trainer.install
+        own = next((package for package in packages if package.split("@")[0].split("==")[0] == trainer.name), None)
+        if own is not None:
+            assert own.split("==")[-1].split("/archive/")[-1][:8] in trainer.source.replace(" ", ""), trainer.source
 
 
 def test_files_of_a_package_have_names_of_their_own() -> None:
@@ -391,9 +435,9 @@ def test_the_schedule_of_mlx_counts_optimizer_steps(tmp_path: Path) -> None:
     assert filled["lr_schedule"]["arguments"] == [1e-5, 100_000]
 
 
-def function_of(option: Option, name: str) -> Any:
-    """A function of train.py, without the libraries that the script imports."""
-    tree = ast.parse(text_of(files_of(option), "train.py"))
+def function_of(option: Option, name: str, file: str = "train.py") -> Any:
+    """A function of a script, without the libraries that the script imports."""
+    tree = ast.parse(text_of(files_of(option), file))
     names = {"ROLES", name}
     kept = [
         node
@@ -402,17 +446,39 @@ def function_of(option: Option, name: str) -> Any:
         or (isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in names)
     ]
     found: dict[str, Any] = {}
-    exec(compile(ast.Module(kept, []), "train.py", "exec"), found)
+    exec(compile(ast.Module(kept, []), file, "exec"), found)
     return found[name]
 
 
 def test_prompts_with_completions_in_text_need_no_chat_template() -> None:
-    is_conversational = function_of(run_option("trl", "lora"), "is_conversational")
+    is_conversational = function_of(run_option("trl", "lora"), "is_conversational", "load_inputs.py")
     turns = [{"role": "user", "content": "hi"}]
     assert not is_conversational({"prompt": "2 + 2 =", "completion": " 4"})
     assert not is_conversational({"text": "hi"})
     for record in ({"messages": turns}, {"conversations": turns}, {"prompt": turns, "completion": turns}):
         assert is_conversational(record)
+
+
+def test_records_are_packed_into_sequences_of_one_length() -> None:
+    def tokenize(text: str) -> dict[str, list[int]]:
+        return {"input_ids": [len(word) for word in text.split()]}
+
+    tokenize.eos_token_id = 0  # type: ignore[attr-defined]
+    pack = function_of(run_option("lightning", "full"), "pack")
+    pack.__globals__["tokens_of"] = function_of(run_option("lightning", "full"), "tokens_of")
+    packed = pack({"text": ["a bb ccc", "dd", "e"]}, tokenize, length=3)
+    assert packed == {"input_ids": [[1, 2, 3], [0, 2, 0]]}  # the last two tokens are dropped
+
+
+def test_lightning_shards_as_sized_and_keeps_copies_otherwise() -> None:
+    def trained(**shown: Any) -> dict[str, Any]:
+        option = run_option("lightning", "full", accelerators=8, deployment=shown)
+        found: dict[str, Any] = yaml.safe_load(text_of(files_of(option), "train.yaml"))
+        return found
+
+    assert trained(zero_stage=3)["sharding"] == {"sharding_strategy": "FULL_SHARD", "cpu_offload": False}
+    assert trained(zero_stage=2)["sharding"]["sharding_strategy"] == "SHARD_GRAD_OP"
+    assert "sharding" not in trained(zero_stage=0)
 
 
 def test_conversations_of_either_form_become_messages() -> None:

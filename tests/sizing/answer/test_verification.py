@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from app.sizing.answer.pipelines import pipeline_layout
 from app.sizing.answer.verification import (
     DecisionValue,
     benchmark_outcomes,
@@ -453,6 +454,27 @@ def test_a_run_knows_all_its_steps() -> None:
     assert start.benchmark is BENCHMARKS["megatron"]
     assert start.places["all_steps"] == pytest.approx(PRETRAIN.units / tokens, rel=1e-3)
     assert start.role == "train"
+
+
+def test_the_batch_of_a_run_divides_evenly_over_its_ranks() -> None:
+    three = {**LAYOUT, "tensor_parallel": 1, "data_parallel": 3, "accelerators_per_replica": 3, "total_accelerators": 3}
+    (start,) = launch_specs(Question(PRETRAIN), estimated(performance=TRAINED, **three))
+    batch, accumulated = start.places["global_batch"], start.places["accumulated"]
+    assert batch == 3 * 2 * int(str(accumulated)) != PRETRAIN.global_batch
+    assert start.places["all_steps"] == math.ceil(PRETRAIN.units / (int(str(batch)) * PRETRAIN.units_per_sequence))
+
+
+def test_a_pipeline_is_cut_into_the_sized_chunks() -> None:
+    staged = {**LAYOUT, "pipeline_parallel": 4, "virtual_pipeline": 3, "tensor_parallel": 2, "data_parallel": 1}
+    (start,) = launch_specs(Question(PRETRAIN), estimated(performance=TRAINED, **staged))
+    assert PRETRAIN.model.num_layers == 32  # a third round of 12 chunks would need 36
+    assert start.places["pipeline_layout"] == pipeline_layout(32, 4, 3)
+    assert "chunk" not in {name for name, value in start.places.items() if value is not None}
+    even = {**staged, "virtual_pipeline": 2}
+    (start,) = launch_specs(Question(PRETRAIN), estimated(performance=TRAINED, **even))
+    assert (start.places["chunk"], start.places["pipeline_layout"]) == (4, None)
+    (start,) = launch_specs(Question(replace(PRETRAIN, global_batch=4)), estimated(performance=TRAINED, **even))
+    assert start.places["chunk"] is None  # two micro-batches cannot fill the chunks of four stages
 
 
 @pytest.mark.parametrize(("stage", "shards", "copies"), [(0, 1, 4), (1, 4, 1), (3, 4, 1)])

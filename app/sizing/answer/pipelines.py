@@ -1,0 +1,73 @@
+"""Pipeline stages in Megatron's flags. Its schedules refuse layers and micro-batches that leave a rest."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from app.sizing.hardware.benchmarks import Places
+
+
+def pipeline_places(layers: int, stages: int, chunks: int, micro_batches: int) -> Places:
+    """Placeholders of a pipeline: layers per chunk, or those of each chunk where they differ, and micro-batches that
+    pass a chunk in a row, where as many as there are stages leave a rest.
+
+    Parameters:
+        layers: layers of the model.
+        stages: pipeline stages.
+        chunks: model chunks per stage.
+        micro_batches: micro-batches of a step.
+    Source: NVIDIA/Megatron-LM@d98e8a64: megatron/training/arguments.py, core/pipeline_parallel/schedules.py. Its
+    interleaved schedule takes at least as many micro-batches as stages; with fewer, the chunks of a stage are one.
+    """
+    interleaved = chunks if micro_batches >= stages else 1
+    even = layers % (stages * interleaved) == 0
+    several = interleaved > 1
+    return {
+        "chunk": layers // (stages * interleaved) if even and several else None,
+        "chunks": interleaved if even and several else None,
+        "pipeline_layout": None if even else pipeline_layout(layers, stages, interleaved),
+        "batch_group": micro_batch_group(micro_batches, stages) if several else None,
+    }
+
+
+def stage_layers(layers: int, stages: int) -> list[int]:
+    """Layers of each stage. The last and then the first stage get fewer: they also hold LM head and embedding.
+
+    Check:
+        >>> stage_layers(126, 16)[:2], stage_layers(126, 16)[-2:], stage_layers(61, 4), stage_layers(7, 2)
+        ([7, 8], [8, 7], [15, 16, 15, 15], [4, 3])
+    """
+    each, rest = divmod(layers, stages)
+    fuller = [*range(1, stages - 1), 0, stages - 1][:rest] if stages > 1 else []
+    return [each + (stage in fuller) for stage in range(stages)]
+
+
+def pipeline_layout(layers: int, stages: int, chunks: int) -> str:
+    """Layers of each chunk in Megatron's notation: E embedding, t layer, L loss, and | between chunks.
+
+    Check: the chunks of the first round have the layers that are left over.
+        >>> pipeline_layout(126, 16, 7)
+        'Et|(t*2|)*14(t|)*96tL'
+        >>> pipeline_layout(7, 2, 1)
+        'Et*4|t*3L'
+    """
+    totals = stage_layers(layers, stages)
+    counts = [total // chunks + (turn < total % chunks) for turn in range(chunks) for total in totals]
+    texts = ["" if count == 0 else "t" if count == 1 else f"t*{count}" for count in counts]
+    runs = ((text, len(list(run))) for text, run in groupby(texts[1:-1]))
+    middle = "".join(f"{text}|" if many == 1 else f"({text}|)*{many}" for text, many in runs)
+    return f"E{texts[0]}|{middle}{texts[-1]}L"
+
+
+def micro_batch_group(micro_batches: int, stages: int) -> int | None:
+    """Micro-batches that pass one chunk before the next one; None where as many as there are stages leave no rest.
+
+    A rest below the number of stages would leave stages idle, so Megatron refuses it.
+
+    Check: 341 micro-batches on 16 stages leave 5, and in groups of 18 they leave 17.
+        >>> micro_batch_group(341, 16), micro_batch_group(64, 16), micro_batch_group(20, 16)
+        (18, None, 20)
+    """
+    groups = range(stages, micro_batches + 1)
+    group = next(size for size in groups if not 0 < micro_batches % size < stages)
+    return None if group == stages else group
