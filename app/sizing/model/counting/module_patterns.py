@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import comb
-from re import _parser  # type: ignore[attr-defined]
+from re import _parser
 from typing import Any
 
 from app.errors import UnreadableConfiguration
