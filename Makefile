@@ -70,7 +70,8 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
-# Needs PyTorch: traces training steps, and counts reference configurations on instantiated models.
+# Needs PyTorch: traces training steps, counts reference configurations on instantiated models, and trains a tiny model
+# with the files of a hand-off.
 test-traced: $(VENV)/.trace
 	$(BIN)/pytest -m torch
 
@@ -137,7 +138,7 @@ $(VENV)/.page: requirements/page.lock $(VENV)/.dev
 	@touch $@
 
 $(VENV)/.trace: requirements/trace.lock requirements/torch.txt $(VENV)/.dev
-	$(BIN)/$(PIP_INSTALL) --require-hashes -r requirements/trace.lock
+	$(BIN)/$(PIP_INSTALL) --require-hashes --no-deps -r requirements/trace.lock
 	$(BIN)/$(PIP_INSTALL) -r requirements/torch.txt
 	@touch $@
 
