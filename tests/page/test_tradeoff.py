@@ -84,7 +84,7 @@ def test_the_selected_option_has_its_layout_bill_and_day(browser: Browser) -> No
             "phase": "inference",
             "model": "meta-llama/Llama-3.1-8B-Instruct",
             "traffic": {
-                "peak_requests_per_s": 40,
+                "peak_requests_per_s": 20,
                 "input_tokens": 800,
                 "output_tokens": 300,
                 "hourly_factors": [0.1] * 8 + [1] * 8 + [0.5] * 8,
