@@ -161,6 +161,7 @@ def operations(client: TestClient) -> dict[tuple[str, str], tuple[Operation, ...
     statuses = ({"status": "approved", "by": "somebody", "note": "checked"}, {"status": "draft", "by": "somebody"})
     found = [
         *(Operation("POST", path, each) for path, each in documents.items()),
+        Operation("POST", "/catalog/models/runnable", ({"inventory": [{"accelerator": "a6000", "count": 4}]},)),
         Operation("POST", "/mcp", tool_calls(documents)),
         Operation("PATCH", f"/recommendations/{identity}", statuses),
         Operation("POST", f"/recommendations/{identity}/reprice", ({}, {"rank": 1})),

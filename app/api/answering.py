@@ -259,6 +259,12 @@ def _without_assumption_reasons(document: Document) -> Document:
     return {**document, "assumptions": [shorten(each) for each in document["assumptions"]]}
 
 
+def _without_outcomes(document: Document) -> Document:
+    """Without the effects of single benchmark results; what decides stays."""
+    verification = document.get("verification")
+    return {**document, "verification": {**verification, "after": []}} if verification else document
+
+
 STEPS: tuple[Callable[[Document], Document], ...] = (
     _for_ranks_after(_thin_failure_minutes(FAILURE_INTERVALS), after=0),
     _limit_rejections(REJECTIONS_SHOWN),
@@ -289,6 +295,7 @@ LAST_STEPS = (
     _for_ranks_after(_without_intervals, after=1),
     _for_ranks_after(_thin_failure_minutes(1), after=0),
     _for_ranks_after(_halve_load_curve, after=0),
+    _without_outcomes,
     _for_ranks_after(_without_intervals, after=0),
 )
 

@@ -193,10 +193,9 @@ def test_what_would_help_counts_no_more_than_is_owned(client: TestClient) -> Non
         effects: list[dict[str, str]] = answer["sensitivity"]
         return effects
 
-    (enough,) = effects(8)
-    assert enough["change"] == "allow other accelerators"
+    enough = next(each for each in effects(8) if each["change"] == "allow other accelerators")
     assert "purchase price" not in enough["effect"]
-    assert effects(2) == []
+    assert all(each["change"] != "allow other accelerators" for each in effects(2))
 
 
 def test_prices_of_owned_hardware_are_not_varied(client: TestClient) -> None:

