@@ -297,6 +297,7 @@ LAST_STEPS = (
     _for_ranks_after(_halve_load_curve, after=0),
     _without_outcomes,
     _for_ranks_after(_without_intervals, after=0),
+    _for_ranks_after(_without_alternatives, after=0),
 )
 
 
