@@ -264,11 +264,12 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
     for member, share in promised:
         if share.plan is None or share.settings is None:
             continue  # as the estimate judged it
-        of_time = slow_down_workload(member.workload, share.option.time_share)
+        option = share.option  # the plan of a slice has the memory and the speed of the slice
+        memory_share, time_share = (1.0, 1.0) if option.slice else (option.memory_share, option.time_share)
+        of_time = slow_down_workload(member.workload, time_share)
         memory = evaluate_plans(question, of_time, share.plan, share.settings).memory
         assert one(memory.needed_bytes) <= one(memory.usable_bytes)
-        own = 1.0 if share.option.slice is not None else share.option.memory_share  # a slice has its own capacity
-        assert one(memory.usable_bytes) <= own * one(memory.capacity_bytes) * (1 + 1e-9)
+        assert one(memory.usable_bytes) <= memory_share * one(memory.capacity_bytes) * (1 + 1e-9)
         runs = simulate_replicas(Search.start(question, SMALL).of(of_time), share.plan, share.settings)
         assert runs is not None
         each = of_time.peak_per_s / share.replicas
