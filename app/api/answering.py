@@ -55,6 +55,7 @@ DEFAULT_LIMIT: int = RecommendRequest.model_fields["limit"].default
 OMITTED_COUNT_BYTES = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
 REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS = 12, 10, 8
+FEWEST_CHEAPER = 2
 FAILURE_INTERVALS = 6
 COMPARISON_CODES = ("comparison",)
 ALWAYS_KEPT_CODES = ("memory", "published_use", *COMPARISON_CODES)
@@ -143,8 +144,8 @@ def _for_ranks_after(change: Callable[[Document], Document], *, after: int) -> C
     return change_ranks
 
 
-def _limit_rejections(most: int) -> Callable[[Document], Document]:
-    return lambda document: {**document, "rejected": document["rejected"][:most]}
+def _limit_entries(name: str, most: int) -> Callable[[Document], Document]:
+    return lambda document: {**document, name: document[name][:most]} if document.get(name) else document
 
 
 def _keep_essential_reasons(option: Document) -> Document:
@@ -267,7 +268,7 @@ def _without_outcomes(document: Document) -> Document:
 
 STEPS: tuple[Callable[[Document], Document], ...] = (
     _for_ranks_after(_thin_failure_minutes(FAILURE_INTERVALS), after=0),
-    _limit_rejections(REJECTIONS_SHOWN),
+    _limit_entries("rejected", REJECTIONS_SHOWN),
     _for_ranks_after(_without_certainty_bill, after=1),
     _for_ranks_after(_without_measurements, after=WHOLE_RANKS),
     _for_ranks_after(_without_alternatives, after=WHOLE_RANKS),
@@ -277,13 +278,13 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
     _for_ranks_after(_without_placement, after=1),
     _for_ranks_after(_without_means, after=1),
     _without_metrics,
-    _limit_rejections(FEWER_REJECTIONS),
+    _limit_entries("rejected", FEWER_REJECTIONS),
     _for_ranks_after(_without_other_levels, after=WHOLE_RANKS),
     _for_ranks_after(_without_alternatives, after=1),
     _without_assumption_reasons,
     _for_ranks_after(_without_scheduler, after=1),
     _for_ranks_after(_without_measurements, after=1),
-    _limit_rejections(FEWEST_REJECTIONS),
+    _limit_entries("rejected", FEWEST_REJECTIONS),
     _for_ranks_after(_halve_load_curve, after=0),
     _for_ranks_after(_without_means, after=0),
 )
@@ -296,8 +297,8 @@ LAST_STEPS = (
     _for_ranks_after(_thin_failure_minutes(1), after=0),
     _for_ranks_after(_halve_load_curve, after=0),
     _without_outcomes,
+    _limit_entries("cheaper_if", FEWEST_CHEAPER),
     _for_ranks_after(_without_intervals, after=0),
-    _for_ranks_after(_without_alternatives, after=0),
 )
 
 

@@ -26,13 +26,14 @@ from app.sizing.decisions.search import Search, Workload
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import RunnerUp
-from app.sizing.serving.finalists import SimulatedReplicas, ranked_rows, select_finalists
+from app.sizing.serving.finalists import SimulatedReplicas, ranked_rows, select_finalists, simulate_replicas
 from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import (
     Options,
     default_max_sequences,
+    layout_keys,
     measures,
     requested_settings,
     stable_key,
@@ -52,6 +53,9 @@ from app.sizing.serving.search import (
 )
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
+
+# Layouts whose capacity by the formulas is within this factor of the best, and how many of them are simulated at most.
+CLOSE_CAPACITY, MOST_CLOSE_LAYOUTS = 1.25, 3
 
 
 def best_single_service(search: Search[InferenceWorkload]) -> Options | None:
@@ -161,8 +165,9 @@ def runner_up_engine(search: Search[Workload], plans: Plans, score: Column, row:
 def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deployment: Deployment) -> ChosenPlan:
     """The plan with the highest throughput within the limits at the requested confidence.
 
-    Ties go to the cheapest plan, then to the lowest latency without load, then to the smallest. The request rate is
-    not used. Where no plan meets the limits, the plans with the smallest shortfall compete.
+    Layouts that the formulas find close are simulated. Ties go to the cheapest plan, then to the lowest latency
+    without load, then to the smallest. The request rate is not used. Where no plan meets the limits, the plans with
+    the smallest shortfall compete.
     """
     count = plans.accelerators_per_node.astype(np.int64)
     first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog) * (count.max() + 1) + count)
@@ -172,7 +177,8 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
     )
     evaluated = evaluate_plans(search.question, idle, kinds, settings).options
     score = 1.0 / np.maximum(throughput_per_s(search.workload, evaluated), LEAST_PER_S)
-    row_of, most = np.full(len(first), -1), np.flatnonzero(best_by_score(kinds.accelerator, score))
+    judged = simulated_scores(search, evaluated, settings, score, deployment)
+    row_of, most = np.full(len(first), -1), np.flatnonzero(best_by_score(kinds.accelerator, judged))
     row_of[rows[most]] = most
     tied = np.flatnonzero(row_of[group_of_plan] >= 0)
     plans, of_kind = plans.take(tied), row_of[group_of_plan][tied]
@@ -191,6 +197,31 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
     best = np.lexsort((stable_key(options), ranking_key(options.e2e_p50_s), ranking_key(usd)))[:1]
     rival = runner_up_engine(search, kinds, score, of_kind[best])
     return ChosenPlan(plans.take(best), settings.take(of_kind[best]), rival)
+
+
+def simulated_scores(
+    search: Search[InferenceWorkload], options: Options, settings: Settings, score: Column, deployment: Deployment
+) -> Column:
+    """Scores of the best layouts as simulated, infinite for the others; the given scores where none comes close.
+
+    Formulas misjudge the batches of pipelines by more than the best layouts differ.
+
+    Parameters:
+        score: seconds per request of the whole deployment by the formulas.
+    """
+    keys, order = layout_keys(options), np.argsort(score, kind="stable")
+    close = order[score[order] <= score.min(initial=np.inf) * CLOSE_CAPACITY]
+    rows = close[np.sort(np.unique(keys[close], return_index=True)[1])[:MOST_CLOSE_LAYOUTS]]
+    if search.workload.load is not Load.OPEN or len(rows) < 2:
+        return score
+    runs = simulate_replicas(search, options.plans.take(rows), settings.take(rows), deployment, whole=False)
+    if runs is None:
+        return score
+    judged = np.full(len(score), np.inf)
+    each = runs.planned_capacity(search.workload)[0] * options.fleet.replicas[rows]
+    for row, capacity in zip(rows.tolist(), each.tolist(), strict=True):
+        judged[(keys == keys[row]) & (score == score[row])] = 1 / max(capacity, LEAST_PER_S)
+    return judged
 
 
 def least_short_plans(

@@ -69,7 +69,6 @@ MIN_REPLICA_SHARE = 0.5  # lowest number of replicas with which a layout may win
 # Largest expected ratios between simulations and formulas: of the capacity of a layout, of the rate from which its
 # queue never empties, and of the requests in flight of closed loops, where formulas miss waves of requests.
 MAX_CAPACITY_RATIO, MAX_STABLE_RATIO, MAX_IN_FLIGHT_RATIO = 1.6, 1.2, 1.05
-FEW_SEQUENCES, SEQUENCE_STEP = 8, 1.5  # sequence limits up to which larger ones are tried, and by which factor
 CHECK_TOLERANCE = 1.1  # waits above a limit by this factor reject a challenger; below, its whole curve decides
 
 
@@ -224,13 +223,12 @@ class SimulatedReplicas:
         return np.array([c.answered_rate_per_s(load) for c, load in zip(self.curves, loads.tolist(), strict=True)])
 
     def replace_rows(self, rows: Codes, others: SimulatedReplicas) -> SimulatedReplicas:
-        """These replicas with others in the given rows; margins stay the same."""
-        curves, replicas = list(self.curves), list(self.replicas)
-        sequences, pooled = self.sequences.copy(), self.pooled.copy()
-        for row, curve, replica in zip(rows.tolist(), others.curves, others.replicas, strict=True):
-            curves[row], replicas[row] = curve, replica
-        sequences[rows], pooled[rows] = others.sequences, others.pooled
-        return replace(self, curves=tuple(curves), replicas=tuple(replicas), sequences=sequences, pooled=pooled)
+        """These replicas with others in the given rows; sequences and margins stay the same."""
+        curves, pooled = list(self.curves), self.pooled.copy()
+        for row, curve in zip(rows.tolist(), others.curves, strict=True):
+            curves[row] = curve
+        pooled[rows] = others.pooled
+        return replace(self, curves=tuple(curves), pooled=pooled)
 
     def take(self, rows: Codes, margins: Margins | None = None) -> SimulatedReplicas:
         """Some of the rows, with their own margins or with the given ones."""
@@ -620,36 +618,7 @@ def simulate_candidates(
     assert runs is not None
     passes = meets_limits(search, options, runs)
     runs, options = runs.take(np.flatnonzero(passes)), options.take(passes)
-    if search.workload.load is Load.OPEN and (asked is None or asked.max_batch is None):
-        runs, options = with_larger_limits(search, runs, options, asked, most_requests)
     return passes, runs, size_fleet(search.question, search.workload, options, runs) if len(options) else options
-
-
-def with_larger_limits(
-    search: Search[InferenceWorkload],
-    runs: SimulatedReplicas,
-    options: Options,
-    asked: Deployment | None,
-    most_requests: int | None,
-) -> tuple[SimulatedReplicas, Options]:
-    """Simulated options with the limit of running sequences at which a replica is planned to carry most.
-
-    The limit of the formulas assumes that all sequences always run. If only few do, each prompt stalls the others for
-    so long that the limit is too low at the planned load. Where it is that low, larger ones are tried while they help.
-    """
-    most = options.settings.max_sequences
-    assert most is not None
-    rows = np.flatnonzero(most <= FEW_SEQUENCES)
-    while len(rows):
-        limit, few = np.ceil(most[rows] * SEQUENCE_STEP), options.take(rows)
-        settings = replace(few.settings, max_sequences=limit)
-        tried = simulate_replicas(search, few.plans, settings, asked, most_requests=most_requests, whole=False)
-        assert tried is not None
-        better = tried.planned_capacity(search.workload)[0] > runs.take(rows).planned_capacity(search.workload)[0]
-        rows, limit, most = rows[better], limit[better], most.copy()
-        runs, most[rows] = runs.replace_rows(rows, tried.take(np.flatnonzero(better))), limit
-        rows = rows[limit <= FEW_SEQUENCES]
-    return runs, replace(options, settings=replace(options.settings, max_sequences=most))
 
 
 def meets_limits(search: Search[InferenceWorkload], options: Options, runs: SimulatedReplicas) -> Mask:
@@ -725,8 +694,7 @@ def write_back(options: Options, rows: Codes, tables: list[Options]) -> Options:
         return changed
 
     settings = [table.settings for table in tables]
-    names = "max_sequences", "replicas", "spare_replicas", "nodes"
-    counts = {name: merged_column(name, options.settings, settings) for name in names}
+    counts = {name: merged_column(name, options.settings, settings) for name in ("replicas", "spare_replicas", "nodes")}
     return replace(
         options,
         slo_batch=merged_column("slo_batch", options, tables),

@@ -177,7 +177,7 @@ PLANTED = (
     service("l4", *FULL, cache=0.12),
     service("h100", *FULL, cache=0.1),
     service("4090", *FULL, cache=0.12),
-    service("long", "prefix_misses", workload=PREFIX, hits=-1.0),
+    service("long", "prefix_misses", asked={"pipeline_parallel": 1}, workload=PREFIX, hits=-1.0),
     service("a100", "prefix_misses", workload=PREFIX, hits=0.05),
     service("l4", "longer_prompts", prompts=2.0),
     service("h100", "longer_answers", answers=2.0),

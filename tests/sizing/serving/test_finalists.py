@@ -36,7 +36,6 @@ from app.sizing.serving.finalists import (
     size_fleet,
     with_carrying_replicas,
     with_expected_performance,
-    with_larger_limits,
 )
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.load_curves import curves_of_replicas
@@ -124,26 +123,6 @@ def test_pools_are_simulated_from_the_replicas_that_their_stable_rate_needs(monk
     busy = simulated(replace(BUSY, peak_per_s=3.5 * BUSY.target_utilization * stable))
     assert tried[0] == 4 <= busy.pooled[0]
     assert min(tried) == 4  # no smaller pool is simulated: its queues would exceed the planned share of the stable rate
-
-
-@pytest.mark.parametrize(("allowed", "best", "taken"), [(2, 3, 3), (2, 5, 5), (2, 2, 2), (9, 14, 9)])
-def test_larger_limits_of_few_sequences_are_tried_while_they_help(
-    monkeypatch: pytest.MonkeyPatch, allowed: float, best: int, taken: float
-) -> None:
-    options = options_of(asked(BUSY), BUSY).take(np.zeros(1, np.int64))
-    options = replace(options, settings=replace(options.settings, max_sequences=col(allowed)))
-    replica = object()
-
-    def simulated(_: Any, __: Any, settings: Settings, *___: Any, **____: Any) -> SimulatedReplicas:
-        assert settings.max_sequences is not None
-        runs = run(stable_below=1 / (100 + abs(settings.max_sequences[0] - best)))
-        return replace(runs, sequences=settings.max_sequences, replicas=(replica,))  # type: ignore[arg-type]
-
-    monkeypatch.setattr(finalists_module, "simulate_replicas", simulated)
-    search = Search.start(asked(BUSY), SMALL, Rejections(SMALL.accelerators)).of(BUSY)
-    runs, chosen = with_larger_limits(search, simulated(None, None, options.settings), options, None, None)
-    assert chosen.settings.max_sequences is not None
-    assert chosen.settings.max_sequences.tolist() == runs.sequences.tolist() == [taken]
 
 
 def test_what_was_sized_is_written_among_all_that_was_found() -> None:
