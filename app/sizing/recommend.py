@@ -50,7 +50,7 @@ from app.sizing.inventory import (
 )
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
-from app.sizing.question import Extra, Objective, Question, find_within_longer_limits
+from app.sizing.question import Deployment, Extra, Objective, Question, find_within_longer_limits
 from app.sizing.result import (
     Answer,
     Cheaper,
@@ -131,16 +131,12 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         reason = f"Your inventory is left out: {explain_exclusion(question, catalog)}"
     else:
         found = recommend_from_inventory(question, own, catalog)
-        if found.recommendations:
-            return replace(found, rejected=found.rejected[: question.rejected_limit])
-        addition = describe_addition(question, catalog)
-        if question.constraints.inventory_only:
+        addition = "" if found.recommendations else describe_addition(question, catalog)
+        if found.recommendations or question.constraints.inventory_only:
             notices = (Notice("inventory", addition),) if addition else ()
-            return replace(
-                found, rejected=found.rejected[: question.rejected_limit], warnings=(*notices, *found.warnings)
-            )
-        reason = f"Your inventory cannot run this. {' '.join(r.text for r in found.rejected)}"
-        reason += f" {addition}" if addition else ""
+            rejected = found.rejected[: question.rejected_limit]
+            return replace(found, rejected=rejected, warnings=(*notices, *found.warnings))
+        reason = f"Your inventory cannot run this. {' '.join(r.text for r in found.rejected)} {addition}".rstrip()
     limited = any(limit.requested(question.constraints) is not None for limit in RESOURCE_LIMITS)
     largest = question.largest if limited else None
     answer = recommend_from(replace(question, inventory=(), largest=largest), catalog)
@@ -165,12 +161,11 @@ def describe_addition(question: Question, catalog: Catalog) -> str:
     )
     bought = replace(question, inventory=(), constraints=limits, limit=len(owned), largest=None, extras=frozenset())
     with suspend_recording():
-        estimates = search_within_limits(bought, catalog)[2].estimates
-    steps = [(*cost_of_addition(each, owned), each) for each in estimates if each.deployment.pools is None]
-    usd, more, chosen = min((step for step in steps if step[1] > 0), key=lambda step: step[0], default=(0.0, 0, None))
-    if chosen is None:
+        estimates = search_within_limits(replace(bought, objective=Objective.COST), catalog)[2].estimates
+    cheapest = min(list_additions(estimates, owned), key=lambda addition: addition[0], default=None)
+    if cheapest is None:
         return ""
-    fleet = chosen.deployment
+    usd, more, fleet = cheapest
     part = catalog.accelerators[catalog.accelerator_index[fleet.accelerator]]
     machines = format_count(fleet.nodes or 1, "machine")
     return (
@@ -179,12 +174,13 @@ def describe_addition(question: Question, catalog: Catalog) -> str:
     )
 
 
-def cost_of_addition(estimate: Estimate, owned: Mapping[str, int]) -> tuple[float, int]:
-    """Purchase price of the accelerators of a fleet beyond those owned, USD, with their number."""
-    total = estimate.deployment.total_accelerators or 0
-    more = total - owned[estimate.deployment.accelerator]
-    purchase_usd = (None if estimate.cost is None else estimate.cost.purchase_usd) or 0.0
-    return (purchase_usd * more / total if total else 0.0), more
+def list_additions(estimates: Sequence[Estimate], owned: Mapping[str, int]) -> Iterator[tuple[float, int, Deployment]]:
+    """Purchase price of the accelerators of each fleet beyond those owned, USD, with their number and the fleet."""
+    for each in estimates:
+        fleet, total = each.deployment, each.deployment.total_accelerators or 0
+        more = total - owned[fleet.accelerator]
+        if more > 0 and fleet.pools is None and each.cost is not None and each.cost.purchase_usd is not None:
+            yield each.cost.purchase_usd * more / total, more, fleet
 
 
 def recommend_from_inventory(question: Question, own: Question, catalog: Catalog) -> Answer:

@@ -105,6 +105,7 @@ def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, onl
     assert int(added[4]) == 1 + int(added[1])
     assert "Cheapest addition" not in addition(int(added[4]))  # it is enough
     assert "Cheapest addition" not in addition(1, include=[])
+    assert addition(1, objective="latency") == addition(1)  # whose fastest fleet is larger
 
 
 def test_no_addition_is_named_if_none_is_enough(client: TestClient) -> None:
