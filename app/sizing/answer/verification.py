@@ -37,7 +37,7 @@ from app.sizing.model.formats import SIXTEEN_BIT
 from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question
 from app.sizing.result import BenchmarkOutcome, Estimate, Level, Outcome, Performance, Ranked, Verification
 from app.sizing.serving.draft_heads import eagle_head
-from app.sizing.uncertainty import NORMAL
+from app.sizing.uncertainty import HIGH, NORMAL, OUTCOME_DEVIATIONS
 from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
 
@@ -843,9 +843,9 @@ def benchmark_outcomes(estimate: Estimate) -> Iterator[BenchmarkOutcome]:
     speed, p, sure = benchmark_speed(estimate), estimate.performance, estimate.assurance
     if speed is None or p is None or sure is None or p.interval.low <= 0:
         return
-    deviation = math.log(p.interval.high / p.interval.low) / (2 * NORMAL.inv_cdf(0.9))
-    for outcome, sign, level in zip(Outcome, (-1, 0, 1), sure.after, strict=False):
-        rate = speed[0] * math.exp(sign * deviation)
+    deviation = math.log(p.interval.high / p.interval.low) / (2 * NORMAL.inv_cdf(HIGH))
+    for outcome, slower, level in zip(Outcome, OUTCOME_DEVIATIONS, sure.after, strict=False):
+        rate = speed[0] * math.exp(-slower * deviation)
         needed = level.total_accelerators, level.usd_per_hour, level.usd_total
         yield BenchmarkOutcome(outcome, rate, speed[1], *needed)
 
