@@ -39,7 +39,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator, PricingModel
+from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator
 from app.sizing.hardware.support.records import Work
 from app.sizing.inventory import (
     describe_use,
@@ -131,7 +131,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         reason = f"Your inventory is left out: {explain_exclusion(question, catalog)}"
     else:
         found = recommend_from_inventory(question, own, catalog)
-        addition = "" if found.recommendations else describe_addition(question, catalog)
+        addition = "" if found.recommendations else describe_addition(question, own, catalog)
         if found.recommendations or question.constraints.inventory_only:
             notices = (Notice("inventory", addition),) if addition else ()
             rejected = found.rejected[: question.rejected_limit]
@@ -144,21 +144,15 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     return replace(answer, warnings=(notice, *answer.warnings))
 
 
-def describe_addition(question: Question, catalog: Catalog) -> str:
+def describe_addition(question: Question, own: Question, catalog: Catalog) -> str:
     """What to add to an inventory that cannot run a workload, where more of one owned type can, as a sentence: the
     type whose addition costs least. Empty if no number is enough, if the question leaves out the sensitivity, or if
-    several models share the machines.
+    several models share the machines. `own` is the question restricted to its inventory.
     """
     if not question.includes(Extra.SENSITIVITY) or question.first_only or question.companions:
         return ""
     owned = {one.accelerator: one.count for one in question.inventory}
-    limits = replace(
-        question.constraints,
-        accelerators=tuple(owned),
-        by_pattern=(),
-        pricing_models=(PricingModel.OWNED,),
-        providers=(),
-    )
+    limits = replace(own.constraints, price_kinds=question.constraints.price_kinds, stock=())
     bought = replace(question, inventory=(), constraints=limits, limit=len(owned), largest=None, extras=frozenset())
     with suspend_recording():
         estimates = search_within_limits(replace(bought, objective=Objective.COST), catalog)[2].estimates

@@ -89,9 +89,9 @@ def test_an_inventory_that_is_too_small_gives_the_reason_and_hardware_for_sale(c
 
 @pytest.mark.parametrize("only", [False, True])
 def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, only: bool) -> None:
-    def addition(owned: int, **further: Any) -> str:
+    def addition(owned: int, *types: str, **further: Any) -> str:
         inventory = [{"accelerator": "a6000", "count": owned}, {"accelerator": "rtx 3060", "count": 1}]
-        limits = {"inventory": "only"} if only else {}
+        limits = {"accelerators": types, **({"inventory": "only"} if only else {})}
         body = {"workload": chat("llama-3.1-70b"), "inventory": inventory, "constraints": limits, "limit": 1, **further}
         warnings = client.post("/recommend", json=body).json()["warnings"]
         return " ".join(w["text"] for w in warnings if w["code"] == "inventory")
@@ -106,6 +106,7 @@ def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, onl
     assert "Cheapest addition" not in addition(int(added[4]))  # it is enough
     assert "Cheapest addition" not in addition(1, include=[])
     assert addition(1, objective="latency") == addition(1)  # whose fastest fleet is larger
+    assert "A6000" not in addition(1, "rtx 3060")  # which the constraints do not allow
 
 
 def test_no_addition_is_named_if_none_is_enough(client: TestClient) -> None:
