@@ -6,6 +6,7 @@ One dependency of the whole application does all of it. An operation that SCOPE_
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -89,7 +90,7 @@ OPEN_PATHS = frozenset(("/procurement/sessions/{token}",))
 OPEN_SCOPES = frozenset((Scope.READ, Scope.SIZE))  # of callers without a key, unless the settings require one
 # Of the same callers while there is no key, if the service listens on this machine alone.
 UNTIL_KEYS_EXIST = frozenset((Scope.PROCURE, Scope.MEASURE, Scope.CATALOG_WRITE))
-LOOPBACK = ("localhost", "127.", "::1")  # beginnings of addresses that other machines do not reach
+LOOPBACK = re.compile(r"localhost|127\.[\d.]+|::1")  # addresses that other machines do not reach
 # Cost of an answer that is computed, in units of 10 ms of CPU; every call costs one unit. docs/operating.md has the
 # measurements.
 UNITS: Mapping[str, int] = {
@@ -217,7 +218,7 @@ async def _anonymous_caller(request: Request, needed: Scope | None) -> Caller:
     state = request.app.state
     if state.settings.require_key:
         return Caller()
-    is_operator = state.settings.host.startswith(LOOPBACK) and not state.tokens
+    is_operator = LOOPBACK.fullmatch(state.settings.host) is not None and not state.tokens
     if needed in UNTIL_KEYS_EXIST and is_operator and not await run_in_threadpool(state.keys.has_any):
         return Caller(PUBLIC, OPEN_SCOPES | UNTIL_KEYS_EXIST)
     return Caller(PUBLIC, OPEN_SCOPES)

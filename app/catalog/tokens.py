@@ -95,7 +95,8 @@ class IssuerKeys:
         not answer and no key of the last day is known.
         """
         now = time.monotonic()
-        if (identity not in self._keys or now - self._read_at >= FRESH_S) and now - self._tried_at >= FLOOR_S:
+        due = identity not in self._keys or now - self._read_at >= FRESH_S
+        if due and (not self._keys or now - self._tried_at >= FLOOR_S):  # without any key, wait for the first read
             with self._lock:
                 if time.monotonic() - self._tried_at >= FLOOR_S:
                     self._read()
