@@ -13,7 +13,7 @@ import typer
 from app.command.asking import open_client, show_progress
 from app.command.ending import Exit
 from app.command.sizing import AsJson, Url
-from app.export.tables import OutputFormat, json_text, render_rows
+from app.export.tables import OutputFormat, json_text, render_rows, size_text
 from headroom_client import Headroom
 
 Parameters = Annotated[
@@ -91,13 +91,12 @@ def outcome_text(outcome: Mapping[str, Any]) -> str:
 
     Check:
         >>> outcome_text({"rate": 1197.7, "unit": "output tokens/s", "total_accelerators": 4, "usd_per_hour": 2.673})
-        'At 1,198 output tokens/s, 4 accelerators are enough, 2.67 USD/h.'
+        'At 1,198 output tokens/s, this is enough: 4 accelerators, 2.673 USD/h.'
     """
-    count, usd = outcome["total_accelerators"], outcome.get("usd_per_hour")
-    result = f"At {outcome['rate']:,.{0 if outcome['rate'] >= 100 else 1}f} {outcome['unit']}, "
-    if count is None:
-        return f"{result}no number of these accelerators is enough."
-    return f"{result}{count:,} accelerators are enough{'' if usd is None else f', {usd:,.2f} USD/h'}."
+    rate = f"{outcome['rate']:,.{0 if outcome['rate'] >= 100 else 1}f} {outcome['unit']}"
+    if outcome["total_accelerators"] is None:
+        return f"At {rate}, no number of these accelerators is enough."
+    return f"At {rate}, this is enough: {size_text(outcome)}."
 
 
 def answered_parameters(answer: Mapping[str, Any], check: Mapping[str, Any]) -> dict[str, Any]:

@@ -358,22 +358,14 @@ def explain(
     """Explain a stored answer: why it recommends an option, what would change it, and why it rejects others."""
     with open_client(url) as client:
         found = client.recommendation(identity)
-    typer.echo(found["summary"])
+    lines = [found["summary"]]
     options = [each for each in found["recommendations"] if each["rank"] == rank]
     if found["recommendations"] and not options:
         raise typer.BadParameter(f"The answer has ranks 1 to {len(found['recommendations'])}.")
     for each in options:
-        for line in (
-            *titled(f"Rank {rank}", reason_lines(each)),
-            *titled("Size by confidence", confidence_lines(each)),
-        ):
-            typer.echo(line)
-    for line in (
-        *titled(CHANGES, change_lines(found)),
-        *titled("Benchmark to run first", benchmark_lines(found)),
-        *titled("Rejected", rejection_lines(found, 20)),
-    ):
-        typer.echo(line)
+        lines += titled(f"Rank {rank}", reason_lines(each)) + titled("Size by confidence", confidence_lines(each))
+    lines += titled(CHANGES, change_lines(found)) + titled("Benchmark to run first", benchmark_lines(found))
+    typer.echo("\n".join([*lines, *titled("Rejected", rejection_lines(found, 20))]))
 
 
 def export(

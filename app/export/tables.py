@@ -144,6 +144,19 @@ def change_lines(answer: Json) -> Iterator[str]:
         yield f"- {each['change']}: {each['effect']}"
 
 
+def size_text(level: Json) -> str:
+    """Accelerators and cost of one confidence or of one outcome of a benchmark.
+
+    Check:
+        >>> size_text({"total_accelerators": 1, "usd_per_hour": 22.9, "deployment": None})
+        '1 accelerator, 22.9 USD/h'
+    """
+    count, other = level["total_accelerators"], level.get("deployment")
+    costs = [f"{level[name]} {unit}" for name, unit in COST_UNITS.items() if level.get(name) is not None]
+    kind = f"x {other['accelerator']}" if other else "accelerator" if count == 1 else "accelerators"
+    return ", ".join([f"{count:,} {kind}", *costs])
+
+
 def confidence_lines(each: Json) -> Iterator[str]:
     """Hardware and cost of one option per confidence, or why no number is enough, as list items.
 
@@ -153,10 +166,8 @@ def confidence_lines(each: Json) -> Iterator[str]:
         ['- 90 %: 10 accelerators, 22.9 USD/h']
     """
     for level in each.get("confidence", {}).get("by_level", ()):
-        costs = [f"{level[name]} {unit}" for name, unit in COST_UNITS.items() if level.get(name) is not None]
         if level["total_accelerators"] is not None:
-            kind = f"x {other['accelerator']}" if (other := level.get("deployment")) else "accelerators"
-            found = ", ".join([f"{level['total_accelerators']} {kind}", *costs])
+            found = size_text(level)
         elif reason := level.get("unreachable"):
             found = f"{reason['why']} {reason['instead']}"
         else:
