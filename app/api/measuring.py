@@ -286,11 +286,8 @@ class MeasuredCatalogs:
                 revision = list_revision(session, tenant)
             if known is None or known[0] is not catalog_index or known[1] != revision:
                 current = read_current(self._sessions, catalog_index, self._catalog_store, tenant) if revision else ()
-                measured = catalog_index
-                if current:
-                    followed = catalog_index.catalog.with_measurements(MeasuredStacks(current))
-                    measured = catalog_index.with_catalog(followed)
-                known = catalog_index, revision, measured
+                catalog = catalog_index.catalog.with_measurements(MeasuredStacks(current)) if current else None
+                known = catalog_index, revision, catalog_index.with_catalog(catalog) if catalog else catalog_index
         except DatabaseError as error:
             log.warning("measurements_not_checked", **describe_error(error))
             known = (catalog_index, (), catalog_index) if known is None else known

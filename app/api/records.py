@@ -65,8 +65,8 @@ def read_lines(
 ) -> tuple[Line, ...]:
     """Returns the records of a body, each with its errors. Raises MalformedRequest for a body that cannot be read."""
     rows = _csv_rows(raw) if is_csv else _json_rows(raw)
-    if not 1 <= len(rows) <= MOST_RECORDS[kind.value]:
-        most = MOST_RECORDS[kind.value]
+    most = MOST_RECORDS[kind.value]
+    if not 1 <= len(rows) <= most:
         raise MalformedRequest(400, "malformed-table", f"Send 1 to {most} records of this kind, not {len(rows):,}.")
     lines: list[Line] = []
     names: set[str] = set()
@@ -90,7 +90,7 @@ def build_batch(
     """
     bodies = {line.name: line.body for line in lines if line.name and line.body is not None and not line.errors}
     if kind is RecordKind.INVENTORY:
-        lines = _check_together([*lines], {**stored, **bodies}, catalog_index)
+        lines = _check_together(lines, {**stored, **bodies}, catalog_index)
     if len({**stored, **bodies}) > MOST_RECORDS[kind.value]:
         raise Unanswerable(f"You can store at most {MOST_RECORDS[kind.value]} records of this kind. Delete some first.")
     return Batch(tuple(lines), bodies)
@@ -200,7 +200,7 @@ def _resolve_quote(spec: QuoteSpec, naming: NameResolver, pointer: str, today: d
     return {**body, **({} if system is None else {"system": system}), **resolved}
 
 
-def _check_together(lines: list[Line], every: Mapping[str, Any], catalog_index: CatalogIndex) -> list[Line]:
+def _check_together(lines: Sequence[Line], every: Mapping[str, Any], catalog_index: CatalogIndex) -> list[Line]:
     """Returns the lines with an error for each whose machines differ from others of the same accelerator."""
     naming, names = NameResolver(catalog_index), sorted(every)
     resolve_inventory([stored_hardware(every[name]) for name in names], naming, "")
