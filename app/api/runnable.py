@@ -49,8 +49,8 @@ def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date
             best = find_best(asked, index, catalog_store, today, stocked, found.get(Use.ONE_STREAM))
             if best is not None:
                 found[use] = best
-            elif use is Use.ONE_STREAM:
-                break  # no other use needs less memory
+            if not found or len(items) == request.limit:
+                break  # no other use needs less memory, or the model is only known to be on the next page
         further = bool(found) and len(items) == request.limit
         if further:
             break
