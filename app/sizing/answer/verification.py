@@ -133,8 +133,6 @@ def run_section(workload: TrainingWorkload, estimate: Estimate, used: Benchmark)
     needed = sum(part * more for part, more in zip(states, unsharded, strict=True)) * (d.tensor_parallel or 1) / tensor
     left = memory.usable_bytes - memory.activation_bytes - memory.overhead_bytes
     layers = max(1, math.floor(all_layers / (d.pipeline_parallel or 1) * min(1.0, left / max(needed, 1.0))))
-    together = data * (d.micro_batch_sequences or 1)
-    sequences = together * max(1, round(workload.global_batch * data / before / together))
     part = replace(
         d,
         accelerators_per_replica=tensor * contexts * data,
@@ -150,6 +148,7 @@ def run_section(workload: TrainingWorkload, estimate: Estimate, used: Benchmark)
     model = workload.model
     kept = work_share(model.matmul_params, model.head_matmul_params, layers / all_layers)
     share = 1 / kept / nodes / (p.scaling_efficiency or 1.0)
+    sequences = step_batch(workload.global_batch * data / before, part)
     return RunSection(part, layers, all_layers, d.total_accelerators or 0, sequences, share)
 
 
@@ -481,7 +480,10 @@ def training_places(
         **maker_places(d, used),
         **shape_places(model, d),
         **pipeline_places(
-            model.num_layers, d.pipeline_parallel or 1, d.virtual_pipeline or 1, accumulated_batches(workload, d)
+            model.num_layers,
+            d.pipeline_parallel or 1,
+            d.virtual_pipeline or 1,
+            accumulated_batches(workload.global_batch, d),
         ),
     }
 
@@ -502,21 +504,23 @@ def copy_places(d: Deployment) -> Places:
     return {"shards": shards, "copies": (d.data_parallel or 1) // shards}
 
 
-def accumulated_batches(workload: TrainingWorkload, d: Deployment) -> int:
-    """Micro-batches of a step on each data-parallel rank: those that bring the batch nearest to the requested one."""
-    return max(1, round(workload.global_batch / ((d.micro_batch_sequences or 1) * (d.data_parallel or 1))))
+def accumulated_batches(requested: float, d: Deployment) -> int:
+    """Micro-batches of a step on each data-parallel rank: those that bring the batch nearest to the requested one, or
+    the larger of two that are as near, as in the prediction.
+    """
+    return max(1, math.floor(requested / ((d.micro_batch_sequences or 1) * (d.data_parallel or 1)) + 0.5))
 
 
-def step_batch(workload: TrainingWorkload, d: Deployment) -> int:
+def step_batch(requested: float, d: Deployment) -> int:
     """Sequences or samples of a step: the batch nearest to the requested one that divides evenly over the ranks."""
-    return accumulated_batches(workload, d) * (d.micro_batch_sequences or 1) * (d.data_parallel or 1)
+    return accumulated_batches(requested, d) * (d.micro_batch_sequences or 1) * (d.data_parallel or 1)
 
 
 def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
     """Placeholders for the batch of a step, which divides evenly over the ranks, and for its micro-batches."""
     micro, data, length = d.micro_batch_sequences or 1, d.data_parallel or 1, round(workload.units_per_sequence)
     adapts = workload.method is not Method.FULL
-    batch = step_batch(workload, d)
+    batch = step_batch(workload.global_batch, d)
     return {
         "length": length,
         "adapter_length": length if adapts else None,
@@ -525,7 +529,7 @@ def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
         "global_batch": batch,
         "micro_batch_tokens": micro * length,
         "global_batch_tokens": batch * length,
-        "accumulated": accumulated_batches(workload, d),
+        "accumulated": accumulated_batches(workload.global_batch, d),
         "batch_each": micro * data / (d.accelerators_per_replica or 1),
     }
 
@@ -717,7 +721,7 @@ def launch_specs(question: Question, estimate: Estimate, host_counts: HostCounts
         return ()
     if isinstance(workload, TrainingWorkload):
         used = training_benchmark(workload, d)
-        steps = math.ceil(workload.units / max(1.0, step_batch(workload, d) * workload.units_per_sequence))
+        steps = math.ceil(workload.units / max(1.0, step_batch(workload.global_batch, d) * workload.units_per_sequence))
         places = {**training_places(workload, d, used, question.assumptions, host_counts), "all_steps": steps}
         return (
             LaunchSpec(

@@ -462,6 +462,8 @@ def test_the_batch_of_a_run_divides_evenly_over_its_ranks() -> None:
     batch, accumulated = start.places["global_batch"], start.places["accumulated"]
     assert batch == 3 * 2 * int(str(accumulated)) != PRETRAIN.global_batch
     assert start.places["all_steps"] == math.ceil(PRETRAIN.units / (int(str(batch)) * PRETRAIN.units_per_sequence))
+    (tie,) = launch_specs(Question(replace(PRETRAIN, global_batch=15)), estimated(performance=TRAINED, **three))
+    assert tie.places["global_batch"] == 18  # the prediction, too, makes 3 of 2.5 micro-batches
 
 
 def test_a_pipeline_is_cut_into_the_sized_chunks() -> None:
