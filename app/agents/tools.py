@@ -258,8 +258,8 @@ def explanation_text(answer: Json) -> str:
     """Explanation of a stored answer: reasons of each option, rejections, and what would change the answer."""
     lines = [answer["summary"]]
     for each in answer["recommendations"]:
-        lines += ["", f"Rank {each['rank']}", *reason_lines(each)]
-    lines += ["", "Rejected", *rejection_lines(answer, 20)]
+        lines += titled(f"Rank {each['rank']}", reason_lines(each))
+    lines += titled("Rejected", rejection_lines(answer, 20))
     return "\n".join([*lines, *titled(CHANGES, change_lines(answer))])
 
 

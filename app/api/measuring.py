@@ -248,9 +248,9 @@ def comparison_stamp(catalog: Catalog) -> str:
 class MeasuredCatalogs:
     """Keeps the newest catalog with the measurements of a tenant; without any, the catalog itself.
 
-    The database is checked at most every `check_s` seconds, and at once after a change in this process. A new catalog
-    or engine compares the measurements again: `headroom prepare` does that, and the check for a newer catalog before it
-    uses that. Only if neither did does the first question.
+    The database is checked at most every `check_s` seconds, and at once after a change in this process. `headroom
+    prepare` compares the measurements again with a new catalog or engine, and so does the check for a newer catalog
+    before it uses that catalog. The first question compares those that are left.
     """
 
     def __init__(self, sessions: sessionmaker[Session], catalog_store: CatalogStore, *, check_s: float) -> None:
