@@ -21,7 +21,8 @@ from app.observed.service import DYNAMO, LLAMA_CPP, LMDEPLOY, SGLANG, TGI, TRITO
 from app.sizing.columns import MIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 # (quantity, metrics that report it with their unit; the first metric found is used)
-MEAN_GAUGES = (
+# Gauges in order of preference, with their units: means over accelerators, and the most memory.
+GAUGES = (
     (
         "utilization",
         (
@@ -64,13 +65,16 @@ MEAN_GAUGES = (
             ("nv_gpu_power_limit", 1.0),
         ),
     ),
-)
-MEMORY = (
-    ("DCGM_FI_DEV_FB_USED", MIB),
-    ("gpu_used_vram", MIB),
-    ("nvidia_smi_memory_used_bytes", 1.0),
-    ("nv_gpu_memory_used_bytes", 1.0),
-    ("habanalabs_memory_used_bytes", 1.0),
+    (
+        "memory_used_bytes",
+        (
+            ("DCGM_FI_DEV_FB_USED", MIB),
+            ("gpu_used_vram", MIB),
+            ("nvidia_smi_memory_used_bytes", 1.0),
+            ("nv_gpu_memory_used_bytes", 1.0),
+            ("habanalabs_memory_used_bytes", 1.0),
+        ),
+    ),
 )
 LANES, MAX_LANES = "DCGM_FI_DEV_PCIE_LINK_WIDTH", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"
 CLOCK, MAX_CLOCK, XID = "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MAX_SM_CLOCK", "DCGM_FI_DEV_XID_ERRORS"
@@ -82,11 +86,11 @@ ERRORS = (
 )
 MODEL_LABELS = ("modelName", "card_model")
 SLICE_LABEL = "GPU_I_ID"
-CARD_LABELS = ("Hostname", "hostname", "gpu", "gpu_id", "device", "uuid", "gpu_uuid")
+UUID_LABELS = ("UUID", "gpu_uuid", "uuid")
+CARD_LABELS = ("Hostname", "hostname", "gpu", "gpu_id", "device")
 # Words of an accelerator's name with a digit that do not name the chip: memory sizes and form factors.
 OTHER_WORDS = re.compile(r"^(?:\d+g[bi]?b?|hbm.*|sxm.*|pcie.*)$")
-DEVICE_METRICS = {n for _, names in MEAN_GAUGES for n, _ in names} | {
-    *(n for n, _ in MEMORY),
+DEVICE_METRICS = {n for _, names in GAUGES for n, _ in names} | {
     LANES,
     MAX_LANES,
     CLOCK,
@@ -100,7 +104,7 @@ def read_devices(series: Series, runs: RunContext) -> Reading:
     """Accelerator figures for which the scrapes contain metrics."""
     types = {model for model in device_models(series) if names_accelerator(model, runs.accelerator)}
     own = series.only(lambda sample: is_accelerator(sample, types))
-    figures = [*_mean_figures(own), *_clock_figures(own), *_error_figures(own)]
+    figures = [*_gauge_figures(own), *_clock_figures(own), *_error_figures(own)]
     return Reading(tuple(figures), notes=(*_device_notes(own, runs), *_ignored_notes(series, own)))
 
 
@@ -151,22 +155,20 @@ def mean_per_accelerator(series: Series, name: str) -> dict[str, float]:
 
 def _accelerator_id(sample: Sample) -> str:
     labels = dict(sample.labels)
-    return labels.get("UUID") or "/".join((*sample.source, *(labels.get(label, "") for label in CARD_LABELS)))
+    place = "/".join((*sample.source, *(labels.get(label, "") for label in CARD_LABELS)))
+    return next((labels[label] for label in UUID_LABELS if labels.get(label)), place)
 
 
-def _mean_figures(series: Series) -> Iterator[Figure]:
-    for quantity, names in MEAN_GAUGES:
+def _gauge_figures(series: Series) -> Iterator[Figure]:
+    for quantity, names in GAUGES:
         found = next(((n, unit, seen) for n, unit in names if (seen := mean_per_accelerator(series, n))), None)
         if found is None:
             continue
         name, unit, seen = found
-        mean = math.fsum(seen.values()) / len(seen) * unit
-        if mean > 0 if quantity != "utilization" else 0 <= mean <= 1:
-            yield Figure("devices", quantity, mean, name)
-    for name, unit in MEMORY:
-        memory = mean_per_accelerator(series, name)
-        if memory and max(memory.values()) > 0:
-            yield Figure("devices", "memory_used_bytes", max(memory.values()) * unit, name)
+        most = quantity == "memory_used_bytes"
+        value = (max(seen.values()) if most else math.fsum(seen.values()) / len(seen)) * unit
+        if value > 0 if quantity != "utilization" else 0 <= value <= 1:
+            yield Figure("devices", quantity, value, name)
 
 
 def _clock_figures(series: Series) -> Iterator[Figure]:

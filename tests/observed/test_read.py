@@ -77,6 +77,13 @@ def test_other_exporters_report_accelerators_in_their_own_units(
     assert values == pytest.approx({"utilization": 0.7, "power_w": 650, "memory_used_bytes": 7e10 + 1})
 
 
+def test_two_exporters_of_the_same_accelerators_report_them_once() -> None:
+    triton = "\n".join(f'nv_gpu_memory_used_bytes{{gpu_uuid="GPU-{gpu}"}} 1e9' for gpu in range(2))
+    found = read_metrics([(f"{text((90, 90))}\n{triton}", None)], RunContext(accelerators=2))
+    assert [f.value for f in found.figures if f.quantity == "memory_used_bytes"] == [70000 * 2**20]
+    assert not any("accelerators;" in note for note in found.notes)
+
+
 def test_a_clock_is_a_share_where_the_most_is_exported_too() -> None:
     most = text((90,)).replace("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_MAX_SM_CLOCK").replace("650.5", "1980")
     found = read_metrics([(most, None)], RunContext())
