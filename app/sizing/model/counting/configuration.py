@@ -56,7 +56,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     ),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
     "intermediate_size": (
-        "dense_intermediate_size",  # Inkling: "intermediate_size" is then the width of an expert
+        "dense_intermediate_size",  # Inkling, MiniMax M3: "intermediate_size" is then the width of an expert
         "intermediate_size",
         "ffn_hidden_size",
         "ffn_dim",

@@ -376,8 +376,6 @@ def dense_mlp_width(reader: Reader, family: str, hidden_size: int) -> int:
     """Width of the dense MLP; some families have their own keys and rules."""
     if family == "llama4_text":
         return reader.size("intermediate_size_mlp", reader.size("intermediate_size"))
-    if family == "minimax_m3":
-        return reader.size("dense_intermediate_size")
     if family == "mpt":
         return hidden_size * reader.size("expansion_ratio", 4)
     if family == "qwen":
