@@ -136,8 +136,7 @@ class FeedClient:
                 if attempt == TRIES - 1:
                     raise FeedError(f"{trouble} ({TRIES} tries)") from trouble
                 pause = self._first_wait_s * 2**attempt * random.uniform(0.5, 1.5)
-                if self._stopped.wait(min(MAX_WAIT_S, max(pause, trouble.wait_s or 0.0))):
-                    raise FeedError("The service is shutting down.") from trouble
+                self._stopped.wait(min(MAX_WAIT_S, max(pause, trouble.wait_s or 0.0)))
         raise AssertionError
 
     def _check_time(self, until: float, cause: Exception | None = None) -> None:
