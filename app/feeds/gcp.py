@@ -15,11 +15,10 @@ from urllib.parse import quote, urlencode
 
 from app.feeds.client import FeedError, read_pages
 from app.feeds.prices import (
-    MAX_MALFORMED_SHARE,
-    MAX_PRICES,
     Feed,
     FetchedPart,
     Machine,
+    RowReader,
     Source,
     StatedPrice,
     amount,
@@ -62,30 +61,21 @@ PART = re.compile(
 
 def read_part(source: Source) -> FetchedPart | None:
     """Returns the prices of the machines of the catalog whose parts all have a price."""
-    digest, rates = hashlib.sha256(), dict[tuple[str, str, str], tuple[float, str]]()
-    counted = [0, 0]
+    digest, reader, rates = hashlib.sha256(), RowReader(part_rates), dict[tuple[str, str, str], tuple[float, str]]()
 
     def read_page(url: str) -> str | None:
         # The key travels in a header, so that no address in a log or an error contains it.
         fetched = source.client.fetch_whole(url, headers={"x-goog-api-key": source.key})
         digest.update(fetched.sha256.encode())
         document = fetched.json()
-        for sku in entries(document, "skus"):
-            counted[0] += 1
-            try:
-                rates.update(part_rates(sku))
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-                counted[1] += 1
-            if len(rates) > MAX_PRICES:
-                raise FeedError(f"The list has more than {MAX_PRICES:,} prices of parts, the limit.")
+        rates.update(reader.read(entries(document, "skus")))
         token = document.get("nextPageToken")
         if token and not isinstance(token, str):
             raise FeedError("The format has changed: nextPageToken is no text.")
         return page_url(source.url, token) if token else None
 
     read_pages(page_url(source.url, ""), read_page)
-    if not counted[0] or counted[1] > MAX_MALFORMED_SHARE * counted[0]:
-        raise FeedError(f"{counted[1]:,} of {counted[0]:,} entries are malformed: the format has changed.")
+    reader.finish()
     return FetchedPart(list(limit_prices(add_up(source.machines, rates))), "", digest.hexdigest())
 
 
@@ -95,28 +85,29 @@ def page_url(url: str, token: str) -> str:
     return f"{url}/v1/services/{SERVICE}/skus?{urlencode(query, quote_via=quote)}"
 
 
-def part_rates(sku: Mapping[str, Any]) -> dict[tuple[str, str, str], tuple[float, str]]:
-    """Returns the USD per hour of a core, a GiB or an accelerator by (part, region, pricing model), with its day.
-    Raises ValueError if a part has another unit.
+def part_rates(sku: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str], tuple[float, str]]]:
+    """Yields the USD per hour of a core, a GiB or an accelerator by (part, region, pricing model), with its day. Raises
+    ValueError if a part has another unit.
     """
     description, usage = text(sku["description"][:120]), sku["category"]["usageType"]
     match = PART.match(description)
     part = "" if match is None else OTHER_NAMES.get(match["what"], match["what"])
     if part not in UNITS or usage not in ("OnDemand", "Preemptible"):
-        return {}
+        return
     # Some spot entries carry the usage type of on demand: the words decide.
     model = "spot" if usage == "Preemptible" or "Spot Preemptible" in description else "on_demand"
     info = sku["pricingInfo"][-1]
     priced = info["pricingExpression"]
     tier = priced["tieredRates"][-1]["unitPrice"]
     if tier["currencyCode"] != "USD":
-        return {}
+        return
     if priced["usageUnit"] != UNITS[part]:
         raise ValueError("another unit")
     rate = amount(tier["units"]) + amount(tier["nanos"]) * NANO
     rate /= HOURS_OF_MONTH if UNITS[part].endswith(".mo") else 1.0
     day = day_of(info["effectiveTime"]) or ""
-    return {(part, text(region), model): (rate, day) for region in sku["serviceRegions"]}
+    for region in sku["serviceRegions"]:
+        yield (part, text(region), model), (rate, day)
 
 
 def add_up(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import IO, Any
+from typing import IO, Any, Generic, TypeVar
 
 from app.feeds.client import FeedClient, FeedError
 
@@ -89,13 +89,16 @@ class Feed:
     provider: str = ""  # whose machines `read` needs to know
 
 
-class RowReader:
-    """Converts rows, skips malformed ones, and raises FeedError if too many are."""
+T = TypeVar("T")
 
-    def __init__(self, convert: Callable[[Any], Iterable[StatedPrice]]) -> None:
+
+class RowReader(Generic[T]):
+    """Converts rows to prices, skips malformed ones, and raises FeedError if too many are."""
+
+    def __init__(self, convert: Callable[[Any], Iterable[T]]) -> None:
         self._convert, self._rows, self._malformed, self._prices = convert, 0, 0, 0
 
-    def read(self, rows: Iterable[Any]) -> Iterator[StatedPrice]:
+    def read(self, rows: Iterable[Any]) -> Iterator[T]:
         """Yields the prices of rows. Raises FeedError above MAX_PRICES."""
         for row in rows:
             self._rows += 1
@@ -114,7 +117,7 @@ class RowReader:
             raise FeedError("The answer has no rows.")
 
 
-def limit_prices(prices: Iterable[StatedPrice], most: int = MAX_PRICES) -> Iterator[StatedPrice]:
+def limit_prices(prices: Iterable[T], most: int = MAX_PRICES) -> Iterator[T]:
     """Yields prices. Raises FeedError above a number of them."""
     for number, price in enumerate(prices):
         if number >= most:
