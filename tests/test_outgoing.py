@@ -62,7 +62,8 @@ def ask_hub(url: str, patch: pytest.MonkeyPatch) -> None:
 
 
 def ask_feed(url: str, _: pytest.MonkeyPatch) -> None:
-    with closing(local_client(deadline_s=DEADLINE_S, read_s=60.0)) as client, suppress(FeedError):
+    client = local_client(deadline_s=DEADLINE_S, read_s=60.0)
+    with closing(client), pytest.raises(FeedError, match="took longer"):
         client.fetch(url)
 
 

@@ -1,7 +1,7 @@
 """Prices as SkyPilot's catalog lists them: one CSV per cloud, with a row per zone.
 
-Source: schema v8 of the catalog of SkyPilot (github.com/skypilot-org/skypilot-catalog), read 2026-11-25. The spot price
-of a region is the lowest of its zones. GCP is left out: its hosts and its accelerators are separate rows there.
+Source: schema v8 of the catalog of SkyPilot (github.com/skypilot-org/skypilot-catalog), read 2026-11-25. GCP is left
+out: its hosts and its accelerators are separate rows there.
 """
 
 from __future__ import annotations
@@ -33,13 +33,8 @@ def read_part(source: Source) -> FetchedPart | None:
     fetched = source.client.fetch(f"{source.url}/catalogs/v8/{source.part}/vms.csv", etag=source.etag)
     if fetched is None:
         return None
-    stated = read_all(csv_rows(text_lines(fetched.file), COLUMNS), lambda row: convert(source.part, row))
-    lowest: dict[tuple[str, str, str, str], StatedPrice] = {}
-    for each in stated:
-        key = each.region, each.instance_type, each.accelerator, each.pricing_model
-        if key not in lowest or 0 < each.usd_per_hour < lowest[key].usd_per_hour or lowest[key].usd_per_hour <= 0:
-            lowest[key] = each
-    return FetchedPart(list(lowest.values()), fetched.etag or "", fetched.sha256, fetched.etag)
+    prices = read_all(csv_rows(text_lines(fetched.file), COLUMNS), lambda row: convert(source.part, row))
+    return FetchedPart(prices, fetched.etag or "", fetched.sha256, fetched.etag)
 
 
 def convert(provider: str, row: Mapping[str, str]) -> Iterator[StatedPrice]:

@@ -79,12 +79,12 @@ def test_one_malformed_row_and_a_new_column_do_no_harm(client: FeedClient) -> No
         assert len(read(client, server, gpuhunt.FEED).prices) == 39
 
 
-def test_skypilot_takes_the_lowest_spot_price_of_the_zones(client: FeedClient) -> None:
+def test_skypilot_states_the_prices_of_each_zone(client: FeedClient) -> None:
     with serve(formats.skypilot_routes()) as server:
         part = read(client, server, skypilot.FEED)
         assert summaries(part) == [
-            ("aws", "us-east-1", "g6.xlarge", "L4", 1.0, "on_demand", 0.81),
-            ("aws", "us-east-1", "g6.xlarge", "L4", 1.0, "spot", 0.31),
+            ("aws", "us-east-1", "g6.xlarge", "L4", 1.0, model, usd)
+            for model, usd in (("on_demand", 0.81), ("spot", 0.35), ("on_demand", 0.81), ("spot", 0.31))
         ]
         assert part.prices[0].ram_bytes == 16 * GIB
         assert skypilot.FEED.read(Source(client, server.url, "aws", etag=part.etag)) is None

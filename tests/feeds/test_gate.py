@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from app.catalog.observations import OfferKey
+from app.catalog.observations import Observation, OfferKey
 from app.catalog.snapshot import CatalogStore
 from app.feeds import azure, gpuhunt, lambda_cloud
 from app.feeds.gate import KnownPrices, check_prices, lost_too_many
@@ -62,6 +62,32 @@ def test_spot_is_compared_with_the_on_demand_price_of_the_same_read() -> None:
     assert suspicions[0].rule == "above_on_demand"
 
 
+def rules(known: KnownPrices, *observations: Observation) -> list[str]:
+    return [each.rule for each in check_prices(observations, known, TODAY)[1]]
+
+
+def test_many_small_changes_within_a_day_are_one_large_change() -> None:
+    now, yesterday = {HERE: (0.4, "2026-11-20")}, {HERE: (0.8, "2026-11-19")}
+    assert rules(KnownPrices(now, {}), observed(HERE, 0.25)) == []
+    assert rules(KnownPrices(now, {}, {}, yesterday), observed(HERE, 0.25)) == ["day_change"]
+
+
+def test_spot_is_not_compared_with_an_implausible_price() -> None:
+    known = KnownPrices({HERE: (0.8, "2026-11-19")}, {}, {"nvidia-l4": 0.8})
+    assert rules(known, observed(SPOT, 0.9), observed(HERE, 80.0)) == ["day_change", "above_on_demand"]
+
+
+@pytest.mark.parametrize(("usd", "rule"), [(1e300, True), (501.0, True), (0.004, True), (499.0, False), (0.006, False)])
+def test_a_type_without_any_price_has_bounds_too(usd: float, rule: bool) -> None:
+    assert rules(KnownPrices({}, {}), observed(HERE, usd)) == (["far_from_median"] if rule else [])
+
+
+def test_a_type_with_few_prices_is_compared_with_its_other_pricing_models() -> None:
+    known = KnownPrices({}, {}, {"nvidia-l4": 0.8})
+    assert rules(known, observed(SPOT, 0.09)) == []
+    assert rules(known, observed(SPOT, 0.07)) == ["far_from_median"]
+
+
 def test_a_part_may_lose_three_of_ten_prices() -> None:
     assert not lost_too_many(70, 100)
     assert lost_too_many(69, 100)
@@ -108,3 +134,16 @@ def test_aliases_name_accelerators_of_the_catalog(names: FeedNames, catalog_stor
     known = catalog_store.catalog().accelerator_index
     assert names._aliases
     assert {*names._aliases.values()} <= {*known}
+
+
+@pytest.mark.parametrize(
+    ("model", "usd", "counts"), [("on_demand", (0.7, 0.9, 0.0), 0.9), ("spot", (0.3, 0.2, 0.0, -1.0, 0.4), 0.2)]
+)
+def test_of_several_prices_of_one_offer_the_order_does_not_matter(
+    model: str, usd: tuple[float, ...], counts: float, names: FeedNames
+) -> None:
+    listed = price("aws", "g6.xlarge", "L4 24GB", 1)
+    for order in (usd, usd[::-1]):
+        part = FetchedPart([replace(listed, pricing_model=model, usd_per_hour=each) for each in order], "1", "0")
+        (found,) = names.to_observations(gpuhunt.FEED, part)[0]
+        assert found.usd_per_hour == counts
