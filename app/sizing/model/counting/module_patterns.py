@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from itertools import pairwise
 from math import comb
-from re import _parser
 from typing import Any
 
 from app.errors import UnreadableConfiguration
@@ -31,6 +31,7 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|layer)(?:\.(\d+))(?:\.(.*
 _LITERAL_LAYER = re.compile(r"(?:layers|h|blocks)\\?\.(\d+)(?=\\?\.|\$|$)")
 # Modules of towers and prediction layers, which are counted apart from the layers.
 _APART = re.compile(r"vision|visual|\bvit\b|audio|image|\bmtp\b|encoder\.layers|sam_model|mm_projector|vae")
+_parse = import_module("re._parser").parse  # not in the type stubs of re
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 _CONDITIONS = re.compile(r"\\[AbBZ1-9]|[$^(]")
 _PREFIXES = (
@@ -196,7 +197,7 @@ def count_ways(regex: str) -> Ways | None:
         >>> count_ways(".*(?:up|gate)x"), count_ways("a(?:.*b)?c")
         (((1, 2),), ((0, 21),))
     """
-    parts = list(_parser.parse(regex))
+    parts = list(_parse(regex))
     try:
         if parts and str(parts[-1][0]) in _REPEATS and parts[-1][1][0] == 0 and _ways_of(parts[-1:]) == ONE_STAR:
             parts.pop()  # a star at the end, which may be empty, never makes a match fail
