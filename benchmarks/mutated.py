@@ -122,10 +122,9 @@ def private_operations() -> Iterator[Operation]:
         yield Operation("POST", f"/catalog/{path}", (record, {"items": [record, other]}))
         yield Operation("POST", f"/catalog/{path}", texts=tables, media_type="text/csv")
     served = "accelerator=nvidia-l4&accelerators=1&engine=vllm&engine_version=0.10.0&weight_format=bf16"
-    log = f"{SCREEN}\n"
     yield Operation("POST", "/measurements", (VLLM,), query=f"{served}&input_tokens=1024&output_tokens=256")
     text_query = f"{served.replace('accelerators=1', 'accelerators=2')}&tensor_parallel=2"
-    yield Operation("POST", "/measurements", texts=(log,), media_type="text/plain", query=text_query)
+    yield Operation("POST", "/measurements", texts=(f"{SCREEN}\n",), media_type="text/plain", query=text_query)
 
 
 def tool_calls(documents: Mapping[str, tuple[Json, ...]]) -> tuple[Json, ...]:
