@@ -35,13 +35,12 @@ def convert(entry: Mapping[str, Any]) -> Iterator[StatedPrice]:
     about, cents = entry["configuration"], amount(entry["hourly_price"])
     memory = f"{amount(about['vram_per_gpu_in_gb']):g}GB"
     name = text(about["gpu_type"]).split("_")[0]
-    link = str(about.get("interconnect") or "")[:20]
     for place in entry["availability"]:
         yield StatedPrice(
             provider="shadeform",
             region=text(place["region"]),
             instance_type=text(f"{entry['cloud']}_{entry['shade_instance_type']}"),
-            accelerator=f"{name} {memory} {link}".strip(),
+            accelerator=text(f"{name} {memory} {about.get('interconnect') or ''}"),
             count=count_of(about["num_gpus"]),
             pricing_model="on_demand",
             usd_per_hour=cents / 100,

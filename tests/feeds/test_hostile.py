@@ -1,4 +1,4 @@
-"""What a feed may send to harm: huge, endless and slow answers, names for terminals, numbers for no column."""
+"""What a feed may send to harm: huge and slow answers, names for terminals, numbers for no column."""
 
 from __future__ import annotations
 
@@ -69,6 +69,12 @@ def test_an_address_that_fills_the_memory_and_an_etag_that_fits_no_column_are_re
 def test_names_that_no_column_or_terminal_takes_are_malformed(name: object) -> None:
     with pytest.raises(ValueError, match="no name"):
         text(name)
+
+
+def test_no_part_of_a_name_has_control_characters() -> None:
+    about = {**formats.SHADEFORM_TYPE["configuration"], "interconnect": "\x1b[2Jsxm5"}
+    with pytest.raises(ValueError, match="no name"):
+        [*shadeform.convert({**formats.SHADEFORM_TYPE, "configuration": about})]
 
 
 def test_spaces_of_names_are_single() -> None:
