@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from app.catalog import hub
+from app.catalog import hub, tokens
 from app.catalog.hub import HubUnavailable, ModelHub
 from app.catalog.outbox import Delivery, DeliveryStore
 from app.db import make_engine
+from app.errors import Unavailable
 from app.feeds.client import FeedError
 from app.procurement import webhooks
 from app.procurement.partners import Webhook
@@ -61,6 +62,12 @@ def ask_hub(url: str, patch: pytest.MonkeyPatch) -> None:
         ModelHub(url, networks=[ip_network("127.0.0.0/8")]).fetch_model("acme/m")
 
 
+def ask_issuer(url: str, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tokens, "TIMEOUT_S", DEADLINE_S)
+    with pytest.raises(Unavailable):
+        tokens.IssuerKeys(url, None).find_key("k1")
+
+
 def ask_feed(url: str, _: pytest.MonkeyPatch) -> None:
     client = local_client(deadline_s=DEADLINE_S, read_s=60.0)
     with closing(client), pytest.raises(FeedError, match="took longer"):
@@ -77,10 +84,10 @@ def notify(url: str, patch: pytest.MonkeyPatch) -> None:
 
 CALLS: dict[str, Callable[[str, pytest.MonkeyPatch], None]] = {
     "catalog/hub.py": ask_hub,
+    "catalog/tokens.py": ask_issuer,
     "feeds/client.py": ask_feed,
     "procurement/webhooks.py": notify,
 }
-KEYS = {"catalog/tokens.py"}  # asks an address of the configuration for public keys, within a time limit
 OWN_SERVICE = {"agents/mount.py", "command/lists.py"}  # call this service: in this process, or at the user's URL
 
 
@@ -96,7 +103,7 @@ def test_a_host_that_drips_is_given_up_at_the_deadline(caller: str, drip: str, m
 def test_every_module_that_calls_another_host_is_among_them() -> None:
     client = re.compile(r"httpx2\.(?:Async)?Client\(|urlopen|create_connection|HTTPS?Connection")
     using = {str(p.relative_to(APP)) for p in APP.rglob("*.py") if client.search(p.read_text())}
-    assert using == CALLS.keys() | OWN_SERVICE | KEYS
+    assert using == CALLS.keys() | OWN_SERVICE
 
 
 def test_the_end_of_the_service_ends_a_call(monkeypatch: pytest.MonkeyPatch) -> None:

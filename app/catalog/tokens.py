@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ LEEWAY_S = 60  # by which clocks may differ
 FRESH_S = 600.0  # keys of an issuer are read again after this time
 FLOOR_S = 30.0  # least time between two reads, however many tokens name unknown keys
 STALE_S = 86400.0  # keys still count for so long while the issuer does not answer
-TIMEOUT_S = 5.0
+TIMEOUT_S = 5.0  # for the whole answer of an issuer
 MAX_KEYS_BYTES = 2**20
 MAX_SUBJECT_CHARS = 100
 
@@ -85,7 +86,7 @@ def find_claim(claims: Mapping[str, Any], name: str) -> Any:
 class IssuerKeys:
     """Public keys of an issuer by their id, read at most every FLOOR_S seconds."""
 
-    def __init__(self, url: str, transport: httpx2.BaseTransport | None) -> None:
+    def __init__(self, url: str, transport: httpx2.AsyncBaseTransport | None) -> None:
         self._url, self._transport, self._lock = url, transport, threading.Lock()
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._read_at = self._tried_at = float("-inf")
@@ -107,18 +108,18 @@ class IssuerKeys:
     def _read(self) -> None:
         self._tried_at = time.monotonic()
         try:
-            self._keys = select_keys(orjson.loads(self._fetch()))
-        except (httpx2.HTTPError, ValueError) as error:
+            self._keys = select_keys(orjson.loads(asyncio.run(self._fetch())))
+        except (httpx2.HTTPError, TimeoutError, ValueError) as error:
             log.warning("token_keys_not_read", url=self._url, **describe_error(error))
         else:
             self._read_at = time.monotonic()
 
-    def _fetch(self) -> bytes:
-        client = httpx2.Client(timeout=TIMEOUT_S, trust_env=False, transport=self._transport)
-        with client, client.stream("GET", self._url) as response:
+    async def _fetch(self) -> bytes:
+        client = httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False, transport=self._transport)
+        async with asyncio.timeout(TIMEOUT_S), client, client.stream("GET", self._url) as response:
             response.raise_for_status()
             body = b""
-            for part in response.iter_bytes():
+            async for part in response.aiter_bytes():
                 body += part
                 if len(body) > MAX_KEYS_BYTES:
                     raise ValueError(f"more than {MAX_KEYS_BYTES:,} bytes")
@@ -145,7 +146,7 @@ def select_keys(document: Any) -> dict[str | None, jwt.PyJWK]:
 class TokenVerifier:
     """Verifies tokens of the configured issuers."""
 
-    def __init__(self, issuers: Sequence[TokenIssuer], *, transport: httpx2.BaseTransport | None = None) -> None:
+    def __init__(self, issuers: Sequence[TokenIssuer], *, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self._issuers = {each.issuer: (each, IssuerKeys(each.jwks_url, transport)) for each in issuers}
 
     def __bool__(self) -> bool:
