@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 import textwrap
 from collections.abc import Iterator
 from itertools import groupby
 
 import calibration
+from app.api.guide import anchor_of
 from artefacts import nomenclature
 from artefacts.formulas import ROOMS, ROOT, FormulaDoc, all_formulas, core_modules, tests_of
 
@@ -84,17 +84,12 @@ def formula_heading(doc: FormulaDoc) -> str:
     return f"{doc.name} ({file}) [{doc.formula.unit}]" if shared else f"{doc.name} [{doc.formula.unit}]"
 
 
-def heading_anchor(heading: str) -> str:
-    """What a link to a heading ends in."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
 def formula_index() -> str:
     """Links to all formulas, by package and file."""
     rows = ["## Contents", "| package | file | formulas |\n| --- | --- | --- |"]
     for path, docs in groupby(all_formulas(), key=lambda doc: doc.path):
         package, _, file = path.removeprefix("app/sizing/").rpartition("/")
-        links = ", ".join(f"[{doc.name}](#{heading_anchor(formula_heading(doc))})" for doc in docs)
+        links = ", ".join(f"[{doc.name}](#{anchor_of(formula_heading(doc))})" for doc in docs)
         rows[-1] += f"\n| {package or 'sizing'} | {file} | {links} |"
     return "\n\n".join(rows)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.api.guide import anchor_of
 from artefacts import engine_page, nomenclature
 from artefacts.parts import PARTS, Part, changed_digests
 
@@ -34,7 +35,7 @@ def test_the_walk_leads_to_files_and_tests_that_are_there() -> None:
 
 def test_every_heading_of_the_engine_page_has_an_anchor_of_its_own() -> None:
     headings = re.findall(r"^#+ (.*)$", engine_page.page(), re.MULTILINE)
-    anchors = [engine_page.heading_anchor(heading) for heading in headings]
+    anchors = [anchor_of(heading) for heading in headings]
     assert sorted(anchors) == sorted(set(anchors))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.api.guide import anchor_of
 from app.cli import cli
 from app.config import Settings
 from artefacts.blocks import (
@@ -176,7 +177,7 @@ def test_every_block_is_run_or_says_that_it_is_not() -> None:
 def anchors(path: Path) -> set[str]:
     """What links of a page may lead to: its headings as the viewer names them."""
     heads = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head.replace("`", "").lower()).replace(" ", "-") for head in heads}
+    return {anchor_of(head) for head in heads}
 
 
 @pytest.mark.parametrize("path", document_paths(), ids=lambda path: path.name)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -22,7 +23,7 @@ MOST_RESULTS = 40
 _ENTRY = re.compile(r"\[([^\]]+)\]\((\w+\.md)\)(?: \| (.+) \|)?")
 _HEADING = re.compile(r"^#{1,4} (.+)$")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"[`*|]+|^[-|: ]+$")
+_MARKUP = re.compile(r"^[-|: ]+$|[`*|]+")
 _OUTSIDE = re.compile(r"^(?:[a-z]+:|/|#)")  # links that need no change
 
 
@@ -80,8 +81,8 @@ def plain_text(line: str) -> str:
     """A line of Markdown without its markup.
 
     Check:
-        >>> plain_text("| `ttft_ms` | see [limits](limits.md) |")
-        'ttft_ms see limits'
+        >>> plain_text("| `ttft_ms` | see [limits](limits.md) |"), plain_text("| --- | ---: |")
+        ('ttft_ms see limits', '')
     """
     return " ".join(_MARKUP.sub(" ", _LINK.sub(r"\1", line.partition("<!--")[0])).split())
 
@@ -120,9 +121,14 @@ class Guide:
         """Title and HTML of a document."""
         markdown = MarkdownIt("commonmark").enable("table")
         tokens = markdown.parse(self.read(name))
-        title = next(inline.content for opening, inline in _headings(tokens) if opening.tag == "h1")
-        for opening, inline in _headings(tokens):
-            opening.attrSet("id", anchor_of("".join(part.content for part in inline.children or ())))
+        headings = [
+            (opening, plain_text(inline.content))
+            for opening, inline in pairwise(tokens)
+            if opening.type == "heading_open"
+        ]
+        title = next(heading for opening, heading in headings if opening.tag == "h1")
+        for opening, heading in headings:
+            opening.attrSet("id", anchor_of(heading))
         for token in tokens:
             self._fix_links(token.children or ())
             # The content policy of the page allows no style attributes.
@@ -166,8 +172,3 @@ class Guide:
         )
         more = f"<p>These are the first {MOST_RESULTS}. Add a word.</p>" if len(found) > MOST_RESULTS else ""
         return f"<h1>{len(found):,} sections with “{escape(text)}”</h1>{more}<ol class='results'>{items}</ol>"
-
-
-def _headings(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
-    """Opening tokens of headings with their inline tokens."""
-    return ((tokens[i], tokens[i + 1]) for i in range(len(tokens)) if tokens[i].type == "heading_open")
