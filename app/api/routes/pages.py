@@ -38,6 +38,7 @@ LINKS = {
     "/guide": "Guide",
     "/docs": "API",
 }
+HEADER_MODULE = "/static/page/header.js"
 NO_SCRIPT = '<noscript><p class="warning">This page needs JavaScript. You can also use the API.</p></noscript>'
 
 
@@ -46,13 +47,10 @@ def static_text(name: str) -> str:
     return resources.files("app.api").joinpath("static", name).read_text(encoding="utf-8")
 
 
-def preloads(folder: str) -> list[str]:
-    """Returns the addresses of the modules in a folder of static/, so that a browser requests all of them at once."""
-    files = resources.files("app.api").joinpath("static", folder).iterdir()
-    return sorted(f"/static/{folder}/{file.name}" for file in files if file.name.endswith(".js"))
-
-
-HEADER_MODULE = "/static/page/header.js"
+def shared_modules() -> list[str]:
+    """Returns the addresses of the modules in static/page, so that a browser requests all of them at once."""
+    files = resources.files("app.api").joinpath("static", "page").iterdir()
+    return sorted(f"/static/page/{file.name}" for file in files if file.name.endswith(".js"))
 
 
 def shell_page(
@@ -107,7 +105,7 @@ def install_pages(app: FastAPI) -> None:
         static_text("index.html"),
         current="/",
         module="/static/page/main.js",
-        preloaded=preloads("page"),
+        preloaded=shared_modules(),
     )
     tasks, docs = {name: task_page(name) for name in PAGES}, static_text("docs.html")
 
