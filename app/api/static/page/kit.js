@@ -4,8 +4,6 @@ import { element } from "./dom.js";
 import { read } from "./numbers.js";
 import { hardwareInput } from "./picker.js";
 
-export { suggestHardware } from "./picker.js";
-
 export const view = document.getElementById("view");
 
 export function field(label, control, hint) {

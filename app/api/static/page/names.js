@@ -16,8 +16,9 @@ async function read() {
   for (const { slug, name } of await all("/catalog/accelerators")) NAMES.set(slug, name);
 }
 
-// Resolves when the names are loaded or cannot be loaded.
-export const named = read().catch(() => null);
+// Resolves when the names are loaded or cannot be loaded: without a key, some services refuse them.
+export let named = read().catch(() => null);
+addEventListener("headroom:key", () => (named = read().catch(() => null)));
 
 export const typeOf = (accelerator) => NAMES.get(accelerator) ?? accelerator;
 

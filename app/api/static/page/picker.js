@@ -7,9 +7,11 @@ const SUGGESTIONS = "hardware-names";
 export const hardwareInput = (attributes = {}) => element("input", { type: "text", list: SUGGESTIONS, placeholder: "h100 sxm", autocomplete: "off", spellcheck: "false", ...attributes });
 
 // The suggestions of every hardware field of the page.
-export async function suggestHardware() {
-  document.body.append(element("datalist", { id: SUGGESTIONS }, ...(await allTypes()).map(([slug, name]) => element("option", { value: slug }, name))));
-}
+const suggestions = element("datalist", { id: SUGGESTIONS });
+const suggest = async () => suggestions.replaceChildren(...(await allTypes()).map(([slug, name]) => element("option", { value: slug }, name)));
+document.body.append(suggestions);
+addEventListener("headroom:key", suggest);
+suggest();
 
 // A hidden input with a JSON list, edited as rows: accelerator types, or types with a count. Its `draw` shows a list.
 export function picker({ path, label, kind }) {

@@ -2,7 +2,7 @@
 import { post } from "../api.js";
 import { comparisonOf } from "../compared.js";
 import { during, element } from "../dom.js";
-import { choice, field, form, hardware, input, number, requestChooser, suggestHardware, values, view } from "../kit.js";
+import { choice, field, form, hardware, input, number, requestChooser, values, view } from "../kit.js";
 import { called, named } from "../names.js";
 import { requests } from "../past.js";
 import { PRESETS } from "../presets.js";
@@ -62,4 +62,3 @@ rows.append(optionRow("best", { environment: "cloud" }), optionRow("best", { env
 const byOption = form([chooser.made, rows], () => during(found, options), "Compare", element("button", { type: "button", click: () => rows.children.length < MOST && rows.append(optionRow("deployment")) }, "Add an option"));
 const byPhase = form([field("Model", input("model", { value: "llama-3.1-8b" })), field("Pretraining tokens", number("training_tokens")), field("LoRA fine-tuning tokens", number("tuning_tokens")), field("Requests per second", number("requests_per_s")), field("Input tokens", number("input_tokens")), field("Output tokens", number("output_tokens"))], (asked) => during(found, () => phases(asked)), "Compare phases");
 view.replaceChildren(byOption, element("details", {}, element("summary", {}, "Compare training, fine-tuning and serving of one model"), byPhase), found);
-suggestHardware();

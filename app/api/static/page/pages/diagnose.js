@@ -1,7 +1,7 @@
 // Diagnoses a service or a training run from pasted metrics, a log, or single figures.
 import { post } from "../api.js";
 import { about, during, element, list, money, section, show, table } from "../dom.js";
-import { dropBox, field, form, hardware, input, number, requestChooser, suggestHardware, values, view } from "../kit.js";
+import { dropBox, field, form, hardware, input, number, requestChooser, values, view } from "../kit.js";
 import { named, quantityName } from "../names.js";
 import { requests } from "../past.js";
 import { PRESETS } from "../presets.js";
@@ -63,4 +63,3 @@ const asking = form([
 ], (made) => during(found, () => diagnose(made)), "Diagnose");
 view.replaceChildren(asking, found);
 arrange();
-suggestHardware();

@@ -1,7 +1,7 @@
 // Private records: hardware that you own, rents and machines quoted to you.
 import { get, send } from "../api.js";
 import { during, element, section, show, table, words } from "../dom.js";
-import { choice, dropBox, field, form, hardware, input, number, suggestHardware, values, view } from "../kit.js";
+import { choice, dropBox, field, form, hardware, input, number, values, view } from "../kit.js";
 import { named, quantityName, typeOf } from "../names.js";
 
 // Paths of the records of each kind, the fields of the form, and an example of a CSV table.
@@ -49,5 +49,4 @@ function draw() {
 
 view.replaceChildren(element("p", {}, "Storing needs a key with the scope catalog:write (", element("a", { href: "/guide/operating" }, "how to create one"), "). Sign in at the top right. To use hardware in one answer without storing it, enter it on the ", element("a", { href: "/" }, "sizing page"), "."), field("Show", kinds), held);
 addEventListener("headroom:key", draw);
-suggestHardware();
 draw();

@@ -2,7 +2,7 @@
 import { get } from "../api.js";
 import { scale, widthWithin } from "../charts.js";
 import { about, during, drawn, element, money, section, short, table, words } from "../dom.js";
-import { choice, field, form, hardware, input, suggestHardware, values, view } from "../kit.js";
+import { choice, field, form, hardware, input, values, view } from "../kit.js";
 import { called, labelOf, named, typeOf } from "../names.js";
 import { history } from "../plots.js";
 
@@ -62,5 +62,4 @@ const asking = form([
 for (const [name, value] of new URLSearchParams(location.search)) if (asking.elements[name]) asking.elements[name].value = value;
 asking.addEventListener("change", () => asking.requestSubmit());
 view.replaceChildren(asking, found);
-suggestHardware();
 asking.requestSubmit();

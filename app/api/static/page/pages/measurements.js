@@ -1,7 +1,7 @@
 // Your own measurements: upload a file, see what it states and what it changes, list and delete.
 import { all, post, send } from "../api.js";
 import { about, during, element, list, section, table } from "../dom.js";
-import { dropBox, field, form, hardware, input, number, suggestHardware, values, view } from "../kit.js";
+import { dropBox, field, form, hardware, input, number, values, view } from "../kit.js";
 import { named, quantityName, typeOf } from "../names.js";
 
 const MISSING = [["model", "Model", input], ["accelerator", "Accelerator", hardware], ["accelerators", "How many", number], ["engine", "Engine or framework", input], ["engine_version", "Its version", input], ["weight_format", "Weight format", input], ["input_tokens", "Input tokens", number], ["output_tokens", "Output tokens", number], ["concurrent_requests", "Concurrent requests", number], ["method", "Training method", input], ["sequence_length", "Sequence length", number], ["global_batch_sequences", "Sequences per step", number]];
@@ -57,5 +57,4 @@ const details = element("details", {}, element("summary", {}, "What the file doe
 const asking = form([box.made, details], () => during(result, () => upload(true)), "Check", element("button", { type: "button", click: () => during(result, () => upload(false)) }, "Store"));
 view.replaceChildren(section("Upload", asking, result), section("Stored", listed));
 addEventListener("headroom:key", () => during(listed, stored));
-suggestHardware();
 during(listed, stored);
