@@ -14,7 +14,8 @@ const BASES = { measured: "Speeds are based on a published measurement", calibra
 // The bill of materials and the deployment files. The memo shows the sensitivity, so they belong to the complete answer if it ranks the option.
 async function exportsOf(answer, r) {
   const whole = await completed(answer);
-  const { id } = nameOf(whole.recommendations[r.rank - 1] ?? r) === nameOf(r) && r.rank <= whole.recommendations.length ? whole : answer;
+  const same = whole.recommendations[r.rank - 1];
+  const { id } = same && nameOf(same) === nameOf(r) ? whole : answer;
   const at = `/recommendations/${id}`;
   const address = `${at}/deployment?rank=${r.rank}`;
   const files = element("div", { "aria-live": "polite" });

@@ -3,6 +3,8 @@ import { plot } from "./charts.js";
 import { element, list, money, show, table, words } from "./dom.js";
 import { called } from "./names.js";
 
+export const MOST_COMPARED = 8;
+
 const QUANTITIES = {
   usd_per_hour: "Price", usd_total: "Run cost", usd_per_million: "Per million tokens or samples", purchase_usd: "Purchase", tco_usd: "Total cost of ownership", power_kw: "Power", total_accelerators: "Accelerators",
   ttft_p95_ms: "TTFT, p95", tpot_p95_ms: "TPOT, p95", e2e_p95_ms: "Request, p95", requests_per_s_capacity: "Capacity", output_tokens_per_s: "Speed", samples_per_s: "Speed", days: "Duration", tokens_per_s: "Speed",

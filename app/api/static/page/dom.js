@@ -59,6 +59,9 @@ export function table(heads, rows, caption) {
   return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption || heads.join(", ") }, made);
 }
 
+// Whether the window shows the request and the answer next to each other.
+export const wide = matchMedia("(min-width: 64.01rem)");
+
 export const list = (texts) => element("ul", {}, ...texts.map((text) => element("li", {}, text)));
 
 export function section(title, ...children) {

@@ -71,14 +71,11 @@ export function dropBox(label, { rows = 8, hint = "", placeholder = "" } = {}) {
   return { made, text };
 }
 
-// The request to work on: one of this browser's recent requests, an example, or its JSON.
+// The request to work on: one of this browser's recent requests, an example, or its JSON. `then` follows a choice.
 export function requestChooser(choices, then = () => null) {
   const body = element("textarea", { id: "request", name: "request", rows: 6, spellcheck: "false" });
-  const show = () => {
-    body.value = JSON.stringify(choices[chosen.value][1], null, 1);
-    then();
-  };
-  const chosen = element("select", { id: "chosen", change: show }, ...choices.map(([name], i) => element("option", { value: i }, name)));
+  const show = () => (body.value = JSON.stringify(choices[chosen.value][1], null, 1));
+  const chosen = choice("chosen", choices.map(([name], i) => [i, name]), { change: () => (show(), then()) });
   show();
   return {
     made: element("fieldset", {}, element("legend", {}, "Workload"), field("Recent requests and examples", chosen), element("details", {}, element("summary", {}, "Edit the request as JSON"), element("label", { for: "request" }, "Request"), body)),

@@ -2,7 +2,7 @@
 import { get, latest, post, save } from "./api.js";
 import { showDecision, warningsOf } from "./decision.js";
 import { typesOf } from "./deployment.js";
-import { element, trouble } from "./dom.js";
+import { element, trouble, wide } from "./dom.js";
 import { Form } from "./form.js";
 import { knobs } from "./knobs.js";
 import { named } from "./names.js";
@@ -61,9 +61,8 @@ function setBusy(busy) {
 }
 
 // On a narrow screen, the answer comes first: the request folds into its heading.
-const narrow = matchMedia("(max-width: 64rem)");
 function fold() {
-  at("question").open = at("turn").open = !narrow.matches;
+  at("question").open = at("turn").open = wide.matches;
 }
 
 function render(answer) {
@@ -223,7 +222,7 @@ at("permalink").addEventListener("click", async () => {
 });
 addEventListener("hashchange", arrive);
 addEventListener("headroom:key", arrive);
-narrow.addEventListener("change", fold);
+wide.addEventListener("change", fold);
 fold();
 form.fill(PRESETS[0].request);
 showPast(at("past"));

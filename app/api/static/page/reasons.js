@@ -1,7 +1,7 @@
 // Shows the texts of an answer: reasons, sensitivity, assumptions and rejected hardware.
 import { post } from "./api.js";
 import { assumed } from "./assumed.js";
-import { element, folded, later, list, money, show, sought, table, words } from "./dom.js";
+import { element, folded, later, list, money, show, sought, table, wide, words } from "./dom.js";
 import { called, typeOf } from "./names.js";
 import { completed } from "./wide.js";
 
@@ -40,9 +40,6 @@ function sources(answer) {
   const measured = answer.recommendations.flatMap((r) => (r.nearest_measurements ?? []).map((m) => [typeOf(r.deployment.accelerator), `measured ${show(m.measured)}, predicted ${show(m.predicted)} ${m.unit ?? ""}`, m.source, null]));
   return folded("Sources: prices and measurements", table(["Hardware", "Value", "Source", "Observed"], [...prices, ...measured], "Sources"));
 }
-
-// Sections are folded on a narrow screen.
-const wide = matchMedia("(min-width: 64.01rem)");
 
 export function reasons(answer, form, change) {
   const [first] = answer.recommendations;

@@ -1,13 +1,11 @@
 // Shows all feasible options, and the figures and drawings of the one that is selected.
 import { card } from "./answer.js";
 import { post } from "./api.js";
-import { comparisonOf } from "./compared.js";
+import { comparisonOf, MOST_COMPARED } from "./compared.js";
 import { nameOf } from "./deployment.js";
-import { during, element, section } from "./dom.js";
+import { during, element, section, wide } from "./dom.js";
 import { laterPlots, plotsOf } from "./plots.js";
 import { tradeoff } from "./tradeoff.js";
-
-const MOST_COMPARED = 8;
 
 async function compare(answer, ranks) {
   const { workload, economics, assumptions, as_of, constraints } = answer.request;
@@ -28,7 +26,7 @@ function comparison(answer) {
 export function explored(answer) {
   const figures = element("div", {});
   const drawings = element("div", { class: "plots of-first" });
-  const drawn = element("details", { class: "plain", open: matchMedia("(min-width: 64.01rem)").matches }, element("summary", {}, "Drawings of this option"), drawings);
+  const drawn = element("details", { class: "plain", open: wide.matches }, element("summary", {}, "Drawings of this option"), drawings);
   const title = element("h3", {});
   const { nodes, follow: ticking } = comparison(answer);
   let chosen = 0;

@@ -101,7 +101,7 @@ function cloud(options, choose) {
 
 // Columns of the table: name, value to sort by, text, and whether it is shown at first.
 const COLUMNS = [
-  { name: "Offer", of: (r) => sellerOf(r), first: true },
+  { name: "Offer", of: sellerOf, first: true },
   { name: "USD/h", of: (r) => r.cost.usd_per_hour, text: money, first: true },
   { name: "Run cost", of: (r) => r.cost.usd_total, text: money, first: true },
   { name: "Per month", of: (r) => (r.cost.usd_total ? null : r.cost.usd_per_month), text: money, first: false },

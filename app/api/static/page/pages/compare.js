@@ -1,13 +1,12 @@
 // Compares options for one workload, or one model in several phases.
 import { post } from "../api.js";
-import { comparisonOf } from "../compared.js";
+import { comparisonOf, MOST_COMPARED } from "../compared.js";
 import { during, element } from "../dom.js";
 import { choice, field, form, hardware, input, number, requestChooser, values, view } from "../kit.js";
 import { called, named } from "../names.js";
 import { requests } from "../past.js";
 import { PRESETS } from "../presets.js";
 
-const MOST = 8;
 const found = element("div", { "aria-live": "polite" });
 const chooser = requestChooser(requests(PRESETS));
 const rows = element("div", {});
@@ -59,6 +58,6 @@ async function phases(asked) {
 }
 
 rows.append(optionRow("best", { environment: "cloud" }), optionRow("best", { environment: "on_prem" }));
-const byOption = form([chooser.made, rows], () => during(found, options), "Compare", element("button", { type: "button", click: () => rows.children.length < MOST && rows.append(optionRow("deployment")) }, "Add an option"));
+const byOption = form([chooser.made, rows], () => during(found, options), "Compare", element("button", { type: "button", click: () => rows.children.length < MOST_COMPARED && rows.append(optionRow("deployment")) }, "Add an option"));
 const byPhase = form([field("Model", input("model", { value: "llama-3.1-8b" })), field("Pretraining tokens", number("training_tokens")), field("LoRA fine-tuning tokens", number("tuning_tokens")), field("Requests per second", number("requests_per_s")), field("Input tokens", number("input_tokens")), field("Output tokens", number("output_tokens"))], (asked) => during(found, () => phases(asked)), "Compare phases");
 view.replaceChildren(byOption, element("details", {}, element("summary", {}, "Compare training, fine-tuning and serving of one model"), byPhase), found);

@@ -55,7 +55,7 @@ const arrange = () => {
   const serving = chooser.request().workload.phase === "inference";
   [figures.service.hidden, figures.training.hidden] = [!serving, serving];
 };
-const chooser = requestChooser(requests(PRESETS), () => queueMicrotask(arrange));
+const chooser = requestChooser(requests(PRESETS), arrange);
 const asking = form([
   chooser.made,
   element("fieldset", {}, element("legend", {}, "What runs"), element("div", { class: "fields" }, field("Accelerator", hardware("accelerator")), field("How many", number("count")), field("Engine or framework", input("software", { placeholder: "vllm" })), field("Weight format", input("weight_format", { placeholder: "fp8" })))),

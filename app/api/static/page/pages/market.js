@@ -17,9 +17,9 @@ const nameOf = (by, name) => ({ accelerator: labelOf, provider: called }[by] ?? 
 const labelCell = (by, name) => (by === "accelerator" ? element("a", { href: `?by=provider&accelerator=${encodeURIComponent(name)}` }, typeOf(name)) : nameOf(by, name));
 const trend = (share) => (share === undefined || share === null ? null : `${share > 0 ? "+" : ""}${about(100 * share, 2)} %`);
 
-// Lowest, median and highest price of each group, the lowest median on top.
+// Lowest, median and highest price of each group.
 function chart(by, items) {
-  const shown = [...items].sort((a, b) => a.median_usd_per_hour - b.median_usd_per_hour).slice(0, MOST);
+  const shown = items.slice(0, MOST);
   const width = widthWithin(900);
   const left = Math.min(260, width * 0.45);
   const x = scale(shown.flatMap((g) => [g.min_usd_per_hour, g.max_usd_per_hour]), left, width - 16, { log: true });
@@ -40,9 +40,10 @@ function chart(by, items) {
 async function show(asked) {
   remember(asked);
   const [market] = await Promise.all([get(`/catalog/market?${new URLSearchParams(asked)}`), named]);
-  const { by, items } = market;
+  const { by } = market;
+  const items = market.items.sort((a, b) => a.median_usd_per_hour - b.median_usd_per_hour); // the lowest median on top
   if (!items.length) return element("p", {}, "No current offer matches.");
-  const rows = [...items].sort((a, b) => a.median_usd_per_hour - b.median_usd_per_hour).map((g) => [labelCell(by, g.name), g.offers, money(g.min_usd_per_hour), money(g.median_usd_per_hour), money(g.max_usd_per_hour), money(g.usd_per_tflops_hour), money(g.usd_per_gb_hour), trend(g.trend_30d), trend(g.trend_90d)]);
+  const rows = items.map((g) => [labelCell(by, g.name), g.offers, money(g.min_usd_per_hour), money(g.median_usd_per_hour), money(g.max_usd_per_hour), money(g.usd_per_tflops_hour), money(g.usd_per_gb_hour), trend(g.trend_30d), trend(g.trend_90d)]);
   const ratio = market.training_to_inference;
   return [
     chart(by, items), items.length > MOST ? element("p", {}, `The chart shows the ${MOST} lowest of ${items.length}.`) : null,
