@@ -12,7 +12,7 @@ EMBEDDINGS_BACKEND = (
     "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
 )
 
-KEPT = (
+REPORT_NOTE = (
     "# The report stays in benchmark.log. POST /measurements reads it, or the JSON file of a generator that writes one."
 )
 
@@ -25,12 +25,13 @@ def benchmark_file(option: Option) -> File:
     group = option.groups[0]
     server = group.server or SERVERS["llama.cpp"]
     url = f"http://localhost:{server.port}"
+    embeds = EMBEDDINGS_BACKEND in group.load
     places = {**_with_deviations(group.places), "url": url}
     commands = {
         "own": group.load if group.server else BENCHMARKS["server-at-url"].load,
         **(
             {}
-            if EMBEDDINGS_BACKEND in group.load
+            if embeds
             or group.places.get("draft_method")  # they send random text
             or group.software == "ollama"  # whose own command first creates the model that it measures
             else {"aiperf": BENCHMARKS["aiperf"].load, "guidellm": BENCHMARKS["guidellm"].load}
@@ -46,7 +47,7 @@ def benchmark_file(option: Option) -> File:
             option.header_lines,
             "# Run this next to one replica, or next to the router of two pools. The first argument selects the load",
             f"# generator (default: own, the generator of the engine): {', '.join(commands)}.",
-            *([] if EMBEDDINGS_BACKEND in group.load else [KEPT]),
+            *([] if embeds else [REPORT_NOTE]),
             'case "${1:-own}" in',
             *cases,
             f'  *) echo "Unknown generator. Use one of: {", ".join(commands)}." >&2; exit 2 ;;',
