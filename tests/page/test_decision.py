@@ -89,3 +89,11 @@ def test_a_fault_in_a_folded_request_opens_it(browser: Browser) -> None:
     browser.until("document.activeElement.id === 'workload.slo.percentile'")
     assert browser.run("return document.getElementById('options').open") is True
     browser.complaints()  # the browser reports the 422
+
+
+def test_a_line_of_recorded_requests_that_cannot_be_read_is_named(browser: Browser) -> None:
+    browser.open()
+    browser.answered()
+    browser.type("load", "trace")
+    browser.type("workload.traffic.trace", "at_s, input_tokens, output_tokens\n0, 800, 300\nx1, 1200, 210")
+    assert "“x1” is not a number" in browser.until("document.querySelector('.fault')?.textContent")

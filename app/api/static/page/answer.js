@@ -1,7 +1,7 @@
 // Shows one option: price and speed first, then its figures and its files.
 import { get, save } from "./api.js";
 import { layoutOf, nameOf, offerOf } from "./deployment.js";
-import { during, element, later, list, words } from "./dom.js";
+import { about, during, element, later, list, words } from "./dom.js";
 import { facts, headline } from "./figures.js";
 import { called } from "./names.js";
 import { completed } from "./wide.js";
@@ -33,7 +33,7 @@ async function filesOf(address) {
 
 export function card(answer, r) {
   const { price } = r.cost;
-  const measured = (r.nearest_measurements ?? []).slice(0, 3).map((m) => element("p", { class: "source" }, `Nearest result: measured ${Math.round(m.measured)}, predicted ${Math.round(m.predicted)} ${m.unit ?? ""}. ${m.source}`));
+  const measured = (r.nearest_measurements ?? []).slice(0, 3).map((m) => element("p", { class: "source" }, `Nearest result: measured ${about(m.measured)}, predicted ${about(m.predicted)} ${m.unit ?? ""}. ${m.source}`));
   return element("article", { class: r.rank === 1 ? "card first" : "card", "aria-label": `Rank ${r.rank}: ${nameOf(r)}` },
     element("h3", {}, element("span", { class: "rank" }, r.rank), ` ${nameOf(r)}`),
     headline(r),

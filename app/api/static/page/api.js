@@ -1,4 +1,5 @@
 // Requests to the public API, with the key of this tab if there is one. A newer request always replaces an older one.
+import { trouble } from "./dom.js";
 
 export class Problem extends Error {
   constructor(body) {
@@ -67,8 +68,9 @@ export async function all(path) {
 export async function save(event) {
   if (!key.get()) return;
   event.preventDefault();
-  const response = await fetch(event.currentTarget.href, withKey({}));
-  if (!response.ok) throw new Problem(await response.json());
+  const asked = event.currentTarget;
+  const response = await fetch(asked.href, withKey({}));
+  if (!response.ok) return asked.after(...trouble(new Problem(await response.json())));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
   link.download = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))?.[1] ?? "headroom";

@@ -95,14 +95,12 @@ export function later(title, fill) {
   return made;
 }
 
-// Shows progress in an element at once, then what a task returns, or its problem.
+// Shows progress in an element at once, then what a task returns, or its problem. A newer task of the element replaces an older one.
 export async function during(into, task) {
-  into.replaceChildren(element("p", { class: "working" }, "Loading…"));
-  try {
-    into.replaceChildren(...[await task()].flat().filter(Boolean));
-  } catch (problem) {
-    into.replaceChildren(...trouble(problem));
-  }
+  const working = element("p", { class: "working" }, "Loading…");
+  into.replaceChildren(working);
+  const shown = await Promise.resolve().then(task).catch(trouble);
+  working.replaceWith(...[shown].flat().filter(Boolean));
 }
 
 // A problem of the service: its sentence, and each error that the sentence does not contain.

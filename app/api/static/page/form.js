@@ -165,10 +165,10 @@ export class Form {
     return Object.fromEntries(parts.map((part) => [part.replace(/\s*\S+$/, ""), this.#number(field, part.split(/\s+/).at(-1))]));
   }
 
-  // Recorded requests: JSON, or lines of at_s, input_tokens, output_tokens and prefix_tokens.
+  // Recorded requests: JSON, or lines of at_s, input_tokens, output_tokens and prefix_tokens, with or without their names.
   #trace(field, text) {
     if (text.startsWith("[")) return this.#json(field, text);
-    const lines = text.split("\n").filter((line) => /^\s*[\d.]/.test(line));
+    const lines = text.split("\n").filter((line, i) => line.trim() && !(i === 0 && line.startsWith(TRACED[0])));
     return lines.map((line) => Object.fromEntries(line.split(/[,;\t]/).slice(0, TRACED.length).map((part, i) => [TRACED[i], this.#number(field, part.trim())])));
   }
 

@@ -216,10 +216,7 @@ at("form").addEventListener("submit", (event) => {
 at("form").addEventListener("change", () => at("answer").childElementCount && soon(60, { settled: true }));
 at("turn").addEventListener("change", (event) => event.stopPropagation()); // a slider has a request of its own
 at("form").elements["workload.model"].addEventListener("input", suggest);
-at("permalink").addEventListener("click", async () => {
-  await navigator.clipboard?.writeText(at("permalink").href).catch(() => null);
-  setStatus("Link copied.");
-});
+at("permalink").addEventListener("click", () => navigator.clipboard?.writeText(at("permalink").href).then(() => setStatus("Link copied."), () => null));
 addEventListener("hashchange", arrive);
 addEventListener("headroom:key", arrive);
 wide.addEventListener("change", fold);

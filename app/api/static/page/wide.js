@@ -13,9 +13,9 @@ export function narrowed(request) {
 
 const complete = new WeakMap();
 
-// The same answer with its sensitivity and its cheaper alternatives, requested once.
+// The same answer with its sensitivity and its cheaper alternatives, requested once unless the request fails.
 export function completed(answer) {
   if (answer.request.include === undefined) return answer;
-  if (!complete.has(answer)) complete.set(answer, post("/recommend", narrowed(answer.request)));
+  if (!complete.has(answer)) complete.set(answer, post("/recommend", narrowed(answer.request)).catch((problem) => (complete.delete(answer), Promise.reject(problem))));
   return complete.get(answer);
 }
