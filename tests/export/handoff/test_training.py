@@ -13,6 +13,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -368,9 +369,9 @@ def test_what_a_run_installs_is_pinned_to_what_was_read() -> None:
     for trainer in TRAINERS.values():
         packages = re.sub(r"[\[\]]|\{\w+\}", " ", trainer.install).split()
         assert all(PINNED.fullmatch(package) for package in packages), trainer.install
-        own = next((package for package in packages if package.split("@")[0].split("==")[0] == trainer.name), None)
-        if own is not None:
-            assert own.split("==")[-1].split("/archive/")[-1][:8] in trainer.source.replace(" ", ""), trainer.source
+        if packages and not trainer.container_setup:  # which checks out the commit that was read
+            read = packages[0].split("==")[-1].split("/archive/")[-1][:8]
+            assert read in trainer.source, trainer.source
 
 
 def test_files_of_a_package_have_names_of_their_own() -> None:
@@ -482,7 +483,13 @@ def test_lightning_shards_as_sized_and_keeps_copies_otherwise() -> None:
 
 
 def test_conversations_of_either_form_become_messages() -> None:
-    to_messages = function_of(run_option("unsloth", "lora"), "to_messages")
+    to_messages = function_of(run_option("lightning", "lora"), "to_messages", "load_inputs.py")
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
     assert to_messages(messages) == messages
-    assert to_messages([{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]) == messages
+    turns = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]
+    assert to_messages(turns) == messages
+    tokens_of = function_of(run_option("lightning", "lora"), "tokens_of")
+    tokens_of.__globals__["to_messages"] = to_messages
+    tokenizer = Mock()
+    tokens_of({"conversations": turns}, tokenizer)
+    tokenizer.apply_chat_template.assert_called_once_with(messages, return_dict=False)

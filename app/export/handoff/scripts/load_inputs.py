@@ -12,16 +12,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAn
 from transformers.utils import is_flash_attn_2_available
 
 LOADERS = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv", ".txt": "text"}
-COLUMNS = (
-    "messages",
-    "conversations",
-    "prompt",
-    "text",
-)  # of conversations, of prompts with completions, of plain text
+COLUMNS = ("messages", "conversations", "prompt", "text")  # conversations, prompts with completions, plain text
+ROLES = {"human": "user", "gpt": "assistant"}  # roles of conversations whose turns have `from` and `value`
 
 
-def load_records(source: str) -> Dataset:
-    """Training data from a file, a folder of such files, or a data set of the Hugging Face hub."""
+def load_records(source: str, columns: tuple[str, ...] = COLUMNS) -> Dataset:
+    """Training data with one of `columns`: a file, a folder of such files, or a data set of the Hugging Face hub."""
     path, split = Path(source), os.environ["DATASET_SPLIT"]
     if path.is_file():
         if path.suffix not in LOADERS:
@@ -29,14 +25,22 @@ def load_records(source: str) -> Dataset:
         records = load_dataset(LOADERS[path.suffix], data_files=source, split="train")
     else:
         records = load_dataset(source, split=split)
-    if not any(name in records.column_names for name in COLUMNS):
-        sys.exit(f"DATASET has the columns {', '.join(records.column_names)}. It needs one of: {', '.join(COLUMNS)}.")
+    if not any(name in records.column_names for name in columns):
+        sys.exit(f"DATASET has the columns {', '.join(records.column_names)}. It needs one of: {', '.join(columns)}.")
     return records
 
 
 def is_conversational(record: dict) -> bool:
     """Whether a record is a conversation: a list of messages, not text."""
     return any(isinstance(record.get(name), list) for name in ("messages", "conversations", "prompt"))
+
+
+def to_messages(turns: list[dict]) -> list[dict]:
+    """Turns of a conversation as messages with role and content."""
+    return [
+        {"role": ROLES.get(turn["from"], turn["from"]), "content": turn["value"]} if "from" in turn else turn
+        for turn in turns
+    ]
 
 
 def load_tokenizer(start_from: str, records: Dataset) -> AutoTokenizer:

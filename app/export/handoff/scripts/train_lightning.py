@@ -18,7 +18,7 @@ import yaml
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.strategies import FSDPStrategy
-from load_inputs import load_model, load_records, load_tokenizer
+from load_inputs import load_model, load_records, load_tokenizer, to_messages
 from peft import LoraConfig, get_peft_model
 from torch.utils.data import DataLoader
 from transformers import get_cosine_schedule_with_warmup
@@ -30,7 +30,7 @@ def tokens_of(record: dict, tokenizer) -> list[int]:
     if turns is None and "prompt" in record:
         turns = record["prompt"] + record["completion"]
     if isinstance(turns, list):
-        return tokenizer.apply_chat_template(turns, return_dict=False)
+        return tokenizer.apply_chat_template(to_messages(turns), return_dict=False)
     return [*tokenizer(turns or record["text"])["input_ids"], tokenizer.eos_token_id]
 
 

@@ -13,27 +13,18 @@ from unsloth import FastLanguageModel  # isort: skip  # it patches the libraries
 
 import torch
 import yaml
-from datasets import Dataset, load_dataset
+from datasets import Dataset
+from load_inputs import load_records, to_messages
 from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
-LOADERS = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv", ".txt": "text"}
 COLUMNS = ("messages", "conversations", "text")
-ROLES = {"human": "user", "gpt": "assistant"}  # roles of conversations whose turns have `from` and `value`
 
 
-def load_records(source: str, tokenizer) -> Dataset:
+def load_texts(source: str, tokenizer) -> Dataset:
     """Training data as one column `text`: conversations pass through the chat template of the tokenizer."""
-    path, split = Path(source), os.environ["DATASET_SPLIT"]
-    if path.is_file():
-        if path.suffix not in LOADERS:
-            sys.exit(f"DATASET is {source}. Use a file that ends in one of: {', '.join(LOADERS)}.")
-        records = load_dataset(LOADERS[path.suffix], data_files=source, split="train")
-    else:
-        records = load_dataset(source, split=split)
-    column = next((name for name in COLUMNS if name in records.column_names), None)
-    if column is None:
-        sys.exit(f"DATASET has the columns {', '.join(records.column_names)}. It needs one of: {', '.join(COLUMNS)}.")
+    records = load_records(source, COLUMNS)
+    column = next(name for name in COLUMNS if name in records.column_names)
     if column == "text":
         return records.select_columns(["text"])
     if template := os.environ["CHAT_TEMPLATE"]:
@@ -47,14 +38,6 @@ def load_records(source: str, tokenizer) -> Dataset:
         lambda record: {"text": tokenizer.apply_chat_template(to_messages(record[column]), tokenize=False)},
         remove_columns=records.column_names,
     )
-
-
-def to_messages(turns: list[dict]) -> list[dict]:
-    """Turns of a conversation as messages with role and content."""
-    return [
-        {"role": ROLES.get(turn["from"], turn["from"]), "content": turn["value"]} if "from" in turn else turn
-        for turn in turns
-    ]
 
 
 def last_checkpoint(output: str) -> str | None:
@@ -77,7 +60,7 @@ def main() -> None:
     trainer = SFTTrainer(
         model=model,
         processing_class=tokenizer,
-        train_dataset=load_records(os.environ["DATASET"], tokenizer),
+        train_dataset=load_texts(os.environ["DATASET"], tokenizer),
         args=SFTConfig(
             **settings["arguments"],
             output_dir=output,
