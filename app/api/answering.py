@@ -55,7 +55,7 @@ DEFAULT_LIMIT: int = RecommendRequest.model_fields["limit"].default
 OMITTED_COUNT_BYTES = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
 REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS = 12, 10, 8
-FEWEST_CHEAPER = 2
+FEWEST_CHEAPER, MAX_CHEAPER_DROPPED = 2, 6
 FAILURE_INTERVALS = 6
 COMPARISON_CODES = ("comparison",)
 ALWAYS_KEPT_CODES = ("memory", "published_use", *COMPARISON_CODES)
@@ -260,6 +260,15 @@ def _without_assumption_reasons(document: Document) -> Document:
     return {**document, "assumptions": [shorten(each) for each in document["assumptions"]]}
 
 
+def _without_smallest_saving(document: Document) -> Document:
+    """Without the entry of `cheaper_if` that saves least, down to the two that save most."""
+    cheaper = document.get("cheaper_if") or []
+    if len(cheaper) <= FEWEST_CHEAPER:
+        return document
+    least = min(cheaper, key=lambda entry: entry["saves_share"])
+    return {**document, "cheaper_if": [entry for entry in cheaper if entry is not least]}
+
+
 def _without_outcomes(document: Document) -> Document:
     """Without the effects of single benchmark results; what decides stays."""
     verification = document.get("verification")
@@ -297,7 +306,7 @@ LAST_STEPS = (
     _for_ranks_after(_thin_failure_minutes(1), after=0),
     _for_ranks_after(_halve_load_curve, after=0),
     _without_outcomes,
-    _limit_entries("cheaper_if", FEWEST_CHEAPER),
+    *[_without_smallest_saving] * MAX_CHEAPER_DROPPED,
     _for_ranks_after(_without_intervals, after=0),
 )
 
