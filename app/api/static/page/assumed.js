@@ -1,6 +1,6 @@
 // Lists the assumptions with range, reason and source, and lets users change them in place.
 import { get } from "./api.js";
-import { element, folded, show, sought, words } from "./dom.js";
+import { during, element, folded, show, sought, words } from "./dom.js";
 import { written } from "./numbers.js";
 
 const HEADS = ["Assumption", "Value", "Unit", "Range", "Set by", "Reason", "Source"];
@@ -34,7 +34,6 @@ async function everyFigure(answer, form, change) {
 export function assumed(answer, form, change) {
   const rows = [...answer.assumptions].sort((a, b) => Number(b.asked ?? false) - Number(a.asked ?? false));
   const rest = element("div", {});
-  const fill = async () => rest.replaceChildren(...(await everyFigure(answer, form, change)));
   return folded(`Assumptions: ${rows.length} values, editable`, ...listed(rows, form, change, "Assumptions"),
-    rest, element("button", { type: "button", click: fill }, "Show all other assumptions"));
+    rest, element("button", { type: "button", click: () => during(rest, () => everyFigure(answer, form, change)) }, "Show all other assumptions"));
 }

@@ -1,4 +1,4 @@
-// SVG plots: axes, lines, points with intervals, stacked bars. Each has a title and a table of its numbers.
+// SVG plots: axes, lines, points with intervals, bars. Each has a title and a table of its numbers.
 import { about, drawn, element, short, show, table } from "./dom.js";
 
 export const place = { height: 300, left: 62, right: 14, top: 14, bottom: 44 };
@@ -102,24 +102,14 @@ export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, 
   return figure(title, picture, heads, rows, series.length > 1 ? legendOf(series.map((s) => s.name)) : null);
 }
 
-// bars: [{name, parts: [number], of}]; one row per bar, with the length of its total.
-export function stacked(title, { bars, parts, unit }) {
-  const row = 46;
-  const height = bars.length * row + 6;
-  const most = Math.max(...bars.map((b) => b.of));
+const ROW = 40;
+
+// Horizontal bars, each below its text. rows: [{text, parts: [[from, to, class, title?]]}]; `at` places a value between 0 and 1; `mark` is a value with a line through all rows.
+export function bars(title, { rows, at, mark, spoken, legend, heads, numbers }) {
   const width = widthNow();
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}. ${bars.map((b) => `${b.name}: ${show(b.parts.reduce((x, y) => x + y, 0))} of ${show(b.of)} ${unit}`).join(". ")}. The parts are in the table below.` });
-  bars.forEach((bar, i) => {
-    const length = (v) => (v / most) * (width - 4);
-    const used = bar.parts.reduce((a, b) => a + b, 0);
-    picture.append(drawn("text", { x: 2, y: i * row + 16, class: "marked" }, `${bar.name}: ${show(used)} of ${show(bar.of)} ${unit}`));
-    picture.append(drawn("rect", { x: 2, y: i * row + 22, width: length(bar.of), height: 16, class: "empty" }));
-    let from = 2;
-    bar.parts.forEach((part, k) => {
-      picture.append(drawn("rect", { x: from, y: i * row + 22, width: length(part), height: 16, class: `fill-${k}` }, drawn("title", {}, `${parts[k]}: ${show(part)} ${unit}`)));
-      from += length(part);
-    });
-  });
-  const rows = bars.map((b) => [b.name, ...b.parts, b.of]);
-  return figure(title, picture, ["Hardware", ...parts, "capacity"], rows, legendOf(parts));
+  const x = (value) => 2 + at(value) * (width - 4);
+  const part = (y) => ([from, to, kind, name]) => drawn("rect", { x: x(from), y: y + 19, width: Math.max(2, x(to) - x(from)), height: 14, class: kind }, name ? drawn("title", {}, name) : null);
+  const drawings = rows.flatMap(({ text, parts }, i) => [drawn("text", { x: 2, y: i * ROW + 14, class: "marked" }, text), ...parts.map(part(i * ROW))]);
+  const line = mark === undefined ? null : drawn("line", { x1: x(mark), x2: x(mark), y1: 0, y2: rows.length * ROW, class: "mark" });
+  return figure(title, drawn("svg", { viewBox: `0 0 ${width} ${rows.length * ROW}`, role: "img", "aria-label": `${spoken} The numbers are in the table below.` }, ...drawings, line), heads, numbers, legend);
 }

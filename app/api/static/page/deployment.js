@@ -1,5 +1,5 @@
 // Describes a deployment in words: identical replicas, or separate prefill and decode pools.
-import { words } from "./dom.js";
+import { show, words } from "./dom.js";
 import { called, formatName, typeOf } from "./names.js";
 
 const pools = (d) => (d.pools ? [["Prefill", d.pools.prefill], ["Decode", d.pools.decode]] : [[null, d]]);
@@ -32,7 +32,7 @@ const ofPools = (r, text) => [...new Set(pools(r.deployment).map(([, p]) => text
 export const offerOf = (r) => ofPools(r, offer);
 export const sellerOf = (r) => ofPools(r, seller);
 
-const counted = (count, thing) => `${count} ${thing}${count === 1 ? "" : "s"}`;
+export const counted = (count, thing) => `${show(count)} ${thing}${count === 1 ? "" : "s"}`;
 
 function layout(d) {
   const degrees = [["tensor parallel", d.tensor_parallel], ["pipeline parallel", d.pipeline_parallel], ["expert parallel", d.expert_parallel], ["data parallel", d.data_parallel], ["context parallel", d.context_parallel]]

@@ -95,19 +95,23 @@ export function later(title, fill) {
   return made;
 }
 
-// Shows progress in an element at once, then what a task returns, or its problem. A newer task of the element replaces an older one.
+// Shows progress in an element at once, then what a task returns, or its problem with a way to try again. A newer task of the element replaces an older one.
 export async function during(into, task) {
   const working = element("p", { class: "working" }, "Loading…");
   into.replaceChildren(working);
-  const shown = await Promise.resolve().then(task).catch(trouble);
+  const again = (problem) => [...trouble(problem), temporary(problem) ? element("button", { type: "button", click: () => during(into, task) }, "Try again") : null];
+  const shown = await Promise.resolve().then(task).catch(again);
   working.replaceWith(...[shown].flat().filter(Boolean));
 }
+
+// True if the same request may succeed later.
+export const temporary = ({ errors, body }) => errors === undefined || body.status === 429 || body.status >= 500;
 
 // A problem of the service: its sentence, and each error that the sentence does not contain.
 export function trouble(problem) {
   const known = problem.errors !== undefined;
   if (!known) console.error(problem);
   const more = (problem.errors ?? []).filter((e) => !problem.message.includes(e.detail.replace(/\.$/, "")));
-  return [element("p", { class: "error", role: "alert" }, known ? problem.message : "The service did not respond. Try again."),
+  return [element("p", { class: "error", role: "alert" }, known ? problem.message : "The service did not respond."),
     ...more.map((e) => element("p", { class: "error" }, `${e.pointer ?? ""} ${e.detail}`))];
 }

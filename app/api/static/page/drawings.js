@@ -1,6 +1,8 @@
-// Drawings of one option: machines and replicas, the bill of certainty, the day, and how far values may change.
-import { figure, frame, legendOf, place, scale, widthNow } from "./charts.js";
+// Drawings of one option: machines and replicas, the bill of certainty and its cost, the day, and how far values may change.
+import { bars, figure, frame, legendOf, place, scale, widthNow } from "./charts.js";
+import { counted } from "./deployment.js";
 import { about, drawn, element, money, show, words } from "./dom.js";
+import { labelOf, quantityName } from "./names.js";
 
 const SQUARE = 16;
 const MOST_MACHINES = 24;
@@ -24,8 +26,6 @@ function machine(d, index, per) {
   const [width, height] = [columns * SQUARE + 6, Math.ceil(per / columns) * SQUARE + 6];
   return drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "machine", "aria-hidden": "true" }, drawn("rect", { x: 1, y: 1, width: width - 2, height: height - 2, class: "case" }), ...squares);
 }
-
-const counted = (n, thing) => `${show(n)} ${thing}${n === 1 ? "" : "s"}`;
 
 function drawPool(name, d, zones) {
   const per = Math.ceil(d.total_accelerators / d.nodes);
@@ -52,20 +52,31 @@ const FACTORS = { predicted: "at full speed, as predicted", whole_machines: "who
 export function certaintyBill(r) {
   const bill = r.confidence?.bill ?? [];
   if (bill.length < 2) return null;
-  const row = 40;
-  const width = widthNow();
-  const high = bill.at(-1).total_accelerators;
+  const count = bill.at(-1).total_accelerators;
   const most = Math.max(...bill.map((b) => b.total_accelerators));
-  const at = (v) => 2 + (v / most) * (width - 4);
-  const bars = bill.flatMap((b, i) => {
-    const before = i ? bill[i - 1].total_accelerators : 0;
-    const [from, to] = [Math.min(before, b.total_accelerators), Math.max(before, b.total_accelerators)];
-    const factor = i ? ` × ${about(b.multiplier)}` : "";
-    return [drawn("text", { x: 2, y: i * row + 14, class: "marked" }, `${FACTORS[b.factor] ?? words(b.factor)}${factor}: ${about(b.total_accelerators)}`),
-      drawn("rect", { x: at(from), y: i * row + 19, width: Math.max(2, at(to) - at(from)), height: 14, class: `fill-${i ? 1 : 0}` })];
+  const name = (b) => FACTORS[b.factor] ?? words(b.factor);
+  const ends = (b, i) => [i ? bill[i - 1].total_accelerators : 0, b.total_accelerators].sort((low, high) => low - high);
+  return bars(`Why ${counted(count, "accelerator")}`, {
+    rows: bill.map((b, i) => ({ text: `${name(b)}${i ? ` × ${about(b.multiplier)}` : ""}: ${about(b.total_accelerators)}`, parts: [[...ends(b, i), `fill-${i ? 1 : 0}`]] })),
+    at: (value) => value / most, spoken: `From ${about(bill[0].total_accelerators)} accelerators at full speed to ${about(count)}.`,
+    heads: ["Factor", "Multiplier", "Accelerators", "USD/h", "Removed by"], numbers: bill.map((b) => [name(b), b.multiplier, b.total_accelerators, money(b.usd_per_hour), b.removed_by ?? null]),
   });
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${bill.length * row}`, role: "img", "aria-label": `From ${about(bill[0].total_accelerators)} accelerators at full speed to ${about(high)}. The factors are in the table below.` }, ...bars);
-  return figure(`Why ${counted(high, "accelerator")}`, picture, ["Factor", "Multiplier", "Accelerators", "USD/h", "Removed by"], bill.map((b) => [FACTORS[b.factor] ?? words(b.factor), b.multiplier, b.total_accelerators, money(b.usd_per_hour), b.removed_by ?? null]));
+}
+
+// What each confidence costs: with this option, or for the first option with the cheapest type.
+export function certaintyCost(r) {
+  const levels = r.confidence?.by_level ?? [];
+  if (levels.length < 2) return null;
+  const cost = (l) => l.usd_total ?? l.usd_per_hour;
+  const unit = levels.some((l) => l.usd_total) ? " per run" : "/h";
+  const most = Math.max(...levels.map((l) => cost(l) ?? 0));
+  const hardware = (l) => (l.total_accelerators ? `${show(l.total_accelerators)} × ${labelOf(l.deployment?.accelerator ?? r.deployment.accelerator ?? "two pools")}` : "not feasible");
+  const level = (l) => `${show(100 * l.confidence)} %`;
+  return bars("Cost by confidence", {
+    rows: levels.map((l) => ({ text: `${level(l)}: ${cost(l) ? `${money(cost(l))}${unit}, ` : ""}${hardware(l)}`, parts: cost(l) ? [[0, cost(l), `fill-${l.confidence === r.confidence.asked ? 0 : 5}`]] : [] })),
+    at: (value) => value / most, spoken: `Cost at ${counted(levels.length, "confidence level")}.`, legend: legendOf(["requested confidence"]),
+    heads: ["Confidence", "Hardware", `USD${unit}`], numbers: levels.map((l) => [level(l), hardware(l), money(cost(l))]),
+  });
 }
 
 // Load and replicas by hour of the day.
@@ -96,7 +107,7 @@ const SPAN = 4;
 // How far each value may change, as a factor of the request, until another type ranks first. The narrowest range is on top.
 export function tornado({ flips, holds }) {
   const knobs = new Map();
-  const entry = (name) => knobs.get(name) ?? knobs.set(name, { name: words(name), low: 1 / SPAN, high: SPAN, texts: [] }).get(name);
+  const entry = (name) => knobs.get(name) ?? knobs.set(name, { name: quantityName(name), low: 1 / SPAN, high: SPAN, texts: [] }).get(name);
   const numeric = (each) => each.now > 0 && each.value > 0;
   const others = flips.filter((each) => !numeric(each)).map((each) => element("li", {}, each.text));
   for (const f of flips.filter(numeric)) {
@@ -109,14 +120,11 @@ export function tornado({ flips, holds }) {
   for (const h of holds) entry(h.knob).texts.push(h.text);
   const rows = [...knobs.values()].sort((a, b) => a.high / a.low - b.high / b.low);
   if (!rows.length) return others.length ? element("ul", {}, ...others) : element("p", {}, "No changed value was examined for this request.");
-  const row = 38;
-  const width = widthNow();
-  const x = (factor) => width / 2 + (Math.log(factor) / Math.log(SPAN)) * (width / 2 - 4);
-  const bars = rows.flatMap((k, i) => [
-    drawn("text", { x: 2, y: i * row + 14, class: "marked" }, `${k.name}: × ${about(k.low, 2)} to × ${about(k.high, 2)}${k.low === 1 / SPAN && k.high === SPAN ? " (no change found)" : ""}`),
-    drawn("rect", { x: x(k.low), y: i * row + 19, width: Math.max(2, x(k.high) - x(k.low)), height: 14, class: "fill-0" })]);
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${rows.length * row}`, role: "img", "aria-label": "Range of each value in which the first option stays first. The ranges are in the table below." }, ...bars, drawn("line", { x1: width / 2, x2: width / 2, y1: 0, y2: rows.length * row, class: "mark" }));
-  const made = figure("Range of each value in which the first option stays first", picture, ["Value", "Lowest factor", "Highest factor", "Changes"], rows.map((k) => [k.name, k.low, k.high, k.texts.join(" ")]));
+  const made = bars("Range of each value in which the first option stays first", {
+    rows: rows.map((k) => ({ text: `${k.name}: × ${about(k.low, 2)} to × ${about(k.high, 2)}${k.low === 1 / SPAN && k.high === SPAN ? " (no change found)" : ""}`, parts: [[k.low, k.high, "fill-0"]] })),
+    at: (factor) => 0.5 + Math.log(factor) / Math.log(SPAN) / 2, mark: 1, spoken: `Ranges of ${counted(rows.length, "value")}.`,
+    heads: ["Value", "Lowest factor", "Highest factor", "Changes"], numbers: rows.map((k) => [k.name, k.low, k.high, k.texts.join(" ")]),
+  });
   if (others.length) made.append(element("ul", {}, ...others));
   return made;
 }

@@ -1,5 +1,6 @@
 // Display names of hardware, sellers and software, or the catalog key if there is none.
 import { all } from "./api.js";
+import { about } from "./dom.js";
 
 const NAMES = new Map();
 const SPELLED = {
@@ -10,6 +11,7 @@ const SPELLED = {
   deepspeed: "DeepSpeed", fsdp: "FSDP", kserve: "KServe", "llama.cpp": "llama.cpp", lmdeploy: "LMDeploy", maxtext: "MaxText", mlx: "MLX", nemo: "NeMo", openvino: "OpenVINO",
   "peft+bitsandbytes": "PEFT + bitsandbytes", pytorch: "PyTorch", sglang: "SGLang", skypilot: "SkyPilot", "tensorrt-llm": "TensorRT-LLM", tgi: "TGI", torchrun: "torchrun",
   torchtitan: "TorchTitan", trl: "TRL", vllm: "vLLM", dstack: "dstack", dynamo: "Dynamo", "llm-d": "llm-d",
+  ai21: "AI21 Labs", "aws-bedrock": "AWS Bedrock", "azure-ai": "Azure AI", dashscope: "DashScope", deepseek: "DeepSeek", friendliai: "FriendliAI", gmi: "GMI Cloud", "google-vertex": "Google Vertex AI", jarvislabs: "JarvisLabs", minimax: "MiniMax", mistral: "Mistral AI", moonshot: "Moonshot AI", ovhcloud: "OVHcloud", wandb: "Weights & Biases", watsonx: "watsonx", zai: "Z.ai",
 };
 
 async function read() {
@@ -36,6 +38,9 @@ export function quantityName(name) {
   const spoken = name.split(".").at(-1).split("_").map((word) => TERMS[word] ?? word).join(" ");
   return UNITS.reduce((text, [suffix, unit]) => text.replace(suffix, unit), spoken).replace(/^[a-z]/, (c) => c.toUpperCase());
 }
+
+// A published result and its prediction.
+export const comparedText = ({ quantity, measured, predicted }) => `${quantityName(quantity ?? "value")}: measured ${about(measured)}, predicted ${about(predicted)}`;
 
 // Number formats as their makers write them: BF16, FP8, INT4-AWQ.
 export const formatName = (format) => format.toUpperCase();

@@ -1,9 +1,9 @@
 // Draws the plots of an answer.
-import { all, get, post } from "./api.js";
-import { plot, stacked } from "./charts.js";
+import { all, post } from "./api.js";
+import { bars, legendOf, plot } from "./charts.js";
 import { nameOf, offerOf, typesOf } from "./deployment.js";
-import { about, element, later, money, show, words } from "./dom.js";
-import { certaintyBill, dayPlot, layoutDrawing, tornado } from "./drawings.js";
+import { about, element, later, money, show, temporary, words } from "./dom.js";
+import { certaintyBill, certaintyCost, dayPlot, layoutDrawing } from "./drawings.js";
 import { speedOf, unitOf } from "./figures.js";
 import { called, typeOf } from "./names.js";
 import { isRun } from "./tradeoff.js";
@@ -15,8 +15,14 @@ const spread = (points) => Math.max(...points.map((p) => p.y)) / Math.min(...poi
 function memory(r) {
   const gib = r.memory.per_accelerator_gib;
   const used = PARTS.filter((part) => gib[part] > 0);
-  const bars = [{ name: typeOf(r.deployment.accelerator ?? "each pool"), parts: used.map((p) => gib[p]), of: gib.capacity }];
-  return stacked("Memory of one accelerator", { bars, parts: used.map(words), unit: "GiB" });
+  const name = typeOf(r.deployment.accelerator ?? "each pool");
+  let end = 0;
+  const parts = used.map((part, i) => [end, (end += gib[part]), `fill-${i}`, `${words(part)}: ${show(gib[part])} GiB`]);
+  const text = `${name}: ${show(end)} of ${show(gib.capacity)} GiB`;
+  return bars("Memory of one accelerator", {
+    rows: [{ text, parts: [[0, gib.capacity, "empty"], ...parts] }], at: (value) => value / gib.capacity, spoken: `${text}.`, legend: legendOf(used.map(words)),
+    heads: ["Hardware", ...used.map(words), "capacity"], numbers: [[name, ...used.map((part) => gib[part]), gib.capacity]],
+  });
 }
 
 function curves(r, slo, load) {
@@ -73,7 +79,7 @@ async function scaling(r, request) {
   const asked = [...new Set(counts)].map(async (total_accelerators) => {
     const deployment = { accelerator: kept.accelerator, system: kept.system, total_accelerators, framework: kept.framework };
     const { workload, economics, assumptions, as_of } = request;
-    const found = await post("/estimate", { workload, economics, assumptions, as_of, deployment }).catch(() => null);
+    const found = await post("/estimate", { workload, economics, assumptions, as_of, deployment }).catch((error) => (temporary(error) ? Promise.reject(error) : null));
     return found && found.fits && found.performance ? { n: total_accelerators, speed: speedOf(found) } : null;
   });
   const points = (await Promise.all(asked)).filter(Boolean);
@@ -111,15 +117,14 @@ export async function history(types) {
 export function plotsOf(answer, r) {
   const asked = answer.request.workload.traffic ?? {};
   const load = answer.assumptions.find((a) => a.name === "peak_requests_per_s")?.value ?? asked.peak_requests_per_s;
-  return [layoutDrawing(r, answer.request), r.memory ? memory(r) : null, ...curves(r, answer.request.workload.slo, load), certaintyBill(r), dayPlot(r), rentOrOwn(answer, r)].filter(Boolean);
+  return [layoutDrawing(r, answer.request), r.memory ? memory(r) : null, ...curves(r, answer.request.workload.slo, load), certaintyBill(r), certaintyCost(r), dayPlot(r), rentOrOwn(answer, r)].filter(Boolean);
 }
 
-// Sections that request their content when the reader opens them: sensitivity of the answer, scaling of a run, price history.
+// Sections that request their content when the reader opens them: scaling of a run, price history.
 export function laterPlots(answer) {
   const [first] = answer.recommendations;
   return [
-    later("How far each value may change", async () => tornado(await get(`/recommendations/${answer.id}/sensitivity`))),
     isRun(first) ? later("Scaling of the first option", () => scaling(first, answer.request)) : null,
-    later("Price history of the ranked hardware", () => history(typesOf(answer))),
+    later("Price history", () => history(typesOf(answer))),
   ].filter(Boolean);
 }

@@ -1,18 +1,16 @@
 // Shows the texts of an answer: reasons, sensitivity, assumptions and rejected hardware.
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { assumed } from "./assumed.js";
-import { element, folded, later, list, money, show, sought, table, wide, words } from "./dom.js";
-import { called, typeOf } from "./names.js";
+import { tornado } from "./drawings.js";
+import { during, element, folded, later, list, money, show, sought, table, wide, words } from "./dom.js";
+import { called, comparedText, typeOf } from "./names.js";
 import { completed } from "./wide.js";
 
 // Rejected accelerators. An answer contains only the closest ones; the rest is requested when needed.
 function searchableRejections(answer, cells, heads) {
   const held = element("div", {});
-  const more = async () => {
-    const whole = await post("/recommend", { ...answer.request, rejected_limit: 200 }).catch(() => null);
-    if (whole) held.replaceChildren(...sought(whole.rejected, cells, heads, "All rejected accelerators"));
-  };
-  held.append(element("button", { type: "button", click: more }, "Load all"), ...sought(answer.rejected, cells, heads, "Closest rejected accelerators"));
+  const more = async () => sought((await post("/recommend", { ...answer.request, rejected_limit: 200 })).rejected, cells, heads, "All rejected accelerators");
+  held.append(element("button", { type: "button", click: () => during(held, more) }, "Load all"), ...sought(answer.rejected, cells, heads, "Closest rejected accelerators"));
   return held;
 }
 
@@ -29,29 +27,30 @@ function cheaper(answer) {
   return table(["If you accept", "Hardware", "Provider", "USD/h", "Saves", "Trade-off"], rows, "Cheaper alternatives");
 }
 
-// Effects of another limit, load or price, and cheaper options if the buyer accepts more.
+// Effects of another limit, load or price, how far each value may change, and cheaper options if the buyer accepts more.
 async function changes(answer) {
-  const whole = await completed(answer);
-  return [list(whole.sensitivity.map((s) => `${s.change}: ${s.effect}`)), cheaper(whole)].filter(Boolean);
+  const ranges = answer.recommendations.length ? get(`/recommendations/${answer.id}/sensitivity`) : null;
+  const [whole, found] = await Promise.all([completed(answer), ranges]);
+  return [found && tornado(found), list(whole.sensitivity.map((s) => `${s.change}: ${s.effect}`)), cheaper(whole)];
 }
 
 function sources(answer) {
   const prices = answer.recommendations.filter((r) => r.cost.price).map((r) => [typeOf(r.deployment.accelerator), "price", r.cost.price.source, r.cost.price.observed]);
-  const measured = answer.recommendations.flatMap((r) => (r.nearest_measurements ?? []).map((m) => [typeOf(r.deployment.accelerator), `measured ${show(m.measured)}, predicted ${show(m.predicted)} ${m.unit ?? ""}`, m.source, null]));
+  const measured = answer.recommendations.flatMap((r) => (r.nearest_measurements ?? []).map((m) => [typeOf(r.deployment.accelerator), comparedText(m), m.source, null]));
   return folded("Sources: prices and measurements", table(["Hardware", "Value", "Source", "Observed"], [...prices, ...measured], "Sources"));
 }
 
 export function reasons(answer, form, change) {
   const [first] = answer.recommendations;
-  const levels = first?.confidence?.by_level;
+  const { verification } = answer;
+  const sensitivity = later(first ? "Sensitivity and cheaper alternatives" : "What would make it feasible", () => changes(answer));
+  sensitivity.open = !first;
   return [
-    element("details", { open: wide.matches }, element("summary", {}, first ? "Why this option" : "Summary"), element("p", { class: "summary" }, answer.summary), first ? list(first.explanation.map((e) => e.text)) : null),
-    first ? later("Sensitivity and cheaper alternatives", () => changes(answer)) : null,
-    answer.hosted_api ? folded("Hosted API", element("p", {}, answer.hosted_api.text)) : null,
-    levels ? folded("Cost by confidence level", table(["Confidence", "Accelerators", levels[0].usd_total ? "Run cost" : "USD/h"], levels.map((l) => [`${show(100 * l.confidence)} %`, l.total_accelerators ?? "not feasible", money(l.usd_total ?? l.usd_per_hour)]), "Cost by confidence level")) : null,
-    answer.verification ? folded("Benchmark before buying", element("pre", { tabindex: 0 }, answer.verification.command), element("p", {}, `${answer.verification.accelerators} × ${typeOf(answer.verification.accelerator)}, about ${show(answer.verification.minutes)} minutes${answer.verification.usd ? `, ${money(answer.verification.usd)}` : ""}. ${answer.verification.decides}`)) : null,
+    first ? element("details", { open: wide.matches }, element("summary", {}, "Why this option"), element("p", { class: "summary" }, answer.summary), list([...first.explanation.map((e) => e.text), ...(answer.hosted_api ? [answer.hosted_api.text] : [])])) : null,
+    sensitivity,
+    verification ? folded("Benchmark before buying", element("pre", { tabindex: 0 }, verification.command), element("p", {}, `${verification.accelerators} × ${typeOf(verification.accelerator)}, about ${show(verification.minutes)} minutes${verification.usd ? `, ${money(verification.usd)}` : ""}. ${verification.decides}`)) : null,
     assumed(answer, form, change),
     rejected(answer),
-    sources(answer),
+    first ? sources(answer) : null,
   ].filter(Boolean);
 }
