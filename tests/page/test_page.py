@@ -117,7 +117,8 @@ def test_numbers_are_read_as_people_type_them(browser: Browser) -> None:
         browser.type("workload.training_tokens", typed)
         assert browser.answered()["request"]["workload"]["training_tokens"] == tokens
     browser.type("workload.training_tokens", "many")
-    assert browser.until("document.getElementById('problem').textContent").endswith("70b or 1e9.")
+    assert "70b or 1e9." in browser.until("document.getElementById('problem').textContent")
+    assert browser.run("return document.getElementById('result').className") == "stale"
     browser.run("delete document.getElementById('answer').dataset.id")
     browser.type("workload.training_tokens", "1e11")
     browser.answered()

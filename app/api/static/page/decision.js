@@ -1,8 +1,8 @@
 // Shows the decision: hardware, seller, money, speed and probability, with the hosted API as option zero.
 import { nameOf, offerOf, typesOf } from "./deployment.js";
 import { about, element, money, show } from "./dom.js";
-import { headline, lasting, priceOf, unitOf } from "./figures.js";
-import { moved } from "./moved.js";
+import { headline, lasting } from "./figures.js";
+import { comparable, moved } from "./moved.js";
 import { called, typeOf } from "./names.js";
 
 const NOTHING = "No hardware meets these limits";
@@ -60,24 +60,20 @@ function hosted({ hosted_api: api }) {
     element("small", {}, note ?? "Check its speed, rate limits and data location."));
 }
 
-function comparable(before, answer) {
-  const [was, is] = [before?.recommendations[0], answer.recommendations[0]];
-  return Boolean(was && is) && before.request.workload.phase === answer.request.workload.phase && unitOf(was) === unitOf(is) && priceOf(was).of === priceOf(is).of;
-}
-
 // Draws the decision line into `top` and its figures into `tiles`; returns the sentence for the status line.
 export function showDecision(answer, before, top, tiles) {
   const [first] = answer.recommendations;
   if (!first) {
-    top.replaceChildren(element("h2", {}, NOTHING));
+    top.replaceChildren(element("h2", {}, NOTHING), element("p", { class: "summary" }, answer.summary));
     tiles.replaceChildren(...[hosted(answer)].filter(Boolean));
     return `${NOTHING}.`;
   }
-  const change = moved(before, answer);
-  const old = comparable(before, answer) ? new Map(figures(before).map((f) => [f.name, f])) : new Map();
+  const was = comparable(before, answer) ? before : null;
+  const change = was ? moved(was, answer) : null;
+  const old = new Map(was ? figures(was).map((f) => [f.name, f]) : []);
   const price = headline(first);
-  if (change && old.size && headline(before.recommendations[0]).textContent !== price.textContent) price.classList.add("changed");
+  if (was && headline(was.recommendations[0]).textContent !== price.textContent) price.classList.add("changed");
   top.replaceChildren(element("h2", {}, nameOf(first), element("small", {}, ` ${offerOf(first)}`)), price, ...(change ? [element("p", { class: "moved" }, change)] : []));
   tiles.replaceChildren(element("ul", { class: "tiles" }, ...figures(answer).map((f) => tile(f, old.get(f.name)))), ...[hosted(answer)].filter(Boolean));
-  return `${nameOf(first)} ranks first. ${change}`;
+  return [`${nameOf(first)} ranks first.`, change].filter(Boolean).join(" ");
 }

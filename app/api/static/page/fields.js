@@ -1,8 +1,8 @@
 // Form fields by heading. "path" is the location in the request; "when" lists phases or kinds of load.
 export const HEADINGS = [
   {"heading": "1. What do you want to run?", "open": true, "fields": [
-    {"path": "workload.phase", "label": "Task", "kind": "radio", "options": [["inference", "Serve a model"], ["fine_tuning", "Fine-tune a model"], ["training", "Train a model"]]},
-    {"path": "workload.model", "label": "Model", "kind": "text", "list": "models", "wide": true, "hint": "A name such as llama-3.1-70b, or only a size such as 70b."},
+    {"path": "workload.phase", "label": "Task", "kind": "radio", "options": [["inference", "serve"], ["fine_tuning", "fine-tune"], ["training", "train"]]},
+    {"path": "workload.model", "label": "Model", "kind": "text", "list": "models", "wide": true, "hint": "Such as llama-3.1-70b, or a size such as 70b."},
     {"path": "workload.method", "label": "Method", "kind": "choice", "options": ["lora", "qlora", "full"], "when": ["fine_tuning"]}
   ]},
   {"heading": "2. How much load?", "open": true, "fields": [
@@ -24,14 +24,15 @@ export const HEADINGS = [
   ]},
   {"heading": "3. What matters most?", "open": true, "fields": [
     {"path": "objective", "label": "Objective", "kind": "choice", "options": ["cost", "latency", "throughput", "energy", "carbon", "balanced"]},
+    {"path": "workload.availability.redundancy", "label": "Redundancy", "kind": "choice", "options": [["", "none"], ["n+1", "survive one machine"], ["n+2", "survive two machines"], ["2n", "survive half of the machines"]], "when": ["inference"]},
+    {"path": "workload.slo.ttft_ms", "label": "TTFT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
+    {"path": "workload.slo.tpot_ms", "label": "TPOT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
+    {"path": "workload.slo.e2e_ms", "label": "Request limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "samples_per_s", "batch", "trace"]},
     {"path": "constraints.environments", "label": "Where", "kind": "choices", "options": [["cloud", "cloud"], ["on_prem", "own machines"]]},
     {"path": "inventory", "label": "Hardware that you own", "kind": "owned"}
   ]},
   {"heading": "Limits", "fields": [
-    {"path": "workload.slo.ttft_ms", "label": "TTFT limit, ms", "kind": "number", "when": ["inference"]},
-    {"path": "workload.slo.tpot_ms", "label": "TPOT limit, ms", "kind": "number", "when": ["inference"]},
-    {"path": "workload.slo.e2e_ms", "label": "Request latency limit, ms", "kind": "number", "when": ["inference"]},
-    {"path": "workload.slo.percentile", "label": "Percentile of requests within the limits", "kind": "number", "hint": "50 to 99.9; default 95.", "when": ["inference"]},
+    {"path": "workload.slo.percentile", "label": "Percentile of requests within the limits", "kind": "number", "hint": "50 to 99.9; default 95.", "when": ["users", "peak_requests_per_s", "concurrent_requests", "samples_per_s", "batch", "trace"]},
     {"path": "constraints.max_usd_per_hour", "label": "Maximum USD per hour", "kind": "number"},
     {"path": "constraints.max_purchase_usd", "label": "Maximum purchase, USD", "kind": "number"},
     {"path": "constraints.max_accelerators", "label": "Maximum accelerators", "kind": "number"},
@@ -49,7 +50,6 @@ export const HEADINGS = [
     {"path": "workload.traffic.shared_prefix_fraction", "label": "Share of a prompt common to all requests", "kind": "number"},
     {"path": "workload.traffic.turn_gap_s", "label": "Seconds between turns of a session", "kind": "number"},
     {"path": "workload.max_context_tokens", "label": "Maximum context, tokens", "kind": "number"},
-    {"path": "workload.availability.redundancy", "label": "Redundancy", "kind": "choice", "options": [["", "none"], ["n+1", "survive one machine"], ["n+2", "survive two machines"], ["2n", "survive half of the machines"]]},
     {"path": "workload.availability.zones", "label": "Zones", "kind": "number"},
     {"path": "workload.target_utilization", "label": "Planned utilization", "kind": "number"}
   ]},

@@ -2,7 +2,7 @@
 import { get, latest, post, save } from "./api.js";
 import { showDecision, warningsOf } from "./decision.js";
 import { typesOf } from "./deployment.js";
-import { element, trouble, wide } from "./dom.js";
+import { element, list, trouble, wide } from "./dom.js";
 import { Form } from "./form.js";
 import { knobs } from "./knobs.js";
 import { named } from "./names.js";
@@ -14,6 +14,7 @@ import { narrowed, widened } from "./wide.js";
 
 // Idle time after which a slider change counts as final.
 const REST_MS = 150;
+const MOST_WARNINGS = 2;
 const at = (id) => document.getElementById(id);
 const form = new Form(at("form"));
 const recommend = latest((body, signal) => post("/recommend", body, signal));
@@ -25,7 +26,11 @@ function complain(error) {
   const faults = error.path ? [{ path: error.path, detail: error.message }] : (error.errors ?? []).map((e) => ({ path: e.pointer.replace(/^#?\//, "").replaceAll("/", "."), detail: e.detail }));
   const marked = faults.map((f) => form.mark(f.path, f.detail));
   error.errors = error.errors?.filter((e, i) => !marked[i]) ?? (error.path ? [] : undefined);
-  at("problem").replaceChildren(...trouble(error));
+  const [fault] = faults;
+  const names = fault?.path === "workload.model" ? error.body?.nearest ?? error.body?.choices ?? [] : [];
+  at("problem").replaceChildren(...trouble(error), ...(names.length ? [element("p", { class: "buttons" }, "Use ", ...names.map((name) => element("button", { type: "button", click: () => assume("model", name) }, name)))] : []),
+    ...(at("answer").childElementCount ? [element("p", {}, "Below is the answer to the previous request.")] : []));
+  at("result").classList.add("stale");
   setStatus("");
   if (document.activeElement?.type !== "range") marked.find(Boolean)?.focus();
 }
@@ -65,13 +70,19 @@ function fold() {
   at("question").open = at("turn").open = wide.matches;
 }
 
+// The first warnings; the others are folded on a narrow screen.
+function warned(texts) {
+  const more = texts.slice(MOST_WARNINGS);
+  return texts.length ? [element("div", { class: "warning" }, list(texts.slice(0, MOST_WARNINGS)), more.length ? element("details", { open: wide.matches }, element("summary", {}, `Warnings: ${more.length} more`), list(more)) : null)] : [];
+}
+
 function render(answer) {
+  at("result").classList.remove("stale");
   showHeadline(answer);
   exploring = answer.recommendations.length ? explored(answer) : null;
   const found = exploring?.nodes ?? [];
-  const warnings = warningsOf(answer);
   keepState(() => at("answer").replaceChildren(
-    ...(warnings.length ? [element("ul", { class: "warning" }, ...warnings.map((text) => element("li", {}, text)))] : []), ...found, ...reasons(answer, form, assume),
+    ...warned(warningsOf(answer)), ...found, ...reasons(answer, form, assume),
     element("p", { class: "source" }, `Catalog ${answer.catalog.snapshot}, prices up to ${answer.catalog.prices_as_of}, price ages as of ${answer.as_of}. `,
       element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/pages/share?id=${answer.id}` }, "One-page view"), ". ", element("a", { href: `/pages/answers?id=${answer.id}` }, "Approve or price it again"), ". ", element("a", { href: `/recommendations/${answer.id}`, click: save }, "JSON"), "."),
   ));

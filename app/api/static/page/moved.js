@@ -9,11 +9,16 @@ function change(what, before, now) {
   return `${what} ${share > 0 ? "+" : "−"}${show(Math.abs(share), Math.abs(share) < 10 ? 2 : 3)} %`;
 }
 
-// Compares two answers if both have a first option of the same kind; otherwise returns an empty text.
-export function moved(before, now) {
+// True if both answers have a first option for the same task and model, with figures of the same kind.
+export function comparable(before, now) {
   const [was, is] = [before?.recommendations[0], now.recommendations[0]];
-  if (!was || !is || before.request.workload.phase !== now.request.workload.phase) return "";
-  if (unitOf(was) !== unitOf(is) || priceOf(was).of !== priceOf(is).of) return "";
+  const task = ({ request: { workload } }) => JSON.stringify([workload.phase, workload.model]);
+  return Boolean(was && is) && task(before) === task(now) && unitOf(was) === unitOf(is) && priceOf(was).of === priceOf(is).of;
+}
+
+// Describes the change between two comparable answers.
+export function moved(before, now) {
+  const [was, is] = [before.recommendations[0], now.recommendations[0]];
   const parts = [
     change(priceOf(is).of, priceOf(was).value, priceOf(is).value),
     is.performance.days ? change("duration", was.performance.days, is.performance.days) : change("speed", speedOf(was), speedOf(is)),

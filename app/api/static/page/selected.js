@@ -27,7 +27,6 @@ export function explored(answer) {
   const figures = element("div", {});
   const drawings = element("div", { class: "plots of-first" });
   const drawn = element("details", { class: "plain", open: wide.matches }, element("summary", {}, "Drawings of this option"), drawings);
-  const title = element("h3", {});
   const { nodes, follow: ticking } = comparison(answer);
   let chosen = 0;
   function choose(index) {
@@ -36,7 +35,6 @@ export function explored(answer) {
     views.mark(index);
   }
   function show(from, r) {
-    title.textContent = `Selected: ${nameOf(r)}`;
     figures.replaceChildren(card(from, r));
     drawings.replaceChildren(...plotsOf(from, r));
   }
@@ -44,7 +42,7 @@ export function explored(answer) {
   const all = element("div", { class: "explored", change: ticking }, ...views.made);
   choose(0);
   return {
-    nodes: [section("All feasible options", all, ...nodes), element("section", {}, title, figures, drawn), ...laterPlots(answer)],
+    nodes: [section("All feasible options", all, ...nodes), section("Selected option", figures, drawn), ...laterPlots(answer)],
     follow: (newer) => chosen === 0 && show(newer, newer.recommendations[0]),
   };
 }

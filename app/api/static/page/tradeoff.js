@@ -2,7 +2,7 @@
 import { figure, frame, place, scale, widthWithin } from "./charts.js";
 import { nameOf, sellerOf } from "./deployment.js";
 import { chanceOf } from "./decision.js";
-import { about, drawn, element, money, show, words } from "./dom.js";
+import { about, drawn, element, money, show, wide, words } from "./dom.js";
 import { lasting, speedOf } from "./figures.js";
 import { called, labelOf } from "./names.js";
 
@@ -85,7 +85,7 @@ function cloud(options, choose) {
     choose(points[next].index);
     dots[next].focus();
   });
-  const legend = element("ul", { class: "legend" }, ...[points.some((p) => p.high > p.low) ? "options, with 80 % interval of the latency" : "options", "Pareto front: no option is both cheaper and faster"].map((name, i) => element("li", {}, drawn("svg", { width: 12, height: 12, viewBox: "0 0 12 12", "aria-hidden": "true" }, drawn("circle", { cx: 6, cy: 6, r: 6, class: `fill-${i}` })), name)));
+  const legend = element("ul", { class: "legend" }, ...[points.some((p) => p.high > p.low) ? "option with 80 % interval" : "option", "Pareto front: no option is cheaper and faster"].map((name, i) => element("li", {}, drawn("svg", { width: 12, height: 12, viewBox: "0 0 12 12", "aria-hidden": "true" }, drawn("circle", { cx: 6, cy: 6, r: 6, class: `fill-${i}` })), name)));
   const rows = points.map((p) => [nameOf(p.r), p.x, p.low, p.high, money(p.y)]);
   const made = figure("Cost against latency", element("div", {}, picture, detail), ["Hardware", w.unit, "low", "high", price(r).unit], rows, legend);
   const mark = (index) => {
@@ -175,7 +175,7 @@ function listed(options, choose) {
   } }), c.name);
   const columns = element("details", {}, element("summary", {}, "Columns"), element("div", { class: "buttons" }, ...usable.map(tick)));
   draw();
-  return { made: element("div", {}, held, columns), mark: (index) => ((chosen = index), draw()) };
+  return { made: element("details", { class: "plain", open: wide.matches }, element("summary", {}, `Table of ${options.length} options`), held, columns), mark: (index) => ((chosen = index), draw()) };
 }
 
 // options: [{answer, r}], best first. Returns the section's content and the function that marks the selected option.
