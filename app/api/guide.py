@@ -139,8 +139,8 @@ class Guide:
         return title, html.replace("<table", f"{scroll}<table").replace("</table>", "</table></div>")
 
     def _fix_links(self, parts: list[Token] | tuple[()]) -> None:
-        """Leads links to documents into the guide, and shows links to other files of the source tree as text."""
-        for part in parts:
+        """Leads links to documents into the guide, without file endings; shows links to other files as text."""
+        for at, part in enumerate(parts):
             if part.type == "image":
                 part.attrSet("src", f"{FILES}/{part.attrGet('src')}")
             href = str(part.attrGet("href") or "")
@@ -148,6 +148,7 @@ class Guide:
                 name, _, anchor = href.partition("#")
                 if name in self:
                     part.attrSet("href", page_address(name) + (f"#{anchor}" if anchor else ""))
+                    parts[at + 1].content = parts[at + 1].content.removesuffix(".md")
                 else:
                     part.attrs = {}
 

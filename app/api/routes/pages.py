@@ -13,6 +13,7 @@ from fastapi.staticfiles import StaticFiles
 from app.api.guide import FILES, INDEX, Guide, docs_folder
 from app.api.problems import problem_index_page, problem_kinds, problem_page
 from app.errors import NotFound
+from app.sizing.words import API_HOSTS, PRODUCTS, PROVIDERS
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -38,6 +39,8 @@ LINKS = {
     "/guide": "Guide",
     "/docs": "API",
 }
+# Names of sellers and software by their keys, as makers write them.
+NAMES = {**API_HOSTS, **PROVIDERS, **PRODUCTS}
 HEADER_MODULE = "/static/page/header.js"
 NO_SCRIPT = '<noscript><p class="warning">This page needs JavaScript. You can also use the API.</p></noscript>'
 
@@ -112,6 +115,10 @@ def install_pages(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     def show_index() -> HTMLResponse:
         return html_page(index)
+
+    @app.get("/pages/names.json", include_in_schema=False)
+    def show_names() -> dict[str, str]:
+        return NAMES
 
     @app.get("/pages/{name}", include_in_schema=False)
     def show_task(name: str) -> HTMLResponse:

@@ -12,11 +12,13 @@ const QUANTITIES = {
   activations_gib: "Activations per accelerator", kv_cache_gib: "KV cache per accelerator", memory_total_gib: "Memory in use per accelerator",
 };
 
-function row({ quantity, unit, values, best }) {
+// The best value is bold.
+const row = (names) => ({ quantity, unit, values, best }) => {
   const share = unit === "1";
   const shown = (value) => (value === null ? null : unit.startsWith("USD") ? money(value) : share ? `${show(100 * value, 2)} %` : show(value));
-  return [`${QUANTITIES[quantity] ?? words(quantity)}${share || ["USD", "accelerators"].includes(unit) ? "" : `, ${unit}`}`, ...values.map(shown), best ?? "–"];
-}
+  const cells = values.map((value, i) => (names[i] === best ? element("strong", {}, shown(value)) : shown(value)));
+  return [`${QUANTITIES[quantity] ?? words(quantity)}${share || ["USD", "accelerators"].includes(unit) ? "" : `, ${unit}`}`, ...cells];
+};
 
 function spending({ name, ways, overtakes }) {
   return [
@@ -32,7 +34,7 @@ export function comparisonOf(found) {
   const names = found.options.map((o) => o.name);
   return [
     element("p", { class: "summary" }, found.summary),
-    table(["Quantity", ...names, "Best"], found.table.map(row), "Side by side"),
+    table(["Quantity", ...names], found.table.map(row(names)), "Side by side"),
     ...found.options.filter((o) => o.why_not).map((o) => element("p", { class: "warning" }, `${o.name}: ${o.why_not}`)),
     found.differences.length ? list(found.differences.map((d) => `${d.name} costs ${show(d.ratio)} times as much as ${d.compared_with}: ${d.causes.map((c) => c.text).join("; ")}.`)) : null,
     ...(found.priorities ?? []).map((p) => element("p", {}, p.text)), ...(found.elsewhere ?? []).map((e) => element("p", {}, e.text)),

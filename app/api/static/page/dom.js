@@ -46,7 +46,7 @@ export function words(name) {
 }
 
 export function table(heads, rows, caption) {
-  const isNumber = (cell) => typeof cell === "number" || (typeof cell === "string" && /^[+$\d–-][$\d.,]*( %)?$/.test(cell));
+  const isNumber = (cell) => typeof cell === "number" || /^[+$\d–-][$\d.,]*( %)?$/.test(cell.textContent ?? cell);
   const right = heads.map((_, i) => i > 0 && rows.some((cells) => (cells[i] ?? "–") !== "–") && rows.every((cells) => isNumber(cells[i] ?? "–")));
   const head = element("tr", {}, ...heads.map((name, i) => element("th", { scope: "col", class: right[i] ? "number" : null }, name)));
   const body = rows.map((cells) =>

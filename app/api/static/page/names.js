@@ -1,28 +1,22 @@
 // Display names of hardware, sellers and software, or the catalog key if there is none.
-import { all } from "./api.js";
+import { all, get } from "./api.js";
 import { about } from "./dom.js";
 
-const NAMES = new Map();
-const SPELLED = {
-  asus: "ASUS", deepinfra: "DeepInfra", aws: "AWS", "aws-sagemaker": "AWS SageMaker", coreweave: "CoreWeave", digitalocean: "DigitalOcean", fal: "fal", fireworks: "Fireworks AI",
-  gcp: "Google Cloud", generic: "market price, no seller", gigabyte: "GIGABYTE", gmicloud: "GMI Cloud", gmktec: "GMKtec", gpuhub: "GPUhub", hotaisle: "Hot Aisle", hpe: "HPE",
-  latitude: "Latitude.sh", massedcompute: "Massed Compute", novita: "Novita AI", nvidia: "NVIDIA", oci: "Oracle Cloud", ovh: "OVHcloud", "packet-ai": "Packet.ai",
-  primeintellect: "Prime Intellect", qubrid: "Qubrid AI", sambanova: "SambaNova", tensordock: "TensorDock", thundercompute: "Thunder Compute", together: "Together AI", vast: "Vast.ai",
-  deepspeed: "DeepSpeed", fsdp: "FSDP", kserve: "KServe", "llama.cpp": "llama.cpp", lmdeploy: "LMDeploy", maxtext: "MaxText", mlx: "MLX", nemo: "NeMo", openvino: "OpenVINO",
-  "peft+bitsandbytes": "PEFT + bitsandbytes", pytorch: "PyTorch", sglang: "SGLang", skypilot: "SkyPilot", "tensorrt-llm": "TensorRT-LLM", tgi: "TGI", torchrun: "torchrun",
-  torchtitan: "TorchTitan", trl: "TRL", vllm: "vLLM", dstack: "dstack", dynamo: "Dynamo", "llm-d": "llm-d",
-  ai21: "AI21 Labs", "aws-bedrock": "AWS Bedrock", "azure-ai": "Azure AI", dashscope: "DashScope", deepseek: "DeepSeek", friendliai: "FriendliAI", gmi: "GMI Cloud", "google-vertex": "Google Vertex AI", jarvislabs: "JarvisLabs", minimax: "MiniMax", mistral: "Mistral AI", moonshot: "Moonshot AI", ovhcloud: "OVHcloud", wandb: "Weights & Biases", watsonx: "watsonx", zai: "Z.ai",
-};
+const TYPES = new Map();
+// Hand-off targets, and hardware without a seller; the service has the names of sellers and software.
+const SPELLED = { generic: "market price, no seller", dynamo: "Dynamo", dstack: "dstack", kserve: "KServe", "llm-d": "llm-d", skypilot: "SkyPilot", torchrun: "torchrun" };
 
 async function read() {
-  for (const { slug, name } of await all("/catalog/accelerators")) NAMES.set(slug, name);
+  const [spelled, types] = await Promise.all([get("/pages/names.json"), all("/catalog/accelerators").catch(() => [])]);
+  Object.assign(SPELLED, { ...spelled, ...SPELLED });
+  for (const { slug, name } of types) TYPES.set(slug, name);
 }
 
 // Resolves when the names are loaded or cannot be loaded: without a key, some services refuse them.
 export let named = read().catch(() => null);
 addEventListener("headroom:key", () => (named = read().catch(() => null)));
 
-export const typeOf = (accelerator) => NAMES.get(accelerator) ?? accelerator;
+export const typeOf = (accelerator) => TYPES.get(accelerator) ?? accelerator;
 
 // The name without its maker, for labels of a drawing.
 export const labelOf = (accelerator) => typeOf(accelerator).replace(/^(NVIDIA( GeForce)?|AMD|Intel|Google|Apple) /, "");
@@ -46,4 +40,4 @@ export const comparedText = ({ quantity, measured, predicted }) => `${quantityNa
 export const formatName = (format) => format.toUpperCase();
 
 // All accelerator types: [slug, name].
-export const allTypes = async () => (await named, [...NAMES]);
+export const allTypes = async () => (await named, [...TYPES]);

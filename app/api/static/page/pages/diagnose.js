@@ -23,7 +23,7 @@ const finding = (f) => element("article", { class: "card" },
 
 function result(answer) {
   const { expected } = answer;
-  const rows = ["ttft_ms", "tpot_ms", "e2e_ms"].filter((k) => expected[k]).map((k) => [quantityName(k), about(expected[k].p50), about(expected[k].p95)]);
+  const rows = ["ttft_ms", "tpot_ms", "e2e_ms"].filter((k) => expected[k]?.p50).map((k) => [quantityName(k), about(expected[k].p50), about(expected[k].p95)]);
   return [
     element("p", { class: answer.healthy === false ? "warning" : "summary" }, answer.summary),
     element("div", { class: "cards" }, ...answer.findings.map(finding)),

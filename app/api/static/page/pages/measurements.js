@@ -1,5 +1,5 @@
 // Your own measurements: upload a file, see what it states and what it changes, list and delete.
-import { all, post, send } from "../api.js";
+import { all, post, Problem, send } from "../api.js";
 import { about, during, element, list, section, table } from "../dom.js";
 import { dropBox, field, form, hardware, input, number, values, view } from "../kit.js";
 import { named, quantityName, typeOf } from "../names.js";
@@ -39,10 +39,11 @@ async function upload(dry) {
     return [element("p", { class: "summary" }, answer.stored ? "Stored. Later answers use it." : "This is what the file states. Nothing is stored yet."), figures(answer.measurements, "Runs of the file"),
       changes.length ? section("What it changed", table(["Run", "Tokens/s before", "Tokens/s now", "TPOT p50 before, ms", "TPOT p50 now, ms"], changes, "Predictions before and after")) : null, answer.notes.length ? list(answer.notes) : null];
   } catch (problem) {
-    const lacking = problem.body?.missing ?? [];
-    details.open ||= lacking.length > 0;
-    details.querySelector(`[name="${lacking[0]}"]`)?.focus();
-    throw problem;
+    const lacking = (problem.body?.missing ?? []).map((name) => details.querySelector(`[name="${name}"]`)).filter(Boolean);
+    if (!lacking.length) throw problem;
+    details.open = true;
+    lacking[0].focus();
+    throw new Problem({ detail: `The file does not state: ${lacking.map((control) => control.labels[0].textContent).join(", ")}. Fill these fields in.` });
   }
 }
 
