@@ -22,9 +22,9 @@ UNPREPARED = "The local database is not prepared. Run `headroom prepare`, or set
 
 
 @contextmanager
-def open_client(url: str | None) -> Iterator[Headroom]:
+def open_client(url: str | None, options: Mapping[str, str] | None = None) -> Iterator[Headroom]:
     """Open a client of the service at `url`, or of one in this process. Errors are printed as a sentence and exit the
-    command.
+    command. `options` are the command's options by the field of the request that they set.
     """
     try:
         if url is not None:
@@ -36,21 +36,24 @@ def open_client(url: str | None) -> Iterator[Headroom]:
         with open_local_client() as client:
             yield client
     except HeadroomError as error:
-        report_problem(error, local=url is None)
+        report_problem(error, options or {}, local=url is None)
         raise typer.Exit(Exit.REFUSED if 400 <= error.status < 500 else Exit.FAILED) from error
     except NotReached as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(Exit.FAILED) from error
 
 
-def report_problem(error: HeadroomError, *, local: bool) -> None:
-    """Print a problem: its detail, then each further error with its JSON pointer."""
+def report_problem(error: HeadroomError, options: Mapping[str, str], *, local: bool) -> None:
+    """Print a problem: its detail, each further error with its JSON pointer, and the options that set these fields."""
     if local and error.status == 503:
         typer.echo(UNPREPARED, err=True)
         return
     typer.echo(error.detail, err=True)
     for each in error.others:
         typer.echo(f"  {each.get('pointer', '')}: {each.get('detail', '')}", err=True)
+    fields = [each.get("pointer", "").removeprefix("#/").replace("/", ".") for each in error.errors]
+    if named := ", ".join(options[field] for field in fields if field in options):
+        typer.echo(f"Set it with {named}.", err=True)
 
 
 @contextmanager
@@ -97,7 +100,9 @@ def read_request(source: Path | None) -> Part:
         raw = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
         request = orjson.loads(raw)
     except OSError as error:
-        raise typer.BadParameter(f"{source} cannot be read: {error.strerror}.") from error
+        raise typer.BadParameter(
+            f"{source} cannot be read: {error.strerror}. The argument is a file with a request, not a model's name."
+        ) from error
     except orjson.JSONDecodeError as error:
         raise typer.BadParameter(
             f"{'Standard input' if str(source) == '-' else source} is not valid JSON: {error}."

@@ -30,6 +30,7 @@ COLUMNS = {
         "instance_type",
         "accelerator_count",
         "usd_per_hour",
+        "usd_per_accelerator_hour",
         "as_of",
     ),
     "prices": ("accelerator", "provider", "region", "pricing_model", "instance_type", "usd_per_hour", "observed_on"),

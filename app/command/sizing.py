@@ -144,14 +144,20 @@ Objective = Annotated[str | None, typer.Option(help="Objective: cost, latency, t
 LimitOption = Annotated[int | None, typer.Option(min=1, max=50, help="Number of options.", show_default=False)]
 Label = Annotated[str | None, typer.Option(help="Label to store with the answer.", show_default=False)]
 Concurrent = Annotated[float | None, number_option("Requests in flight, instead of a rate.", "--concurrent")]
-Prompt = Annotated[float | None, number_option("Mean input tokens per request.", "--in")]
-Answer = Annotated[float | None, number_option("Mean output tokens per request.", "--out")]
+Prompt = Annotated[float | None, number_option("Mean input tokens per request.", "--in", "--input-tokens")]
+Answer = Annotated[float | None, number_option("Mean output tokens per request.", "--out", "--output-tokens")]
+Tokens = Annotated[float | None, number_option("Training tokens: 1t, 15 trillion.", "--tokens", "--training-tokens")]
 
 
 def flag_values(context: typer.Context, paths: Mapping[str, str] = REQUEST_PATHS) -> dict[str, Any]:
     """Values of a command's flags by their path in the request."""
     values = {paths[name]: value for name, value in context.params.items() if name in paths and value is not None}
     return values | {"inventory": [*map(parse_owned, values.get("inventory") or ())]}
+
+
+def flag_names(context: typer.Context, paths: Mapping[str, str] = REQUEST_PATHS) -> dict[str, str]:
+    """A command's options by the path in the request that they set."""
+    return {paths[each.name]: each.opts[0] for each in context.command.params if each.name in paths}
 
 
 def recommend(
@@ -166,7 +172,7 @@ def recommend(
     answer: Answer = None,
     ttft: Annotated[float | None, number_option("Limit of time to first token (TTFT), ms.", "--ttft")] = None,
     tpot: Annotated[float | None, number_option("Limit of time per output token (TPOT), ms.", "--tpot")] = None,
-    tokens: Annotated[float | None, number_option("Training tokens: 1t, 15 trillion.", "--tokens")] = None,
+    tokens: Tokens = None,
     days: Annotated[float | None, number_option("Deadline of the training run, days.", "--days")] = None,
     method: Method = None,
     redundancy: Redundancy = None,
@@ -194,7 +200,7 @@ def recommend(
 ) -> None:
     """Recommend hardware for a workload, best option first. Exits with 3 if nothing meets the requirements."""
     request = build_request(source, flag_values(context), also or [])
-    with open_client(url) as client, show_progress("Sizing..."):
+    with open_client(url, flag_names(context)) as client, show_progress("Sizing..."):
         found = client.recommend(request)
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     if form is OutputFormat.JSON:
@@ -255,13 +261,11 @@ def estimate(
     rps: Rate = None,
     users: Users = None,
     each: Each = None,
-    concurrent: Annotated[float | None, number_option("Requests in flight, instead of a rate.", "--concurrent")] = None,
-    prompt: Annotated[float | None, number_option("Mean input tokens per request.", "--in")] = None,
-    answer: Annotated[float | None, number_option("Mean output tokens per request.", "--out")] = None,
-    tokens: Annotated[float | None, number_option("Training tokens.", "--tokens")] = None,
-    method: Annotated[
-        str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)
-    ] = None,
+    concurrent: Concurrent = None,
+    prompt: Prompt = None,
+    answer: Answer = None,
+    tokens: Tokens = None,
+    method: Method = None,
     redundancy: Redundancy = None,
     also: Settings = None,
     as_json: AsJson = False,
@@ -272,9 +276,11 @@ def estimate(
     """Estimate a workload on given hardware, or on the first option of a `recommend --json` file. Exits with 3 if the
     workload does not fit.
     """
-    flags = flag_values(context, {**REQUEST_PATHS, **DEPLOYMENT_PATHS})
-    request = build_request(source, flags, also or [], partial(first_option, accelerator=accelerator))
-    with open_client(url) as client, show_progress("Sizing..."):
+    paths = {**REQUEST_PATHS, **DEPLOYMENT_PATHS}
+    request = build_request(
+        source, flag_values(context, paths), also or [], partial(first_option, accelerator=accelerator)
+    )
+    with open_client(url, flag_names(context, paths)) as client, show_progress("Sizing..."):
         found = client.estimate(request)
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     if form is OutputFormat.JSON:

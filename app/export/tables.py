@@ -215,12 +215,17 @@ COLUMN_PRIORITY = (
     "rank",
     "usd_per_hour",
     "usd_total",
+    "usd_per_accelerator_hour",
     "ttft_p95_ms",
     "days",
     "from",
     "tpot_p95_ms",
     "runs",
+    "id",
+    "status",
+    "option",
 )
+LEAST_CUT = 24  # characters of a cell that is cut to fit
 
 
 class OutputFormat(StrEnum):
@@ -287,22 +292,35 @@ def sort_rows(rows: Sequence[Row], by: str | None) -> list[Row]:
 
 
 def fit_columns(rows: Sequence[Row], width: int) -> list[Row]:
-    """Rows reduced to the most decisive columns that fit a width, in their original order, without empty columns.
+    """Rows reduced to the most decisive columns that fit a width, in their original order, without empty columns. A
+    decisive text that does not fit is cut.
 
     Check:
         >>> fit_columns([{"hardware": "1 x nvidia-l4", "layout": "1 replicas", "usd_per_hour": 0.8}], 30)
         [{'hardware': '1 x nvidia-l4', 'usd_per_hour': 0.8}]
     """
-    remaining, chosen = width, set[str]()
+    remaining, chosen = width, dict[str, int]()
     for name in sorted(
         rows[0], key=lambda name: COLUMN_PRIORITY.index(name) if name in COLUMN_PRIORITY else len(COLUMN_PRIORITY)
     ):
         cells = [format_value(row.get(name)) for row in rows]
         needed = max(map(len, (name, *cells))) + 2
+        if name in COLUMN_PRIORITY and remaining - 2 >= LEAST_CUT:
+            needed = min(needed, remaining)
         if any(cells) and (needed <= remaining or name in COLUMN_PRIORITY[:2]):
             remaining -= needed
-            chosen.add(name)
-    return [{name: value for name, value in row.items() if name in chosen} for row in rows]
+            chosen[name] = needed - 2
+    return [{name: cut_text(row[name], chosen[name]) for name in row if name in chosen} for row in rows]
+
+
+def cut_text(value: Any, length: int) -> Any:
+    """A text of at most a length, its end replaced by an ellipsis; any other value as it is.
+
+    Check:
+        >>> cut_text("8 x NVIDIA H100 SXM5 80GB", 16), cut_text(0.8, 2)
+        ('8 x NVIDIA H100…', 0.8)
+    """
+    return f"{value[: length - 1].rstrip()}…" if isinstance(value, str) and len(value) > length else value
 
 
 def render_csv(names: Sequence[str], rows: Sequence[Row]) -> str:
