@@ -42,7 +42,6 @@ class Service:
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self._http = http
         self._document: Json | None = None
-        self._schemas: dict[str, Json] = {}
 
     async def readiness_problem(self) -> str | None:
         """None if the service is ready, else the reason why it is not."""
@@ -58,12 +57,6 @@ class Service:
             response = await self._http.get("/openapi.json")
             self._document = response.raise_for_status().json()
         return self._document
-
-    async def input_schema(self, tool: Tool) -> Json:
-        """JSON schema of a tool's arguments."""
-        if tool.name not in self._schemas:
-            self._schemas[tool.name] = tool.input_schema(await self.openapi_document())
-        return self._schemas[tool.name]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Call a tool and return its result. A problem, or an unreachable service, gives a result with `is_error`

@@ -4,6 +4,7 @@ memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -19,24 +20,28 @@ from app.agents.mount import Service
 from app.agents.tools import BY_NAME, INSTRUCTIONS, TOOLS, Tool
 
 
-def make_tool(tool: Tool, schema: dict[str, Any]) -> types.Tool:
-    """A tool as MCP clients list it."""
+def make_tool(tool: Tool, document: Mapping[str, Any]) -> types.Tool:
+    """A tool as MCP clients list it. One that only reads cannot destroy, and repeating it changes nothing."""
+    writing = {"destructive_hint": False, "idempotent_hint": True} if tool.stores_answer else {}
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=schema,
-        annotations=types.ToolAnnotations(
-            read_only_hint=not tool.stores_answer, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-        ),
+        input_schema=tool.input_schema(document),
+        output_schema=tool.output_schema(document),
+        annotations=types.ToolAnnotations(read_only_hint=not tool.stores_answer, open_world_hint=False, **writing),
     )
 
 
 def make_server(service: Service) -> Server[Any]:
     """An MCP server whose tools call a service."""
+    listed: list[types.Tool] = []
 
     async def list_tools(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[make_tool(tool, await service.input_schema(tool)) for tool in TOOLS])
+        if not listed:
+            document = await service.openapi_document()
+            listed.extend(make_tool(tool, document) for tool in TOOLS)
+        return types.ListToolsResult(tools=listed)
 
     async def call_tool(_: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
         if call.name not in BY_NAME:

@@ -7,7 +7,6 @@ their fields; `describe` describes those at a path, and the service explains an 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +23,7 @@ from app.export.tables import (
     reason_lines,
     rejection_lines,
     render_rows,
+    select_columns,
     titled,
 )
 
@@ -96,9 +96,7 @@ def request_schema(
     """
     whole = schemas[name]
     fields = {
-        field: {"type": "object", "description": "As in recommend."}
-        if field in elsewhere
-        else brief_field(node, schemas)
+        field: {"type": "object"} if field in elsewhere else brief_field(node, schemas)
         for field, node in whole["properties"].items()
         if field not in omitted
     }
@@ -136,15 +134,10 @@ def describe_fields(document: Mapping[str, Any], request: str, path: str) -> dic
     }
 
 
-def answer_members(name: str, schemas: Mapping[str, Schema]) -> list[str]:
-    """Names of an answer's members."""
-    return list(schemas[name]["properties"])
-
-
-def answer_schema_name(operation: Mapping[str, Any]) -> str:
-    """Name of the schema that an operation returns."""
-    reference = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
-    return re.sub(r".*/", "", str(reference))
+def required_members(operation: Mapping[str, Any], schemas: Mapping[str, Schema]) -> list[str]:
+    """Members that the answer of an operation always has."""
+    answer = resolve_schema(operation["responses"]["200"]["content"]["application/json"]["schema"], schemas)
+    return list(answer["required"])
 
 
 Json = Mapping[str, Any]
@@ -246,6 +239,13 @@ def stored_text(answer: Json) -> str:
     return "\n".join(lines or ["No stored answer matches."])
 
 
+def market_text(answer: Json) -> str:
+    """Hourly prices per accelerator by group, as Markdown."""
+    columns = ("name", "offers", "min_usd_per_hour", "median_usd_per_hour", "max_usd_per_hour", "trend_90d")
+    rows = select_columns(answer["items"], columns)
+    return render_rows(rows, OutputFormat.MARKDOWN) if rows else "No current offer matches."
+
+
 def fields_text(answer: Json) -> str:
     """Fields, one line each."""
     return "\n".join(
@@ -269,14 +269,11 @@ Headroom sizes hardware for AI workloads from a catalog of accelerators, prices 
 answers which accelerators to use, how many, in which layout, with what latency and cost, how confident the result is, \
 and why other options were rejected. Start with `size_hardware`; `recommend` takes everything else, and `describe` \
 describes its fields. Field names carry their unit: _ms, _gib (2^30 bytes), _gb (10^9 bytes), usd_per_hour; fractions \
-run from 0 to 1. An error names the field by JSON pointer and the accepted values: correct it and call again. Figures \
-are predictions: quote their probability (`confidence`) too."""
-PARTS = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "Members that left_out names, or all.",
-}
-ID = {"type": "string", "description": "rec_..., as recommend returns it."}
+run from 0 to 1. Objects without listed fields are as in `recommend`. An answer has its most important members: \
+`left_out` names the others, and `parts` requests them ("all": every one). An error names the field by JSON pointer \
+and the accepted values: correct it and call again. Figures are predictions: quote their probability (`confidence`) \
+too."""
+PARTS = {"type": "array", "items": {"type": "string"}}
 RANK = {"type": "integer", "minimum": 1, "description": "Default: 1."}
 LOADS, LENGTHS = ("peak_requests_per_s", "concurrent_requests"), ("input_tokens", "output_tokens")
 LIMITS, RUN = ("ttft_ms", "tpot_ms"), ("training_tokens", "method", "deadline_days")  # of a service; of a run
@@ -324,16 +321,27 @@ class Tool:
     omitted: tuple[str, ...] = ()  # fields of the request that are accepted but not listed
     elsewhere: tuple[str, ...] = ()  # fields of the request that recommend lists
     to_request: Callable[[Json], dict[str, Any]] | None = None
+    short: bool = False  # whether an answer has no further members that an agent would request
     stores_answer: bool = False  # whether the service stores the answer under an id
 
     def input_schema(self, document: Mapping[str, Any]) -> Schema:
         """JSON schema of the tool's arguments; for requests, derived from the OpenAPI document."""
         if self.request is None or self.to_request is not None:
-            shape: Schema = {"type": "object", "properties": dict(self.arguments), "required": list(self.required)}
+            shape: Schema = {"type": "object", "properties": dict(self.arguments)}
+            if self.required:
+                shape["required"] = list(self.required)
         else:
             schemas = document["components"]["schemas"]
             shape = request_schema(self.request, schemas, omitted=self.omitted, elsewhere=self.elsewhere)
+        if self.short:
+            return shape
         return {**shape, "properties": {**shape["properties"], "parts": PARTS}}
+
+    def output_schema(self, document: Mapping[str, Any]) -> Schema:
+        """JSON schema of the structured content: the default members that every answer has."""
+        operation = document["paths"].get(self.path, {}).get(self.method.lower())
+        always = required_members(operation, document["components"]["schemas"]) if operation else self.default_members
+        return {"type": "object", "required": [name for name in self.default_members if name in always]}
 
 
 FILED = ("label", "reference", "cost_centre", "rejected_limit", "trace", "include", "as_of")
@@ -446,7 +454,7 @@ TOOLS = (
     ),
     Tool(
         name="diagnose",
-        title="Diagnose a running service or run",
+        title="Diagnose",
         description=(
             "Findings from observed figures, metrics or logs of a deployment: cause, evidence, change. Example: "
             '{"workload": {"phase": "inference", "model": "llama-3.1-8b-instruct", "traffic": {"peak_requests_per_s": '
@@ -458,65 +466,85 @@ TOOLS = (
         request="DiagnoseRequest",
         default_members=("summary", "healthy", "findings", "not_judged", "warnings"),
         render_text=diagnosis_text,
-        omitted=FILED,
-        elsewhere=("workload", "deployment", "economics", "assumptions", "constraints"),
+        omitted=(*FILED, "maximize", "economics", "assumptions", "constraints"),
+        elsewhere=("workload", "deployment"),
+    ),
+    Tool(
+        name="market",
+        title="Market prices",
+        description=(
+            "Lowest, median and highest price per accelerator and hour, in USD, and their trend; grouped by "
+            'accelerator unless `by` is set. Example: {"by": "provider", "accelerator": "*h100*"}'
+        ),
+        method="GET",
+        path="/catalog/market",
+        request=None,
+        default_members=("by", "prices_as_of", "items"),
+        render_text=market_text,
+        short=True,
+        arguments={
+            "by": {"enum": ["accelerator", "class", "provider", "region", "pricing_model"]},
+            **dict.fromkeys(("accelerator", "provider", "region", "pricing_model"), TEXT),
+        },
     ),
     Tool(
         name="explain",
-        title="Explain a stored answer",
+        title="Explain an answer",
         description=(
             "The reasons for one option of a stored answer, why others were rejected, and what would change it. "
-            'Example: {"id": "rec_0123456789abcdef0123456789ab", "rank": 1, "parts": ["assumptions"]}'
+            'Example: {"id": "rec_0123456789ab...", "rank": 1, "parts": ["assumptions"]}'
         ),
         method="GET",
         path="/recommendations/{id}",
         request=None,
         default_members=("id", "as_of", "summary", "recommendations", "rejected", "sensitivity", "explanation"),
         render_text=explanation_text,
-        arguments={"id": ID, "rank": RANK},
+        arguments={"id": TEXT, "rank": RANK},
         required=("id",),
     ),
     Tool(
         name="bill_of_materials",
-        title="Get the bill of materials",
-        description='Priced lines of one option. Example: {"id": "rec_0123456789abcdef0123456789ab", "rank": 1}',
+        title="Bill of materials",
+        description='Priced lines of one option. Example: {"id": "rec_0123456789ab...", "rank": 1}',
         method="GET",
         path="/recommendations/{id}/bill-of-materials",
         request=None,
         default_members=("option", "currency", "lines", "totals", "to_be_quoted"),
         render_text=bill_text,
-        arguments={"id": ID, "rank": RANK, "currency": TEXT, "usd_rate": NUMBER, "rate_date": TEXT},
+        arguments={"id": TEXT, "rank": RANK, "currency": TEXT, "usd_rate": NUMBER, "rate_date": TEXT},
         required=("id",),
     ),
     Tool(
         name="files",
-        title="Get the files that start an option",
+        title="Files of an option",
         description=(
             "Scripts or manifests for a target: vllm, kubernetes, slurm ... Example: "
-            '{"id": "rec_0123456789abcdef0123456789ab", "target": "kubernetes"}'
+            '{"id": "rec_0123456789ab...", "target": "kubernetes"}'
         ),
         method="GET",
         path="/recommendations/{id}/deployment",
         request=None,
         default_members=("target", "targets", "rank", "files", "notes"),
         render_text=files_text,
-        arguments={"id": ID, "rank": RANK, "target": TEXT},
+        short=True,
+        arguments={"id": TEXT, "rank": RANK, "target": TEXT},
         required=("id",),
     ),
     Tool(
         name="answers",
-        title="List stored answers",
+        title="Stored answers",
         description='Stored answers, newest first. Example: {"label": "desk", "limit": 5}',
         method="GET",
         path="/recommendations",
         request=None,
         default_members=("items", "next_cursor"),
         render_text=stored_text,
+        short=True,
         arguments={"label": TEXT, "status": TEXT, "model": TEXT, "limit": COUNT, "cursor": TEXT},
     ),
     Tool(
         name="describe",
-        title="Describe fields of a request",
+        title="Describe fields",
         description=(
             "Fields at a path of a tool's request, with units and limits. Example: "
             '{"tool": "recommend", "path": "workload.inference.traffic"}'
@@ -526,6 +554,7 @@ TOOLS = (
         request=None,
         default_members=("fields",),
         render_text=fields_text,
+        short=True,
         arguments={
             "tool": {"enum": ["recommend", "estimate", "compare", "inspect", "diagnose"]},
             "path": {**TEXT, "description": "Empty: the top of the request."},

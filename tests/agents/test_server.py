@@ -62,8 +62,9 @@ def test_every_tool_is_listed_with_what_it_takes_in_few_words(live: str) -> None
     tools = {tool.name: tool for tool in through(f"{live}/mcp", lambda client: client.list_tools()).tools}
     assert list(tools) == [tool.name for tool in TOOLS]
     for tool in tools.values():
-        assert tool.annotations.idempotent_hint
+        assert tool.annotations.read_only_hint or tool.annotations.idempotent_hint
         assert not tool.annotations.open_world_hint
+        assert tool.output_schema["required"]
         assert "Example: " in tool.description
     stores = [name for name, tool in tools.items() if not tool.annotations.read_only_hint]
     assert stores == ["size_hardware", "recommend", "compare"]
