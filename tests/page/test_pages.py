@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
+from PIL import Image, ImageChops, ImageStat
+from PIL.PngImagePlugin import PngInfo
 
 from app.api.routes.pages import PAGES
 from app.catalog.keys import Scope, create_key
@@ -17,6 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.page
 
+README = Path(__file__).parents[2] / "README.md"
+MOST_APART = 3  # mean difference of two pictures, of 255 shades of gray
 # An element that a page shows once its module has run.
 READY = {
     "compare": ".option",
@@ -178,3 +186,25 @@ def test_a_key_is_sent_and_kept_in_the_tab_only(browser: Browser) -> None:
     assert set(sent) == {"Bearer hr_none"} and "hr_none" not in stored
     browser.until("!document.querySelector('#view .error')")
     browser.complaints()  # the browser reports the 401
+
+
+def test_the_picture_in_the_documents_is_current(browser: Browser, tmp_path: Path) -> None:
+    """It shows today's page with README's request. If it does not, the test writes the picture that does."""
+    request = README.read_text().partition("chat.json <<'END'\n")[2].partition("\nEND\n")[0]
+    browser.open(f"/#q={quote(request)}")
+    browser.answered()
+    shape = {"width": 1280, "height": 1900, "deviceScaleFactor": 0.75, "mobile": False}
+    browser.window.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
+    browser.window.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+    taken = Image.open(BytesIO(b64decode(browser.window.execute_cdp_cmd("Page.captureScreenshot", {})["data"])))
+    decision, newer = PngInfo(), tmp_path / "page.png"
+    decision.add_itxt("Description", browser.text("#top"))
+    taken.convert("RGB").quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+        newer, optimize=True, pnginfo=decision
+    )
+    known, now = Image.open(README.parent / "docs" / "page.png"), Image.open(newer)
+    blurred = [image.convert("L").resize((96, 142)) for image in (known, now)]
+    assert known.size == now.size
+    apart = ImageStat.Stat(ImageChops.difference(*blurred)).mean[0]
+    assert known.info.get("Description") == now.info["Description"], f"cp {newer} docs/page.png"
+    assert apart < MOST_APART, f"{apart:.1f}: cp {newer} docs/page.png"

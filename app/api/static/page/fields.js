@@ -24,7 +24,7 @@ export const HEADINGS = [
   ]},
   {"heading": "3. What matters most?", "open": true, "fields": [
     {"path": "objective", "label": "Objective", "kind": "choice", "options": ["cost", "latency", "throughput", "energy", "carbon", "balanced"]},
-    {"path": "workload.availability.redundancy", "label": "Redundancy", "kind": "choice", "options": [["", "none"], ["n+1", "survive one machine"], ["n+2", "survive two machines"], ["2n", "survive half of the machines"]], "when": ["inference"]},
+    {"path": "workload.availability.redundancy", "label": "Redundancy", "kind": "choice", "options": [["", "none"], ["n+1", "n+1 (1 machine)"], ["n+2", "n+2 (2 machines)"], ["2n", "2n (half)"]], "when": ["inference"]},
     {"path": "workload.slo.ttft_ms", "label": "TTFT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
     {"path": "workload.slo.tpot_ms", "label": "TPOT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
     {"path": "workload.slo.e2e_ms", "label": "Request limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "samples_per_s", "batch", "trace"]},
