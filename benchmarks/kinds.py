@@ -12,6 +12,7 @@ from benchmarks.load import ROOT, chat_request, varied_chat_request
 from benchmarks.wire import HttpAnswer, read_answer, request_bytes
 
 WAIT_S = 30.0
+RANKED_TYPES = ["gh200-96gb", "h100-nvl", "h200-nvl", "h200-sxm", "b200-sxm"]  # of the 70B chat request
 
 
 def post_request(path: str, asked: object) -> bytes:
@@ -34,6 +35,13 @@ def comparison_request(number: int) -> bytes:
     return post_request("/compare", {**kept, "options": [{"name": "once"}, {"name": "twice", **twice}]})
 
 
+def slider_request(number: int) -> bytes:
+    """What the page requests while a slider moves: the best option among five types of the answer before."""
+    asked = json.loads(varied_chat_request(number))
+    among = {**asked.get("constraints", {}), "accelerators": RANKED_TYPES}
+    return post_request("/recommend", {**asked, "constraints": among, "limit": 1, "rejected_limit": 0})
+
+
 def inspection_request(_: int) -> bytes:
     return post_request("/catalog/models/inspect", {"model": chat_request()["workload"]["model"]})
 
@@ -44,6 +52,7 @@ KINDS: dict[str, Callable[[int], bytes]] = {
     "model inspected": inspection_request,
     "recommendation, known": lambda _: request_bytes("POST /recommend", varied_chat_request(1)),
     "recommendation, new": lambda number: request_bytes("POST /recommend", varied_chat_request(number)),
+    "slider of the page, new": slider_request,
     "estimate": estimate_request,
     "comparison of two, new": comparison_request,
 }
