@@ -328,7 +328,7 @@ export class Form {
     const fault = element("small", { class: "fault", id: `${name}-fault` }, text);
     holder.append(fault);
     control.setAttribute("aria-invalid", "true");
-    control.setAttribute("aria-errormessage", fault.id);
+    control.setAttribute("aria-describedby", [control.getAttribute("aria-describedby"), fault.id].filter(Boolean).join(" "));
     for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
     return control;
   }
@@ -337,7 +337,7 @@ export class Form {
     for (const fault of this.form.querySelectorAll(".fault")) fault.remove();
     for (const control of this.form.querySelectorAll("[aria-invalid]")) {
       control.removeAttribute("aria-invalid");
-      control.removeAttribute("aria-errormessage");
+      control.setAttribute("aria-describedby", control.getAttribute("aria-describedby").split(" ").filter((id) => !id.endsWith("-fault")).join(" "));
     }
   }
 

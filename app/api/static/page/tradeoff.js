@@ -1,5 +1,5 @@
 // Shows all feasible options as a plot of cost against latency and as a sortable table. One option is selected in both.
-import { figure, frame, place, scale, widthWithin } from "./charts.js";
+import { figure, frame, legendOf, place, scale, widthWithin } from "./charts.js";
 import { nameOf, sellerOf } from "./deployment.js";
 import { chanceOf } from "./decision.js";
 import { about, drawn, element, money, show, wide, words } from "./dom.js";
@@ -85,7 +85,7 @@ function cloud(options, choose) {
     choose(points[next].index);
     dots[next].focus();
   });
-  const legend = element("ul", { class: "legend" }, ...[points.some((p) => p.high > p.low) ? "option with 80 % interval" : "option", "Pareto front: no option is cheaper and faster"].map((name, i) => element("li", {}, drawn("svg", { width: 12, height: 12, viewBox: "0 0 12 12", "aria-hidden": "true" }, drawn("circle", { cx: 6, cy: 6, r: 6, class: `fill-${i}` })), name)));
+  const legend = legendOf([points.some((p) => p.high > p.low) ? "option with 80 % interval" : "option", "Pareto front: no option is cheaper and faster"]);
   const rows = points.map((p) => [nameOf(p.r), p.x, p.low, p.high, money(p.y)]);
   const made = figure("Cost against latency", element("div", {}, picture, detail), ["Hardware", w.unit, "low", "high", price(r).unit], rows, legend);
   const mark = (index) => {
