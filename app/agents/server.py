@@ -40,7 +40,7 @@ def make_server(service: Service) -> Server[Any]:
     async def list_tools(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         if not listed:
             document = await service.openapi_document()
-            listed.extend(make_tool(tool, document) for tool in TOOLS)
+            listed[:] = [make_tool(tool, document) for tool in TOOLS]
         return types.ListToolsResult(tools=listed)
 
     async def call_tool(_: Any, call: types.CallToolRequestParams) -> types.CallToolResult:

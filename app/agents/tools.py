@@ -269,10 +269,10 @@ Headroom sizes hardware for AI workloads from a catalog of accelerators, prices 
 answers which accelerators to use, how many, in which layout, with what latency and cost, how confident the result is, \
 and why other options were rejected. Start with `size_hardware`; `recommend` takes everything else, and `describe` \
 describes its fields. Field names carry their unit: _ms, _gib (2^30 bytes), _gb (10^9 bytes), usd_per_hour; fractions \
-run from 0 to 1. Objects without listed fields are as in `recommend`. An answer has its most important members: \
-`left_out` names the others, and `parts` requests them ("all": every one). An error names the field by JSON pointer \
-and the accepted values: correct it and call again. Figures are predictions: quote their probability (`confidence`) \
-too."""
+run from 0 to 1. Objects without listed fields are as in `recommend` or `estimate`. An answer has its most important \
+members: `left_out` names the others, and `parts` requests them ("all": every one). An error names the field by JSON \
+pointer and the accepted values: correct it and call again. Figures are predictions: quote their probability \
+(`confidence`) too."""
 PARTS = {"type": "array", "items": {"type": "string"}}
 RANK = {"type": "integer", "minimum": 1, "description": "Default: 1."}
 LOADS, LENGTHS = ("peak_requests_per_s", "concurrent_requests"), ("input_tokens", "output_tokens")

@@ -98,3 +98,20 @@ def test_a_line_of_recorded_requests_that_cannot_be_read_is_named(browser: Brows
     browser.type("load", "trace")
     browser.type("workload.traffic.trace", "at_s, input_tokens, output_tokens\n0, 800, 300\nx1, 1200, 210")
     assert "“x1” is not a number" in browser.until("document.querySelector('.fault')?.textContent")
+
+
+def test_a_request_that_nothing_meets_says_what_is_closest_and_what_would_change_it(browser: Browser) -> None:
+    browser.open()
+    browser.answered()
+    browser.run("delete document.getElementById('answer').dataset.id")
+    browser.type("constraints.max_usd_per_hour", "0.01")
+    assert browser.answered()["recommendations"] == []
+    assert "Closest option: " in browser.text("#top")
+    assert "feasible at" in browser.until("document.querySelector('#answer .later li')?.textContent")
+    browser.type("workload.model", "lama 3 seventy")
+    name = browser.until("document.querySelector('#problem button')?.textContent")
+    browser.run(
+        "delete document.getElementById('answer').dataset.id; document.querySelector('#problem button').click()"
+    )
+    assert browser.answered()["request"]["workload"]["model"] == name
+    browser.complaints()  # the browser reports the 404
