@@ -148,14 +148,17 @@ def test_a_knob_moves_the_first_option_at_once_and_then_the_rest(browser: Browse
     browser.answered()
     preset(browser, "RAG")
     before = browser.answered()
-    assert float(browser.run("return document.getElementById('answer').dataset.ms")) < 1000
-    waits, of_the_page = [], []
+    whole_ms = float(browser.run("return document.getElementById('answer').dataset.ms"))
+    assert whole_ms - browser.run(OF_THE_SERVICE_MS) < 500
+    firsts, wholes, of_the_page = [], [], []
     for place in (0.3, 0.34, 0.38, 0.42, 0.46):
         browser.run(TURN, "workload.traffic.peak_requests_per_s", place)
-        waits.append(float(browser.until("document.getElementById('top').dataset.ms")))
-        of_the_page.append(waits[-1] - browser.run(OF_THE_SERVICE_MS))
+        wait = float(browser.until("document.getElementById('top').dataset.ms"))
+        firsts.append(browser.run(OF_THE_SERVICE_MS))
+        of_the_page.append(wait - firsts[-1])
         headline = browser.text("#top .headline")
         answer = browser.answered()
+        wholes.append(browser.run(OF_THE_SERVICE_MS))
         # What was shown of the first alone is what the whole answer says of it.
         assert browser.text("#top .headline") == headline == browser.text(".card.first .headline")
     assert answer["request"]["workload"]["traffic"]["peak_requests_per_s"] == float(f"{3 * 10**0.46:.3g}")
@@ -163,9 +166,9 @@ def test_a_knob_moves_the_first_option_at_once_and_then_the_rest(browser: Browse
     first, was = answer["recommendations"][0]["cost"], before["recommendations"][0]["cost"]
     assert first["usd_per_hour"] > was["usd_per_hour"]
     assert f"price +{100 * (first['usd_per_hour'] / was['usd_per_hour'] - 1):.0f} %" in browser.text(".moved")
-    # The service has nearly all of the time; a machine that also does other things takes more.
+    # The service has nearly all of the time, and less than for a whole answer on the same machine.
     assert sorted(of_the_page)[2] < 60, of_the_page
-    assert sorted(waits)[2] < 600, waits
+    assert sum(firsts) < sum(wholes), (firsts, wholes)
 
 
 def test_agents_and_every_other_parameter_ask_only_among_ranked_options(browser: Browser) -> None:
