@@ -1,9 +1,9 @@
 // Shows one option: price and speed first, then its figures and its files.
 import { get, save } from "./api.js";
 import { layoutOf, nameOf, offerOf } from "./deployment.js";
-import { during, element, later, list, words } from "./dom.js";
+import { about, during, element, later, list, words } from "./dom.js";
 import { facts, headline } from "./figures.js";
-import { called, comparedText } from "./names.js";
+import { called, quantityName } from "./names.js";
 import { completed } from "./wide.js";
 
 const FORMATS = [["html", "Printable memo"], ["xlsx", "Workbook"], ["csv", "CSV"], ["ubl", "UBL"], ["cxml", "cXML"], ["json", "JSON"]];
@@ -33,7 +33,7 @@ async function filesOf(address) {
 
 export function card(answer, r) {
   const { price } = r.cost;
-  const measured = (r.nearest_measurements ?? []).slice(0, 3).map((m) => element("p", { class: "source" }, `Nearest result: ${comparedText(m)}. ${m.source}`));
+  const measured = (r.nearest_measurements ?? []).slice(0, 3).map((m) => element("p", { class: "source" }, `Nearest result: ${quantityName(m.quantity ?? "value")}: measured ${about(m.measured)}, predicted ${about(m.predicted)}. ${m.source}`));
   return element("article", { class: r.rank === 1 ? "card selected first" : "card selected", "aria-label": `Rank ${r.rank}: ${nameOf(r)}` },
     element("h3", {}, element("span", { class: "rank" }, r.rank), ` ${nameOf(r)}`),
     headline(r),

@@ -1,6 +1,5 @@
 // Display names of hardware, sellers and software, or the catalog key if there is none.
 import { all, get } from "./api.js";
-import { about } from "./dom.js";
 
 const TYPES = new Map();
 // Hand-off targets, and hardware without a seller; the service has the names of sellers and software.
@@ -32,9 +31,6 @@ export function quantityName(name) {
   const spoken = name.split(".").at(-1).split("_").map((word) => TERMS[word] ?? word).join(" ");
   return UNITS.reduce((text, [suffix, unit]) => text.replace(suffix, unit), spoken).replace(/^[a-z]/, (c) => c.toUpperCase());
 }
-
-// A published result and its prediction.
-export const comparedText = ({ quantity, measured, predicted }) => `${quantityName(quantity ?? "value")}: measured ${about(measured)}, predicted ${about(predicted)}`;
 
 // Number formats as their makers write them: BF16, FP8, INT4-AWQ.
 export const formatName = (format) => format.toUpperCase();

@@ -3,7 +3,7 @@ import { get, post } from "./api.js";
 import { assumed } from "./assumed.js";
 import { tornado } from "./drawings.js";
 import { during, element, folded, later, list, money, show, sought, table, wide, words } from "./dom.js";
-import { called, comparedText, typeOf } from "./names.js";
+import { called, typeOf } from "./names.js";
 import { completed } from "./wide.js";
 
 // Rejected accelerators. An answer contains only the closest ones; the rest is requested when needed.
@@ -34,12 +34,6 @@ async function changes(answer) {
   return [found && tornado(found), list(whole.sensitivity.map((s) => `${s.change}: ${s.effect}`)), cheaper(whole)];
 }
 
-function sources(answer) {
-  const prices = answer.recommendations.filter((r) => r.cost.price).map((r) => [typeOf(r.deployment.accelerator), "price", r.cost.price.source, r.cost.price.observed]);
-  const measured = answer.recommendations.flatMap((r) => (r.nearest_measurements ?? []).map((m) => [typeOf(r.deployment.accelerator), comparedText(m), m.source, null]));
-  return folded("Sources: prices and measurements", table(["Hardware", "Value", "Source", "Observed"], [...prices, ...measured], "Sources"));
-}
-
 export function reasons(answer, form, change) {
   const [first] = answer.recommendations;
   const { verification } = answer;
@@ -51,6 +45,5 @@ export function reasons(answer, form, change) {
     verification ? folded("Benchmark before buying", element("pre", { tabindex: 0 }, verification.command), element("p", {}, `${verification.accelerators} × ${typeOf(verification.accelerator)}, about ${show(verification.minutes)} minutes${verification.usd ? `, ${money(verification.usd)}` : ""}. ${verification.decides}`)) : null,
     assumed(answer, form, change),
     rejected(answer),
-    first ? sources(answer) : null,
   ].filter(Boolean);
 }
