@@ -595,7 +595,7 @@ class Assurance:
     meets_slo: float | None  # probability that it meets the latency limits at the load
     meets_deadline: float | None  # probability that it meets the deadline
     by_level: tuple[Level, ...]  # size and cost at several confidences
-    after: tuple[Level, ...] = ()  # of a service: the same at the requested confidence after each benchmark outcome
+    after: tuple[Level, ...] = ()  # the same at the requested confidence after each benchmark outcome
     bill: tuple[
         CertaintyFactor, ...
     ] = ()  # why the load gets that many accelerators; empty where the load is not carried
@@ -631,7 +631,7 @@ class Verification:
     minutes: float  # duration, minutes
     usd: float | None  # cost, USD
     decides: str  # what the result decides, as text
-    after: tuple[BenchmarkOutcome, ...] = ()  # what each outcome would change; empty for training runs
+    after: tuple[BenchmarkOutcome, ...] = ()  # what each outcome would change
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ class VerificationShown(ResultModel, of=Verification):
     usd: float | None = Field(description="Rental cost of the machines for this time, if a price is known.")
     decides: str = Field(description="Which result would change the decision, and how much that saves.")
     after: list[BenchmarkOutcomeShown] = Field(
-        default_factory=list, description="What each outcome would change, for a service; empty for training runs."
+        default_factory=list, description="What each outcome would change."
     )
 
 
