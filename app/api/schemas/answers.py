@@ -225,9 +225,7 @@ class VerificationShown(ResultModel, of=Verification):
     minutes: float
     usd: float | None = Field(description="Rental cost of the machines for this time, if a price is known.")
     decides: str = Field(description="Which result would change the decision, and how much that saves.")
-    after: list[BenchmarkOutcomeShown] = Field(
-        default_factory=list, description="What each outcome would change."
-    )
+    after: list[BenchmarkOutcomeShown] = Field(default_factory=list, description="What each outcome would change.")
 
 
 class BreakdownShown(ResponseModel):
