@@ -5,7 +5,8 @@ addition. Both are random effects in logarithms, one value per cell (model size,
 number of accelerators, kind of load). Cells correlate by the distance that evidence.py uses for published results;
 inside a cell, a smooth effect of load and lengths is added. Everything is normal, so the posterior has a closed form.
 Measurements on another vendor's accelerators, and of training for serving or the other way around, say nothing: each
-such group has a posterior of its own. A posterior depends on the set of live measurements only, not on their order: without a measurement, its effect is gone.
+such group has a posterior of its own. It depends on the set of live measurements only, not on their order: without a
+measurement, its effect is gone.
 """
 
 from __future__ import annotations

@@ -408,10 +408,10 @@ def with_relevant_measurements(question: Question, catalog: Catalog) -> Catalog:
     if limits.inventory_only:
         allowed &= types_named(catalog, (owned.accelerator for owned in question.inventory))
     vendors = {vendor_of(a.family) for a, is_allowed in zip(catalog.accelerators, allowed, strict=True) if is_allowed}
-    trains = isinstance(question.workload, TrainingWorkload)
-    if not trains and question.workload.single_pass and not question.companions:
+    workload = question.workload
+    if isinstance(workload, InferenceWorkload) and workload.single_pass and not question.companions:
         vendors = set()  # no measurement moves work without a decode phase
-    relevant = catalog.measured.limit_to(vendors, trains=trains)
+    relevant = catalog.measured.limit_to(vendors, trains=isinstance(workload, TrainingWorkload))
     return catalog if relevant is catalog.measured else catalog.with_measurements(relevant)
 
 
