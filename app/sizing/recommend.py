@@ -26,7 +26,7 @@ from app.sizing.answer.overkill import (
     limits_types,
 )
 from app.sizing.answer.serving import estimate_deployments
-from app.sizing.answer.summary import add_comparisons, collect_assumptions, write_summary
+from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_question, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import find_warnings, unsuited_for_training
@@ -88,6 +88,7 @@ from app.sizing.whatif.cases import (
 from app.sizing.whatif.drafts import cheaper_with_draft
 from app.sizing.whatif.largest import at_largest_load, describe_largest
 from app.sizing.whatif.limits import closest_option, find_relaxations, note_on_closest
+from app.sizing.whatif.mixed import compare_with_sale, find_mixed_fleet
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
     compare_rent_and_buy,
@@ -121,7 +122,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected.
 
     What the caller owns is ranked alone if it can run the workload; otherwise, the hardware for sale is ranked, unless
-    only the inventory counts.
+    only the inventory counts. Groups of replicas that use the inventory together are added where they cost less.
     """
     if not question.inventory:
         return recommend_from(question, catalog)
@@ -129,18 +130,40 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     if own is None:
         refuse_exclusion(question, catalog)
         reason = f"Your inventory is left out: {explain_exclusion(question, catalog)}"
-    else:
-        found = recommend_from_inventory(question, own, catalog)
-        addition = "" if found.recommendations else describe_addition(question, own, catalog)
-        if found.recommendations or question.constraints.inventory_only:
-            notices = (Notice("inventory", addition),) if addition else ()
-            rejected = found.rejected[: question.rejected_limit]
-            return replace(found, rejected=rejected, warnings=(*notices, *found.warnings))
-        reason = f"Your inventory cannot run this. {' '.join(r.text for r in found.rejected)} {addition}".rstrip()
+        return with_reason(recommend_for_sale(question, catalog), reason)
+    stocked = stocked_catalog(catalog, question.inventory, question.today)
+    found = recommend_from_inventory(question, own, stocked)
+    if found.recommendations:
+        return replace(found, rejected=found.rejected[: question.rejected_limit])
+    only = question.constraints.inventory_only
+    answer = found if only else recommend_for_sale(question, catalog)
+    mixed = find_mixed_fleet(question, own, stocked, catalog, first_option)
+    if mixed is not None:
+        mixed = compare_with_sale(mixed, next(iter(answer.recommendations), None))
+    addition = describe_addition(question, own, catalog) if mixed is None else ""
+    if mixed is not None:
+        apart = f"{describe_question(question)}." if only else f"Without your inventory: {answer.summary}"
+        answer = replace(answer, mixed_fleet=mixed, summary=f"{mixed.text} {apart}")
+    if only:
+        notices = (Notice("inventory", addition),) if addition else ()
+        rejected = found.rejected[: question.rejected_limit]
+        return replace(answer, rejected=rejected, warnings=(*notices, *found.warnings))
+    alone = " in one deployment" if mixed is not None and mixed.groups[-1].owned else " alone" if mixed else ""
+    reason = f"Your inventory cannot run this{alone}. {' '.join(r.text for r in found.rejected)} {addition}".rstrip()
+    return with_reason(answer, reason)
+
+
+def recommend_for_sale(question: Question, catalog: Catalog) -> Answer:
+    """The answer about hardware for sale alone."""
     limited = any(limit.requested(question.constraints) is not None for limit in RESOURCE_LIMITS)
     largest = question.largest if limited else None
-    answer = recommend_from(replace(question, inventory=(), largest=largest), catalog)
-    notice = Notice("inventory", f"{reason} The answer is about hardware for sale.")
+    return recommend_from(replace(question, inventory=(), largest=largest), catalog)
+
+
+def with_reason(answer: Answer, reason: str) -> Answer:
+    """An answer about hardware for sale, with the reason why it is not about the inventory as its first warning."""
+    which = "recommendations are" if answer.mixed_fleet is not None else "answer is"
+    notice = Notice("inventory", f"{reason} The {which} about hardware for sale.")
     return replace(answer, warnings=(notice, *answer.warnings))
 
 
@@ -177,15 +200,15 @@ def list_additions(estimates: Sequence[Estimate], owned: Mapping[str, int]) -> I
             yield each.cost.purchase_usd * more / total, more, fleet
 
 
-def recommend_from_inventory(question: Question, own: Question, catalog: Catalog) -> Answer:
+def recommend_from_inventory(question: Question, own: Question, stocked: Catalog) -> Answer:
     """The answer to `own`, the question restricted to its inventory: it counts and rejects owned types only."""
-    found = recommend_from(own, stocked_catalog(catalog, question.inventory, question.today))
+    found = recommend_from(own, stocked)
     owned = {one.accelerator for one in question.inventory}
     rejected = tuple(r for r in found.rejected if r.accelerator in owned)
     first = found.recommendations[:1]
     return replace(
         found,
-        warnings=(*(describe_use(question, r.estimate.deployment, catalog) for r in first), *found.warnings),
+        warnings=(*(describe_use(question, r.estimate.deployment, stocked) for r in first), *found.warnings),
         rejected=rejected,
         rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),
         considered=replace(found.considered, accelerators=len(owned)),
@@ -194,7 +217,7 @@ def recommend_from_inventory(question: Question, own: Question, catalog: Catalog
 
 def recommend_from(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware of a catalog that can run a workload, and explain why the rest was rejected."""
-    question, largest = at_largest_load(question, catalog, lambda asked: has_hardware(asked, catalog))
+    question, largest = at_largest_load(question, catalog, lambda asked: first_option(asked, catalog) is not None)
     question = replace(question, assumptions=question.assumptions.with_recording())
     search, rejections, result = search_within_limits(question, catalog)
     question, rejected = search.question, rejections.closest_first()
@@ -237,9 +260,10 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     )
 
 
-def has_hardware(question: Question, catalog: Catalog) -> bool:
-    """Whether some hardware meets the limits of a question at current prices."""
-    return bool(search_current_prices(replace(question, first_only=True), catalog)[2].estimates)
+def first_option(question: Question, catalog: Catalog) -> Ranked | None:
+    """The first recommendation at current prices; None if no hardware meets the limits of a question."""
+    result = search_current_prices(replace(question, first_only=True), catalog)[2]
+    return next(iter(rank_estimates(result, catalog)), None)
 
 
 def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

@@ -66,11 +66,13 @@ from app.sizing.result import (
     CostSummary,
     Effect,
     Estimate,
+    FleetGroup,
     Interval,
     LargestLoad,
     Level,
     LevelDeployment,
     MaximumThatFits,
+    MixedFleet,
     Notice,
     Performance,
     Reason,
@@ -610,6 +612,34 @@ class ChangeShown(ResultModel, of=Effect):
     )
 
 
+class FleetGroupShown(ResultModel, of=FleetGroup):
+    """Replicas of one deployment, sized for their share of the load with spares of their own."""
+
+    owned: bool = Field(description="True for machines of the inventory, false for machines for sale.")
+    share: float = Field(description="Share of the requests that the router sends here, from 0 to 1.")
+    deployment: Annotated[DeploymentShown, From("first.estimate.deployment")]
+    requests_per_s_capacity: float | None = None
+    usd_per_hour: float | None = None
+    purchase_usd: float
+
+
+class MixedFleetShown(ResultModel, of=MixedFleet):
+    """Groups of replicas behind one router that together carry the load on the inventory and, where that is not enough,
+    on machines for sale.
+    """
+
+    text: str = Field(description="The groups and what they cost, as sentences.")
+    groups: list[FleetGroupShown] = Field(description="Owned groups first.")
+    requests_per_s_capacity: float | None = Field(
+        None, description="Rate at which the first group reaches its capacity, with these shares."
+    )
+    usd_per_hour: float
+    purchase_usd: float
+    saves_share: float | None = Field(
+        None, description="Saving over the first recommendation, as a share of its cost; absent if there is none."
+    )
+
+
 class RecommendResponse(ResultModel, of=Answer):
     """Ranked hardware options with reasons. The same request on the same catalog version gives the same answer, byte
     for byte.
@@ -648,6 +678,11 @@ class RecommendResponse(ResultModel, of=Answer):
     )
     maximum: LargestLoadShown | None = Field(
         None, description="Present if the request set maximize and some load meets the limits."
+    )
+    mixed_fleet: MixedFleetShown | None = Field(
+        None,
+        description="Present if no deployment on the inventory carries a service alone, but groups of replicas on it "
+        "do, with or without further machines, at less cost than the first recommendation.",
     )
     scaling: ScalingShown | None = Field(
         None, description="Training only: duration and cost of the first recommendation by number of accelerators."
