@@ -14,6 +14,7 @@ import orjson
 from pydantic import ValidationError
 
 from app.api.doubts import input_warnings
+from app.api.largest_model import with_largest_model
 from app.api.questions import (
     build_estimate_question,
     build_recommend_question,
@@ -392,9 +393,14 @@ def find_or_compute_answer(
 
     with stage("read"):
         catalog_index = index_on_day(catalog_index, request.as_of, today, holdings)
+        which = "first of your models" if request.models else "largest model"
+        request, largest = with_largest_model(request, catalog_index, catalog_store, today)
         question = build_recommend_question(request, catalog_index, catalog_store, today)
 
     answer = recommend_hardware(question, with_relevant_measurements(question, catalog_index.catalog))
+    if largest is not None:
+        found = f"The {which} within the limits is {largest.model}."
+        answer = replace(answer, maximum=largest, summary=f"{found} {answer.summary}")
 
     return store_answer(request, identity, canonical, question, answer, catalog_index, answers)
 

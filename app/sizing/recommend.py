@@ -50,7 +50,7 @@ from app.sizing.inventory import (
 )
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
-from app.sizing.question import Deployment, Extra, Objective, Question, find_within_longer_limits
+from app.sizing.question import Constraints, Deployment, Extra, Objective, Question, find_within_longer_limits
 from app.sizing.result import (
     Answer,
     Cheaper,
@@ -87,7 +87,7 @@ from app.sizing.whatif.cases import (
 )
 from app.sizing.whatif.drafts import cheaper_with_draft
 from app.sizing.whatif.largest import at_largest_load, describe_largest
-from app.sizing.whatif.limits import closest_option, find_relaxations, note_on_closest
+from app.sizing.whatif.limits import closest_option, find_feasible_plans, find_relaxations, note_on_closest
 from app.sizing.whatif.mixed import compare_with_sale, find_mixed_fleet
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
@@ -155,9 +155,13 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
 
 def recommend_for_sale(question: Question, catalog: Catalog) -> Answer:
     """The answer about hardware for sale alone."""
-    limited = any(limit.requested(question.constraints) is not None for limit in RESOURCE_LIMITS)
-    largest = question.largest if limited else None
+    largest = question.largest if is_limited(question.constraints) else None
     return recommend_from(replace(question, inventory=(), largest=largest), catalog)
+
+
+def is_limited(constraints: Constraints) -> bool:
+    """Whether constraints limit accelerators, money, power or carbon."""
+    return any(limit.requested(constraints) is not None for limit in RESOURCE_LIMITS)
 
 
 def with_reason(answer: Answer, reason: str) -> Answer:
@@ -264,6 +268,22 @@ def first_option(question: Question, catalog: Catalog) -> Ranked | None:
     """The first recommendation at current prices; None if no hardware meets the limits of a question."""
     result = search_current_prices(replace(question, first_only=True), catalog)[2]
     return next(iter(rank_estimates(result, catalog)), None)
+
+
+def is_feasible(question: Question, catalog: Catalog, types: tuple[str, ...] | None = None) -> bool:
+    """Whether some hardware meets the limits of a question: that of its inventory or, unless only that counts, hardware
+    for sale within limits on accelerators, money and power.
+
+    Parameters:
+        types: accelerator types for sale to consider; None: all.
+    """
+    limits, sale = question.constraints, replace(question, inventory=())
+    own = restrict_to_inventory(question, catalog) if question.inventory else None
+    if own is not None and first_option(own, stocked_catalog(catalog, question.inventory, question.today)) is not None:
+        return True
+    if limits.inventory_only or not is_limited(limits):
+        return False
+    return len(find_feasible_plans(sale, catalog, types).within(limits)) > 0 and first_option(sale, catalog) is not None
 
 
 def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

@@ -332,11 +332,14 @@ class MaximumThatFits:
 
 @dataclass(frozen=True, slots=True)
 class LargestLoad:
-    """The largest load within the limits of the request: its unit, its value, and its ratio to the requested load."""
+    """The largest load within the limits of the request: its unit, its value, and its ratio to the requested load. For
+    the largest model: its parameters, their ratio to those of the requested model, and its name.
+    """
 
     quantity: str
     value: float
     times: float
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

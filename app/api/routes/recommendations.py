@@ -392,7 +392,9 @@ def compute_sensitivity(
     stored = orjson.loads(answers.get_answer(identity)[0])
     request = load_stored_request(stored)
     if request.maximize is not None:
-        raise Unanswerable("This answer has the largest load. Send its request with that load instead of maximize.")
+        raise Unanswerable(
+            "This answer has the largest load or model. Send its request with that load or model instead of maximize."
+        )
     today = date.fromisoformat(stored["as_of"])
     directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]

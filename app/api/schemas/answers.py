@@ -264,11 +264,12 @@ class MaximumShown(ResultModel, of=MaximumThatFits):
 
 
 class LargestLoadShown(ResultModel, of=LargestLoad):
-    """The largest load within the limits, for which the hardware is recommended."""
+    """The largest load, or the first model in order, within the limits; the hardware is recommended for it."""
 
     quantity: str
-    value: float
-    times: float = Field(description="Ratio to the load of the request.")
+    value: float = Field(description="The largest load, to within 5 %; for a model, its parameters.")
+    times: float = Field(description="Ratio to the load of the request, or to the parameters of its model.")
+    model: str | None = Field(None, description="Name of the model; only for maximize model.")
 
 
 FOR_SERVING = From(when=lambda performance: performance.overloaded is not None, null=True)
@@ -677,7 +678,7 @@ class RecommendResponse(ResultModel, of=Answer):
         None, description="Present if API providers host the model and the request names neither regions nor providers."
     )
     maximum: LargestLoadShown | None = Field(
-        None, description="Present if the request set maximize and some load meets the limits."
+        None, description="Present if the request set maximize and some load or model meets the limits."
     )
     mixed_fleet: MixedFleetShown | None = Field(
         None,
