@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from app.api.deps import resolve_model
@@ -17,6 +17,7 @@ from app.sizing.result import LargestLoad
 from app.sizing.whatif.limits import find_feasible_plans
 
 LANGUAGE_MODELS = ("text", "vision-language")  # modalities of models that generate text
+RECENT = timedelta(days=730)  # smaller models of today are better than the largest ones from before
 UNRELEASED = ("not released", "closed (paper only)")  # licenses of models without public weights
 
 
@@ -40,7 +41,9 @@ def with_largest_model(
     own = build_recommend_question(request, catalog_index, catalog_store, today)  # raises the errors of the request
     for i, name in enumerate(request.models):
         resolve_model(name, catalog_store, own.assumptions, pointer=f"#/models/{i}")
-    names = request.models or [facts["hf_id"] for facts in list_language_models(catalog_store)]
+    oldest = (date.fromisoformat(own.today) - RECENT).isoformat()
+    recent = (f["hf_id"] for f in list_language_models(catalog_store) if f["release_date"] >= oldest)
+    names = request.models or [*recent]
     asked = {name: _about_model(request, name) for name in names}
     types: tuple[str, ...] | None = None
     if not request.models and not own.inventory:

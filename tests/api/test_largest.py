@@ -122,7 +122,7 @@ def test_the_largest_model_meets_the_limits_and_the_next_larger_ones_do_not(
     same = best(client, {"workload": served(largest["model"]), **limits})
     assert answer["recommendations"] == same["recommendations"] != []
     assert best(client, answer["request"])["recommendations"] == same["recommendations"]
-    names = [facts["hf_id"] for facts in list_language_models(catalog_store)]
+    names = [f["hf_id"] for f in list_language_models(catalog_store) if f["release_date"] >= "2024-11-20"]
     for larger in names[max(0, names.index(largest["model"]) - 2) : names.index(largest["model"])]:
         more = best(client, {"workload": served(larger), **limits})
         assert more["recommendations"] == []

@@ -613,12 +613,17 @@ class ChangeShown(ResultModel, of=Effect):
     )
 
 
+def group_deployment_json(deployment: Deployment) -> dict[str, Any]:
+    """A deployment as JSON without its scheduler settings, the defaults of the engine."""
+    return DeploymentShown.as_json(deployment, without=("scheduler",))
+
+
 class FleetGroupShown(ResultModel, of=FleetGroup):
     """Replicas of one deployment, sized for their share of the load with spares of their own."""
 
     owned: bool = Field(description="True for machines of the inventory, false for machines for sale.")
     share: float = Field(description="Share of the requests that the router sends here, from 0 to 1.")
-    deployment: Annotated[DeploymentShown, From("first.estimate.deployment")]
+    deployment: Annotated[DeploymentShown, From("first.estimate.deployment", convert=group_deployment_json)]
     requests_per_s_capacity: float | None = None
     usd_per_hour: float | None = None
     purchase_usd: float

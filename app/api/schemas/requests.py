@@ -607,8 +607,8 @@ class RecommendRequest(RequestModel):
     models: Annotated[list[Name], Field(max_length=50)] = Field(
         [],
         description="With maximize model: the models to try, the best first. Default: language models of the catalog "
-        "with public weights, those with the most parameters first. If none meets the limits, the answer is about the "
-        "model of the workload.",
+        "with public weights from the last two years, those with the most parameters first. If none meets the limits, "
+        "the answer is about the model of the workload.",
     )
     include: Annotated[list[ExtraName], Field(max_length=len(Extra))] | None = Field(
         None,
