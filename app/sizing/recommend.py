@@ -38,6 +38,7 @@ from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
+from app.sizing.hardware.licenses import find_licenses
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator
 from app.sizing.hardware.support.records import Work
@@ -58,6 +59,7 @@ from app.sizing.result import (
     Effect,
     Estimate,
     FilterStage,
+    HostedApi,
     LevelDeployment,
     Notice,
     Ranked,
@@ -88,7 +90,7 @@ from app.sizing.whatif.cases import (
 from app.sizing.whatif.drafts import cheaper_with_draft
 from app.sizing.whatif.largest import at_largest_load, describe_largest
 from app.sizing.whatif.limits import closest_option, find_feasible_plans, find_relaxations, note_on_closest
-from app.sizing.whatif.mixed import compare_with_sale, find_mixed_fleet
+from app.sizing.whatif.mixed import find_groups, mixed_fleet
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
     compare_rent_and_buy,
@@ -137,9 +139,8 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         return replace(found, rejected=found.rejected[: question.rejected_limit])
     only = question.constraints.inventory_only
     answer = found if only else recommend_for_sale(question, catalog)
-    mixed = find_mixed_fleet(question, own, stocked, catalog, first_option)
-    if mixed is not None:
-        mixed = compare_with_sale(mixed, next(iter(answer.recommendations), None))
+    groups = find_groups(question, own, stocked, catalog, first_option)
+    mixed = mixed_fleet(groups, next(iter(answer.recommendations), None))
     addition = describe_addition(question, own, catalog) if mixed is None else ""
     if mixed is not None:
         apart = f"{describe_question(question)}." if only else f"Without your inventory: {answer.summary}"
@@ -247,6 +248,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
         notices = (*notices, unsuited)
     settled = choose_verification(question, ranked, catalog.host_counts)
     ranked = with_cheaper_lower_levels(question, ranked)
+    hosted = compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None)
     return Answer(
         summary=describe_largest(largest) + write_summary(question, ranked, closest, note),
         assumptions=collect_assumptions(question),
@@ -259,9 +261,24 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
         verification=settled,
         scaling=result.scaling,
         cheaper_if=result.cheaper_if,
-        hosted_api=compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None),
+        hosted_api=hosted,
         maximum=largest,
+        licenses=find_licenses(list_sources(question, ranked, hosted)),
     )
+
+
+def list_sources(question: Question, ranked: Sequence[Ranked], hosted: HostedApi | None) -> Iterator[str]:
+    """References of the prices, grids and published results that an answer shows."""
+    if question.economics.country_price is not None:
+        yield question.economics.country_price.source
+    for cost in () if hosted is None else hosted.hosts:
+        yield cost.price.source
+    for estimate in (each.estimate for each in ranked):
+        yield from (neighbor.compared.reference for neighbor in estimate.nearest[:1])
+        if estimate.cost is not None and estimate.cost.price is not None:
+            yield estimate.cost.price.terms.source
+        if estimate.cost is not None and estimate.cost.carbon is not None:
+            yield from (grid.source for grid in estimate.cost.carbon.grids)
 
 
 def first_option(question: Question, catalog: Catalog) -> Ranked | None:

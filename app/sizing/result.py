@@ -16,6 +16,7 @@ from app.sizing.evidence import Neighbor, Setting
 from app.sizing.formula import Step
 from app.sizing.hardware.grids import Grid
 from app.sizing.hardware.hosts import HostProcessor
+from app.sizing.hardware.licenses import SourceLicense
 from app.sizing.hardware.parts import Accelerator, Availability, PriceKind, PricingModel, Terms
 from app.sizing.question import Deployment
 from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration
@@ -847,55 +848,17 @@ class FleetGroup:
     share: float  # share of the requests that the router sends here, 0 to 1
     first: Ranked  # the deployment, judged at its share of the load
 
-    @property
-    def usd_per_hour(self) -> float | None:
-        """Mean cost over a day, USD/h; None without a price."""
-        cost = self.first.estimate.cost
-        return None if cost is None else cost.usd_per_hour
-
-    @property
-    def peak_usd_per_hour(self) -> float | None:
-        """Cost at the peak, USD/h; None without a price."""
-        cost = self.first.estimate.cost
-        return None if cost is None else cost.full_usd_per_hour
-
-    @property
-    def purchase_usd(self) -> float:
-        """Purchase price, USD; 0 for rented machines."""
-        cost = self.first.estimate.cost
-        return (None if cost is None else cost.purchase_usd) or 0.0
-
-    @property
-    def requests_per_s_capacity(self) -> float | None:
-        """Requests/s within the limits; None where they are not known."""
-        performance = self.first.estimate.performance
-        return None if performance is None else performance.requests_per_s_capacity
-
 
 @dataclass(frozen=True, slots=True)
 class MixedFleet:
     """Groups of replicas behind one router, which sends each a fixed share of the requests."""
 
     groups: tuple[FleetGroup, ...]
-    text: str = ""
-    saves_share: float | None = None  # saving over the first option without the inventory; None if there is none
-
-    @property
-    def usd_per_hour(self) -> float | None:
-        """Cost of all groups, USD/h; None if one has no price."""
-        costs = [group.usd_per_hour for group in self.groups]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
-
-    @property
-    def purchase_usd(self) -> float:
-        """Purchase price of all groups, USD."""
-        return sum(group.purchase_usd for group in self.groups)
-
-    @property
-    def requests_per_s_capacity(self) -> float | None:
-        """Requests/s at which the first group reaches its capacity, with these shares; None where it is not known."""
-        capacities = [(group.requests_per_s_capacity, group.share) for group in self.groups]
-        return min((capacity / share for capacity, share in capacities if capacity is not None), default=None)
+    text: str
+    requests_per_s_capacity: float | None  # rate at which the first group reaches its capacity, requests/s
+    usd_per_hour: float  # mean cost of all groups over a day
+    purchase_usd: float | None  # None if all are rented
+    saves_share: float | None  # saving over the first option without the inventory; None if there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -933,7 +896,8 @@ class Answer:
     cheaper_if: tuple[Cheaper, ...] = ()  # cheaper options under terms excluded by default
     hosted_api: HostedApi | None = None  # hosts of the model for the same traffic
     maximum: LargestLoad | None = None  # the load that the answer is for, if it was to be as large as possible
-    mixed_fleet: MixedFleet | None = None  # owned machines with others beside them, where no group is enough alone
+    licenses: tuple[SourceLicense, ...] = ()  # of the published sources that the answer shows
+    mixed_fleet: MixedFleet | None = None  # where no deployment on owned machines is enough alone
 
 
 class FilterStage(IntEnum):

@@ -55,6 +55,7 @@ from app.sizing.columns import GBIT, GIB
 from app.sizing.evidence import Neighbor
 from app.sizing.formula import Step
 from app.sizing.hardware.grids import Grid
+from app.sizing.hardware.licenses import SourceLicense
 from app.sizing.question import Deployment, Speculative
 from app.sizing.result import (
     Answer,
@@ -613,6 +614,13 @@ class ChangeShown(ResultModel, of=Effect):
     )
 
 
+class SourceLicenseShown(ResultModel, of=SourceLicense):
+    """A published source and its license."""
+
+    name: str = Field(description="Name of the source.")
+    license: str = Field(description="SPDX identifier of its license.")
+
+
 def group_deployment_json(deployment: Deployment) -> dict[str, Any]:
     """A deployment as JSON without its scheduler settings, the defaults of the engine."""
     return DeploymentShown.as_json(deployment, without=("scheduler",))
@@ -624,9 +632,9 @@ class FleetGroupShown(ResultModel, of=FleetGroup):
     owned: bool = Field(description="True for machines of the inventory, false for machines for sale.")
     share: float = Field(description="Share of the requests that the router sends here, from 0 to 1.")
     deployment: Annotated[DeploymentShown, From("first.estimate.deployment", convert=group_deployment_json)]
-    requests_per_s_capacity: float | None = None
-    usd_per_hour: float | None = None
-    purchase_usd: float
+    requests_per_s_capacity: Annotated[float, From("first.estimate.performance.requests_per_s_capacity")]
+    usd_per_hour: Annotated[float, From("first.estimate.cost.usd_per_hour")]
+    purchase_usd: Annotated[float | None, From("first.estimate.cost.purchase_usd")]
 
 
 class MixedFleetShown(ResultModel, of=MixedFleet):
@@ -640,7 +648,7 @@ class MixedFleetShown(ResultModel, of=MixedFleet):
         None, description="Rate at which the first group reaches its capacity, with these shares."
     )
     usd_per_hour: float
-    purchase_usd: float
+    purchase_usd: float | None
     saves_share: float | None = Field(
         None, description="Saving over the first recommendation, as a share of its cost; absent if there is none."
     )
@@ -684,6 +692,11 @@ class RecommendResponse(ResultModel, of=Answer):
     )
     maximum: LargestLoadShown | None = Field(
         None, description="Present if the request set maximize and some load or model meets the limits."
+    )
+    licenses: Annotated[list[SourceLicenseShown] | None, From(omit=EMPTY)] = Field(
+        None,
+        description="Licenses of the published prices, grids and measurements in this answer, as far as they are "
+        "known. Give credit as they require if you publish the answer.",
     )
     mixed_fleet: MixedFleetShown | None = Field(
         None,

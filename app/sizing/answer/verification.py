@@ -843,11 +843,7 @@ def choose_verification(
 
 
 def benchmark_outcomes(estimate: Estimate, section: RunSection | None = None) -> Iterator[BenchmarkOutcome]:
-    """What a service or run needs after each outcome of its benchmark, in the order of Outcome.
-
-    Parameters:
-        section: the part of a run that the benchmark measures; None for all of it.
-    """
+    """What a service, or a run of which a section is measured, needs after each outcome, in the order of Outcome."""
     speed, p, sure = benchmark_speed(estimate), estimate.performance, estimate.assurance
     if speed is None or p is None or sure is None or p.interval.low <= 0:
         return

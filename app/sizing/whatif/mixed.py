@@ -36,10 +36,10 @@ def can_mix(question: Question) -> bool:
     )
 
 
-def find_mixed_fleet(
+def find_groups(
     question: Question, own: Question, stocked: Catalog, catalog: Catalog, find_first: FindFirst
-) -> MixedFleet | None:
-    """Groups of replicas that carry the load of a question together, the owned ones first; None if they do not.
+) -> tuple[FleetGroup, ...]:
+    """Groups of replicas that carry the load of a question together, the owned ones first; empty if they do not.
 
     Each type of the inventory carries as much as it can, the type with the largest share first. The cheapest machines
     for sale carry the rest, unless only the inventory counts. Each group meets all limits for its share by itself, with
@@ -51,7 +51,7 @@ def find_mixed_fleet(
         find_first: returns the first recommendation for a question, None if there is none.
     """
     if not can_mix(question):
-        return None
+        return ()
     groups, left = list[FleetGroup](), 1.0
     while left > SMALLEST_SHARE and len(groups) < MAX_OWNED_GROUPS:
         remaining = with_unused_types(own, groups)
@@ -61,14 +61,14 @@ def find_mixed_fleet(
         groups.append(group)
         left -= group.share
     if not groups or (left > SMALLEST_SHARE and question.constraints.inventory_only):
-        return None
+        return ()
     if left > SMALLEST_SHARE:
         limits = limits_left(question.constraints, groups)
         bought = None if limits is None else find_first(at_share(replace(question, constraints=limits), left), catalog)
         if bought is None:
-            return None
+            return ()
         groups.append(FleetGroup(False, left, bought))
-    return MixedFleet(tuple(groups))
+    return tuple(groups)
 
 
 def at_share(question: Question, share: float) -> Question:
@@ -114,33 +114,41 @@ def with_unused_types(own: Question, groups: Sequence[FleetGroup]) -> Question |
 
 def limits_left(limits: Constraints, groups: Sequence[FleetGroup]) -> Constraints | None:
     """The limits on money and accelerators without what some groups take; None if nothing is left of one."""
+    costs = [cost for group in groups if (cost := group.first.estimate.cost) is not None]
     taken = {
-        "max_usd_per_hour": sum(group.peak_usd_per_hour or 0.0 for group in groups),
-        "max_purchase_usd": sum(group.purchase_usd for group in groups),
+        "max_usd_per_hour": sum(cost.full_usd_per_hour or 0.0 for cost in costs),
+        "max_purchase_usd": sum(cost.purchase_usd or 0.0 for cost in costs),
         "max_accelerators": sum(group.first.estimate.deployment.total_accelerators or 0 for group in groups),
     }
     left = {name: most - taken[name] for name in taken if (most := getattr(limits, name)) is not None}
     return replace(limits, **left) if all(value > 0 for value in left.values()) else None
 
 
-def compare_with_sale(fleet: MixedFleet, first: Ranked | None) -> MixedFleet | None:
-    """The groups with their text and what they save; None if they cost as much as the first option without an
-    inventory, or more.
+def mixed_fleet(groups: Sequence[FleetGroup], first: Ranked | None) -> MixedFleet | None:
+    """The groups as one fleet, with their text and what they save; None if a price is missing, or if they cost as much
+    as the first option without an inventory, or more.
 
     Parameters:
         first: that option; None if there is none.
     """
+    costs = [group.first.estimate.cost for group in groups]
+    hourly = [None if cost is None else cost.usd_per_hour for cost in costs]
     alone = None if first is None or first.estimate.cost is None else first.estimate.cost.usd_per_hour
-    own, saved = fleet.usd_per_hour, None
-    if own is None:
+    usd_per_hour = sum(usd or 0.0 for usd in hourly)
+    if not groups or None in hourly or (alone is not None and usd_per_hour >= alone):
         return None
-    if alone is not None:
-        saved = 1 - own / alone
-        if saved <= 0:
-            return None
-    *others, last = (
-        f"{describe_hardware(each.first)} for {percent(each.share)} of the requests" for each in fleet.groups
-    )
-    parts = join_words([*others, last]) if fleet.groups[-1].owned else f"{join_words(others)}; add {last}"
+    *others, last = (f"{describe_hardware(g.first)} for {percent(g.share)} of the requests" for g in groups)
+    parts = join_words([*others, last]) if groups[-1].owned else f"{join_words(others)}; add {last}"
+    saved = None if alone is None else 1 - usd_per_hour / alone
     less = "" if saved is None else f", {percent(saved)} less than hardware for sale alone"
-    return replace(fleet, text=f"Use {parts}. Together they cost {format_usd(own)}/h{less}.", saves_share=saved)
+    speeds = [(group.first.estimate.performance, group.share) for group in groups]
+    capacities = (p.requests_per_s_capacity / share for p, share in speeds if p and p.requests_per_s_capacity)
+    bought = [cost.purchase_usd for cost in costs if cost is not None and cost.purchase_usd is not None]
+    return MixedFleet(
+        groups=tuple(groups),
+        text=f"Use {parts}. Together they cost {format_usd(usd_per_hour)}/h{less}.",
+        requests_per_s_capacity=min(capacities, default=None),
+        usd_per_hour=usd_per_hour,
+        purchase_usd=sum(bought) if bought else None,
+        saves_share=saved,
+    )
