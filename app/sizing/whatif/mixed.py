@@ -92,12 +92,16 @@ def largest_group(question: Question, stocked: Catalog, left: float, find_first:
     closed = workload.load is Load.CLOSED
     unit, load = (LoadUnit.USERS, workload.in_flight) if closed else (LoadUnit.REQUESTS, workload.peak_per_s)
     sought = SoughtLoad(unit, load, lambda times: at_share(question, times).workload)
-    asked = replace(question, inventory=(), extras=frozenset(), largest=sought)
-    found, largest = at_largest_load(asked, stocked, lambda other: find_first(other, stocked) is not None)
-    if largest is None or largest.times >= left:  # more than the whole load, which it was found not to carry
-        return None
-    first = find_first(found, stocked)
-    return None if first is None else FleetGroup(True, largest.times, first)
+
+    def is_carried(asked: Question) -> bool:
+        part = asked.workload
+        assert isinstance(part, InferenceWorkload)
+        share = (part.in_flight if closed else part.peak_per_s) / load
+        return share < left and find_first(asked, stocked) is not None
+
+    found, largest = at_largest_load(replace(at_share(question, 1.0), largest=sought), stocked, is_carried)
+    first = None if largest is None else find_first(found, stocked)
+    return None if largest is None or first is None else FleetGroup(True, largest.times, first)
 
 
 def list_parts(d: Deployment) -> tuple[Deployment, ...]:
@@ -106,10 +110,13 @@ def list_parts(d: Deployment) -> tuple[Deployment, ...]:
 
 
 def with_unused_types(own: Question, groups: Sequence[FleetGroup]) -> Question | None:
-    """The question restricted to the types of the inventory that no group uses; None if all are used."""
+    """The question restricted to the types of the inventory that no group uses, and to what the groups leave of its
+    limits; None if nothing is left.
+    """
+    limits = limits_left(own.constraints, groups)
     used = {part.accelerator for group in groups for part in list_parts(group.first.estimate.deployment)}
     unused = tuple(name for name in own.constraints.accelerators if name not in used)
-    return replace(own, constraints=replace(own.constraints, accelerators=unused)) if unused else None
+    return None if limits is None or not unused else replace(own, constraints=replace(limits, accelerators=unused))
 
 
 def limits_left(limits: Constraints, groups: Sequence[FleetGroup]) -> Constraints | None:
