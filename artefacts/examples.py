@@ -65,6 +65,15 @@ FURTHER: dict[str, Schema] = {
         "inventory": [{"accelerator": "a6000", "count": 4}],
         "limit": 1,
     },
+    "/recommend mixed fleet": {
+        "workload": {
+            "phase": "inference",
+            "model": "llama-3.1-8b-instruct",
+            "traffic": {"peak_requests_per_s": 14, "input_tokens": 1000, "output_tokens": 300},
+        },
+        "inventory": [{"accelerator": "a6000", "count": 4}],
+        "limit": 1,
+    },
     "/recommend images": {
         "workload": {
             "phase": "inference",

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app.sizing.hardware.licenses import source_licenses
+
 ROOT = Path(__file__).parents[1]
 NOTICE = (ROOT / "NOTICE").read_text()
 # Files of others by their names: bundles, fonts, archives, and their licences.
@@ -46,6 +48,13 @@ def test_installed_packages_have_an_allowed_licence(name: str) -> None:
         pytest.skip("of another version of Python")
     assert found, "no licence is stated"
     assert found <= ALLOWED
+
+
+def test_each_source_whose_license_answers_name_is_credited() -> None:
+    notice = " ".join(NOTICE.split()).lower()
+    for source in source_licenses():
+        names = (source.name.partition(" (")[0], source.source_ref.rstrip("/").rpartition("/")[2])
+        assert any(name.lower() in notice for name in names), source
 
 
 def test_each_file_of_others_is_named_in_the_notice() -> None:

@@ -14,6 +14,7 @@ import orjson
 from pydantic import ValidationError
 
 from app.api.doubts import input_warnings
+from app.api.largest_model import with_largest_model
 from app.api.questions import (
     build_estimate_question,
     build_recommend_question,
@@ -38,6 +39,7 @@ from app.sizing.assumptions.answer import AnswerAssumptions, DecisionsAssumption
 from app.sizing.assumptions.hardware import HardwareAssumptions, MachineAssumptions
 from app.sizing.assumptions.serving import DayAssumptions, ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
+from app.sizing.decisions.machines import with_relevant_measurements
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.inventory import catalog_of_answer
@@ -343,6 +345,23 @@ def identify_request(
     return f"rec_{digest.hexdigest()[:28]}", canonical
 
 
+def relevant_identity(
+    request: RecommendRequest,
+    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
+    today: date,
+    holdings: Holdings,
+) -> str:
+    """Returns the identity of the catalog that an answer depends on: its version, and the digest of the tenant's
+    measurements that can move a prediction of the answer. Raises the errors of the request if there are any.
+    """
+    if catalog_index.catalog.measured is None:
+        return catalog_index.catalog.identity
+    dated = index_on_day(catalog_index, request.as_of, today, holdings)
+    question = build_recommend_question(request, dated, catalog_store, today)
+    return with_relevant_measurements(question, dated.catalog).identity
+
+
 def load_stored_request(stored: Mapping[str, Any], **changes: Any) -> RecommendRequest:
     """Returns the request of a stored answer, with `changes` applied; a change to None removes the field. Raises
     UnsupportedStoredRequest.
@@ -366,16 +385,22 @@ def find_or_compute_answer(
 ) -> StoredAnswer:
     """Returns the stored answer to a request, or computes and stores a new one."""
     request = with_stored_inventory(request, holdings)
-    identity, canonical = identify_request(request, catalog_index.catalog.identity, today, holdings)
+    relevant = relevant_identity(request, catalog_index, catalog_store, today, holdings)
+    identity, canonical = identify_request(request, relevant, today, holdings)
     known = answers.find_answer(identity)
     if known is not None:
         return StoredAnswer(known, stored=True)
 
     with stage("read"):
         catalog_index = index_on_day(catalog_index, request.as_of, today, holdings)
+        which = "first of your models" if request.models else "largest model"
+        request, largest = with_largest_model(request, catalog_index, catalog_store, today)
         question = build_recommend_question(request, catalog_index, catalog_store, today)
 
-    answer = recommend_hardware(question, catalog_index.catalog)
+    answer = recommend_hardware(question, with_relevant_measurements(question, catalog_index.catalog))
+    if largest is not None:
+        found = f"The {which} within the limits is {largest.model}."
+        answer = replace(answer, maximum=largest, summary=f"{found} {answer.summary}")
 
     return store_answer(request, identity, canonical, question, answer, catalog_index, answers)
 

@@ -29,7 +29,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.compare import Option
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import SIXTEEN_BIT
-from app.sizing.question import Deployment, LoadUnit, Question, SoughtLoad
+from app.sizing.question import LARGEST_MODEL, Deployment, LoadUnit, Question, SoughtLoad
 from app.sizing.words import format_name
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 from app.sizing.workload.inference import Companion
@@ -112,14 +112,16 @@ def build_recommend_question(
 
 
 def sought_load(request: RecommendRequest, question: Question, model: ModelArchitecture) -> SoughtLoad | None:
-    """Returns the load to maximize, with the load of the request that is scaled. Raises Unanswerable if the request has
-    no such load or no limit.
+    """Returns the load to maximize, with the load of the request that is scaled; None if the request seeks no load.
+    Raises Unanswerable if the request has no such load or no limit.
     """
     if request.maximize is None:
         return None
-    unit, load = LoadUnit(request.maximize), requested_load(request, question)
+    seeks_model = request.maximize == LARGEST_MODEL
+    load = None if seeks_model else requested_load(request, question)
     detail = ""
-    if load is None:
+    if load is None and not seeks_model:
+        unit = LoadUnit(request.maximize)
         needed = {
             LoadUnit.REQUESTS: "traffic with a rate, users or classes",
             LoadUnit.USERS: "traffic.users, or traffic.concurrent_requests without traffic.requests",
@@ -127,12 +129,15 @@ def sought_load(request: RecommendRequest, question: Question, model: ModelArchi
         }
         detail = f"maximize {unit.value} requires {needed[unit]}."
     elif not request.is_limited:
+        sought = "model" if seeks_model else "load"
         detail = (
-            "Without a limit there is no largest load. Set max_usd_per_hour, max_purchase_usd, max_power_kw, "
+            f"Without a limit there is no largest {sought}. Set max_usd_per_hour, max_purchase_usd, max_power_kw, "
             "max_carbon_kg or max_accelerators in constraints, or an inventory."
         )
-    if detail or load is None:
+    if detail:
         raise Unanswerable(detail, errors=[{"pointer": "#/maximize", "detail": detail}])
+    if load is None:
+        return None
     asked, spec = question.workload, request.workload
 
     def workload_at(times: float) -> InferenceWorkload | TrainingWorkload:
@@ -142,7 +147,7 @@ def sought_load(request: RecommendRequest, question: Question, model: ModelArchi
             return asked.scale_load(times)
         return replace(spec.with_load(times).to_workload(model, question.assumptions), model=asked.model)
 
-    return SoughtLoad(unit, load, workload_at)
+    return SoughtLoad(LoadUnit(request.maximize), load, workload_at)
 
 
 def requested_load(request: RecommendRequest, question: Question) -> float | None:

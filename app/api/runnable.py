@@ -1,4 +1,4 @@
-"""Which models of the catalog the machines of an inventory can run, for what, and how fast."""
+"""Which models of the catalog an inventory, or hardware for sale within limits, can run, for what, and how fast."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from app.api.answering import json_bytes
 from app.api.body import parse_body
 from app.api.checks import check_constraints
+from app.api.largest_model import list_language_models
 from app.api.naming import resolve_recommend_names
 from app.api.problems import unknown_cursor
 from app.api.questions import build_recommend_question, index_on_day, with_stored_inventory
@@ -29,18 +30,17 @@ from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
-LANGUAGE_MODELS = ("text", "vision-language")  # modalities of models that generate text
-UNRELEASED = ("not released", "closed (paper only)")  # licenses of models without public weights
 TUNED_TOKENS = 1e6  # of the fine-tuning runs whose speed is shown: little enough for the usual deadline
 WORKLOAD: TypeAdapter[Any] = TypeAdapter(WorkloadSpec)
 
 
 def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date, holdings: Holdings) -> Response:
-    """Computes one page of the models that an inventory can run, those with the most parameters first."""
+    """Computes one page of the models that an inventory or limits allow, those with the most parameters first."""
     request = parse_body(raw, RunnableRequest)
     index = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
     template = with_inventory(request, holdings)
-    stocked = stocked_catalog(index.catalog, check_request(template, index), today.isoformat())
+    inventory = check_request(template, index)
+    stocked = stocked_catalog(index.catalog, inventory, today.isoformat()) if inventory else index.catalog
     items, further = list[dict[str, Any]](), False
     for facts in list_candidates(request, catalog_store):
         found = dict[Use, Estimate]()
@@ -65,9 +65,7 @@ def list_candidates(request: RunnableRequest, catalog_store: CatalogStore) -> li
     for a cursor that names no model.
     """
     words = (request.q or "").casefold().split()
-    entries = catalog_store.model_entries()
-    known = [f for f in entries if f["modality"] in LANGUAGE_MODELS and f.get("licence") not in UNRELEASED]
-    ordered = sorted(known, key=lambda facts: (-facts["total_params"], facts["hf_id"]))
+    ordered = list_language_models(catalog_store)
     if request.cursor is not None:
         ids = [facts["hf_id"] for facts in ordered]
         if request.cursor not in ids:
@@ -77,12 +75,19 @@ def list_candidates(request: RunnableRequest, catalog_store: CatalogStore) -> li
 
 
 def with_inventory(request: RunnableRequest, holdings: Holdings) -> RecommendRequest:
-    """Returns a request for one stream of any model on the inventory alone. Raises Unanswerable without one."""
+    """Returns a request for one stream of any model on the inventory alone; without one, on hardware for sale. Raises
+    Unanswerable if there is neither an inventory nor a limit.
+    """
     template = RecommendRequest(workload=use_fields(request, "any", Use.ONE_STREAM)["workload"], limit=1, include=[])
     given = {"inventory": request.inventory, "constraints": request.constraints}
     template = with_stored_inventory(template.model_copy(update=given), holdings)
+    if not template.inventory and template.is_limited:
+        return template
     if not template.inventory:
-        detail = "There is no hardware to run models on. List yours, or store it with POST /catalog/inventory."
+        detail = (
+            "There is no hardware to run models on. List yours, store it with POST /catalog/inventory, or set "
+            "max_purchase_usd, max_usd_per_hour, max_power_kw or max_accelerators in constraints."
+        )
         raise Unanswerable(detail, errors=[{"pointer": "#/inventory", "detail": detail}])
     alone = template.constraints.model_copy(update={"inventory": "only"})
     return template.model_copy(update={"constraints": alone})
@@ -118,18 +123,18 @@ def find_best(
     stocked: Catalog,
     stream: Estimate | None,
 ) -> Estimate | None:
-    """Returns the fastest deployment on the inventory; None if it cannot run this. Raises Unanswerable if the
-    constraints exclude the inventory.
+    """Returns the fastest deployment on the inventory or, without one, within the limits; None if nothing can run this.
+    Raises Unanswerable if the constraints exclude the inventory.
 
     Parameters:
-        stocked: the catalog with the machines of the inventory alone.
+        stocked: the catalog with the machines of the inventory alone; without one, the whole catalog.
         stream: the deployment for one stream, whose weight format is tried if no usual one fits.
     """
     try:
         question = build_recommend_question(asked, index, catalog_store, today)
     except AppError:
         return None  # the model has no such use, or takes no sequence of this length
-    own = restrict_to_inventory(question, index.catalog)
+    own = restrict_to_inventory(question, index.catalog) if question.inventory else question
     if own is None:
         refuse_exclusion(question, index.catalog)
         return None

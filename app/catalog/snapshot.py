@@ -563,13 +563,13 @@ class CatalogStore:
             why = ""
         return CatalogStatus(None if at is None else at.catalog_index.catalog, why, is_loading=self._checked_at < 0)
 
-    def catalog_identity(self, tenant: str = PUBLIC) -> str | None:
-        """Returns the identity of the catalog that answers questions now; None while one is being loaded."""
+    def loaded_directory(self, tenant: str = PUBLIC) -> CatalogIndex | None:
+        """Returns the name index that answers questions now; None while one is being loaded."""
         at = self._loaded
         if at is None or self._checked_at < 0:
             return None
         index = at.catalog_index
-        return (index if self.with_measurements is None else self.with_measurements(index, tenant)).catalog.identity
+        return index if self.with_measurements is None else self.with_measurements(index, tenant)
 
     def _newest_catalog(self) -> LoadedCatalog:
         if self._loaded is None or time.monotonic() - self._checked_at >= self._check_s:

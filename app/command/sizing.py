@@ -70,7 +70,7 @@ Own = Annotated[
 ]
 Maximize = Annotated[
     str | None,
-    typer.Option(help="Find the largest load within the limits: requests_per_s, users or tokens.", show_default=False),
+    typer.Option(help="Find the most within the limits: requests_per_s, users, tokens or model.", show_default=False),
 ]
 Sort = Annotated[
     str | None,
@@ -335,6 +335,7 @@ def inspect(
 def runnable(
     search: Annotated[str | None, typer.Argument(help="Part of a model's id.", show_default=False)] = None,
     own: Own = None,
+    max_usd_per_hour: Number = None,
     limit: Annotated[int, typer.Option(min=1, max=50, help="Number of models.")] = 10,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -342,9 +343,12 @@ def runnable(
     url: Url = None,
 ) -> None:
     """List the models that your machines can serve and fine-tune, the largest first, with their speed in tokens/s.
-    Without --own, the machines are those of the stored inventory.
+    Without --own, the machines are those of the stored inventory; without one, hardware for sale within
+    --max-usd-per-hour.
     """
-    searched = {} if search is None else {"q": search}
+    searched: dict[str, Any] = {} if search is None else {"q": search}
+    if max_usd_per_hour is not None:
+        searched["constraints"] = {"max_usd_per_hour": max_usd_per_hour}
     with open_client(url) as client, show_progress("Sizing..."):
         found: Any = client.runnable([parse_owned(text) for text in own or ()], limit=limit, **searched)
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)

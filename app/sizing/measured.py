@@ -4,14 +4,17 @@ A prediction is a sum of times of engine steps. Two factors correct it: one on a
 addition. Both are random effects in logarithms, one value per cell (model size, engine, format, accelerator type,
 number of accelerators, kind of load). Cells correlate by the distance that evidence.py uses for published results;
 inside a cell, a smooth effect of load and lengths is added. Everything is normal, so the posterior has a closed form.
-It depends on the set of live measurements only, not on their order: without a measurement, its effect is gone.
+Measurements on another vendor's accelerators, and of training for serving or the other way around, say nothing: each
+such group has a posterior of its own. It depends on the set of live measurements only, not on their order: without a
+measurement, its effect is gone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -33,6 +36,7 @@ from app.sizing.evidence import (
 from app.sizing.hardware.achieved import vendor_of
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.engines.record import Release, release_of
+from app.sizing.workload import Method
 
 # Standard deviations in logarithms, from 8,587 predictions of published results whose sources were left out of the fit
 # (2026-11-25). Cells of one source differ by 0.22 in output tokens/s and TPOT, by 0.39 in TTFT, by 0.18 in training
@@ -67,6 +71,7 @@ SCALE_WEIGHTS: Column = np.array(
     ]
 )
 DEVICES_WEIGHT = NUMERIC_WEIGHTS["devices"].weight / math.log(2)
+TRAINING_LOADS = frozenset(method.value for method in Method)  # loads of training runs; others are of services
 SMALLEST = 1e-9  # floor of a number before its logarithm
 SAME = 1e-6  # difference of logarithms up to which numbers are the same
 MAX_STACKS_CACHED = 4096
@@ -268,16 +273,15 @@ class MeasuredRows:
     def stack_factors(self, stack: Stack, release: Release | None) -> tuple[Column, Column]:
         """Factor of a stack in the correlation of cells, and in that of the smooth effects inside a cell.
 
-        The first falls exponentially with the distance and is 0 for another vendor, whose software is its own. Both
-        are OUTDATED_WEIGHT for another minor version of the engine.
+        The first falls exponentially with the distance. Both are OUTDATED_WEIGHT for another minor version of the
+        engine.
         """
         key = stack, release
         known = self._by_stack.get(key)
         if known is None:
             differs = self._words != np.array(category_words(stack), dtype=object)
             version = np.where([r == release for r in self.releases], 1.0, OUTDATED_WEIGHT)
-            near = np.exp(-(differs @ CATEGORY_WEIGHTS) / CORRELATION_LENGTH)
-            cells = np.where(differs[:, CATEGORIES.index("vendor")], 0.0, version * near)
+            cells = version * np.exp(-(differs @ CATEGORY_WEIGHTS) / CORRELATION_LENGTH)
             if len(self._by_stack) >= MAX_STACKS_CACHED:
                 self._by_stack.clear()
             known = self._by_stack[key] = cells, np.where(differs.any(axis=1), 0.0, version)
@@ -306,41 +310,30 @@ class MeasuredRows:
         return np.asarray(cells), np.asarray(smooth)
 
 
-class MeasuredStacks:
-    """The live measurements of one tenant, and the posterior that follows from them.
+class Group(NamedTuple):
+    """Predictions that measurements of the same group move, and no others."""
 
-    Parameters:
-        step_time: factor on all times in addition to the measured effect, to see how predictions follow it.
-        prefill_time: the same on the times of prompts.
-    """
+    vendor: str  # of the accelerator, whose software is its own
+    trains: bool  # training runs are predicted by coefficients of their own
 
-    def __init__(
-        self, measurements: Iterable[OwnMeasurement], *, step_time: float = 1.0, prefill_time: float = 1.0
-    ) -> None:
-        self._factors = step_time, prefill_time
-        self.measurements = tuple(sorted(measurements, key=lambda m: m.identity))
-        self._newest = self._newest_releases()
+
+def group_of(stack: Stack) -> Group:
+    """The group of a stack."""
+    return Group(vendor_of(stack.family), stack.load in TRAINING_LOADS)
+
+
+class MeasuredGroup:
+    """The live measurements of one group, and the posterior that follows from them."""
+
+    def __init__(self, measurements: Sequence[OwnMeasurement]) -> None:
+        self.measurements = measurements
+        self._newest = newest_releases(measurements)
         self._rows = MeasuredRows(
-            [m.setting for m in self.measurements],
-            [release_of(m.engine_version) or self._newest[m.setting.engine] for m in self.measurements],
+            [m.setting for m in measurements],
+            [release_of(m.engine_version) or self._newest[m.setting.engine] for m in measurements],
         )
         self._matrices: dict[tuple[tuple[Stack, ...], str | None], tuple[Column, Column]] = {}
-        self.disagreements = tuple(find_disagreements(self.measurements))
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest of everything that predictions take from the measurements."""
-        content = "\n".join((repr(self._factors), *(m.key for m in self.measurements)))
-        return hashlib.sha256(content.encode()).hexdigest()[:28]
-
-    def _newest_releases(self) -> dict[str, Release | None]:
-        """The newest version of each measured engine, known or measured."""
-        newest: dict[str, Release | None] = {}
-        for m in self.measurements:
-            engine, release = m.setting.engine, release_of(m.engine_version)
-            known = newest.setdefault(engine, newest_release(engine))
-            newest[engine] = max((v for v in (known, release) if v is not None), default=None)
-        return newest
+        self.disagreements = tuple(find_disagreements(measurements))
 
     @cached_property
     def _posterior(self) -> Posterior:
@@ -377,29 +370,17 @@ class MeasuredStacks:
             [NOISE[f.metric] ** 2 + widened.get((self.measurements[row].identity, f.metric), 0.0) for row, f in figures]
         )
 
-    def effect(
-        self, stacks: Sequence[Stack], scale: Scale, which: Codes, devices: Column, version: str | None = None
-    ) -> MeasuredEffect:
-        """Effect on predictions of one workload.
-
-        Parameters:
-            stacks: distinct stacks.
-            which: stack of each prediction, an index into `stacks`.
-            devices: accelerators of a replica of each prediction; NaN: any number.
-            version: engine version of the predictions; by default the newest one known of each engine.
+    def predict(self, stacks: Sequence[Stack], scale: Scale, sizes: Column, version: str | None) -> Column:
+        """Means of both effects and remaining shares of both deviations (first axis) of stacks (second) at numbers of
+        accelerators (third); see `Posterior.predict`.
         """
-        step_time, prefill_time = self._factors
-        if not len(which) or not self.measurements:
-            return MeasuredEffect.constant(len(which), step_time=step_time, prefill_time=prefill_time)
         posterior, of_scale = self._posterior, self._rows.scale_factors(scale)
         cells, smooth = self._stack_matrices(tuple(stacks), version)
-        sizes, size_of = np.unique(devices, return_inverse=True)
         found = np.empty((4, len(stacks), len(sizes)))
         for i, size in enumerate(sizes.tolist()):
             near, same = (a * b for a, b in zip(of_scale, self._rows.device_factors(math.log(size)), strict=True))
             found[:, :, i] = posterior.predict(cells, smooth, near, same)
-        step, prefill, of_step, of_ttft = found[:, which, size_of]
-        return MeasuredEffect(step_time * np.exp(step), prefill_time * np.exp(prefill), of_step, of_ttft)
+        return found
 
     def _stack_matrices(self, stacks: tuple[Stack, ...], version: str | None) -> tuple[Column, Column]:
         """Factors of stacks (rows) in their correlations with each measurement (columns); the last ones are kept."""
@@ -418,8 +399,6 @@ class MeasuredStacks:
 
     def find_neighbors(self, setting: Setting, version: str | None = None) -> list[tuple[OwnMeasurement, float]]:
         """Measurements that correlate strongly with a setting, nearest first, with their correlation."""
-        if not self.measurements:
-            return []
         scale = Scale(setting.params, setting.in_flight, setting.input_tokens, setting.output_tokens)
         parts = (
             self._stack_factors(stack_of(setting), version),
@@ -429,6 +408,93 @@ class MeasuredStacks:
         cells, smooth = (np.asarray(math.prod(each)) for each in zip(*parts, strict=True))
         order = np.lexsort((np.arange(len(cells)), -smooth, -np.round(cells, 9)))
         return [(self.measurements[i], float(cells[i])) for i in order.tolist() if cells[i] >= SHOWN]
+
+
+def newest_releases(measurements: Iterable[OwnMeasurement]) -> dict[str, Release | None]:
+    """The newest version of each measured engine, known or measured."""
+    newest: dict[str, Release | None] = {}
+    for m in measurements:
+        engine, release = m.setting.engine, release_of(m.engine_version)
+        known = newest.setdefault(engine, newest_release(engine))
+        newest[engine] = max((v for v in (known, release) if v is not None), default=None)
+    return newest
+
+
+class MeasuredStacks:
+    """The live measurements of one tenant, by group.
+
+    Parameters:
+        step_time: factor on all times in addition to the measured effect, to see how predictions follow it.
+        prefill_time: the same on the times of prompts.
+    """
+
+    def __init__(
+        self, measurements: Iterable[OwnMeasurement], *, step_time: float = 1.0, prefill_time: float = 1.0
+    ) -> None:
+        self._factors = step_time, prefill_time
+        self.measurements = tuple(sorted(measurements, key=lambda m: m.identity))
+        members: dict[Group, list[OwnMeasurement]] = {}
+        for m in self.measurements:
+            members.setdefault(group_of(stack_of(m.setting)), []).append(m)
+        self._groups = {group: MeasuredGroup(each) for group, each in members.items()}
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of everything that predictions take from the measurements."""
+        content = "\n".join((repr(self._factors), *(m.key for m in self.measurements)))
+        return hashlib.sha256(content.encode()).hexdigest()[:28]
+
+    @property
+    def disagreements(self) -> tuple[Disagreement, ...]:
+        """Pairs of measurements of one setting that differ by more than a quarter."""
+        return tuple(d for group in self._groups.values() for d in group.disagreements)
+
+    def limit_to(self, vendors: Container[str], *, trains: bool) -> MeasuredStacks | None:
+        """The measurements of some groups, which move predictions as before; None if there are none.
+
+        Parameters:
+            vendors: vendors of accelerators, as families name them.
+            trains: whether predictions are those of training runs, not of services.
+        """
+        kept = {g: each for g, each in self._groups.items() if g.vendor in vendors and g.trains == trains}
+        if len(kept) == len(self._groups):
+            return self
+        limited = copy(self)
+        limited.__dict__.pop("digest", None)
+        limited._groups = kept
+        limited.measurements = tuple(m for m in self.measurements if group_of(stack_of(m.setting)) in kept)
+        return limited if kept else None
+
+    def effect(
+        self, stacks: Sequence[Stack], scale: Scale, which: Codes, devices: Column, version: str | None = None
+    ) -> MeasuredEffect:
+        """Effect on predictions of one workload.
+
+        Parameters:
+            stacks: distinct stacks.
+            which: stack of each prediction, an index into `stacks`.
+            devices: accelerators of a replica of each prediction; NaN: any number.
+            version: engine version of the predictions; by default the newest one known of each engine.
+        """
+        step_time, prefill_time = self._factors
+        if not len(which) or not self.measurements:
+            return MeasuredEffect.constant(len(which), step_time=step_time, prefill_time=prefill_time)
+        sizes, size_of = np.unique(devices, return_inverse=True)
+        found = np.empty((4, len(stacks), len(sizes)))
+        found[:2], found[2:] = 0.0, 1.0
+        members: dict[Group, list[int]] = {}
+        for i, stack in enumerate(stacks):
+            members.setdefault(group_of(stack), []).append(i)
+        for group, rows in members.items():
+            if group in self._groups:
+                found[:, rows] = self._groups[group].predict([stacks[i] for i in rows], scale, sizes, version)
+        step, prefill, of_step, of_ttft = found[:, which, size_of]
+        return MeasuredEffect(step_time * np.exp(step), prefill_time * np.exp(prefill), of_step, of_ttft)
+
+    def find_neighbors(self, setting: Setting, version: str | None = None) -> list[tuple[OwnMeasurement, float]]:
+        """Measurements that correlate strongly with a setting, nearest first, with their correlation."""
+        group = self._groups.get(group_of(stack_of(setting)))
+        return [] if group is None else group.find_neighbors(setting, version)
 
 
 def remaining_share(prior: float, explained: Column, noise: float) -> Column:

@@ -291,6 +291,9 @@ class LoadUnit(StrEnum):
     TOKENS = "tokens"  # training tokens
 
 
+LARGEST_MODEL = "model"  # maximized in place of a load
+
+
 @dataclass(frozen=True, slots=True)
 class SoughtLoad:
     """A load to maximize: its unit, the load of the request, and the workload of the request with `times` that load."""

@@ -26,7 +26,7 @@ from app.sizing.answer.overkill import (
     limits_types,
 )
 from app.sizing.answer.serving import estimate_deployments
-from app.sizing.answer.summary import add_comparisons, collect_assumptions, write_summary
+from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_question, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import find_warnings, unsuited_for_training
@@ -38,6 +38,7 @@ from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
+from app.sizing.hardware.licenses import find_licenses
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator
 from app.sizing.hardware.support.records import Work
@@ -50,7 +51,7 @@ from app.sizing.inventory import (
 )
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
-from app.sizing.question import Deployment, Extra, Objective, Question, find_within_longer_limits
+from app.sizing.question import Constraints, Deployment, Extra, Objective, Question, find_within_longer_limits
 from app.sizing.result import (
     Answer,
     Cheaper,
@@ -58,6 +59,7 @@ from app.sizing.result import (
     Effect,
     Estimate,
     FilterStage,
+    HostedApi,
     LevelDeployment,
     Notice,
     Ranked,
@@ -87,7 +89,8 @@ from app.sizing.whatif.cases import (
 )
 from app.sizing.whatif.drafts import cheaper_with_draft
 from app.sizing.whatif.largest import at_largest_load, describe_largest
-from app.sizing.whatif.limits import closest_option, find_relaxations, note_on_closest
+from app.sizing.whatif.limits import closest_option, find_feasible_plans, find_relaxations, note_on_closest
+from app.sizing.whatif.mixed import find_groups, mixed_fleet
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
     compare_rent_and_buy,
@@ -121,7 +124,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected.
 
     What the caller owns is ranked alone if it can run the workload; otherwise, the hardware for sale is ranked, unless
-    only the inventory counts.
+    only the inventory counts. Groups of replicas that use the inventory together are added where they cost less.
     """
     if not question.inventory:
         return recommend_from(question, catalog)
@@ -129,18 +132,43 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     if own is None:
         refuse_exclusion(question, catalog)
         reason = f"Your inventory is left out: {explain_exclusion(question, catalog)}"
-    else:
-        found = recommend_from_inventory(question, own, catalog)
-        addition = "" if found.recommendations else describe_addition(question, own, catalog)
-        if found.recommendations or question.constraints.inventory_only:
-            notices = (Notice("inventory", addition),) if addition else ()
-            rejected = found.rejected[: question.rejected_limit]
-            return replace(found, rejected=rejected, warnings=(*notices, *found.warnings))
-        reason = f"Your inventory cannot run this. {' '.join(r.text for r in found.rejected)} {addition}".rstrip()
-    limited = any(limit.requested(question.constraints) is not None for limit in RESOURCE_LIMITS)
-    largest = question.largest if limited else None
-    answer = recommend_from(replace(question, inventory=(), largest=largest), catalog)
-    notice = Notice("inventory", f"{reason} The answer is about hardware for sale.")
+        return with_reason(recommend_for_sale(question, catalog), reason)
+    stocked = stocked_catalog(catalog, question.inventory, question.today)
+    found = recommend_from_inventory(question, own, stocked)
+    if found.recommendations:
+        return replace(found, rejected=found.rejected[: question.rejected_limit])
+    only = question.constraints.inventory_only
+    answer = found if only else recommend_for_sale(question, catalog)
+    groups = find_groups(question, own, stocked, catalog, first_option)
+    mixed = mixed_fleet(groups, next(iter(answer.recommendations), None))
+    addition = describe_addition(question, own, catalog) if mixed is None else ""
+    if mixed is not None:
+        apart = f"{describe_question(question)}." if only else f"Without your inventory: {answer.summary}"
+        answer = replace(answer, mixed_fleet=mixed, summary=f"{mixed.text} {apart}")
+    if only:
+        notices = (Notice("inventory", addition),) if addition else ()
+        rejected = found.rejected[: question.rejected_limit]
+        return replace(answer, rejected=rejected, warnings=(*notices, *found.warnings))
+    alone = " in one deployment" if mixed is not None and mixed.groups[-1].owned else " alone" if mixed else ""
+    reason = f"Your inventory cannot run this{alone}. {' '.join(r.text for r in found.rejected)} {addition}".rstrip()
+    return with_reason(answer, reason)
+
+
+def recommend_for_sale(question: Question, catalog: Catalog) -> Answer:
+    """The answer about hardware for sale alone."""
+    largest = question.largest if is_limited(question.constraints) else None
+    return recommend_from(replace(question, inventory=(), largest=largest), catalog)
+
+
+def is_limited(constraints: Constraints) -> bool:
+    """Whether constraints limit accelerators, money, power or carbon."""
+    return any(limit.requested(constraints) is not None for limit in RESOURCE_LIMITS)
+
+
+def with_reason(answer: Answer, reason: str) -> Answer:
+    """An answer about hardware for sale, with the reason why it is not about the inventory as its first warning."""
+    which = "recommendations are" if answer.mixed_fleet is not None else "answer is"
+    notice = Notice("inventory", f"{reason} The {which} about hardware for sale.")
     return replace(answer, warnings=(notice, *answer.warnings))
 
 
@@ -177,15 +205,15 @@ def list_additions(estimates: Sequence[Estimate], owned: Mapping[str, int]) -> I
             yield each.cost.purchase_usd * more / total, more, fleet
 
 
-def recommend_from_inventory(question: Question, own: Question, catalog: Catalog) -> Answer:
+def recommend_from_inventory(question: Question, own: Question, stocked: Catalog) -> Answer:
     """The answer to `own`, the question restricted to its inventory: it counts and rejects owned types only."""
-    found = recommend_from(own, stocked_catalog(catalog, question.inventory, question.today))
+    found = recommend_from(own, stocked)
     owned = {one.accelerator for one in question.inventory}
     rejected = tuple(r for r in found.rejected if r.accelerator in owned)
     first = found.recommendations[:1]
     return replace(
         found,
-        warnings=(*(describe_use(question, r.estimate.deployment, catalog) for r in first), *found.warnings),
+        warnings=(*(describe_use(question, r.estimate.deployment, stocked) for r in first), *found.warnings),
         rejected=rejected,
         rejected_by_code=dict(sorted(Counter(r.code for r in rejected).items())),
         considered=replace(found.considered, accelerators=len(owned)),
@@ -194,7 +222,7 @@ def recommend_from_inventory(question: Question, own: Question, catalog: Catalog
 
 def recommend_from(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware of a catalog that can run a workload, and explain why the rest was rejected."""
-    question, largest = at_largest_load(question, catalog, lambda asked: has_hardware(asked, catalog))
+    question, largest = at_largest_load(question, catalog, lambda asked: first_option(asked, catalog) is not None)
     question = replace(question, assumptions=question.assumptions.with_recording())
     search, rejections, result = search_within_limits(question, catalog)
     question, rejected = search.question, rejections.closest_first()
@@ -220,6 +248,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
         notices = (*notices, unsuited)
     settled = choose_verification(question, ranked, catalog.host_counts)
     ranked = with_cheaper_lower_levels(question, ranked)
+    hosted = compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None)
     return Answer(
         summary=describe_largest(largest) + write_summary(question, ranked, closest, note),
         assumptions=collect_assumptions(question),
@@ -232,14 +261,46 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
         verification=settled,
         scaling=result.scaling,
         cheaper_if=result.cheaper_if,
-        hosted_api=compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None),
+        hosted_api=hosted,
         maximum=largest,
+        licenses=find_licenses(list_sources(question, ranked, hosted)),
     )
 
 
-def has_hardware(question: Question, catalog: Catalog) -> bool:
-    """Whether some hardware meets the limits of a question at current prices."""
-    return bool(search_current_prices(replace(question, first_only=True), catalog)[2].estimates)
+def list_sources(question: Question, ranked: Sequence[Ranked], hosted: HostedApi | None) -> Iterator[str]:
+    """References of the prices, grids and published results that an answer shows."""
+    if question.economics.country_price is not None:
+        yield question.economics.country_price.source
+    for cost in () if hosted is None else hosted.hosts:
+        yield cost.price.source
+    for estimate in (each.estimate for each in ranked):
+        yield from (neighbor.compared.reference for neighbor in estimate.nearest[:1])
+        if estimate.cost is not None and estimate.cost.price is not None:
+            yield estimate.cost.price.terms.source
+        if estimate.cost is not None and estimate.cost.carbon is not None:
+            yield from (grid.source for grid in estimate.cost.carbon.grids)
+
+
+def first_option(question: Question, catalog: Catalog) -> Ranked | None:
+    """The first recommendation at current prices; None if no hardware meets the limits of a question."""
+    result = search_current_prices(replace(question, first_only=True), catalog)[2]
+    return next(iter(rank_estimates(result, catalog)), None)
+
+
+def is_feasible(question: Question, catalog: Catalog, types: tuple[str, ...] | None = None) -> bool:
+    """Whether some hardware meets the limits of a question: that of its inventory or, unless only that counts, hardware
+    for sale within limits on accelerators, money and power.
+
+    Parameters:
+        types: accelerator types for sale to consider; None: all.
+    """
+    limits, sale = question.constraints, replace(question, inventory=())
+    own = restrict_to_inventory(question, catalog) if question.inventory else None
+    if own is not None and first_option(own, stocked_catalog(catalog, question.inventory, question.today)) is not None:
+        return True
+    if limits.inventory_only or not is_limited(limits):
+        return False
+    return len(find_feasible_plans(sale, catalog, types).within(limits)) > 0 and first_option(sale, catalog) is not None
 
 
 def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

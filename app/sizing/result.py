@@ -16,6 +16,7 @@ from app.sizing.evidence import Neighbor, Setting
 from app.sizing.formula import Step
 from app.sizing.hardware.grids import Grid
 from app.sizing.hardware.hosts import HostProcessor
+from app.sizing.hardware.licenses import SourceLicense
 from app.sizing.hardware.parts import Accelerator, Availability, PriceKind, PricingModel, Terms
 from app.sizing.question import Deployment
 from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration
@@ -332,11 +333,14 @@ class MaximumThatFits:
 
 @dataclass(frozen=True, slots=True)
 class LargestLoad:
-    """The largest load within the limits of the request: its unit, its value, and its ratio to the requested load."""
+    """The largest load within the limits of the request: its unit, its value, and its ratio to the requested load. For
+    the largest model: its parameters, their ratio to those of the requested model, and its name.
+    """
 
     quantity: str
     value: float
     times: float
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -595,7 +599,7 @@ class Assurance:
     meets_slo: float | None  # probability that it meets the latency limits at the load
     meets_deadline: float | None  # probability that it meets the deadline
     by_level: tuple[Level, ...]  # size and cost at several confidences
-    after: tuple[Level, ...] = ()  # of a service: the same at the requested confidence after each benchmark outcome
+    after: tuple[Level, ...] = ()  # the same at the requested confidence after each benchmark outcome
     bill: tuple[
         CertaintyFactor, ...
     ] = ()  # why the load gets that many accelerators; empty where the load is not carried
@@ -631,7 +635,7 @@ class Verification:
     minutes: float  # duration, minutes
     usd: float | None  # cost, USD
     decides: str  # what the result decides, as text
-    after: tuple[BenchmarkOutcome, ...] = ()  # what each outcome would change; empty for training runs
+    after: tuple[BenchmarkOutcome, ...] = ()  # what each outcome would change
 
 
 @dataclass(frozen=True, slots=True)
@@ -837,6 +841,27 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetGroup:
+    """Replicas of one deployment that carry a share of a service's requests."""
+
+    owned: bool  # whether the machines are the caller's own
+    share: float  # share of the requests that the router sends here, 0 to 1
+    first: Ranked  # the deployment, judged at its share of the load
+
+
+@dataclass(frozen=True, slots=True)
+class MixedFleet:
+    """Groups of replicas behind one router, which sends each a fixed share of the requests."""
+
+    groups: tuple[FleetGroup, ...]
+    text: str
+    requests_per_s_capacity: float | None  # rate at which the first group reaches its capacity, requests/s
+    usd_per_hour: float  # mean cost of all groups over a day
+    purchase_usd: float | None  # None if all are rented
+    saves_share: float | None  # saving over the first option without the inventory; None if there is none
+
+
+@dataclass(frozen=True, slots=True)
 class Considered:
     """Counts of what the search evaluated."""
 
@@ -871,6 +896,8 @@ class Answer:
     cheaper_if: tuple[Cheaper, ...] = ()  # cheaper options under terms excluded by default
     hosted_api: HostedApi | None = None  # hosts of the model for the same traffic
     maximum: LargestLoad | None = None  # the load that the answer is for, if it was to be as large as possible
+    licenses: tuple[SourceLicense, ...] = ()  # of the published sources that the answer shows
+    mixed_fleet: MixedFleet | None = None  # where no deployment on owned machines is enough alone
 
 
 class FilterStage(IntEnum):

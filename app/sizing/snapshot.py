@@ -279,8 +279,8 @@ class Catalog:
         """Version of the catalog, with the digest of the user's own measurements if there are any."""
         return self.version if self.measured is None else f"{self.version}|{self.measured.digest}"
 
-    def with_measurements(self, measured: MeasuredStacks) -> Catalog:
-        """A copy whose predictions follow the user's own measurements."""
+    def with_measurements(self, measured: MeasuredStacks | None) -> Catalog:
+        """A copy whose predictions follow the user's own measurements; None: no measurements."""
         copied = copy(self)
         copied.measured = measured
         return copied

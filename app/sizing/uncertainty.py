@@ -33,20 +33,22 @@ MAX_DISTANCE = 2.0
 OUTCOME_DEVIATIONS = (1.0, 0.0, -1.0)  # of result.Outcome, in standard deviations of the time
 
 
-def outcome_levels(asked: float) -> tuple[float, ...]:
+def outcome_levels(asked: float, metric: str = "output_tokens_per_s") -> tuple[float, ...]:
     """Confidences that need as much before a benchmark as `asked` needs after it, one for each of its outcomes: a
     standard deviation slower, as predicted, and a standard deviation faster.
 
     The benchmark moves the prediction to its result, and a share of the standard deviation remains.
 
-    Limits: the outcomes of serving steps; the remaining share is that of one measurement of output tokens/s.
+    Parameters:
+        metric: what the benchmark measures, a name of NOISE: output tokens/s of a service, tokens/s of a run.
+    Limits: the remaining share is that of one measurement of the same setting.
     Check: 0.2365 of the deviation remains; at 80 % that is 0.199 deviations on top of each outcome.
         >>> [round(level, 3) for level in outcome_levels(0.8)]
         [0.885, 0.579, 0.212]
     """
-    noise = NOISE["output_tokens_per_s"] ** 2
-    explained = np.array([STEP_VARIANCE / (STEP_VARIANCE + noise) * STEP_VARIANCE])
-    remaining = float(remaining_share(STEP_VARIANCE, explained, NOISE["output_tokens_per_s"])[0])
+    noise = NOISE[metric]
+    explained = np.array([STEP_VARIANCE / (STEP_VARIANCE + noise**2) * STEP_VARIANCE])
+    remaining = float(remaining_share(STEP_VARIANCE, explained, noise)[0])
     return tuple(NORMAL.cdf(each + remaining * NORMAL.inv_cdf(asked)) for each in OUTCOME_DEVIATIONS)
 
 

@@ -89,6 +89,10 @@ def test_an_inventory_that_is_too_small_gives_the_reason_and_hardware_for_sale(c
 
 @pytest.mark.parametrize("only", [False, True])
 def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, only: bool) -> None:
+    bought = {"accelerators": ["a6000"], "environments": ["on_prem"], "price_kinds": ["list", "quote", "estimate"]}
+    whole = answered(client, chat("llama-3.1-70b"), [], **bought)["recommendations"][0]
+    each_usd = whole["cost"]["purchase_usd"] / whole["deployment"]["total_accelerators"]
+
     def addition(owned: int, *types: str, **further: Any) -> str:
         inventory = [{"accelerator": "a6000", "count": owned}, {"accelerator": "rtx 3060", "count": 1}]
         limits = {"accelerators": types, **({"inventory": "only"} if only else {})}
@@ -101,7 +105,8 @@ def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, onl
     )
     assert added is not None
     assert added[2] == "NVIDIA RTX A6000 48GB"
-    assert float(added[3].replace(",", "")) > 1000 * int(added[1])
+    assert float(added[3].replace(",", "")) == pytest.approx(each_usd * int(added[1]), abs=1)
+    assert int(added[4]) == whole["deployment"]["total_accelerators"]
     assert int(added[4]) == 1 + int(added[1])
     assert "Cheapest addition" not in addition(int(added[4]))  # it is enough
     assert "Cheapest addition" not in addition(1, include=[])
@@ -113,6 +118,63 @@ def test_no_addition_is_named_if_none_is_enough(client: TestClient) -> None:
     answer = answered(client, chat("llama-3.1-405b"), [{"accelerator": "rtx 3060", "count": 1}], inventory="only")
     assert answer["recommendations"] == []
     assert not any("Cheapest addition" in w["text"] for w in answer["warnings"])
+
+
+TWO_TYPES = [{"accelerator": "a6000", "count": 4}, {"accelerator": "l40s", "count": 1}]
+
+
+@pytest.mark.parametrize(
+    ("model", "load", "owned", "limits"),
+    [
+        ("llama-3.3-70b", {"peak_requests_per_s": 30}, [{"accelerator": "h100 sxm", "count": 8}], {}),
+        ("llama-3.1-8b", {"peak_requests_per_s": 14}, TWO_TYPES, {}),
+        ("llama-3.1-8b", {"peak_requests_per_s": 14}, TWO_TYPES, {"inventory": "only"}),
+        ("llama-3.1-70b", {"concurrent_requests": 60}, TWO_TYPES[:1], {"max_usd_per_hour": 3}),
+    ],
+)
+def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(
+    client: TestClient, model: str, load: dict[str, Any], owned: list[dict[str, Any]], limits: dict[str, Any]
+) -> None:
+    workload = chat(model)
+    lengths = {name: workload["traffic"][name] for name in ("input_tokens", "output_tokens")}
+    answer = answered(client, {**workload, "traffic": {**load, **lengths}}, owned, **limits)
+    fleet, first = answer["mixed_fleet"], answer["recommendations"][:1]
+    assert answer["summary"].startswith(fleet["text"])
+    groups = fleet["groups"]
+    assert sum(g["share"] for g in groups) == pytest.approx(1, abs=1e-5)
+    assert fleet["usd_per_hour"] == pytest.approx(sum(g["usd_per_hour"] for g in groups), rel=1e-5)
+    assert fleet["usd_per_hour"] <= limits.get("max_usd_per_hour", 1e9)
+    names = {"a6000": "nvidia-rtx-a6000", "l40s": "nvidia-l40s", "h100 sxm": "nvidia-h100-sxm5-80gb"}
+    counts = {names[entry["accelerator"]]: entry["count"] for entry in owned}
+    mine = {g["deployment"]["accelerator"]: g["deployment"]["total_accelerators"] for g in groups if g["owned"]}
+    assert mine == counts  # all that is owned, and no more
+    assert all(g["purchase_usd"] == 0 for g in groups if g["owned"])
+    if first:
+        saved = 1 - fleet["usd_per_hour"] / first[0]["cost"]["usd_per_hour"]
+        assert fleet["saves_share"] == pytest.approx(saved, abs=1e-4)
+        assert saved > 0
+    ((name, peak),) = load.items()
+    if name == "peak_requests_per_s":
+        assert fleet["requests_per_s_capacity"] >= peak
+    for group in groups:
+        if not group["owned"]:  # judged again with its share of the load, it gives the same numbers
+            traffic = {**lengths, name: round(peak * group["share"], 4 if name == "peak_requests_per_s" else None)}
+            body = {"workload": {**workload, "traffic": traffic}, "deployment": group["deployment"]}
+            again = client.post("/estimate", json=body).json()
+            assert again["cost"]["usd_per_hour"] == pytest.approx(group["usd_per_hour"], rel=1e-4)
+            capacity = again["performance"]["requests_per_s_capacity"]
+            assert capacity == pytest.approx(group["requests_per_s_capacity"], rel=1e-3)
+
+
+@pytest.mark.parametrize("change", [{"objective": "latency"}, {"constraints": {"max_power_kw": 100}}])
+def test_groups_are_combined_for_cost_and_without_limits_of_one_deployment_only(
+    client: TestClient, change: dict[str, Any]
+) -> None:
+    workload = chat()
+    workload["traffic"] = {**workload["traffic"], "peak_requests_per_s": 14}
+    del workload["traffic"]["concurrent_requests"]
+    body = {"workload": workload, "inventory": TWO_TYPES, "limit": 1, "include": [], **change}
+    assert "mixed_fleet" not in client.post("/recommend", json=body).json()
 
 
 def test_more_than_the_inventory_holds_is_never_used(client: TestClient) -> None:
@@ -195,9 +257,13 @@ def test_what_would_help_counts_no_more_than_is_owned(client: TestClient) -> Non
         effects: list[dict[str, str]] = answer["sensitivity"]
         return effects
 
-    enough = next(each for each in effects(8) if each["change"] == "allow other accelerators")
-    assert "purchase price" not in enough["effect"]
-    assert all(each["change"] != "allow other accelerators" for each in effects(2))
+    (best,) = answered(client, workload, [{"accelerator": "h100 sxm", "count": 8}], inventory="only")["recommendations"]
+    enough, unsure = effects(8)
+    assert enough["change"] == "allow other accelerators"
+    cost = f"{best['cost']['usd_per_hour']:.2f} USD/h"  # of operation alone: nothing is bought
+    assert enough["effect"] == f"feasible with 8 × NVIDIA H100 SXM5 80GB ({cost})"
+    assert unsure["change"] == "lower the confidence to 50 %"
+    assert effects(2) == [unsure]
 
 
 def test_prices_of_owned_hardware_are_not_varied(client: TestClient) -> None:

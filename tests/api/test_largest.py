@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from app.api.largest_model import list_language_models
+from app.catalog.snapshot import CatalogStore
+
 LENGTHS = {"input_tokens": {"mean": 1000}, "output_tokens": {"mean": 300}}
 
 
@@ -95,6 +98,66 @@ def test_a_limit_that_no_load_meets_gives_the_reasons_for_the_load_of_the_reques
     assert answer["recommendations"] == []
     assert answer.get("maximum") is None
     assert answer["rejected"]
+
+
+def served(model: str) -> dict[str, Any]:
+    return {**chat(concurrent_requests=8), "model": model, "slo": {"tpot_ms": 50, "ttft_ms": 5000}}
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"constraints": {"max_purchase_usd": 30_000, "environments": ["on_prem"]}},
+        {"constraints": {"max_power_kw": 5}},
+    ],
+)
+def test_the_largest_model_meets_the_limits_and_the_next_larger_ones_do_not(
+    client: TestClient, catalog_store: CatalogStore, limits: dict[str, Any]
+) -> None:
+    answer = best(client, {"workload": served("llama-3.2-1b"), "maximize": "model", **limits})
+    largest = answer["maximum"]
+    assert largest["quantity"] == "model"
+    assert answer["summary"].startswith(f"The largest model within the limits is {largest['model']}. ")
+    assert answer["request"]["workload"]["model"] == largest["model"]
+    same = best(client, {"workload": served(largest["model"]), **limits})
+    assert answer["recommendations"] == same["recommendations"] != []
+    assert best(client, answer["request"])["recommendations"] == same["recommendations"]
+    names = [f["hf_id"] for f in list_language_models(catalog_store) if f["release_date"] >= "2024-11-20"]
+    for larger in names[max(0, names.index(largest["model"]) - 2) : names.index(largest["model"])]:
+        more = best(client, {"workload": served(larger), **limits})
+        assert more["recommendations"] == []
+
+
+def test_models_are_tried_in_the_order_of_the_request(client: TestClient) -> None:
+    def found(*models: str) -> Any:
+        body = {"workload": served("llama-3.2-1b"), "inventory": FOUR_A6000, "maximize": "model", "models": models}
+        return best(client, body)
+
+    answer = found("deepseek-v3", "llama-3.1-8b", "llama-3.3-70b")
+    assert answer["maximum"]["model"] == "meta-llama/Llama-3.1-8B"
+    assert answer["summary"].startswith("The first of your models within the limits is meta-llama/Llama-3.1-8B. ")
+    none = found("deepseek-v3")
+    assert "maximum" not in none
+    assert none["request"]["workload"]["model"] == "llama-3.2-1b"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer", "text"),
+    [
+        ({"maximize": "model"}, 422, "#/maximize", "no largest model"),
+        ({"models": ["llama-3.1-8b"]}, 422, "#", "set maximize to model"),
+        ({"maximize": "users", "models": ["llama-3.1-8b"]}, 422, "#", "set maximize to model"),
+        ({"maximize": "model", "models": ["a", "nonsuch-9"], "inventory": FOUR_A6000}, 404, "#/models/0", "Unknown"),
+    ],
+)
+def test_models_that_cannot_be_tried_are_refused(
+    client: TestClient, body: dict[str, Any], status: int, pointer: str, text: str
+) -> None:
+    response = client.post("/recommend", json={"workload": served("llama-3.2-1b"), **body})
+    assert response.status_code == status, response.text
+    error = response.json()["errors"][0]
+    assert error["pointer"] == pointer
+    assert text in error["detail"]
 
 
 @pytest.mark.parametrize(

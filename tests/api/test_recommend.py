@@ -18,6 +18,7 @@ from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.catalog import recommendations
 from app.config import Settings
 from app.main import create_app
+from app.sizing.hardware.licenses import find_licenses
 from tests.examples import BODIES, body, body_names, rows_in
 
 
@@ -45,7 +46,9 @@ def test_every_worked_request_is_answered(client: TestClient, name: str) -> None
         assert len(answer.rejected) >= min(8, sum(answer.rejected_by_code.values()))
     assert len(answer.recommendations[0].explanation) > 3
     assert [r.rank for r in answer.recommendations] == list(range(1, len(answer.recommendations) + 1))
+    credited = {each.name for each in answer.licenses or ()}
     for r in answer.recommendations:
+        assert {each.name for each in find_licenses(near.source for near in r.nearest_measurements)} <= credited
         assert r.fits
         assert r.memory is not None
         parts = r.memory.per_accelerator_gib

@@ -8,7 +8,8 @@ import orjson
 import pytest
 from starlette.testclient import TestClient
 
-from app.api.runnable import UNRELEASED, compute_runnable_models
+from app.api.largest_model import UNRELEASED
+from app.api.runnable import compute_runnable_models
 from app.catalog.holdings import Holdings
 from app.catalog.snapshot import CatalogStore
 from artefacts.service import DAY
@@ -42,6 +43,25 @@ def test_the_speed_is_that_of_a_recommendation(client: TestClient) -> None:
     best = client.post("/recommend", json=asked).json()["recommendations"][0]
     assert best["performance"]["output_tokens_per_s"] == stream["tokens_per_s"]
     assert best["deployment"]["weight_format"] == stream["weight_format"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "unit"),
+    [
+        ({"max_usd_per_hour": 0.5}, "usd_per_hour"),
+        ({"max_purchase_usd": 9000, "environments": ["on_prem"]}, "purchase_usd"),
+        ({"max_power_kw": 0.5}, "power_kw"),
+    ],
+)
+def test_limits_stand_in_for_machines(client: TestClient, limits: dict[str, Any], unit: str) -> None:
+    (item,) = runnable(client, [], constraints=limits, q="qwen3", limit=1)["items"]
+    stream = item["uses"][0]
+    traffic = {"batch": 1, "input_tokens": 1024, "output_tokens": 256}
+    workload = {"phase": "inference", "model": item["model"], "traffic": traffic, "slo": {"tpot_ms": 200}}
+    asked = {"workload": workload, "objective": "latency", "constraints": limits, "limit": 1, "include": []}
+    best = client.post("/recommend", json=asked).json()["recommendations"][0]
+    assert best["performance"]["output_tokens_per_s"] == stream["tokens_per_s"]
+    assert best["cost"][unit] <= limits[f"max_{unit}"]
 
 
 def test_pages_join_to_the_whole_list(client: TestClient) -> None:

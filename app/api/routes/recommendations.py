@@ -19,6 +19,7 @@ from app.api.answering import (
     json_bytes,
     load_stored_request,
     machines_today,
+    relevant_identity,
     store_answer,
     with_input_warnings,
 )
@@ -51,6 +52,7 @@ from app.errors import AppError, Unanswerable
 from app.export.lines import Settlement, build_bill
 from app.export.repricing import explain_first, has_same_first, ranked_options
 from app.sizing.compare import Comparison, Outcome, compare_outcomes, evaluate_option
+from app.sizing.decisions.machines import with_relevant_measurements
 from app.sizing.diagnosis.diagnose import diagnose
 from app.sizing.estimate import estimate_deployment
 from app.sizing.snapshot import Catalog
@@ -99,7 +101,9 @@ def compute_comparison(
 def evaluate_requested_option(asked: RequestedOption, catalog: Catalog) -> Outcome:
     """Returns the result of one option. Errors name the option."""
     try:
-        return evaluate_option(asked.option, catalog)
+        option = asked.option
+        fixed = option.deployment is not None
+        return evaluate_option(option, catalog if fixed else with_relevant_measurements(option.question, catalog))
     except AppError as error:
         raise option_error(error, asked.option.name, asked.pointer, asked.own) from None
 
@@ -117,7 +121,8 @@ def store_recommendations(
     for asked, result in zip(options, comparison.outcomes, strict=True):
         if result.answer is None or not isinstance(asked.request, RecommendRequest):
             continue
-        identity, canonical = identify_request(asked.request, catalog_index.catalog.identity, today, holdings)
+        relevant = with_relevant_measurements(result.question, catalog_index.catalog).identity
+        identity, canonical = identify_request(asked.request, relevant, today, holdings)
         store_answer(asked.request, identity, canonical, result.question, result.answer, catalog_index, answers)
         ids[result.name] = identity
     return ids
@@ -192,11 +197,12 @@ def find_known_recommendation(
     """Returns the stored answer to a request; None if it has to be computed. It takes about a millisecond, so it does
     not wait in the queue of new questions, nor for a catalog that is being loaded.
     """
-    request, catalog = parse_body(raw, RecommendRequest), catalog_store.catalog_identity(answers.tenant)
-    if catalog is None:
-        return None
+    request, index = parse_body(raw, RecommendRequest), catalog_store.loaded_directory(answers.tenant)
+    if index is None or (index.catalog.measured is not None and not isinstance(request.workload.model, str)):
+        return None  # being loaded; or measurements count, and a model is to be read before it is known which
     request = with_stored_inventory(request, holdings)
-    body = answers.find_answer(identify_request(request, catalog, today, holdings)[0])
+    relevant = relevant_identity(request, index, catalog_store, today, holdings)
+    body = answers.find_answer(identify_request(request, relevant, today, holdings)[0])
     return None if body is None else Response(body, media_type="application/json")
 
 
@@ -386,7 +392,9 @@ def compute_sensitivity(
     stored = orjson.loads(answers.get_answer(identity)[0])
     request = load_stored_request(stored)
     if request.maximize is not None:
-        raise Unanswerable("This answer has the largest load. Send its request with that load instead of maximize.")
+        raise Unanswerable(
+            "This answer has the largest load or model. Send its request with that load or model instead of maximize."
+        )
     today = date.fromisoformat(stored["as_of"])
     directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]

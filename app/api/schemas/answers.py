@@ -55,6 +55,7 @@ from app.sizing.columns import GBIT, GIB
 from app.sizing.evidence import Neighbor
 from app.sizing.formula import Step
 from app.sizing.hardware.grids import Grid
+from app.sizing.hardware.licenses import SourceLicense
 from app.sizing.question import Deployment, Speculative
 from app.sizing.result import (
     Answer,
@@ -66,11 +67,13 @@ from app.sizing.result import (
     CostSummary,
     Effect,
     Estimate,
+    FleetGroup,
     Interval,
     LargestLoad,
     Level,
     LevelDeployment,
     MaximumThatFits,
+    MixedFleet,
     Notice,
     Performance,
     Reason,
@@ -225,9 +228,7 @@ class VerificationShown(ResultModel, of=Verification):
     minutes: float
     usd: float | None = Field(description="Rental cost of the machines for this time, if a price is known.")
     decides: str = Field(description="Which result would change the decision, and how much that saves.")
-    after: list[BenchmarkOutcomeShown] = Field(
-        default_factory=list, description="What each outcome would change, for a service; empty for training runs."
-    )
+    after: list[BenchmarkOutcomeShown] = Field(default_factory=list, description="What each outcome would change.")
 
 
 class BreakdownShown(ResponseModel):
@@ -264,11 +265,12 @@ class MaximumShown(ResultModel, of=MaximumThatFits):
 
 
 class LargestLoadShown(ResultModel, of=LargestLoad):
-    """The largest load within the limits, for which the hardware is recommended."""
+    """The largest load, or the first model in order, within the limits; the hardware is recommended for it."""
 
     quantity: str
-    value: float
-    times: float = Field(description="Ratio to the load of the request.")
+    value: float = Field(description="The largest load, to within 5 %; for a model, its parameters.")
+    times: float = Field(description="Ratio to the load of the request, or to the parameters of its model.")
+    model: str | None = Field(None, description="Name of the model; only for maximize model.")
 
 
 FOR_SERVING = From(when=lambda performance: performance.overloaded is not None, null=True)
@@ -612,6 +614,46 @@ class ChangeShown(ResultModel, of=Effect):
     )
 
 
+class SourceLicenseShown(ResultModel, of=SourceLicense):
+    """A published source and its license."""
+
+    name: str = Field(description="Name of the source.")
+    license: str = Field(description="SPDX identifier of its license.")
+
+
+def group_deployment_json(deployment: Deployment) -> dict[str, Any]:
+    """A deployment as JSON without its scheduler settings, the defaults of the engine."""
+    return DeploymentShown.as_json(deployment, without=("scheduler",))
+
+
+class FleetGroupShown(ResultModel, of=FleetGroup):
+    """Replicas of one deployment, sized for their share of the load with spares of their own."""
+
+    owned: bool = Field(description="True for machines of the inventory, false for machines for sale.")
+    share: float = Field(description="Share of the requests that the router sends here, from 0 to 1.")
+    deployment: Annotated[DeploymentShown, From("first.estimate.deployment", convert=group_deployment_json)]
+    requests_per_s_capacity: Annotated[float, From("first.estimate.performance.requests_per_s_capacity")]
+    usd_per_hour: Annotated[float, From("first.estimate.cost.usd_per_hour")]
+    purchase_usd: Annotated[float | None, From("first.estimate.cost.purchase_usd")]
+
+
+class MixedFleetShown(ResultModel, of=MixedFleet):
+    """Groups of replicas behind one router that together carry the load on the inventory and, where that is not enough,
+    on machines for sale.
+    """
+
+    text: str = Field(description="The groups and what they cost, as sentences.")
+    groups: list[FleetGroupShown] = Field(description="Owned groups first.")
+    requests_per_s_capacity: float | None = Field(
+        None, description="Rate at which the first group reaches its capacity, with these shares."
+    )
+    usd_per_hour: float
+    purchase_usd: float | None
+    saves_share: float | None = Field(
+        None, description="Saving over the first recommendation, as a share of its cost; absent if there is none."
+    )
+
+
 class RecommendResponse(ResultModel, of=Answer):
     """Ranked hardware options with reasons. The same request on the same catalog version gives the same answer, byte
     for byte.
@@ -649,7 +691,17 @@ class RecommendResponse(ResultModel, of=Answer):
         None, description="Present if API providers host the model and the request names neither regions nor providers."
     )
     maximum: LargestLoadShown | None = Field(
-        None, description="Present if the request set maximize and some load meets the limits."
+        None, description="Present if the request set maximize and some load or model meets the limits."
+    )
+    licenses: Annotated[list[SourceLicenseShown] | None, From(omit=EMPTY)] = Field(
+        None,
+        description="Licenses of the published prices, grids and measurements in this answer, as far as they are "
+        "known. Give credit as they require if you publish the answer.",
+    )
+    mixed_fleet: MixedFleetShown | None = Field(
+        None,
+        description="Present if no deployment on the inventory carries a service alone, but groups of replicas on it "
+        "do, with or without further machines, at less cost than the first recommendation.",
     )
     scaling: ScalingShown | None = Field(
         None, description="Training only: duration and cost of the first recommendation by number of accelerators."

@@ -18,7 +18,7 @@ from app.sizing.hardware.recipes import VOCABULARIES
 from app.sizing.hardware.support.records import PHASES
 from app.sizing.model.counts import LORA_TARGET_NAMES
 from app.sizing.model.formats import AUTO_KV, KV_FORMATS, WEIGHT_FORMATS
-from app.sizing.question import DraftMethod, Extra, LoadUnit, Objective
+from app.sizing.question import LARGEST_MODEL, DraftMethod, Extra, LoadUnit, Objective
 from app.sizing.result import QUANTITY_UNITS, AcquisitionOption, BillFactor, Outcome
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
@@ -132,7 +132,7 @@ if TYPE_CHECKING:
     KernelsName = str
     KvFormatChoice = str
     KvFormatName = str
-    LoadUnitName = str
+    MaximizeName = str
     LoraPreset = str
     LossName = str
     MaximizedName = str
@@ -177,7 +177,7 @@ else:
     KernelsName = Annotated[Literal[VOCABULARIES["kernels"]], Component("Kernels")]
     KvFormatChoice = Annotated[Literal[(AUTO_KV, *KV_FORMATS)], FOLD_KV_FORMAT, Component("KvFormatChoice")]
     KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLD_KV_FORMAT, Component("KvFormat")]
-    LoadUnitName = Annotated[Literal[tuple(u.value for u in LoadUnit)], Component("LoadUnit")]
+    MaximizeName = Annotated[Literal[(*(u.value for u in LoadUnit), LARGEST_MODEL)], Component("LoadUnit")]
     LoraPreset = Annotated[Literal[LORA_TARGET_NAMES[::-1]], Component("LoraPreset")]
     LossName = Annotated[Literal[VOCABULARIES["loss"]], Component("LossComputation")]
     MaximizedName = Annotated[Literal[tuple(QUANTITY_UNITS)], Component("Maximized")]

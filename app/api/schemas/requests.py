@@ -20,8 +20,8 @@ from app.api.schemas.base import (
     ExtraName,
     FailureDomainName,
     KvFormatChoice,
-    LoadUnitName,
     MaximizedName,
+    MaximizeName,
     MethodName,
     Name,
     ObjectiveName,
@@ -51,6 +51,7 @@ from app.sizing.question import (
     DEFAULT_EXTRAS,
     DEFAULT_RANKED,
     DEFAULT_REJECTED,
+    LARGEST_MODEL,
     Constraints,
     Deployment,
     DraftMethod,
@@ -597,11 +598,17 @@ class RecommendRequest(RequestModel):
         None, description="Maximum number of rejected types. Default: 20, or as many as keep the answer under 30 KB."
     )
     trace: bool = False
-    maximize: LoadUnitName | None = Field(
+    maximize: MaximizeName | None = Field(
         None,
-        description="Finds the largest load, or the most training tokens, that the limits allow, and recommends "
-        "hardware for it. The load of the request says in which proportions it grows. Requires a limit on cost, power "
-        "or accelerators, or an inventory.",
+        description="Finds the largest load, the most training tokens, or the largest model that the limits allow, and "
+        "recommends hardware for it. The load of the request says in which proportions it grows. Requires a limit on "
+        "cost, power or accelerators, or an inventory.",
+    )
+    models: Annotated[list[Name], Field(max_length=50)] = Field(
+        [],
+        description="With maximize model: the models to try, the best first. Default: language models of the catalog "
+        "with public weights from the last two years, those with the most parameters first. If none meets the limits, "
+        "the answer is about the model of the workload.",
     )
     include: Annotated[list[ExtraName], Field(max_length=len(Extra))] | None = Field(
         None,
@@ -622,6 +629,12 @@ class RecommendRequest(RequestModel):
                 "handoff names data and checkpoints of a training run; omit it, or set workload.phase to training or "
                 "fine_tuning"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_models(self) -> RecommendRequest:
+        if self.models and self.maximize != LARGEST_MODEL:
+            raise ValueError("models lists the models to try; set maximize to model, or omit it")
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Schemas of POST /catalog/models/runnable: machines, and the models of the catalog that they can run."""
+"""Schemas of POST /catalog/models/runnable: machines or limits, and the models of the catalog that they can run."""
 
 from __future__ import annotations
 
@@ -44,12 +44,14 @@ else:
 
 
 class RunnableRequest(RequestModel):
-    """Machines, and which models to try on them."""
+    """Machines or limits, and which models to try."""
 
     model_config = with_examples(REQUEST_EXAMPLE)
 
     inventory: Annotated[list[InventorySpec], Field(max_length=50)] = Field(
-        [], description="Your machines. Default: the free ones of the stored inventory."
+        [],
+        description="Your machines. Default: the free ones of the stored inventory; without one, hardware for sale "
+        "within the limits of the constraints.",
     )
     constraints: ConstraintsSpec = ConstraintsSpec()
     input_tokens: Tokens = Field(1024, description="Length of the prompts.")
@@ -140,7 +142,7 @@ class RunnableModelShown(ResponseModel):
 
 
 class RunnableResponse(ResponseModel):
-    """Models that the machines can run, those with the most parameters first."""
+    """Models that the machines, or the limits, allow; those with the most parameters first."""
 
     model_config = with_examples({"items": [MODEL_EXAMPLE], "next_cursor": "Qwen/Qwen3-32B"})
 

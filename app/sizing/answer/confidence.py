@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
@@ -242,16 +242,20 @@ def memory_interval(finalists: Finalists, row: int) -> Interval:
 def run_assurance(finalists: Finalists, row: int) -> Assurance:
     """Probabilities of one run, and the accelerators and cost that each confidence level needs."""
     sure = finalists.assurance
-    taken = zip(sure.levels, sure.accelerators[row].tolist(), sure.usd_total[row].tolist(), strict=True)
+
+    def levels_of(confidences: Sequence[float], accelerators: Column, usd_total: Column) -> tuple[Level, ...]:
+        return tuple(
+            Level(level, None if finite_or_none(count) is None else int(count), usd_total=finite_or_none(usd))
+            for level, count, usd in zip(confidences, accelerators.tolist(), usd_total.tolist(), strict=True)
+        )
+
     return Assurance(
         asked=finalists.plans.stack.margins.asked,
         fits=at(sure.fits, row),
         meets_slo=None,
         meets_deadline=at(sure.meets_deadline, row),
-        by_level=tuple(
-            Level(level, None if finite_or_none(count) is None else int(count), usd_total=finite_or_none(usd))
-            for level, count, usd in taken
-        ),
+        by_level=levels_of(sure.levels, sure.accelerators[row], sure.usd_total[row]),
+        after=levels_of(sure.after, sure.accelerators_after[row], sure.usd_total_after[row]),
     )
 
 

@@ -117,7 +117,7 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
         choices.append(f"{kept} activation checkpointing")
     if moved := [words for column, words in OFFLOADED_PARTS.items() if getattr(plans, column)[row]]:
         host = at(run.memory.host_bytes, row) / GIB
-        unknown = " (not listed: ask the seller)" if isnan(at(plans.offered.ram_bytes, row)) else ""
+        unknown = " (not listed: check that it has as much)" if isnan(at(plans.offered.ram_bytes, row)) else ""
         choices.append(f"{join_words(moved)} offloaded to {host:,.0f} GiB of host memory{unknown}")
     if workload.method is Method.QLORA:
         choices.append("4-bit base weights")

@@ -838,18 +838,18 @@ def choose_verification(
         minutes=trial.minutes,
         usd=trial.usd,
         decides=text,
-        after=tuple(benchmark_outcomes(chosen.ranked.estimate)),
+        after=tuple(benchmark_outcomes(chosen.ranked.estimate, trial.section)),
     )
 
 
-def benchmark_outcomes(estimate: Estimate) -> Iterator[BenchmarkOutcome]:
-    """What a service needs after each outcome of its benchmark, in the order of Outcome."""
+def benchmark_outcomes(estimate: Estimate, section: RunSection | None = None) -> Iterator[BenchmarkOutcome]:
+    """What a service, or a run of which a section is measured, needs after each outcome, in the order of Outcome."""
     speed, p, sure = benchmark_speed(estimate), estimate.performance, estimate.assurance
     if speed is None or p is None or sure is None or p.interval.low <= 0:
         return
     deviation = math.log(p.interval.high / p.interval.low) / (2 * NORMAL.inv_cdf(HIGH))
     for outcome, slower, level in zip(Outcome, OUTCOME_DEVIATIONS, sure.after, strict=False):
-        rate = speed[0] * math.exp(-slower * deviation)
+        rate = speed[0] * (1.0 if section is None else section.rate_share) * math.exp(-slower * deviation)
         needed = level.total_accelerators, level.usd_per_hour, level.usd_total
         yield BenchmarkOutcome(outcome, rate, speed[1], *needed)
 

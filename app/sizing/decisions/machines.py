@@ -41,6 +41,7 @@ from app.sizing.decisions.prices import (
 from app.sizing.decisions.rejections import NullRejections, Rejections, is_at_most
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
+from app.sizing.hardware.achieved import vendor_of
 from app.sizing.hardware.listings import INVENTORY, PRICING
 from app.sizing.hardware.parts import (
     BY_THE_HOUR,
@@ -395,6 +396,23 @@ def types_allowed(catalog: Catalog, constraints: Constraints) -> Mask:
     if constraints.exclude_accelerators:
         allowed &= ~types_named(catalog, constraints.exclude_accelerators)
     return allowed
+
+
+def with_relevant_measurements(question: Question, catalog: Catalog) -> Catalog:
+    """The catalog with those of the user's own measurements that can move a prediction of a question: of services or of
+    training runs, as the question is, on accelerators of the vendors that it allows.
+    """
+    if catalog.measured is None:
+        return catalog
+    allowed, limits = types_allowed(catalog, question.constraints), question.constraints
+    if limits.inventory_only:
+        allowed &= types_named(catalog, (owned.accelerator for owned in question.inventory))
+    vendors = {vendor_of(a.family) for a, is_allowed in zip(catalog.accelerators, allowed, strict=True) if is_allowed}
+    workload = question.workload
+    if isinstance(workload, InferenceWorkload) and workload.single_pass and not question.companions:
+        vendors = set()  # no measurement moves work without a decode phase
+    relevant = catalog.measured.limit_to(vendors, trains=isinstance(workload, TrainingWorkload))
+    return catalog if relevant is catalog.measured else catalog.with_measurements(relevant)
 
 
 def types_named(catalog: Catalog, names: Iterable[str]) -> Mask:

@@ -37,6 +37,7 @@ from app.sizing.training.layouts import (
 from app.sizing.training.memory import MemoryParts, estimate_training_memory, fit_probability, memory_factor
 from app.sizing.training.plans import TrainingPlans, deadline_probability, virtual_pipeline
 from app.sizing.training.run import Outcome, Run, fits_memory, host_fits_memory, run_at, run_cost, run_outcome
+from app.sizing.uncertainty import outcome_levels
 
 MAX_ALTERNATIVES = 2
 
@@ -144,6 +145,9 @@ class RunAssurance(Columns):
     wall_s: Column  # wall time at the requested confidence, seconds
     accelerators: Column  # accelerators paid for, per level
     usd_total: Column  # cost at the duration of the level, USD
+    after: tuple[float, ...]  # levels of the outcomes of a benchmark
+    accelerators_after: Column  # accelerators paid for after each outcome
+    usd_total_after: Column  # cost after each outcome, USD
 
 
 def assess_assurance(
@@ -156,7 +160,11 @@ def assess_assurance(
     """Return the probabilities of each run, and the size and cost that each confidence level requires."""
     margins, memory, assumed = plans.stack.margins, run.memory, question.assumptions
     levels = tuple(sorted({*CONFIDENCE_LEVELS, margins.asked}))
-    accelerators, usd = _needs_per_level(counts, plans, run, levels, deadline_s, question)
+    sizes = _evaluate_sizes(counts, plans, run, deadline_s, question)
+    accelerators, usd = _needs_per_level(sizes, levels, margins.asked)
+    outcomes = outcome_levels(margins.asked, "samples_per_s" if counts.in_samples else "tokens_per_s")
+    bounds = np.nan_to_num(accelerators[:, levels.index(margins.asked)], nan=np.inf)
+    accelerators_after, usd_after = _needs_after_benchmark(sizes, bounds, outcomes, margins.asked)
     host_fits = host_fits_memory(plans, memory, assumed)
     return RunAssurance(
         levels=levels,
@@ -165,6 +173,9 @@ def assess_assurance(
         wall_s=run.wall_s * margins.time_factor,
         accelerators=accelerators,
         usd_total=usd,
+        after=outcomes,
+        accelerators_after=accelerators_after,
+        usd_total_after=usd_after,
     )
 
 
@@ -199,44 +210,89 @@ def _candidate_sizes(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Co
     return source_row[rows], layouts.take(rows), degree
 
 
-def _needs_per_level(
-    counts: Counts,
-    plans: TrainingPlans,
-    run: Run,
-    levels: tuple[float, ...],
-    deadline_s: float,
-    question: Question,
-) -> tuple[Column, Column]:
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Sizes that may replace some runs, the runs themselves first."""
+
+    count: int  # runs
+    rows: Codes  # run that each size may replace
+    plans: TrainingPlans
+    run: Run
+    fitting: Mask  # whether each size fits, by the median prediction
+    paid: Column  # accelerators paid for
+    usd_per_hour: Column
+    deadline_s: float
+
+    def find_cheapest(
+        self, allowed: Mask, time_level: float, memory_level: float, *, own_first: bool
+    ) -> tuple[Codes, Column, Column]:
+        """Return (run, accelerators paid for, USD) of the cheapest allowed size of each run that has one.
+
+        Parameters:
+            time_level: confidence at which a size must meet the deadline.
+            memory_level: confidence at which it must fit in memory.
+            own_first: whether a run keeps its own size where that is feasible.
+        """
+        margins, memory = self.plans.stack.margins, self.run.memory
+        wall = self.run.wall_s * margins.time.error_factor(time_level, margins.time_scale)
+        needed_bytes = memory.total_bytes * memory_factor(self.plans, memory, memory_level)
+        within = (needed_bytes <= memory.capacity_bytes) & (wall <= self.deadline_s)
+        feasible = np.flatnonzero(self.fitting & within & allowed)
+        cost, rows = usd_total(self.usd_per_hour, wall), self.rows[feasible]
+        other = feasible >= self.count if own_first else np.zeros(len(feasible))
+        order = feasible[np.lexsort((self.paid[feasible], np.nan_to_num(cost[feasible]), other, rows))]
+        runs, first = np.unique(self.rows[order], return_index=True)
+        return runs, self.paid[order[first]], cost[order[first]]
+
+
+def _evaluate_sizes(counts: Counts, plans: TrainingPlans, run: Run, deadline_s: float, question: Question) -> _Sizes:
+    """Return the candidate sizes of each run with their memory, duration and price."""
+    rows, candidates, degree = _candidate_sizes(counts, plans, run)
+    assumed, economics = question.assumptions, question.economics
+    sizes = run_at(counts, candidates, degree, assumed)
+    paid, fitting = sizes.nodes * candidates.accelerators_per_node, fits_memory(candidates, sizes, assumed)
+    usd_per_hour = run_cost(candidates, sizes, assumed, economics).usd_per_hour
+    return _Sizes(len(plans), rows, candidates, sizes, fitting, paid, usd_per_hour, deadline_s)
+
+
+def _needs_per_level(sizes: _Sizes, levels: tuple[float, ...], confidence: float) -> tuple[Column, Column]:
     """Return (accelerators paid for, USD) per run and confidence level.
 
     At the requested level and above, the run keeps its own size while that size is feasible. Otherwise the cheapest
     feasible size counts that is not smaller than at the level below; under the requested level, not larger than at
     the level above.
     """
-    rows, candidates, degree = _candidate_sizes(counts, plans, run)
-    assumed, economics = question.assumptions, question.economics
-    sizes, margins = run_at(counts, candidates, degree, assumed), candidates.stack.margins
-    paid, fitting = sizes.nodes * candidates.accelerators_per_node, fits_memory(candidates, sizes, assumed)
-    usd_per_hour = run_cost(candidates, sizes, assumed, economics).usd_per_hour
-    other = np.where(np.arange(len(rows)) < len(plans), 0.0, 1.0)
-    total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes
-    accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
-    asked = levels.index(margins.asked)
-    bounds = np.full(len(plans), -np.inf)
+    accelerators, usd = (np.full((sizes.count, len(levels)), np.nan) for _ in range(2))
+    asked = levels.index(confidence)
+    bounds = np.full(sizes.count, -np.inf)
     for i in (*range(asked, len(levels)), *range(asked - 1, -1, -1)):
         level, rising = levels[i], i >= asked
         if i == asked - 1:
             bounds = np.nan_to_num(accelerators[:, asked], nan=np.inf)
-        wall = sizes.wall_s * margins.time.error_factor(level, margins.time_scale)
-        needed_bytes = total * memory_factor(candidates, sizes.memory, level)
-        ordered = paid >= bounds[rows] if rising else paid <= bounds[rows]
-        feasible = np.flatnonzero(fitting & (needed_bytes <= capacity) & (wall <= deadline_s) & ordered)
-        cost = usd_total(usd_per_hour, wall)
-        own_first = other[feasible] * (level >= margins.asked)
-        order = feasible[np.lexsort((paid[feasible], np.nan_to_num(cost[feasible]), own_first, rows[feasible]))]
-        run_row, first = np.unique(rows[order], return_index=True)
-        accelerators[run_row, i], usd[run_row, i] = paid[order[first]], cost[order[first]]
-        bounds[run_row] = paid[order[first]]
+        ordered = sizes.paid >= bounds[sizes.rows] if rising else sizes.paid <= bounds[sizes.rows]
+        runs, paid, cost = sizes.find_cheapest(ordered, level, level, own_first=level >= confidence)
+        accelerators[runs, i], usd[runs, i], bounds[runs] = paid, cost, paid
+    return accelerators, usd
+
+
+def _needs_after_benchmark(
+    sizes: _Sizes, bounds: Column, levels: tuple[float, ...], confidence: float
+) -> tuple[Column, Column]:
+    """Return (accelerators paid for, USD) per run and outcome of its benchmark, each at the requested confidence.
+
+    A slower result takes as many accelerators as before or more, any other as many or fewer. Only the time changes:
+    memory counts at the requested confidence.
+
+    Parameters:
+        bounds: accelerators at the requested confidence, per run; infinite where no size is enough.
+        levels: levels of the outcomes.
+    """
+    accelerators, usd = (np.full((sizes.count, len(levels)), np.nan) for _ in range(2))
+    for i, level in enumerate(levels):
+        slower, before = level > confidence, bounds[sizes.rows]
+        allowed = sizes.paid >= np.where(np.isinf(before), 0.0, before) if slower else sizes.paid <= before
+        runs, paid, cost = sizes.find_cheapest(allowed, level, confidence, own_first=slower)
+        accelerators[runs, i], usd[runs, i] = paid, cost
     return accelerators, usd
 
 

@@ -119,8 +119,19 @@ def test_a_measurement_moves_its_own_estimate_and_delete_gives_the_former_bytes(
     recommended, unmoved = own.post("/recommend", json=RECOMMEND).json(), json.loads(before[2])
     assert recommended["id"] != unmoved["id"]
     assert amd_option(recommended) == amd_option(unmoved)
+    alone = RECOMMEND | {"constraints": {"accelerators": ["mi300x"], "engines": ["vllm"]}}
+    unrelated = ask_anew(own, alone)  # the measurement is of another vendor's accelerator
     assert own.delete(f"/measurements/{identity}").status_code == 204
     assert answers(own) == before
+    assert ask_anew(own, alone) == unrelated
+
+
+def ask_anew(client: TestClient, body: dict[str, Any]) -> bytes:
+    """A recommendation that is computed, not one that is stored."""
+    stored = f"/recommendations/{client.post('/recommend', json=body).json()['id']}"
+    version = client.get(f"{stored}/status").headers["ETag"]
+    assert client.delete(stored, headers={"If-Match": version}).status_code == 204
+    return client.post("/recommend", json=body).content
 
 
 def amd_option(answer: Any) -> Any:
@@ -147,7 +158,8 @@ def test_a_second_upload_is_the_same_measurement_and_order_does_not_matter(own: 
     assert sorted(ids) == [item["id"] for item in (*listed["items"], *rest["items"])]
 
 
-def test_a_training_run_moves_the_step_time(own: TestClient) -> None:
+def test_a_training_run_moves_the_step_time_and_no_service(own: TestClient) -> None:
+    service = own.post("/recommend", json=RECOMMEND).content
     before = own.post("/estimate", json=TRAINING).json()["performance"]
     run = {
         "model": "llama-3.1-8b-instruct",
@@ -162,6 +174,7 @@ def test_a_training_run_moves_the_step_time(own: TestClient) -> None:
     }
     stored = upload(own, run)
     assert stored.status_code == 201, stored.text
+    assert ask_anew(own, RECOMMEND) == service
     after = own.post("/estimate", json=TRAINING).json()["performance"]
     assert after["step_time_s"] == pytest.approx(1.3 * before["step_time_s"], rel=0.05)
     assert after["basis"] == "measured"

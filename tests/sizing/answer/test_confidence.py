@@ -62,6 +62,9 @@ def finalists(**columns: Any) -> Any:
             wall_s=col(8 * 86400.0),
             accelerators=np.array([[8.0, np.nan]]),
             usd_total=np.array([[np.nan, np.nan]]),
+            after=(0.9, 0.6),
+            accelerators_after=np.array([[np.nan, 4.0]]),
+            usd_total_after=np.array([[np.nan, 90.0]]),
         ),
     }
     return row(**known | columns)
@@ -108,6 +111,7 @@ def test_levels_without_a_size_or_a_price_have_none() -> None:
         (0.5, 8, None),
         (0.8, None, None),
     ]
+    assert [(level.total_accelerators, level.usd_total) for level in found.after] == [(None, None), (4, 90.0)]
 
 
 def test_a_deadline_shows_expected_and_confident_durations_in_days_or_hours() -> None:

@@ -301,7 +301,7 @@ def test_memory_is_shown_with_the_settings_that_determine_it(columns: dict[str, 
 def test_unlisted_host_memory_is_to_be_requested_from_the_seller() -> None:
     offloaded = plans(zero_stage=col(0), optimizer_offload=np.array([True]), offered=row(ram_bytes=col(np.nan)))
     text = memory_reason(PRETRAIN, offloaded, run(), 0).text
-    assert "0 GiB of host memory (not listed: ask the seller)" in text
+    assert "0 GiB of host memory (not listed: check that it has as much)" in text
 
 
 def test_on_one_accelerator_nothing_is_sharded_whatever_the_stage() -> None:

@@ -104,6 +104,21 @@ def test_more_confidence_never_costs_less() -> None:
         assert (usd[:, 1:] >= usd[:, :-1]).all()
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0, 3.0])
+def test_a_faster_benchmark_result_never_needs_more_accelerators_or_money(share: float) -> None:
+    found = sure(float(RUN.wall_s.max()) * share)
+    assert [round(level, 2) for level in found.after] == [0.9, 0.61, 0.24]
+    usd = np.nan_to_num(found.usd_total_after, nan=np.inf)
+    assert (usd[:, :-1] >= usd[:, 1:]).all()
+    slower, same, faster = np.nan_to_num(found.accelerators_after, nan=np.inf).T
+    asked = np.nan_to_num(found.accelerators[:, 1], nan=np.inf)
+    assert (slower >= np.where(np.isinf(asked), 0, asked)).all()
+    assert (same <= asked).all()
+    assert (faster <= asked).all()
+    if share == 1.0:
+        assert (slower != faster).any()
+
+
 def test_more_confidence_never_needs_fewer_accelerators() -> None:
     for share in (0.1, 0.5, 1.0, 3.0):
         counts = sure(float(RUN.wall_s.max()) * share).accelerators
