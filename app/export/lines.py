@@ -18,7 +18,7 @@ from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
-from app.sizing.hardware.terms import commercial_terms
+from app.sizing.hardware.terms import commercial_terms, find_lead_time
 from app.sizing.words import describe_pricing, format_count, format_number, provider_name, source_name
 
 CENT = Decimal("0.01")
@@ -402,6 +402,18 @@ def with_published_term(line: Line, seller: str) -> Line:
     return line if term is None else replace(line, notes=clean_text(f"{line.notes}; {term.describe()}"))
 
 
+def with_lead_time(line: Line, lot: Document, as_of: date) -> Line:
+    """The line of bought machines or accelerators with their lead time, if a source had reported one by the day of the
+    answer, as a note. Other lines are returned unchanged.
+    """
+    if line.goods not in ("machine", "accelerator") or line.owned:
+        return line
+    products = (lot[part]["sku"] for part in ("machine", "accelerator") if part in lot)
+    reported = find_lead_time(*products, until=as_of.isoformat())
+    notes = (line.notes, "" if reported is None else clean_text(reported.describe()))
+    return replace(line, notes="; ".join(note for note in notes if note))
+
+
 def _line_to_quote(
     goods: str, quantity: Decimal, unit: Unit, text: str, kind: str | None = None, *, once: bool = True
 ) -> Line:
@@ -475,7 +487,9 @@ def build_bill(
     months = order.term_months or (request.get("economics") or {}).get("horizon_months")
     term = BillTerm(months, *_rental_terms(lots))
     draft_lines = [
-        replace(line, lot=place) for place, lot in enumerate(lots) for line in _lot_lines(lot, option, supply, term)
+        with_lead_time(replace(line, lot=place), lot, as_of)
+        for place, lot in enumerate(lots)
+        for line in _lot_lines(lot, option, supply, term)
     ]
     draft_lines += lines_to_quote(option, lots)
     codes, currency = supply["codes"], settlement

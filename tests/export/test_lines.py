@@ -100,7 +100,7 @@ def test_an_engine_that_is_sold_is_licensed_per_accelerator() -> None:
         "NVIDIA AI Enterprise, per accelerator, over the term"
     )
     (sold,) = (line for line in lines_to_quote({}, [{**stored.BOUGHT, **licensed}]) if line.goods == "licence")
-    assert "4,500 USD per accelerator and year, list price" in sold.notes and sold.usd is None
+    assert "4,500 USD per accelerator and year, or 1 USD per accelerator hour" in sold.notes and sold.usd is None
 
 
 def test_owned_pools_need_a_network_between_them() -> None:
@@ -138,7 +138,9 @@ def test_companions_need_machines_beyond_those_of_the_first_where_they_share_the
 def test_a_discount_is_shown_with_the_price_before_it() -> None:
     lot = {**stored.BOUGHT, "discount": 0.2}
     machine, network, rack = build_bill(stored.answer(1), stored.supply(lot), 1, USD).lines[:3]
-    assert machine.notes == "20 % negotiated discount on 462,500.00 USD"
+    discount, lead_time = machine.notes.split("; ")
+    assert discount == "20 % negotiated discount on 462,500.00 USD"
+    assert lead_time == "reported lead time: 40 weeks or more (resellers, 2026-06-30, spheron.network)"
     assert network.description.endswith("cables and optics, 3,200 Gbit/s for each of 5 machines")
     assert network.notes == rack.notes == ""
     lot = {**stored.RENTED, "discount": 0.1}

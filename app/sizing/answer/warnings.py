@@ -419,6 +419,13 @@ def quantity_warning(context: AnswerContext) -> Notice | None:
     if terms.max_quantity is not None and d.nodes > terms.max_quantity:
         text = f"The seller has at most {format_count(terms.max_quantity, 'machine')}; this option uses {d.nodes:,}."
         return Notice("above_maximum_quantity", text)
+    seen = price.availability
+    if seen is not None and seen.quantity is not None and d.nodes > seen.quantity:
+        text = (
+            f"The provider had {format_count(seen.quantity, 'machine')} when a price feed last looked, at "
+            f"{seen.seen_at}; this option uses {d.nodes:,}."
+        )
+        return Notice("above_seen_quantity", text)
     if terms.max_quantity is not None or terms.kind not in USUAL_QUANTITY_ASSUMPTIONS:
         return None
     usual = getattr(context.question.assumptions, USUAL_QUANTITY_ASSUMPTIONS[terms.kind])

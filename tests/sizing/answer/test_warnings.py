@@ -39,7 +39,15 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.hosts import other_host
-from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, Accelerator, PriceKind, PricingModel, Segment
+from app.sizing.hardware.parts import (
+    FIRM,
+    PRICE_KIND_TEXTS,
+    Accelerator,
+    Availability,
+    PriceKind,
+    PricingModel,
+    Segment,
+)
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import (
     Assurance,
@@ -335,6 +343,16 @@ def test_quantities_are_held_against_the_seller(
     found: Notice | None = quantity_warning(case(cost(**terms), **deployment))
     assert (None if found is None else found.code) == code
     assert quantity_warning(case(None, **deployment)) is None
+
+
+def test_what_a_feed_saw_last_precedes_what_sellers_usually_have() -> None:
+    for quantity, code in ((None, "beyond_usual_quantity"), (8, "above_seen_quantity"), (9, "beyond_usual_quantity")):
+        seen = Availability("available", quantity, "2026-11-20T06:00:00Z")
+        found = quantity_warning(
+            case(replace(COST, price=replace(PRICE, availability=seen)), nodes=9, total_accelerators=72)
+        )
+        assert found is not None and found.code == code
+        assert code != "above_seen_quantity" or "had 8 machines when a price feed last looked" in found.text
 
 
 def test_every_seller_has_a_usual_quantity_and_the_sentence_says_it() -> None:
