@@ -1,8 +1,8 @@
 """AWS's bulk price list: one large CSV of EC2 per region.
 
 Source: docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-the-aws-price-list-bulk-api.html, read 2026-11-25.
-On demand, and standard reservations without an upfront payment, of shared Linux machines. The list has neither spot
-prices nor capacity blocks.
+On demand, and standard reservations without an upfront payment, of shared Linux machines. The list has no capacity
+blocks; spot prices are a feed of their own, because only signed requests get them.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ def all_routes(server: FeedServer) -> dict[str, Route]:
         **formats.skypilot_routes(),
         **formats.azure_routes(lambda: server.url),
         **formats.aws_routes(),
+        **formats.aws_spot_routes(),
         **formats.gcp_routes(),
         **formats.oci_routes(),
         **formats.lambda_routes(),
@@ -74,7 +75,7 @@ def all_routes(server: FeedServer) -> dict[str, Route]:
 
 def access_to(server: FeedServer) -> FeedAccess:
     keyed = [name for name, feed in FEEDS.items() if feed.needs_key]
-    return FeedAccess(dict.fromkeys(FEEDS, server.url), dict.fromkeys(keyed, "secret"), LOOPBACK)
+    return FeedAccess(dict.fromkeys(FEEDS, server.url), dict.fromkeys(keyed, "key:secret"), LOOPBACK)
 
 
 Run = Callable[..., dict[str, SyncRecord]]
@@ -406,7 +407,9 @@ def check_mutated_pages(directory: CatalogIndex, count: int, seed: int) -> tuple
         for i in range(count):
             feed = feeds[i % len(feeds)]
             try:
-                part = feed.read(Source(client, server.url, feed.parts[0], key="secret", machines=machines[feed.name]))
+                part = feed.read(
+                    Source(client, server.url, feed.parts[0], key="key:secret", machines=machines[feed.name])
+                )
             except FeedError:
                 continue
             assert part is not None
