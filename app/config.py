@@ -24,7 +24,7 @@ DATABASE_URL_RULE = (
     "postgresql+psycopg://user:password@host:5432/headroom"
 )
 FeedName = Literal[
-    "gpuhunt", "skypilot", "azure", "aws", "aws-spot", "gcp", "oci", "lambda", "runpod", "vast", "shadeform"
+    "gpuhunt", "skypilot", "azure", "aws", "aws-spot", "gcp", "oci", "lambda", "runpod", "vast", "shadeform", "nebius"
 ]
 FeedUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/[^\s]*)?$")]
 Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^\s/@?#]+)$")]

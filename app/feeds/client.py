@@ -18,6 +18,7 @@ import httpx2
 import orjson
 
 from app.catalog.hub import Network, Resolve, is_public, is_within, resolve_async, resolve_host
+from app.extras import import_extra
 
 TRIES = 5
 MAX_WAIT_S = 60.0  # longest pause between two tries, whatever Retry-After says
@@ -30,6 +31,7 @@ MAX_ETAG_CHARACTERS = 200
 IN_MEMORY_BYTES = 8 * 2**20  # larger bodies go to a temporary file
 PUBLIC_HEADERS = {"user-agent": "headroom", "accept-encoding": "gzip"}
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
+RETRIED_GRPC = frozenset(("4", "8", "14"))  # deadline exceeded, resource exhausted, unavailable
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
@@ -91,15 +93,36 @@ class FeedClient:
         deadline_s: float = 900.0,
         first_wait_s: float = 1.0,
         stopped: threading.Event | None = None,
+        http2: bool = False,
     ) -> None:
         self._networks, self._resolve = networks, resolve
+        self._timeouts_s = connect_s, read_s
         self._deadline_s, self._first_wait_s = deadline_s, first_wait_s
         self._stopped = stopped or threading.Event()
         self._body: IO[bytes] | None = None
         self._http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(connect_s, read=read_s), follow_redirects=False, trust_env=False
+            timeout=httpx2.Timeout(connect_s, read=read_s),
+            follow_redirects=False,
+            trust_env=False,
+            http1=not http2,
+            http2=http2,
         )
         self._loop = asyncio.Runner()  # one for all fetches, which share connections
+
+    def with_http2(self) -> FeedClient:
+        """Returns a client of the same limits that speaks only HTTP/2, as gRPC requires. Raises MissingExtra."""
+        import_extra("h2", "nebius", "HTTP/2")
+        connect_s, read_s = self._timeouts_s
+        return FeedClient(
+            networks=self._networks,
+            resolve=self._resolve,
+            connect_s=connect_s,
+            read_s=read_s,
+            deadline_s=self._deadline_s,
+            first_wait_s=self._first_wait_s,
+            stopped=self._stopped,
+            http2=True,
+        )
 
     def close(self) -> None:
         """Closes all connections and the last body."""
@@ -120,7 +143,8 @@ class FeedClient:
         body: Any = None,
         max_bytes: int = MAX_BYTES,
     ) -> Fetched | None:
-        """Returns the answer to a GET, or to a POST if there is a body; None if it is the one with this ETag.
+        """Returns the answer to a GET, or to a POST if there is a body; None if it is the one with this ETag. A body
+        that is not bytes is sent as JSON.
 
         Tries up to five times within the deadline. Raises FeedError.
         """
@@ -211,9 +235,9 @@ class FeedClient:
         address = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
         target = f"{parts.scheme}://{address}:{port}{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         named = {**headers, "host": parts.netloc}
-        content = None if body is None else orjson.dumps(body)
+        content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         if content is not None:
-            named["content-type"] = "application/json"
+            named.setdefault("content-type", "application/json")
         method, extensions = "GET" if content is None else "POST", {"sni_hostname": host}
         return self._http.build_request(method, target, headers=named, content=content, extensions=extensions)
 
@@ -226,6 +250,10 @@ class FeedClient:
             raise _Temporary(f"The feed answered {status}.", _retry_after_s(response.headers.get("retry-after")))
         if status != 200:
             raise FeedError(f"The feed answered {status}.")
+        if (refusal := response.headers.get("grpc-status", "0")) != "0":
+            raise (_Temporary if refusal in RETRIED_GRPC else FeedError)(
+                f"The feed answered gRPC status {refusal[:3]}."
+            )
         self._close_body()
         digest, size = hashlib.sha256(), 0
         file = self._body = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - the caller reads it

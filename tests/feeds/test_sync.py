@@ -78,6 +78,7 @@ def access_to(server: FeedServer) -> FeedAccess:
     return FeedAccess(dict.fromkeys(FEEDS, server.url), dict.fromkeys(keyed, "key:secret"), LOOPBACK)
 
 
+PLAIN_FEEDS = [feed for feed in FEEDS.values() if feed.name != "nebius"]  # that one has a server of its own
 Run = Callable[..., dict[str, SyncRecord]]
 
 
@@ -259,7 +260,7 @@ def check_feed(engine: Engine, run: Run, feed: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("feed", [*FEEDS])
+@pytest.mark.parametrize("feed", [feed.name for feed in PLAIN_FEEDS])
 def test_every_feed_from_its_format_to_the_price_list(feed: str, engine: Engine, run: Run) -> None:
     check_feed(engine, run, feed)
 
@@ -392,7 +393,7 @@ def check_mutated_pages(directory: CatalogIndex, count: int, seed: int) -> tuple
     """
     draw, read, accepted = random.Random(seed), 0, 0
     names, known = FeedNames(directory), KnownPrices.from_offers(directory.catalog.offers)
-    machines = {feed.name: names.machines_of(feed.provider) if feed.provider else () for feed in FEEDS.values()}
+    machines = {feed.name: names.machines_of(feed.provider) if feed.provider else () for feed in PLAIN_FEEDS}
 
     def mutated(route: Route) -> Route:
         def reply(query: dict[str, list[str]]) -> Reply:
@@ -403,9 +404,8 @@ def check_mutated_pages(directory: CatalogIndex, count: int, seed: int) -> tuple
 
     with serve({}) as server, closing(local_client()) as client:
         server.routes |= {path: mutated(route) for path, route in all_routes(server).items()}
-        feeds = list(FEEDS.values())
         for i in range(count):
-            feed = feeds[i % len(feeds)]
+            feed = PLAIN_FEEDS[i % len(PLAIN_FEEDS)]
             try:
                 part = feed.read(
                     Source(client, server.url, feed.parts[0], key="key:secret", machines=machines[feed.name])
