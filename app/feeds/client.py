@@ -26,6 +26,8 @@ MAX_REDIRECTS = 3
 STOP_CHECK_S = 0.5  # between two looks at whether the service ends
 MAX_BYTES = 64 * 2**20
 MAX_JSON_BYTES = 32 * 2**20  # parsed JSON takes about 20 times its size
+MAX_LINE_BYTES = 64 * 2**10
+LONG_LINE = f"A line is longer than {MAX_LINE_BYTES // 2**10} KiB, the limit."
 MAX_URL_CHARACTERS = 8192
 MAX_ETAG_CHARACTERS = 200
 IN_MEMORY_BYTES = 8 * 2**20  # larger bodies go to a temporary file
@@ -33,6 +35,9 @@ PUBLIC_HEADERS = {"user-agent": "headroom", "accept-encoding": "gzip"}
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
 RETRIED_GRPC = frozenset(("4", "8", "14"))  # deadline exceeded, resource exhausted, unavailable
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
+
+
+KeepLine = Callable[[bytes], bool]
 
 
 class FeedError(Exception):
@@ -142,9 +147,10 @@ class FeedClient:
         headers: Mapping[str, str] | None = None,
         body: Any = None,
         max_bytes: int = MAX_BYTES,
+        keep_line: KeepLine | None = None,
     ) -> Fetched | None:
         """Returns the answer to a GET, or to a POST if there is a body; None if it is the one with this ETag. A body
-        that is not bytes is sent as JSON.
+        that is not bytes is sent as JSON. With `keep_line`, only these lines of the answer are stored.
 
         Tries up to five times within the deadline. Raises FeedError.
         """
@@ -154,7 +160,7 @@ class FeedClient:
         until = time.monotonic() + self._deadline_s
         for attempt in range(TRIES):
             try:
-                return self._loop.run(self._fetch_until(until, self._follow(url, sent, body, max_bytes)))
+                return self._loop.run(self._fetch_until(until, self._follow(url, sent, body, max_bytes, keep_line)))
             except _Temporary as trouble:
                 self._check_time(until, trouble)
                 if attempt == TRIES - 1:
@@ -189,7 +195,9 @@ class FeedClient:
             raise FeedError("The feed answered 304 to a request without an ETag.")
         return fetched
 
-    async def _follow(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int) -> Fetched | None:
+    async def _follow(
+        self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int, keep_line: KeepLine | None
+    ) -> Fetched | None:
         """Sends one request and follows redirects to checked addresses. Only the feed's own server receives the
         caller's headers, which may have a key.
         """
@@ -203,7 +211,7 @@ class FeedClient:
                     if response.status_code in REDIRECTS:
                         url = _redirect_target(url, response.headers.get("location", ""))
                         continue
-                    return await self._read(response, max_bytes)
+                    return await self._read(response, max_bytes, keep_line)
                 finally:
                     await response.aclose()
             except (httpx2.TransportError, httpx2.DecodingError) as error:
@@ -241,7 +249,7 @@ class FeedClient:
         method, extensions = "GET" if content is None else "POST", {"sni_hostname": host}
         return self._http.build_request(method, target, headers=named, content=content, extensions=extensions)
 
-    async def _read(self, response: httpx2.Response, max_bytes: int) -> Fetched | None:
+    async def _read(self, response: httpx2.Response, max_bytes: int, keep_line: KeepLine | None) -> Fetched | None:
         """Returns the body of a response within the limits; None for 304."""
         status = response.status_code
         if status == 304:
@@ -255,14 +263,22 @@ class FeedClient:
                 f"The feed answered gRPC status {refusal[:3]}."
             )
         self._close_body()
-        digest, size = hashlib.sha256(), 0
+        digest, size, rest = hashlib.sha256(), 0, b""
         file = self._body = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - the caller reads it
         async for chunk in response.aiter_bytes():
             size += len(chunk)
             if size > max_bytes:
                 raise FeedError(f"The answer is larger than {max_bytes / 2**20:,.0f} MiB, the limit.")
             digest.update(chunk)
-            file.write(chunk)
+            if keep_line is None:
+                file.write(chunk)
+                continue
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > MAX_LINE_BYTES:
+                raise FeedError(LONG_LINE)
+            file.writelines(line + b"\n" for line in lines if keep_line(line))
+        if keep_line is not None and keep_line(rest):
+            file.write(rest)
         file.seek(0)
         return Fetched(file, digest.hexdigest(), _plain_etag(response.headers.get("etag")), size)
 
