@@ -88,6 +88,10 @@ def test_checkpoints_are_stored_at_the_published_price_of_the_provider() -> None
     rented = {**stored.RENTED, "seller": "coreweave"}
     (storage,) = (line for line in lines_to_quote(run, [rented]) if line.goods == "storage")
     assert "0.07 USD per GB and month, distributed file storage" in storage.notes
+    lasting = {"performance": {**run["performance"], "days": 73.0}}
+    (storage,) = (line for line in lines_to_quote(lasting, [rented]) if line.goods == "storage")
+    # 4,000 GB x 0.07 USD x 73 days of 24 / 730 months
+    assert storage.notes.endswith("; about 672 USD over 2.4 months, in no total") and storage.usd is None
     (own,) = (line for line in lines_to_quote(run, [stored.BOUGHT]) if line.unit is Unit.TERABYTE)
     assert own.notes == "to be quoted"
 
@@ -101,6 +105,8 @@ def test_an_engine_that_is_sold_is_licensed_per_accelerator() -> None:
     )
     (sold,) = (line for line in lines_to_quote({}, [{**stored.BOUGHT, **licensed}]) if line.goods == "licence")
     assert "4,500 USD per accelerator and year, or 1 USD per accelerator hour" in sold.notes and sold.usd is None
+    (sold,) = (line for line in lines_to_quote({}, [{**stored.BOUGHT, **licensed}], 36.0) if line.goods == "licence")
+    assert sold.notes.endswith("; about 540,000 USD over 36 months, in no total")  # 40 accelerators, three years
 
 
 def test_owned_pools_need_a_network_between_them() -> None:

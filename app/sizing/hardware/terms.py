@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from app.sizing.columns import GB, GIB, HOURS_PER_MONTH, HOURS_PER_YEAR
 from app.sizing.facts import build_rows
 from app.sizing.formula import formula
 from app.sizing.words import format_number
@@ -22,6 +23,17 @@ class CommercialTerm:
     source: str
     as_of: str
     condition: str = ""  # to what the price applies
+
+    def usd_over(self, quantity: float, months: float) -> float:
+        """USD for a quantity over some months: of accelerators, or of GB in storage. The price is per month or year.
+
+        Check:
+            >>> CommercialTerm("licence", "x", 4500.0, "accelerator and year", "a page", "2026-05").usd_over(8, 36)
+            108000.0
+        """
+        amount, _, period = self.unit.partition(" and ")
+        units = quantity * GB / GIB if amount == "GiB" else quantity
+        return self.usd * units * months / {"month": 1.0, "year": HOURS_PER_YEAR / HOURS_PER_MONTH}[period]
 
     def describe(self) -> str:
         """The price with its condition, date and source.

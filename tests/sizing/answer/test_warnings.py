@@ -23,6 +23,7 @@ from app.sizing.answer.warnings import (
     expected_reason,
     find_cautions,
     find_warnings,
+    license_not_included,
     lowest_probability,
     machine_failure_exceeds_redundancy,
     no_redundancy,
@@ -343,6 +344,14 @@ def test_quantities_are_held_against_the_seller(
     found: Notice | None = quantity_warning(case(cost(**terms), **deployment))
     assert (None if found is None else found.code) == code
     assert quantity_warning(case(None, **deployment)) is None
+
+
+def test_a_license_that_the_cost_leaves_out_is_named_with_its_price() -> None:
+    found = license_not_included(case(COST, engine="nim", total_accelerators=8))
+    assert found is not None
+    assert found.text.startswith("NVIDIA NIM needs the license NVIDIA AI Enterprise, which the cost does not include.")
+    assert found.text.endswith("For 8 accelerators, that is 3,000 USD a month.")  # 8 x 4,500 / 12
+    assert license_not_included(case(COST, engine="vllm", total_accelerators=8)) is None
 
 
 def test_what_a_feed_saw_last_precedes_what_sellers_usually_have() -> None:
