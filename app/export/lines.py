@@ -407,7 +407,8 @@ def with_published_term(line: Line, seller: str, quantity: float = 0.0, months: 
     if term is None:
         return line
     usd = term.usd_over(quantity, months) if quantity and months else 0.0
-    amount = f"; about {usd:,.0f} USD over {format_number(months)} months, in no total" if usd >= 1 else ""
+    over = "a month" if months == 1 else f"{format_number(months)} months"
+    amount = f"; about {usd:,.0f} USD over {over}, in no total" if usd >= 1 else ""
     return replace(line, notes=clean_text(f"{line.notes}; {term.describe()}{amount}"))
 
 

@@ -75,7 +75,7 @@ def test_machines_of_unknown_disks_need_room_for_the_weights_of_a_replica() -> N
 
 
 @pytest.mark.parametrize(
-    ("seller", "note"), [("aws", "0.09 USD per GB"), ("nebius", "free of charge"), ("A Cloud", "")]
+    ("seller", "note"), [("Amazon Web Services", "0.09 USD per GB"), ("Nebius", "free of charge"), ("A Cloud", "")]
 )
 def test_a_published_price_of_traffic_is_a_note_and_the_line_still_needs_a_quote(seller: str, note: str) -> None:
     (traffic,) = (x for x in lines_to_quote({}, [{**stored.RENTED, "seller": seller}]) if x.goods == "egress")
@@ -85,7 +85,7 @@ def test_a_published_price_of_traffic_is_a_note_and_the_line_still_needs_a_quote
 
 def test_checkpoints_are_stored_at_the_published_price_of_the_provider() -> None:
     run = {"performance": {"cluster": {"checkpoint_capacity_tb": 4.0}}}
-    rented = {**stored.RENTED, "seller": "coreweave"}
+    rented = {**stored.RENTED, "seller": "CoreWeave"}  # bills name sellers as people do
     (storage,) = (line for line in lines_to_quote(run, [rented]) if line.goods == "storage")
     assert "0.07 USD per GB and month, distributed file storage" in storage.notes
     lasting = {"performance": {**run["performance"], "days": 73.0}}

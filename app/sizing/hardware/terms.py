@@ -9,7 +9,7 @@ from functools import cache
 from app.sizing.columns import GB, GIB, HOURS_PER_MONTH, HOURS_PER_YEAR
 from app.sizing.facts import build_rows
 from app.sizing.formula import formula
-from app.sizing.words import format_number
+from app.sizing.words import format_number, provider_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,9 @@ class CommercialTerm:
 
 @cache
 def commercial_terms() -> Mapping[tuple[str, str], CommercialTerm]:
-    """All published terms by goods and seller."""
-    return {(term.goods, term.seller): term for term in build_rows(CommercialTerm, "commercial_terms.csv")}
+    """All published terms by goods and seller, both by its slug and by its name."""
+    terms = build_rows(CommercialTerm, "commercial_terms.csv")
+    return {(term.goods, name): term for term in terms for name in (term.seller, provider_name(term.seller))}
 
 
 @dataclass(frozen=True, slots=True)
