@@ -517,9 +517,9 @@ class LeadTimeShown(ResultModel, of=LeadTime):
         {"weeks_low": 8, "weeks_high": 16, "seller": "NVIDIA partners", "source": "a page", "as_of": "2026-05-01"}
     )
 
-    weeks_low: float
+    weeks_low: float = Field(description="Shortest reported time, in weeks.")
     weeks_high: float | None = Field(None, description="Absent if the source states no upper end.")
-    seller: str
+    seller: str = Field(description="Whose deliveries it is about.")
     source: str
     as_of: str = Field(description="Day on which it was reported.")
 
