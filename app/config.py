@@ -23,7 +23,9 @@ DATABASE_URL_RULE = (
     "must be the URL of an SQLite or PostgreSQL database, such as sqlite:////var/lib/headroom/headroom.sqlite3 or "
     "postgresql+psycopg://user:password@host:5432/headroom"
 )
-FeedName = Literal["gpuhunt", "skypilot", "azure", "aws", "gcp", "oci", "lambda", "runpod", "vast", "shadeform"]
+FeedName = Literal[
+    "gpuhunt", "skypilot", "azure", "aws", "aws-spot", "gcp", "oci", "lambda", "runpod", "vast", "shadeform", "nebius"
+]
 FeedUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/[^\s]*)?$")]
 Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^\s/@?#]+)$")]
 

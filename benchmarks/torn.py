@@ -1,7 +1,8 @@
 """`python -m benchmarks.torn`: kills (SIGKILL) a process at a random moment while it publishes a catalog.
 
 Before each kill, the database holds a catalog without the last row of several tables. After the kill it must hold that
-catalog or the curated one, row by row, and no mixture.
+catalog or the curated one, row by row, and no mixture. With `--sync`, it kills `headroom prices sync` of 400 prices,
+after which observations, offers and version must belong together.
 """
 
 from __future__ import annotations
@@ -11,26 +12,32 @@ import hashlib
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 import app.main  # noqa: F401  (registers every table)
-from app.db import Base, read_consistently
+from app.db import Base, make_engine, read_consistently
 from benchmarks.databases import KINDS, prepare_database
 from benchmarks.load import ROOT
+from tests.conftest import copied
+from tests.feeds.formats import serve
+from tests.feeds.test_sync import MANY_PRICES, check_one_version, kill_in_sync
 
 PUBLISH = """
 import sys
 from sqlalchemy.orm import Session
-from app.catalog.seed import seed
+from app.catalog.seed import seed_catalog
 from app.db import make_engine
 with Session(make_engine(sys.argv[1])) as session:
     print("begun", flush=True)
-    seed(session)
+    seed_catalog(session)
 """
+SYNC_S = 2.0  # within which a sync that has begun to read is killed
 OTHER = "0" * 64
 # Tables that publishing does not replace, or writes with the current time.
 NOT_REPLACED = {"catalog_versions", "recommendations", "filings", "status_changes", "deliveries", "punchout_sessions"}
@@ -78,11 +85,28 @@ def publish_catalog(url: str, kill_after_s: float | None) -> float:
     return time.monotonic() - began
 
 
+def kill_syncs(kills: int) -> Counter[str]:
+    """The catalogs that killed syncs left, each in a copy of one database. Raises AssertionError for a mixture."""
+    found: Counter[str] = Counter()
+    with prepare_database("sqlite") as (environment, _), serve(MANY_PRICES) as server:
+        for _ in range(kills):
+            with tempfile.TemporaryDirectory() as folder:
+                engine = make_engine(copied(environment["HEADROOM_DATABASE_URL"], Path(folder) / "copy.sqlite3"))
+                kill_in_sync(engine, server, random.uniform(0, SYNC_S))
+                found["new catalog" if check_one_version(engine) else "old catalog"] += 1
+                engine.dispose()
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.torn", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--database", choices=KINDS, default="sqlite")
+    parser.add_argument("--sync", action="store_true", help="kill syncs of price feeds, on SQLite")
     options = parser.parse_args()
+    if options.sync:
+        print(f"{options.kills} kills of syncs on sqlite: {dict(kill_syncs(options.kills))}")
+        return
     with prepare_database(options.database) as (environment, _):
         url = environment["HEADROOM_DATABASE_URL"]
         engine = sa.create_engine(url)

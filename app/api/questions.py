@@ -81,13 +81,17 @@ def capacity_since(request: RecommendRequest, today: date) -> str | None:
     if hours is None:
         return None
     if request.as_of is not None and request.as_of < today:
-        detail = "available_within_hours is about capacity now. Omit it, or omit as_of."
-        pointer = {"pointer": "#/constraints/available_within_hours", "detail": detail}
-        raise Unanswerable(detail, errors=[pointer])
+        raise refuse_capacity("available_within_hours is about capacity now. Omit it, or omit as_of.")
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     if now.date() != today:
         now = datetime(today.year, today.month, today.day, tzinfo=UTC) + timedelta(days=1)
     return (now - timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def refuse_capacity(detail: str) -> Unanswerable:
+    """Returns the error for a request for capacity that cannot be judged."""
+    pointer = {"pointer": "#/constraints/available_within_hours", "detail": detail}
+    return Unanswerable(detail, errors=[pointer])
 
 
 def build_recommend_question(
@@ -104,6 +108,11 @@ def build_recommend_question(
     named_countries = (catalog_index.find_countries(name) for name in request.constraints.regions)
     countries = tuple(sorted(frozenset[str]().union(*named_countries)))
     since = capacity_since(request, today)
+    if since is not None and catalog_index.catalog.capacity is None and not inventory:
+        raise refuse_capacity(
+            "No price feed has reported capacity, so available_within_hours would exclude every offer. Omit it, or "
+            "sync a feed that reports capacity: docs/prices.md lists them."
+        )
     limits = replace(question.constraints, by_pattern=by_pattern, countries=countries, available_since=since)
     question = replace(question, constraints=limits, inventory=inventory)
     question = replace(question, companions=resolve_companions(request, catalog_store, assumed))

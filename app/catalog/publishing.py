@@ -9,12 +9,15 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.catalog.files import read_rows
 from app.catalog.filing import to_utc
+from app.catalog.names import NAME_TABLES
 from app.catalog.observations import OfferKey, OfferKeyRow, PriceObservationRow, latest_prices
 from app.catalog.tables import AcceleratorRow, ProviderRow
 from app.sizing.snapshot import last_day_of
 
 AGGREGATES = ("gpuhunt", "skypilot")  # feeds that collect the prices of other companies
+COUNTRY_AS_REGION = ("vast",)  # providers whose regions are ISO codes of countries
 OfferValues = dict[str, Any]
 
 
@@ -80,6 +83,7 @@ class MachineIndex:
     def __init__(self, shipped: Sequence[OfferValues]) -> None:
         self._machines = {_machine_of(row): row for row in shipped}
         self._countries = {row["region"]: row["country"] for row in shipped if row["country"]}
+        self._places = {(row["provider"], row["region"]): row["country"] for row in read_rows("region_countries.csv")}
 
     def describe(self, about: OfferKeyRow, provider_kind: str) -> OfferValues:
         """Returns the columns of an offer that do not depend on its price."""
@@ -92,11 +96,17 @@ class MachineIndex:
         return {
             **values,
             "system": None if known is None else known["system"],
-            "country": self._countries.get(about.region),
+            "country": self._find_country(about.provider, about.region),
             "price_kind": kind,
             "min_quantity": 1,
             "max_quantity": None,
         }
+
+    def _find_country(self, provider: str, region: str) -> str | None:
+        """Returns the ISO code of the country in which a provider's region is; None if unknown."""
+        if provider in COUNTRY_AS_REGION and region in NAME_TABLES.countries:
+            return region
+        return self._places.get((provider, region)) or self._countries.get(region)
 
 
 def _machine_of(row: Mapping[str, Any]) -> tuple[Any, ...]:

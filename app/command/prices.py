@@ -175,10 +175,15 @@ def market(
         typer.echo(json_text(found))
         return
     trends = [name for name in ("trend_30d", "trend_90d") if any(name in item for item in found["items"])]
+    for item in found["items"] if form is not OutputFormat.CSV else ():
+        item |= {name: f"{100 * item[name]:+.1f} %" for name in trends if name in item}
     rows = select_columns(found["items"], (*MARKET_COLUMNS, *trends)) if found["items"] else []
     typer.echo(render_rows(rows, form) if rows else "Nothing matches.")
+    if form is not OutputFormat.TABLE:
+        return
+    typer.echo(f"Prices of an accelerator hour; the newest was observed on {found['prices_as_of']}.")
     ratio = found.get("training_to_inference")
-    if ratio is not None and form is OutputFormat.TABLE:
+    if ratio is not None:
         typer.echo(
             f"An hour of a training-class accelerator costs {ratio['of_means']:.2g} times an inference-class hour "
             f"(means; medians: {ratio['of_medians']:.2g})."

@@ -36,6 +36,7 @@ PATTERN_REASONS = {
     "log_level": "must be debug, info, warning or error",
     "model_hub_url": URL_RULE,
     "name": "must begin with a lower-case letter or digit and have only these, dots, _ and -, 60 characters at most",
+    "price_feed_urls": URL_RULE,
     "public_url": URL_RULE,
 }
 
@@ -63,7 +64,7 @@ def setting_error(error: Any) -> tuple[str, str]:
         return f"{name} {inner[0]}", "must be a network, such as 10.0.0.0/8 or fd00::/8"
     place = f"{name}{''.join(f' {step}' for step in inner)}"
     if error["type"] == "string_pattern_mismatch":
-        return place, PATTERN_REASONS[next(str(step) for step in (*reversed(inner), name) if not isinstance(step, int))]
+        return place, PATTERN_REASONS[next(str(step) for step in (*reversed(inner), name) if step in PATTERN_REASONS)]
     if error["type"].startswith("date"):
         return place, "must be a date, such as 2026-11-20"
     reason = REASONS.get(error["type"])

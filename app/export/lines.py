@@ -14,11 +14,11 @@ from typing import Any
 
 from app.errors import NotFound, Unanswerable
 from app.export.order import OrderDetails
-from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
+from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, TB
 from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
-from app.sizing.hardware.terms import commercial_terms
+from app.sizing.hardware.terms import commercial_terms, find_lead_time
 from app.sizing.words import describe_pricing, format_count, format_number, provider_name, source_name
 
 CENT = Decimal("0.01")
@@ -303,15 +303,17 @@ def _lot_racks(lot: Document) -> int:
     return racks_needed(machines, rated / machines, units) if rated and machines else 0
 
 
-def lines_to_quote(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
-    """All lines of one ranked option that need a quote."""
+def lines_to_quote(option: Document, lots: Sequence[Document], months: float = 0.0) -> Iterator[Line]:
+    """All lines of one ranked option that need a quote. Those with a published price state the amount over some months;
+    no total includes it.
+    """
     for lot in lots:
         if "instance_type" not in lot and lot.get("seller") != INVENTORY:
             yield from _site_lines(option, lot)
-    yield from _license_lines(lots)
+    yield from _license_lines(lots, months)
     yield from _egress_lines(lots)
     yield from _pool_network_lines(option, lots)
-    yield from _checkpoint_lines(option, lots)
+    yield from _checkpoint_lines(option, lots, months)
     yield from _companion_lines(option, lots)
 
 
@@ -339,13 +341,14 @@ def _replica_weights_gb(option: Document) -> float:
     return float(each * option.get("deployment", {}).get("accelerators_per_replica", 0) * GIB / GB)
 
 
-def _license_lines(lots: Sequence[Document]) -> Iterator[Line]:
+def _license_lines(lots: Sequence[Document], months: float) -> Iterator[Line]:
     """Licenses of software that is sold per accelerator; most engines are free."""
     licenses = dict.fromkeys(lot["licence"] for lot in lots if "licence" in lot)
     for licence in licenses:
         many = sum(lot.get("accelerators", 0) for lot in lots if lot.get("licence") == licence)
         text = f"{licence}, per accelerator, over the term"
-        yield with_published_term(_line_to_quote("licence", Decimal(many), Unit.EACH, text, once=False), licence)
+        line = _line_to_quote("licence", Decimal(many), Unit.EACH, text, once=False)
+        yield with_published_term(line, licence, many, months)
 
 
 def _egress_lines(lots: Sequence[Document]) -> Iterator[Line]:
@@ -369,7 +372,7 @@ def _pool_network_lines(option: Document, lots: Sequence[Document]) -> Iterator[
         yield _line_to_quote("network", Decimal(machines), Unit.EACH, text)
 
 
-def _checkpoint_lines(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
+def _checkpoint_lines(option: Document, lots: Sequence[Document], months: float) -> Iterator[Line]:
     """Storage for the checkpoints of a run: bought with own machines, rented from the provider of rented ones."""
     speed = option.get("performance", {})
     terabytes = to_decimal(speed.get("cluster", {}).get("checkpoint_capacity_tb", 0.0), THOUSANDTH)
@@ -379,7 +382,9 @@ def _checkpoint_lines(option: Document, lots: Sequence[Document]) -> Iterator[Li
         seller = next((lot.get("seller") for lot in lots if "instance_type" in lot), None)
         line = _line_to_quote("storage", terabytes, Unit.TERABYTE, f"Checkpoint storage{written}")
         rented = replace(line, kind="cloud", once=False, supplier=seller)
-        yield line if seller is None else with_published_term(rented, seller)
+        lasts = months if speed.get("days") is None else speed["days"] * HOURS_PER_DAY / HOURS_PER_MONTH
+        gigabytes = float(terabytes) * TB / GB
+        yield line if seller is None else with_published_term(rented, seller, gigabytes, lasts)
 
 
 def _companion_lines(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
@@ -394,12 +399,29 @@ def _companion_lines(option: Document, lots: Sequence[Document]) -> Iterator[Lin
         yield _line_to_quote(goods, Decimal(more), Unit.EACH, text, kind=kind, once=rented is None)
 
 
-def with_published_term(line: Line, seller: str) -> Line:
-    """The line with the published price of a seller or of a software product as a note. Amounts depend on quantities
-    that the answer does not know, so the line still needs a quote.
+def with_published_term(line: Line, seller: str, quantity: float = 0.0, months: float = 0.0) -> Line:
+    """The line with the published price of a seller or of a software product as a note, and the amount of a known
+    quantity over some months. The line still needs a quote: sellers without a published price would look cheaper.
     """
     term = commercial_terms().get((line.goods, seller))
-    return line if term is None else replace(line, notes=clean_text(f"{line.notes}; {term.describe()}"))
+    if term is None:
+        return line
+    usd = term.usd_over(quantity, months) if quantity and months else 0.0
+    over = "a month" if months == 1 else f"{format_number(months)} months"
+    amount = f"; about {usd:,.0f} USD over {over}, in no total" if usd >= 1 else ""
+    return replace(line, notes=clean_text(f"{line.notes}; {term.describe()}{amount}"))
+
+
+def with_lead_time(line: Line, lot: Document, as_of: date) -> Line:
+    """The line of bought machines or accelerators with their lead time, if a source had reported one by the day of the
+    answer, as a note. Other lines are returned unchanged.
+    """
+    if line.goods not in ("machine", "accelerator") or line.owned:
+        return line
+    products = (lot[part]["sku"] for part in ("machine", "accelerator") if part in lot)
+    reported = find_lead_time(*products, until=as_of.isoformat())
+    notes = (line.notes, "" if reported is None else clean_text(reported.describe()))
+    return replace(line, notes="; ".join(note for note in notes if note))
 
 
 def _line_to_quote(
@@ -475,9 +497,11 @@ def build_bill(
     months = order.term_months or (request.get("economics") or {}).get("horizon_months")
     term = BillTerm(months, *_rental_terms(lots))
     draft_lines = [
-        replace(line, lot=place) for place, lot in enumerate(lots) for line in _lot_lines(lot, option, supply, term)
+        with_lead_time(replace(line, lot=place), lot, as_of)
+        for place, lot in enumerate(lots)
+        for line in _lot_lines(lot, option, supply, term)
     ]
-    draft_lines += lines_to_quote(option, lots)
+    draft_lines += lines_to_quote(option, lots, term.months(_horizon_hours(lots[0]) / HOURS_PER_MONTH))
     codes, currency = supply["codes"], settlement
     lines = tuple(
         replace(

@@ -1,8 +1,8 @@
 """AWS's bulk price list: one large CSV of EC2 per region.
 
 Source: docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-the-aws-price-list-bulk-api.html, read 2026-11-25.
-On demand, and standard reservations without an upfront payment, of shared Linux machines. The list has neither spot
-prices nor capacity blocks.
+On demand, and standard reservations without an upfront payment, of shared Linux machines. The list has no capacity
+blocks; spot prices are a feed of their own, because only signed requests get them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from app.feeds.prices import (
 )
 
 METADATA_LINES = 5
+HEAD = (b'"FormatVersion"', b'"Disclaimer"', b'"Publication Date"', b'"Version"', b'"OfferCode"', b'"SKU"')
 MAX_FILE_BYTES = 2 * 2**30
 COLUMNS = (
     "TermType",
@@ -49,7 +50,7 @@ LENGTHS = {"1yr": "reserved_1y", "3yr": "reserved_3y"}
 def read_part(source: Source) -> FetchedPart | None:
     """Returns the prices of one region; None if its file has not changed."""
     url = f"{source.url}/offers/v1.0/aws/AmazonEC2/current/{source.part}/index.csv"
-    fetched = source.client.fetch(url, etag=source.etag, max_bytes=MAX_FILE_BYTES)
+    fetched = source.client.fetch(url, etag=source.etag, max_bytes=MAX_FILE_BYTES, keep_line=is_wanted)
     if fetched is None:
         return None
     lines = text_lines(fetched.file)
@@ -61,11 +62,16 @@ def read_part(source: Source) -> FetchedPart | None:
         header = next(lines, "")
     except (ValueError, IndexError) as error:
         raise FeedError("The answer is no AWS price list.") from error
-    # Most lines are other systems and tenancies; parsing them takes most of the time.
-    wanted = (line for line in lines if '"Linux"' in line and '"Shared"' in line)
     known = {machine.instance_type for machine in source.machines}
-    prices = read_all(csv_rows(chain([header], wanted), COLUMNS), lambda row: convert(row, known))
+    prices = read_all(csv_rows(chain([header], lines), COLUMNS), lambda row: convert(row, known))
     return FetchedPart(prices, version, fetched.sha256, fetched.etag)
+
+
+def is_wanted(line: bytes) -> bool:
+    """Returns whether a line of the file is of a shared Linux machine, or before the rows. The others are most of the
+    hundreds of MB of a region, which would fill a temporary directory in memory.
+    """
+    return (b'"Linux"' in line and b'"Shared"' in line) or line.startswith(HEAD)
 
 
 def convert(row: Mapping[str, str], known: set[str]) -> Iterator[StatedPrice]:

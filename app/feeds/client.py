@@ -18,6 +18,7 @@ import httpx2
 import orjson
 
 from app.catalog.hub import Network, Resolve, is_public, is_within, resolve_async, resolve_host
+from app.extras import import_extra
 
 TRIES = 5
 MAX_WAIT_S = 60.0  # longest pause between two tries, whatever Retry-After says
@@ -25,12 +26,18 @@ MAX_REDIRECTS = 3
 STOP_CHECK_S = 0.5  # between two looks at whether the service ends
 MAX_BYTES = 64 * 2**20
 MAX_JSON_BYTES = 32 * 2**20  # parsed JSON takes about 20 times its size
+MAX_LINE_BYTES = 64 * 2**10
+LONG_LINE = f"A line is longer than {MAX_LINE_BYTES // 2**10} KiB, the limit."
 MAX_URL_CHARACTERS = 8192
 MAX_ETAG_CHARACTERS = 200
 IN_MEMORY_BYTES = 8 * 2**20  # larger bodies go to a temporary file
 PUBLIC_HEADERS = {"user-agent": "headroom", "accept-encoding": "gzip"}
 RETRIED = frozenset((408, 425, 429, 500, 502, 503, 504))
+RETRIED_GRPC = frozenset(("4", "8", "14"))  # deadline exceeded, resource exhausted, unavailable
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
+
+
+KeepLine = Callable[[bytes], bool]
 
 
 class FeedError(Exception):
@@ -91,15 +98,36 @@ class FeedClient:
         deadline_s: float = 900.0,
         first_wait_s: float = 1.0,
         stopped: threading.Event | None = None,
+        http2: bool = False,
     ) -> None:
         self._networks, self._resolve = networks, resolve
+        self._timeouts_s = connect_s, read_s
         self._deadline_s, self._first_wait_s = deadline_s, first_wait_s
         self._stopped = stopped or threading.Event()
         self._body: IO[bytes] | None = None
         self._http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(connect_s, read=read_s), follow_redirects=False, trust_env=False
+            timeout=httpx2.Timeout(connect_s, read=read_s),
+            follow_redirects=False,
+            trust_env=False,
+            http1=not http2,
+            http2=http2,
         )
         self._loop = asyncio.Runner()  # one for all fetches, which share connections
+
+    def with_http2(self) -> FeedClient:
+        """Returns a client of the same limits that speaks only HTTP/2, as gRPC requires. Raises MissingExtra."""
+        import_extra("h2", "nebius", "HTTP/2")
+        connect_s, read_s = self._timeouts_s
+        return FeedClient(
+            networks=self._networks,
+            resolve=self._resolve,
+            connect_s=connect_s,
+            read_s=read_s,
+            deadline_s=self._deadline_s,
+            first_wait_s=self._first_wait_s,
+            stopped=self._stopped,
+            http2=True,
+        )
 
     def close(self) -> None:
         """Closes all connections and the last body."""
@@ -119,8 +147,10 @@ class FeedClient:
         headers: Mapping[str, str] | None = None,
         body: Any = None,
         max_bytes: int = MAX_BYTES,
+        keep_line: KeepLine | None = None,
     ) -> Fetched | None:
-        """Returns the answer to a GET, or to a POST if there is a body; None if it is the one with this ETag.
+        """Returns the answer to a GET, or to a POST if there is a body; None if it is the one with this ETag. A body
+        that is not bytes is sent as JSON. With `keep_line`, only these lines of the answer are stored.
 
         Tries up to five times within the deadline. Raises FeedError.
         """
@@ -130,7 +160,7 @@ class FeedClient:
         until = time.monotonic() + self._deadline_s
         for attempt in range(TRIES):
             try:
-                return self._loop.run(self._fetch_until(until, self._follow(url, sent, body, max_bytes)))
+                return self._loop.run(self._fetch_until(until, self._follow(url, sent, body, max_bytes, keep_line)))
             except _Temporary as trouble:
                 self._check_time(until, trouble)
                 if attempt == TRIES - 1:
@@ -165,7 +195,9 @@ class FeedClient:
             raise FeedError("The feed answered 304 to a request without an ETag.")
         return fetched
 
-    async def _follow(self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int) -> Fetched | None:
+    async def _follow(
+        self, url: str, headers: Mapping[str, str], body: Any, max_bytes: int, keep_line: KeepLine | None
+    ) -> Fetched | None:
         """Sends one request and follows redirects to checked addresses. Only the feed's own server receives the
         caller's headers, which may have a key.
         """
@@ -179,7 +211,7 @@ class FeedClient:
                     if response.status_code in REDIRECTS:
                         url = _redirect_target(url, response.headers.get("location", ""))
                         continue
-                    return await self._read(response, max_bytes)
+                    return await self._read(response, max_bytes, keep_line)
                 finally:
                     await response.aclose()
             except (httpx2.TransportError, httpx2.DecodingError) as error:
@@ -211,13 +243,13 @@ class FeedClient:
         address = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
         target = f"{parts.scheme}://{address}:{port}{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         named = {**headers, "host": parts.netloc}
-        content = None if body is None else orjson.dumps(body)
+        content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         if content is not None:
-            named["content-type"] = "application/json"
+            named.setdefault("content-type", "application/json")
         method, extensions = "GET" if content is None else "POST", {"sni_hostname": host}
         return self._http.build_request(method, target, headers=named, content=content, extensions=extensions)
 
-    async def _read(self, response: httpx2.Response, max_bytes: int) -> Fetched | None:
+    async def _read(self, response: httpx2.Response, max_bytes: int, keep_line: KeepLine | None) -> Fetched | None:
         """Returns the body of a response within the limits; None for 304."""
         status = response.status_code
         if status == 304:
@@ -226,15 +258,27 @@ class FeedClient:
             raise _Temporary(f"The feed answered {status}.", _retry_after_s(response.headers.get("retry-after")))
         if status != 200:
             raise FeedError(f"The feed answered {status}.")
+        if (refusal := response.headers.get("grpc-status", "0")) != "0":
+            raise (_Temporary if refusal in RETRIED_GRPC else FeedError)(
+                f"The feed answered gRPC status {refusal[:3]}."
+            )
         self._close_body()
-        digest, size = hashlib.sha256(), 0
+        digest, size, rest = hashlib.sha256(), 0, b""
         file = self._body = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - the caller reads it
         async for chunk in response.aiter_bytes():
             size += len(chunk)
             if size > max_bytes:
                 raise FeedError(f"The answer is larger than {max_bytes / 2**20:,.0f} MiB, the limit.")
             digest.update(chunk)
-            file.write(chunk)
+            if keep_line is None:
+                file.write(chunk)
+                continue
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > MAX_LINE_BYTES:
+                raise FeedError(LONG_LINE)
+            file.writelines(line + b"\n" for line in lines if keep_line(line))
+        if keep_line is not None and keep_line(rest):
+            file.write(rest)
         file.seek(0)
         return Fetched(file, digest.hexdigest(), _plain_etag(response.headers.get("etag")), size)
 

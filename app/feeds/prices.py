@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import IO, Any, Generic, TypeVar
 
-from app.feeds.client import FeedClient, FeedError
+from app.feeds.client import LONG_LINE, MAX_LINE_BYTES, FeedClient, FeedError
 
 MAX_MALFORMED_SHARE = 0.05  # of the rows of a part; more mean that the format has changed
 MAX_PRICES = 250_000  # of a part; the largest feeds state about a fifth of that
-MAX_LINE_BYTES = 64 * 2**10
 MAX_NAME_CHARACTERS = 120
 MAX_INTEGER = 10**6
 MAX_RAM_BYTES = 1e15
@@ -149,7 +148,7 @@ def text_lines(file: IO[bytes]) -> Iterator[str]:
     """Yields the lines of a UTF-8 file. Raises FeedError for a line that is too long for a table."""
     while line := file.readline(MAX_LINE_BYTES + 1):
         if len(line) > MAX_LINE_BYTES:
-            raise FeedError(f"A line is longer than {MAX_LINE_BYTES // 2**10} KiB, the limit.")
+            raise FeedError(LONG_LINE)
         yield line.decode("utf-8")
 
 

@@ -30,7 +30,7 @@ from app.catalog.seed import StaleCatalog, check_loaded, publish_observations
 from app.catalog.snapshot import CatalogIndex, EmptyCatalog, load_newest
 from app.db import UNHURRIED, DatabaseError, make_engine
 from app.errors import describe_error
-from app.feeds import aws, azure, gcp, gpuhunt, lambda_cloud, oci, runpod, shadeform, skypilot, vast
+from app.feeds import aws, aws_spot, azure, gcp, gpuhunt, lambda_cloud, nebius, oci, runpod, shadeform, skypilot, vast
 from app.feeds.client import FeedClient, FeedError
 from app.feeds.gate import KnownPrices, check_prices, lost_too_many
 from app.feeds.naming import FeedNames
@@ -39,7 +39,7 @@ from app.migrating import lock_database
 
 log = structlog.get_logger("headroom")
 
-MODULES = (gpuhunt, skypilot, azure, aws, gcp, oci, lambda_cloud, runpod, vast, shadeform)
+MODULES = (gpuhunt, skypilot, azure, aws, aws_spot, gcp, oci, lambda_cloud, runpod, vast, shadeform, nebius)
 FEEDS: Mapping[str, Feed] = {module.FEED.name: module.FEED for module in MODULES}
 Report = Callable[[str], None]
 MAX_UNMAPPED = 1_000  # names of a part that are recorded

@@ -15,6 +15,7 @@ from app.sizing.decisions.acquisition import running_usd_per_hour
 from app.sizing.estimate import estimate_deployment
 from app.sizing.formula import formula
 from app.sizing.hardware.parts import Accelerator, Commitment
+from app.sizing.hardware.terms import ResaleValue, resale_values
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import (
@@ -481,6 +482,7 @@ class SpendingPath:
     usd: tuple[float, ...]  # cumulative spending after 0, 1, ... months, USD
     left_usd: float = 0.0  # resale value of owned machines at the horizon, USD
     committed_usd: float = 0.0  # rent still owed for the last term at the horizon, USD
+    left_basis: str = ""  # recorded sales that the resale value follows; empty where it follows the assumption
 
     @property
     def net_usd(self) -> float:
@@ -547,7 +549,7 @@ def committed_usd(usd_per_month: float, month: Column, decline_per_year: float, 
     return usd_per_month * months_paid
 
 
-@formula(unit="USD", source="assumption: the same share of the value is lost every year")
+@formula(unit="USD", source="geometric decline: the same share of the value is lost every year")
 def resale_usd(purchase_usd: float, month: Column, resale_decline_per_year: float) -> Column:
     """Resale value of purchased machines.
 
@@ -570,16 +572,28 @@ def spending_by_month(outcome: Outcome) -> Spending | None:
     if e is None or outcome.has_an_end or not outcome.fits or e.cost is None or not e.cost.usd_per_hour:
         return None
     months = np.arange(0.0, np.floor(question.economics.horizon_months) + 1)
-    paths = sorted(_spending_paths(e, question, outcome.hosted_api, months), key=lambda p: (p.net_usd, p.way))
+    found = _spending_paths(e, question, outcome.hosted_api, months, recorded_resale(outcome))
+    paths = sorted(found, key=lambda p: (p.net_usd, p.way))
     return Spending(outcome.name, tuple(paths), tuple(_find_crossovers(paths))) if paths else None
 
 
+def recorded_resale(outcome: Outcome) -> ResaleValue | None:
+    """Recorded resale value of the accelerators; None if they are not of the training class, if their generation has
+    none, or if the request sets the decline.
+    """
+    accelerator, given = outcome.accelerator, outcome.question.assumptions.without_recording.resale_decline_per_year
+    is_default = given == Assumptions.default_value("resale_decline_per_year")
+    return (
+        resale_values().get(accelerator.family) if accelerator and accelerator.training_class and is_default else None
+    )
+
+
 def _spending_paths(
-    e: Estimate, question: Question, hosted: HostedApi | None, months: Column
+    e: Estimate, question: Question, hosted: HostedApi | None, months: Column, resale: ResaleValue | None
 ) -> Iterator[SpendingPath]:
     """The option of the deployment itself, its alternatives, and the cheapest host of the model."""
     assert e.cost is not None and e.cost.usd_per_hour is not None
-    d, within = e.deployment, (question.economics.horizon_months, question.assumptions, months)
+    d, within = e.deployment, (question.economics.horizon_months, question.assumptions, months, resale)
     if d.pricing_model is not None and d.pricing_model in OPTION_OF_PRICING:
         own = OPTION_OF_PRICING[d.pricing_model], d.provider or "", e.cost.usd_per_hour, e.cost.purchase_usd
         yield _spending_path(*own, *within)
@@ -598,14 +612,17 @@ def _spending_path(
     horizon_months: float,
     assumed: Assumptions,
     months: Column,
+    resale: ResaleValue | None,
 ) -> SpendingPath:
     """Cumulative spending of one acquisition option."""
     if way is AcquisitionOption.OWNED and purchase_usd is not None:
         hours = horizon_months * HOURS_PER_MONTH
         running = float(running_usd_per_hour(np.array(usd_per_hour), np.array(purchase_usd), hours))
         paid = purchase_usd + running * HOURS_PER_MONTH * months
-        left = float(resale_usd(purchase_usd, months[-1:], assumed.resale_decline_per_year)[0])
-        return SpendingPath(way.value, provider, tuple(paid.tolist()), left_usd=left)
+        decline = assumed.resale_decline_per_year if resale is None else resale.decline_per_year
+        left = float(resale_usd(purchase_usd, months[-1:], decline)[0])
+        basis = "" if resale is None else resale.describe()
+        return SpendingPath(way.value, provider, tuple(paid.tolist()), left_usd=left, left_basis=basis)
     monthly, decline = usd_per_hour * HOURS_PER_MONTH, assumed.rent_decline_per_year
     if (term := TERM_MONTHS.get(way)) is not None:
         ends = np.ceil(months[-1:] / term) * term

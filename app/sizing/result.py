@@ -18,6 +18,7 @@ from app.sizing.hardware.grids import Grid
 from app.sizing.hardware.hosts import HostProcessor
 from app.sizing.hardware.licenses import SourceLicense
 from app.sizing.hardware.parts import Accelerator, Availability, PriceKind, PricingModel, Terms
+from app.sizing.hardware.terms import LeadTime
 from app.sizing.question import Deployment
 from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration
 
@@ -719,6 +720,7 @@ class Price:
     countries: tuple[str, ...] | None = None  # where the machines may stand if no region is known, ISO 3166 codes
     trend_30d: float | None = None  # change of an observed price within 30 days, as a share of the earlier price
     availability: Availability | None = None  # capacity of the offer as last seen; None if no feed states it
+    lead_time: LeadTime | None = None  # reported for purchased machines; None for rents and where no source has one
 
     @property
     def upfront_usd(self) -> float | None:

@@ -103,6 +103,13 @@ def test_only_offers_with_capacity_within_some_hours(served: TestClient) -> None
     assert "available_within_hours" in next(r["text"] for r in none["rejected"] if r["code"] == "not_available")
 
 
+def test_capacity_that_no_feed_has_reported_is_refused_with_the_way_out(client: TestClient) -> None:
+    refused = client.post("/recommend", json={**ASKED, "constraints": {"available_within_hours": 24}})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "#/constraints/available_within_hours"
+    assert "No price feed has reported capacity" in refused.json()["detail"]
+
+
 def test_capacity_of_a_past_day_is_refused(served: TestClient) -> None:
     body = {**ASKED, "constraints": {"available_within_hours": 24}, "as_of": (DAY - timedelta(days=1)).isoformat()}
     refused = served.post("/recommend", json=body)
@@ -192,5 +199,6 @@ def test_the_market_command(live: str) -> None:
 
     table = invoke("--by", "class")
     assert "training" in table
-    assert "times an inference-class hour" in table
+    assert "times an inference-class hour" in table and "the newest was observed on 2026-" in table
+    assert "+0.0 %" in table
     assert invoke("--by", "class", "--csv").splitlines()[0].startswith("name,offers,")

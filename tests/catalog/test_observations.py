@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine, event, func, insert, inspect, select, text
 from sqlalchemy.orm import Session, sessionmaker
 
+from app.catalog.files import read_rows
 from app.catalog.observations import (
     OfferKey,
     PriceObservationRow,
@@ -96,6 +97,37 @@ def check_market(engine: Engine) -> None:
 
 def test_each_day_is_answered_with_the_observation_in_force(engine: Engine) -> None:
     check_market(engine)
+
+
+@pytest.mark.parametrize(
+    ("provider", "region", "country"),
+    [
+        ("gcp", "us-central1", "US"),
+        ("lambda", "us-south-1", "US"),
+        ("lambda", "europe-central-1", "DE"),
+        ("nebius", "eu-north2", "IS"),
+        ("vast", "DE", "DE"),
+        ("runpod", "DE", None),
+        ("lambda", "europe-south-1", None),
+    ],
+)
+def test_an_offer_that_only_a_feed_has_is_in_the_country_of_its_region(
+    engine: Engine, provider: str, region: str, country: str | None
+) -> None:
+    key = L4._replace(provider=provider, region=region, instance_type="of a feed")
+    with Session(engine) as session:
+        assert publish(session, FIRST, [observed(key, 0.80)])
+        assert session.scalars(select(OfferRow.country).where(OfferRow.instance_type == "of a feed")).one() == country
+
+
+def test_the_country_of_a_region_is_one_of_its_provider_and_contradicts_no_price_list() -> None:
+    rows = [*read_rows("region_countries.csv")]
+    centers = {r["provider"]: r["countries"].split() for r in read_rows("provider_places.csv") if r["fact"] != "seat"}
+    listed = {(r["provider"], r["region"]): r["country_or_geo"] for r in read_rows("offers.csv")}
+    assert len({(r["provider"], r["region"]) for r in rows}) == len(rows)
+    for row in rows:
+        assert row["country"] in centers[row["provider"]], row
+        assert listed.get((row["provider"], row["region"]), row["country"]) == row["country"]
 
 
 @pytest.mark.slow

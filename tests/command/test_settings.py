@@ -15,6 +15,10 @@ WRONG = ("hush", "-1", "1e99", "1e400", "nan", "[", "{}", '["hush"]', '[{"hush":
 SENTENCE = re.compile(r"HEADROOM_([A-Z_]+)(?: [a-z0-9_]+)*: (?:must be|must begin|is) [^\n]{2,200}\.")
 ANY_TEXT = {"cache_dir", "host"}  # every text may be the name of a folder or host
 EXPLAINED = {
+    "PRICE_FEED_URLS": (
+        '{"aws-spot": "ftp://hush"}',
+        "HEADROOM_PRICE_FEED_URLS aws-spot: must be an http or https URL",
+    ),
     "PUBLIC_URL": ("https://user:hush@x", "must be an http or https URL without a user"),
     "SNAPSHOT_CHECK_S": ("1e99", "must be at most 86,400."),
     "WORKERS": ("0", "must be at least 1."),

@@ -75,7 +75,7 @@ def test_machines_of_unknown_disks_need_room_for_the_weights_of_a_replica() -> N
 
 
 @pytest.mark.parametrize(
-    ("seller", "note"), [("aws", "0.09 USD per GB"), ("nebius", "free of charge"), ("A Cloud", "")]
+    ("seller", "note"), [("Amazon Web Services", "0.09 USD per GB"), ("Nebius", "free of charge"), ("A Cloud", "")]
 )
 def test_a_published_price_of_traffic_is_a_note_and_the_line_still_needs_a_quote(seller: str, note: str) -> None:
     (traffic,) = (x for x in lines_to_quote({}, [{**stored.RENTED, "seller": seller}]) if x.goods == "egress")
@@ -85,9 +85,13 @@ def test_a_published_price_of_traffic_is_a_note_and_the_line_still_needs_a_quote
 
 def test_checkpoints_are_stored_at_the_published_price_of_the_provider() -> None:
     run = {"performance": {"cluster": {"checkpoint_capacity_tb": 4.0}}}
-    rented = {**stored.RENTED, "seller": "coreweave"}
+    rented = {**stored.RENTED, "seller": "CoreWeave"}  # bills name sellers as people do
     (storage,) = (line for line in lines_to_quote(run, [rented]) if line.goods == "storage")
     assert "0.07 USD per GB and month, distributed file storage" in storage.notes
+    lasting = {"performance": {**run["performance"], "days": 73.0}}
+    (storage,) = (line for line in lines_to_quote(lasting, [rented]) if line.goods == "storage")
+    # 4,000 GB x 0.07 USD x 73 days of 24 / 730 months
+    assert storage.notes.endswith("; about 672 USD over 2.4 months, in no total") and storage.usd is None
     (own,) = (line for line in lines_to_quote(run, [stored.BOUGHT]) if line.unit is Unit.TERABYTE)
     assert own.notes == "to be quoted"
 
@@ -100,7 +104,9 @@ def test_an_engine_that_is_sold_is_licensed_per_accelerator() -> None:
         "NVIDIA AI Enterprise, per accelerator, over the term"
     )
     (sold,) = (line for line in lines_to_quote({}, [{**stored.BOUGHT, **licensed}]) if line.goods == "licence")
-    assert "4,500 USD per accelerator and year, list price" in sold.notes and sold.usd is None
+    assert "4,500 USD per accelerator and year, or 1 USD per accelerator hour" in sold.notes and sold.usd is None
+    (sold,) = (line for line in lines_to_quote({}, [{**stored.BOUGHT, **licensed}], 36.0) if line.goods == "licence")
+    assert sold.notes.endswith("; about 540,000 USD over 36 months, in no total")  # 40 accelerators, three years
 
 
 def test_owned_pools_need_a_network_between_them() -> None:
@@ -138,7 +144,9 @@ def test_companions_need_machines_beyond_those_of_the_first_where_they_share_the
 def test_a_discount_is_shown_with_the_price_before_it() -> None:
     lot = {**stored.BOUGHT, "discount": 0.2}
     machine, network, rack = build_bill(stored.answer(1), stored.supply(lot), 1, USD).lines[:3]
-    assert machine.notes == "20 % negotiated discount on 462,500.00 USD"
+    discount, lead_time = machine.notes.split("; ")
+    assert discount == "20 % negotiated discount on 462,500.00 USD"
+    assert lead_time == "reported lead time: 40 weeks or more (resellers, 2026-06-30, spheron.network)"
     assert network.description.endswith("cables and optics, 3,200 Gbit/s for each of 5 machines")
     assert network.notes == rack.notes == ""
     lot = {**stored.RENTED, "discount": 0.1}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.catalog.observations import EXPORT_COLUMNS
-from app.export.observations import write_csv, write_parquet
+from app.export.observations import Batches, write_csv, write_parquet
 from app.extras import MissingExtra
 from tests.catalog.observed import L4
 
@@ -41,6 +43,27 @@ def test_parquet_keeps_types_and_what_is_unknown(tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in table.to_pylist()] == [ROW, ROW, LATER]
     assert write_parquet(tmp_path / "none.parquet", ()) == 0
     assert parquet.read_table(tmp_path / "none.parquet").num_rows == 0
+
+
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_an_error_leaves_the_earlier_file_and_no_part_of_a_new_one(
+    write: Callable[[Path, Batches], int], tmp_path: Path
+) -> None:
+    if write is write_parquet:
+        pytest.importorskip("pyarrow.parquet")
+
+    def broken() -> Iterator[Sequence[tuple[Any, ...]]]:
+        yield [ROW] * 5_000
+        raise RuntimeError("connection lost")
+
+    target = tmp_path / "prices"
+    for earlier in (None, b"earlier"):
+        if earlier is not None:
+            target.write_bytes(earlier)
+        with pytest.raises(RuntimeError, match="connection lost"):
+            write(target, broken())
+        assert [file.read_bytes() for file in tmp_path.iterdir()] == ([] if earlier is None else [earlier])
+    assert write(target, BATCHES) == 3 and [*tmp_path.iterdir()] == [target]
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,6 +278,34 @@ def aws_routes(region: str = "us-east-1", rows: tuple[dict[str, str], ...] = AWS
     return {f"/offers/v1.0/aws/AmazonEC2/current/{region}/index.csv": Reply(body, headers={"etag": '"aws1"'})}
 
 
+def aws_spot_item(machine: str, price: str, zone: str = "a", product: str = "Linux/UNIX") -> str:
+    return (
+        f"<item><instanceType>{machine}</instanceType><productDescription>{product}</productDescription>"
+        f"<spotPrice>{price}</spotPrice><timestamp>2026-11-09T23:10:00.000Z</timestamp>"
+        f"<availabilityZone>us-east-1{zone}</availabilityZone></item>"
+    )
+
+
+def aws_spot_page(*items: str, token: str = "") -> Reply:
+    body = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        '<DescribeSpotPriceHistoryResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
+        f"<requestId>1</requestId><spotPriceHistorySet>{''.join(items)}</spotPriceHistorySet>"
+        f"<nextToken>{token}</nextToken></DescribeSpotPriceHistoryResponse>"
+    )
+    return Reply(body.encode(), headers={"content-type": "text/xml;charset=UTF-8"})
+
+
+def aws_spot_routes() -> dict[str, Route]:
+    def page(query: dict[str, list[str]]) -> Reply:
+        if "NextToken" not in query:
+            others = aws_spot_item("m9.large", "0.02"), aws_spot_item("g6.xlarge", "0.5", product="Windows")
+            return aws_spot_page(aws_spot_item("g6.xlarge", "0.3100"), *others, token="more/pages=")
+        return aws_spot_page(aws_spot_item("g6.xlarge", "0.2900", "b"))
+
+    return {"/": page}
+
+
 def gcp_sku(description: str, units: str, nanos: int, usage: str = "OnDemand", per: str = "") -> dict[str, Any]:
     per = per or ("GiBy.h" if " Ram " in description else "h")
     tier = {"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": units, "nanos": nanos}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
@@ -71,6 +72,18 @@ def test_large_and_slow_answers_are_cut_off(server: FeedServer, client: FeedClie
     with pytest.raises(FeedError, match="took longer than"):
         client.fetch(f"{server.url}/slow")
     assert time.monotonic() - started < 5
+
+
+def test_only_the_wanted_lines_of_an_answer_are_stored(server: FeedServer, client: FeedClient) -> None:
+    body = b"".join(b"%d:%s\n" % (n, b"x" * (n % 70)) for n in range(300)) + b"300: the last, without an end"
+    server.routes["/lines"] = Reply(body, drip_s=0.0001)
+    wanted = [line for line in body.split(b"\n") if line.partition(b":")[0].endswith(b"0")]
+    fetched = client.fetch_whole(f"{server.url}/lines", keep_line=lambda line: line.partition(b":")[0].endswith(b"0"))
+    assert fetched.read() == b"\n".join(wanted)
+    assert (fetched.size, fetched.sha256) == (len(body), hashlib.sha256(body).hexdigest())
+    server.routes["/line"] = Reply(b"x" * 70_000)
+    with pytest.raises(FeedError, match="line is longer"):
+        client.fetch(f"{server.url}/line", keep_line=bool)
 
 
 def test_redirects_are_followed_a_few_times_to_checked_addresses(server: FeedServer, client: FeedClient) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from app.feeds import aws, azure, gcp, gpuhunt, lambda_cloud, oci, runpod, shadeform, skypilot, vast
+from app.feeds import aws, aws_spot, azure, gcp, gpuhunt, lambda_cloud, oci, runpod, shadeform, skypilot, vast
+from app.feeds.aws_spot import sign_request
 from app.feeds.client import FeedClient, FeedError
 from app.feeds.prices import Feed, FetchedPart, Machine, Source, StatedPrice
 from app.sizing.columns import GB, GIB
@@ -143,6 +145,59 @@ def test_aws(client: FeedClient) -> None:
             ("aws", "us-east-1", "g6.xlarge", "", 0, "reserved_1y", 0.52),
         ]
         assert (part.version, part.etag) == ("20261001000000", '"aws1"')
+
+
+def test_aws_spot_prices_are_read_by_zone_with_signed_requests(client: FeedClient) -> None:
+    with serve(formats.aws_spot_routes()) as server:
+        part = read(client, server, aws_spot.FEED, machines=[L4_AT_AWS], key="AKID:secret:token")
+        assert summaries(part) == [("aws", "us-east-1", "g6.xlarge", "", 0, "spot", usd) for usd in (0.31, 0.29)]
+        assert part.prices[0].effective_from == "2026-11-09"
+        assert [("NextToken=more%2Fpages%3D" in path) for path, _, _ in server.seen] == [False, True]
+        for path, headers, _ in server.seen:
+            moment = datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+            signed = sign_request(server.url + path, "AKID:secret:token", "us-east-1", "ec2", moment)
+            assert {name: headers[name] for name in signed} == signed
+            assert "secret" not in path + headers["authorization"]
+
+
+@pytest.mark.parametrize(
+    ("query", "signature"),
+    [
+        ("", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
+        ("?Param1=value1&Param2=value2", "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500"),
+    ],
+)
+def test_requests_are_signed_as_in_the_test_suite_of_aws(query: str, signature: str) -> None:
+    key, moment = "AKIDEXAMPLE:wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
+    signed = sign_request(f"https://example.amazonaws.com/{query}", key, "us-east-1", "service", moment)
+    assert signed["authorization"].endswith(
+        f"/20150830/us-east-1/service/aws4_request, SignedHeaders=host;x-amz-date, Signature={signature}"
+    )
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(b"<html/>"),
+        Reply(b"no XML"),
+        Reply(b'<!DOCTYPE x [<!ENTITY y "z">]><x>&y;</x>'),
+        formats.aws_spot_page(),
+        formats.aws_spot_page("<item/>"),
+        formats.aws_spot_page(formats.aws_spot_item("g6.xlarge", "cheap")),
+        formats.aws_spot_page(formats.aws_spot_item("g6.xlarge", "0.3"), token="same"),
+        Reply(status=401),
+    ],
+    ids=["html", "text", "entities", "empty", "fields", "price", "endless", "refused"],
+)
+def test_another_spot_price_history_is_refused(reply: Reply, client: FeedClient) -> None:
+    with serve({"/": reply}) as server, pytest.raises(FeedError):
+        read(client, server, aws_spot.FEED, machines=[L4_AT_AWS], key="AKID:secret")
+
+
+def test_a_key_without_a_secret_is_refused_before_a_request(client: FeedClient) -> None:
+    with serve({}) as server, pytest.raises(FeedError, match="ACCESS_KEY_ID"):
+        read(client, server, aws_spot.FEED, key="AKID")
+    assert not server.requests
 
 
 def test_gcp_adds_cores_memory_and_accelerators(client: FeedClient) -> None:

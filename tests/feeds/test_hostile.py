@@ -114,7 +114,8 @@ def test_a_few_entries_cannot_state_millions_of_prices(monkeypatch: pytest.Monke
 
 
 def test_a_file_of_one_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prices, "MAX_LINE_BYTES", 2000)
+    for module in (client, prices):
+        monkeypatch.setattr(module, "MAX_LINE_BYTES", 2000)
     line = formats.AWS_HEAD + "x" * 3000
     routes: dict[str, formats.Route] = {
         "/offers/v1.0/aws/AmazonEC2/current/us-east-1/index.csv": Reply(line.encode()),

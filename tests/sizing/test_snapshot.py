@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.hardware.listings import purchase_terms
-from app.sizing.hardware.parts import day_numbers
+from app.sizing.hardware.parts import Offer, day_numbers
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog, last_day_of, offers_in_force, was_observed_by
@@ -70,6 +71,22 @@ def test_a_catalogue_without_newer_prices_stays_as_it_is() -> None:
     assert [(o.usd_per_hour, o.as_of) for o in dated.offers] == [(0.5, "2025-02-01")]
     assert (dated.prices_as_of, dated.version) == ("2025-02-01", of.version)
     assert not dated.listings.is_owned.any()  # all machines were priced on 2026-01-01
+
+
+def test_every_series_of_the_price_history_answers_each_of_its_days(catalog: Catalog) -> None:
+    series = defaultdict[object, list[Offer]](list)
+    for past in catalog.past_offers:
+        series[past.key].append(past)
+    now = {o.key: o for o in catalog.offers}
+    changed = 0
+    for key, prices in series.items():
+        current = [now[key]] if key in now else []
+        for row in prices:
+            (found,) = offers_in_force(current, prices, row.as_of)
+            same_day = {p.usd_per_hour for p in (*prices, *current) if p.as_of == row.as_of}
+            assert found.as_of == row.as_of and found.usd_per_hour in same_day
+        changed += len({p.usd_per_hour for p in prices}) > 1
+    assert len(series) > 200 and changed >= 39
 
 
 @given(DAYS)

@@ -195,6 +195,9 @@ class PathShown(ResultModel, of=SpendingPath):
         description="Cumulative payments by month."
     )
     left_usd: float = Field(description="Resale value of owned machines at the end.")
+    left_basis: Annotated[str | None, From(omit=EMPTY)] = Field(
+        None, description="Recorded sales that the resale value follows; absent where it follows the assumption."
+    )
     committed_usd: float = Field(description="Remaining payments of a commitment at the end.")
     net_usd: float = Field(description="Payments plus commitments, minus the resale value.")
 

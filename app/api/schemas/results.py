@@ -26,6 +26,7 @@ from app.api.schemas.origins import EMPTY, WHOLE, From, ResultModel
 from app.catalog.events import STATUS
 from app.sizing.columns import GIB
 from app.sizing.hardware.parts import Availability
+from app.sizing.hardware.terms import LeadTime
 from app.sizing.result import (
     Alternative,
     AutoscaledDay,
@@ -509,6 +510,20 @@ class AvailabilityShown(ResultModel, of=Availability):
     seen_at: str = Field(description="When the feed stated it, RFC 3339 UTC.")
 
 
+class LeadTimeShown(ResultModel, of=LeadTime):
+    """Weeks from order to delivery that a public source reports. Ask the seller for yours."""
+
+    model_config = with_examples(
+        {"weeks_low": 8, "weeks_high": 16, "seller": "NVIDIA partners", "source": "a page", "as_of": "2026-05-01"}
+    )
+
+    weeks_low: float = Field(description="Shortest reported time, in weeks.")
+    weeks_high: float | None = Field(None, description="Absent if the source states no upper end.")
+    seller: str = Field(description="Whose deliveries it is about.")
+    source: str
+    as_of: str = Field(description="Day on which it was reported.")
+
+
 class PriceShown(ResultModel, of=Price):
     """Kind, source, age and terms of the price that is paid."""
 
@@ -548,6 +563,9 @@ class PriceShown(ResultModel, of=Price):
     )
     discount: Annotated[float | None, From(omit=EMPTY)] = Field(
         None, description="Discount from the request; every figure includes it."
+    )
+    lead_time: LeadTimeShown | None = Field(
+        None, description="Reported lead time of purchased machines; absent for rents and if no source reports one."
     )
 
 

@@ -175,6 +175,9 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
                 " The machine price is estimated from parts: accelerators at list price plus an assumed chassis, "
                 "processors and memory. Ask for a quote."
             )
+        if summary.price.lead_time is not None:
+            reported = summary.price.lead_time.describe()
+            text += f" {reported[0].upper()}{reported[1:]}."
     else:
         region = "" if deployment.region == "unspecified" else f" in {deployment.region}"
         if summary.price.countries:

@@ -13,12 +13,14 @@ from app.sizing.answer.overkill import CheapestOption, overkill_warning
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_DAY
 from app.sizing.decisions.placement import max_items_in_groups, nodes_per_replica, surviving_replicas
+from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import HostProcessor, excluded_use
 from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, SOCKET, Accelerator, PriceKind, PricingModel, Segment
 from app.sizing.hardware.stacks import training_work
 from app.sizing.hardware.support.records import Level as SupportLevel
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.support.rules import verdict
+from app.sizing.hardware.terms import commercial_terms
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import ModelTask
 from app.sizing.question import Deployment, Question
@@ -405,6 +407,22 @@ def stale_price(context: AnswerContext) -> Notice | None:
     return Notice("stale_price", f"{seen}. Ask for a current price before deciding.")
 
 
+def license_not_included(context: AnswerContext) -> Notice | None:
+    """Warn about a license of the engine that the cost does not include, with its published price."""
+    d = context.estimate.deployment
+    license_name = engine_named(d.engine or "").licence
+    if not license_name or not d.total_accelerators:
+        return None
+    text = f"{product_name(d.engine or '')} needs the license {license_name}, which the cost does not include."
+    term = commercial_terms().get(("licence", license_name))
+    if term is not None:
+        monthly = term.usd_over(d.total_accelerators, 1.0)
+        accelerators = format_count(d.total_accelerators, "accelerator")
+        published = term.describe()
+        text += f" {published[0].upper()}{published[1:]}. For {accelerators}, that is {monthly:,.0f} USD a month."
+    return Notice("license_not_included", text)
+
+
 def quantity_warning(context: AnswerContext) -> Notice | None:
     """Warn about fewer machines than the minimum quantity, or more than the seller has or usually has."""
     price, d = recommendation_price(context), context.estimate.deployment
@@ -419,6 +437,13 @@ def quantity_warning(context: AnswerContext) -> Notice | None:
     if terms.max_quantity is not None and d.nodes > terms.max_quantity:
         text = f"The seller has at most {format_count(terms.max_quantity, 'machine')}; this option uses {d.nodes:,}."
         return Notice("above_maximum_quantity", text)
+    seen = price.availability
+    if seen is not None and seen.quantity is not None and d.nodes > seen.quantity:
+        text = (
+            f"The provider had {format_count(seen.quantity, 'machine')} when a price feed last looked, at "
+            f"{seen.seen_at}; this option uses {d.nodes:,}."
+        )
+        return Notice("above_seen_quantity", text)
     if terms.max_quantity is not None or terms.kind not in USUAL_QUANTITY_ASSUMPTIONS:
         return None
     usual = getattr(context.question.assumptions, USUAL_QUANTITY_ASSUMPTIONS[terms.kind])
@@ -881,5 +906,6 @@ ANSWER_WARNINGS: tuple[Callable[[TopAnswer], Notice | None], ...] = (
     host_architecture,
     stale_price,
     quantity_warning,
+    license_not_included,
     spot_interruptions,
 )

@@ -39,8 +39,9 @@ from app.sizing.decisions.prices import age_days
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.grids import Grid, list_grids
-from app.sizing.hardware.listings import PRICING, purchase_terms
+from app.sizing.hardware.listings import INVENTORY, PRICING, purchase_terms
 from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator, PricingModel, System
+from app.sizing.hardware.terms import find_lead_time
 from app.sizing.question import Economics, Question
 from app.sizing.result import OPTION_OF_PRICING, AcquisitionOption, Alternative, Part, Price
 from app.sizing.snapshot import Catalog
@@ -187,6 +188,7 @@ def _describe_listing(
     provider, region = catalog.providers[row.provider[listing]], catalog.regions[row.region[listing]]
     unplaced = offer is not None and region not in catalog.region_countries
     countries = tuple(sorted(possible_countries(catalog, provider, None))) or None if unplaced else None
+    sold = system if offer is None and provider != INVENTORY else None
     return SoldMachine(
         accelerator=accelerator,
         system=system,
@@ -203,6 +205,7 @@ def _describe_listing(
             countries=countries,
             trend_30d=None if offer is None else offer.trend_30d,
             availability=None if offer is None else offer.availability,
+            lead_time=None if sold is None else find_lead_time(sold.slug, accelerator.slug, until=today),
         ),
     )
 

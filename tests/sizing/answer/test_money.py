@@ -24,6 +24,7 @@ from app.sizing.answer.money import (
 from app.sizing.decisions.acquisition import SoldMachine
 from app.sizing.decisions.cost import Cost
 from app.sizing.hardware.parts import PRICE_KIND_TEXTS, PriceKind
+from app.sizing.hardware.terms import LeadTime
 from app.sizing.question import Constraints, Economics, Question
 from app.sizing.result import Assurance, HostedPrice, Level
 from app.sizing.snapshot import Catalog, prices_by_model
@@ -191,6 +192,9 @@ def test_a_bought_price_says_what_is_in_it_and_whether_it_was_put_together(in_pa
     (reason,) = price_reason(owned, DEPLOYMENT)
     assert reason.text.startswith("Purchase of 1 machine for 300,000 USD. This is 40.00 USD/h over the horizon")
     assert ("Ask for a quote" in reason.text) is in_parts
+    waited = LeadTime("big", "resellers", 40.0, "a page", "2026-05")
+    (reason,) = price_reason(replace(owned, price=replace(PRICE, lead_time=waited)), DEPLOYMENT)
+    assert reason.text.endswith(" Reported lead time: 40 weeks or more (resellers, 2026-05, a page).")
 
 
 def test_a_price_in_a_clause() -> None:

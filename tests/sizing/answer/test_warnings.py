@@ -23,6 +23,7 @@ from app.sizing.answer.warnings import (
     expected_reason,
     find_cautions,
     find_warnings,
+    license_not_included,
     lowest_probability,
     machine_failure_exceeds_redundancy,
     no_redundancy,
@@ -39,7 +40,15 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.hosts import other_host
-from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, Accelerator, PriceKind, PricingModel, Segment
+from app.sizing.hardware.parts import (
+    FIRM,
+    PRICE_KIND_TEXTS,
+    Accelerator,
+    Availability,
+    PriceKind,
+    PricingModel,
+    Segment,
+)
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import (
     Assurance,
@@ -335,6 +344,24 @@ def test_quantities_are_held_against_the_seller(
     found: Notice | None = quantity_warning(case(cost(**terms), **deployment))
     assert (None if found is None else found.code) == code
     assert quantity_warning(case(None, **deployment)) is None
+
+
+def test_a_license_that_the_cost_leaves_out_is_named_with_its_price() -> None:
+    found = license_not_included(case(COST, engine="nim", total_accelerators=8))
+    assert found is not None
+    assert found.text.startswith("NVIDIA NIM needs the license NVIDIA AI Enterprise, which the cost does not include.")
+    assert found.text.endswith("For 8 accelerators, that is 3,000 USD a month.")  # 8 x 4,500 / 12
+    assert license_not_included(case(COST, engine="vllm", total_accelerators=8)) is None
+
+
+def test_what_a_feed_saw_last_precedes_what_sellers_usually_have() -> None:
+    for quantity, code in ((None, "beyond_usual_quantity"), (8, "above_seen_quantity"), (9, "beyond_usual_quantity")):
+        seen = Availability("available", quantity, "2026-11-20T06:00:00Z")
+        found = quantity_warning(
+            case(replace(COST, price=replace(PRICE, availability=seen)), nodes=9, total_accelerators=72)
+        )
+        assert found is not None and found.code == code
+        assert code != "above_seen_quantity" or "had 8 machines when a price feed last looked" in found.text
 
 
 def test_every_seller_has_a_usual_quantity_and_the_sentence_says_it() -> None:

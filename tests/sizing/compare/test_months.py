@@ -30,7 +30,7 @@ from app.sizing.question import Constraints, Economics, Question
 from app.sizing.result import AcquisitionOption, Alternative, HostedApi, HostedCost, HostedPrice
 from tests.sizing.answer.given import COST
 from tests.sizing.compare.given import HEAVY, made, nothing, run
-from tests.sizing.small import SMALL, snapshot
+from tests.sizing.small import BIG, SMALL, snapshot
 
 ON_BIG = Constraints(accelerators=("acme-big",))
 PRICES = st.floats(1.0, 1e6)
@@ -157,13 +157,15 @@ def rented(
     *alternatives: Alternative,
     months: float = 18.0,
     decline: float = 0.0,
-    resale: float = 0.5,
+    resale: float | None = 0.5,
     **deployment: Any,
 ) -> Outcome:
     """Machines for one USD/h, with other ways to have them."""
     found = made(cost=replace(COST, usd_per_hour=1.0, purchase_usd=None), **deployment)
     assert found.estimate is not None
-    assumed = replace(Assumptions(), rent_decline_per_year=decline, resale_decline_per_year=resale)
+    assumed = replace(Assumptions(), rent_decline_per_year=decline)
+    if resale is not None:
+        assumed = replace(assumed, resale_decline_per_year=resale)
     question = Question(HEAVY, economics=Economics(horizon_months=months), assumptions=assumed)
     return replace(found, question=question, estimate=replace(found.estimate, alternatives=alternatives))
 
@@ -202,6 +204,22 @@ def test_a_path_is_paid_by_the_rules_of_its_way() -> None:
     # A purchase with an unknown price is a rent.
     unknown = spending_by_month(rented(way(AcquisitionOption.OWNED, 0.9)))
     assert unknown is not None and {p.way: p.usd[1] for p in unknown.paths}["owned"] == pytest.approx(657.0)
+
+
+def test_a_resale_value_follows_recorded_sales_of_the_generation_unless_the_request_sets_a_decline() -> None:
+    owned = rented(way(AcquisitionOption.OWNED, 0.9, 5000.0), months=36.0, resale=None)
+    for outcome, left, basis in (
+        # H100 modules: 29 to 38 % of the price as new after three years
+        (owned, 5000 * 0.335, "used H100 SXM modules were sold for 29 to 38 % of their price"),
+        (replace(owned, accelerator=replace(BIG, training_class=False)), 5000 * 0.65**3, ""),
+        (replace(owned, accelerator=replace(BIG, family="nvidia_blackwell")), 5000 * 0.65**3, ""),
+        (rented(way(AcquisitionOption.OWNED, 0.9, 5000.0), months=36.0), 5000 * 0.5**3, ""),
+    ):
+        found = spending_by_month(outcome)
+        assert found is not None
+        path = next(p for p in found.paths if p.way == "owned")
+        assert path.left_usd == pytest.approx(left)
+        assert path.left_basis.startswith(basis) and bool(path.left_basis) == bool(basis)
 
 
 def test_paths_cross_where_a_line_between_two_months_does() -> None:
