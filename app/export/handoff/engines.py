@@ -75,6 +75,7 @@ LAUNCHES = (
         flags={
             "--tensor-parallel-size": ANY_VERSION,
             "--pipeline-parallel-size": (0, 5),
+            "--no-async-scheduling": (0, 10),
             "--data-parallel-size": (0, 8),
             "--data-parallel-size-local": (0, 9),
             "--data-parallel-start-rank": (0, 9),
@@ -166,6 +167,7 @@ LAUNCHES = (
             "--max_seq_len": ANY_VERSION,
             "--max_batch_size": ANY_VERSION,
             "--max_num_tokens": ANY_VERSION,
+            "--enable_chunked_prefill": (1, 0),
             "--kv_cache_free_gpu_memory_fraction": ANY_VERSION,
             "--config": (1, 2),
             "--host": ANY_VERSION,
@@ -336,9 +338,7 @@ def config_text(group: ReplicaGroup, launch: Launch) -> str:
         return ""
     ranks = {"enable_attention_dp": True} if group.int_place("data") > 1 else {}
     stored = {"kv_cache_config": {"dtype": "fp8"}} if group.places.get("cache") == "fp8" else {}
-    # Without chunks, tensorrt_llm/llmapi/llm.py (_check_arguments, 1.2) refuses prompts beyond --max_num_tokens.
-    chunks = {"enable_chunked_prefill": True} if group.int_place("served", 0) > group.int_place("batched", 0) else {}
-    settings = {**ranks, **stored, **chunks, **draft_settings(group), **launch.pool_config.get(group.role, {})}
+    settings = {**ranks, **stored, **draft_settings(group), **launch.pool_config.get(group.role, {})}
     return yaml_text(settings) if settings else ""
 
 

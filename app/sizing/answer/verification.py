@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from app.sizing.answer.money import format_usd
-from app.sizing.answer.parts_words import adapter_settings, llama_cpp_layers
+from app.sizing.answer.parts_words import adapter_settings, chunk_places, llama_cpp_layers
 from app.sizing.answer.pipelines import pipeline_places
 from app.sizing.answer.served_context import served_context
 from app.sizing.assumptions import Assumptions
@@ -343,6 +343,7 @@ def serving_places(
         **adapter_settings(model),
         **llama_cpp_layers(model, d),
         **context_places(workload, estimate, used, assumed),
+        **chunk_places(workload, d),
         "percentile": f"{workload.slo.percentile:g}",
         "seconds": round(assumed.benchmark_window_min * 60),
         **load_places(workload, d, p, assumed),

@@ -34,6 +34,7 @@ from app.sizing.serving.continuous_batching import (
     build_stream,
     decode_cadence,
     idle_first_token_s,
+    running_rate_per_s,
 )
 from app.sizing.serving.interfaces import (
     BATCH_BISECTIONS,
@@ -490,6 +491,7 @@ def capacity_within_limits(
     with trace_label("at the limits"):
         at = decode_cadence(stream, peak)
         first = within.long_prompt_ttft_s(at, peak)
+        by_batch = np.minimum(by_batch, running_rate_per_s(peak, at.prefill_own_s, at.tpot_s, stream.later_tokens))
     waits = QueueWithinLimit(
         first,
         at.prompt_service_s,

@@ -151,6 +151,7 @@ class AutoregressiveServing:
             output_variation=workload.output_tokens.squared_variation,
             longest_tokens=workload.max_context_tokens,
             in_flight=workload.in_flight,
+            prompt_tokens=workload.uncached_prompt_tokens,
             offline=workload.load is Load.OFFLINE,
             settings=settings,
             unforeseen_share=None if margins is None else margins.memory_share,

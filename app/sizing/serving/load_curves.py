@@ -615,12 +615,15 @@ def replica_at(
     requested: Deployment | None,
 ) -> Replica:
     """Replica of a plan row."""
+    scheduler = deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler)
+    if workload.max_context_tokens > scheduler.max_batched_tokens:  # without chunks, engines refuse such prompts
+        scheduler = replace(scheduler, chunked=True)
     replica = build_replica(
         work,
         plans.take(np.array([row])).achieved_rates,
-        deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler),
+        scheduler,
         pool_bytes=at(memory.kv_pool_bytes, row),
-        overlaps=bool(plans.small_engine[row]),
+        overlaps=bool(plans.pipelines_chunks[row]),
         speculative=plans.speculative,
         served=uses_server(workload.load),
     )

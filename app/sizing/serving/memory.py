@@ -662,10 +662,17 @@ def max_running_sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column
 
 
 def engine_limits(
-    plans: Plans, capacity: Column, assumed: Assumptions, settings: Settings, in_flight: float, *, offline: bool
+    plans: Plans,
+    capacity: Column,
+    assumed: Assumptions,
+    settings: Settings,
+    in_flight: float,
+    prompt_tokens: float,
+    *,
+    offline: bool,
 ) -> tuple[Column, Column]:
     """Most sequences at once (`max_num_seqs`) and most tokens per step: the requested values, or the engine's defaults
-    for the device.
+    for the device, in smaller steps where prompts of `prompt_tokens` then fill the pipeline.
 
     Engines that need an explicit number of slots get the assumed number. The engine is started with more sequences
     where a number of replicas shares more requests in flight; slots cost nothing, so there an open number of
@@ -681,8 +688,39 @@ def engine_limits(
         elif in_flight and rules.slots.any():
             chosen = np.where(rules.slots, np.maximum(chosen, in_flight), chosen)
         most = chosen if most is None else np.where(np.isnan(most), chosen, most)
-    tokens = settings.max_batched_tokens
-    return most, own_tokens if tokens is None else tokens
+    if settings.max_batched_tokens is not None:
+        return most, settings.max_batched_tokens
+    pipelined = plans.pipelines_chunks & (plans.pipeline_parallel > 1)
+    if offline or not pipelined.any() or prompt_tokens <= own_tokens.min():
+        return most, own_tokens
+    smaller = pipelined_step_tokens(prompt_tokens, np.maximum(plans.pipeline_parallel, 2.0), own_tokens, assumed)
+    return most, np.where(pipelined, smaller, own_tokens)
+
+
+@formula(
+    unit="tokens", source="docs.sglang.io/advanced_features/pipeline_parallelism.html: smaller chunks fill the stages"
+)
+def pipelined_step_tokens(
+    prompt_tokens: float, pipeline_parallel: Column, own_tokens: Column, assumed: Assumptions
+) -> Column:
+    """Token budget of a step with which the chunks of one prompt keep all pipeline stages busy: a power of two.
+
+    With n chunks, p stages wait for about p - 1 chunks of a prompt. Smaller steps than the least multiply slowly.
+
+    Parameters:
+        prompt_tokens: mean prompt, tokens.
+        pipeline_parallel: pipeline stages, at least 2.
+        own_tokens: the engine's default.
+        assumed: assumptions: `pipelined_chunks_per_stage` and `least_pipelined_chunk_tokens`.
+    Limits: engines that pipeline the chunks of one prompt.
+    Check: 100,000 tokens in two and in four stages.
+        >>> assumed = row(pipelined_chunks_per_stage=16, least_pipelined_chunk_tokens=2048)
+        >>> pipelined_step_tokens(1e5, col(2, 4), col(8192, 8192), assumed).tolist()
+        [4096.0, 2048.0]
+    """
+    chunk = prompt_tokens / (assumed.pipelined_chunks_per_stage * (pipeline_parallel - 1))
+    rounded = np.exp2(np.floor(np.log2(np.maximum(chunk, 1.0))))
+    return np.minimum(np.maximum(rounded, assumed.least_pipelined_chunk_tokens), own_tokens)
 
 
 def device_weights_bytes(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> Column:
@@ -777,6 +815,7 @@ def serving_memory(
     output_tokens: float = 0.0,
     output_variation: float = 0.0,
     in_flight: float = 0.0,
+    prompt_tokens: float = 0.0,
     offline: bool = False,
     settings: Settings | None = None,
     unforeseen_share: Column | None = None,
@@ -789,6 +828,7 @@ def serving_memory(
         output_tokens: mean output of a request.
         output_variation: squared coefficient of variation of output lengths.
         in_flight: requests in flight at all replicas; 0 for other loads.
+        prompt_tokens: mean prompt without its cached prefix; 0 keeps the engine's default steps.
         offline: whether the engine runs without a server.
         settings: engine settings fixed by the request.
         unforeseen_share: share of a device reserved for unforeseen use, in addition to the above.
@@ -796,7 +836,7 @@ def serving_memory(
     settings = Settings() if settings is None else settings
     rules, small = plans.memory_rules, plans.small_engine
     capacity = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
-    most, tokens = engine_limits(plans, capacity, assumed, settings, in_flight, offline=offline)
+    most, tokens = engine_limits(plans, capacity, assumed, settings, in_flight, prompt_tokens, offline=offline)
     share = engine_memory_share(plans, capacity, tokens, assumed, settings)
     weights = device_weights_bytes(model, plans, assumed)
     if model.latent_up_elements:

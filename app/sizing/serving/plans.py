@@ -155,6 +155,10 @@ class Plans(Columns):
         return self.stacks.table.small_engine[self.stacks.rows]
 
     @property
+    def pipelines_chunks(self) -> Mask:
+        return self.stacks.table.pipelines_chunks[self.stacks.rows]
+
+    @property
     def achieved_rates(self) -> Achieved:
         if self.measured is not None:
             return lazy_rows(self.measured.table.achieved, self.measured.rows)
@@ -289,6 +293,7 @@ def build_plans(
     unsupported: SupportFilter,
     *,
     fixed: Deployment | None = None,
+    prompt_tokens: float = 0.0,
 ) -> Plans:
     """Join machines, stacks and layouts into plans, and reject accelerator types that no row covers.
 
@@ -302,7 +307,7 @@ def build_plans(
     layouts = candidate_layouts(model, machines.node, assumed, fixed)
     on = machines.node, stacks, pairs.machine, pairs.stack
     limits = constraints.max_accelerators, within_machine_limits(machines, constraints)
-    pair, layout = legal_layouts(model, layouts, *on, weights, *limits, assumed, fixed)
+    pair, layout = legal_layouts(model, layouts, *on, weights, *limits, assumed, fixed, prompt_tokens)
     laid_out = pairs.accelerator[pair]
     rejections.reject_if_none_left(
         pairs.accelerator,

@@ -302,10 +302,8 @@ def test_notes_state_the_served_context_and_the_share_that_is_refused() -> None:
 
 
 def test_tensorrt_llm_reads_prompts_beyond_a_step_in_chunks() -> None:
-    assert config_text(first(served("tensorrt-llm", served=8192)).group, BY_ENGINE["tensorrt-llm"]) == ""
-    assert "enable_chunked_prefill: true" in config_text(
-        first(served("tensorrt-llm", served=131_072)).group, BY_ENGINE["tensorrt-llm"]
-    )
+    assert "--enable_chunked_prefill" not in first(served("tensorrt-llm", chunked=None)).command_tokens
+    assert "--enable_chunked_prefill" in first(served("tensorrt-llm", chunked="")).command_tokens
 
 
 def test_llama_cpp_reserves_no_cache_that_its_slots_cannot_fill() -> None:

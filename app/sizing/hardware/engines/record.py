@@ -299,6 +299,7 @@ class Engine:
         Literal["experts", "layers"], ...
     ] = ()  # what it can compute from host memory, in the order of offloading
     pads_heads: bool = False  # pads attention heads to a multiple of the tensor-parallel degree
+    pipelines_chunks: str = ""  # source for chunks of one prompt in several pipeline stages: file and date read
     splits_pools: str = ""  # source for disaggregated prefill and decode: file and date read
     serves_adapters: str = ""  # source for one LoRA adapter per request: file and date read
     drafts: Mapping[str, str] = field(default_factory=dict)  # source of each way to draft tokens, by DraftMethod

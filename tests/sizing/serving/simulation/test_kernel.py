@@ -188,3 +188,22 @@ def test_attention_of_a_prompt_is_read_between_eighths_of_doublings() -> None:
     r = replica(prompt_attention_s=tokens)  # as many seconds a token as tokens
     for asked in (1.0, 3.3, 8.0, 20.0, 32.0):
         assert prompt_attention_total_s(r, asked) == pytest.approx(asked**2)
+
+
+def test_chunks_of_one_prompt_run_in_all_stages_and_the_first_stage_waits_for_the_last_chunk() -> None:
+    tokens = np.append(np.outer(2.0 ** np.arange(5), 1 + np.arange(8) / 8).ravel(), 32.0)
+    # chunks of 4 tokens; attention of the first t tokens takes t^2 ms: 16, 48, 80 and 112 ms; all else takes no time
+    r = replica(
+        max_batched_tokens=4,
+        stages=2,
+        stages_overlap=True,
+        prompt_attention_s=tokens * 1e-3,
+        linear_s=np.zeros(200),
+        decode_s=np.zeros(4097),
+    )
+    found = simulated(r, requests(16, 1, count=2, arrival_s=np.zeros(2)))
+    assert ttft_s(found)[0] == pytest.approx((0.256 + 0.112) / 2)  # the second stage still computes the last chunk
+    # the second prompt starts when that chunk has left: (112 - 16) / 2 ms later than stages of equal chunks allow
+    assert ttft_s(found)[1] == pytest.approx(0.256 / 2 + (0.112 - 0.016) / 2 + (0.256 + 0.112) / 2)
+    in_a_row = simulated(r._replace(stages_overlap=False), requests(16, 1, count=1, arrival_s=np.zeros(1)))
+    assert ttft_s(in_a_row)[0] == pytest.approx(0.256)
