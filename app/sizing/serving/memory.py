@@ -17,6 +17,7 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.serving.drafting import draft_attention
 from app.sizing.serving.host_weights import HostMemory, HostOffload, host_sequences, remaining_on_accelerators
 from app.sizing.serving.interfaces import Memory, Settings
+from app.sizing.serving.layouts import fills_pipeline
 from app.sizing.serving.plans import Plans, layer_groups
 from app.sizing.workload import InferenceWorkload
 
@@ -691,7 +692,7 @@ def engine_limits(
     if settings.max_batched_tokens is not None:
         return most, settings.max_batched_tokens
     pipelined = plans.pipelines_chunks & (plans.pipeline_parallel > 1)
-    if offline or not pipelined.any() or prompt_tokens <= own_tokens.min():
+    if offline or not pipelined.any() or not fills_pipeline(prompt_tokens, assumed):
         return most, own_tokens
     smaller = pipelined_step_tokens(prompt_tokens, np.maximum(plans.pipeline_parallel, 2.0), own_tokens, assumed)
     return most, np.where(pipelined, smaller, own_tokens)
