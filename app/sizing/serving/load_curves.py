@@ -786,7 +786,9 @@ def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:
     """Answered requests per second while all requests wait from the start."""
     fitting = running_limit(replica, sent)
     count = int(min(len(sent.input_tokens), SATURATION_ROUNDS * max(fitting, MIN_SEQUENCES)))
-    requests = sent.first_requests(count).at_rate(np.inf)
+    first = sent.first_requests(count)
+    # Where all arrive at once, the prefixes of sessions grow old in a queue that a load below saturation does not have.
+    requests = first.in_flight(2 * fitting) if sent.reuse_gap_s > 0 else first.at_rate(np.inf)
     result = simulate_replica(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARMUP_SHARE) * count))
     return max(result.finished / max(result.lasts_s, MIN_RATE_PER_S), MIN_RATE_PER_S)
 

@@ -4,6 +4,7 @@ exact, and against steps counted by hand. Times between the points of a replica'
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.sizing.serving.load_curves import saturation_rate_per_s
 from app.sizing.serving.simulation import PREFILL_FIRST, SimulationResult
 from app.sizing.serving.simulation.kernel import linear_s, prompt_attention_total_s
-from app.sizing.serving.simulation.record import NEVER, SWAPPED
+from app.sizing.serving.simulation.record import NEVER, SWAPPED, DrawnRequests
 from tests.sizing.serving.simulation.given import one_at_a_time, poisson, replica, requests, simulated, ttft_s
 
 
@@ -207,3 +209,14 @@ def test_chunks_of_one_prompt_run_in_all_stages_and_the_first_stage_waits_for_th
     assert ttft_s(found)[1] == pytest.approx(0.256 / 2 + (0.112 - 0.016) / 2 + (0.256 + 0.112) / 2)
     in_a_row = simulated(r._replace(stages_overlap=False), requests(16, 1, count=1, arrival_s=np.zeros(1)))
     assert ttft_s(in_a_row)[0] == pytest.approx(0.256)
+
+
+def test_a_full_replica_finds_the_prefixes_that_sessions_left_a_short_time_ago() -> None:
+    # Four sequences of 1,010 tokens and those of 0.5 s fit easily in a cache of 50,000; all that ever ran do not.
+    r = replica(max_sequences=4, cache_bytes=5e4)
+    count, same = 3200, np.full
+    sent = DrawnRequests(np.arange(count) * 1.0, same(count, 1000), same(count, 10), same(count, 900), 0, 0.5)
+    short = DrawnRequests(np.arange(count) * 1.0, same(count, 100), same(count, 10), same(count, 0))
+    assert saturation_rate_per_s(r, sent) == pytest.approx(saturation_rate_per_s(r, short), rel=0.05)
+    forgotten = replace(sent, reuse_gap_s=1e3)
+    assert saturation_rate_per_s(r, forgotten) < 0.9 * saturation_rate_per_s(r, sent)
