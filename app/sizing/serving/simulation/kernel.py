@@ -204,7 +204,7 @@ def admit_prompt(r: Replica, q: Requests, s: State, held: float) -> float:
         s.began_s[i] = s.clock[NOW]
         s.number[HITS] += s.done[i]
         s.allocated_at[i] = s.clock[ALLOCATED]
-        s.clock[ALLOCATED] += prompt - s.done[i] + left
+        s.clock[ALLOCATED] += prompt - min(s.done[i], q.shared_tokens) + left
     s.room[i] = taken
     s.clock[RESERVED] += taken
     s.prefilling[s.number[PREFILLING]] = i
