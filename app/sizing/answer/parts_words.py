@@ -1,4 +1,4 @@
-"""Text and values of LoRA adapters on a shared base model, of weights in host memory, and of prompts in chunks."""
+"""Text and values of LoRA adapters on a shared base model, of host memory, and of prompts in chunks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import GB, GIB, at, one
-from app.sizing.hardware.benchmarks import Places
+from app.sizing.hardware.benchmarks import SERVERS, Benchmark, Places
 from app.sizing.hardware.engines import engine_named
 from app.sizing.model.adapted import ADAPTER_ELEMENT_BYTES, loaded_adapters, served_adapter_params
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Deployment
-from app.sizing.result import Reason
+from app.sizing.result import Estimate, Reason
 from app.sizing.serving.host_weights import expert_share_on_host, layer_share_on_host
 from app.sizing.serving.options import PlanEvaluations
 from app.sizing.serving.plans import Plans
@@ -144,3 +144,23 @@ def chunk_places(workload: InferenceWorkload, d: Deployment) -> Places:
         "chunked": "" if (workload.model.max_context_tokens or math.inf) > step else None,
         "chunks_in_stages": "" if staged and workload.uncached_prompt_tokens > step else None,
     }
+
+
+def host_cache_places(estimate: Estimate, d: Deployment, used: Benchmark, file: str, *, begun: bool) -> Places:
+    """Placeholders of the host memory in which a replica keeps copies of cached prefixes; empty without.
+
+    vLLM takes the sum over all ranks, SGLang and TensorRT-LLM the memory of one rank. TensorRT-LLM needs a
+    configuration file; `begun` tells whether the command has already begun it.
+    """
+    room = 0.0 if estimate.prefixes is None else estimate.prefixes.host_bytes
+    if not room:
+        return {}
+    rank = room / (d.accelerators_per_replica or 1)
+    sizes = {
+        "host_cache_gib": int(room / GIB),
+        "host_cache_rank_gb": int(rank / GB),
+        "host_cache_rank_bytes": int(rank),
+    }
+    if used.server is not SERVERS["tensorrt-llm"]:
+        return sizes
+    return {**sizes, "host_config": file, "config": file, **({} if begun else {"draft_config": file})}

@@ -619,16 +619,20 @@ def replica_at(
     scheduler = deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler)
     if workload.max_context_tokens > scheduler.max_batched_tokens:  # without chunks, engines refuse such prompts
         scheduler = replace(scheduler, chunked=True)
+    copies = None if memory.prefixes is None else memory.prefixes.host
     replica = build_replica(
         work,
         plans.take(np.array([row])).achieved_rates,
         scheduler,
         pool_bytes=at(memory.kv_pool_bytes, row),
+        host_cache_bytes=0.0 if copies is None else at(copies.room_bytes, row),
         overlaps=bool(plans.pipelines_chunks[row]),
         speculative=plans.speculative,
         served=uses_server(workload.load),
     )
-    return replica._replace(ingest_s=0.0, tokenise_token_s=0.0, dispatch_s=0.0) if workload.comes_read else replica
+    if workload.comes_read:
+        return replica._replace(ingest_s=0.0, tokenise_token_s=0.0, dispatch_s=0.0)
+    return replica if copies is None else replica._replace(ingest_s=replica.ingest_s + at(copies.load_s, row))
 
 
 def cached_draw(workload: InferenceWorkload) -> Callable[[int], DrawnRequests]:

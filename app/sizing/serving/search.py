@@ -65,6 +65,7 @@ from app.sizing.serving.plans import (
     build_plans,
     filter_by_adapter_support,
     filter_by_draft_support,
+    host_prefixes,
     requested_engines,
     requested_formats,
     select_stacks,
@@ -100,6 +101,8 @@ def enumerate_plans(
     without = SupportFilter(catalog, engines, formats, work)
     on = model, machines, stacks, catalog.columns, constraints, rejections, assumed, without
     plans = filter_by_draft_support(build_plans(*on, fixed=fixed, prompt_tokens=prompt_tokens), catalog, rejections)
+    if constraints.host_prefix_cache:
+        plans = replace(plans, host_prefixes=host_prefixes(plans, assumed))
     return filter_by_adapter_support(model, plans, catalog, rejections)
 
 

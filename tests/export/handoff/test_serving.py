@@ -306,6 +306,17 @@ def test_tensorrt_llm_reads_prompts_beyond_a_step_in_chunks() -> None:
     assert "--enable_chunked_prefill" in first(served("tensorrt-llm", chunked="")).command_tokens
 
 
+HOST_CACHE: dict[str, Any] = {"host_cache_gib": 700, "host_cache_rank_gb": 90, "host_cache_rank_bytes": 90_000_000_000}
+
+
+def test_host_memory_for_prefixes_is_a_flag_or_a_setting() -> None:
+    vllm, sglang, trtllm = (first(served(engine, **HOST_CACHE)) for engine in ("vllm", "sglang", "tensorrt-llm"))
+    assert said(vllm.command_tokens, "--kv-offloading-size") == 700  # GiB of all ranks
+    assert said(sglang.command_tokens, "--hicache-size") == 90  # GB of a rank
+    settings = yaml.safe_load(config_text(trtllm.group, BY_ENGINE["tensorrt-llm"]))
+    assert settings["kv_cache_config"]["host_cache_size"] == 90_000_000_000  # bytes of a rank
+
+
 def test_llama_cpp_reserves_no_cache_that_its_slots_cannot_fill() -> None:
     assert said(first(served("llama.cpp", sequences=1, window=131_072)).command_tokens, "-c") == 131_072
     assert said(first(served("llama.cpp", sequences=4, window=131_072)).command_tokens, "-c") == 300_000

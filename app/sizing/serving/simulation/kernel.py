@@ -178,7 +178,7 @@ def cached_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int
         else:
             high = middle
     since = s.clock[ALLOCATED] - (s.allocated_at[low - 1] if low > 0 else 0.0)
-    in_cache = since * r.cache_token_bytes <= r.cache_bytes - held
+    in_cache = since * r.cache_token_bytes <= max(r.cache_bytes - held, r.host_cache_bytes)
     return int(prefix) if in_cache else int(min(prefix, q.shared_tokens))
 
 

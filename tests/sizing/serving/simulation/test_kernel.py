@@ -36,6 +36,7 @@ def test_a_prefix_is_found_until_others_have_taken_its_room() -> None:
     # each request allocates 30 tokens in addition to its prefix or 110 without it; ten arrive in a second
     assert hits(1e9, 1.0) == pytest.approx(80)
     assert hits(500.0, 10.0) < 4  # of the first few
+    assert hits(800.0, 1.0) < 4  # the ten renew 1,100 tokens, though they add only 300
     assert hits(500.0, 10.0, shared=50) == pytest.approx(50, abs=2)
     assert hits(20_000.0, 1.0) >= hits(20_000.0, 60.0)
 
@@ -215,8 +216,14 @@ def test_a_full_replica_finds_the_prefixes_that_sessions_left_a_short_time_ago()
     # Four sequences of 1,010 tokens and those of 0.5 s fit easily in a cache of 50,000; all that ever ran do not.
     r = replica(max_sequences=4, cache_bytes=5e4)
     count, same = 3200, np.full
-    sent = DrawnRequests(np.arange(count) * 1.0, same(count, 1000), same(count, 10), same(count, 900), 0, 0.5)
-    short = DrawnRequests(np.arange(count) * 1.0, same(count, 100), same(count, 10), same(count, 0))
+    sent = DrawnRequests(
+        np.arange(count, dtype=np.float64), same(count, 1000), same(count, 10), same(count, 900), 0, 0.5
+    )
+    short = DrawnRequests(np.arange(count, dtype=np.float64), same(count, 100), same(count, 10), same(count, 0))
     assert saturation_rate_per_s(r, sent) == pytest.approx(saturation_rate_per_s(r, short), rel=0.05)
     forgotten = replace(sent, reuse_gap_s=1e3)
     assert saturation_rate_per_s(r, forgotten) < 0.9 * saturation_rate_per_s(r, sent)
+    # copies in the memory of the machine last longer
+    assert saturation_rate_per_s(r._replace(host_cache_bytes=1e9), forgotten) == pytest.approx(
+        saturation_rate_per_s(r, sent), rel=0.05
+    )
