@@ -371,7 +371,8 @@ def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -
     idle_s = longer_s * (1 - share) if s.number[PREFILLING] - whole + waiting_requests(s) > 0 else 0.0
     held = held_bytes(r, s)
     if busy > 0:
-        lasts_s = max(decode_step_s(r, s, 0) + extra_s * share, r.dispatch_s * share, busy * r.stream_token_s) + idle_s
+        dispatch_s = r.dispatch_s * share if r.stages_overlap else r.dispatch_s  # a stage launches its own layers
+        lasts_s = max(decode_step_s(r, s, 0) + extra_s * share, dispatch_s, busy * r.stream_token_s) + idle_s
         record_time(s, lasts_s, held)
         advance_decodes(s, 1, lasts_s, lasts_s, lasts_s)
     else:
