@@ -500,7 +500,9 @@ def isolated_prompt_terms(prefill: PrefillTerms) -> PrefillTerms:
     return replace(prefill, prompt_linear_s=own)
 
 
-def seconds_per_prompt(prefill: PrefillTerms, max_batched_tokens: Column, waiting_prompts: Column | None) -> Column:
+def seconds_per_prompt(
+    prefill: PrefillTerms, max_batched_tokens: Column, waiting_prompts: Column | float | None
+) -> Column:
     """Replica time per prompt, one stage after another, while `waiting_prompts` wait. None: as many as a step holds."""
     if waiting_prompts is None:
         per_step = busy_prompts_per_step(max_batched_tokens, prefill.new_tokens)
@@ -512,7 +514,7 @@ def seconds_per_prompt(prefill: PrefillTerms, max_batched_tokens: Column, waitin
 def isolated_prompt_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
     """Time of a prompt on an idle replica, where chunks may follow each other through the pipeline stages, s."""
     alone = isolated_prompt_terms(prefill)
-    prompt = seconds_per_prompt(alone, max_batched_tokens, np.ones(len(alone)))
+    prompt = seconds_per_prompt(alone, max_batched_tokens, 1.0)
     if not (alone.overlapped_stages > 1).any():
         return prompt
     return prompt * pipelined_share(prompt, alone, max_batched_tokens)

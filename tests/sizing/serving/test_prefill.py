@@ -164,8 +164,7 @@ def terms(**changed: float) -> PrefillTerms:
     ],
 )
 def test_seconds_of_a_prompt(changed: dict[str, float], chunk: float, together: float | None, seconds: float) -> None:
-    waiting = None if together is None else col(together)
-    assert seconds_per_prompt(terms(**changed), col(chunk), waiting)[0] == pytest.approx(seconds)
+    assert seconds_per_prompt(terms(**changed), col(chunk), together)[0] == pytest.approx(seconds)
 
 
 def test_chunks_of_a_prompt_follow_each_other_through_the_stages() -> None:
