@@ -217,7 +217,12 @@ OF_TRAINING = {
     "framework_version": "engine_version",
     "recipe": "",
 }
-CONSTRAINTS_OF_SERVING = {"kv_formats": "", "speculative": "", "weight_formats": "workload.precision"}
+CONSTRAINTS_OF_SERVING = {
+    "kv_formats": "",
+    "prefix_cache_tiers": "",
+    "speculative": "",
+    "weight_formats": "workload.precision",
+}
 
 
 class FieldError(NamedTuple):

@@ -264,6 +264,7 @@ def estimate_inference(search: Search[InferenceWorkload], deployment: Deployment
         search.question.assumptions,
         phase=serving_backend(search.workload).phase,
         personal=search.workload.is_personal,
+        prompt_tokens=search.workload.uncached_prompt_tokens,
     )
     if not len(plans):
         return infeasible_estimate(deployment, search.workload.model, search.catalog, rejections)

@@ -48,6 +48,7 @@ class Constraints:
     outdated_rents: bool = False  # rents much older than the newest price count for types without another price
     weight_formats: tuple[str, ...] = ()
     kv_formats: tuple[str, ...] = ()
+    host_prefix_cache: bool = False  # whether prefixes of idle sessions may stay in the memory of the machine
     engines: tuple[str, ...] = ()
     speculative: Speculative | None = None  # speculative decoding of every candidate
     max_usd_per_hour: float | None = None

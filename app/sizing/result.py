@@ -653,6 +653,7 @@ class PrefixCache:
     turn_gap_s: float  # time between turns of a session, s
     times_without_hits: float | None
     times_at_twice_the_gap: float | None
+    host_bytes: float = 0.0  # host memory of one replica for copies of the cache
 
 
 @dataclass(frozen=True, slots=True)

@@ -399,6 +399,13 @@ class SpeculativeSpec(RequestModel):
         )
 
 
+PrefixCacheTiers = Annotated[list[Literal["gpu", "host"]], Field(max_length=2)]
+PREFIX_CACHE_TIERS = (
+    "Where cached prefixes of idle sessions may stay between their turns. With `host`, engines that offload the KV "
+    "cache also keep them in the memory of the machine."
+)
+
+
 class ConstraintsSpec(RequestModel):
     """Constraints on the hardware, software and offers to consider; everything you omit is allowed."""
 
@@ -451,6 +458,7 @@ class ConstraintsSpec(RequestModel):
             "an FP8 cache, or with FP8 and NVFP4 weights on TensorRT-LLM; 16 bit otherwise."
         ),
     )
+    prefix_cache_tiers: PrefixCacheTiers = Field(["gpu"], description=PREFIX_CACHE_TIERS)
     engines: Names = Field([], description="Serving engines and training frameworks to consider. Default: all.")
     speculative: SpeculativeSpec | None = Field(
         None, description="Speculative decoding of every candidate; engines that cannot draft so are rejected."
@@ -487,6 +495,7 @@ class ConstraintsSpec(RequestModel):
             max_price_age_days=self.max_price_age_days,
             weight_formats=tuple(self.weight_formats),
             kv_formats=tuple(self.kv_formats),
+            host_prefix_cache="host" in self.prefix_cache_tiers,
             engines=tuple(self.engines),
             speculative=None if self.speculative is None else self.speculative.to_speculative(),
             max_usd_per_hour=self.max_usd_per_hour,
@@ -729,6 +738,7 @@ class EstimateConstraintsSpec(RequestModel):
     model_config = with_examples({"confidence": 0.9})
 
     confidence: Confidence | None = Field(None, description=CONFIDENCE)
+    prefix_cache_tiers: PrefixCacheTiers = Field(["gpu"], description=PREFIX_CACHE_TIERS)
 
 
 class EstimateRequest(RequestModel):
@@ -752,7 +762,9 @@ class EstimateRequest(RequestModel):
         """The request in the engine's units on a given day. Raises Unanswerable if its parts contradict each other."""
         return Question(
             workload=self.workload.to_workload(model, assumed),
-            constraints=Constraints(confidence=assumed.confidence),
+            constraints=Constraints(
+                confidence=assumed.confidence, host_prefix_cache="host" in self.constraints.prefix_cache_tiers
+            ),
             today=(self.as_of or today).isoformat(),
             economics=self.economics.to_economics(assumed, self.assumptions),
             assumptions=assumed,

@@ -75,6 +75,7 @@ LAUNCHES = (
         flags={
             "--tensor-parallel-size": ANY_VERSION,
             "--pipeline-parallel-size": (0, 5),
+            "--no-async-scheduling": (0, 10),
             "--data-parallel-size": (0, 8),
             "--data-parallel-size-local": (0, 9),
             "--data-parallel-start-rank": (0, 9),
@@ -92,6 +93,8 @@ LAUNCHES = (
             "--max-num-seqs": ANY_VERSION,
             "--max-num-batched-tokens": ANY_VERSION,
             "--gpu-memory-utilization": ANY_VERSION,
+            "--kv-offloading-size": (0, 12),
+            "--kv-offloading-backend": (0, 12),
             "--kv-transfer-config": (0, 7),
             "--decode-context-parallel-size": (0, 11),
             "--enable-lora": (0, 4),
@@ -131,6 +134,8 @@ LAUNCHES = (
             "--max-running-requests": ANY_VERSION,
             "--chunked-prefill-size": ANY_VERSION,
             "--mem-fraction-static": ANY_VERSION,
+            "--enable-hierarchical-cache": (0, 4, 6),
+            "--hicache-size": (0, 4, 6),
             "--host": ANY_VERSION,
             "--port": ANY_VERSION,
             "--disaggregation-mode": (0, 4, 5),
@@ -166,6 +171,7 @@ LAUNCHES = (
             "--max_seq_len": ANY_VERSION,
             "--max_batch_size": ANY_VERSION,
             "--max_num_tokens": ANY_VERSION,
+            "--enable_chunked_prefill": (1, 0),
             "--kv_cache_free_gpu_memory_fraction": ANY_VERSION,
             "--config": (1, 2),
             "--host": ANY_VERSION,
@@ -324,7 +330,8 @@ def start_command(group: ReplicaGroup, launch: Launch, *, cache_tokens: int, con
     """
     places = dict(group.places)
     places["cache_tokens"] = cache_tokens
-    places |= dict.fromkeys(("ranks_config", "draft_config", "written_config"))  # the script writes one file
+    # The script writes one file.
+    places |= dict.fromkeys(("ranks_config", "draft_config", "written_config", "host_config"))
     places["config"] = config if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
     return [*tokens, *launch.pools.get(group.role, ()), *launch.network_flags]
@@ -335,10 +342,11 @@ def config_text(group: ReplicaGroup, launch: Launch) -> str:
     if launch.engine != "tensorrt-llm":
         return ""
     ranks = {"enable_attention_dp": True} if group.int_place("data") > 1 else {}
-    stored = {"kv_cache_config": {"dtype": "fp8"}} if group.places.get("cache") == "fp8" else {}
-    # Without chunks, tensorrt_llm/llmapi/llm.py (_check_arguments, 1.2) refuses prompts beyond --max_num_tokens.
-    chunks = {"enable_chunked_prefill": True} if group.int_place("served", 0) > group.int_place("batched", 0) else {}
-    settings = {**ranks, **stored, **chunks, **draft_settings(group), **launch.pool_config.get(group.role, {})}
+    cache: dict[str, object] = {"dtype": "fp8"} if group.places.get("cache") == "fp8" else {}
+    if group.places.get("host_cache_rank_bytes"):
+        cache["host_cache_size"] = group.int_place("host_cache_rank_bytes")
+    stored = {"kv_cache_config": cache} if cache else {}
+    settings = {**ranks, **stored, **draft_settings(group), **launch.pool_config.get(group.role, {})}
     return yaml_text(settings) if settings else ""
 
 

@@ -1,7 +1,8 @@
-"""Text and values of LoRA adapters on a shared base model, and of weights in host memory."""
+"""Text and values of LoRA adapters on a shared base model, of host memory, and of prompts in chunks."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import GB, GIB, at, one
-from app.sizing.hardware.benchmarks import Places
+from app.sizing.hardware.benchmarks import SERVERS, Benchmark, Places
+from app.sizing.hardware.engines import engine_named
 from app.sizing.model.adapted import ADAPTER_ELEMENT_BYTES, loaded_adapters, served_adapter_params
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Deployment
-from app.sizing.result import Reason
+from app.sizing.result import Estimate, Reason
 from app.sizing.serving.host_weights import expert_share_on_host, layer_share_on_host
 from app.sizing.serving.options import PlanEvaluations
 from app.sizing.serving.plans import Plans
@@ -127,3 +129,38 @@ def out_of_host_memory(judged: PlanEvaluations[Any, Any, Any], row: int) -> Reas
     needed, room = at(host.needed_bytes, row) / GIB, at(host.room_bytes, row) / GIB
     text = f"It does not fit: {needed:,.1f} GiB of host memory are needed, but only {room:,.1f} GiB are usable."
     return Reason("out_of_memory", text, "host_needed_gib", needed, "GiB")
+
+
+def chunk_places(workload: InferenceWorkload, d: Deployment) -> Places:
+    """Placeholders for prompts that take several steps.
+
+    Without chunks, tensorrt_llm/llmapi/llm.py (_check_arguments, 1.2) refuses prompts beyond --max_num_tokens. With
+    asynchronous scheduling, a pipeline stage of vLLM waits for the last stage in every step with a decode
+    (vllm-project/vllm#38726), so the chunks of a prompt do not follow each other.
+    """
+    step = d.max_batched_tokens or math.inf
+    staged = (d.pipeline_parallel or 1) > 1 and bool(engine_named(d.engine or "").pipelines_chunks)
+    return {
+        "chunked": "" if (workload.model.max_context_tokens or math.inf) > step else None,
+        "chunks_in_stages": "" if staged and workload.uncached_prompt_tokens > step else None,
+    }
+
+
+def host_cache_places(estimate: Estimate, d: Deployment, used: Benchmark, file: str, *, begun: bool) -> Places:
+    """Placeholders of the host memory in which a replica keeps copies of cached prefixes; empty without.
+
+    vLLM takes the sum over all ranks, SGLang and TensorRT-LLM the memory of one rank. TensorRT-LLM needs a
+    configuration file; `begun` tells whether the command has already begun it.
+    """
+    room = 0.0 if estimate.prefixes is None else estimate.prefixes.host_bytes
+    if not room:
+        return {}
+    rank = room / (d.accelerators_per_replica or 1)
+    sizes = {
+        "host_cache_gib": int(room / GIB),
+        "host_cache_rank_gb": int(rank / GB),
+        "host_cache_rank_bytes": int(rank),
+    }
+    if used.server is not SERVERS["tensorrt-llm"]:
+        return sizes
+    return {**sizes, "host_config": file, "config": file, **({} if begun else {"draft_config": file})}

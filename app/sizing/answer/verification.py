@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from app.sizing.answer.money import format_usd
-from app.sizing.answer.parts_words import adapter_settings, llama_cpp_layers
+from app.sizing.answer.parts_words import adapter_settings, chunk_places, host_cache_places, llama_cpp_layers
 from app.sizing.answer.pipelines import pipeline_places
 from app.sizing.answer.served_context import served_context
 from app.sizing.assumptions import Assumptions
@@ -43,8 +43,8 @@ from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkloa
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
+RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes some settings only from a file
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
-RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes attention data parallelism only from a file
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
 LOCAL_DRAFT = "./draft"  # path of a draft that is not published
 HostCounts = Mapping[str, int]  # hosts of each machine that has several, by slug
@@ -337,12 +337,14 @@ def serving_places(
         "machines": degree_above_one(machines),
         **spread,
         **drafting_places(model, d, used, spread["config"]),
+        **host_cache_places(estimate, d, used, RANKS_CONFIG_FILE, begun=bool(spread["config"] or d.speculative)),
         "sequences": d.max_batch,
         "batched": d.max_batched_tokens,
         "fraction": d.memory_fraction,
         **adapter_settings(model),
         **llama_cpp_layers(model, d),
         **context_places(workload, estimate, used, assumed),
+        **chunk_places(workload, d),
         "percentile": f"{workload.slo.percentile:g}",
         "seconds": round(assumed.benchmark_window_min * 60),
         **load_places(workload, d, p, assumed),

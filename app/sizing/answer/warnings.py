@@ -291,8 +291,13 @@ def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
             "prefix_hits_not_counted",
             f"Prefix cache hits are not counted, although {share} of each prompt could be cached. With {gap} s between "
             f"turns, each replica would have to keep {sessions}; it serves more without them. "
-            "A shorter gap or a prefix shared by all requests changes this.",
+            "A shorter gap, a prefix shared by all requests or host memory for prefixes "
+            '(`constraints.prefix_cache_tiers` ["gpu", "host"]) changes this.',
         )
+    room = format_number(prefixes.host_bytes / GIB)
+    host = (
+        f"Host memory of the replica ({room} GiB) holds copies; no published result covers it. " if room != "0" else ""
+    )
     bare, later = (
         describe_remaining_load(prefixes.times_without_hits),
         describe_remaining_load(prefixes.times_at_twice_the_gap),
@@ -302,7 +307,7 @@ def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
         f"{share} of each prompt is counted as cached. Every replica must keep {sessions} for the {gap} s between "
         "turns. "
         "Route all requests of a session to the same replica. "
-        f"Without cache hits, a replica {bare}; with {twice} s between turns, it {later}.",
+        f"{host}Without cache hits, a replica {bare}; with {twice} s between turns, it {later}.",
     )
 
 

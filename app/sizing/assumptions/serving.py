@@ -456,6 +456,24 @@ class ServingAssumptions:
         source="deepseek-ai/DeepEP@dd758ca docs/legacy.md",
         as_of="2026-11",
     )
+    pipelined_chunks_per_stage: float = assumption(
+        16,
+        low=1,
+        high=64,
+        unit="chunks",
+        reason="chunks of a prompt per pipeline stage after the first",
+        source="assumed",
+        as_of="2026-11",
+    )
+    least_pipelined_chunk_tokens: float = assumption(
+        2048,
+        low=256,
+        high=16384,
+        unit="tokens",
+        reason="smallest step that is chosen to fill a pipeline",
+        source="vllm/engine/arg_utils.py: get_batch_defaults",
+        as_of="2026-11",
+    )
     # The ratio is 2.0 in both sources of the published results.
     split_first_token_factor: float = assumption(
         2.0,

@@ -172,6 +172,8 @@ def stack_columns(
         ggml=flags([e.ggml for e in of_engine]),
         large_image=flags([e.large_image for e in of_engine]),
         pads_heads=flags([e.pads_heads for e in of_engine]),
+        host_prefixes=flags([bool(e.host_prefixes) for e in of_engine]),
+        pipelines_chunks=flags([bool(e.pipelines_chunks) for e in of_engine]),
         packs=flags([e.packs for e in of_engine]),
         beams=column([e.beams for e in of_engine]),
         rate=codes([RATES.index(s.rate) for s in stacks]),

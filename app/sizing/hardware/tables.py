@@ -304,6 +304,8 @@ class Stacks(Columns):
     ggml: Mask
     large_image: Mask  # its container image includes a whole toolkit
     pads_heads: Mask
+    host_prefixes: Mask  # keeps cached prefixes in host memory too, if started so
+    pipelines_chunks: Mask  # chunks of one prompt follow each other through pipeline stages
     packs: Mask  # packs the texts of a batch without padding
     beams: Column  # beams with which it decodes one sample
     rate: Codes  # matrix rate that it uses, index into RATES

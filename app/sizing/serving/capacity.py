@@ -34,6 +34,7 @@ from app.sizing.serving.continuous_batching import (
     build_stream,
     decode_cadence,
     idle_first_token_s,
+    running_rate_per_s,
 )
 from app.sizing.serving.interfaces import (
     BATCH_BISECTIONS,
@@ -490,6 +491,7 @@ def capacity_within_limits(
     with trace_label("at the limits"):
         at = decode_cadence(stream, peak)
         first = within.long_prompt_ttft_s(at, peak)
+        by_batch = np.minimum(by_batch, running_rate_per_s(peak, at.prefill_own_s, at.tpot_s, stream.later_tokens))
     waits = QueueWithinLimit(
         first,
         at.prompt_service_s,
@@ -829,11 +831,11 @@ class PrefixesFit(Columns):
 
     def holds(self, batch: Column) -> Mask:
         """Whether everything fits at this mean batch."""
-        idle = idle_sessions(self.replica_rate(batch), self.prefixes.turn_gap_s)
+        rate = self.replica_rate(batch)
+        idle = idle_sessions(rate, self.prefixes.turn_gap_s)
         waiting = prefix_bytes(idle, self.prefixes.own_bytes, self.prefixes.shared_bytes)
         running = running_bytes(crowded_batch(batch, self.z, self.most), self.held_bytes_per_sequence)
-        met: Mask = running + waiting <= self.kv_pool_bytes
-        return met
+        return self.prefixes.fit(rate, running, waiting, self.kv_pool_bytes)
 
 
 def prefix_fit_test(
@@ -988,6 +990,7 @@ def prefix_cache_reports(
             counted=bool(reservation.hits_counted[row]),
             sessions=at(idle, row),
             bytes_per_replica=at(waiting * accelerators_per_replica, row),
+            host_bytes=at(prefixes.host_room_bytes * accelerators_per_replica, row),
             turn_gap_s=prefixes.turn_gap_s,
             times_without_hits=load_factor(without, row),
             times_at_twice_the_gap=load_factor(later, row),

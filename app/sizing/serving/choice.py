@@ -90,6 +90,7 @@ def fixed_deployment_plans(
     *,
     phase: str,
     personal: bool,
+    prompt_tokens: float = 0.0,
 ) -> Plans:
     """Plans of a fixed deployment, on machines for sale.
 
@@ -97,9 +98,8 @@ def fixed_deployment_plans(
     """
 
     def plans_on(hosts: Candidates, rejections: Rejections) -> Plans:
-        return enumerate_plans(
-            model, catalog, hosts, constraints, rejections, assumed, phase=phase, personal=personal, fixed=deployment
-        )
+        on = model, catalog, hosts, constraints, rejections, assumed
+        return enumerate_plans(*on, phase=phase, personal=personal, fixed=deployment, prompt_tokens=prompt_tokens)
 
     plans = plans_on(machines, rejections)
     if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:

@@ -24,8 +24,9 @@ from app.sizing.hardware.tables import POLICIES, SchedulingColumns
 from app.sizing.serving.prefill import (
     PrefillTerms,
     busy_prompts_per_step,
-    isolated_prompt_terms,
-    seconds_per_prompt,
+    isolated_prompt_s,
+    pipeline_bubble_s,
+    pipelined_share,
     step_linear_s,
 )
 from app.sizing.serving.step import StepTerms, linear_s, multiply_and_read_s, step_s
@@ -456,6 +457,7 @@ def prompt_service_s(
     prefill: PrefillTerms,
     prefill_first: Mask,
     step: StepTerms,
+    bubble_s: Column | float,
 ) -> Column:
     """Time of the replica per prompt while prompts are always queued.
 
@@ -467,11 +469,12 @@ def prompt_service_s(
         prefill: prefill terms: attention and communication of one prompt, communication latency of a prompt step, s.
         prefill_first: whether prompts have steps of their own.
         step: decode step terms; `pipeline_parallel` is the number of stages.
+        bubble_s: time that the stages wait for the last chunk of a prompt, s.
     Limits: all pipeline stages are busy.
     Check:
         >>> prompt = row(prompt_attention_s=0.002, prompt_links_s=0.0, prefill_links_s=0.0)
         >>> one_stage = row(pipeline_parallel=1)
-        >>> round(one(prompt_service_s(col(0.05), col(0.02), col(0.01), col(4), prompt, col(0) > 0, one_stage)), 4)
+        >>> round(one(prompt_service_s(col(0.05), col(0.02), col(0.01), col(4), prompt, col(0) > 0, one_stage, 0.0)), 4)
         0.017
     """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
@@ -480,7 +483,24 @@ def prompt_service_s(
         np.maximum(full_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0) / prompts_per_full_step + each
     )
     rest = np.where(prefill_first, prefill.prefill_links_s / stages, streamed_step_s)
-    return prompts / stages + rest / prompts_per_full_step
+    return prompts / stages + rest / prompts_per_full_step + bubble_s
+
+
+@formula(unit="requests/s", source="Little's law")
+def running_rate_per_s(slo_batch: Column, prefill_own_s: Column, mean_tpot_s: Column, later_tokens: Column) -> Column:
+    """Rate at which all sequences that the limits allow are running: in prefill or in decode.
+
+    Parameters:
+        slo_batch: largest batch within the limits, at which the engine is started, sequences.
+        prefill_own_s: steps that compute a request's own prompt, s.
+        mean_tpot_s: time per output token while all of them run, s.
+        later_tokens: tokens of a request after its first.
+    Limits: an upper bound; it matters for long prompts.
+    Check: two sequences, each 6 s in prefill and 500 tokens of 20 ms in decode.
+        >>> one(running_rate_per_s(col(2), col(6.0), col(0.02), col(500)))
+        0.125
+    """
+    return slo_batch / np.maximum(prefill_own_s + later_tokens * mean_tpot_s, LEAST_S)
 
 
 @formula(unit="s", source="engine documentation: steps planned ahead, polling interval, batching delay")
@@ -510,29 +530,12 @@ def scheduler_delay_s(
     return scheduling.planning_lag_steps * mean_step_s + (polling + batching) * mean_tpot_s
 
 
-@formula(unit="1", source="chunked pipeline-parallel prefill (arXiv:2403.02310)")
-def pipelined_share(new_tokens: Column, max_batched_tokens: Column, overlapped_stages: Column) -> Column:
-    """Share of its steps' total time that a prompt takes where its chunks follow each other through pipeline stages.
-
-    Parameters:
-        new_tokens: tokens of the prompt that are not in the prefix cache.
-        max_batched_tokens: token budget of a step, tokens.
-        overlapped_stages: pipeline stages that compute chunks of one prompt at the same time; 1: none overlap.
-    Limits: all chunks take equally long.
-    Check:
-        >>> one(pipelined_share(col(8192), col(2048), col(4)))  # 4 chunks, 4 stages: (4 + 4 - 1) / 16
-        0.4375
-    """
-    chunks = np.ceil(new_tokens / max_batched_tokens)
-    return (chunks + overlapped_stages - 1) / (chunks * overlapped_stages)
-
-
 def idle_first_token_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
     """TTFT of a prompt on an idle replica, s."""
     return unloaded_ttft_s(
         prefill.request_s,
         prefill.tokenise_s,
-        seconds_per_prompt(isolated_prompt_terms(prefill), max_batched_tokens, 1.0),
+        isolated_prompt_s(prefill, max_batched_tokens),
     )
 
 
@@ -633,6 +636,7 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
         both = mixed_linear_s(step, prefill, batch, prompts, first)
     extra = prompts_extra_s(prompts_linear_s(both, decoding, first), prompts, prefill, first, decode)
     stages, share = stages_and_pipelined_share(stream, extra, prompts, arriving_per_step, decode, queued=queued)
+    bubble = pipeline_bubble_s(prefill, budget) if (prefill.overlapped_stages > 1).any() else 0.0
     added = added_prompt_s(extra, prompts, stages)
     if (step.data_parallel > 1).any():
         pooled = prefill.pooled_share * np.minimum(prompts * prefill.prompt_linear_s / extra, 1.0)
@@ -648,7 +652,9 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
         prefill_own_s=prefill_own_s(extra, prompts, share, budget, prefill, first, decode),
         arriving_prompts=queued_prompts,
         prompts_per_full_step=prompt_limit,
-        prompt_service_s=prompt_service_s(stream.full_linear_s, decode, decoding, prompt_limit, prefill, first, step),
+        prompt_service_s=prompt_service_s(
+            stream.full_linear_s, decode, decoding, prompt_limit, prefill, first, step, bubble
+        ),
         scheduler_delay_s=scheduler_delay_s(running_step, tpot, wait_steps, arriving_per_step, scheduling),
     )
 
@@ -663,5 +669,5 @@ def stages_and_pipelined_share(
     if queued:
         filled = np.maximum(step.pipeline_parallel, 1.0)
         return filled, 1 / filled
-    share = pipelined_share(prefill.new_tokens, stream.scheduling.max_batched_tokens, prefill.overlapped_stages)
-    return busy_stages(extra_s, prompts, others, decode, stream.variation, step), share
+    share = pipelined_share(extra_s / np.minimum(prompts, 1.0), prefill, stream.scheduling.max_batched_tokens)
+    return np.maximum(busy_stages(extra_s, prompts, others, decode, stream.variation, step), 1 / share), share

@@ -151,6 +151,7 @@ class AutoregressiveServing:
             output_variation=workload.output_tokens.squared_variation,
             longest_tokens=workload.max_context_tokens,
             in_flight=workload.in_flight,
+            prompt_tokens=workload.uncached_prompt_tokens,
             offline=workload.load is Load.OFFLINE,
             settings=settings,
             unforeseen_share=None if margins is None else margins.memory_share,
@@ -251,7 +252,11 @@ class AutoregressiveServing:
             encoder_flops=workload.encoder_flops_per_request,
             attention_factor=attention_factor,
         )
-        return prefill_terms(work, achieved, links, uses_server(workload.load), comes_read=workload.comes_read)
+        terms = prefill_terms(work, achieved, links, uses_server(workload.load), comes_read=workload.comes_read)
+        prefixes = None if plans.host_prefixes is None else idle_session_prefixes(workload, plans)
+        if prefixes is None or prefixes.host is None:
+            return terms
+        return replace(terms, request_s=terms.request_s + prefixes.host.load_s)
 
     def latency_limits(self, alone: UnloadedStream) -> tuple[LatencyLimit, ...]:
         """The TPOT limit, then the TTFT limit."""

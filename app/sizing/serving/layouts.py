@@ -235,6 +235,7 @@ def legal_layouts(
     affordable: Mask,
     assumed: Assumptions,
     fixed: Deployment | None,
+    prompt_tokens: float,
 ) -> tuple[Codes, Codes]:
     """Pairs of (row, layout) that a machine is wired for and that are worth evaluating; a row is a machine with a
     stack.
@@ -276,7 +277,8 @@ def legal_layouts(
         legal &= ~shared | able[stack][:, None]
     if fixed is None or not (_layout_is_fixed(fixed) or _hardware_is_fixed(fixed)):
         need = _accelerators_needed(weights[stack], node.memory_bytes[machine], assumed)
-        legal &= _worthwhile_layouts(layouts, need, largest)
+        in_stages = stacks.pipelines_chunks[stack] & fills_pipeline(prompt_tokens, assumed)
+        legal &= _worthwhile_layouts(layouts, need, largest, in_stages)
     return np.divmod(np.flatnonzero(legal), max(1, len(layouts)))
 
 
@@ -344,11 +346,22 @@ def _connected_layouts(layouts: Layouts, node: Machines, among: Mask, affordable
     return found
 
 
-def _worthwhile_layouts(layouts: Layouts, need: Column, largest: Column) -> Mask:
+def fills_pipeline(prompt_tokens: float, assumed: Assumptions) -> bool:
+    """Whether the chunks of a mean prompt keep two pipeline stages busy.
+
+    Check: 16 chunks of 2,048 tokens.
+        >>> [fills_pipeline(tokens, Assumptions()) for tokens in (30_000.0, 100_000.0)]
+        [False, True]
+    """
+    return prompt_tokens >= assumed.pipelined_chunks_per_stage * assumed.least_pipelined_chunk_tokens
+
+
+def _worthwhile_layouts(layouts: Layouts, need: Column, largest: Column, in_stages: Mask) -> Mask:
     """Mask of layouts to evaluate, one row per number of accelerators that the weights need.
 
     Layouts range from the needed size to a multiple of it. Pipeline stages are left out where the weights fit with
-    much room. Experts stay on one accelerator where the weights fit on one.
+    much room, unless one prompt fills the stages (`in_stages`). Experts stay on one accelerator where the weights fit
+    on one.
     """
     size = layouts.accelerator_count
     low = np.minimum(np.maximum(need * MIN_SIZE_FACTOR, 1.0), largest)
@@ -356,7 +369,7 @@ def _worthwhile_layouts(layouts: Layouts, need: Column, largest: Column) -> Mask
     staged = np.maximum(np.maximum(enough, need * MAX_SIZE_FACTOR), low)
     high = np.maximum(enough * MAX_SIZE_FACTOR, low)
     worthwhile: Mask = (size >= low[:, None]) & (size <= high[:, None])
-    worthwhile &= (layouts.pipeline_parallel == 1) | (size <= staged[:, None])
+    worthwhile &= (layouts.pipeline_parallel == 1) | (size <= np.where(in_stages, high, staged)[:, None])
     worthwhile &= (layouts.data_parallel == 1) | (
         (need[:, None] > 1) & (size <= MAX_DATA_PARALLEL_SIZE_FACTOR * need[:, None])
     )

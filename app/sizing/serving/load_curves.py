@@ -417,6 +417,7 @@ RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.7: 1.0, 0.85: 1.0, 0.95: 1.0, 1.02: 1.0}
 POOLED_RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.65: 0.5, 0.8: 1.0, 0.9: 1.0, 0.96: 1.0, 1.02: 1.0}
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
 SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
+IN_FLIGHT_SHARES = (0.125, 0.25, 0.5, 2.0)  # requests in flight at saturation, as shares of those that fill the cache
 LIGHT_LOAD = 0.45  # share of saturation up to which replicas hardly queue
 # The same at heavy loads of data-parallel ranks, which together run more sequences than other replicas have requests.
 RANK_ROUNDS = 4
@@ -615,16 +616,23 @@ def replica_at(
     requested: Deployment | None,
 ) -> Replica:
     """Replica of a plan row."""
+    scheduler = deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler)
+    if workload.max_context_tokens > scheduler.max_batched_tokens:  # without chunks, engines refuse such prompts
+        scheduler = replace(scheduler, chunked=True)
+    copies = None if memory.prefixes is None else memory.prefixes.host
     replica = build_replica(
         work,
         plans.take(np.array([row])).achieved_rates,
-        deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler),
+        scheduler,
         pool_bytes=at(memory.kv_pool_bytes, row),
-        overlaps=bool(plans.small_engine[row]),
+        host_cache_bytes=0.0 if copies is None else at(copies.room_bytes, row),
+        overlaps=bool(plans.pipelines_chunks[row]),
         speculative=plans.speculative,
         served=uses_server(workload.load),
     )
-    return replica._replace(ingest_s=0.0, tokenise_token_s=0.0, dispatch_s=0.0) if workload.comes_read else replica
+    if workload.comes_read:
+        return replica._replace(ingest_s=0.0, tokenise_token_s=0.0, dispatch_s=0.0)
+    return replica if copies is None else replica._replace(ingest_s=replica.ingest_s + at(copies.load_s, row))
 
 
 def cached_draw(workload: InferenceWorkload) -> Callable[[int], DrawnRequests]:
@@ -780,12 +788,20 @@ def cached_saturation_per_s(replica: Replica, draw: Callable[[int], DrawnRequest
 
 
 def saturation_rate_per_s(replica: Replica, sent: DrawnRequests) -> float:
-    """Answered requests per second while all requests wait from the start."""
+    """Answered requests per second while requests always wait.
+
+    Where sessions find their prefixes in the cache, it is the largest rate of several numbers in flight. If all wait
+    from the start, or running sequences fill the cache, prefixes are lost that a load below saturation would find.
+    """
     fitting = running_limit(replica, sent)
     count = int(min(len(sent.input_tokens), SATURATION_ROUNDS * max(fitting, MIN_SEQUENCES)))
-    requests = sent.first_requests(count).at_rate(np.inf)
-    result = simulate_replica(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARMUP_SHARE) * count))
-    return max(result.finished / max(result.lasts_s, MIN_RATE_PER_S), MIN_RATE_PER_S)
+    first = sent.first_requests(count)
+    tried = [first.at_rate(np.inf)]
+    if sent.reuse_gap_s > 0:
+        tried = [first.in_flight(max(1, int(share * fitting))) for share in IN_FLIGHT_SHARES]
+    warm, wanted = int(FILLED_SHARE * count), int((1 - WARMUP_SHARE) * count)
+    results = [simulate_replica(replica, requests, warm=warm, wanted=wanted) for requests in tried]
+    return max(MIN_RATE_PER_S, *(r.finished / max(r.lasts_s, MIN_RATE_PER_S) for r in results))
 
 
 def simulate_trace(workload: InferenceWorkload, replica: Replica, sent: DrawnRequests) -> Curve:

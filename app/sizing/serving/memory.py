@@ -17,8 +17,17 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.serving.drafting import draft_attention
 from app.sizing.serving.host_weights import HostMemory, HostOffload, host_sequences, remaining_on_accelerators
 from app.sizing.serving.interfaces import Memory, Settings
+from app.sizing.serving.layouts import fills_pipeline
 from app.sizing.serving.plans import Plans, layer_groups
 from app.sizing.workload import InferenceWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCopies(Columns):
+    """Copies of cached prefixes in host memory."""
+
+    room_bytes: Column  # host memory of one device, B
+    load_s: Column  # time to load the own prefix of a session, s
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,38 @@ class Prefixes(Columns):
     own_bytes: Column  # prefix of one session beyond the shared part, B
     shared_bytes: Column  # prefix that all sessions share, B
     turn_gap_s: float  # pause between two turns of a session, s
+    host: PrefixCopies | None = None  # copies in host memory; None if they stay on the device
+
+    @property
+    def host_room_bytes(self) -> Column:
+        """Host memory of one device for copies, B; 0 if they stay on the device."""
+        return np.zeros(len(self)) if self.host is None else self.host.room_bytes
+
+    def fit(self, rate_per_s: Column, running_bytes: Column, waiting_bytes: Column, pool_bytes: Column) -> Mask:
+        """Whether running sequences and idle prefixes fit in the pool, or in the pool and in host memory.
+
+        The host has a copy of every prefix, and sends that of a session once per request.
+        """
+        met: Mask = running_bytes + waiting_bytes <= pool_bytes
+        if self.host is not None:
+            sends = rate_per_s * self.host.load_s <= 1
+            met = met | ((running_bytes <= pool_bytes) & (waiting_bytes <= self.host.room_bytes) & sends)
+        return met
+
+
+@formula(unit="s", source="bytes over the rate of the device's slot")
+def host_prefix_load_s(own_bytes: Column, load_bytes_per_s: Column) -> Column:
+    """Time to load the cached prefix of a session from host memory.
+
+    Parameters:
+        own_bytes: prefix of one session on one device, B.
+        load_bytes_per_s: rate at which a device copies from host memory, B/s.
+    Limits: every hit counts as a load, also of prefixes that are still on the device; no load overlaps with computing.
+    Check: 2.9 GB over a slot of 64 GB/s at 0.7 of its rate.
+        >>> round(one(host_prefix_load_s(col(2.9e9), col(0.7 * 64e9))) * 1e3, 1)
+        64.7
+    """
+    return own_bytes / load_bytes_per_s
 
 
 @formula(unit="B", source="Kwon et al. 2023 (arXiv:2309.06180)")
@@ -237,7 +278,11 @@ def idle_session_prefixes(workload: InferenceWorkload, plans: Plans) -> Prefixes
     if shared > 0:
         with trace_label("prefix shared by all sessions"):
             shared_bytes = cache_bytes(model, prompt * shared, plans)
-    return Prefixes(own_bytes, shared_bytes, workload.turn_gap_s)
+    host = plans.host_prefixes
+    if host is None:
+        return Prefixes(own_bytes, shared_bytes, workload.turn_gap_s)
+    load_s = host_prefix_load_s(own_bytes, host.load_bytes_per_s)
+    return Prefixes(own_bytes, shared_bytes, workload.turn_gap_s, PrefixCopies(host.room_bytes, load_s))
 
 
 MXFP4_ROW_BLOCK = 256  # rows of MXFP4 experts are padded to a multiple of this many elements
@@ -662,10 +707,17 @@ def max_running_sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column
 
 
 def engine_limits(
-    plans: Plans, capacity: Column, assumed: Assumptions, settings: Settings, in_flight: float, *, offline: bool
+    plans: Plans,
+    capacity: Column,
+    assumed: Assumptions,
+    settings: Settings,
+    in_flight: float,
+    prompt_tokens: float,
+    *,
+    offline: bool,
 ) -> tuple[Column, Column]:
     """Most sequences at once (`max_num_seqs`) and most tokens per step: the requested values, or the engine's defaults
-    for the device.
+    for the device, in smaller steps where prompts of `prompt_tokens` then fill the pipeline.
 
     Engines that need an explicit number of slots get the assumed number. The engine is started with more sequences
     where a number of replicas shares more requests in flight; slots cost nothing, so there an open number of
@@ -681,8 +733,39 @@ def engine_limits(
         elif in_flight and rules.slots.any():
             chosen = np.where(rules.slots, np.maximum(chosen, in_flight), chosen)
         most = chosen if most is None else np.where(np.isnan(most), chosen, most)
-    tokens = settings.max_batched_tokens
-    return most, own_tokens if tokens is None else tokens
+    if settings.max_batched_tokens is not None:
+        return most, settings.max_batched_tokens
+    pipelined = plans.pipelines_chunks & (plans.pipeline_parallel > 1)
+    if offline or not pipelined.any() or not fills_pipeline(prompt_tokens, assumed):
+        return most, own_tokens
+    smaller = pipelined_step_tokens(prompt_tokens, np.maximum(plans.pipeline_parallel, 2.0), own_tokens, assumed)
+    return most, np.where(pipelined, smaller, own_tokens)
+
+
+@formula(
+    unit="tokens", source="docs.sglang.io/advanced_features/pipeline_parallelism.html: smaller chunks fill the stages"
+)
+def pipelined_step_tokens(
+    prompt_tokens: float, pipeline_parallel: Column, own_tokens: Column, assumed: Assumptions
+) -> Column:
+    """Token budget of a step with which the chunks of one prompt keep all pipeline stages busy: a power of two.
+
+    With n chunks, p stages wait for about p - 1 chunks of a prompt. Smaller steps than the least multiply slowly.
+
+    Parameters:
+        prompt_tokens: mean prompt, tokens.
+        pipeline_parallel: pipeline stages, at least 2.
+        own_tokens: the engine's default.
+        assumed: assumptions: `pipelined_chunks_per_stage` and `least_pipelined_chunk_tokens`.
+    Limits: engines that pipeline the chunks of one prompt.
+    Check: 100,000 tokens in two and in four stages.
+        >>> assumed = row(pipelined_chunks_per_stage=16, least_pipelined_chunk_tokens=2048)
+        >>> pipelined_step_tokens(1e5, col(2, 4), col(8192, 8192), assumed).tolist()
+        [4096.0, 2048.0]
+    """
+    chunk = prompt_tokens / (assumed.pipelined_chunks_per_stage * (pipeline_parallel - 1))
+    rounded = np.exp2(np.floor(np.log2(np.maximum(chunk, 1.0))))
+    return np.minimum(np.maximum(rounded, assumed.least_pipelined_chunk_tokens), own_tokens)
 
 
 def device_weights_bytes(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> Column:
@@ -777,6 +860,7 @@ def serving_memory(
     output_tokens: float = 0.0,
     output_variation: float = 0.0,
     in_flight: float = 0.0,
+    prompt_tokens: float = 0.0,
     offline: bool = False,
     settings: Settings | None = None,
     unforeseen_share: Column | None = None,
@@ -789,6 +873,7 @@ def serving_memory(
         output_tokens: mean output of a request.
         output_variation: squared coefficient of variation of output lengths.
         in_flight: requests in flight at all replicas; 0 for other loads.
+        prompt_tokens: mean prompt without its cached prefix; 0 keeps the engine's default steps.
         offline: whether the engine runs without a server.
         settings: engine settings fixed by the request.
         unforeseen_share: share of a device reserved for unforeseen use, in addition to the above.
@@ -796,7 +881,7 @@ def serving_memory(
     settings = Settings() if settings is None else settings
     rules, small = plans.memory_rules, plans.small_engine
     capacity = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
-    most, tokens = engine_limits(plans, capacity, assumed, settings, in_flight, offline=offline)
+    most, tokens = engine_limits(plans, capacity, assumed, settings, in_flight, prompt_tokens, offline=offline)
     share = engine_memory_share(plans, capacity, tokens, assumed, settings)
     weights = device_weights_bytes(model, plans, assumed)
     if model.latent_up_elements:

@@ -42,6 +42,14 @@ class MeasuredStackColumns(Columns):
 
 
 @dataclass(frozen=True, slots=True)
+class HostPrefixes(Columns):
+    """Host memory that one device has for cached prefixes, and its link to it."""
+
+    room_bytes: Column  # B; 0 where the engine or the device cannot use it
+    load_bytes_per_s: Column  # B/s
+
+
+@dataclass(frozen=True, slots=True)
 class Plans(Columns):
     """Candidate table of serving. Machines and stacks are row indices into their own tables."""
 
@@ -61,6 +69,7 @@ class Plans(Columns):
     streamed_bytes: Column  # dense weights in accelerator memory that every decode step reads
     kv_element_bytes: Column  # bytes per element of the KV cache format
     on_host: HostOffload | None = None  # weights in host memory; None where no plan has any
+    host_prefixes: HostPrefixes | None = None  # host memory for cached prefixes; None if the request allows none
     speculative: Speculative | None = None  # speculative decoding of all plans, whose draft is among the weights
     measured: Indexed[MeasuredStackColumns] | None = None  # the user's own measurements; None where there are none
 
@@ -155,6 +164,10 @@ class Plans(Columns):
         return self.stacks.table.small_engine[self.stacks.rows]
 
     @property
+    def pipelines_chunks(self) -> Mask:
+        return self.stacks.table.pipelines_chunks[self.stacks.rows]
+
+    @property
     def achieved_rates(self) -> Achieved:
         if self.measured is not None:
             return lazy_rows(self.measured.table.achieved, self.measured.rows)
@@ -219,10 +232,14 @@ class Plans(Columns):
     def hosts(self) -> tuple[int, Codes]:
         """Number of distinct host types from a replica's point of view, and the type of each plan."""
         kinds, which = self.machines.table.host_kinds
+        which = which[self.machines.rows]
+        if self.host_prefixes is not None:
+            rooms, room = np.unique(self.host_prefixes.room_bytes, return_inverse=True)
+            kinds, which = kinds * len(rooms), which * len(rooms) + room
         if self.on_host is None:
-            return kinds, which[self.machines.rows]
+            return kinds, which
         more, offload_type = self.on_host.distinct_placements
-        return kinds * more, which[self.machines.rows] * more + offload_type
+        return kinds * more, which * more + offload_type
 
     @property
     def linked_nodes(self) -> Column:
@@ -289,6 +306,7 @@ def build_plans(
     unsupported: SupportFilter,
     *,
     fixed: Deployment | None = None,
+    prompt_tokens: float = 0.0,
 ) -> Plans:
     """Join machines, stacks and layouts into plans, and reject accelerator types that no row covers.
 
@@ -302,7 +320,7 @@ def build_plans(
     layouts = candidate_layouts(model, machines.node, assumed, fixed)
     on = machines.node, stacks, pairs.machine, pairs.stack
     limits = constraints.max_accelerators, within_machine_limits(machines, constraints)
-    pair, layout = legal_layouts(model, layouts, *on, weights, *limits, assumed, fixed)
+    pair, layout = legal_layouts(model, layouts, *on, weights, *limits, assumed, fixed, prompt_tokens)
     laid_out = pairs.accelerator[pair]
     rejections.reject_if_none_left(
         pairs.accelerator,
@@ -334,6 +352,16 @@ def build_plans(
         kv_element_bytes=np.array([f.element_bytes for f in KV_FORMATS.values()])[kv],
     )
     return with_draft(plans, model, requested_speculation(constraints, fixed))
+
+
+def host_prefixes(plans: Plans, assumed: Assumptions) -> HostPrefixes:
+    """Host memory for cached prefixes on every plan: an even share of each machine's, for engines that use it."""
+    own, count = plans.machines.table.ram_bytes[plans.machines.rows], plans.accelerators_per_node
+    usual = np.where(np.isnan(own), count * plans.memory_bytes * assumed.host_memory_ratio, own)
+    slot = plans.types.table.slot_bytes_per_s[plans.accelerator]
+    able = plans.stacks.table.host_prefixes[plans.stacks.rows] & ~plans.has_unified_memory & (slot > 0)
+    room = np.where(able, usual * assumed.host_memory_share / count, 0.0)
+    return HostPrefixes(room, np.where(able, slot * assumed.host_link_fraction, np.inf))
 
 
 def pair_machines_with_stacks(

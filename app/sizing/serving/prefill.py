@@ -179,7 +179,7 @@ def prefill_work(
         pipeline_parallel=plans.pipeline_parallel,
         data_parallel=plans.data_parallel,
         exchange=exchange,
-        overlapped_stages=np.where(plans.small_engine, plans.pipeline_parallel, 1.0),
+        overlapped_stages=np.where(plans.pipelines_chunks, plans.pipeline_parallel, 1.0),
         rates=device_rates(plans),
         link=link,
     )
@@ -418,32 +418,64 @@ def prefill_step_s(prefill_linear_s: Column, prompts_per_step: Column, prefill: 
     return np.maximum(device, prefill.dispatch_s)
 
 
-@formula(unit="s/prompt", source="chunked prefill, Agrawal et al. 2024 (arXiv:2403.02310)")
-def prefill_s(
-    prefill_step_s: Column,
-    prompts_per_step: Column,
-    new_tokens: Column,
-    max_batched_tokens: Column,
-    overlapped_stages: Column,
-) -> Column:
-    """Replica time per prompt with chunked prefill.
+@formula(unit="1", source="chunked pipeline parallelism, lmsys.org/blog/2026-01-15-chunked-pipeline")
+def pipelined_share(prompt_s: Column, prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
+    """Share of its steps' total time that a prompt takes where its chunks follow each other through pipeline stages.
 
-    If stages overlap, n chunks pass p stages in n + p - 1 turns of a p-th of a step.
+    n chunks leave p stages after the n chunks of the first stage and the last chunk of the p - 1 others. The last
+    chunk attends to the whole prompt: its attention takes 2 - 1/n times that of the mean chunk.
+
+    Parameters:
+        prompt_s: all steps of the prompt, one stage after another, s.
+        prefill: prefill times of the prompt; `overlapped_stages` is 1 where no chunks overlap.
+        max_batched_tokens: token budget of a step, tokens.
+    Limits: causal attention without a window; no cached prefix.
+    Check: 4 chunks in 4 stages, without attention and with nothing else.
+        >>> prompts = [row(prompt_attention_s=a, new_tokens=8192, overlapped_stages=4) for a in (0.0, 1.0)]
+        >>> [one(pipelined_share(col(1.0), prompt, col(2048))) for prompt in prompts]
+        [0.4375, 0.578125]
+    """
+    chunks = np.ceil(prefill.new_tokens / max_batched_tokens)
+    last_chunk = 1 + prefill.prompt_attention_s / prompt_s * (chunks - 1) / chunks
+    stages = prefill.overlapped_stages
+    share: Column = (chunks + (stages - 1) * last_chunk) / (chunks * stages)
+    return share
+
+
+@formula(unit="s/prompt", source="chunked pipeline parallelism, lmsys.org/blog/2026-01-15-chunked-pipeline")
+def pipeline_bubble_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
+    """Time that the first stage waits between two queued prompts, because at most one chunk per stage is under way.
+
+    The last chunk of a prompt takes `2 A (n - 1) / n^2` longer than the first chunk of the next one, for n chunks and
+    an attention of A; p - 1 of p stages still compute it.
+
+    Parameters:
+        prefill: prefill times of the mean prompt.
+        max_batched_tokens: token budget of a step, tokens.
+    Limits: as for `pipelined_share`.
+    Check: 2 s of attention in 10 chunks: 0.36 s, of which three of four stages remain.
+        >>> prompt = row(prompt_attention_s=2.0, new_tokens=20480, overlapped_stages=4)
+        >>> round(one(pipeline_bubble_s(prompt, col(2048))), 3)
+        0.27
+    """
+    chunks = np.ceil(prefill.new_tokens / max_batched_tokens)
+    longer: Column = 2 * prefill.prompt_attention_s * (chunks - 1) / chunks**2
+    return longer * (1 - 1 / prefill.overlapped_stages)
+
+
+@formula(unit="s/prompt", source="chunked prefill, Agrawal et al. 2024 (arXiv:2403.02310)")
+def prefill_s(prefill_step_s: Column, prompts_per_step: Column) -> Column:
+    """Replica time per prompt with chunked prefill, one pipeline stage after another.
 
     Parameters:
         prefill_step_s: time of one engine step, s.
         prompts_per_step: prompts in the step, or the share of a long prompt.
-        new_tokens: prompt tokens that are not in the cache.
-        max_batched_tokens: token budget of one engine step.
-        overlapped_stages: pipeline stages that work on different chunks of one prompt at a time.
     Limits: the chunks of one prompt take equally long.
     Check:
-        >>> one(prefill_s(col(0.1), col(1 / 3), col(300), col(100), col(1)))  # three chunks of 0.1 s
+        >>> one(prefill_s(col(0.1), col(1 / 3)))  # three chunks of 0.1 s
         0.30000000000000004
     """
-    chunks = np.ceil(new_tokens / max_batched_tokens)
-    turns = (chunks + overlapped_stages - 1) / (chunks * overlapped_stages)
-    return prefill_step_s / prompts_per_step * turns
+    return prefill_step_s / prompts_per_step
 
 
 def step_linear_s(prefill: PrefillTerms, per_step: Column) -> Column:
@@ -471,10 +503,18 @@ def isolated_prompt_terms(prefill: PrefillTerms) -> PrefillTerms:
 def seconds_per_prompt(
     prefill: PrefillTerms, max_batched_tokens: Column, waiting_prompts: Column | float | None
 ) -> Column:
-    """Replica time per prompt while `waiting_prompts` wait. None: as many wait as a step holds."""
+    """Replica time per prompt, one stage after another, while `waiting_prompts` wait. None: as many as a step holds."""
     if waiting_prompts is None:
         per_step = busy_prompts_per_step(max_batched_tokens, prefill.new_tokens)
     else:
         per_step = prompts_per_step(max_batched_tokens, prefill.new_tokens, waiting_prompts)
-    step = prefill_step_s(step_linear_s(prefill, per_step), per_step, prefill)
-    return prefill_s(step, per_step, prefill.new_tokens, max_batched_tokens, prefill.overlapped_stages)
+    return prefill_s(prefill_step_s(step_linear_s(prefill, per_step), per_step, prefill), per_step)
+
+
+def isolated_prompt_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
+    """Time of a prompt on an idle replica, where chunks may follow each other through the pipeline stages, s."""
+    alone = isolated_prompt_terms(prefill)
+    prompt = seconds_per_prompt(alone, max_batched_tokens, 1.0)
+    if not (alone.overlapped_stages > 1).any():
+        return prompt
+    return prompt * pipelined_share(prompt, alone, max_batched_tokens)

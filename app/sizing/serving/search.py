@@ -65,6 +65,7 @@ from app.sizing.serving.plans import (
     build_plans,
     filter_by_adapter_support,
     filter_by_draft_support,
+    host_prefixes,
     requested_engines,
     requested_formats,
     select_stacks,
@@ -89,8 +90,9 @@ def enumerate_plans(
     phase: str,
     personal: bool,
     fixed: Deployment | None = None,
+    prompt_tokens: float = 0.0,
 ) -> Plans:
-    """All plans of a model on the given machines."""
+    """All plans of a model on the given machines, with more pipeline stages for prompts long enough to fill them."""
     formats = requested_formats(model, constraints, fixed, personal=personal)
     engines, work = requested_engines(constraints, fixed), Work(phase, task=model.task)
     stacks = select_stacks(catalog, work, formats, engines, fixed)
@@ -98,7 +100,9 @@ def enumerate_plans(
         stacks = replace(stacks, achieved=without_graphs(stacks.achieved))
     without = SupportFilter(catalog, engines, formats, work)
     on = model, machines, stacks, catalog.columns, constraints, rejections, assumed, without
-    plans = filter_by_draft_support(build_plans(*on, fixed=fixed), catalog, rejections)
+    plans = filter_by_draft_support(build_plans(*on, fixed=fixed, prompt_tokens=prompt_tokens), catalog, rejections)
+    if constraints.host_prefix_cache:
+        plans = replace(plans, host_prefixes=host_prefixes(plans, assumed))
     return filter_by_adapter_support(model, plans, catalog, rejections)
 
 
@@ -128,6 +132,7 @@ def enumerate_allowed_plans(search: Search[InferenceWorkload]) -> Plans:
         assumed,
         phase=phase,
         personal=personal,
+        prompt_tokens=search.workload.uncached_prompt_tokens,
     )
     return with_own_measurements(search.workload, search.catalog, plans)
 

@@ -663,6 +663,11 @@ class InferenceWorkload:
         )
 
     @property
+    def uncached_prompt_tokens(self) -> float:
+        """Mean prompt without its cached prefix, tokens."""
+        return self.input_tokens.mean * (1 - self.cached_prefix_fraction)
+
+    @property
     def keeps_prefixes(self) -> bool:
         """True if prefix cache hits require that the cache keeps the prefixes of sessions between turns."""
         return (

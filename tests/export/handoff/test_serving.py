@@ -302,10 +302,19 @@ def test_notes_state_the_served_context_and_the_share_that_is_refused() -> None:
 
 
 def test_tensorrt_llm_reads_prompts_beyond_a_step_in_chunks() -> None:
-    assert config_text(first(served("tensorrt-llm", served=8192)).group, BY_ENGINE["tensorrt-llm"]) == ""
-    assert "enable_chunked_prefill: true" in config_text(
-        first(served("tensorrt-llm", served=131_072)).group, BY_ENGINE["tensorrt-llm"]
-    )
+    assert "--enable_chunked_prefill" not in first(served("tensorrt-llm", chunked=None)).command_tokens
+    assert "--enable_chunked_prefill" in first(served("tensorrt-llm", chunked="")).command_tokens
+
+
+HOST_CACHE: dict[str, Any] = {"host_cache_gib": 700, "host_cache_rank_gb": 90, "host_cache_rank_bytes": 90_000_000_000}
+
+
+def test_host_memory_for_prefixes_is_a_flag_or_a_setting() -> None:
+    vllm, sglang, trtllm = (first(served(engine, **HOST_CACHE)) for engine in ("vllm", "sglang", "tensorrt-llm"))
+    assert said(vllm.command_tokens, "--kv-offloading-size") == 700  # GiB of all ranks
+    assert said(sglang.command_tokens, "--hicache-size") == 90  # GB of a rank
+    settings = yaml.safe_load(config_text(trtllm.group, BY_ENGINE["tensorrt-llm"]))
+    assert settings["kv_cache_config"]["host_cache_size"] == 90_000_000_000  # bytes of a rank
 
 
 def test_llama_cpp_reserves_no_cache_that_its_slots_cannot_fill() -> None:

@@ -252,8 +252,11 @@ def test_hits_that_are_counted_must_survive() -> None:
     assert text == (
         "prefix_hits_not_counted: Prefix cache hits are not counted, although 90 % of each prompt could be cached. "
         "With 60 s between turns, each replica would have to keep 200 idle sessions (56 GiB); it serves more without "
-        "them. A shorter gap or a prefix shared by all requests changes this."
+        "them. A shorter gap, a prefix shared by all requests or host memory for prefixes "
+        '(`constraints.prefix_cache_tiers` ["gpu", "host"]) changes this.'
     )
+    (text,) = prefix_texts(replace(kept, host_bytes=640 * GIB))
+    assert "Host memory of the replica (640 GiB) holds copies; no published result covers it. Without" in text
 
 
 def test_a_run_holds_all_of_it() -> None:

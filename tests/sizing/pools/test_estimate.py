@@ -78,7 +78,7 @@ def test_answers_alone_take_as_long_over_an_infinite_link_as_in_one_engine() -> 
 
 def test_decoding_is_steadier_where_no_prompt_comes_between() -> None:
     busy = replace(at_rate(15.0, input_tokens=Lengths(4000.0)), router=Router.RANDOM)
-    one, two = whole(INFINITE, busy, replicas=2), split(pools_of(), INFINITE, busy)
+    one, two = whole(INFINITE, busy, replicas=2, engine="vllm"), split(pools_of(), INFINITE, busy, engine="vllm")
     mixed, apart = speed(one).tpot, speed(two).tpot
     assert mixed is not None and apart is not None and mixed.p99_s is not None and apart.p99_s is not None
     assert apart.p99_s < mixed.p99_s

@@ -89,6 +89,7 @@ def planned(
         phase=serving_backend(asked).phase,
         personal=asked.is_personal,
         fixed=fixed,
+        prompt_tokens=asked.uncached_prompt_tokens,
     )
 
 

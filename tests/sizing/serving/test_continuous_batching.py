@@ -21,7 +21,6 @@ from app.sizing.serving.continuous_batching import (
     decode_cadence,
     later_tokens,
     mean_batch_wait_steps,
-    pipelined_share,
     prefill_own_s,
     prompts_in_step,
     prompts_per_full_step,
@@ -91,7 +90,6 @@ def test_a_pipeline_takes_as_many_prompts_as_wait_for_it() -> None:
     assert filled(0.1) == 1
     assert filled(6) == pytest.approx((0.5 + np.sqrt(0.25 + 2 * 6)) / 2)
     assert filled(1000) == 4
-    assert pipelined_share(col(800, 300), col(100, 100), col(1, 3)).tolist() == pytest.approx([1, 5 / 9])
 
 
 def test_formulas_hold_at_their_ends() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.sizing.hardware.parts import KINDS, Link
+from app.sizing.hardware.parts import KINDS, Environment, Link
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Constraints, Deployment
 from app.sizing.serving.plans import Plans
+from app.sizing.workload import Lengths
 from tests.examples import LLAMA_70B
 from tests.sizing.serving.given import CONFIG, DENSE, MIXTURE, planned, rented
 from tests.sizing.small import BIG, CARD, DESK, SUPPORT, SYSTEMS, snapshot
@@ -107,6 +108,17 @@ def test_layouts_are_as_large_as_the_weights_need(
     model: ModelArchitecture, limits: dict[str, Any], found: set[tuple[int, int]]
 ) -> None:
     assert layouts(rented(model, **limits)) == found
+
+
+def test_long_prompts_get_pipeline_stages_beyond_what_the_weights_need() -> None:
+    rented_board = Constraints(
+        accelerators=(BIG.slug,), environments=(Environment.CLOUD,), weight_formats=("bf16",), engines=("vllm",)
+    )
+    short, long = (
+        layouts(planned(constraints=rented_board, input_tokens=Lengths(tokens))) for tokens in (20_000.0, 100_000.0)
+    )
+    assert short == {(1, 1), (2, 1), (4, 1), (8, 1)}
+    assert long == short | {(1, 2), (1, 4), (2, 2), (2, 4), (4, 2)}
 
 
 def test_replicas_span_machines_over_known_networks_or_one_domain() -> None:

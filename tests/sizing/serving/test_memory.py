@@ -37,7 +37,7 @@ from app.sizing.serving.memory import (
     serving_memory,
     weights_bytes_per_accelerator,
 )
-from app.sizing.serving.plans import Plans
+from app.sizing.serving.plans import Plans, host_prefixes
 from app.sizing.workload import InferenceWorkload, Lengths, Load
 from tests.examples import LLAMA_8B, LLAMA_70B, col, registered
 from tests.sizing.serving.given import DENSE, MIXTURE, on_big, planned, varied
@@ -419,3 +419,22 @@ def test_a_margin_of_memory_is_a_share_of_the_device_whatever_its_engine_takes(s
     assert some.needed_bytes[0] - none.needed_bytes[0] == pytest.approx(margin)
     assert none.kv_pool_bytes[0] - some.kv_pool_bytes[0] == pytest.approx(margin)
     assert some.usable_bytes[0] == none.usable_bytes[0]
+
+
+def test_prefixes_fit_in_host_memory_where_running_sequences_fit_on_the_device() -> None:
+    plans = on_big()
+    with_host = replace(plans, host_prefixes=host_prefixes(plans, Assumptions()))
+    prefixes = idle_session_prefixes(CHAT_TURN, with_host)
+    assert prefixes is not None and prefixes.host is not None
+    room, load_s = prefixes.host.room_bytes[0], prefixes.host.load_s[0]
+    assert room == pytest.approx(0.8 * 2e12 / 8)  # the machine has 2 TB for eight accelerators
+    assert load_s == pytest.approx(prefixes.own_bytes[0] / (0.7 * BIG.slot_bytes_per_s))
+
+    def fit(running: float, waiting: float, rate_per_s: float = 1.0) -> bool:
+        return bool(prefixes.fit(col(rate_per_s), col(running), col(waiting), col(1e11))[0])
+
+    assert fit(0.9e11, room) and not fit(0.9e11, 1.01 * room)
+    assert not fit(1.1e11, room)  # running sequences need their whole cache on the device
+    assert not fit(0.9e11, room, rate_per_s=1.01 / load_s)  # the slot sends one prefix after another
+    none = replace(prefixes, host=None)
+    assert not none.fit(col(1.0), col(0.9e11), col(0.2e11), col(1e11))[0]

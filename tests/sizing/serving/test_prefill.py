@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.parts import all_reduce_s
 from app.sizing.question import Deployment
 from app.sizing.serving.collectives import ExpertExchange, LinkUse
@@ -16,6 +17,8 @@ from app.sizing.serving.prefill import (
     PrefillWork,
     attention_length_factor,
     expert_flops_share,
+    isolated_prompt_s,
+    pipeline_bubble_s,
     prefill_terms,
     seconds_per_prompt,
 )
@@ -107,12 +110,15 @@ def test_a_prompt_is_at_least_a_token_and_experts_are_shared() -> None:
     assert whole.overlapped_stages[0] == 1
 
 
-def test_stages_of_llama_cpp_work_on_different_chunks_at_a_time() -> None:
+def test_stages_work_on_different_chunks_only_where_the_engine_has_a_source_for_it() -> None:
     layout = Deployment("bolt-desk", pipeline_parallel=1, engine="llama.cpp", weight_format="gguf-q4_k_m")
     plans = planned(fixed=layout)
     found = prompt_of(DENSE, replace(plans, pipeline_parallel=np.full(len(plans), 2.0)), prompt_tokens=100.0)
     assert found.overlapped_stages.tolist() == [2]
-    assert prompt_of(DENSE, on_big(pipeline_parallel=2), prompt_tokens=100.0).overlapped_stages.tolist() == [1]
+    assert prompt_of(DENSE, on_big(pipeline_parallel=2), prompt_tokens=100.0).overlapped_stages.tolist() == [2]
+    assert {name for name, engine in ENGINES.items() if engine.pipelines_chunks} >= {"vllm", "sglang", "tensorrt-llm"}
+    assert not ENGINES["lmdeploy"].pipelines_chunks
+    assert all(", 2026-" in e.pipelines_chunks for e in ENGINES.values() if e.pipelines_chunks)
 
 
 def terms(**changed: float) -> PrefillTerms:
@@ -151,21 +157,25 @@ def terms(**changed: float) -> PrefillTerms:
         ({}, 1000, 9.0, (10 / 3 * 0.1 + 0.03 + 10 / 3 * 0.03 + 0.004) * 0.3),
         # launching takes longer than the step
         ({"dispatch_s": 0.9}, 1000, 2.0, 0.45),
-        # two stages, three chunks: four turns of half a step instead of three of a whole one
-        ({"overlapped_stages": 2.0}, 100, None, 3 * (0.1 / 3 + 0.03 + 0.03 / 3 + 0.004) * 4 / 6),
+        # stages in a row are not faster for the replica as a whole
+        ({"overlapped_stages": 2.0}, 100, None, 3 * (0.1 / 3 + 0.03 + 0.03 / 3 + 0.004)),
         # two tokens touch three quarters of the experts where each takes half of them
         ({"experts_s": 0.08, "expert_share": 0.5, "new_tokens": 2.0}, 2, None, 0.1 + 0.03 + 0.06 + 0.03 + 0.004),
-        # 310 tokens in steps of 100 are four
-        (
-            {"new_tokens": 310.0, "overlapped_stages": 2.0},
-            100,
-            None,
-            3.1 * (0.1 / 3.1 + 0.03 + 0.03 / 3.1 + 0.004) * 5 / 8,
-        ),
     ],
 )
 def test_seconds_of_a_prompt(changed: dict[str, float], chunk: float, together: float | None, seconds: float) -> None:
     assert seconds_per_prompt(terms(**changed), col(chunk), together)[0] == pytest.approx(seconds)
+
+
+def test_chunks_of_a_prompt_follow_each_other_through_the_stages() -> None:
+    whole = 3.1 * (0.1 / 3.1 + 0.03 + 0.03 / 3.1 + 0.004)  # 310 tokens in steps of 100 are four chunks
+    last = 1 + 0.02 / whole * 3 / 4  # in chunks of mean length: its attention takes 7/4 of the mean
+    in_two = terms(new_tokens=310.0, overlapped_stages=2.0)
+    assert isolated_prompt_s(in_two, col(100))[0] == pytest.approx(whole * (4 + last) / 8)
+    assert isolated_prompt_s(terms(new_tokens=310.0), col(100))[0] == pytest.approx(whole)
+    # attention of the chunks 1, 3, 5 and 7 sixteenths of 20 ms; the first stage waits for the second
+    assert pipeline_bubble_s(in_two, col(100))[0] == pytest.approx(0.02 * (7 - 1) / 16 / 2)
+    assert pipeline_bubble_s(in_two, col(400))[0] == 0
 
 
 def test_attention_of_prompts_that_vary_is_more_than_that_of_the_mean_one() -> None:

@@ -299,6 +299,8 @@ class Engine:
         Literal["experts", "layers"], ...
     ] = ()  # what it can compute from host memory, in the order of offloading
     pads_heads: bool = False  # pads attention heads to a multiple of the tensor-parallel degree
+    pipelines_chunks: str = ""  # source for chunks of one prompt in several pipeline stages: file and date read
+    host_prefixes: str = ""  # source for cached prefixes in host memory: file and date read
     splits_pools: str = ""  # source for disaggregated prefill and decode: file and date read
     serves_adapters: str = ""  # source for one LoRA adapter per request: file and date read
     drafts: Mapping[str, str] = field(default_factory=dict)  # source of each way to draft tokens, by DraftMethod
@@ -374,6 +376,7 @@ class Engine:
         bare: dict[str, Any] = {"published_as": (), "today": None, "competes": (), "splits_pools": ""}
         bare |= {
             "serves_adapters": "",
+            "host_prefixes": "",
             "drafts": {},
             "drafts_across_stages": {},
             "memory_since": (),

@@ -178,7 +178,7 @@ def cached_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int
         else:
             high = middle
     since = s.clock[ALLOCATED] - (s.allocated_at[low - 1] if low > 0 else 0.0)
-    in_cache = since * r.cache_token_bytes <= r.cache_bytes - held
+    in_cache = since * r.cache_token_bytes <= max(r.cache_bytes - held, r.host_cache_bytes)
     return int(prefix) if in_cache else int(min(prefix, q.shared_tokens))
 
 
@@ -204,7 +204,7 @@ def admit_prompt(r: Replica, q: Requests, s: State, held: float) -> float:
         s.began_s[i] = s.clock[NOW]
         s.number[HITS] += s.done[i]
         s.allocated_at[i] = s.clock[ALLOCATED]
-        s.clock[ALLOCATED] += prompt - s.done[i] + left
+        s.clock[ALLOCATED] += prompt - min(s.done[i], q.shared_tokens) + left
     s.room[i] = taken
     s.clock[RESERVED] += taken
     s.prefilling[s.number[PREFILLING]] = i
@@ -327,9 +327,17 @@ def finish_due(r: Replica, q: Requests, s: State, warm: int) -> None:
         finish_request(r, q, s, stop_decoding(s, 0), warm)
 
 
+def last_chunk_excess_s(r: Replica, tokens: int) -> float:
+    """Time by which the last chunk of a prompt takes longer than its first, s: the last attends to the whole prompt."""
+    first = min(r.max_batched_tokens, tokens)
+    last_s = prompt_attention_total_s(r, tokens) - prompt_attention_total_s(r, tokens - first)
+    return float(max(last_s - prompt_attention_total_s(r, first), 0.0))
+
+
 def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> None:
     """Run one step that computes `tokens` prompt tokens, together with decodes where the scheduler mixes them."""
     equivalent, links_s, attention_s, left, whole = 0.0, r.prompt_token_s * tokens / r.ranks, 0.0, tokens, 0
+    longer_s = 0.0
     most_tokens, most_equivalent, most_attention_s = 0.0, 0.0, 0.0
     for j in range(s.number[PREFILLING]):
         i = s.prefilling[j]
@@ -344,6 +352,8 @@ def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -
         if s.done[i] == s.target[i]:
             own += r.prompt_fixed_tokens
             whole += 1
+            if r.stages_overlap and r.chunked:
+                longer_s = max(longer_s, last_chunk_excess_s(r, s.target[i]))
         equivalent += own
         most_tokens, most_equivalent = max(most_tokens, float(chunk)), max(most_equivalent, own)
         most_attention_s = max(most_attention_s, scores_s)
@@ -357,14 +367,17 @@ def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -
     busy = s.number[DECODING] if r.policy == MIXED else 0
     extra_s = linear_s(r, busy + equivalent) - linear_s(r, float(busy)) + links_s + attention_s
     share = 1.0 / r.stages if r.stages_overlap else 1.0 / min(r.stages, max(whole + waiting_requests(s), 1))
+    # With more prompts, the first stage waits while the others compute the last chunk.
+    idle_s = longer_s * (1 - share) if s.number[PREFILLING] - whole + waiting_requests(s) > 0 else 0.0
     held = held_bytes(r, s)
     if busy > 0:
-        lasts_s = max(decode_step_s(r, s, 0) + extra_s * share, r.dispatch_s, busy * r.stream_token_s)
+        dispatch_s = r.dispatch_s * share if r.stages_overlap else r.dispatch_s  # a stage launches its own layers
+        lasts_s = max(decode_step_s(r, s, 0) + extra_s * share, dispatch_s, busy * r.stream_token_s) + idle_s
         record_time(s, lasts_s, held)
         advance_decodes(s, 1, lasts_s, lasts_s, lasts_s)
     else:
         extra_s = max(linear_s(r, equivalent) + links_s + attention_s + r.prompt_step_s, r.dispatch_s)
-        lasts_s = extra_s * share
+        lasts_s = extra_s * share + idle_s
         record_time(s, lasts_s, held)
         s.clock[LAST_STEP] = s.clock[NOW]
         s.clock[NOW] += lasts_s
@@ -372,7 +385,7 @@ def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -
         if s.number[DECODING] == 0:
             s.clock[LAST_TOKEN] = s.clock[NOW]
     finish_due(r, q, s, warm)
-    begin_decoding(r, q, s, extra_s * (1 - share), warm)
+    begin_decoding(r, q, s, max(extra_s * (1 - share) - idle_s, 0.0), warm)
 
 
 def begin_decoding(r: Replica, q: Requests, s: State, later_s: float, warm: int) -> None:

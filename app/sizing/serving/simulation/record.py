@@ -62,6 +62,7 @@ class Replica(NamedTuple):
     cache_token_bytes: float  # KV cache per token, bytes
     window_cache_bytes: Seconds  # KV cache per token within each window, bytes
     cache_bytes: float  # KV pool, bytes
+    host_cache_bytes: float  # host memory for copies of cached prefixes, bytes
     output_reserve_share: float  # share of a request's output whose cache is reserved at admission
     swap_token_s: float  # time to swap the cache of one token in one direction, s
     ingest_s: float  # ingest of a request, independent of its length and concurrent with others, s

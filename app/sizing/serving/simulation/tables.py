@@ -151,6 +151,7 @@ def build_replica(
     scheduler: Scheduler,
     *,
     pool_bytes: float,
+    host_cache_bytes: float = 0.0,
     overlaps: bool = False,
     speculative: Speculative | None = None,
     served: float = 1.0,
@@ -159,6 +160,7 @@ def build_replica(
 
     Parameters:
         pool_bytes: KV pool of one device of a rank, bytes.
+        host_cache_bytes: host memory of such a device for cached prefixes, bytes.
         overlaps: whether the chunks of one prompt follow each other through pipeline stages.
         served: 1 where requests arrive through a server, else 0.
     """
@@ -197,6 +199,7 @@ def build_replica(
         cache_token_bytes=cache.token,
         window_cache_bytes=cache.windows,
         cache_bytes=float(pool_bytes) * ranks,
+        host_cache_bytes=float(host_cache_bytes) * ranks,
         swap_token_s=cache.token / SWAP_BYTES_PER_S,
         stream_token_s=float(terms.stream_token_s[0]) / ranks,
     )

@@ -151,7 +151,7 @@ def replica(case: Case, memory: ServingMemory) -> Replica:
         plans.achieved_rates,
         scheduler_at(plans.stacks.table.scheduling, 0, tokens, sequences),
         pool_bytes=at(memory.kv_pool_bytes, 0),
-        overlaps=bool(plans.small_engine[0]),
+        overlaps=bool(plans.pipelines_chunks[0]),
     )
 
 

@@ -46,6 +46,7 @@ def replica(**changes: Any) -> Replica:
         "cache_token_bytes": 1.0,
         "window_cache_bytes": NONE,
         "cache_bytes": 1e12,
+        "host_cache_bytes": 0.0,
         "output_reserve_share": 0.0,
         "swap_token_s": 0.0,
         "ingest_s": 0.0,

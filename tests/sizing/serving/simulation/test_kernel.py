@@ -4,6 +4,7 @@ exact, and against steps counted by hand. Times between the points of a replica'
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.sizing.serving.load_curves import saturation_rate_per_s
 from app.sizing.serving.simulation import PREFILL_FIRST, SimulationResult
 from app.sizing.serving.simulation.kernel import linear_s, prompt_attention_total_s
-from app.sizing.serving.simulation.record import NEVER, SWAPPED
+from app.sizing.serving.simulation.record import NEVER, SWAPPED, DrawnRequests
 from tests.sizing.serving.simulation.given import one_at_a_time, poisson, replica, requests, simulated, ttft_s
 
 
@@ -34,6 +36,7 @@ def test_a_prefix_is_found_until_others_have_taken_its_room() -> None:
     # each request allocates 30 tokens in addition to its prefix or 110 without it; ten arrive in a second
     assert hits(1e9, 1.0) == pytest.approx(80)
     assert hits(500.0, 10.0) < 4  # of the first few
+    assert hits(800.0, 1.0) < 4  # the ten renew 1,100 tokens, though they add only 300
     assert hits(500.0, 10.0, shared=50) == pytest.approx(50, abs=2)
     assert hits(20_000.0, 1.0) >= hits(20_000.0, 60.0)
 
@@ -188,3 +191,39 @@ def test_attention_of_a_prompt_is_read_between_eighths_of_doublings() -> None:
     r = replica(prompt_attention_s=tokens)  # as many seconds a token as tokens
     for asked in (1.0, 3.3, 8.0, 20.0, 32.0):
         assert prompt_attention_total_s(r, asked) == pytest.approx(asked**2)
+
+
+def test_chunks_of_one_prompt_run_in_all_stages_and_the_first_stage_waits_for_the_last_chunk() -> None:
+    tokens = np.append(np.outer(2.0 ** np.arange(5), 1 + np.arange(8) / 8).ravel(), 32.0)
+    # chunks of 4 tokens; attention of the first t tokens takes t^2 ms: 16, 48, 80 and 112 ms; all else takes no time
+    r = replica(
+        max_batched_tokens=4,
+        stages=2,
+        stages_overlap=True,
+        prompt_attention_s=tokens * 1e-3,
+        linear_s=np.zeros(200),
+        decode_s=np.zeros(4097),
+    )
+    found = simulated(r, requests(16, 1, count=2, arrival_s=np.zeros(2)))
+    assert ttft_s(found)[0] == pytest.approx((0.256 + 0.112) / 2)  # the second stage still computes the last chunk
+    # the second prompt starts when that chunk has left: (112 - 16) / 2 ms later than stages of equal chunks allow
+    assert ttft_s(found)[1] == pytest.approx(0.256 / 2 + (0.112 - 0.016) / 2 + (0.256 + 0.112) / 2)
+    in_a_row = simulated(r._replace(stages_overlap=False), requests(16, 1, count=1, arrival_s=np.zeros(1)))
+    assert ttft_s(in_a_row)[0] == pytest.approx(0.256)
+
+
+def test_a_full_replica_finds_the_prefixes_that_sessions_left_a_short_time_ago() -> None:
+    # Four sequences of 1,010 tokens and those of 0.5 s fit easily in a cache of 50,000; all that ever ran do not.
+    r = replica(max_sequences=4, cache_bytes=5e4)
+    count, same = 3200, np.full
+    sent = DrawnRequests(
+        np.arange(count, dtype=np.float64), same(count, 1000), same(count, 10), same(count, 900), 0, 0.5
+    )
+    short = DrawnRequests(np.arange(count, dtype=np.float64), same(count, 100), same(count, 10), same(count, 0))
+    assert saturation_rate_per_s(r, sent) == pytest.approx(saturation_rate_per_s(r, short), rel=0.05)
+    forgotten = replace(sent, reuse_gap_s=1e3)
+    assert saturation_rate_per_s(r, forgotten) < 0.9 * saturation_rate_per_s(r, sent)
+    # copies in the memory of the machine last longer
+    assert saturation_rate_per_s(r._replace(host_cache_bytes=1e9), forgotten) == pytest.approx(
+        saturation_rate_per_s(r, sent), rel=0.05
+    )
