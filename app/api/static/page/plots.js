@@ -114,11 +114,23 @@ export function plotsOf(answer, r) {
   return [layoutDrawing(r, answer.request), r.memory ? memory(r) : null, ...curves(r, answer.request.workload.slo, load), certaintyBill(r), dayPlot(r), rentOrOwn(answer, r)].filter(Boolean);
 }
 
+// The sensitivity of an answer: each call examines a part and says where the next one starts.
+async function sensitivityOf(id) {
+  const all = { flips: [], holds: [] };
+  for (let start = 0; start !== null;) {
+    const found = await get(`/recommendations/${id}/sensitivity?start=${start}`);
+    all.flips.push(...found.flips);
+    all.holds.push(...found.holds);
+    start = found.next ?? null;
+  }
+  return all;
+}
+
 // Sections that request their content when the reader opens them: sensitivity of the answer, scaling of a run, price history.
 export function laterPlots(answer) {
   const [first] = answer.recommendations;
   return [
-    later("How far each value may change", async () => tornado(await get(`/recommendations/${answer.id}/sensitivity`))),
+    later("How far each value may change", async () => tornado(await sensitivityOf(answer.id))),
     isRun(first) ? later("Scaling of the first option", () => scaling(first, answer.request)) : null,
     later("Price history of the ranked hardware", () => history(typesOf(answer))),
   ].filter(Boolean);
