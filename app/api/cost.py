@@ -42,7 +42,7 @@ class Scope:
     @staticmethod
     def of(constraints: Mapping[str, Any], **others: Any) -> Scope:
         """The scope under constraints, as a mapping of the fields that are set."""
-        named = constraints.get("accelerators") or ()
+        named = constraints.get("accelerators") or []
         return Scope(
             named_types=len(named) if isinstance(named, list) else 1,
             on_prem=constraints.get("environments") == ["on_prem"],
