@@ -262,6 +262,19 @@ def test_a_known_answer_does_not_wait_in_the_queue(sqlite_url: str, monkeypatch:
         assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "#/objective")
 
 
+def test_who_has_filed_its_share_is_refused_before_anything_is_computed(sqlite_url: str) -> None:
+    app = create_app(Settings(database_url=sqlite_url, filed_bytes_per_day=1))
+    question = body("recommend-inference-embeddings")
+    with TestClient(app, raise_server_exceptions=False) as client:
+        first = client.post("/recommend", json={**question, "label": "first"})
+        assert (first.status_code, first.headers.get("headroom-stored")) == (200, None)
+        limited = client.post("/recommend", json={**question, "label": "second"})
+        assert (limited.status_code, limited.json()["type"]) == (429, "/problems/filing-limited")
+        assert int(limited.headers["retry-after"]) > 86_400
+        assert client.post("/recommend", json={**question, "label": "first"}).content == first.content
+        assert client.post("/recommend", json=question).status_code == 200
+
+
 def raising(error: Exception) -> Callable[..., Any]:
     async def refuse(*_: object) -> Response:
         raise error
