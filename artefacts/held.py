@@ -130,7 +130,7 @@ def mutated_text(found: Figures) -> str:
 
 SECTIONS: Mapping[str, tuple[str, Callable[[Figures], str]]] = {
     "dearest": ("The most expensive accepted requests", dearest_text),
-    "sockets": ("Attacks beside normal clients", sockets_text),
+    "sockets": ("Attacks while normal clients send requests", sockets_text),
     "overload": ("Overload", overload_text),
     "stopping": ("Stops", stopping_text),
     "kills": ("Kills", kills_text),

@@ -1,4 +1,4 @@
-"""The estimated cost of an answer is within a factor of three of what it took, and grows with what is asked."""
+"""The estimated cost of an answer is within a factor of three of what it took, and grows with the request."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ from app.sizing.whatif.limits import share_relaxed_plans
 router = APIRouter(tags=["sizing"])
 
 LEFT_OUT = (
-    "The stored answers leave out sensitivity, cheaper_if, load_curve, alternatives and day, because so many expensive "
+    "The stored answers leave out sensitivity, cheaper_if, load_curve, alternatives and day, because many expensive "
     "options are compared; post the request of one to /recommend without include to get them."
 )
 MOST_READ_BYTES = 65536  # of a body that is read to estimate its cost
