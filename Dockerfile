@@ -1,6 +1,9 @@
 # syntax=docker/dockerfile:1
+# A release replaces both images by name@sha256:...; CONTRIBUTING.md says how.
+ARG BUILD_IMAGE=python:3.13
+ARG RUN_IMAGE=python:3.13-slim
 # This stage has a C compiler, for the simulation; the image itself has none.
-FROM python:3.13 AS build
+FROM ${BUILD_IMAGE} AS build
 WORKDIR /build
 RUN python -m venv /opt/build && python -m venv /opt/headroom
 COPY requirements/service.lock ./requirements.lock
@@ -16,7 +19,7 @@ RUN /opt/build/bin/python -m pip wheel --disable-pip-version-check --no-deps --n
     && /opt/headroom/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps dist/*.whl \
     && cd / && /opt/headroom/bin/python -m app.compiled /opt/headroom/cache
 
-FROM python:3.13-slim
+FROM ${RUN_IMAGE}
 ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PATH=/opt/headroom/bin:$PATH \

@@ -91,11 +91,12 @@ trace-grid: $(VENV)/.trace
 instantiate: $(VENV)/.trace
 	$(BIN)/python -m tests.reference.instantiate
 
-# Bill of materials of the packages of the image, with versions and hashes, as validated CycloneDX: build/sbom.json.
-# The same lock file gives the same bytes.
+# Bill of materials of the packages of the image, with versions, licenses and what requires what, as validated CycloneDX:
+# build/sbom.json. It describes a fresh environment of the lock file, whose hashes pip checks; CONTRIBUTING.md signs it.
 sbom: $(VENV)/.supply
-	@mkdir -p build
-	$(BIN)/cyclonedx-py requirements requirements/service.lock --pyproject pyproject.toml --output-reproducible --validate --of JSON -o build/sbom.json
+	$(PYTHON) -m venv --clear build/service
+	build/service/bin/$(PIP_INSTALL) --require-hashes -r requirements/service.lock
+	$(BIN)/cyclonedx-py environment build/service/bin/python --pyproject pyproject.toml --output-reproducible --validate --of JSON -o build/sbom.json
 
 # Known vulnerabilities of the locked packages. Asks an advisory service, so it needs the network; not part of make test.
 audit: $(VENV)/.supply

@@ -113,6 +113,11 @@ class Settings(BaseSettings):
         ge=0,
         description="Total bytes of filed answers; further ones are returned but not stored; 0 is no limit.",
     )
+    filed_bytes_per_day: int = Field(
+        100_000_000,
+        ge=0,
+        description="Bytes of answers that one caller may file per day and process; 0 is no limit.",
+    )
     today: date | None = Field(
         None,
         description="Fixed date from which the age of prices is computed, for documents and tests; default: today.",

@@ -102,7 +102,7 @@ class Overloaded(Unavailable):
 
 
 class TooManyAtOnce(Unavailable):
-    """One address holds most places of a full queue."""
+    """One caller holds most places of a full queue."""
 
     code = "too-many-at-once"
 
@@ -111,6 +111,12 @@ class RateLimited(Unavailable):
     """A key that has used up its cost units."""
 
     code = "rate-limited"
+
+
+class FilingLimited(Unavailable):
+    """A caller that has filed as many bytes of answers as it may."""
+
+    code = "filing-limited"
 
 
 class UnknownModel(NotFound):

@@ -27,7 +27,7 @@ from app.catalog.hub import ModelHub
 from app.catalog.keys import KeyStore
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.purchasing import PunchoutStore
-from app.catalog.recommendations import AnswerStore, Pruner, RetentionPolicy
+from app.catalog.recommendations import AnswerStore, FiledQuota, Pruner, RetentionPolicy
 from app.catalog.snapshot import CatalogStore, LoadedCatalog, load_newest
 from app.catalog.tokens import TokenVerifier
 from app.compiled import NOT_COMPILED, compile_simulation, engine_version
@@ -130,7 +130,9 @@ def fill_state(app: FastAPI, settings: Settings, loaded: LoadedCatalog | None) -
         {webhook.name: webhook.tenant for webhook in settings.webhooks},
     )
     app.state.courier = WebhookSender(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
-    app.state.answers = AnswerStore(engine, app.state.outbox, most_filed_bytes=settings.keep_filed_bytes)
+    app.state.answers = AnswerStore(
+        engine, app.state.outbox, FiledQuota(engine, settings.keep_filed_bytes, settings.filed_bytes_per_day)
+    )
     app.state.pruner = Pruner(
         engine, RetentionPolicy(settings.keep_days, settings.keep_bytes, settings.keep_filed_bytes)
     )

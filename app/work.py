@@ -1,4 +1,5 @@
-"""Progress of a request's work: the computing code reports each stage, and the code that started the work listens.
+"""Context of a request's work: its caller, and its progress. The computing code reports each stage, and the code that
+started the work listens.
 
 A listener may raise to stop the work: Abandoned if no client waits for it any more, OutOfTime if it took too long.
 Without a listener, as in a command, `stage` has no effect.
@@ -51,6 +52,17 @@ class StageListener(Protocol):
 
 
 _listener: ContextVar[StageListener | None] = ContextVar("work", default=None)
+_caller: ContextVar[str] = ContextVar("caller", default="")
+
+
+def work_for(caller: str) -> None:
+    """Names the caller of the work in the rest of the current context: a key, the subject of a token, or an address."""
+    _caller.set(caller)
+
+
+def current_caller() -> str:
+    """Returns the caller of the current work; an empty string in commands."""
+    return _caller.get()
 
 
 @contextmanager

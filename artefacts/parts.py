@@ -185,6 +185,12 @@ def deployed_inputs() -> Digests:
     return {**answer_inputs(), "code of the page": code, **file_digests(ROOT / "artefacts" / "deployed.json")}
 
 
+def held_inputs() -> Digests:
+    """The code of the page and the figures; `python -m benchmarks.held` measures them."""
+    code = sources().digest_from(["artefacts.held"])
+    return {"code of the page": code, **file_digests(ROOT / "artefacts" / "held.json")}
+
+
 PARTS = (
     Part("factors", "artefacts.fit", fit_inputs, fit_outputs),
     Part("accuracy", "artefacts.accuracy_page", accuracy_inputs, accuracy_outputs),
@@ -200,6 +206,7 @@ PARTS = (
     ),
     Part("documents", "artefacts.documents", documents_inputs, documents_outputs),
     Part("measured", "benchmarks.gpu.compare", measured_inputs, measured_outputs),
+    Part("held", "artefacts.held", held_inputs, lambda: file_digests(ROOT / "docs" / "held.md")),
     Part("deployed", "artefacts.deployed", deployed_inputs, lambda: file_digests(ROOT / "docs" / "deployed.md")),
 )
 

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.dearest`: the most expensive requests that the service accepts, in seconds of CPU time.
+"""`python -m benchmarks.dearest`: searches the most expensive requests that the service accepts, in CPU seconds.
 
-Each kind of request is sent once, at or near the maximum of its schema, to an application in this process with its own
-database. No request repeats, but parts of some do. Rejections are printed with their reason.
+The search starts from worked requests and from requests at the limits of the schema. It then mutates one of the most
+expensive requests of each operation in turn, and keeps what costs more, until the time is used up. Everything is sent
+to an application in this process with its own database; the caches of the simulation are emptied before each request.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import argparse
 import copy
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +26,15 @@ from starlette.testclient import TestClient
 
 from app.config import Settings
 from app.main import create_app
+from app.sizing.serving.load_curves import CURVE_CACHE, DRAWN_CACHE, POINT_CACHE, SATURATION_CACHE
+from benchmarks.mutated import mutate_document, sizing_documents
 
 BODIES = Path(__file__).resolve().parent.parent / "tests" / "api" / "bodies"
 Body = dict[str, Any]
-Asked = tuple[str, str, str, Any]
+JSON_BODY = {"content-type": "application/json"}
+PARENTS = 6  # most expensive requests of an operation that are mutated
+LONGEST_PART = 2000  # bytes of JSON
+ANSWERED = ("recommend-inference-chat-70b", "recommend-inference-deepseek-v3", "recommend-training-405b")
 
 
 def worked_request(name: str, **workload: Any) -> Body:
@@ -94,79 +102,165 @@ def extreme_questions() -> Iterator[tuple[str, Body]]:
     )
 
 
-def all_requests(client: TestClient) -> Iterator[Asked]:
-    """(method, path, name, body) of every request; IDs are those of answers stored on the way."""
-    most: dict[str, Body] = dict(extreme_questions())
-    yield from (("POST", "/recommend", name, asked) for name, asked in most.items())
-    for path in sorted(BODIES.glob("estimate-*.json")):
-        yield "POST", "/estimate", path.stem, json.loads(path.read_text())
-        for name, traffic in extreme_traffics():
-            made = json.loads(path.read_text())
-            made["workload"]["traffic"] = traffic
-            if made["workload"]["phase"] == "inference":
-                yield "POST", "/estimate", name, made
-    named = (
-        "four classes",
-        "a histogram of 1000 lengths",
-        "recommend-inference-deepseek-v3",
-        "recommend-training-405b",
-    )
-    for name in named:
-        options = [{"name": f"o{i}", "constraints": {"confidence": 0.6 + i / 40}} for i in range(8)]
-        made = {"workload": most[name]["workload"], "options": options}
-        yield "POST", "/compare", f"8 options, {name}", made
-    for count, layers in ((8, 1024), (8, 200)):
-        model = {"huggingface_config": kinds_of_attention(count, layers)}
-        yield "POST", "/catalog/models/inspect", f"{count} kinds in {layers} layers", {"model": model}
-    judged = json.loads((BODIES / "estimate-llama-70b-8xh100.json").read_text())
-    for letters in ('vllm:x{a="', "a_b 1 1\n", 'a{b="c"} 1\n', "iteration 1 loss: 2 |" * 3, " ", "1", "{" * 9):
-        for member in ("exposition", "log"):
-            yield (
-                "POST",
-                "/diagnose",
-                f"{member} of {letters[:12]!r}",
-                {**judged, "observed": {member: (letters * 2_000_000)[:1_990_000]}},
-            )
-    for name in ("recommend-inference-chat-70b", "recommend-training-405b"):
-        identity = client.post("/recommend", json=most[name]).json()["id"]
-        for way in ("", "/sensitivity", "/bill-of-materials?format=csv", "/bill-of-materials"):
-            yield "GET", f"/recommendations/{identity}{way}", name, None
-        yield "POST", f"/recommendations/{identity}/reprice", name, None
-    for name in ("accelerators", "systems", "offers", "prices", "models", "engines", "regions", "support"):
-        yield "GET", f"/catalog/{name}" + ("" if name == "support" else "?limit=1000"), "", None
+def starts() -> dict[str, list[tuple[str, Any]]]:
+    """Named requests by operation, from which the search starts."""
+    most = dict(extreme_questions())
+    estimates = [(path.stem, json.loads(path.read_text())) for path in sorted(BODIES.glob("estimate-*.json"))]
+    served = estimates[1][1]
+    varied = [
+        (name, {**served, "workload": {**served["workload"], "traffic": traffic}})
+        for name, traffic in extreme_traffics()
+    ]
+    compared = []
+    for name in ("four classes", "a histogram of 1000 lengths", "recommend-inference-deepseek-v3"):
+        options = [{"name": f"o{i}", "constraints": {"max_accelerators": 8 + i}} for i in range(8)]
+        compared.append((f"8 options, {name}", {"workload": most[name]["workload"], "options": options}))
+    pasted = [
+        (f"{member} of {letters[:12]!r}", {**served, "observed": {member: (letters * 2_000_000)[:1_990_000]}})
+        for letters in ('vllm:x{a="', "a_b 1 1\n", "iteration 1 loss: 2 |" * 3, "{" * 9)
+        for member in ("exposition", "log")
+    ]
+    odd = [
+        (f"{count} kinds in {layers} layers", {"model": {"huggingface_config": kinds_of_attention(count, layers)}})
+        for count, layers in ((8, 1024), (8, 200))
+    ]
+    small = sizing_documents()
+    return {
+        "POST /recommend": [*most.items()],
+        "POST /estimate": [*estimates, *varied],
+        "POST /compare": [*compared, ("phases", small["/compare"][1])],
+        "POST /diagnose": [*pasted, *(("worked", each) for each in small["/diagnose"])],
+        "POST /catalog/models/inspect": [*odd, ("worked", small["/catalog/models/inspect"][1])],
+        "POST /catalog/models/runnable": [("worked", {"inventory": [{"accelerator": "a6000", "count": 4}]})],
+        "GET /recommendations/{id}/sensitivity": [(name, most[name]) for name in ANSWERED],
+    }
 
 
-def measure_requests(client: TestClient, least_s: float) -> None:
-    """Sends every request once and prints the expensive ones."""
-    rows = []
-    for method, path, name, asked in all_requests(client):
+@dataclass(order=True)
+class Found:
+    """An accepted request, what it cost, and the request that it descends from."""
+
+    cpu_s: float
+    origin: str = field(compare=False)
+    document: Any = field(compare=False)
+
+
+class DearestSearch:
+    """Search of one operation: the most expensive accepted requests so far, and counts of those sent."""
+
+    def __init__(self, client: TestClient, operation: str) -> None:
+        self._client, (self._method, self._path) = client, operation.split()
+        self.sent, self.accepted = 0, 0
+        self.most: list[Found] = []
+
+    def try_request(self, origin: str, document: Any) -> None:
+        """Sends a request, and keeps it if it is among the most expensive ones."""
+        self.sent += 1
+        cpu_s = self.cost_of(document)
+        if cpu_s is not None:
+            self.accepted += 1
+            self.most = sorted([*self.most, Found(cpu_s, origin, document)], reverse=True)[:PARENTS]
+
+    def cost_of(self, document: Any) -> float | None:
+        """CPU seconds of a request; None if it is refused."""
+        path, takes_reference = self._path, self._path in ("/recommend", "/compare") or "{id}" in self._path
+        if takes_reference and isinstance(document, dict):  # a reference that no stored answer has
+            document = {**document, "reference": f"search {time.monotonic()}"}
+        content = json.dumps(document).encode()
+        if "{id}" in path:
+            answered = self._client.post("/recommend", content=content, headers=JSON_BODY)
+            if answered.status_code != 200:
+                return None
+            path, content = path.replace("{id}", answered.json()["id"]), b""
+        for cache in (CURVE_CACHE, SATURATION_CACHE, POINT_CACHE, DRAWN_CACHE):
+            cache.clear()
         began = time.process_time()
-        answer = client.request(method, path, json=asked)
-        took = time.process_time() - began
-        row = f"{took:7.2f} CPU s  {answer.status_code}  {method} {path[:60]}: {name}"
-        if answer.status_code >= 400:
-            row += f" ({answer.json()['detail'][:120]})"
-        rows.append((took, row))
-        if took >= least_s:
-            print(row, flush=True)
-    print(f"{len(rows)} requests; the most expensive:")
-    print("\n".join(row for _, row in sorted(rows, reverse=True)[:20]))
+        answer = self._client.request(self._method, path, content=content, headers=JSON_BODY if content else {})
+        return time.process_time() - began if answer.status_code == 200 else None
+
+    def figures(self) -> dict[str, Any]:
+        """Counts, and the most expensive request without its long parts."""
+        dearest = self.most[0]
+        return {
+            "sent": self.sent,
+            "accepted": self.accepted,
+            "cpu_s": round(dearest.cpu_s, 2),
+            "origin": dearest.origin,
+            "document": shortened(dearest.document),
+        }
+
+    def mutate_one(self, pool: list[Any], chance: random.Random) -> None:
+        """Sends a mutation of one of the most expensive requests."""
+        parent = chance.choice(self.most)
+        self.try_request(parent.origin, mutate_document(parent.document, pool, chance))
+
+
+def shortened(node: Any) -> Any:
+    """A document without parts that are long as JSON."""
+    if isinstance(node, dict):
+        return {key: shortened(below) for key, below in node.items()}
+    return node if len(json.dumps(node)) < LONGEST_PART else f"{len(json.dumps(node))} bytes"
+
+
+def parts_of(node: Any) -> Iterator[Any]:
+    """Every part of a document that is not itself long."""
+    for below in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        if len(json.dumps(below)) < LONGEST_PART:
+            yield below
+        yield from parts_of(below) if isinstance(below, dict) else ()
+
+
+def search_dearest(client: TestClient, minutes: float, seed: int) -> dict[str, dict[str, Any]]:
+    """(requests sent, accepted, and the most expensive one) of each operation, after a number of minutes of CPU time."""
+    known, chance, until = starts(), random.Random(seed), time.process_time() + 60 * minutes
+    pool = [part for documents in known.values() for _, document in documents for part in parts_of(document)]
+    searches = {operation: DearestSearch(client, operation) for operation in known}
+    for operation, documents in known.items():
+        for origin, document in documents:
+            searches[operation].try_request(origin, document)
+        print(f"{operation}: " + ", ".join(f"{m.cpu_s:.2f} {m.origin}" for m in searches[operation].most), flush=True)
+    while time.process_time() < until:
+        for search in searches.values():
+            search.mutate_one(pool, chance)
+    return {operation: search.figures() for operation, search in searches.items()}
+
+
+def worked_costs(client: TestClient) -> dict[str, float]:
+    """CPU seconds of each worked request by name."""
+    found = {}
+    for path in sorted(BODIES.glob("*.json")):
+        cost = DearestSearch(client, f"POST /{path.stem.partition('-')[0]}").cost_of(json.loads(path.read_text()))
+        found[path.stem] = round(cost or 0.0, 3)
+    return found
+
+
+def measure_dearest(*, minutes: float, seed: int = 1) -> dict[str, Any]:
+    """CPU seconds of the worked requests, and the most expensive request of each operation that a search found."""
+    with measured_service() as client:
+        return {"minutes": minutes, "worked": worked_costs(client), "search": search_dearest(client, minutes, seed)}
+
+
+@contextmanager
+def measured_service() -> Iterator[TestClient]:
+    """A client of an application in this process, with a database of its own and without a deadline."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/dearest.sqlite3"
+        environment = {**os.environ, "HEADROOM_DATABASE_URL": url}
+        subprocess.run([sys.executable, "-m", "app", "prepare"], check=True, capture_output=True, env=environment)
+        app = create_app(Settings(database_url=url, access_log="off", log_level="error", request_deadline_s=600))
+        with TestClient(app, raise_server_exceptions=False) as client:
+            client.get("/readyz")
+            client.post("/recommend", json=worked_request("recommend-inference-8b-small-team"))
+            yield client
 
 
 def main() -> None:
-    """Runs the measurement."""
+    """Runs the search and prints what it found."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dearest", description=__doc__)
-    parser.add_argument("--least", type=float, default=0.5, help="CPU seconds from which a request is printed at once")
+    parser.add_argument("--minutes", type=float, default=30.0, help="CPU time of the search")
+    parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    with ExitStack() as stack:
-        url = f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}/dearest.sqlite3"
-        environment = {**os.environ, "HEADROOM_DATABASE_URL": url}
-        subprocess.run([sys.executable, "-m", "app", "prepare"], check=True, capture_output=True, env=environment)
-        app = create_app(Settings(database_url=url, access_log="off", request_deadline_s=600))
-        client = stack.enter_context(TestClient(app, raise_server_exceptions=False))
-        client.get("/readyz")
-        client.post("/recommend", json=worked_request("recommend-inference-8b-small-team"))
-        measure_requests(client, asked.least)
+    print(json.dumps(measure_dearest(minutes=asked.minutes, seed=asked.seed), indent=1))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """`python -m benchmarks.frozen`: stops every process of a PostgreSQL server (SIGSTOP) for a while under a service.
 
-During and after the stop, one client per kind of request sends one request at a time. `longest` is the longest answer
-of a request sent during the stop. `back` is the time from the restart of the database until a kind is answered as
-before.
+During and after the stop, one client per kind of request sends one request at a time. `longest_ms` is the longest
+answer of a request sent during the stop. `back_s` is the time from the restart of the database until a kind is answered
+as before.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.databases import prepare_database
 from benchmarks.load import ROOT, varied_chat_request
@@ -53,16 +54,20 @@ class Client:
             self.seen.append((sent, took, status, status == 200 and "headroom-stored" not in headers))
             await asyncio.sleep(self.pause_s)
 
-    def format_row(self, begin: float, end: float) -> str:
-        """The answers to requests sent between two moments, and the time until normal operation."""
+    def figures(self, begin: float, end: float) -> dict[str, Any]:
+        """The answers to requests sent between two moments, and the seconds until normal operation after them."""
         sent = [s for s in self.seen if begin <= s[0] < end]
         before = [s[1] for s in self.seen if s[0] < begin - 1]
         kinds = Counter("200" if s[3] else "200 not stored" if s[2] == 200 else str(s[2]) for s in sent)
         wrong = [s[0] + s[1] for s in self.seen if s[0] >= begin and not s[3]]
         since = max(wrong, default=end)
-        back = next((s[0] + s[1] - end for s in self.seen if s[3] and s[0] + s[1] >= max(end, since)), float("nan"))
-        ordinary, longest = max(before, default=0.0) * 1e3, max((s[1] for s in sent), default=0.0) * 1e3
-        return f"  {self.name:14} {ordinary:9.0f} {longest:9.0f} {max(back, 0.0):7.1f}  {dict(kinds)}"
+        back = next((s[0] + s[1] - end for s in self.seen if s[3] and s[0] + s[1] >= max(end, since)), None)
+        return {
+            "before_ms": round(max(before, default=0.0) * 1e3),
+            "longest_ms": round(max((s[1] for s in sent), default=0.0) * 1e3),
+            "back_s": None if back is None else round(max(back, 0.0), 1),
+            "answers": dict(kinds),
+        }
 
 
 def make_clients(stored: str) -> list[Client]:
@@ -113,24 +118,19 @@ async def stored_id(port: int) -> str:
     return str(json.loads(answer)["id"])
 
 
-async def print_outage(server: ServiceProcess, what: str, during: Callable[[], Awaitable[None]]) -> None:
-    """Prints one outage as a table."""
+async def measure_outage(server: ServiceProcess, during: Callable[[], Awaitable[None]]) -> dict[str, Any]:
+    """Figures of each kind of request, and the memory of the service before and after."""
     found, before = make_clients(await stored_id(server.port)), server.rss_mib()
     begin, end = await watch_outage(server, found, during)
-    print(f"{what} for {end - begin:.0f} s; memory {before:.0f} to {server.rss_mib():.0f} MiB")
-    print(f"  {'kind':14} {'before ms':>9} {'longest':>9} {'back s':>7}  answers to requests sent during the outage")
-    for client in found:
-        print(client.format_row(begin, end))
+    kinds = {client.name: client.figures(begin, end) for client in found}
+    return {"seconds": round(end - begin), "mib": [round(before), round(server.rss_mib())], "kinds": kinds}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.frozen", description=__doc__)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    options = parser.parse_args()
+def measure_frozen(*, workers: int = 1, seconds: float = 30.0) -> dict[str, Any]:
+    """Freezes PostgreSQL under a service for some seconds."""
     with ExitStack() as stack:
         environment, data = stack.enter_context(prepare_database("postgresql"))
-        server = ServiceProcess("here", ROOT, environment, workers=options.workers)
+        server = ServiceProcess("here", ROOT, environment, workers=workers)
         stack.callback(server.close)
 
         async def freeze_database() -> None:
@@ -138,12 +138,20 @@ def main() -> None:
             for process in stopped:
                 os.kill(process, signal.SIGSTOP)
             try:
-                await asyncio.sleep(options.seconds)
+                await asyncio.sleep(seconds)
             finally:
                 for process in stopped:
                     os.kill(process, signal.SIGCONT)
 
-        asyncio.run(print_outage(server, "frozen", freeze_database))
+        return asyncio.run(measure_outage(server, freeze_database))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.frozen", description=__doc__)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    options = parser.parse_args()
+    print(json.dumps(measure_frozen(workers=options.workers, seconds=options.seconds), indent=1))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -132,6 +133,32 @@ def stored_ids(environment: dict[str, str]) -> list[str]:
     return names
 
 
+def measure_kills(kind: str, *, kills: int = 100, seconds: float = 600.0, workers: int = 2) -> dict[str, Any]:
+    """Kills, answers by status, and what was found of the received and the stored answers afterwards."""
+    with prepare_database(kind) as (environment, _):
+        service = Service(environment, workers)
+        service.start_server()
+        try:
+            heard = asyncio.run(kill_repeatedly(service, kills, seconds))
+            service.kill_all()
+            service.start_server()
+            stored = stored_ids(environment)
+            found = asyncio.run(check_stored_answers(service.server.port, heard, stored))
+        finally:
+            service.kill_all()
+    return {
+        "database": kind,
+        "kills": heard.kills,
+        "workers": workers,
+        "whole_every": WHOLE_EVERY,
+        "received": len(heard.digests),
+        "in_two_versions": heard.differ,
+        "stored": len(stored),
+        "again": dict(found),
+        "answers": dict(heard.answers),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
@@ -139,22 +166,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--database", choices=KINDS, default="sqlite")
     options = parser.parse_args()
-    with prepare_database(options.database) as (environment, _):
-        service = Service(environment, options.workers)
-        service.start_server()
-        began = time.monotonic()
-        try:
-            heard = asyncio.run(kill_repeatedly(service, options.kills, options.seconds))
-            service.kill_all()
-            service.start_server()
-            took, stored = time.monotonic() - began, stored_ids(environment)
-            found = asyncio.run(check_stored_answers(service.server.port, heard, stored))
-        finally:
-            service.kill_all()
-    print(f"{heard.kills} kills of {options.workers} worker(s) in {took:.0f} s, on {options.database}", end=": ")
-    print(dict(heard.answers))
-    print(f"answers: {len(heard.digests)} received, {heard.differ} in two versions, {len(stored)} in the database")
-    print(f"requested again: {dict(found)}")
+    found = measure_kills(options.database, kills=options.kills, seconds=options.seconds, workers=options.workers)
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

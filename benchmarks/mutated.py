@@ -11,6 +11,7 @@ import argparse
 import copy
 import json
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -37,6 +38,7 @@ JSON, FORM, XML = "application/json", "application/x-www-form-urlencoded", "text
 EXAMPLES = Path(__file__).resolve().parent.parent / "app" / "api" / "examples"
 HERE = "https://headroom.example"
 CORRUPTED = 0.2  # share of JSON bodies that are corrupted as text
+PARAMETER = re.compile(r"rec_[0-9a-f]+|(?<=sessions/)[\w-]+")
 FACTORS = (1e-6, 0.01, 0.5, 2, 3, 10, 1000, 1e9)  # of numbers
 
 Json = Any
@@ -248,8 +250,12 @@ def faults(sent: Sent, answer: Any) -> list[str]:
     return broken_rules(answer.status_code, answer.headers, answer.content, 0.0)
 
 
-def run_mutations(client: TestClient, *, count: int, seed: int, until: float = float("inf")) -> list[str]:
-    """Sends `count` requests, or as many as fit before `until`; returns a line for each broken rule."""
+def run_mutations(
+    client: TestClient, *, count: int, seed: int, until: float = float("inf")
+) -> tuple[list[str], dict[str, Counter[int]]]:
+    """Sends `count` requests, or as many as fit before `until`; returns a line for each broken rule, and the statuses
+    of each operation.
+    """
     known = operations(client)
     broken, statuses = [], dict[str, Counter[int]]()
     headers = {"accept": "application/json, text/event-stream", "if-match": "*"}
@@ -259,14 +265,14 @@ def run_mutations(client: TestClient, *, count: int, seed: int, until: float = f
         answer = client.request(
             sent.method, sent.path, content=sent.raw, headers={**headers, "content-type": sent.media_type}
         )
-        operation = f"{sent.method} {sent.path.partition('?')[0]} {sent.media_type}"
-        statuses.setdefault(operation, Counter())[answer.status_code] += 1
+        operation = f"{sent.method} {PARAMETER.sub('{id}', sent.path.partition('?')[0])} {sent.media_type}"
+        statuses.setdefault(operation, Counter())[int(answer.status_code)] += 1
         for fault in faults(sent, answer):
             broken.append(f"{fault}: {sent.method} {sent.path} {sent.raw.decode(errors='replace')}"[:1500])
             print(f"BROKEN {broken[-1]}", flush=True)
     for operation, counts in statuses.items():
-        print(f"{operation[:80]}: {sum(counts.values())} requests, {dict(sorted(counts.items()))}")
-    return broken
+        print(f"{operation}: {sum(counts.values())} requests, {dict(sorted(counts.items()))}")
+    return broken, statuses
 
 
 def make_app(url: str) -> FastAPI:
@@ -300,6 +306,27 @@ def authorize(client: TestClient, url: str) -> None:
     client.headers["authorization"] = f"Bearer {key}"
 
 
+def measure_mutations(kind: str, *, count: int, minutes: float, seed: int = 1) -> dict[str, Any]:
+    """Requests by status over all operations, and the broken rules."""
+    until = time.monotonic() + 60 * minutes
+    with ExitStack() as stack:
+        environment, _ = stack.enter_context(prepare_database(kind))
+        url = environment["HEADROOM_DATABASE_URL"]
+        client = stack.enter_context(TestClient(make_app(url), base_url=HERE, raise_server_exceptions=False))
+        client.follow_redirects = False
+        client.get("/readyz")
+        authorize(client, url)
+        broken, by_operation = run_mutations(client, count=count, seed=seed, until=until)
+    statuses = sum(by_operation.values(), Counter[int]())
+    return {
+        "seed": seed,
+        "operations": len(by_operation),
+        "requests": statuses.total(),
+        "statuses": {str(status): statuses[status] for status in sorted(statuses)},
+        "broken": broken,
+    }
+
+
 def main() -> None:
     """Runs the campaign; the exit status is 1 if a rule was broken."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutated", description=__doc__)
@@ -308,17 +335,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--database", choices=KINDS, default="sqlite")
     asked = parser.parse_args()
-    until = time.monotonic() + 60 * asked.minutes
-    with ExitStack() as stack:
-        environment, _ = stack.enter_context(prepare_database(asked.database))
-        url = environment["HEADROOM_DATABASE_URL"]
-        client = stack.enter_context(TestClient(make_app(url), base_url=HERE, raise_server_exceptions=False))
-        client.follow_redirects = False
-        client.get("/readyz")
-        authorize(client, url)
-        broken = run_mutations(client, count=asked.count, seed=asked.seed, until=until)
-        print(f"{len(broken)} broken rules")
-        sys.exit(bool(broken))
+    found = measure_mutations(asked.database, count=asked.count, minutes=asked.minutes, seed=asked.seed)
+    print(f"{len(found['broken'])} broken rules")
+    sys.exit(bool(found["broken"]))
 
 
 if __name__ == "__main__":

@@ -12,16 +12,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
+from benchmarks.databases import prepare_database
 from benchmarks.load import ROOT, varied_chat_request
 from benchmarks.served import ServiceProcess
 
@@ -80,6 +77,11 @@ def quantile_ms(took: list[float], share: float) -> float:
     return sorted(took)[min(len(took) - 1, int(share * len(took)))] * 1e3 if took else float("nan")
 
 
+def latencies_ms(took: list[float]) -> dict[str, int]:
+    """p50, p99 and longest of times in seconds, in whole milliseconds."""
+    return {name: round(quantile_ms(took, share)) for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))}
+
+
 def start_client(*words: object) -> subprocess.Popen[str]:
     """Starts a client in a separate process."""
     command = [sys.executable, "-m", "benchmarks.overload", *(str(w) for w in words)]
@@ -90,45 +92,31 @@ def read_output(process: subprocess.Popen[str]) -> Any:
     return json.loads(process.communicate()[0])
 
 
-def print_overload(server: ServiceProcess, times: float, seconds: float) -> None:
-    """Prints goodput before, during and after the overload."""
+def measure_overload(server: ServiceProcess, times: float, seconds: float) -> dict[str, Any]:
+    """Goodput, latencies and memory before, during and after an overload."""
     read_output(start_client("flood", server.port, 5, 3, 1_000_000))  # warm-up
     best = max(measure_goodput(server, in_flight, 6.0) for in_flight in (2, 4))
-    quiet = read_output(start_client("probe", server.port, 3))
-    print(
-        f"{server.workers} worker(s): best goodput {best:.1f} requests/s, /livez p99 {quantile_ms(quiet, 0.99):.0f} "
-        "ms idle"
-    )
     before = server.rss_mib()
     flooding = start_client("flood", server.port, best * times, seconds, 2_000_000)
     probing = start_client("probe", server.port, seconds)
     found, livez = read_output(flooding), read_output(probing)
-    taken = [f["s"] for f in found if f["status"] == 200]
-    refused = [f for f in found if f["status"] in (429, 503)]
-    others = Counter(f["status"] for f in found if f["status"] not in (200, 429, 503))
-    print(f"{times:.0f} times the best goodput for {seconds:.0f} s: {len(found)} requests")
-    answered_per_s = len(taken) / seconds
-    print(f"  answered {answered_per_s:.1f}/s, {100 * answered_per_s / best:.0f} % of the best goodput;", end=" ")
-    print(f"p50 {quantile_ms(taken, 0.5):.0f} ms, p99 {quantile_ms(taken, 0.99):.0f} ms")
-    slowest = [f["s"] for f in refused]
-    print(f"  rejected {len(refused)}, all with Retry-After: {all(f['again'] for f in refused)};", end=" ")
-    print(
-        f"p50 {quantile_ms(slowest, 0.5):.0f} ms, p99 {quantile_ms(slowest, 0.99):.0f} ms, slowest "
-        f"{quantile_ms(slowest, 1.0):.0f} ms"
-    )
-    print(f"  other statuses: {dict(others)}; memory {before:.0f} to {server.rss_mib():.0f} MiB")
-    print(
-        f"  /livez p50 {quantile_ms(livez, 0.5):.0f} ms, p99 {quantile_ms(livez, 0.99):.0f} ms, slowest "
-        f"{quantile_ms(livez, 1.0):.0f} ms"
-    )
-    began = time.perf_counter()
-    alone = read_output(start_client("flood", server.port, 1, 3, 3_000_000))
-    print(
-        f"right after: {Counter(f['status'] for f in alone)}, slowest "
-        f"{quantile_ms([f['s'] for f in alone], 1.0):.0f} ms",
-        end=" ",
-    )
-    print(f"({time.perf_counter() - began:.1f} s)")
+    answered = [f["s"] for f in found if f["status"] == 200]
+    rejected = [f for f in found if f["status"] in (429, 503)]
+    after = read_output(start_client("flood", server.port, 1, 3, 3_000_000))
+    return {
+        "times": times,
+        "seconds": seconds,
+        "best_per_s": round(best, 1),
+        "sent": len(found),
+        "answered_ms": latencies_ms(answered),
+        "rejected": len(rejected),
+        "rejected_with_retry_after": sum(f["again"] for f in rejected),
+        "rejected_ms": latencies_ms([f["s"] for f in rejected]),
+        "other_statuses": dict(Counter(str(f["status"]) for f in found if f["status"] not in (200, 429, 503))),
+        "livez_ms": latencies_ms(livez),
+        "mib": [round(before), round(server.rss_mib())],
+        "answered_right_after": [sum(f["status"] == 200 for f in after), len(after)],
+    }
 
 
 def measure_goodput(server: ServiceProcess, connections: int, seconds: float) -> float:
@@ -160,18 +148,12 @@ def main() -> None:
     parser.add_argument("--times", type=float, default=10.0, help="load as a multiple of the best goodput")
     parser.add_argument("--seconds", type=float, default=20.0)
     asked_for = parser.parse_args()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "HEADROOM_DATABASE_URL": f"sqlite:///{folder}/load.sqlite3",
-        }
-        prepare = [sys.executable, "-m", "app", "prepare"]
-        subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
+    with prepare_database("sqlite") as (environment, _):
         server = ServiceProcess("here", ROOT, environment, workers=asked_for.workers)
-        stack.callback(server.close)
-        print_overload(server, asked_for.times, asked_for.seconds)
+        try:
+            print(json.dumps(measure_overload(server, asked_for.times, asked_for.seconds), indent=1))
+        finally:
+            server.close()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.sockets`: connections that only occupy resources, while other clients send requests as usual.
+"""`python -m benchmarks.sockets`: connections that occupy resources, while other clients send requests as usual.
 
 Attackers run in separate processes from their own IP address and reconnect when they are disconnected. They run at low
 CPU priority, because real attackers run on other machines. Every ordinary client opens a connection per request: /livez
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import socket
 import subprocess
 import sys
@@ -18,19 +19,23 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
+from typing import Any
 
 from benchmarks.databases import prepare_database
 from benchmarks.load import ROOT, varied_chat_request
-from benchmarks.overload import quantile_ms
+from benchmarks.overload import latencies_ms
 from benchmarks.proxy import run_nginx
 from benchmarks.served import ServiceProcess
-from benchmarks.wire import exchange_once, request_bytes
+from benchmarks.varied import vary_request
+from benchmarks.wire import HttpAnswer, exchange_once, read_answer, request_bytes
 
 GIVE_UP_S = 20.0
 ATTACKER = "127.0.0.2"
 FLOOD_BYTES = 100_000_000
 PIECE = b"x: " + b"y" * 1000 + b"\r\n"
 MOST_HEARD_BYTES = 65536
+DEAREST = ROOT / "tests" / "api" / "bodies" / "recommend-inference-deepseek-v3.json"
+DEARLY: Counter[str] = Counter()  # answers to expensive requests
 
 
 async def stay_silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
@@ -71,6 +76,27 @@ async def flood_headers(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
     await reader.read(MOST_HEARD_BYTES)
 
 
+async def ask_dearly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Sends the most expensive requests, each about another load: comparisons, searches, and their sensitivities."""
+
+    async def ask(line: str, body: dict[str, Any] | None = None) -> HttpAnswer:
+        writer.write(request_bytes(line, b"" if body is None else json.dumps(body).encode()))
+        answer = await read_answer(reader)
+        DEARLY[f"answers {answer.status}"] += 1
+        await asyncio.sleep(0.0 if answer.status == 200 else 0.5)
+        return answer
+
+    asked = json.loads(DEAREST.read_text())
+    options = [{"name": f"{n}", "constraints": {"max_accelerators": n}} for n in range(8, 16)]
+    while True:
+        varied = {**vary_request(asked, random.getrandbits(30)), "reference": f"{random.getrandbits(60)}"}
+        await ask("POST /compare", {"workload": varied["workload"], "options": options})
+        await ask("POST /recommend", {**varied, "constraints": options[0]["constraints"]})
+        answer = await ask("POST /recommend", varied)
+        if answer.status == 200:
+            await ask(f"GET /recommendations/{json.loads(answer.body)['id']}/sensitivity")
+
+
 Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 ATTACKS: dict[str, tuple[int, Attack | None]] = {
     "no attack": (0, None),
@@ -80,6 +106,7 @@ ATTACKS: dict[str, tuple[int, Attack | None]] = {
     "600 slow bodies": (600, slow_body),
     "100 never read": (100, never_read),
     "8 floods of headers": (8, flood_headers),
+    "8 of the most expensive": (8, ask_dearly),
 }
 
 
@@ -110,7 +137,7 @@ async def run_attack(port: int, name: str, seconds: float) -> Counter[str]:
             await asyncio.sleep(0.05)
 
     await asyncio.gather(*(again_and_again() for _ in range(many)))
-    return found
+    return found + DEARLY
 
 
 async def run_ordinary_clients(port: int, seconds: float, first: int) -> tuple[dict[str, list[float]], Counter[str]]:
@@ -143,18 +170,28 @@ async def run_ordinary_clients(port: int, seconds: float, first: int) -> tuple[d
     return took, wrong
 
 
-def print_attack(server: ServiceProcess, port: int, name: str, seconds: float, first: int) -> None:
-    """Runs one attack and prints one line."""
+def measure_attack(server: ServiceProcess, port: int, name: str, seconds: float, first: int) -> dict[str, Any]:
+    """Latencies of ordinary clients during one attack, their failures, and the memory of the workers after it."""
     command = ["nice", "-n", "19", sys.executable, "-m", "benchmarks.sockets", str(port), name, str(seconds + 2)]
     attacking = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     time.sleep(2.0)
     took, wrong = asyncio.run(run_ordinary_clients(port, seconds, first))
     seen = json.loads(attacking.communicate()[0])
-    livez = " ".join(f"{quantile_ms(took['livez'], share):6.0f}" for share in (0.5, 0.99, 1.0))
-    rest = " ".join(f"{quantile_ms(took[kind], share):6.0f}" for kind in ("known", "new") for share in (0.5, 1.0))
-    print(
-        f"{name:20} {livez}  {rest} {server.rss_mib():6.0f}  {seen.get('made', 0)}/{seen.get('cut', 0)} {dict(wrong)}"
-    )
+    latencies = {f"{kind}_ms": latencies_ms(each) for kind, each in took.items()}
+    return {
+        **latencies,
+        "requests": sum(map(len, took.values())),
+        "failed": dict(wrong),
+        "mib": round(server.rss_mib()),
+        "connections": seen,
+    }
+
+
+def measure_attacks(server: ServiceProcess, port: int, seconds: float) -> dict[str, Any]:
+    """The same for every attack."""
+    asyncio.run(run_ordinary_clients(port, 3.0, 7_000_000))  # warm-up
+    first = 7_100_000
+    return {name: measure_attack(server, port, name, seconds, first + 100_000 * i) for i, name in enumerate(ATTACKS)}
 
 
 def main() -> None:
@@ -170,11 +207,7 @@ def main() -> None:
         server = ServiceProcess("here", ROOT, environment, workers=options.workers)
         try:
             with run_nginx(server.port) if options.proxy else nullcontext(server.port) as port:
-                asyncio.run(run_ordinary_clients(port, 3.0, 7_000_000))  # warm-up
-                print(f"{options.workers} worker(s); milliseconds\n{'':20} {'/livez p50, p99, most':>20}", end="")
-                print(f"  {'known':>6} {'most':>6} {'new':>6} {'most':>6} {'MiB':>6}  opened/closed, failures")
-                for i, name in enumerate(ATTACKS):
-                    print_attack(server, port, name, options.seconds, 7_100_000 + 100_000 * i)
+                print(json.dumps(measure_attacks(server, port, options.seconds), indent=1))
         finally:
             server.close()
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import json
 import signal
 import time
 from collections import Counter
+from typing import Any
 
 from benchmarks.databases import KINDS, prepare_database
 from benchmarks.load import ROOT, varied_chat_request
@@ -60,6 +62,33 @@ async def stop_under_load(server: ServiceProcess, clients: int) -> tuple[Counter
     return found, took, status
 
 
+def measure_stops(kind: str, *, workers: int = 2, clients: int = 32, rounds: int = 10) -> dict[str, Any]:
+    """Answers, lost requests, seconds until the service ended and its exit statuses, over several stops."""
+    answers: Counter[str] = Counter()
+    seconds, statuses = [], []
+    with prepare_database(kind) as (environment, _):
+        for _ in range(rounds):
+            server = ServiceProcess("here", ROOT, environment, workers=workers)
+            try:
+                found, took, status = asyncio.run(stop_under_load(server, clients))
+            finally:
+                server.process.kill()
+            answers.update(found)
+            seconds.append(round(took, 1))
+            statuses.append(status)
+    lost = sum(n for what, n in answers.items() if what.startswith("lost"))
+    return {
+        "workers": workers,
+        "clients": clients,
+        "rounds": rounds,
+        "database": kind,
+        "ended_s": [min(seconds), max(seconds)],
+        "exit_statuses": statuses,
+        "lost": lost,
+        "answers": dict(answers),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stopping", description=__doc__)
     parser.add_argument("--workers", type=int, default=2)
@@ -67,20 +96,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--database", choices=KINDS, default="sqlite")
     options = parser.parse_args()
-    print(f"{options.workers} worker(s), {options.clients} clients, {options.database}, SIGTERM after {LOAD_S:.0f} s")
-    print(f"{'round':>5} {'ended s':>8} {'status':>6} {'lost':>5}  answers")
-    lost = 0
-    with prepare_database(options.database) as (environment, _):
-        for i in range(options.rounds):
-            server = ServiceProcess("here", ROOT, environment, workers=options.workers)
-            try:
-                found, took, status = asyncio.run(stop_under_load(server, options.clients))
-            finally:
-                server.process.kill()
-            gone = sum(n for what, n in found.items() if what.startswith("lost"))
-            lost += gone
-            print(f"{i + 1:5} {took:8.2f} {status:6} {gone:5}  {dict(sorted(found.items()))}", flush=True)
-    print(f"lost in total: {lost}")
+    found = measure_stops(options.database, workers=options.workers, clients=options.clients, rounds=options.rounds)
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

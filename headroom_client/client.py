@@ -88,7 +88,13 @@ class Headroom:
 
     def sensitivity(self, identity: str) -> answers.SensitivityShown:
         """Changes that would make another accelerator rank first, and changes that would lower the cost."""
-        return cast("answers.SensitivityShown", self._get_json(f"/recommendations/{identity}/sensitivity"))
+        path = f"/recommendations/{identity}/sensitivity"
+        found = self._get_json(path)
+        while (start := found.pop("next", None)) is not None:
+            more = self._transport.send_request("GET", path, query={"start": start}).json()
+            parts = {name: found[name] + more[name] for name in ("flips", "holds", "savings")}
+            found = {**more, **parts, "asked": found["asked"] + more["asked"]}
+        return cast("answers.SensitivityShown", found)
 
     def reprice(self, identity: str, *, rank: int = 1) -> answers.RepriceResponse:
         """Compare a stored answer with current prices."""

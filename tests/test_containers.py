@@ -98,7 +98,8 @@ def test_the_image_is_unprivileged_and_checked() -> None:
 
 def test_compose_prepares_before_it_serves_on_a_read_only_root() -> None:
     services = COMPOSE["services"]
-    assert int(services["db"]["image"].split(":")[1]) >= 17
+    database = re.search(r"postgres:(\d+)", services["db"]["image"])
+    assert database is not None and int(database[1]) >= 17
     assert services["prepare"]["depends_on"]["db"]["condition"] == "service_healthy"
     assert services["app"]["depends_on"]["prepare"]["condition"] == "service_completed_successfully"
     for name in ("prepare", "app"):

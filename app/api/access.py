@@ -24,6 +24,7 @@ from app.catalog.keys import PREFIX, Caller, KeyStore, Scope
 from app.catalog.tokens import TokenVerifier
 from app.db import PUBLIC, act_for
 from app.errors import MissingScope, RateLimited, Unauthenticated
+from app.work import work_for
 
 # Scope that each operation needs; None where the call authenticates by its own secret, or where nothing is protected.
 SCOPE_OF: Mapping[str, Scope | None] = {
@@ -91,18 +92,18 @@ OPEN_SCOPES = frozenset((Scope.READ, Scope.SIZE))  # of callers without a key, u
 # Of the same callers while there is no key, if the service listens on this machine alone.
 UNTIL_KEYS_EXIST = frozenset((Scope.PROCURE, Scope.MEASURE, Scope.CATALOG_WRITE))
 LOOPBACK = re.compile(r"localhost|127\.[\d.]+|::1")  # addresses that other machines do not reach
-# Cost of an answer that is computed, in units of 10 ms of CPU; every call costs one unit. docs/operating.md has the
-# measurements.
+UNIT_S = 0.01  # CPU time of one cost unit; every call costs one unit
+# Units of a computed answer if app/api/cost.py does not estimate them from the request.
 UNITS: Mapping[str, int] = {
-    "recommend": 40,
-    "estimate": 10,
-    "compare": 150,
-    "diagnose": 40,
+    "recommend": 20,
+    "estimate": 6,
+    "compare": 100,
+    "diagnose": 20,
     "inspectModel": 2,
-    "runnableModels": 200,
+    "runnableModels": 100,
     "repriceRecommendation": 40,
     "getStanding": 40,
-    "getSensitivity": 400,
+    "getSensitivity": 200,
     "uploadMeasurement": 40,
 }
 PERIOD_S = 60.0
@@ -178,7 +179,13 @@ async def identify_caller(request: Request) -> Caller:
             f"This key lacks the scope {needed}. It has: {', '.join(sorted(caller.scopes)) or 'none'}.", scope=needed
         )
     act_for(caller.tenant)
+    work_for(f"{caller.tenant} {caller.key_id}" if caller.key_id else client_address(request))
     return caller
+
+
+def client_address(request: Request) -> str:
+    """Returns the client's IP address, or an empty string if it is unknown."""
+    return request.client.host if request.client else ""
 
 
 def _needed_scope(request: Request) -> Scope | None:
@@ -207,7 +214,7 @@ async def _read_caller(request: Request, needed: Scope | None) -> Caller:
     limits: RateLimits = state.rate_limits
     take = partial(limits.take, f"{caller.tenant} {caller.key_id}", own_limit)
     take(1)
-    request.state.charge = partial(take, UNITS.get(request.scope["route"].operation_id, 0))
+    request.state.charge = take
     return caller
 
 
@@ -224,11 +231,14 @@ async def _anonymous_caller(request: Request, needed: Scope | None) -> Caller:
     return Caller(PUBLIC, OPEN_SCOPES)
 
 
-def charge_computation(request: Request) -> None:
-    """Charges the key of a request for an answer that is computed. Raises RateLimited."""
+def charge_computation(request: Request, cost_s: float | None) -> None:
+    """Charges the key of a request for an answer that is computed: its estimated CPU time, or the units of its
+    operation. Raises RateLimited.
+    """
     charge = getattr(request.state, "charge", None)
     if charge is not None:
-        charge()
+        units = UNITS.get(request.scope["route"].operation_id, 0)
+        charge(units if cost_s is None else math.ceil(cost_s / UNIT_S))
 
 
 KnownCaller = Annotated[Caller, Depends(identify_caller)]

@@ -243,7 +243,7 @@ STATE_ERRORS: dict[int, tuple[str, AppError]] = {
         ),
     ),
     412: ("Stale", ChangedMeanwhile("The status has changed since you read it.", etag='"status-2"')),
-    429: ("TooManyAtOnce", TooManyAtOnce("Your address has the most waiting requests. Send fewer requests at a time.")),
+    429: ("TooManyAtOnce", TooManyAtOnce("You have the most waiting requests. Send fewer requests at a time.")),
     501: ("MissingExtra", MissingExtra("The format xlsx", "export")),
     428: ("Unguarded", MissingIfMatch("Send If-Match with the ETag of the status that you read.")),
 }
@@ -466,7 +466,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         415: "The body is not uncompressed JSON.",
         422: "The request violates its schema or contradicts itself.",
         428: "The If-Match header is missing.",
-        429: "Your address has the most waiting requests. Retry after the time in `Retry-After`.",
+        429: "You have the most waiting requests, or have used up a limit. Retry after the time in `Retry-After`.",
         501: "This format needs packages that the service does not have.",
         503: "Catalog or database unavailable, or the service is at capacity. Retry after the time in `Retry-After`.",
     }

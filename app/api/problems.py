@@ -28,6 +28,7 @@ from app.errors import (
     AppError,
     ChangedMeanwhile,
     Conflict,
+    FilingLimited,
     MissingIfMatch,
     MissingScope,
     NotAllowed,
@@ -195,6 +196,7 @@ STATUS: tuple[tuple[type[AppError], int], ...] = (
     (MissingScope, 403),
     (TooManyAtOnce, 429),
     (RateLimited, 429),
+    (FilingLimited, 429),
     (MissingExtra, 501),
     (Unavailable, 503),
 )

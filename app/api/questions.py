@@ -304,7 +304,7 @@ def _option_bodies(document: Part, request: CompareRequest) -> Iterator[tuple[st
     shared = {name: document[name] for name in SHARED_FIELDS if name in document}
     limits = document.get("constraints", {})
     of_best = {"objective": document.get("objective", "cost")}
-    of_best |= {name: document[name] for name in FILING_FIELDS if name in document}
+    of_best |= {name: document[name] for name in (*FILING_FIELDS, "include") if name in document}
     if request.phases is not None:
         for phase, part in document["phases"].items():
             if part is not None:

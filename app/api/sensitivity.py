@@ -6,6 +6,7 @@ from datetime import date
 
 import orjson
 
+from app.api.cost import Scope, search_cpu_s
 from app.api.merge_patch import apply_merge_patch
 from app.api.questions import build_recommend_question
 from app.api.schemas.requests import RecommendRequest
@@ -16,6 +17,7 @@ from app.sizing.recommend import recommend_hardware
 from app.sizing.whatif.breakpoints import RequestProbe, Sensitivity, TopOption, find_breakpoints
 from app.sizing.whatif.parameters import Part
 
+CALL_CPU_S = 1.0  # estimated time after which a call begins no further subject; one takes up to about a second
 MAX_KEPT_ANSWERS = 64  # answers whose first options are kept, at most about 80 names each
 
 
@@ -30,8 +32,11 @@ def find_sensitivity(
     today: date,
     catalog_index: CatalogIndex,
     catalog_store: CatalogStore,
+    start: int,
 ) -> Sensitivity:
-    """Returns the breakpoints, stable ranges and savings of a request; `behind` are the types below the first."""
+    """Returns the breakpoints, stable ranges and savings of a request, from the subject with number `start` on, as many
+    as CALL_CPU_S allows by estimate; `behind` are the types below the first.
+    """
     catalog = catalog_index.catalog
     whole = request.model_dump(mode="json", exclude_unset=True)
 
@@ -45,4 +50,6 @@ def find_sensitivity(
     runners_up = [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)]
     kept = KEPT_OPTIONS.get_or_make((identity, catalog.identity), dict)
     probe = RequestProbe(read, lambda question: recommend_hardware(question, catalog), kept)
-    return find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model)
+    scope = Scope.of(request.constraints.model_dump(exclude_unset=True), options=1, whole=False)
+    most = max(1, int(CALL_CPU_S / search_cpu_s(request.workload, scope)))
+    return find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model, start=start, most=most)

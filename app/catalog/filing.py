@@ -118,6 +118,11 @@ class Filing:
     accelerators: str | None
     option: str | None
 
+    @property
+    def is_filed(self) -> bool:
+        """True if the caller wants the answer kept."""
+        return any(each is not None for each in (self.label, self.reference, self.cost_centre))
+
 
 @dataclass(frozen=True, slots=True)
 class Visibility:

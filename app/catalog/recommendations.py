@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import zlib
@@ -36,7 +37,8 @@ from app.catalog.outbox import Outbox, event_data
 from app.catalog.purchasing import PunchoutSessionRow
 from app.catalog.tables import RecommendationRow
 from app.db import EVERY_TENANT, PUBLIC, DatabaseError, acting_for
-from app.errors import NotAllowed, Unanswerable, describe_error
+from app.errors import FilingLimited, NotAllowed, Unanswerable, describe_error
+from app.work import current_caller
 
 EVERY_S = 60.0
 AT_ONCE = 100  # answers in one transaction
@@ -222,29 +224,61 @@ def _delete_answers(connection: Connection, identities: Collection[str]) -> list
 
 
 class FiledQuota:
-    """Total size of filed answers against its limit in bytes; 0 means no limit.
+    """Limits of filed answers in bytes: their total size, and what one caller files per day; 0 means no limit.
 
     The total is read at most once a minute, so processes together may exceed the limit by what they store in a minute.
+    Each process counts the callers for itself. What a caller has filed counts less with time, evenly, at `daily` bytes
+    a day; its last answer may exceed the limit. Of too many callers, those that filed least lately are forgotten.
     """
 
-    def __init__(self, engine: Engine, limit: int) -> None:
-        self._engine, self._limit, self._lock = engine, limit, threading.Lock()
+    def __init__(self, engine: Engine, limit: int = 0, daily: int = 0) -> None:
+        self._engine, self._limit, self._daily, self._lock = engine, limit, daily, threading.Lock()
         self._bytes, self._until = 0, float("-inf")
+        self._callers: OrderedDict[str, tuple[float, float]] = OrderedDict()  # bytes that still count, and since when
+
+    def _filed_by(self, caller: str, now: float) -> float:
+        filed, since = self._callers.get(caller, (0.0, now))
+        return max(0.0, filed - (now - since) / DAY_S * self._daily)
+
+    def check_caller(self) -> None:
+        """Raises FilingLimited if the caller of the current work may file nothing more at present."""
+        with self._lock:
+            excess = self._filed_by(current_caller(), time.monotonic()) - self._daily
+        if self._daily and excess >= 0:
+            raise FilingLimited(
+                f"You may file {self._daily / 1e6:,g} MB of answers per day. Wait, or omit label, reference and "
+                "cost_centre.",
+                retry_after_s=math.ceil((excess + TYPICAL_BYTES) / self._daily * DAY_S),
+            )
+
+    def _charge_caller(self, size: int) -> None:
+        caller, now = current_caller(), time.monotonic()
+        self._callers[caller] = self._filed_by(caller, now) + size, now
+        self._callers.move_to_end(caller)
+        if len(self._callers) > MOST_CALLERS:
+            self._callers.popitem(last=False)
 
     def take(self, size: int) -> bool:
-        """Counts a further filed answer; False if it does not fit. Raises DatabaseError."""
+        """Counts a further filed answer; False if it does not fit into the total. Raises DatabaseError."""
+        with self._lock:
+            fits = self._fits(size)
+            if fits and self._daily and current_caller():
+                self._charge_caller(size)
+            return fits
+
+    def _fits(self, size: int) -> bool:
+        """Counts a further filed answer in the total; False if it does not fit. Raises DatabaseError."""
         if not self._limit:
             return True
-        with self._lock:
-            if time.monotonic() >= self._until:
-                total = select(func.coalesce(func.sum(FilingRow.size_bytes), 0))
-                with acting_for(EVERY_TENANT), self._engine.connect() as connection:
-                    every = connection.execute(total).scalar_one()
-                    unfiled = connection.execute(total.where(UNFILED)).scalar_one()
-                self._bytes, self._until = int(every) - int(unfiled), time.monotonic() + QUOTA_READ_S
-            fits = self._bytes + size <= self._limit
-            self._bytes += size if fits else 0
-            return fits
+        if time.monotonic() >= self._until:
+            total = select(func.coalesce(func.sum(FilingRow.size_bytes), 0))
+            with acting_for(EVERY_TENANT), self._engine.connect() as connection:
+                every = connection.execute(total).scalar_one()
+                unfiled = connection.execute(total.where(UNFILED)).scalar_one()
+            self._bytes, self._until = int(every) - int(unfiled), time.monotonic() + QUOTA_READ_S
+        fits = self._bytes + size <= self._limit
+        self._bytes += size if fits else 0
+        return fits
 
 
 OWN_ANSWER = (RecommendationRow.id == bindparam("identity"), RecommendationRow.tenant == bindparam("tenant"))
@@ -258,6 +292,9 @@ MOST_WRITES = 64  # writes that may be queued or in progress
 CACHE_BYTES = 16 * 2**20
 CACHE_S = 60.0
 QUOTA_READ_S = 60.0
+DAY_S = 86400.0
+TYPICAL_BYTES = 15_000  # of an answer as it is stored
+MOST_CALLERS = 10_000  # whose filed bytes are counted
 KEEP, INSERT_FILING = insert(RecommendationRow), insert(FilingRow)
 
 
@@ -335,9 +372,8 @@ class AnswerStore:
     or not it can be stored, so storage must not delay it. Stored answers are cached for a while.
     """
 
-    def __init__(self, engine: Engine, outbox: Outbox | None = None, *, most_filed_bytes: int = 0) -> None:
-        self._engine, self._outbox = engine, outbox or Outbox()
-        self._quota = FiledQuota(engine, most_filed_bytes)
+    def __init__(self, engine: Engine, outbox: Outbox | None = None, quota: FiledQuota | None = None) -> None:
+        self._engine, self._outbox, self.quota = engine, outbox or Outbox(), quota or FiledQuota(engine)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="shelf")
         self._write_slots = threading.BoundedSemaphore(MOST_WRITES)
         self._skip_until = float("-inf")
@@ -412,9 +448,8 @@ class AnswerStore:
         identity, body, tenant, now = values["id"], values["body"], values["tenant"], datetime.now(UTC)
         packed = {part: pack_part(values[part]) for part in ("request", "body", "supply")}
         size = sum(map(len, packed.values()))
-        is_filed = any(each is not None for each in (filing.label, filing.reference, filing.cost_centre))
         try:
-            if is_filed and not self._quota.take(size):
+            if filing.is_filed and not self.quota.take(size):
                 log.warning("recommendation_not_stored", id=identity, error="FiledQuota", message=QUOTA_REACHED)
                 return StoredAnswer(body, stored=False)
             with self._engine.begin() as connection:
@@ -430,9 +465,11 @@ class AnswerStore:
         return StoredAnswer(body, stored=True)
 
     def keep_for_good(self, row: FilingRow) -> None:
-        """Counts an answer that a status change files. Raises NotAllowed if the quota for filed answers is used up."""
-        unfiled = not row.version and all(each is None for each in (row.label, row.reference, row.cost_centre))
-        if unfiled and not self._quota.take(row.size_bytes):
+        """Counts an answer that a status change files. Raises FilingLimited, and NotAllowed if the total is reached."""
+        if row.version or any(each is not None for each in (row.label, row.reference, row.cost_centre)):
+            return
+        self.quota.check_caller()
+        if not self.quota.take(row.size_bytes):
             raise NotAllowed(QUOTA_REACHED)
 
     def delete_answer(self, session: Session, row: FilingRow) -> None:

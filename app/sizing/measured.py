@@ -58,6 +58,7 @@ SMOOTH_LENGTH = 1.5  # of the smooth effect inside a cell, in logarithms of load
 OUTDATED_WEIGHT = 0.7  # correlation of two minor versions of an engine
 MAX_DEVIATIONS = 4.0  # a residual beyond this many standard deviations is cut
 DISAGREEMENT = 1.25  # ratio from which two measurements of one setting disagree
+MOST_RATIO = 1e6  # a larger ratio says no more, and may be infinite
 SAME_SETTING = 0.1  # relative difference of load and lengths up to which two measurements have one setting
 SHOWN = 0.5  # correlation from which an answer names a measurement
 
@@ -136,7 +137,7 @@ class Disagreement:
     first: OwnMeasurement
     second: OwnMeasurement
     metric: str
-    ratio: float  # of the larger to the smaller value
+    ratio: float  # of the larger to the smaller value, at most MOST_RATIO
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,7 +527,7 @@ def find_disagreements(measurements: Sequence[OwnMeasurement]) -> Iterator[Disag
             for f in second.figures:
                 low, high = sorted((values.get(f.metric, f.measured), f.measured))
                 if high / low > DISAGREEMENT:
-                    yield Disagreement(first, second, f.metric, high / low)
+                    yield Disagreement(first, second, f.metric, min(high / low, MOST_RATIO))
 
 
 def as_neighbor(measurement: OwnMeasurement, correlation: float) -> Neighbor:

@@ -39,8 +39,8 @@ class Watch:
         self.jobs: list[Job] = []
 
         class Watched(Job):
-            def __init__(job, *args: Any) -> None:  # noqa: N805
-                super().__init__(*args)
+            def __init__(job, *args: Any, **kwargs: Any) -> None:  # noqa: N805
+                super().__init__(*args, **kwargs)
                 self.jobs.append(job)
 
         monkeypatch.setattr(admission, "Job", Watched)
@@ -72,9 +72,9 @@ def test_a_tool_call_has_its_clients_address_and_stops_when_the_client_has_gone(
     connection = send_call(live, "127.0.0.7")
     watch.wait(lambda: bool(watch.jobs))
     (job,) = watch.jobs
-    assert job.address == "127.0.0.7"
+    assert job.caller == "127.0.0.7"
     connection.close()
     began = time.monotonic()
     watch.wait(job.future.done)
     assert isinstance(job.future.exception(), Abandoned)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 2

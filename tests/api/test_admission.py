@@ -41,8 +41,10 @@ class Asker:
         await self.closed.wait()
         return {"type": "http.disconnect"}
 
-    def asks(self, admission: Admission, compute: Callable[..., Response], *args: Any) -> asyncio.Task[Response]:
-        return asyncio.ensure_future(RequestSlot(admission, self.request).answer_shared(compute, *args))
+    def asks(
+        self, admission: Admission, compute: Callable[..., Response], *args: Any, cost_s: float | None = None
+    ) -> asyncio.Task[Response]:
+        return asyncio.ensure_future(RequestSlot(admission, self.request, cost_s).answer_shared(compute, *args))
 
 
 class Held:
@@ -123,17 +125,28 @@ async def test_the_address_that_used_the_least_time_is_next() -> None:
     assert held.begun == ["a", "d", "b", "c"]
 
 
-def test_an_account_is_charged_the_mean_of_its_route_and_then_its_own_time() -> None:
+def test_an_account_is_charged_the_estimated_cost_and_then_its_own_time() -> None:
     accounts = CostAccounts()
-    accounts.charge("a", accounts.expected_s("/compare"))
+    accounts.charge("a", accounts.expected_s("/compare", 0.4))
     now = time.monotonic()
-    assert accounts.spent_s("a", now) == pytest.approx(0.1, rel=0.01)
-    accounts.settle("a", "/compare", expected_s=0.1, took_s=2.1)
-    assert accounts.spent_s("a", now) == pytest.approx(2.1, rel=0.01)
-    assert accounts.spent_s("a", now + SPENT_HALF_LIFE_S) == pytest.approx(1.05, rel=0.01)
-    assert accounts.expected_s("/compare") == pytest.approx(0.3)  # a tenth of the way from 0.1 to 2.1
-    assert accounts.expected_s("/recommend") == 0.1
+    assert accounts.spent_s("a", now) == pytest.approx(0.4, rel=0.01)
+    accounts.settle("a", "/compare", cost_s=0.4, charged_s=0.4, took_s=2.4)
+    assert accounts.spent_s("a", now) == pytest.approx(2.4, rel=0.01)
+    assert accounts.spent_s("a", now + SPENT_HALF_LIFE_S) == pytest.approx(1.2, rel=0.01)
+    assert accounts.expected_s("/compare", 0.4) == pytest.approx(0.6)  # a tenth of the way from 0.4 to 2.4
+    assert accounts.expected_s("/compare", 0.2) == pytest.approx(0.3)  # half the cost takes half the time
+    assert accounts.expected_s("/recommend", 0.4) == 0.4
     assert accounts.spent_s("b", now) == 0
+
+
+async def test_expensive_requests_fill_the_queue_sooner() -> None:
+    admission, held = Admission(at_once=1, most_waiting=9, limit_s=2), Held()
+    cheap = [Asker(f"192.0.2.{i}").asks(admission, held, f"{i}") for i in range(4)]
+    await until(lambda: admission.queue_length == 3)
+    with pytest.raises(Overloaded):
+        await Asker("192.0.2.9").asks(admission, held, "dear", cost_s=0.8)  # with 3 x 0.1 s more than half of 2 s
+    held.go.set()
+    assert len(await asyncio.gather(*cheap)) == 4
 
 
 async def test_work_without_a_waiting_client_is_given_up() -> None:
@@ -230,7 +243,7 @@ def test_refusals_are_problems_with_retry_after(sqlite_url: str, monkeypatch: py
         assert late.headers["retry-after"]
         for error, status in ((Overloaded("full", retry_after_s=7), 503), (TooManyAtOnce("yours"), 429)):
             monkeypatch.setattr(app.state.admission, "await_answer", raising(error))
-            full = client.post("/estimate", json=question)
+            full = client.post("/estimate", json=body("estimate-7b-64xa100"))
             assert (full.status_code, full.json()["type"]) == (status, f"/problems/{error.code}")
             assert full.headers["retry-after"] == str(error.retry_after_s)
 
@@ -247,6 +260,19 @@ def test_a_known_answer_does_not_wait_in_the_queue(sqlite_url: str, monkeypatch:
         assert client.post("/recommend", json={**question, "reference": "new here"}).status_code == 503
         wrong = client.post("/recommend", json={**question, "objective": "fame"})
         assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "#/objective")
+
+
+def test_who_has_filed_its_share_is_refused_before_anything_is_computed(sqlite_url: str) -> None:
+    app = create_app(Settings(database_url=sqlite_url, filed_bytes_per_day=1))
+    question = body("recommend-inference-embeddings")
+    with TestClient(app, raise_server_exceptions=False) as client:
+        first = client.post("/recommend", json={**question, "label": "first"})
+        assert (first.status_code, first.headers.get("headroom-stored")) == (200, None)
+        limited = client.post("/recommend", json={**question, "label": "second"})
+        assert (limited.status_code, limited.json()["type"]) == (429, "/problems/filing-limited")
+        assert int(limited.headers["retry-after"]) > 86_400
+        assert client.post("/recommend", json={**question, "label": "first"}).content == first.content
+        assert client.post("/recommend", json=question).status_code == 200
 
 
 def raising(error: Exception) -> Callable[..., Any]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.api import cost
+from app.api.routes.recommendations import LEFT_OUT
 from app.sizing.serving.choice import best_single_service
 from app.sizing.whatif import limits
 
@@ -33,6 +35,16 @@ def answer(client: TestClient) -> dict[str, Any]:
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
     return found
+
+
+def test_an_expensive_comparison_stores_brief_answers_and_says_so(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "WHOLE_COMPARE_S", 0.0)
+    found = client.post("/compare", json={**BODY, "options": OPTIONS[:2]}).json()
+    assert found["summary"].endswith(LEFT_OUT)
+    stored = client.get(f"/recommendations/{found['options'][0]['id']}").json()
+    assert stored["request"]["include"] == [] and not stored["sensitivity"]
 
 
 def test_every_option_stands_in_its_order_with_its_figures(answer: dict[str, Any]) -> None:

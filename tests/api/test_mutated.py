@@ -59,7 +59,7 @@ def test_the_bodies_that_are_mutated_are_accepted(service: TestClient, known: Op
 
 
 def test_no_mutated_body_is_a_server_error(service: TestClient) -> None:
-    assert run_mutations(service, count=150, seed=3) == []
+    assert run_mutations(service, count=150, seed=3)[0] == []
 
 
 def raw_scope(client: TestClient, operation: Operation) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def test_every_operation_ends_when_its_client_does_not(
 
 @pytest.mark.slow
 def test_no_mutated_body_of_a_longer_run_is_a_server_error(service: TestClient) -> None:
-    assert run_mutations(service, count=1100, seed=4) == []
+    assert run_mutations(service, count=1100, seed=4)[0] == []
 
 
 def test_a_seed_gives_the_same_bodies(known: Operations) -> None:

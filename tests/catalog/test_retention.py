@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,10 +28,11 @@ from app.catalog.filing import (
     get_filing,
 )
 from app.catalog.purchasing import PunchoutStore
-from app.catalog.recommendations import AnswerStore, AnswerTotals, Pruner, RetentionPolicy
+from app.catalog.recommendations import AnswerStore, AnswerTotals, FiledQuota, Pruner, RetentionPolicy
 from app.catalog.tables import RecommendationRow
 from app.db import make_engine
-from app.errors import NotAllowed, UnknownRecommendation
+from app.errors import FilingLimited, NotAllowed, UnknownRecommendation
+from app.work import work_for
 from tests.conftest import migrations_for, new_postgres_database
 from tests.test_telemetry import value as counted
 
@@ -137,7 +140,7 @@ def test_answers_with_a_label_are_deleted_on_request_unless_they_are_in_use(engi
 
 def test_above_its_limit_no_further_answer_is_filed(engine: Engine) -> None:
     filed = AnswerTotals(5, 5 * SIZE)  # three with a field, two with a history
-    store = AnswerStore(engine, most_filed_bytes=filed.bytes + SIZE)
+    store = AnswerStore(engine, quota=FiledQuota(engine, filed.bytes + SIZE))
     parts: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"x" * (SIZE - 4), "supply": b"{}"}
     more = [f"rec_{n:028x}" for n in range(20, 24)]
     labelled = replace(NOBODYS, label="Chat")
@@ -152,9 +155,41 @@ def test_above_its_limit_no_further_answer_is_filed(engine: Engine) -> None:
         store.delete_answer(session, get_filing(session, IDS[2]))
         session.commit()
     assert left(engine) == sorted([*IDS[:2], *IDS[3:], more[0], more[2]])
-    assert (
-        AnswerStore(engine, most_filed_bytes=filed.bytes + SIZE).store_answer(more[1], **parts, filing=labelled).stored
-    )
+    fresh = AnswerStore(engine, quota=FiledQuota(engine, filed.bytes + SIZE))
+    assert fresh.store_answer(more[1], **parts, filing=labelled).stored
+
+
+def test_what_callers_file_is_bounded_for_each_and_in_total(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, share, callers = len(IDS), 10, 4
+    quota = FiledQuota(engine, limit=(5 + 25) * SIZE, daily=share * SIZE)  # 5 of the answers are filed
+    store, labelled = AnswerStore(engine, quota=quota), replace(NOBODYS, label="Filler")
+    parts: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"x" * (SIZE - 4), "supply": b"{}"}
+    stored, refused, waits = Counter[str](), Counter[str](), []
+    clock = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def fill(caller: str) -> None:
+        work_for(caller)
+        for _ in range(3 * share):
+            try:
+                quota.check_caller()
+            except FilingLimited as limited:
+                refused[caller] += 1
+                waits.append(limited.retry_after_s)
+                continue
+            identity = f"rec_{1000 + sum(stored.values()):028x}"
+            stored[caller] += store.store_answer(identity, **parts, filing=labelled).stored
+
+    for n in range(callers):
+        copy_context().run(fill, f"192.0.2.{n}")
+    assert stored == {"192.0.2.0": share, "192.0.2.1": share, "192.0.2.2": 5, "192.0.2.3": 0}  # 25 fit in total
+    assert refused == {"192.0.2.0": 2 * share, "192.0.2.1": 2 * share}
+    assert len(left(engine)) == before + 25
+    assert all(86_400 < wait < 200_000 for wait in waits)  # a day for a tenth of it more than TYPICAL_BYTES
+    clock[0] += 86_400
+    work_for("192.0.2.0")
+    quota.check_caller()  # a day later, it may file again
+    work_for("")
 
 
 def test_a_long_answer_is_stored_compressed_and_read_back_byte_for_byte(engine: Engine) -> None:

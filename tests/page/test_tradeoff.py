@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
@@ -128,11 +128,15 @@ def test_the_range_of_each_value_is_drawn_when_opened(browser: Browser) -> None:
         "window.section.querySelector('figure') && "
         "[...window.section.querySelectorAll('figure tbody tr')].map((r) => r.children[0].textContent)"
     )
-    found = browser.run(
-        "return fetch(arguments[0]).then((r) => r.json())", f"/recommendations/{answer['id']}/sensitivity"
-    )
-    numbers = {each["knob"] for each in found["flips"] if each.get("value")} | {each["knob"] for each in found["holds"]}
+    flips: list[dict[str, Any]] = []
+    holds: list[dict[str, Any]] = []
+    start: int | None = 0
+    while start is not None:
+        path = f"/recommendations/{answer['id']}/sensitivity?start={start}"
+        found = browser.run("return fetch(arguments[0]).then((r) => r.json())", path)
+        flips, holds, start = flips + found["flips"], holds + found["holds"], found.get("next")
+    numbers = {each["knob"] for each in flips if each.get("value")} | {each["knob"] for each in holds}
     assert {row.lower().replace(",", "") for row in rows} == {name.replace("_", " ") for name in numbers}
     # A change without a number, such as another weight format, is stated as text.
-    others = [each["text"] for each in found["flips"] if not each.get("value")]
+    others = [each["text"] for each in flips if not each.get("value")]
     assert browser.run("return [...window.section.querySelectorAll('figure li')].map((l) => l.textContent)") == others

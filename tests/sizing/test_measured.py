@@ -135,6 +135,7 @@ def test_two_that_disagree_by_a_quarter_are_both_reported_and_count_less() -> No
     assert {d.metric for d in found} == {metric for metric, _, _ in METRICS}
     assert {(d.first.identity, d.second.identity) for d in found} == {("meas_a", "meas_b")}
     assert found[0].ratio == pytest.approx(1.3 / 0.95)
+    assert MeasuredStacks([agreeing[0], measured(1e-320, name="b")]).disagreements[0].ratio == 1e6
     assert 0.95 < step_time(apart) < 1.3
     wide, narrow = (effect_at(MeasuredStacks(runs), HERE).step_narrowing for runs in (apart, agreeing))
     assert wide > narrow

@@ -87,7 +87,7 @@ def get_status(id: AnswerId, sessions: Sessions, caller: KnownCaller) -> Respons
     operation_id="changeRecommendationStatus",
     response_model=wire.StatusShown,
     openapi_extra=body_schema(wire.StatusChange),
-    responses=problem_responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
+    responses=problem_responses(400, 404, 409, 412, 413, 415, 422, 428, 429, 503),
     summary="Change the approval status of a stored answer",
 )
 def change_recommendation(

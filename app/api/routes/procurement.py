@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
-from app.api.admission import client_address
+from app.api.access import client_address
 from app.api.answering import json_bytes
 from app.api.body import FORM, XML, read_form, read_raw
 from app.api.deps import Answers, OptionalDesk, PrivateRecords, Sessions, ShortSlot, Snapshots, Today

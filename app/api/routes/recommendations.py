@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from email.utils import format_datetime
 from typing import Annotated
@@ -24,6 +25,7 @@ from app.api.answering import (
     with_input_warnings,
 )
 from app.api.body import parse_body, parse_document, reject_body
+from app.api.cost import compare_cpu_s, estimate_cpu_s, is_compared_briefly, recommend_cpu_s
 from app.api.deps import Answers, Held, LongSlot, RawBody, RawPastedBody, ShortSlot, Snapshots, Today
 from app.api.openapi import body_schema, problem_responses
 from app.api.pasted import read_observation
@@ -49,7 +51,7 @@ from app.catalog.holdings import Holdings
 from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
-from app.export.lines import Settlement, build_bill
+from app.export.lines import FILING_FIELDS, Settlement, build_bill
 from app.export.repricing import explain_first, has_same_first, ranked_options
 from app.sizing.compare import Comparison, Outcome, compare_outcomes, evaluate_option
 from app.sizing.decisions.machines import with_relevant_measurements
@@ -59,6 +61,12 @@ from app.sizing.snapshot import Catalog
 from app.sizing.whatif.limits import share_relaxed_plans
 
 router = APIRouter(tags=["sizing"])
+
+LEFT_OUT = (
+    "The stored answers leave out sensitivity, cheaper_if, load_curve, alternatives and day, because many expensive "
+    "options are compared; post the request of one to /recommend without include to get them."
+)
+MOST_READ_BYTES = 65536  # of a body that is read to estimate its cost
 
 
 @router.post(
@@ -77,7 +85,8 @@ async def post_compare(
     buying, renting, committing or a hosted API becomes the cheapest. Recommended options are stored as by POST
     /recommend.
     """
-    return await turn.answer_shared(compute_comparison, raw, answers, catalog_store, today, held)
+    cost_s = await run_in_threadpool(lambda: compare_cpu_s(parse_body(raw, CompareRequest)))
+    return await turn.costing(cost_s).answer_shared(compute_comparison, raw, answers, catalog_store, today, held)
 
 
 def compute_comparison(
@@ -85,13 +94,18 @@ def compute_comparison(
 ) -> Response:
     """Computes and compares the options."""
     request = parse_body(raw, CompareRequest)
+    check_filing(request, answers)
     directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
     catalog = directory.catalog
-    options = build_options(parse_document(raw), request, directory, catalog_store, today, holdings)
+    is_brief = is_compared_briefly(request)
+    document = {**parse_document(raw), **({"include": []} if is_brief else {})}
+    options = build_options(document, request, directory, catalog_store, today, holdings)
 
     with share_relaxed_plans():
         outcomes = [evaluate_requested_option(asked, catalog) for asked in options]
         comparison = compare_outcomes(outcomes, catalog, phases=request.phases is not None)
+    if is_brief:
+        comparison = replace(comparison, summary=f"{comparison.summary} {LEFT_OUT}")
 
     ids = store_recommendations(options, comparison, directory, answers, today, holdings)
     head = {"catalog": catalog_json(catalog), "as_of": (request.as_of or today).isoformat()}
@@ -187,23 +201,26 @@ async def post_recommend(
     every rejected option. The answer is stored under its id. The same request on the same catalog version and day
     returns the same bytes.
     """
-    known = await run_in_threadpool(find_known_recommendation, raw, answers, catalog_store, today, held)
-    return known or await turn.answer_shared(compute_recommendation, raw, answers, catalog_store, today, held)
+    found = await run_in_threadpool(find_known_recommendation, raw, answers, catalog_store, today, held)
+    if isinstance(found, Response):
+        return found
+    return await turn.costing(found).answer_shared(compute_recommendation, raw, answers, catalog_store, today, held)
 
 
 def find_known_recommendation(
     raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date, holdings: Holdings
-) -> Response | None:
-    """Returns the stored answer to a request; None if it has to be computed. It takes about a millisecond, so it does
-    not wait in the queue of new questions, nor for a catalog that is being loaded.
+) -> Response | float:
+    """Returns the stored answer to a request, or the estimated CPU seconds of a new one. It takes about a millisecond,
+    so it does not wait in the queue of new questions, nor for a catalog that is being loaded.
     """
     request, index = parse_body(raw, RecommendRequest), catalog_store.loaded_directory(answers.tenant)
     if index is None or (index.catalog.measured is not None and not isinstance(request.workload.model, str)):
-        return None  # being loaded; or measurements count, and a model is to be read before it is known which
-    request = with_stored_inventory(request, holdings)
-    relevant = relevant_identity(request, index, catalog_store, today, holdings)
-    body = answers.find_answer(identify_request(request, relevant, today, holdings)[0])
-    return None if body is None else Response(body, media_type="application/json")
+        # Being loaded; or measurements count, and a model is to be read before it is known which.
+        return recommend_cpu_s(request)
+    asked = with_stored_inventory(request, holdings)
+    relevant = relevant_identity(asked, index, catalog_store, today, holdings)
+    body = answers.find_answer(identify_request(asked, relevant, today, holdings)[0])
+    return recommend_cpu_s(request) if body is None else Response(body, media_type="application/json")
 
 
 def compute_recommendation(
@@ -211,10 +228,17 @@ def compute_recommendation(
 ) -> Response:
     """Returns the stored answer to a request, or computes a new one."""
     request = parse_body(raw, RecommendRequest)
+    check_filing(request, answers)
     kept = find_or_compute_answer(
         request, catalog_store.directory(holdings.tenant), catalog_store, answers, today, holdings
     )
     return Response(kept.body, media_type="application/json", headers=NOT_STORED if not kept.stored else None)
+
+
+def check_filing(request: RecommendRequest | CompareRequest, answers: TenantAnswers) -> None:
+    """Raises FilingLimited for a request whose answer is kept for good, if its caller may file nothing more."""
+    if any(getattr(request, name) is not None for name in FILING_FIELDS):
+        answers.store.quota.check_caller()
 
 
 @router.post(
@@ -231,7 +255,9 @@ async def post_estimate(
     """Returns memory, throughput, latency, energy and cost of a workload on one deployment. A deployment copied from a
     recommendation reproduces its figures. Settings that you omit are chosen for you and returned.
     """
-    return await turn.answer_shared(compute_estimate, raw, catalog_store, today, held)
+    is_short = len(raw) <= MOST_READ_BYTES  # reading a longer body is work for the queue
+    cost_s = await run_in_threadpool(lambda: estimate_cpu_s(parse_body(raw, EstimateRequest))) if is_short else None
+    return await turn.costing(cost_s).answer_shared(compute_estimate, raw, catalog_store, today, held)
 
 
 def compute_estimate(raw: bytes, catalog_store: CatalogStore, today: date, holdings: Holdings) -> Response:
@@ -307,6 +333,7 @@ def compute_repricing(
         machines = {"machines": repriced_json(then, machines_today(stored, rank, directory, catalog_store, today))}
 
     request = load_stored_request(stored, as_of=None)
+    check_filing(request, answers)
     kept = find_or_compute_answer(request, directory, catalog_store, answers, today, holdings)
 
     now = orjson.loads(kept.body)
@@ -377,16 +404,17 @@ async def get_sensitivity(
     catalog_store: Snapshots,
     turn: LongSlot,
     held: Held,
+    start: Annotated[int, Query(ge=0, le=100, description="`next` of the call before. Default: from the first.")] = 0,
 ) -> Response:
-    """Varies load, lengths, limits, confidence, prices and formats one at a time and finds the smallest change that
-    makes another accelerator type rank first. Also tests cheaper patterns that the request left open. Takes several
-    seconds. Uses the prices in force on the date of the answer.
+    """Tests cheaper patterns that the request left open. Then varies load, lengths, limits, confidence, prices and
+    formats one at a time and finds the smallest change that makes another accelerator type rank first. A call takes one
+    to two seconds; `next` says where it stopped. Uses the prices in force on the date of the answer.
     """
-    return await turn.answer_shared(compute_sensitivity, id, answers, catalog_store, held)
+    return await turn.answer_shared(compute_sensitivity, id, start, answers, catalog_store, held)
 
 
 def compute_sensitivity(
-    identity: str, answers: TenantAnswers, catalog_store: CatalogStore, holdings: Holdings
+    identity: str, start: int, answers: TenantAnswers, catalog_store: CatalogStore, holdings: Holdings
 ) -> Response:
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get_answer(identity)[0])
@@ -398,6 +426,6 @@ def compute_sensitivity(
     today = date.fromisoformat(stored["as_of"])
     directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
-    found = find_sensitivity(identity, request, behind, today, directory, catalog_store)
+    found = find_sensitivity(identity, request, behind, today, directory, catalog_store, start)
     head = {"id": identity, "catalog": catalog_json(directory.catalog)}
     return Response(json_bytes(SensitivityShown.as_json(found, given=head)), media_type="application/json")

@@ -71,3 +71,6 @@ class SensitivityShown(ResultModel, of=Sensitivity):
     asked: Annotated[int, From("questions")] = Field(
         description="Number of recommendations that the service computed for this."
     )
+    next: int | None = Field(
+        None, description="Where this call stopped. Send it as `start` to examine the rest; none if nothing is left."
+    )

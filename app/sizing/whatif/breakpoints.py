@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ from app.sizing.whatif.parameters import Parameter, Part, Pattern, format_change
 from app.sizing.workload import InferenceWorkload
 
 NO_OPTION = "nothing"
-MAX_QUESTIONS = 80  # recommendations computed for one answer
 CALIBRATED_TYPES = 5  # accelerator types whose formulas are corrected by their own simulation
 LEADING_TYPES = 4  # accelerator types that compete between two values, at each of them
 # Where formulas and recommendations disagree: most further values computed, and those computed beyond a refuted
@@ -97,6 +97,7 @@ class Sensitivity:
     stable_ranges: tuple[StableRange, ...]
     savings: tuple[Saving, ...]
     questions: int  # recommendations computed
+    next: int | None = None  # number of the first subject that was left out
 
 
 def describe_top(answer: Answer) -> TopOption:
@@ -379,8 +380,13 @@ def find_breakpoints(
     catalog: Catalog,
     runners_up: list[tuple[str, str]],
     smaller: Callable[[str], str | None],
+    *,
+    start: int = 0,
+    most: float = np.inf,
 ) -> Sensitivity:
     """The current first option, every breakpoint found, the ranges in which nothing changes, and cheaper patterns.
+
+    The subjects are examined in one order: the patterns, each parameter, the weight formats.
 
     Formulas rank the hardware for sale. Hardware that the caller owns is therefore recommended at every value, and has
     no price to vary.
@@ -390,6 +396,8 @@ def find_breakpoints(
         body: the request as JSON.
         runners_up: slug and name of the types that rank below the first.
         smaller: the next smaller model of a family by name, or None.
+        start: number of the first subject to examine.
+        most: recommendations after which no further subject is begun.
     """
     question, now = asked.read({}), asked.top_option({})
     workload, closed_forms = question.workload, None
@@ -398,17 +406,31 @@ def find_breakpoints(
     thresholds = Thresholds(asked, closed_forms, now)
     flips: list[Breakpoint] = []
     holds: list[StableRange] = []
-    for parameter in tunable_parameters(body, question, [] if now.is_owned else runners_up):
-        if len(asked.used) >= MAX_QUESTIONS:
-            break
+    savings: list[Saving] = []
+
+    def examine_savings() -> None:
+        patterns = (p for p in open_patterns(body, question, smaller) if now.usd and thresholds.may_save(p.patch))
+        savings.extend(rank_savings(patterns, now.usd, asked.top_option, question.assumptions.near_tie_share))
+
+    def examine_parameter(parameter: Parameter) -> None:
         found, stable = thresholds.nearest_changes(parameter)
-        flips += found
-        holds += [] if stable is None else [stable]
+        flips.extend(found)
+        holds.extend([] if stable is None else [stable])
+
+    parameters = tunable_parameters(body, question, [] if now.is_owned else runners_up)
+    subjects: list[Callable[[], None]] = [
+        examine_savings,
+        *(partial(examine_parameter, parameter) for parameter in parameters),
+    ]
     if isinstance(workload, InferenceWorkload):
-        flips += thresholds.format_breakpoints(question.constraints.weight_formats)
-    patterns = (p for p in open_patterns(body, question, smaller) if now.usd and thresholds.may_save(p.patch))
-    savings = rank_savings(patterns, now.usd, asked.top_option, question.assumptions.near_tie_share)
-    return Sensitivity(now, tuple(flips), tuple(holds), tuple(savings), len(asked.used))
+        subjects.append(lambda: flips.extend(thresholds.format_breakpoints(question.constraints.weight_formats)))
+    left_out = None
+    for number, examine in enumerate(subjects[start:], start):
+        if number > start and len(asked.used) >= most:
+            left_out = number
+            break
+        examine()
+    return Sensitivity(now, tuple(flips), tuple(holds), tuple(savings), len(asked.used), left_out)
 
 
 def describe_change(moved: str, then: TopOption, now: TopOption) -> str:

@@ -19,7 +19,6 @@ from app.sizing.serving.options import layout_keys
 from app.sizing.whatif import breakpoints
 from app.sizing.whatif.breakpoints import (
     MAX_CORRECTIONS,
-    MAX_QUESTIONS,
     NO_OPTION,
     ClosedForms,
     RequestProbe,
@@ -258,24 +257,21 @@ def test_a_change_is_one_sentence_whatever_meets_the_limits() -> None:
     )
 
 
-def test_no_more_questions_are_computed_than_the_most_and_a_later_call_answers_the_same() -> None:
+def test_calls_that_stop_early_add_up_to_the_whole_and_a_later_call_answers_the_same() -> None:
     body: dict[str, Any] = {"workload": {"phase": "training", "deadline_days": 14}}
+    probe = RequestProbe(lambda _: Question(PRETRAIN), lambda question: recommend_hardware(question, SMALL))
 
-    def find(probe: RequestProbe) -> Sensitivity:
-        return find_breakpoints(probe, body, SMALL, [], lambda _: None)
+    def find(**part: Any) -> Sensitivity:
+        return find_breakpoints(replace(probe, used=set()), body, SMALL, [], lambda _: None, **part)
 
-    def probe() -> RequestProbe:
-        return RequestProbe(lambda _: Question(PRETRAIN), lambda question: recommend_hardware(question, SMALL))
-
-    full = probe()
-    full.used |= {str(i) for i in range(MAX_QUESTIONS - 1)}
-    stopped = find(full)
-    assert stopped.breakpoints == () and stopped.stable_ranges == ()
-    first = probe()
-    once = find(first)
-    assert once.stable_ranges and once.questions == len(first.used) == len(first.found)
-    later = replace(probe(), found={**first.found, **{str(i): TopOption("", "", "") for i in range(MAX_QUESTIONS)}})
-    assert find(later) == once
+    whole, parts = find(), [find(start=0, most=1)]
+    while parts[-1].next is not None:
+        parts.append(find(start=parts[-1].next, most=1))
+    assert len(parts) > 1 and whole.next is None and whole.stable_ranges
+    assert all(part.questions < whole.questions == len(probe.found) for part in parts)
+    for name in ("breakpoints", "stable_ranges", "savings"):
+        assert tuple(found for part in parts for found in getattr(part, name)) == getattr(whole, name)
+    assert find(start=0, most=1) == parts[0]
 
 
 def test_nothing_saves_where_nothing_is_feasible() -> None:

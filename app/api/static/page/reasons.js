@@ -27,9 +27,21 @@ function cheaper(answer) {
   return table(["If you accept", "Hardware", "Provider", "USD/h", "Saves", "Trade-off"], rows, "Cheaper alternatives");
 }
 
+// The sensitivity of an answer: each call examines a part and says where the next one starts.
+async function sensitivityOf(id) {
+  const all = { flips: [], holds: [] };
+  for (let start = 0; start !== null;) {
+    const found = await get(`/recommendations/${id}/sensitivity?start=${start}`);
+    all.flips.push(...found.flips);
+    all.holds.push(...found.holds);
+    start = found.next ?? null;
+  }
+  return all;
+}
+
 // Effects of another limit, load or price, how far each value may change, and cheaper options if the buyer accepts more.
 async function changes(answer) {
-  const ranges = answer.recommendations.length ? get(`/recommendations/${answer.id}/sensitivity`) : null;
+  const ranges = answer.recommendations.length ? sensitivityOf(answer.id) : null;
   const [whole, found] = await Promise.all([completed(answer), ranges]);
   return [found && tornado(found), list(whole.sensitivity.map((s) => `${s.change}: ${s.effect}`)), cheaper(whole)];
 }
