@@ -20,7 +20,9 @@ Version = tuple[int, ...]
 ANY_VERSION: Version = ()
 CONFIG = "/tmp/server-config.yaml"  # the folder of the weights may be read-only
 # Shell variables in a command, which must stay unquoted; everything else is quoted.
-VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
+VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\{[A-Z_]+:-\w+\}|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
+REVISION_FLAG = "--revision"
+REVISION = "${REVISION:-main}"  # slot for a branch, tag or commit of the repository of the weights
 
 
 class UnknownFlag(Unanswerable):
@@ -74,6 +76,7 @@ LAUNCHES = (
         source="vllm/engine/arg_utils.py, config/parallel.py and config/speculative.py of 0.33.0, read 2026-11-26",
         flags={
             "--tensor-parallel-size": ANY_VERSION,
+            REVISION_FLAG: ANY_VERSION,
             "--pipeline-parallel-size": (0, 5),
             "--data-parallel-size": (0, 8),
             "--data-parallel-size-local": (0, 9),
@@ -116,6 +119,7 @@ LAUNCHES = (
         flags={
             "-m": ANY_VERSION,
             "--model-path": ANY_VERSION,
+            REVISION_FLAG: ANY_VERSION,
             "--tp-size": ANY_VERSION,
             "--pp-size": (0, 5),
             "--dp-size": ANY_VERSION,
@@ -168,6 +172,7 @@ LAUNCHES = (
             "--max_num_tokens": ANY_VERSION,
             "--kv_cache_free_gpu_memory_fraction": ANY_VERSION,
             "--config": (1, 2),
+            REVISION_FLAG: (1, 2),
             "--host": ANY_VERSION,
             "--port": ANY_VERSION,
             "--mpi": ANY_VERSION,
@@ -230,6 +235,7 @@ LAUNCHES = (
         flags={
             "--tp": ANY_VERSION,
             "--session-len": ANY_VERSION,
+            REVISION_FLAG: ANY_VERSION,
             "--max-batch-size": ANY_VERSION,
             "--cache-max-entry-count": ANY_VERSION,
             "--quant-policy": ANY_VERSION,
@@ -250,6 +256,7 @@ LAUNCHES = (
         flags={
             "--model-id": ANY_VERSION,
             "--num-shard": ANY_VERSION,
+            REVISION_FLAG: ANY_VERSION,
             "--port": ANY_VERSION,
             "--max-total-tokens": ANY_VERSION,
             "--max-batch-size": (2, 0),
@@ -272,7 +279,7 @@ LAUNCHES = (
         SERVERS["text-embeddings-inference"],
         source_version=(1, 9, 3),
         source="router/src/main.rs, cuda-all-entrypoint.sh and README.md at 0d124dc, read 2026-11-23",
-        flags={"--model-id": ANY_VERSION, "--port": ANY_VERSION},
+        flags={"--model-id": ANY_VERSION, REVISION_FLAG: ANY_VERSION, "--port": ANY_VERSION},
         images={"NVIDIA": "ghcr.io/huggingface/text-embeddings-inference:cuda-{minor}"},
         single_machine=True,
         # The image for all GPU generations contains one router per generation; its entry point selects one.
@@ -328,6 +335,13 @@ def start_command(group: ReplicaGroup, launch: Launch, *, cache_tokens: int, con
     places["config"] = config if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
     return [*tokens, *launch.pools.get(group.role, ()), *launch.network_flags]
+
+
+def revision_tokens(group: ReplicaGroup, launch: Launch, version: Version) -> list[str]:
+    """Flag with the slot of the revision; empty if the engine has no such flag, or loads weights from a path."""
+    since = launch.flags.get(REVISION_FLAG)
+    from_path = group.model.startswith((".", "/"))
+    return [] if since is None or from_path or (version and version < since) else [REVISION_FLAG, REVISION]
 
 
 def config_text(group: ReplicaGroup, launch: Launch) -> str:

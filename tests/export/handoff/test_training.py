@@ -312,6 +312,7 @@ def test_full_fine_tuning_starts_from_weights_and_pretraining_from_none() -> Non
         return yaml.safe_load(text_of(files_of(option), "train.yaml"))["model"]["random_weights"]
 
     assert random_weights(run_option("trl", "full")) is False
+    assert "REVISION" in used_variables(training_run(run_option("trl", "full")))
     assert random_weights(run_option("trl", "pretrain")) is True
     assert random_weights(run_option("trl", "pretrain", handoff={"base_checkpoint": "org/base"})) is False
     assert "load_parameters_path" in script(run_option("maxtext", "full"))
