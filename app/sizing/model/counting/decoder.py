@@ -17,7 +17,7 @@ from app.sizing.model.architecture import AttentionGroup, ModelArchitecture, Mod
 from app.sizing.model.counting.configuration import Config, Reader
 from app.sizing.model.counting.encoders import class_count
 from app.sizing.model.counting.families import FAMILIES, Family
-from app.sizing.model.counting.schedule import Layer, group_layers, read_layers, window_tokens
+from app.sizing.model.counting.schedule import PARALLEL, Layer, group_layers, read_layers, window_tokens
 from app.sizing.model.tensors import ONCE, BlockKind, Inventory, Part, Per
 
 Layers = tuple[int, ...]
@@ -406,10 +406,12 @@ def add_experts(
     E - k experts are inactive per token. Raises UnreadableConfiguration if k exceeds E.
     """
     count, k = reader.size("num_experts"), reader.size("experts_per_token")
+    empty = reader.integer("zero_expert_num", 0)  # experts that return their input
     if k > count:
         raise UnreadableConfiguration(
             f"The configuration routes each token to {k} experts but has only {count}.", key="num_experts_per_tok"
         )
+    k = max(1, round(k * count / (count + empty)))  # on average, if the router balances the load
     mlp_width = (
         dense_mlp_width(reader, family, hidden_size) if family == "grok-1" else reader.integer("intermediate_size", 0)
     )
@@ -430,7 +432,9 @@ def add_experts(
         inventory.add_vector(
             "latent_norm", Part.NORMS, matrices_in if reader.flag("latent_moe_use_norm") else 0, layers
         )
-    inventory.add_linear("router", Part.ROUTER, hidden_size, count, layers, bias=spec.router_bias, quantized=False)
+    inventory.add_linear(
+        "router", Part.ROUTER, hidden_size, count + empty, layers, bias=spec.router_bias, quantized=False
+    )
     inventory.add_vector("router.correction_bias", Part.ROUTER, count if family == "ernie4_5_moe" else 0, layers)
     if family == "gemma4_text":
         inventory.add_vector("router.scales", Part.ROUTER, hidden_size + count, layers)
@@ -527,7 +531,8 @@ def add_mamba2(inventory: Inventory, reader: Reader, hidden_size: int, layers: L
         conv_bias, bias = reader.flag("use_conv_bias", default=True), reader.flag("use_bias")
     elif reader.find_value("mamba_n_heads") is not None:
         size = reader.find_value("mamba_d_head")
-        size = size if isinstance(size, int) else hidden_size * reader.size("mamba_expand", 2) // int(heads)
+        inner = reader.size("mamba_d_ssm", hidden_size * reader.size("mamba_expand", 2))
+        size = size if isinstance(size, int) else inner // int(heads)
         state, kernel, groups = (
             reader.size("mamba_d_state", 256),
             reader.size("mamba_d_conv", 4),
@@ -540,12 +545,14 @@ def add_mamba2(inventory: Inventory, reader: Reader, hidden_size: int, layers: L
         conv_bias, bias = reader.flag("use_conv_bias", default=True), reader.flag("use_bias")
     heads = int(heads)
     width = heads * size
+    falcon = reader.model_type == "falcon_h1"
     conv = width + 2 * groups * state
     inventory.add_linear("in_proj", PART, hidden_size, width + conv + heads, layers, bias=bias)
+    bias = reader.flag("projectors_bias") if falcon else bias
     inventory.add_linear("out_proj", PART, width, hidden_size, layers, bias=bias)
     inventory.add_vector("conv1d", PART, conv * kernel + conv * conv_bias, layers)
     inventory.add_vector("A_log_D_dt_bias", PART, 3 * heads, layers)
-    inventory.add_vector("gated_norm", Part.NORMS, width, layers)
+    inventory.add_vector("gated_norm", Part.NORMS, 0 if falcon and not reader.flag("mamba_rms_norm") else width, layers)
     _add_state(
         inventory,
         layers,
@@ -656,6 +663,8 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
     blocks = reader.find_value("layers_block_type")
     hidden_size = reader.size("hidden_size")
     layers = reader.size("num_hidden_layers", len(blocks) if isinstance(blocks, list) else None)
+    if family == "longcat_flash" and "num_layers" in text:
+        layers = 2 * reader.size("num_layers")  # each has two attention layers
     inventory = Inventory()
     schedule = read_layers(reader, spec, family, layers)
     groups = _add_mixers(inventory, reader, spec, family, hidden_size, schedule)
@@ -735,9 +744,11 @@ def _add_mixers(
     for (mixer, kv_heads, queries), layers in by_kind.items():
         if mixer == "":
             continue
+        if mixer in MIXERS or mixer == PARALLEL:
+            MIXERS["mamba2" if mixer == PARALLEL else mixer](inventory, reader, hidden_size, layers)
         if mixer in MIXERS:
-            MIXERS[mixer](inventory, reader, hidden_size, layers)
-        elif mixer == "matrix":
+            continue
+        if mixer == "matrix":
             inventory.add_linear("linear_attn", Part.ATTENTION, hidden_size, hidden_size, layers)
         else:
             own = (kv_heads, queries)
@@ -867,6 +878,9 @@ def _add_norms(
     """Add the norms of every block and the final norm."""
     every = tuple(range(len(schedule)))
     norms = _norms_per_block(reader, spec, family)
+    if family == "bitnet":
+        width = hidden_size + dense_mlp_width(reader, family, hidden_size)
+        inventory.add_vector("sub_norms", Part.NORMS, width, every)
     if family == "nemotron-nas":  # sublayers that are left out have no norm
         present = sum((x.mixer != "") + (x.feed_forward != "") for x in schedule)
         inventory.add_vector("norms", Part.NORMS, hidden_size, tuple(range(present)))

@@ -7,6 +7,7 @@ transformers and diffusers libraries. Tests compare them with instantiated model
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -52,7 +53,12 @@ def known_types() -> list[str]:
 
 
 def _model_type(config: Config) -> str | None:
+    """The type that a file states, or that of the class it names, such as qwen3_moe of Qwen3MoeForCausalLM."""
     stated = config.get("model_type", _CLASSES.get(str(config.get("_class_name"))))
+    if stated is None and isinstance(classes := config.get("architectures"), list) and classes:
+        words = re.sub(r"For[A-Z]\w*$|Model$|LMHeadModel$", "", str(classes[0]))
+        derived = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", words).lower()
+        stated = derived if derived in known_types() else None
     return stated if isinstance(stated, str) else None
 
 
@@ -108,7 +114,7 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
     outer = _model_type(config)
     if outer is not None and outer in READERS:
         return READERS[outer](config, name)
-    text, nested = find_text_part(config)
+    text, nested = find_text_part(config if outer is None else {**config, "model_type": outer})
     family = text.get("model_type", outer)
     if not isinstance(family, str):
         raise UnreadableConfiguration(

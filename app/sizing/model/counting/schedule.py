@@ -26,6 +26,8 @@ class Layer:
     queries: int = 0
 
 
+PARALLEL = "parallel"  # attention and Mamba-2 read the same input, and their outputs are added
+
 MIXER_NAMES: Mapping[str, str] = {
     "full_attention": "full",
     "sliding_attention": "window",
@@ -268,9 +270,22 @@ def _deepseek_v4_layers(reader: Reader, layers: int) -> list[Layer]:
     return [Layer("window" if not r else f"compressed_{r}", "moe") for r in ratios]
 
 
+def _longcat_layers(_: Reader, layers: int) -> list[Layer]:
+    """Two attention layers with a dense MLP each; the experts of the first one run next to both."""
+    return [Layer("full", "mlp" if i % 2 else "both") for i in range(layers)]
+
+
+def _bamba_layers(reader: Reader, layers: int) -> list[Layer]:
+    attends = reader.find_value("attn_layer_indices")
+    return [Layer("full" if isinstance(attends, list) and i in attends else "mamba2") for i in range(layers)]
+
+
 _BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
     "jamba": _jamba_layers,
     "nemotron_h": _nemotron_h_layers,
+    "longcat_flash": _longcat_layers,
+    "bamba": _bamba_layers,
+    "falcon_h1": lambda _, layers: [Layer(PARALLEL)] * layers,
     "kimi_linear": _kimi_linear_layers,
     "nemotron-nas": _nas_layers,
     "mimo_v2_flash": _mimo_v2_layers,

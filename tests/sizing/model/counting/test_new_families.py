@@ -53,12 +53,39 @@ def read(config: dict[str, Any]) -> ModelArchitecture:
         ("LiquidAI/LFM2-2.6B", 2_569_272_320, 2_569_272_320),
         ("LiquidAI/LFM2-24B-A2B", 23_843_661_440, 2.3e9),
         ("openbmb/MiniCPM5-1B", 1_080_632_832, 1_080_632_832),
+        ("tiiuae/Falcon-H1-7B-Instruct", 7_585_513_568, 7_585_513_568),
+        ("meituan-longcat/LongCat-Flash-Chat", 560e9, 27e9 * 1.02),
+        ("microsoft/bitnet-b1.58-2B-4T", 2.41e9, 2.41e9),
     ],
 )
 def test_totals_are_those_of_the_makers(name: str, total: float, active: float) -> None:
     model = counted(name)
     assert model.total_params == pytest.approx(total, rel=0.01)
     assert model.active_params == pytest.approx(active, rel=0.03)
+
+
+def test_falcon_attends_and_keeps_a_state_in_every_layer() -> None:
+    model = counted("tiiuae/Falcon-H1-7B-Instruct")
+    # 44 layers with 2 key/value heads of 128, and a state of 24 heads of 128 by 256
+    assert model.kv_cache_bytes_per_token() == 44 * 2 * 2 * 128 * 2
+    assert model.state_bytes_per_sequence == 44 * (4 * 3072 * 256 + 2 * (3072 + 2 * 256) * 4)
+
+
+def test_longcat_attends_twice_per_layer_and_a_third_of_its_experts_are_empty() -> None:
+    model = counted("meituan-longcat/LongCat-Flash-Chat")
+    assert (model.num_layers, model.moe_layers) == (56, 28)
+    assert (model.num_experts, model.experts_per_token) == (512, 8)  # 12 of 768, of which 256 return their input
+    assert model.kv_cache_bytes_per_token() == 56 * (512 + 64) * 2
+
+
+def test_a_bitnet_checkpoint_packs_four_weights_per_byte() -> None:
+    assert counted("microsoft/bitnet-b1.58-2B-4T").published_bytes() == pytest.approx(1.18e9, rel=0.005)
+
+
+def test_a_file_without_a_type_has_that_of_the_class_it_names() -> None:
+    for name in ("Qwen/Qwen3-30B-A3B", "databricks/dbrx-instruct", "deepseek-ai/DeepSeek-V3"):
+        config = {key: value for key, value in ENTRIES[name]["config"].items() if key != "model_type"}
+        assert read(config).total_params == counted(name).total_params
 
 
 def test_layers_have_their_own_query_heads_and_one_gate_per_head() -> None:
