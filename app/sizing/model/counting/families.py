@@ -283,11 +283,23 @@ TEXT_OF: Mapping[str, str] = {
     "deepseek_vl_v2": "deepseek_v2",
 }
 
+# MiniCPM-V and MiniCPM-o, whose text model depends on the version that the file states; others are Llamas.
+MINICPM_TYPES = ("minicpmv", "minicpmo")
+MINICPM_V: Mapping[str, str] = {"2.0": "minicpm", "2.6": "qwen2", "4.5": "qwen3"}
+
 # Wrapping models whose towers are not counted: an answer is about the language model and says so.
 UNCOUNTED_TOWERS = frozenset(
     {
         *("gemma3n", "gemma4_unified", "glm4v", "glm4v_moe", "interns1", "minimax_m3_vl", "step3p7", "lfm2_vl"),
         *("inkling_mm_model", "glm_ocr", "hunyuan_vl", "glmasr", "voxtral", "voxtral_realtime", "exaone4_5"),
-        *("qwen3_omni_moe", "qwen3_omni_moe_thinker", "qwen2_5_omni", "qwen2_audio", "deepseek_vl_v2"),
+        *(
+            "minicpmo",
+            "minicpmv4_6",
+            "qwen3_omni_moe",
+            "qwen3_omni_moe_thinker",
+            "qwen2_5_omni",
+            "qwen2_audio",
+            "deepseek_vl_v2",
+        ),
     }
 )

@@ -261,12 +261,19 @@ def _minimax_layers(reader: Reader, layers: int) -> list[Layer]:
     return [Layer("lightning" if m == "linear" else m, "moe") for m in mixers]
 
 
+# Tokens behind one entry of DeepSeek V4's compressed layers, if the file states none.
+_COMPRESSION = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+
+
 def _deepseek_v4_layers(reader: Reader, layers: int) -> list[Layer]:
+    """Layers of DeepSeek V4: tokens per compressed entry of each, as published, or by the library's names of layers."""
     ratios = reader.layer_list("compress_ratios", layers)
     if ratios is None:
-        raise UnreadableConfiguration(
-            "deepseek_v4 needs 'compress_ratios' with one entry per layer.", key="compress_ratios"
-        )
+        rates = reader.nested_part("compress_rates")
+        own = {key: rates.size(key, usual) for key, usual in _COMPRESSION.items()}
+        few, many = _COMPRESSION
+        named = reader.layer_list("layer_types", layers) or [few if i > 1 and i % 2 else many for i in range(layers)]
+        ratios = [own.get(str(name), 0) for name in named]
     return [Layer("window" if not r else f"compressed_{r}", "moe") for r in ratios]
 
 

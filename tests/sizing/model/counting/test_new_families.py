@@ -10,6 +10,7 @@ from app.catalog.seed import model_entries
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
+from tests.examples import LLAMA_8B_CONFIG
 from tests.sizing.model.counting.bases import counted
 
 ENTRIES = {entry["hf_id"]: entry for entry in model_entries()}
@@ -53,6 +54,8 @@ def read(config: dict[str, Any]) -> ModelArchitecture:
         ("LiquidAI/LFM2-2.6B", 2_569_272_320, 2_569_272_320),
         ("LiquidAI/LFM2-24B-A2B", 23_843_661_440, 2.3e9),
         ("openbmb/MiniCPM5-1B", 1_080_632_832, 1_080_632_832),
+        ("openbmb/MiniCPM-V-2_6", 8_099_175_152, 8_099_175_152),
+        ("openbmb/MiniCPM-V-4_5", 8_695_895_280, 8_695_895_280),
         ("tiiuae/Falcon-H1-7B-Instruct", 7_585_513_568, 7_585_513_568),
         ("meituan-longcat/LongCat-Flash-Chat", 560e9, 27e9 * 1.02),
         ("microsoft/bitnet-b1.58-2B-4T", 2.41e9, 2.41e9),
@@ -80,6 +83,29 @@ def test_longcat_attends_twice_per_layer_and_a_third_of_its_experts_are_empty() 
 
 def test_a_bitnet_checkpoint_packs_four_weights_per_byte() -> None:
     assert counted("microsoft/bitnet-b1.58-2B-4T").published_bytes() == pytest.approx(1.18e9, rel=0.005)
+
+
+def test_deepseek_v4_reads_the_layers_that_the_library_saves() -> None:
+    config = ENTRIES["deepseek-ai/DeepSeek-V4-Flash"]["config"]
+    names = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
+    saved = {key: value for key, value in config.items() if key not in ("compress_ratios", "expert_dtype")}
+    saved["layer_types"] = [names[ratio] for ratio in config["compress_ratios"][: config["num_hidden_layers"]]]
+    saved["quantization_config"] = {**config["quantization_config"], "expert_dtype": "fp4"}
+    assert read(saved) == read(config)
+
+
+@pytest.mark.parametrize(
+    "towers",
+    [
+        {"model_type": "llava", "mm_vision_tower": "openai/clip-vit-large-patch14-336"},
+        {"model_type": "some_vlm", "vision_encoder_config": {"model_type": "vit"}, "text_config": LLAMA_8B_CONFIG},
+        {"model_type": "qwen2_audio", "audio_config": {"d_model": 1280}, "text_config": LLAMA_8B_CONFIG},
+    ],
+)
+def test_towers_that_are_not_counted_are_named(towers: dict[str, Any]) -> None:
+    model = read({**LLAMA_8B_CONFIG, **towers})
+    assert model.total_params == read(LLAMA_8B_CONFIG).total_params
+    assert any("not counted, only the language model" in note for note in model.assumed)
 
 
 def test_a_file_without_a_type_has_that_of_the_class_it_names() -> None:

@@ -134,6 +134,14 @@ def test_only_named_modules_are_left_wide(left_out: list[str], wide: int, key: s
     assert saved_bits(model) == (PLAIN.linear_params - wide) * 8
 
 
+def test_compressed_tensors_names_matrices_not_the_modules_around_them() -> None:
+    groups = {"0": {"targets": ["Linear"], "weights": INT4}}
+    ignored = [f"model.layers.{layer}.{name}" for layer in range(32) for name in ("self_attn", "mlp.down_proj")]
+    model = quantized(quant_method="compressed-tensors", config_groups=groups, ignore=[*ignored, "lm_head"])
+    narrow = tuple(name for name in MATRICES if name != "down_proj")
+    assert saved_bits(model) == pytest.approx((16 - 4.125) * params(*narrow), rel=1e-3)
+
+
 def test_gptq_has_other_bits_for_some_modules() -> None:
     dynamic = {"-:.*\\.layers\\.0\\..*": {}, "+:.*down_proj": {"bits": 8, "group_size": 64}}
     model = quantized(quant_method="gptq", bits=4, group_size=128, dynamic=dynamic)
