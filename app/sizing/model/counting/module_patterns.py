@@ -28,7 +28,7 @@ MAX_STARS = 6
 NAME_CHARS = 96  # longest name of a module
 SAME_CHARS = 16  # most times that one character is in a name
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|layer)(?:\.(\d+))(?:\.(.*))?$")
-_LITERAL_LAYER = re.compile(r"(?:layers|h|blocks)\\?\.(\d+)(?=\\?\.|\$|$)")
+_LITERAL_LAYER = re.compile(r"(?:layers|h|blocks)\\?\.(\d+)(?=\\?\.(?![*+?{])|\$|$)")
 # Modules of towers and prediction layers, which are counted apart from the layers.
 _APART = re.compile(r"vision|visual|\bvit\b|audio|image|\bmtp\b|encoder\.layers|sam_model|mm_projector|vae")
 _parse = import_module("re._parser").parse  # not in the type stubs of re
@@ -141,11 +141,12 @@ def _compile(index: int, text: str) -> _Pattern | None:
         return None
     if text.startswith("re:"):
         return _compile_regex(index, text[3:], text)
-    whole, text = text.startswith("="), text.removeprefix("=")
+    whole, text = text.startswith("=") and "*" not in text, text.removeprefix("=")
     bare = text.strip("*")
     if "*" in bare or "?" in bare or re.search(r"\.\d+\*$", text):
         plain = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in re.sub(r"\*+", "*", text))
-        return _compile_regex(index, rf"(?:.*\.)?{plain}(?:\.|$)", text)
+        end = "" if text.endswith("*") else r"(?:\.|$)"
+        return _compile_regex(index, rf"(?:.*\.)?{plain}{end}", text)
     before, after = "" if text.startswith("*") else ".", "" if text.endswith("*") else "."
     match = _LAYER.search(bare)
     if match is None:

@@ -355,28 +355,26 @@ def _read_groups(stated: Mapping[str, Any]) -> list[tuple[list[str], Storage]]:
 
 def _read_compressed_tensors(stated: Mapping[str, Any], _: Config) -> Scheme:
     """Groups of compressed-tensors. Matrices that no group targets stay in 16 bit. Sparse ones keep half of the values
-    and a mask. A name in its lists is that of one matrix: the tool also lists modules whose matrices it converted.
+    and a mask. A name in its lists is that of one matrix: the tool also lists modules whose matrices it converted. In
+    the groups of ModelOpt it may be that of a module.
     """
     sparsity = stated.get("sparsity_config")
     layout = str(sparsity.get("format", "") if isinstance(sparsity, Mapping) else "") + str(stated.get("format", ""))
     groups = [(targets, _sparse_storage(kept) if "24" in layout else kept) for targets, kept in _read_groups(stated)]
     if not groups:
         return Scheme(_weights_storage(stated, str(stated.get("format", ""))), _skipped(stated))
-    rules, whole = [(_as_matrix(name), kept) for name, kept in _skipped(stated)], None
+    exact = not _method_of(stated).startswith("modelopt")
+    rules, whole = list(_skipped(stated)), None
     for targets, kept in groups:
         for target in targets:
             if target in LINEAR_CLASSES:
                 whole = whole or kept
             else:
-                rules.append((_as_matrix(target), kept))
+                rules.append((target, kept))
+    rules = [(f"={name}" if exact and not name.startswith("re:") else name, kept) for name, kept in rules]
     if whole is None:
         rules.append(("*", WIDE))
     return Scheme(whole or groups[0][1], tuple(rules))
-
-
-def _as_matrix(name: str) -> str:
-    """A name as that of one matrix; regular expressions as they are."""
-    return name if name.startswith("re:") else f"={name}"
 
 
 def _sparse_storage(kept: Storage) -> Storage:
