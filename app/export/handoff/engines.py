@@ -349,7 +349,8 @@ def config_text(group: ReplicaGroup, launch: Launch) -> str:
     if launch.engine != "tensorrt-llm":
         return ""
     ranks = {"enable_attention_dp": True} if group.int_place("data") > 1 else {}
-    stored = {"kv_cache_config": {"dtype": "fp8"}} if group.places.get("cache") == "fp8" else {}
+    cache = group.places.get("cache")
+    stored = {"kv_cache_config": {"dtype": cache}} if cache else {}
     # Without chunks, tensorrt_llm/llmapi/llm.py (_check_arguments, 1.2) refuses prompts beyond --max_num_tokens.
     chunks = {"enable_chunked_prefill": True} if group.int_place("served", 0) > group.int_place("batched", 0) else {}
     settings = {**ranks, **stored, **chunks, **draft_settings(group), **launch.pool_config.get(group.role, {})}
