@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from app.sizing.hardware.benchmarks import Places
+from app.sizing.model.architecture import ModelArchitecture
 
 
 def pipeline_places(layers: int, stages: int, chunks: int, micro_batches: int) -> Places:
@@ -63,6 +64,12 @@ def own_stage_places(layers: int, leading: int, stages: int, chunks: int, micro_
         "even_layers": each // max(count for count in range(1, chunks + 1) if each % count == 0),
         "piped_layers": each * stages if rest else None,
     }
+
+
+def leading_layers(model: ModelArchitecture) -> int:
+    """Dense layers of an MoE model, where they are few and so come first; others alternate with MoE layers."""
+    dense = model.num_layers - model.moe_layers
+    return dense if model.is_moe and dense < model.moe_layers else 0
 
 
 def passes_together(micro_batches: int, stages: int) -> int:

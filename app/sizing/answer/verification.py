@@ -13,7 +13,7 @@ from typing import Any
 
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, llama_cpp_layers
-from app.sizing.answer.pipelines import own_stage_places, passes_together, pipeline_places
+from app.sizing.answer.pipelines import leading_layers, own_stage_places, passes_together, pipeline_places
 from app.sizing.answer.served_context import served_context
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
@@ -484,12 +484,6 @@ def training_places(
         **pipeline_places(model.num_layers, *pipeline),
         **own_stage_places(model.num_layers, leading_layers(model), *pipeline),
     }
-
-
-def leading_layers(model: ModelArchitecture) -> int:
-    """Dense layers of an MoE model, where they are few and so come first; others alternate with MoE layers."""
-    dense = model.num_layers - model.moe_layers
-    return dense if model.is_moe and dense < model.moe_layers else 0
 
 
 def hosts_of_run(d: Deployment, host_counts: HostCounts) -> int:
