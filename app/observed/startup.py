@@ -3,14 +3,16 @@
 All figures are of one accelerator, the fullest one. Lines with a device are added up per device; of other lines, which
 each rank writes, the largest value counts.
 
-Source, all recalled and not read again, as of 2026-11: vllm-project/vllm, v1/worker/gpu_worker.py,
+Source, recalled as of 2026-11 except where a date is given: vllm-project/vllm, v1/worker/gpu_worker.py,
 v1/core/kv_cache_utils.py and (before 0.9) worker/worker.py; sgl-project/sglang, srt/model_executor/model_runner.py
 and srt/mem_cache/memory_pool.py (its GB are 2^30 bytes); NVIDIA/TensorRT-LLM, batch_manager/kvCacheManager.cpp and
 _torch/pyexecutor/_util.py; ggml-org/llama.cpp, src/llama-model.cpp, llama-kv-cache.cpp, llama-context.cpp and
 ggml-cuda.cu; ollama/ollama, ml/device.go and llm/memory.go; pytorch/pytorch, c10/cuda/CUDACachingAllocator.cpp;
 jax-ml/jax, RESOURCE_EXHAUSTED errors of XLA. Read on 2026-11-26: the profile table of vLLM 0.6
 (vllm-project/vllm#10511), negative cache sizes and the refusal of a device that is in use (vllm-project/vllm,
-v1/worker/utils.py, request_memory).
+v1/worker/utils.py, request_memory). Read on 2026-11-27: vLLM 0.33 (v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py)
+and SGLang 0.5.23 (srt/mem_cache/memory_pool.py, swa_memory_pool.py, srt/model_executor); TensorRT-LLM's profile of
+memory, Ollama's buffers of mid-2025 and the errors of MPS, XPU and NPU in public issues.
 Limits: buffers in host memory are ignored.
 """
 
@@ -69,12 +71,14 @@ LINES: tuple[MemoryLine, ...] = (
         r"Load weight end.{0,200}mem usage=<AMOUNT>",
         r"Loaded engine size: <AMOUNT>",
         r"Use <AMOUNT> for model weights",
+        r"Actual usage is <AMOUNT> for weight\b",
+        r"Memory used after loading model weights \(inside torch\) in memory usage profiling: <AMOUNT>",
         r'memory\.weights\.total="<AMOUNT>"',
     ),
     *_bytes(
         "weights_bytes",
         r"<DEVICE> (?:model )?buffer size = +<AMOUNT>",
-        r'msg="model weights" device=<DEVICE> size="<AMOUNT>"',
+        r'msg="model weights" (?:device|buffer)=<DEVICE> size="<AMOUNT>"',
         device=True,
     ),
     *_bytes(
@@ -84,7 +88,10 @@ LINES: tuple[MemoryLine, ...] = (
         r"available_kv_cache_memory +<AMOUNT>",
         r"Estimated max memory in KV cache : <AMOUNT>",
         r"Allocated <AMOUNT> for max tokens in paged KV cache",
-        r"KV Cache is allocated.{0,120}(?<!\w)KV size: <AMOUNT>",
+        r"KV [Cc]ache (?:is )?allocated.{0,120}(?<!\w)KV size: <AMOUNT>",
+        r"SWAKVPool mem usage: <AMOUNT>",
+        r"kv cache memory in use is <AMOUNT>",
+        r"Allocate <AMOUNT> bytes for k/v cache",
         r'memory\.required\.kv="<AMOUNT>"',
     ),
     *_bytes(
@@ -95,30 +102,45 @@ LINES: tuple[MemoryLine, ...] = (
         device=True,
     ),
     *_bytes("key_bytes", r"KV Cache is allocated.{0,120}(?<!\w)K size: <AMOUNT>"),
+    *_bytes("conv_state_bytes", r"Mamba Cache is allocated.{0,80}conv_state size: <AMOUNT>"),
+    *_bytes("recurrent_state_bytes", r"Mamba Cache is allocated.{0,120}ssm_state size: <AMOUNT>"),
     *_bytes("value_bytes", r"KV Cache is allocated.{0,120}(?<!\w)V size: <AMOUNT>"),
     *_bytes(
         "cache_tokens",
-        r"GPU KV cache size: <COUNT> tokens",
-        r"KV Cache is allocated.{0,120}#tokens: <COUNT>",
+        r"[A-Z]PU(?: \+ host)? KV cache size: <COUNT> tokens",
+        r"KV [Cc]ache (?:is )?allocated.{0,120}#tokens: <COUNT>",
         r"max_total_num_tokens=<COUNT>",
         r"max tokens in paged KV cache \(<COUNT>\)",
+        r"Using <COUNT> tokens in paged KV cache",
         r"that can be stored in KV cache \(<COUNT>\)",
         r"\bn_ctx += <COUNT>",
         r"\bKvSize:<COUNT>",
     ),
-    *_bytes("activation_bytes", r"activation peak memory (?:takes| ) *<AMOUNT>"),
+    *_bytes(
+        "activation_bytes",
+        r"activation peak memory (?:takes| ) *<AMOUNT>",
+        r"<AMOUNT> for peak activation",
+        r"Memory dynamically allocated during inference \(inside torch\) in memory usage profiling: <AMOUNT>",
+        r'memory\.graph\.full="<AMOUNT>"',
+    ),
     *_bytes(
         "activation_bytes",
         r"<DEVICE> compute buffer size = +<AMOUNT>",
-        r'msg="compute graph" device=<DEVICE> size="<AMOUNT>"',
+        r'msg="compute graph" (?:device|backend)=<DEVICE> (?:buffer_type=\S+ )?size="<AMOUNT>"',
         device=True,
     ),
     *_bytes(
         "graphs_bytes",
         r"Graph capturing finished in .{0,40}took <AMOUNT>",
-        r"Capture cuda graph end.{0,80}mem usage=<AMOUNT>",
+        r"Capture (?:[\w ]{0,40} )?(?:cuda|CUDA) graph end.{0,80}mem usage=<AMOUNT>",
+        r"<AMOUNT> for CUDAGraph memory",
     ),
-    *_bytes("other_bytes", r"non_torch_memory (?:takes| ) *<AMOUNT>"),
+    *_bytes(
+        "other_bytes",
+        r"non_torch_memory (?:takes| ) *<AMOUNT>",
+        r"<AMOUNT> for non-torch memory",
+        r"Memory used outside torch .{0,60}in memory usage profiling: <AMOUNT>",
+    ),
     *_bytes(
         "needed_cache_bytes",
         r"\(?<AMOUNT> KV cache is needed",
@@ -134,7 +156,9 @@ LINES: tuple[MemoryLine, ...] = (
     *_bytes(
         "capacity_bytes",
         r"total capac\w+ of <AMOUNT>",
-        r"GPU \d+; <AMOUNT> total capacity",
+        r"[A-Z]PU \d+; <AMOUNT> total capacity",
+        r"device total memory <AMOUNT>",
+        r"MPS allocated: .{0,80}max allowed: <AMOUNT>",
         r"total_gpu_memory(?: \(| +)<AMOUNT>",
         r"max tokens in paged kv cache: total: <AMOUNT>",
     ),
@@ -142,11 +166,18 @@ LINES: tuple[MemoryLine, ...] = (
     *_bytes(
         "process_bytes", r"[Pp]rocess (?:\d+ )?has <AMOUNT> memory in use", r"<AMOUNT> reserved in total by PyTorch"
     ),
-    *_bytes("allocated_bytes", r"<AMOUNT> is allocated by PyTorch", r"total capacity; <AMOUNT> already allocated"),
+    *_bytes(
+        "allocated_bytes",
+        r"<AMOUNT> is allocated by PyTorch",
+        r"total capacity; <AMOUNT> already allocated",
+        r"MPS allocated: <AMOUNT>",
+    ),
     *_bytes("unused_bytes", r"<AMOUNT> is reserved by PyTorch but unallocated"),
 )
 # A line without any of these gives no memory figure; this check keeps long logs fast.
-KEYWORDS = re.compile(r"[KMGT]i?B\b|KV cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory")
+KEYWORDS = re.compile(
+    r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory"
+)
 BLOCKS = re.compile(r"# (?:GPU|CUDA|cuda) blocks: (\d+)")
 DEFAULT_BLOCK_TOKENS = 16  # tokens of a cache block, where a log counts blocks only
 SIZED_BLOCKS = re.compile(r"tokens per block=(\d+), primary blocks=(\d+)")
@@ -157,7 +188,8 @@ NO_CACHE = re.compile(
 )
 # A device of which other processes use so much that an engine refuses to start: free, whole and requested GiB.
 IN_USE = re.compile(
-    r"Free memory on device .{0,20}?\(([\d.]+)/([\d.]+) GiB\) on startup is less than desired .{0,40}?, ([\d.]+) GiB\)"
+    r"Free memory on device .{0,20}?\(([\d.]+)/([\d.]+) GiB\) on startup is less than "
+    r"(?:desired|the engine's budget) .{0,80}?, ([\d.]+) GiB\)"
 )
 IN_USE_QUANTITIES = ("free_bytes", "capacity_bytes", "failed_allocation_bytes")
 # Quantities of the group `memory`; the others are combined or counted in tokens.
@@ -218,6 +250,9 @@ def _figures(values: Mapping[str, float]) -> Iterator[Figure]:
     combined = dict(values)
     if "key_bytes" in values and "value_bytes" in values:
         combined.setdefault("cache_bytes", values["key_bytes"] + values["value_bytes"])
+    states = [values[name] for name in ("conv_state_bytes", "recurrent_state_bytes") if name in values]
+    if states:
+        combined["cache_bytes"] = combined.get("cache_bytes", 0.0) + sum(states)
     overhead = [values[name] for name in ("graphs_bytes", "other_bytes") if name in values]
     source = "start-up lines of the log"
     failed = "needed_cache_bytes" in values or "failed_allocation_bytes" in values or values.get("cache_bytes") == 0

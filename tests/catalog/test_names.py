@@ -18,6 +18,7 @@ from app.catalog.names import (
     fold_name,
     format_slug,
     formats_in_name,
+    kv_format_slug,
     models_containing,
     split_name_words,
     squash_name,
@@ -242,3 +243,11 @@ def test_no_model_of_the_catalogue_says_a_format_by_its_id() -> None:
 )
 def test_formats_are_read_as_people_write_them(written: str, slug: str) -> None:
     assert format_slug(written) == slug
+
+
+@pytest.mark.parametrize(
+    ("written", "slug"),
+    [("int4", "int4"), ("int4_per_token_head", "int4"), ("fp4_e2m1", "nvfp4"), ("q4_0", "gguf-q4_0")],
+)
+def test_cache_formats_are_read_as_engines_name_them(written: str, slug: str) -> None:
+    assert kv_format_slug(written) == slug

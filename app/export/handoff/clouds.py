@@ -134,9 +134,9 @@ def sky_service(part: ReplicaLaunch) -> Document:
 
 def sky_host(option: Option, group: ReplicaGroup) -> Document:
     """Processors, memory and disk that SkyPilot asks for: at least what a replica or a run needs."""
-    requested = host_requests(group)
-    memory = {"memory": requested["memory"].removesuffix("Gi") + "+"} if "memory" in requested else {}
-    return {"cpus": f"{requested['cpu']}+", **memory, "disk_size": disk_gb(option, group)}
+    requested = host_requests(option, group)
+    memory = requested["memory"].removesuffix("Gi")
+    return {"cpus": f"{requested['cpu']}+", "memory": f"{memory}+", "disk_size": disk_gb(option, group)}
 
 
 def enter_weights(group: ReplicaGroup) -> tuple[str, ...]:
@@ -232,9 +232,9 @@ def dstack_service(part: ReplicaLaunch) -> Document:
 
 def dstack_host(option: Option, group: ReplicaGroup) -> Document:
     """Processors, memory and disk that dstack asks for: at least what a replica or a run needs."""
-    requested = host_requests(group)
-    memory = {"memory": requested["memory"].removesuffix("Gi") + "GB.."} if "memory" in requested else {}
-    return {"cpu": f"{requested['cpu']}..", **memory, "disk": f"{disk_gb(option, group)}GB.."}
+    requested = host_requests(option, group)
+    memory = requested["memory"].removesuffix("Gi")
+    return {"cpu": f"{requested['cpu']}..", "memory": f"{memory}GB..", "disk": f"{disk_gb(option, group)}GB.."}
 
 
 def compose_files(option: Option, version: str | None, target: str) -> Handoff:
@@ -283,7 +283,11 @@ def _compose_service(part: ReplicaLaunch, place: int) -> Document:
         "entrypoint": ["/bin/bash", "-c"],
         # Compose substitutes variables after a single $.
         "command": ["\n".join(("set -euo pipefail", *part.container_lines())).replace("$", "$$") + "\n"],
-        "environment": {"HF_TOKEN": "${HF_TOKEN:-}", **cache_environment(part.launch.engine)},
+        "environment": {
+            "HF_TOKEN": "${HF_TOKEN:-}",
+            "REVISION": "${REVISION:-main}",
+            **cache_environment(part.launch.engine),
+        },
         "ports": [f"{part.port + place}:{part.port}"],
         "ipc": "host",
         "restart": "unless-stopped",

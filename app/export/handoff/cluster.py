@@ -410,7 +410,7 @@ def pod_spec(part: ReplicaLaunch, name: str, *, answers: bool = True) -> Manifes
             },
             *({"name": key, "value": value} for key, value in cache_environment(part.launch.engine).items()),
         ],
-        "resources": {"requests": {**accelerators, **host_requests(part.group)}, "limits": accelerators},
+        "resources": {"requests": {**accelerators, **host_requests(part.option, part.group)}, "limits": accelerators},
         # The server answers what it has until load balancers forget it.
         "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", f"sleep {drain}"]}}},
         "volumeMounts": [

@@ -20,7 +20,9 @@ Version = tuple[int, ...]
 ANY_VERSION: Version = ()
 CONFIG = "/tmp/server-config.yaml"  # the folder of the weights may be read-only
 # Shell variables in a command, which must stay unquoted; everything else is quoted.
-VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
+VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\{[A-Z_]+:-\w+\}|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
+REVISION_FLAG = "--revision"
+REVISION = "${REVISION:-main}"  # slot for a branch, tag or commit of the repository of the weights
 
 
 class UnknownFlag(Unanswerable):
@@ -74,6 +76,7 @@ LAUNCHES = (
         source="vllm/engine/arg_utils.py, config/parallel.py and config/speculative.py of 0.33.0, read 2026-11-26",
         flags={
             "--tensor-parallel-size": ANY_VERSION,
+            REVISION_FLAG: ANY_VERSION,
             "--pipeline-parallel-size": (0, 5),
             "--no-async-scheduling": (0, 10),
             "--data-parallel-size": (0, 8),
@@ -119,6 +122,7 @@ LAUNCHES = (
         flags={
             "-m": ANY_VERSION,
             "--model-path": ANY_VERSION,
+            REVISION_FLAG: ANY_VERSION,
             "--tp-size": ANY_VERSION,
             "--pp-size": (0, 5),
             "--dp-size": ANY_VERSION,
@@ -174,6 +178,7 @@ LAUNCHES = (
             "--enable_chunked_prefill": (1, 0),
             "--kv_cache_free_gpu_memory_fraction": ANY_VERSION,
             "--config": (1, 2),
+            REVISION_FLAG: (1, 2),
             "--host": ANY_VERSION,
             "--port": ANY_VERSION,
             "--mpi": ANY_VERSION,
@@ -236,6 +241,7 @@ LAUNCHES = (
         flags={
             "--tp": ANY_VERSION,
             "--session-len": ANY_VERSION,
+            REVISION_FLAG: ANY_VERSION,
             "--max-batch-size": ANY_VERSION,
             "--cache-max-entry-count": ANY_VERSION,
             "--quant-policy": ANY_VERSION,
@@ -256,6 +262,7 @@ LAUNCHES = (
         flags={
             "--model-id": ANY_VERSION,
             "--num-shard": ANY_VERSION,
+            REVISION_FLAG: ANY_VERSION,
             "--port": ANY_VERSION,
             "--max-total-tokens": ANY_VERSION,
             "--max-batch-size": (2, 0),
@@ -278,7 +285,7 @@ LAUNCHES = (
         SERVERS["text-embeddings-inference"],
         source_version=(1, 9, 3),
         source="router/src/main.rs, cuda-all-entrypoint.sh and README.md at 0d124dc, read 2026-11-23",
-        flags={"--model-id": ANY_VERSION, "--port": ANY_VERSION},
+        flags={"--model-id": ANY_VERSION, REVISION_FLAG: ANY_VERSION, "--port": ANY_VERSION},
         images={"NVIDIA": "ghcr.io/huggingface/text-embeddings-inference:cuda-{minor}"},
         single_machine=True,
         # The image for all GPU generations contains one router per generation; its entry point selects one.
@@ -337,12 +344,19 @@ def start_command(group: ReplicaGroup, launch: Launch, *, cache_tokens: int, con
     return [*tokens, *launch.pools.get(group.role, ()), *launch.network_flags]
 
 
+def revision_tokens(group: ReplicaGroup, launch: Launch, version: Version) -> list[str]:
+    """Flag with the slot of the revision; empty if the engine has no such flag, or loads weights from a path."""
+    since = launch.flags.get(REVISION_FLAG)
+    from_path = group.model.startswith((".", "/"))
+    return [] if since is None or from_path or (version and version < since) else [REVISION_FLAG, REVISION]
+
+
 def config_text(group: ReplicaGroup, launch: Launch) -> str:
     """Configuration file with the settings that have no flag; empty if there are none."""
     if launch.engine != "tensorrt-llm":
         return ""
     ranks = {"enable_attention_dp": True} if group.int_place("data") > 1 else {}
-    cache: dict[str, object] = {"dtype": "fp8"} if group.places.get("cache") == "fp8" else {}
+    cache: dict[str, object] = {"dtype": group.places["cache"]} if group.places.get("cache") else {}
     if group.places.get("host_cache_rank_bytes"):
         cache["host_cache_size"] = group.int_place("host_cache_rank_bytes")
     stored = {"kv_cache_config": cache} if cache else {}

@@ -124,7 +124,7 @@ def docker_run(part: ReplicaLaunch, place: int) -> tuple[str, ...]:
         network or f"--publish {part.port + place}:{part.port}",
         f"--volume model-cache:{CACHE} {cached}",
         folders,
-        "--env HF_TOKEN",
+        "--env HF_TOKEN --env REVISION",
         f'--entrypoint /bin/bash {shlex.quote(part.image)} -c "$START"',
     )
     return (" \\\n  ".join(flag for flag in flags if flag),)

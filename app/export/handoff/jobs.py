@@ -260,7 +260,7 @@ def pod_spec(run: TrainingRun, *before: str, restart: str) -> Document:
                 "valueFrom": {"configMapKeyRef": {"name": f"{name}-inputs", "key": "SMOKE", "optional": True}},
             },
         ],
-        "resources": {"requests": {**accelerators, **host_requests(group)}, "limits": accelerators},
+        "resources": {"requests": {**accelerators, **host_requests(run.option, group)}, "limits": accelerators},
         "volumeMounts": [{"name": each, "mountPath": path} for each, path in mounts.items()],
     }
     return {

@@ -18,6 +18,7 @@ LONGEST_DRAIN_S = 600
 ROUTING_DELAY_S = 5  # load balancers forget a stopped replica within this time
 HOST_SHARE = 0.8  # share of a machine's processors and memory that its replicas request; the rest is the system's
 CPU_PER_ENGINE = 2  # processors in addition to one per accelerator; vLLM's documentation on CPU cores, read 2026-11-26
+GIB_PER_PROCESS = 3  # host memory of a server's process; there is one per accelerator and one that answers
 # Where engines keep what they download. TGI and text-embeddings-inference set the second one in their images.
 CACHE_ENVIRONMENT: Mapping[str, str] = {
     "HF_HOME": f"{CACHE}/huggingface",
@@ -73,13 +74,26 @@ def drain_s(option: Option) -> int:
     return min(LONGEST_DRAIN_S, math.ceil(longest) + ROUTING_DELAY_S)
 
 
-def host_requests(group: ReplicaGroup) -> dict[str, str]:
+def needed_memory_gib(option: Option, group: ReplicaGroup) -> int:
+    """Host memory that each machine needs in GiB: as a run was sized, or for the processes of a server and its weights
+    and cache in host memory.
+    """
+    host = option.memory.get("host_gib") or {}
+    sized = (option.performance.get("cluster") or {}).get("host_memory_gib_per_node")
+    if sized is not None or not isinstance(host, Mapping):
+        return math.ceil(float(str(host if sized is None else sized)))
+    stored = (float(host.get("weights") or 0) + float(host.get("cache") or 0)) / group.machines
+    return math.ceil(GIB_PER_PROCESS * (1 + group.per_machine) + stored)
+
+
+def host_requests(option: Option, group: ReplicaGroup) -> dict[str, str]:
     """Processors and memory that a replica requests on each of its machines, as Kubernetes quantities.
 
-    They are the replica's share of the machine if it is known, else only the processors that an engine needs.
+    They are the replica's share of the machine if it is known, else what the software needs.
     """
     share = HOST_SHARE * group.per_machine / group.machine_accelerators
     least = CPU_PER_ENGINE + group.per_machine
     cpus = max(1, math.floor(group.machine_vcpus * share)) if group.machine_vcpus else least
-    memory = {"memory": f"{math.floor(group.machine_memory_gib * share)}Gi"} if group.machine_memory_gib else {}
-    return {"cpu": str(cpus), **memory}
+    known = group.machine_memory_gib
+    memory = math.floor(known * share) if known else needed_memory_gib(option, group)
+    return {"cpu": str(cpus), "memory": f"{memory}Gi"}

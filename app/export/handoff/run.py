@@ -286,6 +286,8 @@ def _layout_places(run: TrainingRun) -> dict[str, Any]:
     return {
         "pipeline_degree": group.int_place("pipeline"),
         "context_degree": group.int_place("contexts"),
+        "forward_each": group.places.get("forward_each", group.places.get("batch_each")),
+        "forward_passes": group.int_place("forward_passes", group.int_place("accumulated")),
         "several_ranks": None if single else group.per_machine,
         "tune_recipe": f"{kind}_{'single_device' if single else 'distributed'}",
         "with_zero": "" if run.uses_deepspeed else None,

@@ -9,6 +9,7 @@ from app.errors import Unanswerable
 from app.export.handoff.engines import (
     BY_ENGINE,
     CONFIG,
+    REVISION,
     Launch,
     Version,
     check_flags,
@@ -17,6 +18,7 @@ from app.export.handoff.engines import (
     format_command,
     ollama_lines,
     parse_version,
+    revision_tokens,
     start_command,
     with_port,
 )
@@ -91,6 +93,7 @@ class ReplicaLaunch:
     def command_tokens(self) -> list[str]:
         """Start command, split as a shell splits it."""
         command = start_command(self.group, self.launch, cache_tokens=self.cache_tokens)
+        command += revision_tokens(self.group, self.launch, self.version)
         if replica_range(self.option):
             command += self.launch.metrics_flags
         check_flags(command, self.launch, self.version)
@@ -228,6 +231,8 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     if groups[0].launch.note:
         notes.append(groups[0].launch.note)
     notes += context_notes(groups[0])
+    if REVISION in groups[0].command_tokens:
+        notes.append(f"Weights come from {groups[0].group.model} at revision main. Set REVISION to pin a commit.")
     if groups[0].launch.creates_model:
         notes.append(f"Requests name the model {groups[0].name}.")
     notes += weights_notes(groups[0].option)

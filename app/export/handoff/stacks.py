@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from app.export.handoff.cluster import RESOURCES, build_metadata, node_selector, pod_labels, pod_spec, port_and_probes
+from app.export.handoff.engines import REVISION
 from app.export.handoff.lifecycle import GIB, drain_s, host_requests, start_note, weights_bytes
 from app.export.handoff.option import (
     YAML,
@@ -71,8 +72,12 @@ def without_flags(tokens: list[str], flags: dict[str, int]) -> list[str]:
 
 
 def vllm_options(part: ReplicaLaunch, set_elsewhere: dict[str, int]) -> list[str]:
-    """Options of vLLM without the model and without what the stack sets. `vllm serve MODEL` comes before them."""
-    return without_flags(part.command_tokens[3:], set_elsewhere)
+    """Options of vLLM without the model and without what the stack sets. `vllm serve MODEL` comes before them.
+
+    The stacks start no shell, so the slot of the revision holds its default.
+    """
+    options = without_flags(part.command_tokens[3:], set_elsewhere)
+    return ["main" if option == REVISION else option for option in options]
 
 
 def engine_arguments(options: list[str]) -> Document:
@@ -222,7 +227,7 @@ def llm_d_pool(part: ReplicaLaunch) -> Document:
     probes = port_and_probes(part)
     drain = drain_s(part.option)
     transfer = [{"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
-    requests = {RESOURCES[group.vendor]: str(group.per_machine), **host_requests(group)}
+    requests = {RESOURCES[group.vendor]: str(group.per_machine), **host_requests(part.option, group)}
     data = group.int_place("data")
     container: Document = {
         "name": "vllm",

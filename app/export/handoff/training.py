@@ -49,6 +49,10 @@ ABSOLUTE = (
 )
 # Variables from which others follow.
 SOURCES = {"LOAD_FROM": ("OUTPUT_DIR", "RESUME_FROM"), "CHECKPOINT": ("RESUME_FROM",)}
+MEANINGS = {
+    "CHAT_TEMPLATE": "a file with a Jinja template; empty: that of the tokenizer",
+    "REVISION": "a branch, tag or commit of the repository START_FROM; set a commit to pin it",
+}
 PATHS = ("DATASET", "START_FROM", "RESUME_FROM", "CHAT_TEMPLATE")
 
 
@@ -187,6 +191,7 @@ def _sized_values(run: TrainingRun) -> dict[str, str | int]:
         "RECOMPUTATION": run.recomputes,
         "DATA_KIND": "text" if run.pretrains else "conversations",
         "DATASET_SPLIT": "train",
+        "REVISION": "main",
         "CHAT_TEMPLATE": "",
     }
 
@@ -195,7 +200,7 @@ def _sized_lines(run: TrainingRun, used: frozenset[str]) -> Iterator[str]:
     """Values of the answer, as variables that a run may override, if the trainer reads them."""
     for name, value in _sized_values(run).items():
         if name in used:
-            about = "  # a file with a Jinja template; empty: that of the tokenizer" if name == "CHAT_TEMPLATE" else ""
+            about = f"  # {MEANINGS[name]}" if name in MEANINGS else ""
             yield f'export {name}="${{{name}:-{value}}}"{about}'
 
 

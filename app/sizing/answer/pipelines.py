@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from app.sizing.hardware.benchmarks import Places
+from app.sizing.model.architecture import ModelArchitecture
 
 
 def pipeline_places(layers: int, stages: int, chunks: int, micro_batches: int) -> Places:
@@ -28,6 +29,58 @@ def pipeline_places(layers: int, stages: int, chunks: int, micro_batches: int) -
         "pipeline_layout": None if even else pipeline_layout(layers, stages, interleaved),
         "batch_group": micro_batch_group(micro_batches, stages) if several else None,
     }
+
+
+def own_stage_places(layers: int, leading: int, stages: int, chunks: int, micro_batches: int) -> Places:
+    """Placeholders of the stages of torchtitan and MaxText, whose defaults differ from the sized stages.
+
+    torchtitan counts embedding and LM head as layers of the first and last stage, gives a stage one chunk, and passes
+    one micro-batch. Stages of MaxText have one layer in several rounds; they are equal, and the layers that leave a
+    rest run outside them, as leading dense layers do.
+
+    Parameters:
+        layers: layers of the model.
+        leading: its dense layers ahead of MoE layers.
+        stages: pipeline stages.
+        chunks: model chunks per stage.
+        micro_batches: micro-batches of a step.
+    Source: pytorch/torchtitan@b5bcd76c: distributed/pipeline_parallel.py, trainer.py; maxtext 0.2.5: configs/types.py.
+    Torch's interleaved schedule takes equal rounds of micro-batches.
+    Check: 126 layers on 16 stages: 7 in the first and the last; of 61 with 3 dense, 4 stages hold 56.
+        >>> own_stage_places(126, 0, 16, 7, 341)
+        {'first_less': 1, 'looped': None, 'piped_batches': 341, 'even_layers': 1, 'piped_layers': 112}
+        >>> own_stage_places(61, 3, 4, 1, 8)["piped_layers"], own_stage_places(32, 0, 4, 4, 8)["looped"]
+        (56, 2)
+    """
+    each, rest = divmod(layers - leading, stages)
+    if stages == 1 or not each:
+        return dict.fromkeys(("first_less", "looped", "piped_batches", "even_layers", "piped_layers"))
+    rounds = micro_batches // stages
+    loops = chunks > 1 and layers % (stages * chunks) == 0 and rounds > 0 and micro_batches % rounds == 0
+    return {
+        "first_less": int(0 < layers % stages < stages - 1),
+        "looped": layers // (stages * chunks) if loops else None,
+        "piped_batches": micro_batches,
+        "even_layers": each // max(count for count in range(1, chunks + 1) if each % count == 0),
+        "piped_layers": each * stages if rest else None,
+    }
+
+
+def leading_layers(model: ModelArchitecture) -> int:
+    """Dense layers of an MoE model, where they are few and so come first; others alternate with MoE layers."""
+    dense = model.num_layers - model.moe_layers
+    return dense if model.is_moe and dense < model.moe_layers else 0
+
+
+def passes_together(micro_batches: int, stages: int) -> int:
+    """Micro-batches of one forward pass in MaxText, whose pipelines are filled within a pass: as many as there are
+    stages. Where those leave a rest, one.
+
+    Check:
+        >>> passes_together(64, 16), passes_together(341, 16), passes_together(5, 1)
+        (16, 1, 1)
+    """
+    return 1 if micro_batches % stages else stages
 
 
 def stage_layers(layers: int, stages: int) -> list[int]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, chunk_places, host_cache_places, llama_cpp_layers
-from app.sizing.answer.pipelines import pipeline_places
+from app.sizing.answer.pipelines import leading_layers, own_stage_places, passes_together, pipeline_places
 from app.sizing.answer.served_context import served_context
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
@@ -450,6 +450,8 @@ def training_places(
     stage = d.zero_stage or 0
     sharding = "multi_gpu" if stage == 0 else "fsdp2" if _shards_weights(d) else f"zero{stage}"
     accelerators, nodes = d.accelerators_per_replica or 1, hosts_of_run(d, host_counts)
+    accumulated = accumulated_batches(workload.global_batch, d)
+    pipeline = (d.pipeline_parallel or 1, d.virtual_pipeline or 1, accumulated)
     return {
         "model": repository_name(model.name),
         "kind": model.task,
@@ -481,12 +483,8 @@ def training_places(
         **precision_places(workload),
         **maker_places(d, used),
         **shape_places(model, d),
-        **pipeline_places(
-            model.num_layers,
-            d.pipeline_parallel or 1,
-            d.virtual_pipeline or 1,
-            accumulated_batches(workload.global_batch, d),
-        ),
+        **pipeline_places(model.num_layers, *pipeline),
+        **own_stage_places(model.num_layers, leading_layers(model), *pipeline),
     }
 
 
@@ -522,7 +520,8 @@ def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
     """Placeholders for the batch of a step, which divides evenly over the ranks, and for its micro-batches."""
     micro, data, length = d.micro_batch_sequences or 1, d.data_parallel or 1, round(workload.units_per_sequence)
     adapts = workload.method is not Method.FULL
-    batch = step_batch(workload.global_batch, d)
+    batch, accumulated = step_batch(workload.global_batch, d), accumulated_batches(workload.global_batch, d)
+    together = passes_together(accumulated, d.pipeline_parallel or 1)
     return {
         "length": length,
         "adapter_length": length if adapts else None,
@@ -531,8 +530,10 @@ def batch_places(workload: TrainingWorkload, d: Deployment) -> Places:
         "global_batch": batch,
         "micro_batch_tokens": micro * length,
         "global_batch_tokens": batch * length,
-        "accumulated": accumulated_batches(workload.global_batch, d),
+        "accumulated": accumulated,
         "batch_each": micro * data / (d.accelerators_per_replica or 1),
+        "forward_each": together * micro * data / (d.accelerators_per_replica or 1),
+        "forward_passes": accumulated // together,
     }
 
 

@@ -315,6 +315,8 @@ WEIGHT_FORMATS = _index_by_name(
 )
 SIXTEEN_BIT = ("bf16", "fp16")
 
+INT4_CACHE_BITS = 4 + 32 / 128  # a 16-bit scale and zero point for each token and head of 128 elements
+
 # The engine chooses the KV cache format itself; engines use the same name.
 AUTO_KV = "auto"
 KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
@@ -327,6 +329,8 @@ KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
             KvFormat("int8", 1.0, ("int8", "gguf-q8_0")),
             KvFormat("gguf-q8_0", BLOCK_BITS["q8_0"] / 8, ("int8", "gguf-q8_0")),
             KvFormat("gguf-q4_0", BLOCK_BITS["q4_0"] / 8, ("gguf-q4_0",)),
+            KvFormat("nvfp4", NVFP4_BITS / 8, ("nvfp4",)),
+            KvFormat("int4", INT4_CACHE_BITS / 8, ("int4",)),
         )
     }
 )

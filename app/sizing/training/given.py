@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -196,7 +197,7 @@ def with_quantity(
         return replace(workload, units_per_sequence=value), deployment
     # Choose the batch nearest to the requested one that micro-batches of this size divide over the devices.
     share = int(value) * devices
-    batch = share * max(1, round(workload.global_batch / share))
+    batch = share * max(1, math.floor(workload.global_batch / share + 0.5))
     return replace(workload, global_batch=batch), replace(deployment, micro_batch_sequences=int(value))
 
 

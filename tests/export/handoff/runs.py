@@ -7,7 +7,7 @@ from typing import Any
 
 from app.export.handoff.option import Option, load_option
 from app.export.handoff.trainers import PRETRAIN, TRAINERS
-from app.sizing.answer.pipelines import pipeline_places
+from app.sizing.answer.pipelines import own_stage_places, pipeline_places
 from app.sizing.hardware.engines import engine_named
 from tests.export.handoff.stored import start
 from tests.export.stored import ACCELERATOR, MACHINE
@@ -138,9 +138,14 @@ PIPELINE: dict[str, Any] = {
     "pipeline": 16,
     "micro_batch": 1,
     "accumulated": 341,
+    "forward_passes": 341,
     "global_batch": 341,
     "deployment": {"data_parallel": 1, "zero_stage": 1, "virtual_pipeline": 7},
     "layers": 126,
     **pipeline_places(126, 16, 7, 341),
+    **own_stage_places(126, 0, 16, 7, 341),
 }
-RUNS |= {f"pipeline-{engine}": run_option(engine, "pretrain", **PIPELINE) for engine in ("megatron", "nemo")}
+RUNS |= {
+    f"pipeline-{engine}": run_option(engine, "pretrain", **PIPELINE)
+    for engine in ("megatron", "nemo", "torchtitan", "maxtext")
+}

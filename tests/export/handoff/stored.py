@@ -81,6 +81,8 @@ TRAINED: dict[str, Any] = {
     "global_batch_tokens": 1_048_576,
     "accumulated": 8,
     "batch_each": 2.0,
+    "forward_each": 2.0,
+    "forward_passes": 8,
     "recompute": True,
     "recomputes": "",
     "granularity": "full",

@@ -137,6 +137,11 @@ def test_spares_are_kept_by_the_spread_and_by_the_disruption_budget() -> None:
 def test_a_pod_requests_its_share_of_the_machine_and_its_kind_of_accelerator() -> None:
     option = served(accelerators=4, tensor=4)
     assert container(option)["resources"]["requests"] == {"nvidia.com/gpu": 4, "cpu": "6", "memory": "819Gi"}
+    # An unknown host: 3 GiB for each of five processes, and 20 GiB of weights that it keeps.
+    unknown = replace(option, groups=tuple(replace(group, machine_memory_gib=None) for group in option.groups))
+    assert container(unknown)["resources"]["requests"]["memory"] == "15Gi"
+    unknown = replace(unknown, memory={**option.memory, "host_gib": {"weights": 20.0, "cache": 0.0}})
+    assert container(unknown)["resources"]["requests"]["memory"] == "35Gi"
     known = replace(option, groups=tuple(replace(group, machine_vcpus=192.0) for group in option.groups))
     assert container(known)["resources"]["requests"]["cpu"] == "76"  # 0.8 of half of the threads
     pod = manifests(served())[0]["spec"]["template"]["spec"]

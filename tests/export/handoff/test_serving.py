@@ -15,7 +15,15 @@ import pytest
 import yaml
 
 from app.errors import Unanswerable
-from app.export.handoff.engines import BY_ENGINE, CONFIG, LAUNCHES, UnknownFlag, command_flags, config_text
+from app.export.handoff.engines import (
+    BY_ENGINE,
+    CONFIG,
+    LAUNCHES,
+    REVISION_FLAG,
+    UnknownFlag,
+    command_flags,
+    config_text,
+)
 from app.export.handoff.option import File, Handoff, Option
 from app.export.handoff.serving import ReplicaLaunch, plan_launches
 from app.export.handoff.targets import CannotStart, build_handoff
@@ -69,6 +77,21 @@ def test_only_flags_of_the_list_are_given(launch: Any, layout: dict[str, Any]) -
     tokens = first(served(launch.engine, **places, conversion="fp8", cache="fp8", config="x")).command_tokens
     assert set(command_flags(tokens)) <= set(launch.flags)
     assert launch.source
+
+
+@pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.engine)
+def test_weights_come_at_a_revision_that_the_user_may_pin(launch: Any) -> None:
+    has_flag = REVISION_FLAG in launch.flags
+    assert has_flag is (launch.engine not in ("llama.cpp", "ollama", "mlx"))  # their servers read no revision
+    handoff = build_handoff(served(launch.engine), launch.engine, None)
+    assert ("--revision ${REVISION:-main}" in text_of(handoff, "serve.sh")) is has_flag
+    assert any("Set REVISION" in note for note in handoff.notes) is has_flag
+    if not launch.creates_model:
+        assert REVISION_FLAG not in first(served(launch.engine, model="./converted")).command_tokens
+
+
+def test_a_version_without_the_flag_of_a_revision_starts_without_it() -> None:
+    assert REVISION_FLAG not in first(served("tensorrt-llm"), "1.1.0").command_tokens
 
 
 DRAFTS: dict[str, dict[str, Any]] = {

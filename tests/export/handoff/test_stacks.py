@@ -96,6 +96,7 @@ def test_ray_gets_the_options_of_vllm_as_arguments() -> None:
     (llm,) = app["args"]["llm_configs"]
     assert app["import_path"] == "ray.serve.llm:build_openai_app"
     assert llm["engine_kwargs"]["max_model_len"] == 8192
+    assert llm["engine_kwargs"]["revision"] == "main"  # Ray expands no variable
     assert llm["engine_kwargs"]["tensor_parallel_size"] * llm["engine_kwargs"]["pipeline_parallel_size"] == 16
     assert llm["engine_kwargs"]["speculative_config"] == {"method": "mtp", "num_speculative_tokens": 1}
     assert not {"nnodes", "node_rank", "distributed_executor_backend"} & {*llm["engine_kwargs"]}  # Ray's own

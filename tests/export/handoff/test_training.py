@@ -312,6 +312,7 @@ def test_full_fine_tuning_starts_from_weights_and_pretraining_from_none() -> Non
         return yaml.safe_load(text_of(files_of(option), "train.yaml"))["model"]["random_weights"]
 
     assert random_weights(run_option("trl", "full")) is False
+    assert "REVISION" in used_variables(training_run(run_option("trl", "full")))
     assert random_weights(run_option("trl", "pretrain")) is True
     assert random_weights(run_option("trl", "pretrain", handoff={"base_checkpoint": "org/base"})) is False
     assert "load_parameters_path" in script(run_option("maxtext", "full"))
@@ -337,6 +338,12 @@ def test_pipelines_have_the_sized_stages_where_layers_and_micro_batches_leave_a_
     assert bridge["model.virtual_pipeline_model_parallel_size"] == "null"
     outer = [int(bridge[f"model.num_layers_in_{end}_pipeline_stage"]) for end in ("first", "last")]
     assert outer == [7, 7]  # and 14 stages of 8
+    titan = command(RUNS["pipeline-torchtitan"])
+    ends = [value_after(titan, f"--parallelism.pipeline_parallel_{end}_stage_less_layers") for end in ("first", "last")]
+    assert ends == ["1", "0"]  # its defaults, 1 and 1, give 4 stages 8, 9, 8 and 7 of 32 layers
+    assert value_after(titan, "--parallelism.num_pp_microbatches") == "341"  # by default one passes at a time
+    words = command(RUNS["pipeline-maxtext"])
+    assert {"num_layers_per_pipeline_stage=1", "pipeline_parallel_layers=112"} <= set(words)
 
 
 @given(st.integers(2, 130), st.sampled_from((2, 4, 8, 16, 32)))

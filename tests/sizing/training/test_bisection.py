@@ -48,6 +48,11 @@ def test_other_sizes_of_the_same_question() -> None:
     run, fixed = with_quantity(PRETRAIN, Deployment("any"), "micro_batch", 3.0, 8)
     assert (run.global_batch, fixed.micro_batch_sequences) == (504, 3)
     assert with_quantity(RUN, Deployment("any"), "micro_batch", 64.0, 8)[0].global_batch == 512
+    # 40 sequences are 2.5 shares of 16, and 56 are 3.5: a half rounds up in both
+    halves = [
+        with_quantity(replace(RUN, global_batch=n), Deployment("any"), "micro_batch", 2.0, 8)[0] for n in (40, 56)
+    ]
+    assert [each.global_batch for each in halves] == [48, 64]
     assert with_quantity(RUN, Deployment("any"), "sequence_length", 256.0, 8)[0].units_per_sequence == 256
     assert [round_down_to_step("sequence_length", v) for v in (100.0, 300.0)] == [128, 256]
     assert [round_down_to_step("micro_batch", v) for v in (0.5, 3.7)] == [1, 3]

@@ -25,6 +25,7 @@ from app.sizing.training.recipes import (
     param_bytes,
     param_kinds,
     recipe_of,
+    subspace_state_bytes,
 )
 from app.sizing.workload import Method
 from tests.examples import LLAMA_8B, PRETRAIN, PRETRAIN_COUNTS, col
@@ -109,7 +110,19 @@ def test_an_optimizer_reads_everything_and_writes_all_but_the_gradient() -> None
     assert OPTIMIZERS["sgd"].moved_bytes == OPTIMIZERS["adamw"].moved_bytes - 2 * 4
     # five iterations of three products, two operations each
     assert OPTIMIZERS["muon"].flops_per_param_width == 5 * 3 * 2
-    assert all(o.flops_per_param_width == 0 for name, o in OPTIMIZERS.items() if name != "muon")
+    assert all(
+        o.flops_per_param_width == 0 for name, o in OPTIMIZERS.items() if not name.startswith(("muon", "galore"))
+    )
+
+
+def test_galore_projects_the_states_of_whole_weights_and_not_of_adapters() -> None:
+    whole, adapters = (
+        {name: recipe_of(replace(workload, optimizer=name)).state_bytes_per_param for name in ("adamw", "galore-adamw")}
+        for workload in (PRETRAIN, replace(PRETRAIN, method=Method.LORA))
+    )
+    assert whole["galore-adamw"] == subspace_state_bytes(PRETRAIN.model, OPTIMIZERS["galore-adamw"])
+    assert whole["galore-adamw"] < whole["adamw"] / 3
+    assert adapters["galore-adamw"] == adapters["adamw"]
 
 
 def test_a_checkpoint_keeps_weights_master_copy_and_two_moments() -> None:

@@ -45,7 +45,7 @@ def to_messages(turns: list[dict]) -> list[dict]:
 
 def load_tokenizer(start_from: str, records: Dataset) -> AutoTokenizer:
     """Tokenizer of the base checkpoint, with a chat template if the data are conversations."""
-    tokenizer = AutoTokenizer.from_pretrained(start_from)
+    tokenizer = AutoTokenizer.from_pretrained(start_from, revision=os.environ["REVISION"])
     if template := os.environ["CHAT_TEMPLATE"]:
         tokenizer.chat_template = Path(template).read_text()
     if tokenizer.chat_template is None and is_conversational(records[0]):
@@ -62,12 +62,13 @@ def load_model(start_from: str, settings: dict) -> AutoModelForCausalLM:
     """Model with the weights of the base checkpoint, or with random weights if the run pre-trains."""
     attention = "flash_attention_2" if torch.cuda.is_available() and is_flash_attn_2_available() else "sdpa"
     options = {"dtype": getattr(torch, settings["dtype"]), "attn_implementation": attention}
+    revision = os.environ["REVISION"]
     print(f"Attention: {attention}.")
     if settings["random_weights"]:
-        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(start_from), **options)
+        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(start_from, revision=revision), **options)
     if (four_bit := settings.get("four_bit")) is not None:
         types = {key: getattr(torch, four_bit[key]) for key in ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")}
         options["quantization_config"] = BitsAndBytesConfig(**{**four_bit, **types})
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             options["device_map"] = {"": 0}
-    return AutoModelForCausalLM.from_pretrained(start_from, **options)
+    return AutoModelForCausalLM.from_pretrained(start_from, revision=revision, **options)

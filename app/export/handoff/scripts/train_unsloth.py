@@ -54,7 +54,9 @@ def main() -> None:
     if "SMOKE" in os.environ:
         settings["arguments"]["save_strategy"] = "no"
     output, start_from, seed = os.environ["OUTPUT_DIR"], os.environ["START_FROM"], int(os.environ["SEED"])
-    model, tokenizer = FastLanguageModel.from_pretrained(model_name=start_from, **settings["model"])
+    model, tokenizer = FastLanguageModel.from_pretrained(
+        model_name=start_from, revision=os.environ["REVISION"], **settings["model"]
+    )
     if "lora" in settings:
         model = FastLanguageModel.get_peft_model(model, random_state=seed, **settings["lora"])
     trainer = SFTTrainer(

@@ -40,6 +40,7 @@ UNITS: Mapping[str, str] = MappingProxyType(
     {f.name: {"nvfp4": "fp4", "mxfp4": "fp4"}.get(f.name, f.rate) for f in WEIGHT_FORMATS.values() if f.rate}
     | {"tf32": "fp32", "mxfp8": "mx"}
 )
+UNIT_CACHES = ("nvfp4",)  # KV cache formats that only chips with matrix units for them read
 # Formats in evidence that also document another format: FP32 runs wherever 16-bit formats do.
 EVIDENCE_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -337,7 +338,7 @@ def _rule_for_format(generation: Generation, build: Build, weight_format: str, w
     """Whether a build multiplies a format on a chip, converts it, or does neither."""
     engine, source, capability = product_name(build.engine), build.source, generation.capability
     named, unit = format_words(weight_format), UNITS.get(weight_format)
-    kv = build.kv
+    kv = tuple(f for f in build.kv if f not in UNIT_CACHES or UNITS[f] in generation.multiplies)
     if work.precision and UNITS[work.precision] not in generation.multiplies:
         return Ruling(False, _missing_unit_text(generation, engine, work.precision), source, far=_FORMAT)
     if weight_format in build.multiplies and (unit is None or unit in generation.multiplies):

@@ -65,6 +65,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
         "ff_intermediate_size",
         "hidden_dim",
     ),
+    "moe_intermediate_size": ("moe_intermediate_size", "expert_ffn_hidden_size"),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "sliding_window": ("sliding_window", "sliding_window_size"),
     "num_experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),

@@ -64,6 +64,7 @@ FAMILIES: Mapping[str, Family] = {
     "baichuan": replace(_LLAMA, fused_qkv=True),
     "exaone": _LLAMA,
     "helium": _LLAMA,
+    "bitnet": _LLAMA,
     "iquestcoder": _LLAMA,
     "arcee": replace(_LLAMA, gated=False),
     "internlm2": Family(qkv_bias="bias", out_bias="bias", fused_qkv=True),
@@ -160,6 +161,7 @@ FAMILIES: Mapping[str, Family] = {
     "mellum": _QWEN3,
     "solar_open": Family(qkv_bias="attention_bias", qk_norm="use_qk_norm:head"),
     "youtu": Family(),
+    "longcat_flash": Family(),
     "dots1": Family(qk_norm="head", qkv_bias="attention_bias", out_bias="attention_bias"),
     "hunyuan_v1_moe": replace(_QWEN3, tied=True),
     "hy_v3": Family(qk_norm="head"),
@@ -206,6 +208,8 @@ FAMILIES: Mapping[str, Family] = {
     "mamba2": Family(norms=1, tied=True),
     "jamba": Family(),
     "nemotron_h": Family(gated=False, norms=1, mlp_bias="mlp_bias"),
+    "bamba": Family(qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias"),
+    "falcon_h1": Family(qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias"),
     "granitemoehybrid": Family(tied=True, qkv_bias="attention_bias", out_bias="attention_bias"),
     "minimax": Family(),
     "lfm2": Family(qk_norm="head", tied=True),
@@ -279,11 +283,23 @@ TEXT_OF: Mapping[str, str] = {
     "deepseek_vl_v2": "deepseek_v2",
 }
 
+# MiniCPM-V and MiniCPM-o, whose text model depends on the version that the file states; others are Llamas.
+MINICPM_TYPES = ("minicpmv", "minicpmo")
+MINICPM_V: Mapping[str, str] = {"2.0": "minicpm", "2.6": "qwen2", "4.5": "qwen3"}
+
 # Wrapping models whose towers are not counted: an answer is about the language model and says so.
 UNCOUNTED_TOWERS = frozenset(
     {
         *("gemma3n", "gemma4_unified", "glm4v", "glm4v_moe", "interns1", "minimax_m3_vl", "step3p7", "lfm2_vl"),
         *("inkling_mm_model", "glm_ocr", "hunyuan_vl", "glmasr", "voxtral", "voxtral_realtime", "exaone4_5"),
-        *("qwen3_omni_moe", "qwen3_omni_moe_thinker", "qwen2_5_omni", "qwen2_audio", "deepseek_vl_v2"),
+        *(
+            "minicpmo",
+            "minicpmv4_6",
+            "qwen3_omni_moe",
+            "qwen3_omni_moe_thinker",
+            "qwen2_5_omni",
+            "qwen2_audio",
+            "deepseek_vl_v2",
+        ),
     }
 )

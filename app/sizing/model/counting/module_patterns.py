@@ -28,7 +28,7 @@ MAX_STARS = 6
 NAME_CHARS = 96  # longest name of a module
 SAME_CHARS = 16  # most times that one character is in a name
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|layer)(?:\.(\d+))(?:\.(.*))?$")
-_LITERAL_LAYER = re.compile(r"(?:layers|h|blocks)\\?\.(\d+)(?=\\?\.|\$|$)")
+_LITERAL_LAYER = re.compile(r"(?:layers|h|blocks)\\?\.(\d+)(?=\\?\.(?![*+?{])|\$|$)")
 # Modules of towers and prediction layers, which are counted apart from the layers.
 _APART = re.compile(r"vision|visual|\bvit\b|audio|image|\bmtp\b|encoder\.layers|sam_model|mm_projector|vae")
 _parse = import_module("re._parser").parse  # not in the type stubs of re
@@ -63,11 +63,15 @@ class _Pattern:
     literal: str  # rest of a literal name behind its layer, between dots; empty for the others
     regex: re.Pattern[str] | None
     by_layer: bool  # whether it must be matched layer by layer
+    whole: bool = False  # whether a literal name is that of a matrix, not also of a module with matrices
     ways: Ways = ONE_WAY  # of matching the regular expression
 
 
 class ModulePatterns:
-    """Patterns in the order of their rules; the first that matches a module counts."""
+    """Patterns in the order of their rules; the first that matches a module counts.
+
+    "re:" starts a regular expression, and "=" the name of one matrix. Other names may be those of modules with several.
+    """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         if len(patterns) > MAX_PATTERNS:
@@ -111,6 +115,8 @@ class ModulePatterns:
         for pattern in check_each(patterns):
             if pattern.regex is not None:
                 found = self._search(pattern.regex, pattern.ways, _full_names(names, layer))
+            elif pattern.whole and not pattern.literal.endswith(".experts."):  # experts may be one module
+                found = pattern.literal in names
             elif pattern.layer is not None:
                 found = any(name.startswith(pattern.literal) for name in names)
             else:
@@ -135,16 +141,18 @@ def _compile(index: int, text: str) -> _Pattern | None:
         return None
     if text.startswith("re:"):
         return _compile_regex(index, text[3:], text)
+    whole, text = text.startswith("=") and "*" not in text, text.removeprefix("=")
     bare = text.strip("*")
     if "*" in bare or "?" in bare or re.search(r"\.\d+\*$", text):
         plain = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in re.sub(r"\*+", "*", text))
-        return _compile_regex(index, rf"(?:.*\.)?{plain}(?:\.|$)", text)
+        end = "" if text.endswith("*") else r"(?:\.|$)"
+        return _compile_regex(index, rf"(?:.*\.)?{plain}{end}", text)
     before, after = "" if text.startswith("*") else ".", "" if text.endswith("*") else "."
     match = _LAYER.search(bare)
     if match is None:
-        return _Pattern(index, None, before + bare.strip(".") + after, None, by_layer=False)
+        return _Pattern(index, None, before + bare.strip(".") + after, None, by_layer=False, whole=whole)
     rest = match[2] or ""
-    return _Pattern(index, int(match[1]), f".{rest}{after}" if rest else ".", None, by_layer=False)
+    return _Pattern(index, int(match[1]), f".{rest}{after}" if rest else ".", None, by_layer=False, whole=whole)
 
 
 def _compile_regex(index: int, regex: str, text: str) -> _Pattern:

@@ -239,7 +239,8 @@ def _skipped(stated: Mapping[str, Any]) -> tuple[Rule, ...]:
 def _read_fp8(stated: Mapping[str, Any], config: Config) -> Scheme:
     block = stated.get("weight_block_size")
     side = _integer(block[0], 0) if isinstance(block, list) and block else 0
-    experts = Storage("mxfp4", MXFP4_BITS) if str(config.get("expert_dtype", "")) == "fp4" else None
+    stored = stated.get("expert_dtype", config.get("expert_dtype"))
+    experts = Storage("mxfp4", MXFP4_BITS) if stored == "fp4" else None
     by_row = "fbgemm" in _method_of(stated) or "ptpc" in _method_of(stated)
     linear = Storage("fp8", 8.0, block=side, row_bits=32.0 * by_row)
     narrower = stated.get("quantized_layers")  # modules that ModelOpt converted further; its other lists concern those
@@ -354,13 +355,15 @@ def _read_groups(stated: Mapping[str, Any]) -> list[tuple[list[str], Storage]]:
 
 def _read_compressed_tensors(stated: Mapping[str, Any], _: Config) -> Scheme:
     """Groups of compressed-tensors. Matrices that no group targets stay in 16 bit. Sparse ones keep half of the values
-    and a mask.
+    and a mask. A name in its lists is that of one matrix: the tool also lists modules whose matrices it converted. In
+    the groups of ModelOpt it may be that of a module.
     """
     sparsity = stated.get("sparsity_config")
     layout = str(sparsity.get("format", "") if isinstance(sparsity, Mapping) else "") + str(stated.get("format", ""))
     groups = [(targets, _sparse_storage(kept) if "24" in layout else kept) for targets, kept in _read_groups(stated)]
     if not groups:
         return Scheme(_weights_storage(stated, str(stated.get("format", ""))), _skipped(stated))
+    exact = not _method_of(stated).startswith("modelopt")
     rules, whole = list(_skipped(stated)), None
     for targets, kept in groups:
         for target in targets:
@@ -368,6 +371,7 @@ def _read_compressed_tensors(stated: Mapping[str, Any], _: Config) -> Scheme:
                 whole = whole or kept
             else:
                 rules.append((target, kept))
+    rules = [(f"={name}" if exact and not name.startswith("re:") else name, kept) for name, kept in rules]
     if whole is None:
         rules.append(("*", WIDE))
     return Scheme(whole or groups[0][1], tuple(rules))

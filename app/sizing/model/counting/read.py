@@ -7,6 +7,7 @@ transformers and diffusers libraries. Tests compare them with instantiated model
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting import convolutions, denoisers, encoders, towers
 from app.sizing.model.counting.configuration import Config, find_text_part
 from app.sizing.model.counting.decoder import read_decoder
-from app.sizing.model.counting.families import FAMILIES, TEXT_OF, UNCOUNTED_TOWERS
+from app.sizing.model.counting.families import FAMILIES, MINICPM_TYPES, MINICPM_V, TEXT_OF, UNCOUNTED_TOWERS
 from app.sizing.model.counting.quantization import native_quantization, stated_cache_format
 from app.sizing.model.counting.towers import read_tower
 from app.sizing.model.tensors import Part, Per
@@ -39,6 +40,11 @@ READERS: Mapping[str, Callable[[Config, str], ModelArchitecture]] = {
 _CLASSES = {"FluxTransformer2DModel": "flux", "SD3Transformer2DModel": "sd3"}
 
 
+_TOWER = re.compile(r"vision|visual|audio|speech|img_processor")
+_NAMED_TOWER = re.compile(r"(vision|audio|speech)_(tower|encoder)$")
+VISION_PARTS = frozenset({"vision_config", "img_processor"})
+COUNTED_PARTS = {"gemma4": VISION_PARTS | {"audio_config"}}  # by the wrapping model's type, if it differs
+
 MAX_PARAMETERS = 10**15
 MAX_ATTENTION_KINDS = (
     8  # maximum kinds of attention layer, each evaluated for every plan; published models have up to 5
@@ -48,17 +54,22 @@ MAX_TENSOR_KINDS = 1024  # maximum kinds of tensor; published models have up to 
 
 def known_types() -> list[str]:
     """Every `model_type` that can be counted, sorted."""
-    return sorted({*FAMILIES, *TEXT_OF, *READERS})
+    return sorted({*FAMILIES, *TEXT_OF, *MINICPM_TYPES, *READERS})
 
 
 def _model_type(config: Config) -> str | None:
+    """The type that a file states, or that of the class it names, such as qwen3_moe of Qwen3MoeForCausalLM."""
     stated = config.get("model_type", _CLASSES.get(str(config.get("_class_name"))))
+    if stated is None and isinstance(classes := config.get("architectures"), list) and classes:
+        words = re.sub(r"For[A-Z]\w*$|Model$|LMHeadModel$", "", str(classes[0]))
+        derived = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", words).lower()
+        stated = derived if derived in known_types() else None
     return stated if isinstance(stated, str) else None
 
 
 def is_known_type(config: Config) -> bool:
     """Whether the blocks of a configuration's model type are known."""
-    return _model_type(config) in {*FAMILIES, *TEXT_OF, *READERS}
+    return _model_type(config) in known_types()
 
 
 def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
@@ -104,11 +115,19 @@ def _is_reranker(config: Config) -> bool:
     return named and config.get("num_labels", 1) == 1
 
 
+def _tower_parts(config: Config) -> set[str]:
+    """Keys of a file that describe networks for images and audio, or name them."""
+    thinker = config.get("thinker_config")
+    parts = {**(thinker if isinstance(thinker, Mapping) else {}), **config}
+    described = {key for key, part in parts.items() if isinstance(part, Mapping) and _TOWER.search(key)}
+    return described | {key for key, part in parts.items() if isinstance(part, str) and _NAMED_TOWER.search(key)}
+
+
 def _read_counts(config: Config, name: str) -> ModelArchitecture:
     outer = _model_type(config)
     if outer is not None and outer in READERS:
         return READERS[outer](config, name)
-    text, nested = find_text_part(config)
+    text, nested = find_text_part(config if outer is None else {**config, "model_type": outer})
     family = text.get("model_type", outer)
     if not isinstance(family, str):
         raise UnreadableConfiguration(
@@ -116,6 +135,7 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
             f"{', '.join(known_types())}.",
             key="model_type",
         )
+    family = MINICPM_V.get(str(text.get("version", "2.0")), "llama") if family in MINICPM_TYPES else family
     family = TEXT_OF.get(family, family)
     if family not in FAMILIES:
         raise UnreadableConfiguration(
@@ -124,12 +144,13 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
             key="model_type",
         )
     model = read_decoder(text, family, name, nested=nested)
-    if isinstance(config.get("vision_config"), Mapping) or isinstance(config.get("img_processor"), Mapping):
-        if outer in UNCOUNTED_TOWERS:
-            note = f"the towers for images and audio of {outer} are not counted, only the language model"
-            model = replace(model, assumed=(*model.assumed, note))
-        else:
-            model = read_tower(config, model)
+    towers_of_file = _tower_parts(config)
+    counted = set() if outer in UNCOUNTED_TOWERS else towers_of_file & COUNTED_PARTS.get(str(outer), VISION_PARTS)
+    if counted:
+        model = read_tower(config, model)
+    if towers_of_file - counted:
+        note = f"the towers for images and audio of {outer} are not counted, only the language model"
+        model = replace(model, assumed=(*model.assumed, note))
     model = replace(model, native=native_quantization(text, model), cache_format=stated_cache_format(text))
     return model if model.head_matmul_params else without_generation(model)
 

@@ -26,6 +26,8 @@ class Layer:
     queries: int = 0
 
 
+PARALLEL = "parallel"  # attention and Mamba-2 read the same input, and their outputs are added
+
 MIXER_NAMES: Mapping[str, str] = {
     "full_attention": "full",
     "sliding_attention": "window",
@@ -259,18 +261,38 @@ def _minimax_layers(reader: Reader, layers: int) -> list[Layer]:
     return [Layer("lightning" if m == "linear" else m, "moe") for m in mixers]
 
 
+# Tokens behind one entry of DeepSeek V4's compressed layers, if the file states none.
+_COMPRESSION = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+
+
 def _deepseek_v4_layers(reader: Reader, layers: int) -> list[Layer]:
+    """Layers of DeepSeek V4: tokens per compressed entry of each, as published, or by the library's names of layers."""
     ratios = reader.layer_list("compress_ratios", layers)
     if ratios is None:
-        raise UnreadableConfiguration(
-            "deepseek_v4 needs 'compress_ratios' with one entry per layer.", key="compress_ratios"
-        )
+        rates = reader.nested_part("compress_rates")
+        own = {key: rates.size(key, usual) for key, usual in _COMPRESSION.items()}
+        few, many = _COMPRESSION
+        named = reader.layer_list("layer_types", layers) or [few if i > 1 and i % 2 else many for i in range(layers)]
+        ratios = [own.get(str(name), 0) for name in named]
     return [Layer("window" if not r else f"compressed_{r}", "moe") for r in ratios]
+
+
+def _longcat_layers(_: Reader, layers: int) -> list[Layer]:
+    """Two attention layers with a dense MLP each; the experts of the first one run next to both."""
+    return [Layer("full", "mlp" if i % 2 else "both") for i in range(layers)]
+
+
+def _bamba_layers(reader: Reader, layers: int) -> list[Layer]:
+    attends = reader.find_value("attn_layer_indices")
+    return [Layer("full" if isinstance(attends, list) and i in attends else "mamba2") for i in range(layers)]
 
 
 _BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
     "jamba": _jamba_layers,
     "nemotron_h": _nemotron_h_layers,
+    "longcat_flash": _longcat_layers,
+    "bamba": _bamba_layers,
+    "falcon_h1": lambda _, layers: [Layer(PARALLEL)] * layers,
     "kimi_linear": _kimi_linear_layers,
     "nemotron-nas": _nas_layers,
     "mimo_v2_flash": _mimo_v2_layers,

@@ -180,6 +180,9 @@ _INPUT_BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
     "phi3_v": lambda tower: ImageInput(tower.patch_pixels, 2, tile_pixels=336, max_tiles=16),
     "llava_next": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=4),
     "llava_onevision": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=9),
+    "minicpmv": lambda tower: ImageInput(
+        tower.patch_pixels, tile_pixels=448, max_tiles=9, tokens_per_tile=tower.outer_reader.size("query_num", 64)
+    ),
     "llava": _whole_image_input,
     "paligemma": _whole_image_input,
     "mistral3": _mistral3_input,
@@ -347,6 +350,17 @@ def _add_siglip_tower(tower: Tower) -> None:
     tower.add_blocks()
     if tower.reader.flag("vision_use_head", default=False):
         add_attention_pool(tower.inventory, tower.width, tower.mlp_width)
+
+
+def _add_minicpm_tower(tower: Tower) -> None:
+    """Add a SigLIP tower and the resampler, in which learned queries attend to the patches of a tile."""
+    tower.layers -= tower.outer_reader.flag("drop_vision_last_layer")
+    _add_siglip_tower(tower)
+    h = tower.text_width
+    tower.add_vector("resampler.query_and_norms", (tower.outer_reader.size("query_num", 64) + 6) * h)
+    tower.add_projector_matrix("resampler.kv_proj", tower.width, h, bias=False)
+    tower.add_projector_matrix("resampler.attn", h, h, copies=4)
+    tower.add_projector_matrix("resampler.proj", h, h, bias=False)
 
 
 def _add_pixtral_tower(tower: Tower) -> None:
@@ -535,6 +549,7 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "gemma4": (_add_gemma4_tower, None),
     "muse_glimmer": (_add_muse_tower, None),
     "phi3_v": (_add_phi3_v_tower, None),
+    "minicpmv": (_add_minicpm_tower, None),
 }
 _TOWERS: Mapping[str, Build] = {
     "clip_vision_model": _add_clip_tower,
@@ -564,6 +579,7 @@ _DEFAULT_TYPE = {
     "smolvlm": "idefics3_vision",
     "gemma4": "gemma4_vision",
     "muse_glimmer": "muse_glimmer_vision",
+    "minicpmv": "siglip_vision_model",
 }
 
 

@@ -136,6 +136,24 @@ def test_only_what_the_chip_multiplies_is_native(accelerator: str, weight_format
     assert (found.is_supported, found.native) == (True, native)
 
 
+@pytest.mark.parametrize(
+    ("engine", "accelerator", "narrow"),
+    [
+        ("vllm", "nvidia-b200-sxm-180gb", {"nvfp4", "int4"}),
+        ("vllm", "nvidia-h100-sxm5-80gb", {"int4"}),
+        ("sglang", "nvidia-b200-sxm-180gb", {"nvfp4"}),
+        ("sglang", "nvidia-h100-sxm5-80gb", set()),
+        ("tensorrt-llm", "nvidia-b200-sxm-180gb", {"nvfp4"}),
+        ("lmdeploy", "nvidia-a100-sxm4-80gb", {"int4"}),
+    ],
+)
+def test_caches_of_4_bits_are_those_that_the_engine_has_on_the_chip(
+    engine: str, accelerator: str, narrow: set[str]
+) -> None:
+    found = asked(accelerator, engine, "bf16")
+    assert {name for name in found.kv_formats if name in ("nvfp4", "int4")} == narrow
+
+
 def test_what_is_forbidden_names_known_engines_generations_formats_and_phases() -> None:
     assert {e for f in FORBIDDEN for e in f.engines} <= {*BUILDS}
     assert {g for f in FORBIDDEN for g in f.generations} <= {g.name for g in GENERATIONS}

@@ -10,6 +10,7 @@ from app.catalog.seed import model_entries
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
+from tests.examples import LLAMA_8B_CONFIG
 from tests.sizing.model.counting.bases import counted
 
 ENTRIES = {entry["hf_id"]: entry for entry in model_entries()}
@@ -53,12 +54,64 @@ def read(config: dict[str, Any]) -> ModelArchitecture:
         ("LiquidAI/LFM2-2.6B", 2_569_272_320, 2_569_272_320),
         ("LiquidAI/LFM2-24B-A2B", 23_843_661_440, 2.3e9),
         ("openbmb/MiniCPM5-1B", 1_080_632_832, 1_080_632_832),
+        ("openbmb/MiniCPM-V-2_6", 8_099_175_152, 8_099_175_152),
+        ("openbmb/MiniCPM-V-4_5", 8_695_895_280, 8_695_895_280),
+        ("tiiuae/Falcon-H1-7B-Instruct", 7_585_513_568, 7_585_513_568),
+        ("meituan-longcat/LongCat-Flash-Chat", 560e9, 27e9 * 1.02),
+        ("microsoft/bitnet-b1.58-2B-4T", 2.41e9, 2.41e9),
     ],
 )
 def test_totals_are_those_of_the_makers(name: str, total: float, active: float) -> None:
     model = counted(name)
     assert model.total_params == pytest.approx(total, rel=0.01)
     assert model.active_params == pytest.approx(active, rel=0.03)
+
+
+def test_falcon_attends_and_keeps_a_state_in_every_layer() -> None:
+    model = counted("tiiuae/Falcon-H1-7B-Instruct")
+    # 44 layers with 2 key/value heads of 128, and a state of 24 heads of 128 by 256
+    assert model.kv_cache_bytes_per_token() == 44 * 2 * 2 * 128 * 2
+    assert model.state_bytes_per_sequence == 44 * (4 * 3072 * 256 + 2 * (3072 + 2 * 256) * 4)
+
+
+def test_longcat_attends_twice_per_layer_and_a_third_of_its_experts_are_empty() -> None:
+    model = counted("meituan-longcat/LongCat-Flash-Chat")
+    assert (model.num_layers, model.moe_layers) == (56, 28)
+    assert (model.num_experts, model.experts_per_token) == (512, 8)  # 12 of 768, of which 256 return their input
+    assert model.kv_cache_bytes_per_token() == 56 * (512 + 64) * 2
+
+
+def test_a_bitnet_checkpoint_packs_four_weights_per_byte() -> None:
+    assert counted("microsoft/bitnet-b1.58-2B-4T").published_bytes() == pytest.approx(1.18e9, rel=0.005)
+
+
+def test_deepseek_v4_reads_the_layers_that_the_library_saves() -> None:
+    config = ENTRIES["deepseek-ai/DeepSeek-V4-Flash"]["config"]
+    names = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
+    saved = {key: value for key, value in config.items() if key not in ("compress_ratios", "expert_dtype")}
+    saved["layer_types"] = [names[ratio] for ratio in config["compress_ratios"][: config["num_hidden_layers"]]]
+    saved["quantization_config"] = {**config["quantization_config"], "expert_dtype": "fp4"}
+    assert read(saved) == read(config)
+
+
+@pytest.mark.parametrize(
+    "towers",
+    [
+        {"model_type": "llava", "mm_vision_tower": "openai/clip-vit-large-patch14-336"},
+        {"model_type": "some_vlm", "vision_encoder_config": {"model_type": "vit"}, "text_config": LLAMA_8B_CONFIG},
+        {"model_type": "qwen2_audio", "audio_config": {"d_model": 1280}, "text_config": LLAMA_8B_CONFIG},
+    ],
+)
+def test_towers_that_are_not_counted_are_named(towers: dict[str, Any]) -> None:
+    model = read({**LLAMA_8B_CONFIG, **towers})
+    assert model.total_params == read(LLAMA_8B_CONFIG).total_params
+    assert any("not counted, only the language model" in note for note in model.assumed)
+
+
+def test_a_file_without_a_type_has_that_of_the_class_it_names() -> None:
+    for name in ("Qwen/Qwen3-30B-A3B", "databricks/dbrx-instruct", "deepseek-ai/DeepSeek-V3"):
+        config = {key: value for key, value in ENTRIES[name]["config"].items() if key != "model_type"}
+        assert read(config).total_params == counted(name).total_params
 
 
 def test_layers_have_their_own_query_heads_and_one_gate_per_head() -> None:

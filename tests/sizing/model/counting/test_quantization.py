@@ -15,6 +15,7 @@ from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tensors import Part
 from tests.examples import LLAMA_8B_CONFIG
+from tests.sizing.model.counting.bases import ENTRIES
 
 PLAIN = read_architecture(LLAMA_8B_CONFIG, name="x")
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -121,6 +122,7 @@ def test_modules_that_no_group_targets_stay_wide() -> None:
         (["re:.*layers\\.(0|31)\\..*"], params(*MATRICES, layers=2)),
         (["model.layers.3.*"], params(*MATRICES, layers=1)),
         (["model.layers.30*"], params(*MATRICES, layers=1)),
+        (["model.layers.1*"], params(*MATRICES, layers=11)),
         (["*self_attn*"], params("q_proj", "k_proj", "v_proj", "o_proj")),
         (["model.layers.*.mlp"], params("gate_proj", "up_proj", "down_proj")),
         (["k_proj", "v_proj"], params("k_proj", "v_proj")),
@@ -132,6 +134,14 @@ def test_modules_that_no_group_targets_stay_wide() -> None:
 def test_only_named_modules_are_left_wide(left_out: list[str], wide: int, key: str) -> None:
     model = quantized(quant_method="fp8", **{key: left_out})
     assert saved_bits(model) == (PLAIN.linear_params - wide) * 8
+
+
+def test_compressed_tensors_names_matrices_not_the_modules_around_them() -> None:
+    groups = {"0": {"targets": ["Linear"], "weights": INT4}}
+    ignored = [f"model.layers.{layer}.{name}" for layer in range(32) for name in ("self_attn", "mlp.down_proj")]
+    model = quantized(quant_method="compressed-tensors", config_groups=groups, ignore=[*ignored, "lm_head"])
+    narrow = tuple(name for name in MATRICES if name != "down_proj")
+    assert saved_bits(model) == pytest.approx((16 - 4.125) * params(*narrow), rel=1e-3)
 
 
 def test_gptq_has_other_bits_for_some_modules() -> None:
@@ -250,6 +260,16 @@ def test_a_list_of_every_module_is_read_quickly() -> None:
     started = time.process_time()
     assert quantized(quant_method="fp8", ignore=names).published_bytes() < 9 * GIB
     assert time.process_time() - started < 3
+
+
+def test_the_list_of_a_published_model_of_many_layers_is_read() -> None:
+    layers = (f"model.layers.{i}.{part}*" for i in range(3, 78) for part in ("self_attn", "mlp.shared_experts"))
+    ignored = ["lm_head", *(f"model.layers.{i}*" for i in ("0", "1.", "2.", "78")), *layers]
+    stated = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ignored}  # nvidia/GLM-5.1-NVFP4
+    groups = {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "float", "group_size": 16}}}
+    for quantization in (stated, {**stated, "config_groups": groups}):
+        config = {**ENTRIES["zai-org/GLM-5.1"]["config"], "quantization_config": quantization}
+        assert read_architecture(config, name="x").published_bytes() == pytest.approx(446.0e9, rel=0.001)
 
 
 FLOAT8_CACHE = {"num_bits": 8, "type": "float", "dynamic": False}
