@@ -313,7 +313,8 @@ class Question:
     rejected_limit: int = DEFAULT_REJECTED  # number of rejected types in the answer
     trace: bool = False  # whether to record the arithmetic
     extras: frozenset[Extra] = DEFAULT_EXTRAS  # parts that the answer includes
-    first_only: bool = False  # whether only the first recommendation and its cost are asked for
+    first_only: bool = False  # whether only the first recommendation is asked for
+    cost_only: bool = False  # whether only its cost is asked for, where that takes less than an estimate
     today: str = ""  # day that price ages are counted to; empty: ages are not computed
     companions: tuple[Companion, ...] = ()  # models to pack onto the same cards
     inventory: tuple[OwnedHardware, ...] = ()  # hardware that the caller owns

@@ -25,7 +25,7 @@ from app.sizing.answer.overkill import (
     explain_idle_hardware,
     limits_types,
 )
-from app.sizing.answer.serving import estimate_deployments
+from app.sizing.answer.serving import estimate_deployments, price_deployments
 from app.sizing.answer.summary import add_comparisons, collect_assumptions, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
@@ -239,7 +239,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
 
 def has_hardware(question: Question, catalog: Catalog) -> bool:
     """Whether some hardware meets the limits of a question at current prices."""
-    return bool(search_current_prices(replace(question, first_only=True), catalog)[2].estimates)
+    return bool(search_current_prices(replace(question, first_only=True, cost_only=True), catalog)[2].estimates)
 
 
 def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
@@ -358,11 +358,14 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     # Pools are of the same types whatever `limit` is: the ranked ones, then the others by formulas.
     types_of = options.accelerator[np.concatenate([finalists.rows, ranked])].tolist()
     leading = np.array([*dict.fromkeys(types_of)], np.int64)
-    if search.question.first_only and not search.question.companions:
-        finalists = finalists.keep_best(1)
-    finalists = finalists.with_whole_curves(search.question, search.workload)
+    alone = search.question.first_only and not search.question.companions
+    finalists = finalists.keep_best(1) if alone else finalists
     chosen = finalists.chosen_options
-    estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
+    if alone and search.question.cost_only and finalists.runs is not None:
+        estimates = price_deployments(search, chosen, finalists.runs)
+    else:
+        finalists = finalists.with_whole_curves(search.question, search.workload)
+        estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
     if search.question.objective is Objective.COST:
         estimates = with_cheaper_levels(estimates, below=False)

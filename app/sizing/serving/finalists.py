@@ -83,7 +83,7 @@ class SimulationQueue:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
         self.best_scores: dict[int, float] = {}  # best simulated score by type
-        self.layouts = layout_keys(options)
+        self.layouts = layout_keys(options.plans)
         self.untried: Mask = np.ones(len(options), bool)
         self.replacement_budget, self.challenger_budget = MAX_REPLACEMENTS, MAX_CHALLENGERS
         self.failed: Counter[int] = Counter()  # challengers that did not win, by type

@@ -334,7 +334,7 @@ def test_a_layout_challenges_as_long_as_it_may_carry_the_load_with_fewer_replica
     question = asked(workload)
     options, search = options_of(question, workload), Search.start(question, SMALL).of(workload)
     score = objective_score(question.objective, measures(workload, options))
-    layouts = layout_keys(options)
+    layouts = layout_keys(options.plans)
     first = int(np.flatnonzero(options.accelerator == options.accelerator[np.argmax(layouts)])[0])
     others = np.flatnonzero((options.accelerator == options.accelerator[first]) & (layouts != layouts[first]))
     best = int(others[np.argmin(score[others])])
