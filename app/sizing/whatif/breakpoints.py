@@ -2,8 +2,8 @@
 the ranges in which none does, and the patterns that save cost.
 
 Closed forms find where the first rank changes; recommendations among the types that lead by them are computed only at
-the two ends of the interval that they find. Where it contradicts them, a few more values are computed, and the answer states the interval
-that is left.
+the two ends of the interval that they find. Where these contradict them, a few more values are computed, and the answer
+states the interval that is left.
 """
 
 from __future__ import annotations
