@@ -45,7 +45,7 @@ from app.sizing.serving.load_curves import (
     stability_limits,
     waits_at,
 )
-from app.sizing.serving.margins import Margins
+from app.sizing.serving.margins import RATE_CORRELATIONS, Margins
 from app.sizing.serving.options import Options, PlanEvaluations, layout_keys, measures, stable_key, within_constraints
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
@@ -60,7 +60,7 @@ from app.sizing.workload import InferenceWorkload, Load
 MAX_REPLACEMENTS = 24  # maximum number of replacement layouts for failed or far more expensive types
 MAX_CHALLENGERS = 96  # maximum number of layouts compared with the simulated layout of their type
 CHECKED_TOGETHER = 1  # layouts of one type that are compared at once
-MAX_FAILED = 2  # maximum number of challengers of one type that do not win
+MAX_FAILED = 3  # maximum number of challengers of one type that do not win
 MIN_SCORE_RATIO = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
 # Objectives for which fewer replicas are always better, so that one load decides whether a layout can win.
 COUNTED_OBJECTIVES = (Objective.COST, Objective.ENERGY, Objective.CARBON)
@@ -555,11 +555,13 @@ def simulated_slack(
 ) -> Column:
     """Ratio of limit to wait, of the limit that is missed most, of layouts that carry the load with `replicas`.
 
-    One simulation at that load decides. Below 1 / CHECK_TOLERANCE, the layout needs more replicas.
+    One simulation at that load decides. Below 1 / CHECK_TOLERANCE, the layout needs more replicas. The errors of
+    latency and of speed together lower a rate by at least `rate_margin` to the power of their correlation.
     """
     assumed, margins = search.question.assumptions, confidence_margins(search, options.plans)
     loads = load_per_replica(search.workload, replicas)
-    loads = loads * margins.rate if search.workload.load is Load.OPEN else loads
+    if search.workload.load is Load.OPEN:
+        loads = loads * margins.rate ** min(RATE_CORRELATIONS.values())
     with suspend_recording():
         memory = AUTOREGRESSIVE.estimate_memory(search.workload, options.plans, assumed, options.settings)
         pooled = pooled_replicas(search.workload, replicas)

@@ -319,6 +319,15 @@ def test_a_layout_is_checked_at_the_load_that_its_score_needs() -> None:
     assert (simulated_slack(search, rows, np.ones(len(rows)), None) < 1).any()
 
 
+def test_a_layout_passes_the_check_at_its_own_size_however_wide_its_margins_are() -> None:
+    workload = replace(BUSY, slo=Slo(0.2, 0.015, None, 95.0), target_utilization=1.0, peak_per_s=3000.0)
+    question = asked(workload, confidence=0.99)
+    options, search = options_of(question, workload), Search.start(question, SMALL).of(workload)
+    finalists, _ = select_finalists(search, options)
+    replicas = finalists.chosen_options.fleet.replicas
+    assert len(replicas) and (simulated_slack(search, options.take(finalists.rows), replicas, None) >= 1).all()
+
+
 @pytest.mark.parametrize(
     "workload",
     [
