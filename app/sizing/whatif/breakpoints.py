@@ -122,6 +122,14 @@ class RequestProbe:
     recommend: Callable[[Question], Answer]
     found: dict[str, TopOption] = field(default_factory=dict)  # by change, of this call and of earlier ones
     used: set[str] = field(default_factory=set)  # changes of this call
+    questions: dict[str, Question] = field(default_factory=dict)  # by change
+
+    def question_of(self, patch: Part) -> Question:
+        """The question of the request with a patch, read once; raises for an invalid one."""
+        name = patch_name(patch)
+        if name not in self.questions:
+            self.questions[name] = self.read(patch)
+        return self.questions[name]
 
     def top_option(self, patch: Part, among: tuple[str, ...] = ()) -> TopOption:
         """The first-ranked option for the request with a patch; `NO_OPTION` if it is invalid or nothing is feasible.
@@ -134,7 +142,7 @@ class RequestProbe:
         if name not in self.found:
             top = TopOption(NO_OPTION, NO_OPTION, "")
             try:
-                question = replace(self.read(patch), first_only=True, cost_only=True)
+                question = replace(self.question_of(patch), first_only=True, cost_only=True)
                 if among:
                     top = describe_top(self.recommend(restrict_to_types(question, among)))
                 if top.type == NO_OPTION:
@@ -286,7 +294,7 @@ class Thresholds:
         """Types in the order of the closed forms; empty if the value is invalid or nothing is feasible."""
         assert self.closed_forms is not None
         try:
-            question = self.probe.read(parameter.patch_to(value))
+            question = self.probe.question_of(parameter.patch_to(value))
             return self.closed_forms.ranked_types(question, parameter.stage, among)
         except (AppError, ValueError):
             return ()
@@ -320,7 +328,7 @@ class Thresholds:
         try:
             for part in ({}, patch):
                 if (name := patch_name(part)) not in self.usd:
-                    self.usd[name] = self.closed_forms.expected_usd(self.probe.read(part))
+                    self.usd[name] = self.closed_forms.expected_usd(self.probe.question_of(part))
         except (AppError, ValueError):
             return True
         return not self.usd[patch_name({})] <= self.usd[patch_name(patch)] < np.inf
@@ -425,7 +433,7 @@ def find_breakpoints(
         runners_up: slug and name of the types that rank below the first.
         smaller: the next smaller model of a family by name, or None.
     """
-    question, now = asked.read({}), asked.top_option({})
+    question, now = asked.question_of({}), asked.top_option({})
     workload, closed_forms = question.workload, None
     if isinstance(workload, InferenceWorkload) and needs_simulation(question) and not now.is_owned:
         closed_forms = ClosedForms.calibrate(Search.start(question, catalog).of(workload))
