@@ -87,6 +87,7 @@ class SimulationQueue:
         self.untried: Mask = np.ones(len(options), bool)
         self.replacement_budget, self.challenger_budget = MAX_REPLACEMENTS, MAX_CHALLENGERS
         self.failed: Counter[int] = Counter()  # challengers that did not win, by type
+        self.capacity_ratio = 0.0  # largest ratio between the simulated capacity of a row and that of the formulas
 
     def next_rows(self, types: int) -> Codes:
         """Up to `types` rows from the queue."""
@@ -462,6 +463,7 @@ def simulate_checked_challengers(
 ) -> None:
     """Simulate the layouts that carry the load with so few replicas that they beat the simulated one of their type."""
     while True:
+        queue.capacity_ratio = results.max_capacity_ratio()
         rows, replicas = next_challengers(search, queue)
         if not len(rows):
             return
@@ -490,7 +492,7 @@ def next_challengers(search: Search[InferenceWorkload], queue: SimulationQueue) 
     is_far_better = queue.score[rows] * MIN_SCORE_RATIO < of_type
     to_beat = np.where(is_far_better, of_type, min(queue.best_scores.values()))
     replicas = most_winning_replicas(search, options, to_beat)
-    used = used_capacity_share(search.workload, options, replicas)
+    used = used_capacity_share(search.workload, options, replicas, max(MAX_CAPACITY_RATIO, queue.capacity_ratio))
     order = np.argsort(used, kind="stable")
     order = order[used[order] <= 1]
     picked = queue.pick_challengers(rows[order], CHECKED_TOGETHER)
@@ -498,14 +500,20 @@ def next_challengers(search: Search[InferenceWorkload], queue: SimulationQueue) 
     return picked, replicas[sorter[np.searchsorted(rows, picked, sorter=sorter)]]
 
 
-def used_capacity_share(workload: InferenceWorkload, options: Options, replicas: Column) -> Column:
-    """Share that the load takes of the largest capacity that a simulation may find; infinite without replicas."""
+def used_capacity_share(
+    workload: InferenceWorkload, options: Options, replicas: Column, capacity_ratio: float
+) -> Column:
+    """Share that the load takes of the largest capacity that a simulation may find; infinite without replicas.
+
+    Parameters:
+        capacity_ratio: largest expected ratio between the capacities of simulations and formulas.
+    """
     loads = load_per_replica(workload, np.maximum(replicas, 1.0))
     if workload.load is Load.CLOSED:
         most = options.slo_batch * MAX_IN_FLIGHT_RATIO
     else:
         stable = workload.target_utilization * options.stable_per_s
-        most = np.minimum(options.capacity_per_s * MAX_CAPACITY_RATIO, stable * MAX_STABLE_RATIO)
+        most = np.minimum(options.capacity_per_s * capacity_ratio, stable * MAX_STABLE_RATIO)
     share: Column = np.where(replicas > 0, loads / most, np.inf)
     return share
 
@@ -535,6 +543,12 @@ class SimulationResults:
                 self.search.question.objective, measures(self.search.workload, self.tables[-1])
             )
         return scores
+
+    def max_capacity_ratio(self) -> float:
+        """Largest ratio between the simulated capacity of a row and that of the formulas; 0 without rows."""
+        pairs = zip(self.tables, self.rows, strict=True)
+        ratios = [table.capacity_per_s / self.options.capacity_per_s[rows] for table, rows in pairs]
+        return float(np.max(np.concatenate([*ratios, np.zeros(1)])))
 
     def merge(self) -> Finalists:
         """All options with the simulated rows as sized by their simulation, and the best row of each type."""
