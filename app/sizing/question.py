@@ -317,7 +317,8 @@ class Question:
     rejected_limit: int = DEFAULT_REJECTED  # number of rejected types in the answer
     trace: bool = False  # whether to record the arithmetic
     extras: frozenset[Extra] = DEFAULT_EXTRAS  # parts that the answer includes
-    first_only: bool = False  # whether only the first recommendation and its cost are asked for
+    first_only: bool = False  # whether only the first recommendation is asked for
+    cost_only: bool = False  # whether only its cost is asked for, where that takes less than an estimate
     today: str = ""  # day that price ages are counted to; empty: ages are not computed
     companions: tuple[Companion, ...] = ()  # models to pack onto the same cards
     inventory: tuple[OwnedHardware, ...] = ()  # hardware that the caller owns
@@ -348,15 +349,17 @@ def find_within_longer_limits(
         find: answers a question.
         is_enough: whether an answer meets the limits of its question.
     """
+    *shorter, longest = within_longer_limits(question) or (None,)
+    if longest is None or not is_enough(at_longest := find(longest)):
+        return None
+    return next((found for found in map(find, shorter) if is_enough(found)), at_longest)
+
+
+def within_longer_limits(question: Question) -> tuple[Question, ...]:
+    """The question with longer limits, shortest first, where the request leaves its limits open; empty where it sets
+    them.
+    """
     workload = question.workload
     if workload.assumed_times is None:
-        return None
-
-    def find_at(times: float) -> Found:
-        return find(replace(question, workload=workload.with_relaxed_limits(times)))
-
-    *shorter, longest = RELAXED_LIMITS
-    at_longest = find_at(longest)
-    if not is_enough(at_longest):
-        return None
-    return next((found for found in map(find_at, shorter) if is_enough(found)), at_longest)
+        return ()
+    return tuple(replace(question, workload=workload.with_relaxed_limits(times)) for times in RELAXED_LIMITS)

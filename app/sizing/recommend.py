@@ -25,7 +25,7 @@ from app.sizing.answer.overkill import (
     explain_idle_hardware,
     limits_types,
 )
-from app.sizing.answer.serving import estimate_deployments
+from app.sizing.answer.serving import estimate_deployments, price_deployments
 from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_question, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
@@ -222,7 +222,7 @@ def recommend_from_inventory(question: Question, own: Question, stocked: Catalog
 
 def recommend_from(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware of a catalog that can run a workload, and explain why the rest was rejected."""
-    question, largest = at_largest_load(question, catalog, lambda asked: first_option(asked, catalog) is not None)
+    question, largest = at_largest_load(question, catalog, lambda asked: has_hardware(asked, catalog))
     question = replace(question, assumptions=question.assumptions.with_recording())
     search, rejections, result = search_within_limits(question, catalog)
     question, rejected = search.question, rejections.closest_first()
@@ -287,6 +287,11 @@ def first_option(question: Question, catalog: Catalog) -> Ranked | None:
     return next(iter(rank_estimates(result, catalog)), None)
 
 
+def has_hardware(question: Question, catalog: Catalog) -> bool:
+    """Whether some hardware meets the limits of a question at current prices."""
+    return bool(search_current_prices(replace(question, first_only=True, cost_only=True), catalog)[2].estimates)
+
+
 def is_feasible(question: Question, catalog: Catalog, types: tuple[str, ...] | None = None) -> bool:
     """Whether some hardware meets the limits of a question: that of its inventory or, unless only that counts, hardware
     for sale within limits on accelerators, money and power.
@@ -296,11 +301,11 @@ def is_feasible(question: Question, catalog: Catalog, types: tuple[str, ...] | N
     """
     limits, sale = question.constraints, replace(question, inventory=())
     own = restrict_to_inventory(question, catalog) if question.inventory else None
-    if own is not None and first_option(own, stocked_catalog(catalog, question.inventory, question.today)) is not None:
+    if own is not None and has_hardware(own, stocked_catalog(catalog, question.inventory, question.today)):
         return True
     if limits.inventory_only or not is_limited(limits):
         return False
-    return len(find_feasible_plans(sale, catalog, types).within(limits)) > 0 and first_option(sale, catalog) is not None
+    return len(find_feasible_plans(sale, catalog, types).within(limits)) > 0 and has_hardware(sale, catalog)
 
 
 def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
@@ -419,11 +424,14 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     # Pools are of the same types whatever `limit` is: the ranked ones, then the others by formulas.
     types_of = options.accelerator[np.concatenate([finalists.rows, ranked])].tolist()
     leading = np.array([*dict.fromkeys(types_of)], np.int64)
-    if search.question.first_only and not search.question.companions:
-        finalists = finalists.keep_best(1)
-    finalists = finalists.with_whole_curves(search.question, search.workload)
+    alone = search.question.first_only and not search.question.companions
+    finalists = finalists.keep_best(1) if alone else finalists
     chosen = finalists.chosen_options
-    estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
+    if alone and search.question.cost_only and finalists.runs is not None:
+        estimates = price_deployments(search, chosen, finalists.runs)
+    else:
+        finalists = finalists.with_whole_curves(search.question, search.workload)
+        estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
     if search.question.objective is Objective.COST:
         estimates = with_cheaper_levels(estimates, below=False)

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.api.merge_patch import apply_merge_patch
+from tests.api.test_budgets import SPARE, counted_work
 
 CHAT: dict[str, Any] = {
     "workload": {
@@ -24,6 +25,7 @@ CHAT: dict[str, Any] = {
     "assumptions": {"simulated_requests": 1000},
 }
 BUSY_CHAT = apply_merge_patch(CHAT, {"workload": {"traffic": {"peak_requests_per_s": 60}}})
+BUSY_CHAT_BUDGET = {"searches": 112, "simulations": 361, "formula_calls": 86_283}  # work of its sensitivity
 RUN: dict[str, Any] = {
     "workload": {
         "phase": "training",
@@ -120,7 +122,9 @@ def test_patches_are_merged_as_the_standard_says() -> None:
 @pytest.mark.parametrize("body", [BUSY_CHAT, FULL], ids=["chat", "full"])
 def test_every_saving_is_real_and_names_what_it_owes(client: TestClient, body: dict[str, Any]) -> None:
     answer = answered(client, body)
-    savings = client.get(f"/recommendations/{answer['id']}/sensitivity").json()["savings"]
+    with counted_work() as work:
+        savings = client.get(f"/recommendations/{answer['id']}/sensitivity").json()["savings"]
+    assert body is FULL or all(work[what] <= SPARE * most for what, most in BUSY_CHAT_BUDGET.items()), work
     now = paid(answer)
     assert savings and [s["saves_share"] for s in savings] == sorted((s["saves_share"] for s in savings), reverse=True)
     for saving in savings:

@@ -39,6 +39,7 @@ from app.sizing.serving.finalists import (
     SimulatedReplicas,
     assurance_from_simulation,
     planned_replica_capacity,
+    with_expected_performance,
     with_simulated_performance,
 )
 from app.sizing.serving.interfaces import HardwareBound, Settings
@@ -46,6 +47,7 @@ from app.sizing.serving.kinds import AUTOREGRESSIVE, SINGLE_FORWARD, serving_bac
 from app.sizing.serving.margins import plan_neighbourhoods
 from app.sizing.serving.offload import note_host_assumptions
 from app.sizing.serving.options import (
+    Options,
     PlanEvaluations,
     daily_means,
     duration_s,
@@ -75,11 +77,11 @@ def with_daily_means(
     return replace(judged, options=replace(judged.options, daily=daily))
 
 
-def mean_cost(judged: PlanEvaluations[Any, Any, Any], economics: Economics) -> Cost:
+def mean_cost(options: Options, economics: Economics) -> Cost:
     """Cost of deployments as means over a day."""
-    daily, hours = judged.options.daily, horizon_hours(economics)
+    daily, hours = options.daily, horizon_hours(economics)
     paid_usd = tco_usd(daily.usd_per_hour, hours)
-    return replace(judged.cost, usd_per_hour=daily.usd_per_hour, power_w=daily.power_w, tco_usd=paid_usd)
+    return replace(options.cost, usd_per_hour=daily.usd_per_hour, power_w=daily.power_w, tco_usd=paid_usd)
 
 
 def with_day(
@@ -369,29 +371,57 @@ def out_of_memory_reason(judged: PlanEvaluations[Any, Any, Any], row: int) -> Re
 
 def cost_of_row(
     workload: InferenceWorkload,
-    judged: PlanEvaluations[Any, Any, Any],
+    options: Options,
     row: int,
     at_sale: SoldMachine,
-    context: ServingContext,
     economics: Economics,
+    bill: tuple[Part, ...] = (),
 ) -> CostSummary:
     """Cost, energy and bill of a row."""
     only, lasts = np.array([row]), None
     if workload.volume_requests is not None:
         with suspend_recording():
-            lasts = at(duration_s(workload.volume_requests, judged.options), row)
+            lasts = at(duration_s(workload.volume_requests, options), row)
     return cost_summary(
         at_sale,
-        judged.cost.take(only),
+        options.cost.take(only),
         economics=economics,
         run_s=lasts,
-        mean=mean_cost(judged, economics).take(only) if workload.hourly_shares else None,
-        units_per_s=at(served_per_s(workload, judged.options), row) * units_per_request(workload),
+        mean=mean_cost(options, economics).take(only) if workload.hourly_shares else None,
+        units_per_s=at(served_per_s(workload, options), row) * units_per_request(workload),
         usd_total=None,
         per_million="samples" if workload.model.sample else "tokens",
         million_of=priced_unit(workload),
-        bill=context.bills[row],
+        bill=bill,
     )
+
+
+def price_deployments(
+    search: Search[InferenceWorkload], options: Options, runs: SimulatedReplicas
+) -> tuple[Estimate, ...]:
+    """Estimates of simulated options that hold only their cost, and the machines that it pays for."""
+    question, bought = search.question, options.plans.offered
+    with suspend_recording():
+        options = with_expected_performance(search.workload, options, runs)
+        at_sale = describe_sold_machines(search.catalog, bought, question.today, question.economics.discounts)
+        return tuple(
+            Estimate(
+                Deployment(
+                    accelerator=sold.accelerator.slug,
+                    system=None if sold.system is None else sold.system.slug,
+                    provider=sold.provider,
+                    nodes=int(at(options.fleet.nodes, row)),
+                    total_accelerators=int(at(options.fleet.accelerators, row)),
+                ),
+                True,
+                None,
+                None,
+                None,
+                cost_of_row(search.workload, options, row, sold, question.economics),
+                (),
+            )
+            for row, sold in enumerate(at_sale)
+        )
 
 
 def build_serving_estimate(
@@ -417,7 +447,7 @@ def build_serving_estimate(
         return Estimate(deployment, False, memory, None, "memory_capacity", None, reasons)
     full = words.is_full(judged, row, question.assumptions)
     bottleneck = "memory_capacity" if full else max(shares, key=lambda k: (shares[k], k))
-    cost = cost_of_row(workload, judged, row, at_sale, context, question.economics)
+    cost = cost_of_row(workload, judged.options, row, at_sale, question.economics, context.bills[row])
     setting = serving_setting(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.offloads_weights[row])
     certainty = certainty_for_row(workload, judged, row, setting, context, question.assumptions)

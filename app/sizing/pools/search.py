@@ -197,7 +197,8 @@ class SimulatedPool:
     def build_estimate(self, search: Search[Workload], asked: Deployment | None = None) -> Estimate:
         """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
-        (estimate,) = estimate_deployments(search.of(self.workload), plans, settings, simulated_replicas=self.simulated)
+        whole = self.simulated.with_whole_curves(search.question, self.workload)
+        (estimate,) = estimate_deployments(search.of(self.workload), plans, settings, simulated_replicas=whole)
         scheduler = estimate.deployment.scheduler
         if asked is not None and scheduler is not None:
             scheduler = scheduler.with_settings(asked.scheduler)
@@ -408,7 +409,7 @@ def simulate_pool(
     search: Search[InferenceWorkload], options: Options, asked: Deployment | None = None
 ) -> SimulatedPool | None:
     """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
-    runs = simulate_replicas(search, options.plans, options.settings, asked)
+    runs = simulate_replicas(search, options.plans, options.settings, asked, whole=False)
     if runs is None or not has_capacity(*runs.capacity_at_confidence(search.workload)).all():
         return None
     return SimulatedPool(search.workload, size_fleet(search.question, search.workload, options, runs), runs)

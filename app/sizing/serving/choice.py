@@ -209,7 +209,7 @@ def simulated_scores(
     Parameters:
         score: seconds per request of the whole deployment by the formulas.
     """
-    keys, order = layout_keys(options), np.argsort(score, kind="stable")
+    keys, order = layout_keys(options.plans), np.argsort(score, kind="stable")
     close = order[score[order] <= score.min(initial=np.inf) * CLOSE_CAPACITY]
     rows = close[np.sort(np.unique(keys[close], return_index=True)[1])[:MOST_CLOSE_LAYOUTS]]
     if search.workload.load is not Load.OPEN or len(rows) < 2:

@@ -45,7 +45,7 @@ from app.sizing.serving.load_curves import (
     stability_limits,
     waits_at,
 )
-from app.sizing.serving.margins import Margins
+from app.sizing.serving.margins import RATE_CORRELATIONS, Margins
 from app.sizing.serving.options import Options, PlanEvaluations, layout_keys, measures, stable_key, within_constraints
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
@@ -60,7 +60,7 @@ from app.sizing.workload import InferenceWorkload, Load
 MAX_REPLACEMENTS = 24  # maximum number of replacement layouts for failed or far more expensive types
 MAX_CHALLENGERS = 96  # maximum number of layouts compared with the simulated layout of their type
 CHECKED_TOGETHER = 1  # layouts of one type that are compared at once
-MAX_FAILED = 2  # maximum number of challengers of one type that do not win
+MAX_FAILED = 3  # maximum number of challengers of one type that do not win
 MIN_SCORE_RATIO = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
 # Objectives for which fewer replicas are always better, so that one load decides whether a layout can win.
 COUNTED_OBJECTIVES = (Objective.COST, Objective.ENERGY, Objective.CARBON)
@@ -83,10 +83,11 @@ class SimulationQueue:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
         self.best_scores: dict[int, float] = {}  # best simulated score by type
-        self.layouts = layout_keys(options)
+        self.layouts = layout_keys(options.plans)
         self.untried: Mask = np.ones(len(options), bool)
         self.replacement_budget, self.challenger_budget = MAX_REPLACEMENTS, MAX_CHALLENGERS
         self.failed: Counter[int] = Counter()  # challengers that did not win, by type
+        self.capacity_ratio = 0.0  # largest ratio between the simulated capacity of a row and that of the formulas
 
     def next_rows(self, types: int) -> Codes:
         """Up to `types` rows from the queue."""
@@ -462,6 +463,7 @@ def simulate_checked_challengers(
 ) -> None:
     """Simulate the layouts that carry the load with so few replicas that they beat the simulated one of their type."""
     while True:
+        queue.capacity_ratio = results.max_capacity_ratio()
         rows, replicas = next_challengers(search, queue)
         if not len(rows):
             return
@@ -490,7 +492,7 @@ def next_challengers(search: Search[InferenceWorkload], queue: SimulationQueue) 
     is_far_better = queue.score[rows] * MIN_SCORE_RATIO < of_type
     to_beat = np.where(is_far_better, of_type, min(queue.best_scores.values()))
     replicas = most_winning_replicas(search, options, to_beat)
-    used = used_capacity_share(search.workload, options, replicas)
+    used = used_capacity_share(search.workload, options, replicas, max(MAX_CAPACITY_RATIO, queue.capacity_ratio))
     order = np.argsort(used, kind="stable")
     order = order[used[order] <= 1]
     picked = queue.pick_challengers(rows[order], CHECKED_TOGETHER)
@@ -498,14 +500,20 @@ def next_challengers(search: Search[InferenceWorkload], queue: SimulationQueue) 
     return picked, replicas[sorter[np.searchsorted(rows, picked, sorter=sorter)]]
 
 
-def used_capacity_share(workload: InferenceWorkload, options: Options, replicas: Column) -> Column:
-    """Share that the load takes of the largest capacity that a simulation may find; infinite without replicas."""
+def used_capacity_share(
+    workload: InferenceWorkload, options: Options, replicas: Column, capacity_ratio: float
+) -> Column:
+    """Share that the load takes of the largest capacity that a simulation may find; infinite without replicas.
+
+    Parameters:
+        capacity_ratio: largest expected ratio between the capacities of simulations and formulas.
+    """
     loads = load_per_replica(workload, np.maximum(replicas, 1.0))
     if workload.load is Load.CLOSED:
         most = options.slo_batch * MAX_IN_FLIGHT_RATIO
     else:
         stable = workload.target_utilization * options.stable_per_s
-        most = np.minimum(options.capacity_per_s * MAX_CAPACITY_RATIO, stable * MAX_STABLE_RATIO)
+        most = np.minimum(options.capacity_per_s * capacity_ratio, stable * MAX_STABLE_RATIO)
     share: Column = np.where(replicas > 0, loads / most, np.inf)
     return share
 
@@ -536,6 +544,12 @@ class SimulationResults:
             )
         return scores
 
+    def max_capacity_ratio(self) -> float:
+        """Largest ratio between the simulated capacity of a row and that of the formulas; 0 without rows."""
+        pairs = zip(self.tables, self.rows, strict=True)
+        ratios = [table.capacity_per_s / self.options.capacity_per_s[rows] for table, rows in pairs]
+        return float(np.max(np.concatenate([*ratios, np.zeros(1)])))
+
     def merge(self) -> Finalists:
         """All options with the simulated rows as sized by their simulation, and the best row of each type."""
         question, workload = self.search.question, self.search.workload
@@ -555,11 +569,13 @@ def simulated_slack(
 ) -> Column:
     """Ratio of limit to wait, of the limit that is missed most, of layouts that carry the load with `replicas`.
 
-    One simulation at that load decides. Below 1 / CHECK_TOLERANCE, the layout needs more replicas.
+    One simulation at that load decides. Below 1 / CHECK_TOLERANCE, the layout needs more replicas. The errors of
+    latency and of speed together lower a rate by at least `rate_margin` to the power of their correlation.
     """
     assumed, margins = search.question.assumptions, confidence_margins(search, options.plans)
     loads = load_per_replica(search.workload, replicas)
-    loads = loads * margins.rate if search.workload.load is Load.OPEN else loads
+    if search.workload.load is Load.OPEN:
+        loads = loads * margins.rate ** min(RATE_CORRELATIONS.values())
     with suspend_recording():
         memory = AUTOREGRESSIVE.estimate_memory(search.workload, options.plans, assumed, options.settings)
         pooled = pooled_replicas(search.workload, replicas)

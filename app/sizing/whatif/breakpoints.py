@@ -1,9 +1,9 @@
 """Breakpoints of a recommendation: the nearest change of one parameter that makes another accelerator type rank first,
 the ranges in which none does, and the patterns that save cost.
 
-Closed forms find where the first rank changes; the whole recommendation is computed only at the two ends of the
-interval that they find. Where it contradicts them, a few more values are computed, and the answer states the interval
-that is left.
+Closed forms find where the first rank changes; recommendations among the types that lead by them are computed only at
+the two ends of the interval that they find. Where these contradict them, a few more values are computed, and the answer
+states the interval that is left.
 """
 
 from __future__ import annotations
@@ -123,16 +123,34 @@ class RequestProbe:
     recommend: Callable[[Question], Answer]
     found: dict[str, TopOption] = field(default_factory=dict)  # by change, of this call and of earlier ones
     used: set[str] = field(default_factory=set)  # changes of this call
+    questions: dict[str, Question] = field(default_factory=dict)  # by change
 
-    def top_option(self, patch: Part) -> TopOption:
-        """The first-ranked option for the request with a patch; `NO_OPTION` if it is invalid or nothing is feasible."""
+    def question_of(self, patch: Part) -> Question:
+        """The question of the request with a patch, read once; raises for an invalid one."""
+        name = patch_name(patch)
+        if name not in self.questions:
+            self.questions[name] = self.read(patch)
+        return self.questions[name]
+
+    def top_option(self, patch: Part, among: tuple[str, ...] = ()) -> TopOption:
+        """The first-ranked option for the request with a patch; `NO_OPTION` if it is invalid or nothing is feasible.
+
+        Parameters:
+            among: accelerator types that are searched, unless none of them is feasible; empty for all.
+        """
         name = patch_name(patch)
         self.used.add(name)
         if name not in self.found:
+            top = TopOption(NO_OPTION, NO_OPTION, "")
             try:
-                self.found[name] = describe_top(self.recommend(replace(self.read(patch), first_only=True)))
+                question = replace(self.question_of(patch), first_only=True, cost_only=True)
+                if among:
+                    top = describe_top(self.recommend(restrict_to_types(question, among)))
+                if top.type == NO_OPTION:
+                    top = describe_top(self.recommend(question))
             except (AppError, ValueError):
-                self.found[name] = TopOption(NO_OPTION, NO_OPTION, "")
+                pass
+            self.found[name] = top
         return self.found[name]
 
 
@@ -169,7 +187,7 @@ class ClosedForms:
         types = options.accelerator[rows]
         ratios = np.ones((2, len(search.catalog.accelerators)))
         layout = np.full(len(search.catalog.accelerators), -1)
-        layout[types] = layout_keys(options)[rows]
+        layout[types] = layout_keys(options.plans)[rows]
         recipes = np.zeros(len(search.catalog.accelerators))
         recipes[types] = options.plans.published_recipes[rows]
         for ratio, name in zip(ratios, ("capacity_per_s", "slo_batch"), strict=True) if len(rows) else ():
@@ -210,8 +228,19 @@ class ClosedForms:
         workload = question.workload
         assert isinstance(workload, InferenceWorkload)
         search = Search.start(question, self.catalog).of(workload)
-        sized = self.sized(search, search_plans(search, plans_to_serve(search)) if options is None else options)
+        sized = self.sized(search, self.search_layouts(search) if options is None else options)
         return sized.take(ranked_rows(question, workload, sized)[0])
+
+    def search_layouts(self, search: Search[InferenceWorkload]) -> Options:
+        """Feasible options: the simulated layouts, and every layout of the types without a feasible one."""
+        plans = plans_to_serve(search)
+        types, wanted = plans.accelerator, self.layout[plans.accelerator]
+        simulated = layout_keys(plans) == wanted
+        options = search_plans(search, plans.take(simulated | (wanted < 0)), breaks_ties=False)
+        missing = np.setdiff1d(types[wanted >= 0], options.accelerator)
+        if not len(missing):
+            return options
+        return search_plans(search, plans.take(simulated | (wanted < 0) | np.isin(types, missing)), breaks_ties=False)
 
     def expected_usd(self, question: Question) -> float:
         """Cost of the best option, in the unit of the ranking; infinite where nothing is feasible."""
@@ -232,7 +261,7 @@ class ClosedForms:
     def _simulated_layouts(self, options: Options) -> Options:
         """The options without other layouts of the types whose simulated layout is among them."""
         wanted, types = self.layout[options.accelerator], options.accelerator
-        same = (wanted < 0) | (layout_keys(options) == wanted)
+        same = (wanted < 0) | (layout_keys(options.plans) == wanted)
         has = np.zeros(len(self.layout), bool)
         has[types[same]] = True
         return options.take(same | ~has[types])
@@ -251,7 +280,9 @@ class Thresholds:
     probe: RequestProbe
     closed_forms: ClosedForms | None
     now: TopOption
+    restricts: bool = False  # whether recommendations search only the types that may rank first by closed forms
     leading: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by change
+    usd: dict[str, float] = field(default_factory=dict)  # expected cost by change, in the unit of the ranking
 
     def leading_by_formulas(self, parameter: Parameter, value: float) -> tuple[str, ...]:
         """Best types by the closed forms at a value, among all."""
@@ -264,10 +295,15 @@ class Thresholds:
         """Types in the order of the closed forms; empty if the value is invalid or nothing is feasible."""
         assert self.closed_forms is not None
         try:
-            question = self.probe.read(parameter.patch_to(value))
+            question = self.probe.question_of(parameter.patch_to(value))
             return self.closed_forms.ranked_types(question, parameter.stage, among)
         except (AppError, ValueError):
             return ()
+
+    def competing_types(self, parameter: Parameter, far: float) -> tuple[str, ...]:
+        """Types that may rank first between the current value and `far`: those that lead at either by closed forms."""
+        ends = (self.leading_by_formulas(parameter, value) for value in (parameter.now, far))
+        return tuple(dict.fromkeys(slug for ranked in ends for slug in ranked))
 
     def expected(self, parameter: Parameter, steps: tuple[float, ...]) -> Threshold[str] | None:
         """Where the closed forms change the first rank in one direction; None if they do not."""
@@ -277,11 +313,12 @@ class Thresholds:
                 return self.probe.top_option(parameter.patch_to(value)).type
 
         else:
-            ends = (self.leading_by_formulas(parameter, value) for value in (parameter.now, steps[-1]))
-            among = tuple(dict.fromkeys(slug for ranked in ends for slug in ranked))
+            ends = {value: self.leading_by_formulas(parameter, value) for value in (parameter.now, steps[-1])}
+            among = self.competing_types(parameter, steps[-1])
 
             def first_at(value: float) -> str:
-                return next(iter(self.first_by_formulas(parameter, value, among)), NO_OPTION)
+                ranked = ends[value] if value in ends else self.first_by_formulas(parameter, value, among)
+                return next(iter(ranked), NO_OPTION)
 
         return find_threshold(first_at, parameter.now, steps, parameter.tolerance)
 
@@ -290,14 +327,19 @@ class Thresholds:
         if self.closed_forms is None:
             return True
         try:
-            now, then = (self.closed_forms.expected_usd(self.probe.read(part)) for part in ({}, patch))
+            for part in ({}, patch):
+                if (name := patch_name(part)) not in self.usd:
+                    self.usd[name] = self.closed_forms.expected_usd(self.probe.question_of(part))
         except (AppError, ValueError):
             return True
-        return not now <= then < np.inf
+        return not self.usd[patch_name({})] <= self.usd[patch_name(patch)] < np.inf
 
     def is_changed(self, parameter: Parameter, value: float) -> bool:
-        """Whether the whole recommendation has another first type at a value."""
-        return self.probe.top_option(parameter.patch_to(value)).type != self.now.type
+        """Whether the recommendation has another first type at a value, among the types that may rank first there."""
+        ends = (steps[-1] for steps in parameter.steps if steps)
+        far = next((end for end in ends if (end > parameter.now) == (value > parameter.now)), value)
+        among = self.competing_types(parameter, far) if self.restricts else ()
+        return self.probe.top_option(parameter.patch_to(value), among).type != self.now.type
 
     def confirmed(self, parameter: Parameter, steps: tuple[float, ...], value: float, last: float) -> Breakpoint | None:
         """The breakpoint between two values of the closed forms, as recommendations confirm it; None without one.
@@ -399,11 +441,12 @@ def find_breakpoints(
         start: number of the first subject to examine.
         most: recommendations after which no further subject is begun.
     """
-    question, now = asked.read({}), asked.top_option({})
+    question, now = asked.question_of({}), asked.top_option({})
     workload, closed_forms = question.workload, None
     if isinstance(workload, InferenceWorkload) and needs_simulation(question) and not now.is_owned:
         closed_forms = ClosedForms.calibrate(Search.start(question, catalog).of(workload))
-    thresholds = Thresholds(asked, closed_forms, now)
+    one_pool = now.type in catalog.accelerator_index
+    thresholds = Thresholds(asked, closed_forms, now, closed_forms is not None and one_pool and not question.inventory)
     flips: list[Breakpoint] = []
     holds: list[StableRange] = []
     savings: list[Saving] = []

@@ -8,13 +8,13 @@ is stated before the changed question itself was found feasible.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from app.sizing.decisions.rejections import is_at_most
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import KINDS, SEGMENTS, PricingModel
 from app.sizing.model.formats import WEIGHT_FORMATS, FormatUse
-from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Objective, Question, find_within_longer_limits
+from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Objective, Question, within_longer_limits
 from app.sizing.result import Effect, FilterStage, Rejection
 from app.sizing.serving.choice import best_single_service
 from app.sizing.serving.load_curves import is_simulated
@@ -108,7 +108,7 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
     enough = relax_each_resource(question, resourceful, catalog)
     single = [Effect(name, effect or NOT_FEASIBLE) for name, effect in enough.items()]
     single += relax_time_limits(question, catalog, judged)
-    double: list[Effect] = []
+    beyond: list[tuple[Change, Question, FeasiblePlans]] = []
     for change in list_alternatives(question, judged):
         asked = change.apply(question)
         ways = find_feasible_plans(asked, catalog)
@@ -118,14 +118,16 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
         if confirmed:
             single.append(Effect(change.name, f"feasible with {confirmed}{change.words}"))
             continue
+        beyond.append((change, asked, ways))
+    if any(effect.effect != NOT_FEASIBLE for effect in single):
+        return tuple(single)
+    pairs = list(relax_resource_pairs(question, resourceful, catalog))
+    for change, asked, ways in beyond:
         enough = relax_each_resource(asked, ways, catalog)
-        double += [
+        pairs += [
             Effect(f"{change.name}, {name}", f"{effect}{change.words}") for name, effect in enough.items() if effect
         ]
-    if all(effect.effect == NOT_FEASIBLE for effect in single):
-        pairs = relax_resource_pairs(question, resourceful, catalog)
-        single += [*pairs, *double] or relax_all_limits(question, catalog)
-    return tuple(single)
+    return (*single, *(pairs or relax_all_limits(question, catalog)))
 
 
 def describe_confirmed(question: Question, catalog: Catalog, ways: FeasiblePlans) -> str:
@@ -139,13 +141,27 @@ def describe_within_longer_limits(question: Question, catalog: Catalog) -> str:
     empty if there is none.
     """
 
-    def describe(asked: Question) -> str:
-        ways = find_feasible_plans(asked, catalog).within(asked.constraints)
+    def find_plans(asked: Question) -> FeasiblePlans:
+        return find_feasible_plans(asked, catalog).within(asked.constraints)
+
+    def describe(asked: Question, ways: FeasiblePlans) -> str:
         text, runs = describe_confirmed(asked, catalog, ways), isinstance(asked.workload, TrainingWorkload)
         times = f"{asked.workload.assumed_times:g} times the usual {'deadline' if runs else 'latency limits'}"
         return f"{text} within {times}" if text else ""
 
-    return find_within_longer_limits(question, describe, bool) or ""
+    *shorter, longest = within_longer_limits(question) or (None,)
+    if longest is None or not len(at_longest := find_plans(longest)):  # by formulas; mostly, the longest do not help
+        return ""
+    described: str | None = None  # the longest, once a shorter one was not confirmed
+    for asked in shorter:
+        if not len(ways := find_plans(asked)):
+            continue
+        if text := describe(asked, ways):
+            return text
+        described = describe(longest, at_longest) if described is None else described
+        if not described:
+            return ""
+    return describe(longest, at_longest) if described is None else described
 
 
 def closest_option(rejected: Sequence[Rejection], effects: Sequence[Effect]) -> Rejection | None:
@@ -451,7 +467,7 @@ def relax_each_resource(question: Question, ways: FeasiblePlans, catalog: Catalo
 
 def relax_resource_pairs(question: Question, ways: FeasiblePlans, catalog: Catalog) -> Iterator[Effect]:
     """For each pair of resource limits, the smallest values that are enough together, where one alone is not."""
-    for pair in combinations(resource_knobs(question.constraints), 2):
+    for pair in itertools.combinations(resource_knobs(question.constraints), 2):
         limits, knobs = [limit for limit, _ in pair], [knob for _, knob in pair]
         rest = ways.within(question.constraints, [other for other in RESOURCE_LIMITS if other not in limits])
         confirmed = least_sufficient_pair(question, catalog, limits, knobs, rest) if len(rest) else None

@@ -620,7 +620,7 @@ def test_a_pool_is_simulated_where_its_replicas_have_capacity(monkeypatch: pytes
     monkeypatch.setattr(search_room, "size_fleet", lambda *_: "sized")
     for capacity, serves in ((None, False), (col(5), True), (col(0), False), (col(5, 0), False)):
         runs = None if capacity is None else row(capacity_at_confidence=lambda _, c=capacity: (c, c))
-        monkeypatch.setattr(search_room, "simulate_replicas", lambda *_, runs=runs: runs)
+        monkeypatch.setattr(search_room, "simulate_replicas", lambda *_, runs=runs, whole: None if whole else runs)
         found: Any = simulate_pool(search, options)
         assert (found is not None) == serves
         assert found is None or (found.options, found.simulated) == ("sized", runs)
@@ -631,7 +631,9 @@ def test_what_a_request_fixes_of_a_scheduler_is_what_its_estimate_shows(monkeypa
     fixed = DECODE_DEPLOYMENT.scheduler
     assert fixed is not None
     chosen = replace(fixed, policy=None)
-    pool = SimulatedPool(STEADY, row(plans=None, settings=None), None)  # type: ignore[arg-type]
+    runs: Any = row(with_whole_curves=lambda _, workload: ("whole", workload))
+    options: Any = row(plans=None, settings=None)
+    pool = SimulatedPool(STEADY, options, runs)
     for own, asked, shown in (
         (chosen, None, chosen),
         (chosen, DECODE_DEPLOYMENT, chosen.with_settings(fixed)),
@@ -639,8 +641,16 @@ def test_what_a_request_fixes_of_a_scheduler_is_what_its_estimate_shows(monkeypa
         (None, None, None),
     ):
         made = pool_estimate(READS, deployment=Deployment("acme-big", scheduler=own))
-        monkeypatch.setattr(search_room, "estimate_deployments", lambda *_, made=made, **__: (made,))
+
+        shown_runs: list[Any] = []
+
+        def estimate(*_: Any, simulated_replicas: Any, made: Any = made, runs: list[Any] = shown_runs) -> Any:
+            runs.append(simulated_replicas)
+            return (made,)
+
+        monkeypatch.setattr(search_room, "estimate_deployments", estimate)
         assert pool.build_estimate(search, asked).deployment.scheduler == shown
+        assert shown_runs == [("whole", STEADY)]
 
 
 def test_what_a_split_states_is_what_asking_for_it_gives() -> None:

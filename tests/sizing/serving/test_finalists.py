@@ -25,6 +25,7 @@ from app.sizing.serving.finalists import (
     MAX_IN_FLIGHT_RATIO,
     SimulatedReplicas,
     SimulationQueue,
+    SimulationResults,
     apply_simulation_ratio,
     first_replica,
     load_per_replica,
@@ -34,6 +35,7 @@ from app.sizing.serving.finalists import (
     simulate_replicas,
     simulated_slack,
     size_fleet,
+    used_capacity_share,
     with_carrying_replicas,
     with_expected_performance,
 )
@@ -319,6 +321,27 @@ def test_a_layout_is_checked_at_the_load_that_its_score_needs() -> None:
     assert (simulated_slack(search, rows, np.ones(len(rows)), None) < 1).any()
 
 
+def test_a_layout_passes_the_check_at_its_own_size_however_wide_its_margins_are() -> None:
+    workload = replace(BUSY, slo=Slo(0.2, 0.015, None, 95.0), target_utilization=1.0, peak_per_s=3000.0)
+    question = asked(workload, confidence=0.99)
+    options, search = options_of(question, workload), Search.start(question, SMALL).of(workload)
+    finalists, _ = select_finalists(search, options)
+    replicas = finalists.chosen_options.fleet.replicas
+    assert len(replicas) and (simulated_slack(search, options.take(finalists.rows), replicas, None) >= 1).all()
+
+
+def test_a_layout_may_carry_as_much_more_than_formulas_say_as_a_simulated_one_does() -> None:
+    question, options = asked(BUSY), options_of(asked(BUSY), BUSY)
+    results = SimulationResults(Search.start(question, SMALL).of(BUSY), options, None)
+    assert results.max_capacity_ratio() == 0.0
+    results.simulate(np.arange(1))
+    (sized,) = results.tables
+    assert results.max_capacity_ratio() == pytest.approx(sized.capacity_per_s[0] / options.capacity_per_s[0])
+    few = np.ones(len(options))
+    usual, more = (used_capacity_share(BUSY, options, few, ratio) for ratio in (0.25, 0.5))
+    assert (more <= usual).all() and (more < usual).any() and (more >= usual / 2 * (1 - 1e-9)).all()
+
+
 @pytest.mark.parametrize(
     "workload",
     [
@@ -334,7 +357,7 @@ def test_a_layout_challenges_as_long_as_it_may_carry_the_load_with_fewer_replica
     question = asked(workload)
     options, search = options_of(question, workload), Search.start(question, SMALL).of(workload)
     score = objective_score(question.objective, measures(workload, options))
-    layouts = layout_keys(options)
+    layouts = layout_keys(options.plans)
     first = int(np.flatnonzero(options.accelerator == options.accelerator[np.argmax(layouts)])[0])
     others = np.flatnonzero((options.accelerator == options.accelerator[first]) & (layouts != layouts[first]))
     best = int(others[np.argmin(score[others])])

@@ -46,7 +46,7 @@ class Recommendations(RequestProbe):
         super().__init__(lambda _: Question(CHAT), lambda _: pytest.fail("not asked"))
         self.first_at, self.computed = first_at, list[float]()
 
-    def top_option(self, patch: Part) -> TopOption:
+    def top_option(self, patch: Part, _: tuple[str, ...] = ()) -> TopOption:
         value = patch.get("load", LOAD.now)
         if value not in self.computed:
             self.computed.append(value)
@@ -166,7 +166,7 @@ def test_a_change_of_load_or_price_repeats_no_search(monkeypatch: pytest.MonkeyP
     more = Question(replace(PATIENT, peak_per_s=400.0, average_per_s=200.0))
     whole = forms.ranked_types(more)
     first, second = forms.ranked_types(question, Stage.PRICE)[:2]
-    monkeypatch.setattr(breakpoints, "search_plans", lambda *_: pytest.fail("searched again"))
+    monkeypatch.setattr(breakpoints, "search_plans", lambda *_, **__: pytest.fail("searched again"))
     assert forms.ranked_types(more, Stage.FLEET)[0] == whole[0]
     off = replace(question, economics=Economics(discounts=((second, 0.9),)))
     assert forms.ranked_types(off, Stage.PRICE)[:2] == (second, first)
@@ -310,12 +310,12 @@ def test_of_a_simulated_type_only_the_layout_that_was_simulated_competes() -> No
     forms = closed_forms(PATIENT)
     kind = next(iter(forms.scores))
     own = forms.options.take(forms.options.accelerator == kind)
-    assert len(set(layout_keys(own).tolist())) > 1, "other layouts are feasible by formulas"
+    assert len(set(layout_keys(own.plans).tolist())) > 1, "other layouts are feasible by formulas"
     kept = forms.sized(Search.start(Question(PATIENT), SMALL).of(PATIENT), forms.options)
-    assert set(layout_keys(kept.take(kept.accelerator == kind)).tolist()) == {int(forms.layout[kind])}
-    others = own.take(layout_keys(own) != forms.layout[kind])
+    assert set(layout_keys(kept.take(kept.accelerator == kind).plans).tolist()) == {int(forms.layout[kind])}
+    others = own.take(layout_keys(own.plans) != forms.layout[kind])
     alone = forms.sized(Search.start(Question(PATIENT), SMALL).of(PATIENT), others)
-    assert set(layout_keys(alone).tolist()) == set(layout_keys(others).tolist())
+    assert set(layout_keys(alone.plans).tolist()) == set(layout_keys(others.plans).tolist())
     free = replace(forms, layout=np.full(len(forms.layout), -1))
     assert len(free.sized(Search.start(Question(PATIENT), SMALL).of(PATIENT), forms.options)) > len(kept)
     (best,) = (at(forms.best_options(Question(PATIENT)).daily_usd_per_hour, 0),)
