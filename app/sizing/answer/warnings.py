@@ -12,7 +12,12 @@ from app.sizing.answer.money import electricity_price_assumed, format_usd
 from app.sizing.answer.overkill import CheapestOption, overkill_warning
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_DAY
-from app.sizing.decisions.placement import max_items_in_groups, nodes_per_replica, surviving_replicas
+from app.sizing.decisions.placement import (
+    max_items_in_groups,
+    max_usual_workstations,
+    nodes_per_replica,
+    surviving_replicas,
+)
 from app.sizing.hardware.hosts import HostProcessor, excluded_use
 from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, SOCKET, Accelerator, PriceKind, PricingModel, Segment
 from app.sizing.hardware.stacks import training_work
@@ -657,7 +662,7 @@ class TopAnswer(AnswerContext):
 def find_warnings(
     question: Question, ranked: Sequence[Ranked], cheapest: CheapestOption | None = None
 ) -> tuple[Notice, ...]:
-    """Warnings about the request and its first recommendation.
+    """Warnings about the request and its first recommendation; that of an old price comes first.
 
     Parameters:
         cheapest: cheapest option that a search found; None for a given deployment.
@@ -665,7 +670,9 @@ def find_warnings(
     notices = [of_request(question) for of_request in REQUEST_WARNINGS]
     if ranked:
         best = TopAnswer(question, ranked[0].estimate, ranked[0].accelerator, ranked[0].hosts)
-        notices += [
+        notices = [
+            stale_price(best),
+            *notices,
             overkill_warning(question, ranked[0], cheapest),
             price_not_firm(ranked),
             *(of_answer(best) for of_answer in ANSWER_WARNINGS),
@@ -818,13 +825,13 @@ def consumer_hardware(best: TopAnswer) -> Notice | None:
 def workstation_fleet(best: TopAnswer) -> Notice | None:
     """Warn about workstations that are bought for a redundant service, or in numbers that fill racks."""
     d, segment = best.estimate.deployment, best.accelerator.segment
-    machines, many = d.nodes or 0, best.question.assumptions.usual_workstations
-    workload = best.question.workload
-    redundant = isinstance(workload, InferenceWorkload) and workload.redundancy.domains_lost > 0
+    machines, workload, assumed = d.nodes or 0, best.question.workload, best.question.assumptions
+    redundancy = workload.redundancy if isinstance(workload, InferenceWorkload) else Redundancy()
+    many = max_usual_workstations(redundancy, assumed)
     bought = d.pricing_model is PricingModel.OWNED and segment is not Segment.DATACENTER
-    if not bought or best.accelerator.kind == SOCKET or machines <= (1 if redundant else many):
+    if not bought or best.accelerator.kind == SOCKET or machines <= many:
         return None
-    use = "a redundant service" if redundant else f"more than {format_count(many, 'machine')}"
+    use = "a redundant service" if redundancy.domains_lost else f"more than {format_count(many, 'machine')}"
     return Notice(
         "workstation_fleet",
         f"{best.accelerator.name} is sold in workstations, and this option buys {format_count(machines, 'machine')}. "
@@ -879,7 +886,6 @@ ANSWER_WARNINGS: tuple[Callable[[TopAnswer], Notice | None], ...] = (
     consumer_hardware,
     workstation_fleet,
     host_architecture,
-    stale_price,
     quantity_warning,
     spot_interruptions,
 )
