@@ -383,16 +383,16 @@ USUAL_QUANTITY_ASSUMPTIONS: Mapping[PriceKind, str] = MappingProxyType(
 
 def price_not_firm(ranked: Sequence[Ranked]) -> Notice | None:
     """Warn about recommendations whose price is not a firm offer."""
-    by_kind: dict[PriceKind, list[str]] = {}
+    by_kind: dict[PriceKind, dict[str, None]] = {}
     for r in ranked:
         price = None if r.estimate.cost is None else r.estimate.cost.price
         if price is not None and price.terms.kind not in FIRM:
-            by_kind.setdefault(price.terms.kind, []).append(r.accelerator.name)
+            by_kind.setdefault(price.terms.kind, {})[r.accelerator.name] = None
     if not by_kind:
         return None
     several = sum(len(names) for names in by_kind.values()) > 1
     are = "These prices are not firm offers" if several else "This price is not a firm offer"
-    named = "; ".join(f"{join_words(names)} ({PRICE_KIND_TEXTS[kind]})" for kind, names in by_kind.items())
+    named = "; ".join(f"{join_words(list(names))} ({PRICE_KIND_TEXTS[kind]})" for kind, names in by_kind.items())
     return Notice("price_not_firm", f"{are}: {named}. Ask for a quote before deciding.")
 
 
