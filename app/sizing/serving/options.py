@@ -377,7 +377,7 @@ def without_workstation_fleets(
         available=np.full(len(options), most),
         unit="machines",
         count=options.fleet.accelerators,
-        reached=FilterStage.EXCLUDED,
+        reached=FilterStage.LIMITS,
     )
     return ~fleet
 
