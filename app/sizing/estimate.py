@@ -152,9 +152,9 @@ def judge_deployment(search: Search[Workload], deployment: Deployment) -> Estima
     """Judge the deployment on machines with a firm current price, or on others where those do not hold it.
 
     Machines with a firm price also give way where they only hold the accelerators one by one, and others that connect
-    them carry clearly more.
+    them carry clearly more, or meet limits that no number of these does.
     """
-    question = search.question
+    question, catalog = search.question, search.catalog
     if deployment.pools is not None:
         without_companions = replace(search, question=replace(question, companions=()))
         split = estimate_pools(without_companions, deployment, deployment.pools, judge_deployment)
@@ -165,9 +165,13 @@ def judge_deployment(search: Search[Workload], deployment: Deployment) -> Estima
     firm = filter_by_size(find_machines(search, deployment), question, deployment)
     connected = max_connected_accelerators(firm)
     found = judge_on_machines(search, firm, deployment) if connected >= size else None
+    within_reach = found is None or is_within_reach(found) or deployment.fixes_hardware or deployment.fixes_layout
+    if not within_reach:
+        usual = catalog.accelerators[catalog.accelerator_index[deployment.accelerator]].typical_node_size
+        size, together = max(size, usual), max(together, usual)
     if found is not None and found.fits and connected >= together:
         return found
-    wider = find_wider_machines(search, deployment, together)
+    wider = find_wider_machines(search, deployment, together, size)
     connects_more = max_connected_accelerators(wider) > connected
     if found is None:
         return judge_on_machines(search, wider if connects_more else firm, deployment)
@@ -175,6 +179,8 @@ def judge_deployment(search: Search[Workload], deployment: Deployment) -> Estima
         return found
     other = judge_on_machines(search, wider, deployment)
     better = carries_more(other, found, question.assumptions) if found.fits else other.fits
+    if not within_reach:
+        better = other.fits and is_within_reach(other)
     return other if better else found
 
 

@@ -45,7 +45,7 @@ class Constraints:
     price_kinds: tuple[PriceKind, ...] = ()  # empty: prices that a seller has published or quoted
     max_price_age_days: float | None = None
     available_since: str | None = None  # moment since which rents must have been seen with capacity, RFC 3339 UTC
-    outdated_rents: bool = False  # rents much older than the newest price count for types without another price
+    outdated_prices: bool = False  # prices much older than the newest one count for types without another price
     weight_formats: tuple[str, ...] = ()
     kv_formats: tuple[str, ...] = ()
     host_prefix_cache: bool = False  # whether prefixes of idle sessions may stay in the memory of the machine
@@ -73,11 +73,6 @@ class Constraints:
     def names_places(self) -> bool:
         """Whether the request names regions or countries."""
         return bool(self.regions or self.countries)
-
-    @property
-    def names_sellers_or_types(self) -> bool:
-        """Whether the request names providers, vendors or accelerators."""
-        return bool(self.providers or self.vendors or self.accelerators)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +249,11 @@ class Deployment:
     framework_version: str | None = None
     recipe: RecipeSettings | None = None
     pools: Pools | None = None  # separate prefill and decode pools, instead of replicas that do both
+
+    @property
+    def names_listing(self) -> bool:
+        """Whether it names a system, provider, region or instance type."""
+        return bool(self.system or self.provider or self.region or self.instance_type)
 
     @property
     def fixes_hardware(self) -> bool:

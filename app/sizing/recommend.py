@@ -324,23 +324,24 @@ def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[W
 
 def misses_time_limit(question: Question, rejection: Rejection) -> bool:
     """Whether a type may be rejected for a latency, or for a deadline or what it takes to meet that."""
-    if isinstance(question.workload, InferenceWorkload):
-        return rejection.unit == "ms"
-    return rejection.code == "too_slow" or rejection.stage is FilterStage.LIMITS
+    is_late = (
+        rejection.unit == "ms" if isinstance(question.workload, InferenceWorkload) else rejection.code == "too_slow"
+    )
+    return is_late or rejection.stage is FilterStage.LIMITS
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
-    """The finalists at current prices. If there are none, and the request names sellers or types with outdated rents
-    only, the finalists at these rents: an outdated price never ranks before a current one.
+    """The finalists at current prices. If there are none, the finalists at outdated prices too: an outdated price never
+    ranks before a current one.
     """
     search, rejections, result = search_for_quantities(question, catalog)
     question, limits = search.question, search.question.constraints
     has_outdated = limits.max_price_age_days is None and any(
         r.code == PRICE_TOO_OLD for r in rejections.by_accelerator.values()
     )
-    if result.estimates or not (limits.names_sellers_or_types and has_outdated):
+    if result.estimates or not has_outdated:
         return search, rejections, result
-    question = replace(question, constraints=replace(limits, outdated_rents=True))
+    question = replace(question, constraints=replace(limits, outdated_prices=True))
     outdated = search_for_quantities(question, catalog)
     return outdated if outdated[2].estimates else (search, rejections, result)
 

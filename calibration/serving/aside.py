@@ -17,19 +17,21 @@ class ExcludedResults:
     source: str
     engine: str = ""
     vendor: str = ""
+    family: str = ""
     model: str = ""
     in_flight: float = 0.0
 
     def matches_result(self, source: str, stack: Stack, model: str, in_flight: float) -> bool:
         """Whether a result of this stack and model, with this many requests in flight, is one of them."""
         ran = self.engine in ("", stack.engine) and self.vendor in ("", stack.vendor)
+        on = self.family in ("", stack.family)
         of = self.model in ("", model) and self.in_flight in (0.0, in_flight)
-        return source == self.source and ran and of
+        return source == self.source and ran and on and of
 
     @property
     def name(self) -> str:
-        """Source, engine, vendor and model as one label."""
-        return " ".join(filter(None, (self.source, self.engine, self.vendor, self.model)))
+        """Source, engine, vendor, family and model as one label."""
+        return " ".join(filter(None, (self.source, self.engine, self.vendor, self.family, self.model)))
 
 
 EXCLUDED_RESULTS = build_tables(ExcludedResults, Path(__file__).with_name("excluded.toml"), "excluded")

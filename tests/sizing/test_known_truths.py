@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from app.catalog.snapshot import CatalogStore
+from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
-from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
+from app.sizing.workload.inference import usual_e2e_s
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, registered
 
 IDLE = replace(
     CHAT,
@@ -218,3 +221,81 @@ def test_unasked_a_model_runs_on_the_engine_that_people_deploy(
     assert estimate_deployment(Question(asked), deployed, catalog).deployment.engine == run
     named = estimate_deployment(Question(asked), replace(deployed, engine=not_run), catalog)
     assert named.performance is not None and named.deployment.engine == not_run
+
+
+def capacity(catalog: Catalog, workload: InferenceWorkload, **deployment: object) -> tuple[float, float]:
+    """(samples or output tokens per second, prompt tokens per second) of a deployment."""
+    asked = Deployment(total_accelerators=1, **deployment)  # type: ignore[arg-type]
+    found = estimate_deployment(Question(workload), asked, catalog).performance
+    assert found is not None
+    return found.samples_per_s or found.output_tokens_per_s or 0.0, found.prefill_tokens_per_s or 0.0
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "accelerator", "prompt_tokens", "in_flight", "measured_per_s"),
+    [
+        # 150 minutes in 98 s, windows of 30 s (Vaibhavs10/insanely-fast-whisper:README.md)
+        ("openai/whisper-large-v3", "pytorch", "nvidia-a100-sxm4-80gb", 0.0, 24, 300 / 98),
+        # 256 texts of 449 tokens in 1.8491 s (michaelfeil/infinity:docs/docs/benchmarking.md)
+        ("BAAI/bge-large-en-v1.5", "text-embeddings-inference", "nvidia-l4", 449.0, 256, 256 / 1.8491),
+    ],
+)
+def test_single_passes_are_as_fast_as_published(
+    catalog: Catalog,
+    model: str,
+    engine: str,
+    accelerator: str,
+    prompt_tokens: float,
+    in_flight: float,
+    measured_per_s: float,
+) -> None:
+    texts = {"input_tokens": Lengths(prompt_tokens), "output_tokens": Lengths(0.0)}
+    workload = replace(IDLE, model=registered(model), in_flight=float(in_flight), **texts)  # type: ignore[arg-type]
+    found = capacity(catalog, workload, accelerator=accelerator, engine=engine)[0]
+    assert found == pytest.approx(measured_per_s, rel=0.25)
+
+
+def test_a_few_old_cards_transcribe_150_times_real_time(catalog: Catalog) -> None:
+    model = registered("openai/whisper-large-v3")
+    limit_s = usual_e2e_s(model, Assumptions())
+    assert limit_s == 0.5 * 30.0
+    texts = {"input_tokens": Lengths(0.0), "output_tokens": Lengths(0.0)}
+    speech = replace(CHAT, model=model, peak_per_s=5.0, slo=Slo(None, None, limit_s, 95), **texts)  # type: ignore[arg-type]
+    only = Constraints(accelerators=("nvidia-v100-pcie-16gb",))
+    first = recommend_hardware(Question(speech, only, first_only=True), catalog).recommendations[0]
+    assert 3 <= (first.estimate.deployment.total_accelerators or 0) <= 5
+
+
+DENSE, MIXTURE = LLAMA_8B, registered("openai/gpt-oss-20b")
+NEIGHBORS = (
+    ("nvidia-a100-sxm4-80gb", "nvidia-h100-sxm5-80gb"),
+    ("nvidia-h200-sxm-141gb", "nvidia-b200-sxm-180gb"),
+    ("amd-mi300x", "amd-mi325x"),
+    ("amd-mi325x", "amd-mi350x"),
+)
+
+
+@pytest.mark.parametrize(("model", "stored"), [(DENSE, "bf16"), (MIXTURE, "mxfp4")], ids=["dense", "mixture"])
+def test_neighbors_and_engines_differ_by_no_more_than_twice_what_data_sheets_say(
+    catalog: Catalog, model: ModelArchitecture, stored: str
+) -> None:
+    """Generations of accelerators in one engine; engines on one accelerator, of dense models."""
+    busy = replace(IDLE, model=model, in_flight=32.0, input_tokens=Lengths(2000), max_context_tokens=4096.0)
+    known = {
+        (slug, engine): capacity(catalog, busy, accelerator=slug, engine=engine, weight_format=stored)
+        for slug in {slug for pair in NEIGHBORS for slug in pair}
+        for engine in ("vllm", "sglang")
+    }
+    parts = {a.slug: a for a in catalog.accelerators}
+    order = ("fp4", "bf16") if stored == "mxfp4" else ("bf16",)
+    rates = {s: next(parts[s].flops_per_s[r] for r in order if r in parts[s].flops_per_s) for s, _ in known}
+    for older, newer in NEIGHBORS:
+        compute = rates[newer] / rates[older]
+        memory = (parts[newer].memory_bytes_per_s or 0.0) / (parts[older].memory_bytes_per_s or 1.0)
+        for engine in ("vllm", "sglang"):
+            decode, prefill = (b / a for a, b in zip(known[older, engine], known[newer, engine], strict=True))
+            assert 0.5 <= prefill / compute <= 2, (older, newer, engine)
+            assert min(compute, memory) / 2 <= decode <= 2 * max(compute, memory), (older, newer, engine)
+    if stored == "bf16":
+        for slug in rates:
+            assert all(0.5 <= a / b <= 2 for a, b in zip(known[slug, "vllm"], known[slug, "sglang"], strict=True)), slug

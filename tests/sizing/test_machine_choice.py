@@ -19,7 +19,7 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
-from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+from app.sizing.workload import InferenceWorkload, Load, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, registered
 
 MIXTURE = registered("Qwen/Qwen3-30B-A3B")
@@ -109,6 +109,25 @@ def test_accelerators_that_exchange_data_share_a_machine(catalog: Catalog, accel
         found = judged(catalog, workload, deployment)
         if found is not None and whole:
             assert found.deployment.nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("workload", "deployment"),
+    [
+        (replace(CHAT, model=LLAMA_70B, peak_per_s=2.0, slo=Slo(0.6, 0.02, None, 95)), Deployment("amd-mi350x")),
+        (replace(CHAT, model=LLAMA_70B), Deployment("amd-mi350x", tensor_parallel=8)),
+        (RUN, Deployment("amd-mi350x", total_accelerators=8)),
+    ],
+)
+def test_accelerators_that_are_only_rented_singly_share_an_unpriced_machine_of_usual_size(
+    catalog: Catalog, workload: InferenceWorkload | TrainingWorkload, deployment: Deployment
+) -> None:
+    """Where the limits or the layout need several of them."""
+    assert not systems_holding(catalog, "amd-mi350x", 2)
+    found = judged(catalog, workload, deployment)
+    assert found is not None
+    assert found.cost is None or found.cost.usd_per_hour is None
+    assert found.deployment.total_accelerators == 8 * (found.deployment.nodes or 0)
 
 
 @pytest.mark.parametrize("size", [64, 256])

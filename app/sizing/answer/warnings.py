@@ -12,7 +12,12 @@ from app.sizing.answer.money import electricity_price_assumed, format_usd
 from app.sizing.answer.overkill import CheapestOption, overkill_warning
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_DAY
-from app.sizing.decisions.placement import max_items_in_groups, nodes_per_replica, surviving_replicas
+from app.sizing.decisions.placement import (
+    max_items_in_groups,
+    max_usual_workstations,
+    nodes_per_replica,
+    surviving_replicas,
+)
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import HostProcessor, excluded_use
 from app.sizing.hardware.parts import FIRM, PRICE_KIND_TEXTS, SOCKET, Accelerator, PriceKind, PricingModel, Segment
@@ -385,16 +390,16 @@ USUAL_QUANTITY_ASSUMPTIONS: Mapping[PriceKind, str] = MappingProxyType(
 
 def price_not_firm(ranked: Sequence[Ranked]) -> Notice | None:
     """Warn about recommendations whose price is not a firm offer."""
-    by_kind: dict[PriceKind, list[str]] = {}
+    by_kind: dict[PriceKind, dict[str, None]] = {}
     for r in ranked:
         price = None if r.estimate.cost is None else r.estimate.cost.price
         if price is not None and price.terms.kind not in FIRM:
-            by_kind.setdefault(price.terms.kind, []).append(r.accelerator.name)
+            by_kind.setdefault(price.terms.kind, {})[r.accelerator.name] = None
     if not by_kind:
         return None
     several = sum(len(names) for names in by_kind.values()) > 1
     are = "These prices are not firm offers" if several else "This price is not a firm offer"
-    named = "; ".join(f"{join_words(names)} ({PRICE_KIND_TEXTS[kind]})" for kind, names in by_kind.items())
+    named = "; ".join(f"{join_words(list(names))} ({PRICE_KIND_TEXTS[kind]})" for kind, names in by_kind.items())
     return Notice("price_not_firm", f"{are}: {named}. Ask for a quote before deciding.")
 
 
@@ -687,7 +692,7 @@ class TopAnswer(AnswerContext):
 def find_warnings(
     question: Question, ranked: Sequence[Ranked], cheapest: CheapestOption | None = None
 ) -> tuple[Notice, ...]:
-    """Warnings about the request and its first recommendation.
+    """Warnings about the request and its first recommendation; that of an old price comes first.
 
     Parameters:
         cheapest: cheapest option that a search found; None for a given deployment.
@@ -695,7 +700,9 @@ def find_warnings(
     notices = [of_request(question) for of_request in REQUEST_WARNINGS]
     if ranked:
         best = TopAnswer(question, ranked[0].estimate, ranked[0].accelerator, ranked[0].hosts)
-        notices += [
+        notices = [
+            stale_price(best),
+            *notices,
             overkill_warning(question, ranked[0], cheapest),
             price_not_firm(ranked),
             *(of_answer(best) for of_answer in ANSWER_WARNINGS),
@@ -848,13 +855,13 @@ def consumer_hardware(best: TopAnswer) -> Notice | None:
 def workstation_fleet(best: TopAnswer) -> Notice | None:
     """Warn about workstations that are bought for a redundant service, or in numbers that fill racks."""
     d, segment = best.estimate.deployment, best.accelerator.segment
-    machines, many = d.nodes or 0, best.question.assumptions.usual_workstations
-    workload = best.question.workload
-    redundant = isinstance(workload, InferenceWorkload) and workload.redundancy.domains_lost > 0
+    machines, workload, assumed = d.nodes or 0, best.question.workload, best.question.assumptions
+    redundancy = workload.redundancy if isinstance(workload, InferenceWorkload) else Redundancy()
+    many = max_usual_workstations(redundancy, assumed)
     bought = d.pricing_model is PricingModel.OWNED and segment is not Segment.DATACENTER
-    if not bought or best.accelerator.kind == SOCKET or machines <= (1 if redundant else many):
+    if not bought or best.accelerator.kind == SOCKET or machines <= many:
         return None
-    use = "a redundant service" if redundant else f"more than {format_count(many, 'machine')}"
+    use = "a redundant service" if redundancy.domains_lost else f"more than {format_count(many, 'machine')}"
     return Notice(
         "workstation_fleet",
         f"{best.accelerator.name} is sold in workstations, and this option buys {format_count(machines, 'machine')}. "
@@ -909,7 +916,6 @@ ANSWER_WARNINGS: tuple[Callable[[TopAnswer], Notice | None], ...] = (
     consumer_hardware,
     workstation_fleet,
     host_architecture,
-    stale_price,
     quantity_warning,
     license_not_included,
     spot_interruptions,

@@ -118,6 +118,15 @@ class WorkloadAssumptions:
         source="assumed: minutes",
         as_of="2026-11",
     )
+    default_real_time_factor: float = assumption(
+        0.5,
+        low=0.01,
+        high=10,
+        unit="1",
+        reason="latency limit of a transcript, over the audio's duration",
+        source="assumed: twice as fast as the speech",
+        as_of="2026-11",
+    )
     most_personal_in_flight: float = assumption(
         4,
         low=1,

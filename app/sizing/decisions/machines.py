@@ -198,8 +198,9 @@ def find_candidates(
     A machine whose cheapest listing is spot capacity also appears at its cheapest other listing, because a long run
     may not tolerate interruption. `pricing` names the allowed pricing models; by default they are the usual ones of
     a service, or of a job that `ends`. With several zones, rented machines must be in named regions. If
-    `serves_many`, consumer parts are rejected. If the work `reads_host`, machines with different host processors are
-    separate rows. If it `gives_back` idle machines, those rented by the hour are separate rows.
+    `serves_many`, consumer parts and outdated prices of machines to own are rejected. If the work `reads_host`,
+    machines with different host processors are separate rows. If it `gives_back` idle machines, those rented by the
+    hour are separate rows.
     """
     named = types_named(catalog, constraints.named_accelerators)
     allowed = eligible_types(catalog, constraints, named, assumed, rejections, serves_many=serves_many)
@@ -209,7 +210,7 @@ def find_candidates(
     keep = allowed[listings.accelerator] & _is_among(PRICING, payable)[listings.pricing]
     reject_unplaced(catalog, constraints, keep, placed, rejections)
     keep &= placed
-    keep = firm_listings(catalog, constraints, keep, named, today, assumed, rejections)
+    keep = firm_listings(catalog, constraints, keep, named, today, assumed, rejections, serves_many=serves_many)
     keep = without_excluded(catalog, constraints, keep, rejections)
     keep &= ~superseded_listings(catalog, keep)
     keep = available_listings(catalog, constraints, keep, named, rejections, given=fixed is not None)
@@ -667,15 +668,22 @@ def within_machine_limits(machines: Candidates, constraints: Constraints) -> Mas
     return within
 
 
-def find_wider_machines(search: Search[Workload], deployment: Deployment, size: int) -> Candidates:
-    """Machines at any price, and those to own for a job that ends where only they connect `size` accelerators."""
+def find_wider_machines(search: Search[Workload], deployment: Deployment, size: int, needed: int) -> Candidates:
+    """Machines at any price, and those to own for a job that ends where only they connect `size` accelerators. If no
+    listing connects those `needed`, an unpriced machine of the accelerator's usual size does.
+    """
     question = search.question
     every = filter_by_size(find_machines(search, deployment, KINDS), question, deployment)
     every = every if len(every) else unlisted_machine(search, deployment)
     if max_connected_accelerators(every) >= size or deployment.pricing_model is not None:
         return every
     owned = filter_by_size(find_machines(search, deployment, KINDS, UNINTERRUPTIBLE), question, deployment)
-    return max((every, owned), key=max_connected_accelerators)
+    wider = max((every, owned), key=max_connected_accelerators)
+    catalog = search.catalog
+    usual_size = catalog.accelerators[catalog.accelerator_index[deployment.accelerator]].typical_node_size
+    if deployment.names_listing or deployment.nodes or not max_connected_accelerators(wider) < needed <= usual_size:
+        return wider
+    return unpriced_machine(catalog, deployment, question.assumptions)
 
 
 def find_machines(
@@ -694,7 +702,7 @@ def find_machines(
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
         price_kinds=kinds,
-        outdated_rents=True,
+        outdated_prices=True,
         weighs_carbon=search.question.objective is Objective.CARBON,
         excluded_listings=search.question.constraints.excluded_listings,
     )
@@ -706,7 +714,7 @@ def find_machines(
     machines = find_candidates(
         *sought, pricing=pricing, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host
     )
-    named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
+    named = deployment.names_listing
     for wider in (UNINTERRUPTIBLE, *((tuple(PricingModel),) if named else ())):
         if not len(machines) and deployment.pricing_model is None:
             machines = find_candidates(*sought, pricing=wider, fixed=deployment, zones=zones, reads_host=reads_host)
@@ -735,7 +743,7 @@ def filter_by_size(machines: Candidates, question: Question, deployment: Deploym
 
 def unlisted_machine(search: Search[Workload], deployment: Deployment) -> Candidates:
     """An unpriced machine of the requested size; raises `Conflict` if no machine can have that size."""
-    named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
+    named = deployment.names_listing
     total, nodes = deployment.total_accelerators or 0, deployment.nodes or 1
     if named or total % nodes:
         reason = "the named machine has another size" if named else "each would hold a fraction of an accelerator"

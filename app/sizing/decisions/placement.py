@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import LEAST_PER_S, ROUNDING, Column, Columns
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
@@ -82,6 +83,14 @@ def replicas_needed(workload: InferenceWorkload, capacity_per_s: Column, slo_bat
     if workload.load is Load.OPEN:
         return replicas_for_rate(workload.peak_per_s, capacity_per_s)
     return replicas_for_requests(workload.in_flight, slo_batch)
+
+
+def max_usual_workstations(redundancy: Redundancy, assumed: Assumptions) -> float:
+    """Workstations that a site usually runs for one service.
+
+    Towers usually have one power supply and do not mount in a rack, so a redundant service does not rest on several.
+    """
+    return 1.0 if redundancy.domains_lost else assumed.usual_workstations
 
 
 @formula(unit="machines")

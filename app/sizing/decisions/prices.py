@@ -102,9 +102,9 @@ def without_excluded(catalog: Catalog, constraints: Constraints, among: Mask, re
 
 PRICE_TOO_OLD = "price_too_old"  # code of types whose prices are all too old
 TOO_OLD = "The newest price of {name} is {needed} old; the limit is {available}."
-RENT_TOO_OLD = (
-    "The newest rental price of {name} is {needed} older than the newest price in the catalog; the limit is "
-    "{available}. Set `max_price_age_days` to allow older prices."
+OUTDATED = (
+    "The newest price of {name} is {needed} older than the newest price in the catalog; the limit is {available}. Set "
+    "`max_price_age_days` to allow older prices."
 )
 
 
@@ -116,30 +116,33 @@ def firm_listings(
     today: str,
     assumed: Assumptions,
     rejections: Rejections,
+    *,
+    serves_many: bool = False,
 ) -> Mask:
     """The listings of the requested kinds of price that are not too old.
 
     If the request names no kinds, firm prices and surveys count, and brokers' prices if it names providers. If it
-    names no maximum age, rents much older than the newest price in the catalog are dropped, whatever the request names;
-    with `outdated_rents`, they count for types that have no other price. An accelerator that the request names and that
-    has no price of these kinds keeps its other prices.
+    names no maximum age, outdated prices are dropped, whatever the request names; with `outdated_prices`, they count
+    for types that have no other price. An accelerator that the request names and that has no price of these kinds keeps
+    its other prices.
     """
     listings, usual, most_days = catalog.listings, not constraints.price_kinds, constraints.max_price_age_days
     allowed = among & no_older_than(listings, most_days, today)
-    recent = allowed if most_days is not None else allowed & ~outdated_rents(catalog, assumed)
+    recent = allowed if most_days is not None else allowed & ~outdated_prices(catalog, assumed, serves_many=serves_many)
     kept = _counted_listings(listings, constraints, recent, named)
-    if constraints.outdated_rents:
+    of_any_age = _counted_listings(listings, constraints, allowed, named)
+    if constraints.outdated_prices:
         without = np.ones(len(catalog.accelerators), dtype=bool)
         without[listings.accelerator[kept]] = False
-        kept |= _counted_listings(listings, constraints, allowed & without[listings.accelerator], named)
+        kept |= of_any_age & without[listings.accelerator]
     if most_days is not None:
         _reject_too_old(
             listings, among, allowed, age_days(listings.observed_days, today), most_days, TOO_OLD, rejections
         )
     else:
         behind = age_days(listings.observed_days, catalog.prices_as_of)
-        _reject_too_old(listings, allowed, recent | kept, behind, assumed.stale_price_days, RENT_TOO_OLD, rejections)
-    _reject_without_firm_price(listings, recent, kept, not usual, rejections)
+        _reject_too_old(listings, of_any_age, recent | kept, behind, assumed.stale_price_days, OUTDATED, rejections)
+    _reject_without_firm_price(listings, allowed, kept, not usual, rejections)
     return kept
 
 
@@ -153,12 +156,13 @@ def _counted_listings(listings: Listings, constraints: Constraints, among: Mask,
     return kept
 
 
-def outdated_rents(catalog: Catalog, assumed: Assumptions) -> Mask:
-    """Rents much older than the newest price in the catalog."""
+def outdated_prices(catalog: Catalog, assumed: Assumptions, *, serves_many: bool) -> Mask:
+    """Rents much older than the newest price in the catalog, and prices of machines to own for a service of many users:
+    the list price of a desktop machine stays until the maker replaces it.
+    """
     listings = catalog.listings
-    behind = age_days(listings.observed_days, catalog.prices_as_of)
-    found: Mask = ~listings.is_owned & (behind > assumed.stale_price_days)
-    return found
+    old: Mask = age_days(listings.observed_days, catalog.prices_as_of) > assumed.stale_price_days
+    return old if serves_many else old & ~listings.is_owned
 
 
 def counts_by_kind(listings: Listings, constraints: Constraints) -> Mask:
@@ -255,10 +259,10 @@ def _reject_too_old(
 
 
 def _reject_without_firm_price(
-    listings: Listings, young: Mask, kept: Mask, kinds_requested: bool, rejections: Rejections
+    listings: Listings, allowed: Mask, kept: Mask, kinds_requested: bool, rejections: Rejections
 ) -> None:
     """Reject the types whose prices are all of kinds that do not count."""
-    rows = rejections.rows_of_eliminated_types(listings.accelerator, kept, young)
+    rows = rejections.rows_of_eliminated_types(listings.accelerator, kept, allowed)
     if not len(rows):
         return
     types = np.unique(listings.accelerator[rows])

@@ -28,7 +28,13 @@ from app.sizing.decisions.cost import (
     usd_total,
     within_limits,
 )
-from app.sizing.decisions.placement import Fleet, dependable_replicas, hosts_needed, replicas_per_node
+from app.sizing.decisions.placement import (
+    Fleet,
+    dependable_replicas,
+    hosts_needed,
+    max_usual_workstations,
+    replicas_per_node,
+)
 from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import suspend_recording
@@ -36,6 +42,7 @@ from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.parts import known_network_bytes_per_s
 from app.sizing.hardware.tables import step_sizes
 from app.sizing.question import Deployment, DraftMethod, Question, Speculative
+from app.sizing.result import FilterStage
 from app.sizing.serving.interfaces import Memory, OperatingPoint, Settings, Speed
 from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.memory import ServingMemory, device_weights_bytes
@@ -337,6 +344,42 @@ def within_constraints(question: Question, options: Options, rejections: Rejecti
     return within_limits(
         options.accelerator, options.fleet.accelerators, options.cost, question.constraints, rejections
     )
+
+
+WORKSTATIONS_TEXT = (
+    "{name} needs {needed} workstations; a site usually runs at most {available} for one service. To include them, "
+    "name it in `accelerators` or its segment in `segments`."
+)
+
+
+def without_workstation_fleets(
+    question: Question, workload: InferenceWorkload, options: Options, named: Mask, rejections: Rejections
+) -> Mask:
+    """Mask of plans that buy no more workstations than a site usually runs; all plans if none would remain.
+
+    Types that the request names, and all types if it names segments or an inventory, keep their workstations.
+
+    Parameters:
+        named: accelerator types that the request names.
+    """
+    limits = question.constraints
+    most = max_usual_workstations(workload.redundancy, question.assumptions)
+    bought = options.plans.node.workstation & ~np.isnan(options.cost.purchase_usd)
+    fleet = bought & ~named[options.accelerator] & (options.fleet.nodes > most)
+    if limits.segments or limits.stock or fleet.all():
+        return np.ones(len(options), dtype=bool)
+    rejections.reject_with_shortfall(
+        options.accelerator,
+        ~fleet,
+        code="workstation_fleet",
+        text=WORKSTATIONS_TEXT,
+        needed=options.fleet.nodes,
+        available=np.full(len(options), most),
+        unit="machines",
+        count=options.fleet.accelerators,
+        reached=FilterStage.LIMITS,
+    )
+    return ~fleet
 
 
 def throughput_per_s(workload: InferenceWorkload, options: Options) -> Column:

@@ -26,7 +26,7 @@ from app.sizing.columns import (
     with_rows,
 )
 from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, min_run_s, replicas_for_volume, run_s
-from app.sizing.decisions.machines import Candidates, find_candidates
+from app.sizing.decisions.machines import Candidates, find_candidates, types_named
 from app.sizing.decisions.placement import plan_fleet, replicas_needed, replicas_per_node
 from app.sizing.decisions.ranking import best_by_score, objective_score
 from app.sizing.decisions.rejections import Rejections, SupportFilter
@@ -58,6 +58,7 @@ from app.sizing.serving.options import (
     requested_settings,
     startup_s,
     within_constraints,
+    without_workstation_fleets,
 )
 from app.sizing.serving.plans import (
     MeasuredStackColumns,
@@ -367,6 +368,10 @@ def search_plans(
     options, rows = options.take(in_time), rows[in_time]
     within = within_constraints(search.question, options, search.rejections)
     options, rows = options.take(within), rows[within]
+    if fixed is None:
+        named = types_named(search.catalog, search.question.constraints.named_accelerators)
+        usual = without_workstation_fleets(search.question, search.workload, options, named, search.rejections)
+        options, rows = options.take(usual), rows[usual]
     if not len(options):
         return options
     decisive = np.ones(len(options), bool)

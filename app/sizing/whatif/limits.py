@@ -728,10 +728,10 @@ def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterat
     if not limits.price_kinds:
         old = ", outdated" if limits.max_price_age_days is None else ""
         label = f"allow broker{old} and estimated prices"
-        yield _allow(label, "; request a quote before deciding", price_kinds=KINDS, outdated_rents=True)
+        yield _allow(label, "; request a quote before deciding", price_kinds=KINDS, outdated_prices=True)
     if limits.price_kinds or limits.max_price_age_days is not None:
         label = "allow prices of every kind and age"
-        yield _allow(label, price_kinds=KINDS, max_price_age_days=None, outdated_rents=True)
+        yield _allow(label, price_kinds=KINDS, max_price_age_days=None, outdated_prices=True)
     if not limits.segments:
         risk = "; no data-center support, usually no ECC memory"
         yield _allow("allow consumer and edge hardware", risk, segments=SEGMENTS)

@@ -49,7 +49,7 @@ from app.sizing.decisions.machines import (
 )
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.places import list_countries, possible_countries, possibly_in_regions
-from app.sizing.decisions.prices import outdated_rents, run_pricing
+from app.sizing.decisions.prices import outdated_prices, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
@@ -116,7 +116,7 @@ def acceptance_codes(question: Question, catalog: Catalog) -> Codes:
     found[~firm & (way == ACQUISITION_OPTIONS.index(AcquisitionOption.ON_DEMAND))] = BROKERS
     found[firm & np.isin(way, COMMITTED)] = COMMITMENT
     found[firm & (way == ACQUISITION_OPTIONS.index(AcquisitionOption.SPOT))] = SPOT
-    old = outdated_rents(catalog, question.assumptions)
+    old = outdated_prices(catalog, question.assumptions, serves_many=_serves_many(question))
     found[old] = np.where((firm & np.isin(way, UNCOMMITTED))[old], OLD, NOT_ACCEPTABLE)
     consumer = _not_for_servers(question, catalog)[catalog.listings.accelerator]
     found[consumer] = np.where((firm & np.isin(way, UNCOMMITTED) & ~old)[consumer], CONSUMER, NOT_ACCEPTABLE)
@@ -126,12 +126,15 @@ def acceptance_codes(question: Question, catalog: Catalog) -> Codes:
     return found
 
 
+def _serves_many(question: Question) -> bool:
+    return isinstance(question.workload, InferenceWorkload) and question.workload.serves_many
+
+
 def _not_for_servers(question: Question, catalog: Catalog) -> Mask:
     """Accelerator types that are allowed but that the workload does not use unless the request names them."""
-    limits, workload, unread = question.constraints, question.workload, NullRejections(catalog.accelerators)
-    many = isinstance(workload, InferenceWorkload) and workload.serves_many
+    limits, unread = question.constraints, NullRejections(catalog.accelerators)
     named = types_named(catalog, limits.named_accelerators)
-    left = eligible_types(catalog, limits, named, question.assumptions, unread, serves_many=many)
+    left = eligible_types(catalog, limits, named, question.assumptions, unread, serves_many=_serves_many(question))
     return types_allowed(catalog, limits) & ~left
 
 

@@ -189,7 +189,7 @@ def usual_e2e_s(model: ModelArchitecture, assumed: Assumptions) -> float:
     if work is None or work.passes <= 1:
         return assumed.default_e2e_ms / 1e3
     if work.decodes:
-        return work.passes * assumed.default_tpot_ms / 1e3
+        return max(work.passes * assumed.default_tpot_ms / 1e3, assumed.default_real_time_factor * work.audio_s)
     if model.law is not None and model.law.frames > 1:
         return assumed.default_clip_e2e_ms / 1e3
     return assumed.default_picture_e2e_ms / 1e3

@@ -76,12 +76,13 @@ def asked(
     zones: int = 1,
     reads_host: bool = False,
     today: str = "",
+    serves_many: bool = False,
     **constraints: Any,
 ) -> tuple[Candidates, Rejections]:
     """What the small catalogue offers a caller."""
     rejections = Rejections(of.accelerators)
     given: dict[str, Any] = {} if pricing is None else {"pricing": pricing}
-    given |= {"fixed": fixed, "zones": zones, "reads_host": reads_host, "today": today}
+    given |= {"fixed": fixed, "zones": zones, "reads_host": reads_host, "today": today, "serves_many": serves_many}
     found = find_candidates(of, Constraints(**constraints), economics, Assumptions(), rejections, **given)
     return found, rejections
 

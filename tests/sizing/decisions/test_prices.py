@@ -106,14 +106,21 @@ def test_naming_a_seller_or_a_type_does_not_make_an_outdated_rent_count() -> Non
     for named in ({}, {"accelerators": ("acme-card",)}, {"vendors": ("acme",)}, {"providers": ("sky",)}):
         assert found(**named) == found(**named, price_kinds=FIRM) == set()
         assert found(**named, max_price_age_days=1000) == {"acme-card sky 0.5"}
-        assert found(**named, outdated_rents=True) == {"acme-card sky 0.5"}
+        assert found(**named, outdated_prices=True) == {"acme-card sky 0.5"}
     turned_down = asked(of=of, today="2026-02-01", **CLOUD)[1].by_accelerator[1]
     assert (turned_down.code, turned_down.needed, turned_down.available) == ("price_too_old", 579, 365)
 
 
+def test_an_outdated_price_of_an_owned_machine_counts_for_a_desktop_only() -> None:
+    of = snapshot(systems=[replace(s, price_observed="2024-06-01") for s in SYSTEMS], offers=[offer("card-1", 0.5)])
+    for serves_many, outdated in ((True, False), (True, True), (False, False)):
+        found, _ = asked(of=of, today="2026-02-01", serves_many=serves_many, outdated_prices=outdated)
+        assert ("acme-big maker 16.25" in names(found, of)) == (outdated or not serves_many)
+
+
 def test_an_outdated_rent_counts_only_for_types_without_a_current_one() -> None:
     of = snapshot(offers=[replace(offer("card-1", 0.5), as_of="2024-06-01"), offer("card-1", 0.9), offer("big-8", 40)])
-    found, _ = asked(of=of, today="2026-02-01", outdated_rents=True, **CLOUD)
+    found, _ = asked(of=of, today="2026-02-01", outdated_prices=True, **CLOUD)
     assert {n for n in names(found, of) if "card" in n} == {"acme-card sky 0.9"}
 
 

@@ -11,6 +11,7 @@ import pytest
 from app.sizing.decisions.cost import within_limits
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
+from app.sizing.hardware.parts import Environment, SystemKind
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import serving_backend
@@ -19,7 +20,7 @@ from app.sizing.serving.search import evaluate_plans, replica_equivalence_key, s
 from app.sizing.workload import InferenceWorkload, Load, Redundancy, Slo
 from tests.examples import LLAMA_70B
 from tests.sizing.serving.given import MIXTURE, STEADY, planned, varied
-from tests.sizing.small import OFFERS, SYSTEMS, offer, snapshot
+from tests.sizing.small import CARD, OFFERS, SYSTEMS, offer, snapshot, system
 
 ONE = np.array([0])
 SEVERAL = snapshot(
@@ -109,6 +110,40 @@ def test_each_filter_says_what_was_missing() -> None:
     assert big.unit == "gib"
     assert big.available == pytest.approx(0.92 * 24 * 0.994)
     assert 30 < (big.needed or 0) < 300
+
+
+TOWER = system("tower", SystemKind.WORKSTATION, CARD, 2, list_price_usd=100.0)  # cheaper than any rent
+
+
+@pytest.mark.parametrize(
+    ("redundancy", "limits", "towers"),
+    [
+        (Redundancy(), {}, False),
+        (Redundancy(spare=1), {}, False),
+        (Redundancy(), {"accelerators": ("acme-card", "acme-big")}, True),
+        (Redundancy(), {"accelerators": ("acme-card", "acme-big"), "by_pattern": ("acme-card",)}, False),
+        (Redundancy(), {"segments": ("workstation", "datacenter")}, True),
+        (Redundancy(), {"environments": (Environment.ON_PREM,)}, True),
+    ],
+)
+def test_no_fleet_of_workstations_serves_unless_it_is_named_or_alone(
+    redundancy: Redundancy, limits: dict[str, Any], towers: bool
+) -> None:
+    of = snapshot(systems=(SYSTEMS[0], TOWER), offers=OFFERS[:4])
+    constraints = Constraints(weight_formats=("bf16",), confidence=0.5, **limits)
+    rejections = Rejections(of.accelerators)
+
+    def bought(workload: InferenceWorkload) -> Options:
+        question = Question(workload, constraints)
+        plans = planned(workload.model, of=of, constraints=constraints)
+        return search_plans(Search.start(question, of, rejections).of(workload), plans)
+
+    assert bought(varied(peak_per_s=0.1)).plans.node.workstation.any()
+    workload = varied(peak_per_s=1000.0, redundancy=redundancy)
+    assert bought(workload).plans.node.workstation.any() == towers
+    assert towers == (1 not in rejections.by_accelerator)
+    if not towers:
+        assert rejections.by_accelerator[1].code == "workstation_fleet"
 
 
 def test_types_that_cannot_even_start_in_time_say_how_long_they_need() -> None:
