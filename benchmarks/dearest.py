@@ -211,7 +211,7 @@ def parts_of(node: Any) -> Iterator[Any]:
 
 
 def search_dearest(client: TestClient, minutes: float, seed: int) -> dict[str, dict[str, Any]]:
-    """(requests sent, accepted, and the most expensive one) of each operation, after a number of minutes of CPU time."""
+    """(requests sent, accepted, most expensive one) of each operation, after a number of minutes of CPU time."""
     known, chance, until = starts(), random.Random(seed), time.process_time() + 60 * minutes
     pool = [part for documents in known.values() for _, document in documents for part in parts_of(document)]
     searches = {operation: DearestSearch(client, operation) for operation in known}
