@@ -131,9 +131,9 @@ DECODE_DEPLOYMENT = Deployment("", scheduler=MIXED_SCHEDULER)
 # Bounds of the search, not of hardware. On the catalog, six services with 8B and 70B models were tested. One simulated
 # pair instead of two cost 6 % more in one of them. Four pairs, pairs up to 1.3 times the best score, or ten types found
 # nothing better.
-MAX_SIMULATED_PAIRS = 2  # maximum number of simulated pairs that serve: others follow if their score is close
-MAX_FAILED_POOLS = 2  # pools of one accelerator type that cannot serve, after which the type is left out of that pool
-MAX_PAIR_SIMULATIONS = 6  # maximum number of simulated pairs, those that cannot serve included
+MAX_SIMULATED_PAIRS = 2  # maximum number of simulated pairs from the first better one: others follow if they are close
+MAX_FAILED_POOLS = 2  # pools of one accelerator type that cannot serve or cost too much, after which it is left out
+MAX_PAIR_SIMULATIONS = 6  # maximum number of simulated pairs, those included
 MAX_CLOSE_RATIO = 1.1  # maximum ratio to the best score for simulating a pair of other accelerator types
 MAX_POOL_TYPES = 5  # accelerator types considered for pools: the best ones of single-pool serving
 
@@ -324,6 +324,8 @@ def better_split(
         if row is None or serving == MAX_SIMULATED_PAIRS:
             break
         simulated, fails = simulate_pair(search, pairs.take(row))
+        if simulated is not None and best is None and simulated.score >= to_beat:
+            simulated, fails = None, pool_that_grew(pairs.take(row), simulated)
         if simulated is None:
             failed_rows, kinds = pairs.plan_rows[fails], (pairs.reads, pairs.writes)[fails].accelerator
             kind = int(kinds[row[0]])
@@ -336,6 +338,13 @@ def better_split(
             best, to_beat = simulated, simulated.score
         open_pairs &= (types_of != types_of[row[0]]) & (score <= MAX_CLOSE_RATIO * score[row[0]])
     return None if best is None else (pair_estimate(search, best), best)
+
+
+def pool_that_grew(expected: PoolPairs, pair: SimulatedPair) -> int:
+    """Index of the pool that costs most more than formulas expected: of prefill, 0, or of decode, 1."""
+    pools = ((expected.reads, pair.reads.options), (expected.writes, pair.writes.options))
+    growth = [at(found.daily_usd_per_hour - by_formulas.daily_usd_per_hour, 0) for by_formulas, found in pools]
+    return int(growth[1] > growth[0])
 
 
 def next_row(question: Question, workload: InferenceWorkload, pairs: PoolPairs, open_pairs: Mask) -> Codes | None:

@@ -364,7 +364,8 @@ def rows_tried(
     """Pairs that are simulated, in order, and the simulated score of the best.
 
     A pair has its score by formulas, the accelerator types and plan rows of its pools, and its simulated score or the
-    pool that cannot serve. `carries` says whose transfer carries the load.
+    pool that cannot serve. `grew` is the pool that simulations make larger, `carries` says whose transfer carries the
+    load.
     """
     tried: list[int] = []
 
@@ -388,6 +389,7 @@ def rows_tried(
     monkeypatch.setattr(search_room, "rank_pairs", lambda *_: ranked)
     monkeypatch.setattr(search_room, "objective_score", lambda *_: np.array([pair["score"] for pair in pairs]))
     monkeypatch.setattr(search_room, "simulate_pair", simulated)
+    monkeypatch.setattr(search_room, "pool_that_grew", lambda number, _: pairs[int(number[0])].get("grew", 0))
     monkeypatch.setattr(search_room, "pair_transfer", lambda _, number, __: carries is None or carries[int(number[0])])
     monkeypatch.setattr(search_room, "transfer_carries_load", lambda _, transfer: transfer)
     monkeypatch.setattr(search_room, "pair_estimate", lambda *_: None)
@@ -421,6 +423,18 @@ def test_pairs_with_a_pool_that_cannot_serve_are_not_simulated(
     pairs = [{"score": 10.0 + n, "plans": plan, **same} for n, plan in enumerate(plans)]
     pairs[0]["fails"] = fails
     assert rows_tried(monkeypatch, pairs) == ([0, next_pair], 10.0 + next_pair)
+
+
+def test_pools_that_simulations_find_too_expensive_leave_the_place_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair costs more than the best single pool: a pair of the same types with other prefill plans follows."""
+    pairs: list[dict[str, Any]] = [
+        {"score": 10.0, "types": (0, 0), "plans": (0, 0), "simulated": 16.0},
+        {"score": 10.1, "types": (0, 0), "plans": (0, 1), "simulated": 11.0},
+        {"score": 10.2, "types": (0, 0), "plans": (1, 0), "simulated": 12.0},
+    ]
+    assert rows_tried(monkeypatch, pairs, simulated_score=15.0) == ([0, 2], 12.0)
+    pairs[0]["grew"] = 1
+    assert rows_tried(monkeypatch, pairs, simulated_score=15.0) == ([0, 1], 11.0)
 
 
 def test_a_type_whose_pools_cannot_serve_leaves_the_place_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
