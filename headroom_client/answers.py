@@ -553,6 +553,15 @@ class FixedShown(TypedDict):
     usd_per_day: float | None
 
 
+class FleetGroupShown(TypedDict):
+    owned: bool
+    share: float
+    deployment: DeploymentShown
+    requests_per_s_capacity: float
+    usd_per_hour: float
+    purchase_usd: float | None
+
+
 class FlipShown(TypedDict):
     knob: str
     text: str
@@ -694,13 +703,22 @@ JudgedPhase: TypeAlias = "Literal['fine_tuning', 'inference', 'sample_inference'
 
 Kernels: TypeAlias = "Literal['eager', 'fused', 'compiled']"
 
-KvFormat: TypeAlias = "Literal['bf16', 'fp16', 'fp8', 'int8', 'gguf-q8_0', 'gguf-q4_0']"
+KvFormat: TypeAlias = "Literal['bf16', 'fp16', 'fp8', 'int8', 'gguf-q8_0', 'gguf-q4_0', 'nvfp4', 'int4']"
 
 
 class LargestLoadShown(TypedDict):
     quantity: str
     value: float
     times: float
+    model: NotRequired[str | None]
+
+
+class LeadTimeShown(TypedDict):
+    weeks_low: float
+    weeks_high: NotRequired[float | None]
+    seller: str
+    source: str
+    as_of: str
 
 
 class LevelDeploymentShown(TypedDict):
@@ -871,6 +889,15 @@ class MemoryTermShown(TypedDict):
 
 
 Metrics: TypeAlias = "dict[str, str]"
+
+
+class MixedFleetShown(TypedDict):
+    text: str
+    groups: list[FleetGroupShown]
+    requests_per_s_capacity: NotRequired[float | None]
+    usd_per_hour: float
+    purchase_usd: float | None
+    saves_share: NotRequired[float | None]
 
 
 class ModelList(TypedDict):
@@ -1076,6 +1103,7 @@ class PathShown(TypedDict):
     provider: str
     months: list[MonthShown]
     left_usd: float
+    left_basis: NotRequired[str | None]
     committed_usd: float
     net_usd: float
 
@@ -1255,6 +1283,7 @@ class PriceShown(TypedDict):
     trend_30d: NotRequired[float | None]
     countries: NotRequired[list[str] | None]
     discount: NotRequired[float | None]
+    lead_time: NotRequired[LeadTimeShown | None]
 
 
 class PriceSourceShown(TypedDict):
@@ -1396,6 +1425,8 @@ class RecommendResponse(TypedDict):
     cheaper_if: NotRequired[list[CheaperShown] | None]
     hosted_api: NotRequired[HostedApiShown | None]
     maximum: NotRequired[LargestLoadShown | None]
+    licenses: NotRequired[list[SourceLicenseShown] | None]
+    mixed_fleet: NotRequired[MixedFleetShown | None]
     scaling: NotRequired[ScalingShown | None]
     metrics: NotRequired[Metrics | None]
 
@@ -1641,6 +1672,7 @@ class SensitivityShown(TypedDict):
     holds: list[HoldShown]
     savings: list[SavingShown]
     asked: int
+    next: NotRequired[int | None]
 
 
 class ShapeShown(TypedDict):
@@ -1692,6 +1724,11 @@ class SliceShown(TypedDict):
 
 
 SoldFor: TypeAlias = "Literal['datacenter', 'workstation', 'consumer', 'apple', 'edge']"
+
+
+class SourceLicenseShown(TypedDict):
+    name: str
+    license: str
 
 
 class SpeculativeShown(TypedDict):
