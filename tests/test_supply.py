@@ -37,7 +37,8 @@ def licences(name: str) -> set[str]:
     if not whole:
         classifiers = [each for each in said.get_all("Classifier") or [] if each.startswith("License ::")]
         return {each.split("::")[-1].strip() for each in classifiers}
-    return {each for each in re.split(r"\s+(?:AND|OR)\s+|[()]", whole[0].splitlines()[0]) if each.strip()}
+    stated = re.split(r"\s+(?:AND|OR)\s+|[()]", whole[0].splitlines()[0])
+    return {each.strip().removeprefix("The ") for each in stated if each.strip()}
 
 
 @pytest.mark.parametrize("name", locked())

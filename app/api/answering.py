@@ -239,9 +239,9 @@ def _halve_load_curve(option: Document) -> Document:
     return {**option, "performance": {**speed, "load_curve": {**curve, "points": kept}}}
 
 
-def _without_metrics(document: Document) -> Document:
-    """Removes the descriptions of the metrics; the OpenAPI document explains them."""
-    return {k: v for k, v in document.items() if k != "metrics"}
+def _without(name: str) -> Callable[[Document], Document]:
+    """Returns a step that removes a part: the OpenAPI document explains the metrics, NOTICE credits all sources."""
+    return lambda document: {key: value for key, value in document.items() if key != name}
 
 
 def _without_scheduler(option: Document) -> Document:
@@ -288,7 +288,7 @@ STEPS: tuple[Callable[[Document], Document], ...] = (
     _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS),
     _for_ranks_after(_without_placement, after=1),
     _for_ranks_after(_without_means, after=1),
-    _without_metrics,
+    _without("metrics"),
     _limit_entries("rejected", FEWER_REJECTIONS),
     _for_ranks_after(_without_other_levels, after=WHOLE_RANKS),
     _for_ranks_after(_without_alternatives, after=1),
@@ -308,6 +308,7 @@ LAST_STEPS = (
     _for_ranks_after(_thin_failure_minutes(1), after=0),
     _for_ranks_after(_halve_load_curve, after=0),
     _without_outcomes,
+    _without("licenses"),
     *[_without_smallest_saving] * MAX_CHEAPER_DROPPED,
     _for_ranks_after(_without_intervals, after=0),
 )

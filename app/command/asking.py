@@ -73,7 +73,8 @@ MISSING_LOAD = (
     "The load is missing. For serving, set --rps, --users or --concurrent. For training, set --tokens; for "
     "fine-tuning, also set --method."
 )
-ESTIMATE_CONSTRAINTS = ("confidence",)  # constraints of an estimate request; a recommend request has more
+# Constraints of an estimate request; a recommend request has more.
+ESTIMATE_CONSTRAINTS = ("confidence", "prefix_cache_tiers")
 SHARED_MEMBERS = ("workload", "economics", "assumptions")  # members that recommend and estimate requests share
 NUMBER = re.compile(r"^\s*([+-]?\d[\d,_ ]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z]*)\s*$", re.IGNORECASE)
 

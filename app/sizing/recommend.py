@@ -331,8 +331,8 @@ def misses_time_limit(question: Question, rejection: Rejection) -> bool:
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
-    """The finalists at current prices. If there are none, the finalists at outdated prices too: an outdated price never
-    ranks before a current one.
+    """The finalists at current prices. If there are none, the search at outdated prices too, whose rejections say what
+    else is missing: an outdated price never ranks before a current one.
     """
     search, rejections, result = search_for_quantities(question, catalog)
     question, limits = search.question, search.question.constraints
@@ -341,9 +341,7 @@ def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[
     )
     if result.estimates or not has_outdated:
         return search, rejections, result
-    question = replace(question, constraints=replace(limits, outdated_prices=True))
-    outdated = search_for_quantities(question, catalog)
-    return outdated if outdated[2].estimates else (search, rejections, result)
+    return search_for_quantities(replace(question, constraints=replace(limits, outdated_prices=True)), catalog)
 
 
 def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

@@ -107,8 +107,7 @@ def plan_benchmark(question: Question, estimate: Estimate, host_counts: HostCoun
         accelerators, machines = d.accelerators_per_replica or 1, d.nodes or 1
     else:
         used = serving_benchmark(workload, d)
-        places = serving_places(workload, d, estimate, used, question.assumptions, host_counts)
-        command = used.fill_places(places)
+        command = used.fill_places(serving_places(workload, d, estimate, used, question.assumptions, host_counts))
         accelerators, machines = d.accelerators_per_replica or 1, machines_per_replica(d)
         minutes = math.ceil(serving_minutes(p, question.assumptions))
     return BenchmarkPlan(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))

@@ -257,7 +257,7 @@ class DecisionsAssumptions:
         low=0,
         high=0.99,
         unit="1",
-        reason="yearly loss of resale value where no sales of the generation are recorded, in /compare",
+        reason="yearly loss of resale value without recorded sales",
         source="assumed: recorded generations lose 29 to 34 % a year",
         as_of="2026-11",
     )
