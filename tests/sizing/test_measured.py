@@ -149,13 +149,15 @@ def test_a_residual_counts_up_to_four_standard_deviations() -> None:
     assert MeasuredFigure("output_tokens_per_s", 10.0, 13.0).residual == pytest.approx(math.log(1.3))
 
 
+# Metric, share of the prompt in its time, and most of the median error that may be left. TPOT is mostly that of 21
+# series of one source; its errors differ inside a series nearly as much as between series.
 KINDS = {
-    "throughput": ("output_tokens_per_s", 0.2),
-    "tpot": ("tpot_s", 0.2),
-    "ttft": ("ttft_s", 0.75),
-    "single_stream": ("output_tokens_per_s", 0.05),
-    "training": ("tokens_per_s", 0.0),
-    "training_samples": ("samples_per_s", 0.0),
+    "throughput": ("output_tokens_per_s", 0.2, 0.7),
+    "tpot": ("tpot_s", 0.2, 0.8),
+    "ttft": ("ttft_s", 0.75, 0.65),
+    "single_stream": ("output_tokens_per_s", 0.05, 0.65),
+    "training": ("tokens_per_s", 0.0, 0.6),
+    "training_samples": ("samples_per_s", 0.0, 0.5),
 }
 
 
@@ -174,7 +176,7 @@ def test_one_run_of_a_published_cell_cuts_the_error_of_the_others_and_intervals_
     catalog: Catalog, kind: str
 ) -> None:
     """Back-test on published results, predicted by fits without their source: the middle run of each cell is shown."""
-    metric, prefill = KINDS[kind]
+    metric, prefill, left = KINDS[kind]
     before, after, inside = [], [], []
     for cell in published_cells(catalog, kind):
         shown = cell[len(cell) // 2]
@@ -192,5 +194,5 @@ def test_one_run_of_a_published_cell_cuts_the_error_of_the_others_and_intervals_
             after.append(abs(math.log(r.measured / predicted)))
             inside.append(low <= r.measured <= high)
     assert len(before) > 400
-    assert np.median(after) < 0.75 * np.median(before)
+    assert np.median(after) < left * np.median(before)
     assert 0.75 <= np.mean(inside) <= 0.9

@@ -67,7 +67,8 @@ def served(where: str) -> tuple[InferenceWorkload, Deployment]:
         router=Router.RANDOM,  # replicas of the simulated services do not share a queue
         slo=SLO if tokens_in < 4000 else replace(SLO, ttft_s=6.0),
     )
-    return workload, Deployment(accelerator, total_accelerators=count)
+    # The simulated services compute all layers in one stage.
+    return workload, Deployment(accelerator, total_accelerators=count, pipeline_parallel=1)
 
 
 def of_service(case: Planted, catalog: Catalog, seed: int, noise: float = 0.03) -> Diagnosis:
@@ -177,7 +178,7 @@ PLANTED = (
     service("l4", *FULL, cache=0.12),
     service("h100", *FULL, cache=0.1),
     service("4090", *FULL, cache=0.12),
-    service("long", "prefix_misses", asked={"pipeline_parallel": 1}, workload=PREFIX, hits=-1.0),
+    service("long", "prefix_misses", workload=PREFIX, hits=-1.0),
     service("a100", "prefix_misses", workload=PREFIX, hits=0.05),
     service("l4", "longer_prompts", prompts=2.0),
     service("h100", "longer_answers", answers=2.0),
