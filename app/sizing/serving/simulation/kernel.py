@@ -366,7 +366,9 @@ def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -
         links_s += r.prompt_token_s * max(most_tokens - tokens / r.ranks, 0.0)
     busy = s.number[DECODING] if r.policy == MIXED else 0
     extra_s = linear_s(r, busy + equivalent) - linear_s(r, float(busy)) + links_s + attention_s
-    share = 1.0 / r.stages if r.stages_overlap else 1.0 / min(r.stages, max(whole + waiting_requests(s), 1))
+    # Decodes wait until the last chunk has left all stages, unless other prompts fill them.
+    filled = r.stages_overlap and (busy == 0 or s.number[PREFILLING] > whole)
+    share = 1.0 / r.stages if filled else 1.0 / min(r.stages, max(whole + waiting_requests(s), 1))
     # With more prompts, the first stage waits while the others compute the last chunk.
     idle_s = longer_s * (1 - share) if s.number[PREFILLING] - whole + waiting_requests(s) > 0 else 0.0
     held = held_bytes(r, s)

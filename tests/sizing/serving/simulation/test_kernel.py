@@ -227,3 +227,16 @@ def test_a_full_replica_finds_the_prefixes_that_sessions_left_a_short_time_ago()
     assert saturation_rate_per_s(r._replace(host_cache_bytes=1e9), forgotten) == pytest.approx(
         saturation_rate_per_s(r, sent), rel=0.05
     )
+
+
+def test_a_prompt_of_one_chunk_delays_decodes_as_much_where_chunks_overlap() -> None:
+    """Alone in the pipeline, it leaves the other stage idle; a prompt of two chunks fills both stages once."""
+
+    def lasts_s(chunk: int, *, overlap: bool) -> float:
+        r = replica(max_batched_tokens=chunk + 1, stages=2, stages_overlap=overlap)
+        late = requests(np.array([1, 100]), np.array([100, 2]), count=2, arrival_s=np.array([0.0, 0.5]))
+        return float(simulated(r, late).finish_s[0])
+
+    assert lasts_s(150, overlap=True) == pytest.approx(lasts_s(150, overlap=False), abs=1e-5)
+    saved_s = lasts_s(50, overlap=False) - lasts_s(50, overlap=True)
+    assert saved_s == pytest.approx(50 * 1e-5 / 2, abs=1e-5)  # half of the first chunk
