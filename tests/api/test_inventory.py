@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from app.sizing.hardware.parts import OwnedHardware
 from app.sizing.inventory import machine_record
 from app.sizing.snapshot import Catalog
+from tests.api.test_sensitivity import sensitivity_of
 
 FOUR_A6000 = [{"accelerator": "a6000", "count": 4}]
 QLORA = {
@@ -197,7 +198,7 @@ def test_more_than_the_inventory_holds_is_never_used(client: TestClient) -> None
 LONG_PROMPTS = {
     "phase": "inference",
     "model": "deepseek-v3",
-    "traffic": {"peak_requests_per_s": 10, "input_tokens": 6000, "output_tokens": 500},
+    "traffic": {"peak_requests_per_s": 8, "input_tokens": 6000, "output_tokens": 500},
     "slo": {"ttft_ms": 4000, "tpot_ms": 40},
 }
 
@@ -248,7 +249,7 @@ def test_an_inventory_that_the_constraints_exclude_is_refused_or_explained(clien
 
 def test_what_would_help_counts_no_more_than_is_owned(client: TestClient) -> None:
     workload = chat("llama-3.3-70b")
-    workload["traffic"] = {"peak_requests_per_s": 20, "input_tokens": 1000, "output_tokens": 300}
+    workload["traffic"] = {"peak_requests_per_s": 45, "input_tokens": 1000, "output_tokens": 300}
 
     def effects(own: int) -> list[dict[str, str]]:
         owned = [{"accelerator": "h100 sxm", "count": own}, {"accelerator": "mi300x", "count": 8}]
@@ -257,13 +258,14 @@ def test_what_would_help_counts_no_more_than_is_owned(client: TestClient) -> Non
         effects: list[dict[str, str]] = answer["sensitivity"]
         return effects
 
-    (best,) = answered(client, workload, [{"accelerator": "h100 sxm", "count": 8}], inventory="only")["recommendations"]
-    enough, unsure = effects(8)
+    sixteen = [{"accelerator": "h100 sxm", "count": 16}]
+    (best,) = answered(client, workload, sixteen, inventory="only")["recommendations"]
+    enough, unsure = effects(16)
     assert enough["change"] == "allow other accelerators"
     cost = f"{best['cost']['usd_per_hour']:.2f} USD/h"  # of operation alone: nothing is bought
-    assert enough["effect"] == f"feasible with 8 × NVIDIA H100 SXM5 80GB ({cost})"
+    assert enough["effect"] == f"feasible with 16 × NVIDIA H100 SXM5 80GB ({cost})"
     assert unsure["change"] == "lower the confidence to 50 %"
-    assert effects(2) == [unsure]
+    assert effects(8) == [unsure]
 
 
 def test_prices_of_owned_hardware_are_not_varied(client: TestClient) -> None:
@@ -277,7 +279,7 @@ def test_prices_of_owned_hardware_are_not_varied(client: TestClient) -> None:
 def test_changes_of_an_owned_question_are_those_of_its_own_hardware(client: TestClient) -> None:
     owned = [{"accelerator": "a6000", "count": 1}, {"accelerator": "l40s", "count": 4}]
     answer = answered(client, chat(in_flight=8), owned, inventory="only")
-    found = client.get(f"/recommendations/{answer['id']}/sensitivity").json()
+    found = sensitivity_of(client, answer)
     assert found["first"] == "nvidia-rtx-a6000"
     assert {flip["first"] for flip in found["flips"]} <= {"nvidia-l40s", "nothing"}
     assert "tpot_ms" in {flip["knob"] for flip in found["flips"]}
