@@ -325,7 +325,8 @@ def better_split(
             break
         simulated, fails = simulate_pair(search, pairs.take(row))
         if simulated is not None and best is None and simulated.score >= to_beat:
-            simulated, fails = None, pool_that_grew(pairs.take(row), simulated)
+            fails = pool_that_grew(pairs.take(row), simulated)
+            simulated = None
         if simulated is None:
             failed_rows, kinds = pairs.plan_rows[fails], (pairs.reads, pairs.writes)[fails].accelerator
             kind = int(kinds[row[0]])
