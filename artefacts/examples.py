@@ -246,8 +246,11 @@ def real_exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
     for name in LISTS:
         yield f"/catalog/{name}", "get", None, client.get(f"/catalog/{name}", params={"limit": 1}).json()
     stored = client.post("/recommend", json=worked_requests()["recommend-fine-tuning-7b-full"]).json()["id"]
-    turning = client.get(f"/recommendations/{stored}/sensitivity").json()
-    yield "/recommendations/{id}/sensitivity", "get", None, turning
+    start: int | None = 0
+    while start is not None:
+        turning = client.get(f"/recommendations/{stored}/sensitivity", params={"start": start}).json()
+        yield "/recommendations/{id}/sensitivity", "get", None, turning
+        start = turning.get("next")
     yield "/accuracy", "get", None, client.get("/accuracy").json()
 
 
