@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from types import MappingProxyType
 
 import structlog
@@ -40,6 +39,7 @@ from app.sizing.snapshot import Catalog
 
 MAX_NAME_CHARS = 120
 MAX_DATED_CATALOGS = 8  # days whose prices stay in memory; about 4 MB each
+MAX_RESOLVED_NAMES = 4096  # names that stay resolved
 WILDCARD = re.compile(r"[*?]")
 _ATOM = re.compile(r"[a-z0-9]+")
 _TRADEMARK = re.compile(r"\((?:r|tm|c)\)|[®™©]")
@@ -142,7 +142,7 @@ class CatalogIndex:
         self.vendors = _index_by_key(catalog.vendors, NAME_TABLES.vendors)
         self._read_regions(catalog)
         self._countries = MappingProxyType(dict(countries or {}))
-        self.resolve_name = lru_cache(maxsize=4096)(self._resolve_name)
+        self._resolved: RecentlyUsed[str, HardwareMatch] = RecentlyUsed(MAX_RESOLVED_NAMES)
         # Returns the newest observations until a day, which stay in the database; set by the store.
         self.observed_offers: Callable[[str], Sequence[Offer]] = lambda _day: ()
         self._of_day: RecentlyUsed[str, CatalogIndex] = RecentlyUsed(MAX_DATED_CATALOGS)
@@ -206,10 +206,13 @@ class CatalogIndex:
         dated._read_regions(dated.catalog)
         return dated
 
-    def _resolve_name(self, name: str) -> HardwareMatch:
+    def resolve_name(self, name: str) -> HardwareMatch:
         """Resolves a name: a slug, a title, words in any order, a machine that contains the accelerator, or the part in
         brackets.
         """
+        return self._resolved.get_or_make(name, lambda: self._resolve_name(name))
+
+    def _resolve_name(self, name: str) -> HardwareMatch:
         own = self.exact_names.get(name.strip().lower()) or self.exact_names.get(fold_name(name))
         if own is not None:
             return HardwareMatch((own,))

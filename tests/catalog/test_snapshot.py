@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from app.catalog.snapshot import (
     normalize_name,
 )
 from app.db import DatabaseError, make_engine
+from app.garbage import paused_collection
 from app.sizing.snapshot import Catalog
 from tests.catalog.spellings import AMBIGUOUS, SPELLINGS
 from tests.conftest import copied
@@ -302,6 +304,17 @@ def test_an_inherited_catalog_is_used_until_a_newer_one_is_published(
     assert heir.catalog() is loaded.catalog_index.catalog  # checked less than an hour ago
     replacement = CatalogStore(sessionmaker(engine), check_s=3600, loaded=loaded)
     assert replacement.catalog().version == "f" * 16  # the first question already
+
+
+def test_a_replaced_catalog_is_freed_at_once(engine: Engine) -> None:
+    """A cycle of references would keep catalogs of 25 MiB each until the next full garbage collection."""
+    with sessionmaker(engine)() as session, paused_collection():
+        loaded = load_newest(session)
+        assert loaded is not None
+        loaded.catalog_index.resolve_name("h100")
+        freed = weakref.ref(loaded.catalog_index)
+        loaded = None
+        assert freed() is None
 
 
 def test_an_empty_database_says_what_to_do(engine: Engine) -> None:
