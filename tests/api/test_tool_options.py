@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 from starlette.testclient import TestClient
+
+from app.api.schemas.base import OptimizerName
 
 LORA = {
     "phase": "fine_tuning",
@@ -37,24 +40,46 @@ def lora_params(client: TestClient, **lora: Any) -> int:
     return counts.get("chosen", counts.get("all-linear", 0))
 
 
-@pytest.mark.parametrize(
-    ("typed", "known"),
-    [
-        ("adamw_torch_fused", "adamw"),
-        ("torch.optim.AdamW", "adamw"),
-        ("FusedAdam", "adamw"),
-        ("paged_adamw_32bit", "adamw"),
-        ("adamw_8bit", "adamw-8bit"),
-        ("paged_adamw_8bit", "adamw-8bit"),
-        ("adamw_bnb_8bit", "adamw-8bit"),
-        ("lion_32bit", "lion"),
-        ("paged_lion_8bit", "lion-8bit"),
-        ("ao_adamw_4bit", "adamw-4bit"),
-        ("paged_ademamix_8bit", "ademamix-8bit"),
-    ],
-)
-def test_optimizers_of_tools_need_the_memory_of_the_same_states(client: TestClient, typed: str, known: str) -> None:
-    memory = [estimate(client, {**LORA, "optimizer": name})["memory"] for name in (typed, known)]
+# Names of transformers, OptimizerNames (training_args.py, read 2026-11-27), and of axolotl, DeepSpeed and torchtune.
+OPTIMIZER_NAMES = {
+    "adamw": "adamw_torch adamw_torch_fused adamw_torch_xla adamw_torch_npu_fused adamw_apex_fused adamw_anyprecision "
+    "paged_adamw_32bit schedule_free_adamw schedule_free_radam stable_adamw torch.optim.AdamW FusedAdam cpu_adam",
+    "adamw-8bit": "adamw_torch_8bit adamw_bnb_8bit adamw_8bit paged_adamw_8bit bitsandbytes.optim.PagedAdamW8bit",
+    "adamw-4bit": "adamw_torch_4bit ao_adamw_4bit",
+    "ademamix": "ademamix paged_ademamix_32bit",
+    "ademamix-8bit": "ademamix_8bit paged_ademamix_8bit",
+    "lion": "lion_32bit paged_lion_32bit",
+    "lion-8bit": "lion_8bit paged_lion_8bit",
+    "rmsprop": "rmsprop rmsprop_bnb rmsprop_bnb_32bit",
+    "rmsprop-8bit": "rmsprop_bnb_8bit",
+    "sgd": "sgd schedule_free_sgd",
+    "adafactor": "adafactor",
+    "adagrad": "adagrad",
+    "grokadamw": "grokadamw",
+    "lomo": "lomo",
+    "adalomo": "adalomo",
+    "galore-adamw": "galore_adamw",
+    "galore-adamw-layerwise": "galore_adamw_layerwise",
+    "galore-adamw-8bit": "galore_adamw_8bit",
+    "galore-adamw-8bit-layerwise": "galore_adamw_8bit_layerwise",
+    "galore-adafactor": "galore_adafactor",
+    "galore-adafactor-layerwise": "galore_adafactor_layerwise",
+    "apollo-adamw": "apollo_adamw",
+    "apollo-adamw-layerwise": "apollo_adamw_layerwise",
+    "muon": "muon",
+    "came": "came_pytorch",
+    "adam-mini": "adam_mini",
+}
+
+
+@pytest.mark.parametrize("known", OPTIMIZER_NAMES)
+def test_optimizers_of_tools_are_the_one_with_the_same_states(known: str) -> None:
+    read = TypeAdapter(OptimizerName).validate_python
+    assert {read(name) for name in OPTIMIZER_NAMES[known].split()} == {known}
+
+
+def test_an_optimizer_of_a_tool_is_estimated(client: TestClient) -> None:
+    memory = [estimate(client, {**LORA, "optimizer": name})["memory"] for name in ("paged_lion_8bit", "lion-8bit")]
     assert memory[0] == memory[1]
 
 
