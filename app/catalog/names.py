@@ -132,9 +132,9 @@ def engine_slug(name: str) -> str:
 def format_slug(name: str) -> str:
     """Returns the catalog's name of a weight format; an unknown name is only converted to lower case.
 
-    Check: "AWQ" is int4-awq, "Q4_K_M" and "gguf q4_k_m" are gguf-q4_k_m, "BF16" is bf16.
+    Check: "AWQ" is int4-awq, "Q4_K_M" and "gguf q4_k_m" are gguf-q4_k_m, "UD-IQ2_XXS" is gguf-iq2_xxs, "BF16" is bf16.
     """
-    key = fold_name(name)
+    key = fold_name(name).removeprefix("ud-")
     block = re.fullmatch(r"(?:gguf-)?((?:i?q\d|f16)(?:-[a-z0-9]+)*)", key)
     if block is not None and (block_format := "gguf-" + block[1].replace("-", "_")) in WEIGHT_FORMATS:
         return block_format

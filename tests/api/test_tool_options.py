@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 from starlette.testclient import TestClient
 
-from app.api.schemas.base import OptimizerName
+from app.api.schemas.base import MethodName, OptimizerName, PrecisionName, WeightFormatName
 
 LORA = {
     "phase": "fine_tuning",
@@ -104,12 +104,32 @@ def test_cache_types_of_llama_cpp_are_read(client: TestClient) -> None:
     assert shown["deployment"]["kv_format"] == "fp16"
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "bf16-mixed", "BF16"])
-def test_precisions_of_tools_are_read(client: TestClient, precision: str) -> None:
-    assert estimate(client, {**LORA, "precision": precision}) == estimate(client, {**LORA, "precision": "bf16"})
+def test_a_precision_of_a_tool_is_estimated(client: TestClient) -> None:
+    assert estimate(client, {**LORA, "precision": "bf16-mixed"}) == estimate(client, {**LORA, "precision": "bf16"})
 
 
-@pytest.mark.parametrize("typed", ["q_proj,v_proj", "q_proj v_proj", "q_proj, v_proj", ["wq", "wv"]])
+# Names of accelerate, Lightning, Composer, Megatron Bridge and PyTorch; of vLLM, torchao and compressed-tensors; of the
+# GGUF files of Bartowski and Unsloth.
+OPTION_NAMES = [
+    (PrecisionName, "bf16", "bfloat16 BF16 bf16-mixed amp_bf16 torch.bfloat16"),
+    (PrecisionName, "fp32", "32-true 32 no float32"),
+    (PrecisionName, "fp8", "amp_fp8 transformer-engine fp8_delayed bf16_with_fp8"),
+    (PrecisionName, "bf16-true", "bf16_full"),
+    (MethodName, "full", "full_parameter fft finetune"),
+    (WeightFormatName, "fp8", "fp8_w8a8 fp8-dynamic FP8 float8dq"),
+    (WeightFormatName, "int4-gptq", "gptq_marlin marlin auto-round"),
+    (WeightFormatName, "gguf-q4_k_m", "Q4_K_M Q4_K_L UD-Q4_K_XL q4_k"),
+    (WeightFormatName, "gguf-iq2_xxs", "UD-IQ2_XXS"),
+    (WeightFormatName, "fp32", "F32"),
+]
+
+
+@pytest.mark.parametrize(("option", "known", "typed"), OPTION_NAMES)
+def test_options_are_read_as_tools_name_them(option: Any, known: str, typed: str) -> None:
+    assert {TypeAdapter(option).validate_python(name) for name in typed.split()} == {known}
+
+
+@pytest.mark.parametrize("typed", ["q_proj,v_proj", "q_proj v_proj", "['q_proj', 'v_proj']", ["wq", "wv"]])
 def test_lora_targets_are_read_as_files_write_them(client: TestClient, typed: str | list[str]) -> None:
     # rank 16 * 32 layers * ((4096 + 4096) for queries + (4096 + 1024) for values)
     assert lora_params(client, target_modules=typed) == 16 * 32 * (8192 + 5120)
