@@ -92,7 +92,7 @@ def test_methods_store_linear_matrices_in_their_bits(stated: dict[str, Any], for
     assert saved_bits(model) == pytest.approx(PLAIN.linear_params * (16 - bits), rel=0.008)
 
 
-def test_the_quantization_file_of_modelopt_is_read_beside_the_configuration() -> None:
+def test_the_quantization_file_of_modelopt_is_read_with_the_configuration() -> None:
     stated = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
     model = read_architecture({**LLAMA_8B_CONFIG, "hf_quant_config": stated}, name="x")
     assert (model.native_format, model.cache_format) == ("nvfp4", "fp8")
