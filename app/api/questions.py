@@ -217,12 +217,15 @@ FP8_CACHE_OWNER, FP8_CACHE_FORMATS = "nvidia/", ("fp8", "nvfp4")
 def states_fp8_cache(name: str, formats: tuple[str, ...]) -> bool:
     """Returns whether a checkpoint of this name and weight format states an FP8 cache.
 
-    NVIDIA publishes its FP8 and NVFP4 checkpoints with ModelOpt's `kv_cache_quant_algo`.
+    NVIDIA publishes its FP8 and NVFP4 checkpoints with ModelOpt's `kv_cache_quant_algo`. Those of compressed-tensors
+    with a `kv_cache_scheme` are named FP8-KV; those of Quark with that name need the engine's option.
 
     Source: NVIDIA/Model-Optimizer@a2fbac7b:examples/hf_ptq/hf_ptq.py, --kv_cache_qformat is fp8_cast by default,
     2026-11-26.
     """
-    return name.lower().startswith(FP8_CACHE_OWNER) and formats[0] in FP8_CACHE_FORMATS
+    typed = name.lower()
+    states = typed.startswith(FP8_CACHE_OWNER) or (typed.endswith("fp8-kv") and not typed.startswith("amd/"))
+    return states and formats[0] in FP8_CACHE_FORMATS
 
 
 def with_own_format(question: Question, request: RecommendRequest | EstimateRequest) -> Question:

@@ -25,6 +25,7 @@ from app.catalog.names import (
     split_name_words,
     squash_name,
     strip_file_suffix,
+    strip_gateway,
     strip_size,
 )
 from app.catalog.tables import ModelAliasRow, ModelRow
@@ -160,6 +161,7 @@ class Models:
 
     def _find_fuzzy(self, name: str) -> list[str]:
         """Returns the ids that a name may mean, by the strictest reading that finds any."""
+        name = strip_gateway(name)
         bare = strip_file_suffix(name)
         if bare in self._ids:
             return self._ids[bare]

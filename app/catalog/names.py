@@ -132,9 +132,9 @@ def engine_slug(name: str) -> str:
 def format_slug(name: str) -> str:
     """Returns the catalog's name of a weight format; an unknown name is only converted to lower case.
 
-    Check: "AWQ" is int4-awq, "Q4_K_M" and "gguf q4_k_m" are gguf-q4_k_m, "BF16" is bf16.
+    Check: "AWQ" is int4-awq, "Q4_K_M" and "gguf q4_k_m" are gguf-q4_k_m, "UD-IQ2_XXS" is gguf-iq2_xxs, "BF16" is bf16.
     """
-    key = fold_name(name)
+    key = fold_name(name).removeprefix("ud-")
     block = re.fullmatch(r"(?:gguf-)?((?:i?q\d|f16)(?:-[a-z0-9]+)*)", key)
     if block is not None and (block_format := "gguf-" + block[1].replace("-", "_")) in WEIGHT_FORMATS:
         return block_format
@@ -226,6 +226,34 @@ def squash_name(name: str) -> str:
     return re.sub(r"[-:]", "", fold_name(name))
 
 
+_BEDROCK = re.compile(r"(?:[a-z]{2,6}\.)?([a-z0-9]+)\.([a-z0-9][a-z0-9.-]*?)-(?:v?1:0|v0:(\d))")
+_HYPHENATED = re.compile(r"(?<!\d)(\d)-(\d)(?=-)")  # the version in "llama3-1-8b" and "jamba-1-5-large"
+_POINTED = re.compile(r"(?<=\d)p(?=\d)")  # that of "qwen2p5" and "v3p1"
+_VARIANT = re.compile(r":(?:free|nitro|floor|extended|exacto|online|beta)$")
+
+
+def strip_gateway(name: str) -> str:
+    """Returns a model's name without what hosting gateways add to it: the account of Fireworks, the region, vendor and
+    version of Amazon Bedrock, the variant of OpenRouter.
+
+    Check:
+        >>> strip_gateway("accounts/fireworks/models/llama-v3p1-8b-instruct")
+        'llama-v3.1-8b-instruct'
+        >>> strip_gateway("us.meta.llama3-3-70b-instruct-v1:0"), strip_gateway("mistral.mistral-7b-instruct-v0:2")
+        ('llama3.3-70b-instruct', 'mistral-7b-instruct-v0.2')
+        >>> strip_gateway("deepseek/deepseek-r1-0528:free"), strip_gateway("deepseek.r1-v1:0")
+        ('deepseek/deepseek-r1-0528', 'deepseek-r1')
+    """
+    if name.startswith("accounts/"):
+        return _POINTED.sub(".", name.rsplit("/", 1)[-1])
+    hosted = _BEDROCK.fullmatch(name)
+    if hosted is None:
+        return _VARIANT.sub("", name)
+    vendor, own, minor = hosted.groups()
+    bare = _HYPHENATED.sub(r"\1.\2", own) + (f"-v0.{minor}" if minor else "")
+    return bare if "-" in bare else f"{vendor}-{bare}"
+
+
 def strip_file_suffix(name: str) -> str:
     """Returns a folded name without the suffixes of a quantized file or its container.
 
@@ -275,12 +303,14 @@ def shape_words(name: str, *, with_dates: bool = True) -> frozenset[str]:
 def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
     """Returns whether a name with these words is that of a fine-tuned base model: it contains the words of the base in
     a row, with its only size, and none that makes another network. A version at the end of the base may be missing
-    or another one.
+    or another one, and words may stand between the version and the size of the base.
 
     Check:
         >>> is_tuned_name(shape_tokens("Hermes-3-Llama-3.1-8B"), shape_tokens("Llama-3.1-8B"))
         True
         >>> is_tuned_name(shape_tokens("dolphin-2.5-mixtral-8x7b"), shape_tokens("Mixtral-8x7B-v0.1"))
+        True
+        >>> is_tuned_name(shape_tokens("Llama-3.3-Swallow-70B-v0.4"), shape_tokens("Llama-3.3-70B"))
         True
         >>> is_tuned_name(shape_tokens("Qwen2-Audio-7B"), shape_tokens("Qwen2-7B"))
         False
@@ -292,6 +322,8 @@ def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
         base = base[:-1]
     if not sized or not sized <= {*base} or len(base) >= len(name) or ({*name} - {*base}) & _NETWORK_WORDS:
         return False
+    if len(base) == 3 and _VERSION.fullmatch(base[1]) and name[:2] == base[:2]:
+        return base[2] in name[2:]
     return any(name[i : i + len(base)] == base for i in range(len(name) - len(base) + 1))
 
 

@@ -2,8 +2,8 @@
 
 Groups: `step` is the number of the step and `of` the number of steps. Step times are `seconds`, `milliseconds`,
 `rate` (steps per second), `samples` (per second) or `device_tokens` (per second and accelerator). `step_tokens` and
-`step_sequences` are the size of a step; `mfu` is in percent; `memory_gib` and `memory_bytes` are per accelerator;
-`watts` is power per accelerator. `all_tokens` is the number of tokens since the start. Parts of a step are
+`step_sequences` are the size of a step; `mfu` is in percent; `memory_gib`, `memory_gb` and `memory_bytes` are per
+accelerator; `watts` is power per accelerator. `all_tokens` is the number of tokens since the start. Parts of a step are
 `optimizer_ms`, `communication_ms` and `input_ms`. `saving` and `saved` mark the beginning and end of a checkpoint;
 `saved_s` and `saved_ms` are its duration. `evaluated_s` and `evaluated_ms` are evaluation time. `ran_s` is the
 duration of the run and `run_rate` its steps per second.
@@ -55,6 +55,11 @@ Patterns for verl logs.
 Source: volcengine/verl, verl/trainer/ppo/metric_utils.py and utils/tracking.py; excerpts seen 2026-11-26. The step
 that is compared with a training step is the update of the actor; a step of verl also generates answers.
 
+Patterns for the logs of Composer, whose throughput is per accelerator, and of mlx-lm, whose memory is in 10^9 bytes.
+
+Source: mosaicml/composer, callbacks/speed_monitor.py; ml-explore/mlx-lm, tuner/trainer.py; Unsloth's notebooks print
+the peak of the allocator in 2^30 bytes; read 2026-11-27.
+
 Patterns for torchtune and NeMo AutoModel logs, whose throughput is in tokens per second and accelerator.
 
 Source: pytorch/torchtune, torchtune/training/metric_logging.py and recipes/full_finetune_distributed.py;
@@ -63,6 +68,10 @@ NVIDIA-NeMo/Automodel, nemo_automodel/recipes/llm/train_ft.py; read 2026-11-27.
 Source: vllm-project/vllm, vllm/v1/metrics/loggers.py (0.8 on) and vllm/engine/metrics.py (before: pending is
 waiting); sgl-project/sglang, its decode batches and docs on hyperparameter tuning (0.4 on); read 2026-11-23.
 Limits: these logs contain no latencies. Lines of an idle engine are ignored.
+
+Source: ggml-org/llama.cpp, tools/server (timings of a request) and tools/llama-bench; ollama run --verbose;
+huggingface/text-generation-inference, router/src/server.rs; excerpts in public issues, 2026-11-27. The time of a prompt
+is the TTFT of a request that does not wait.
 """
 
 from __future__ import annotations
@@ -72,6 +81,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from statistics import median
 
 from app.observed.figures import (
     MAX_UNREAD_SHOWN,
@@ -171,16 +181,17 @@ HUGGINGFACE = Trainer(
     "the Hugging Face Trainer",
     steps=compile_patterns(
         *BAR,
-        r"[\"']train_steps_per_second[\"']: *[\"']?<run_rate>",
+        r"[\"']?train_steps_per_second[\"']? *[:=] *[\"']?<run_rate>",
         r"[\"']tokens(?:_per_second_per_gpu|/train_per_sec_per_gpu)[\"']: *[\"']?<device_tokens>",
         r"[\"']train_speed\(iter/s\)[\"']: *[\"']?<rate>",
         r"[\"']train_speed\(s/it\)[\"']: *[\"']?<seconds>",
+        r"Peak reserved memory = <memory_gib> GB",
     ),
     fields=compile_patterns(r"[\"']global_step/max_steps[\"']: *[\"']?<step>/"),
     others=compile_patterns(
         r"[\"']train_runtime[\"']: *[\"']?<ran_s>",
         r"[\"']eval_runtime[\"']: *[\"']?<evaluated_s>",
-        r"[\"']memory/max_(?:mem_)?(?:active|allocated) ?\(GiB\)[\"']: *[\"']?<memory_gib>",
+        r"[\"']memory/max_(?:mem_)?(?:active|allocated) ?\((?i:GiB)\)[\"']: *[\"']?<memory_gib>",
         r"[\"']memory\(GiB\)[\"']: *[\"']?<memory_gib>",
         r"(?P<saving>Saving model checkpoint) to",
         r"[\"'](?P<known>loss)[\"']:",
@@ -298,6 +309,22 @@ AUTOMODEL = Trainer(
 )
 
 
+COMPOSER = Trainer(
+    "composer",
+    "Composer",
+    steps=compile_patterns(r"throughput/device/tokens_per_sec: <device_tokens>"),
+    others=compile_patterns(r"throughput/device/mfu: <mfu_share>", r"\[batch=<step>/"),
+)
+
+
+MLX_LM = Trainer(
+    "mlx-lm",
+    "mlx-lm",
+    steps=compile_patterns(r"Iter <step>: Train loss .{0,80}It/sec <rate>"),
+    fields=compile_patterns(r"Tokens/sec <device_tokens>", r"Peak mem <memory_gb> GB"),
+)
+
+
 VLLM_LOG = Trainer(
     "vllm",
     "vLLM",
@@ -321,7 +348,23 @@ SGLANG_LOG = Trainer(
         r" DP<engine>[ \]]",
     ),
 )
-ENGINE_LOGS = (VLLM_LOG, SGLANG_LOG)
+LLAMA_CPP_LOG = Trainer(
+    "llama.cpp",
+    "llama.cpp and Ollama",
+    steps=compile_patterns(
+        r"prompt eval time = *<prompt_ms> ms /",
+        r"(?<!prompt )eval time = .{0,40}\( *<token_ms> ms per token",
+        r"prompt eval duration: +(?:<prompt_ms>ms|<prompt_s>s)",
+        r"(?<!prompt )eval rate: +<token_rate> tokens/s",
+        r"\| +tg\d+[^|]{0,20}\| +<token_rate> ±",
+    ),
+)
+TGI_LOG = Trainer(
+    "tgi",
+    "TGI",
+    steps=compile_patterns(r"time_per_token=\"(?:<token_ms>ms|<token_s>s)"),
+)
+ENGINE_LOGS = (VLLM_LOG, SGLANG_LOG, LLAMA_CPP_LOG, TGI_LOG)
 LOG_QUANTITIES = {
     "output_tokens_per_s": ("written", 1.0),
     "running": ("running", 1.0),
@@ -329,6 +372,8 @@ LOG_QUANTITIES = {
     "cache_usage": ("cache_percent", 0.01),
     "prefix_hit_share": ("hit_percent", 0.01),
 }
+
+LOG_LATENCIES = {"ttft_p50_s": {"prompt_ms": 1e-3, "prompt_s": 1.0}, "tpot_p50_s": {"token_ms": 1e-3, "token_s": 1.0}}
 
 
 def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Reading:
@@ -372,6 +417,12 @@ def _log_figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engi
             mean = math.fsum(values) / len(values)
             times = engines if quantity == "output_tokens_per_s" else 1.0
             yield Figure("service", quantity, mean * times, f"{engine.title} log, mean of {len(values)} lines")
+    for quantity, names in LOG_LATENCIES.items():
+        seconds = [line[name] * unit for line in busy for name, unit in names.items() if name in line]
+        if quantity == "tpot_p50_s":
+            seconds += [1 / line["token_rate"] for line in busy if line.get("token_rate")]
+        if seconds:
+            yield Figure("service", quantity, median(seconds), f"{engine.title} log, median of {len(seconds)} requests")
 
 
 # Most specific first: NeMo lines have iterations like Megatron-LM lines, and Lightning also shows tqdm bars.
@@ -384,6 +435,8 @@ TRAINERS: tuple[Trainer, ...] = (
     VERL,
     TORCHTUNE,
     AUTOMODEL,
+    COMPOSER,
+    MLX_LM,
     DEEPSPEED,
     LIGHTNING,
     HUGGINGFACE,

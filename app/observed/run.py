@@ -14,6 +14,7 @@ from app.sizing.columns import GIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 WARM_UP_STEPS = 5  # steps excluded if more are logged: kernels compile and caches fill
 MIN_STEPS = 3  # minimum number of steps after the warm-up
 STEP_SIZE_TOLERANCE = 0.1  # relative difference up to which a logged step has the size of the workload's step
+MEMORY_UNITS = {"memory_bytes": 1.0, "memory_gb": 1e9, "memory_gib": float(GIB)}
 TIMED_PARTS = ("optimizer_ms", "communication_ms", "input_ms")
 
 
@@ -175,7 +176,7 @@ def run_figures(lines: Sequence[Line], runs: RunContext, title: str) -> Iterator
         seen = [ms / 1e3 for ms in run.all_values(part)]
         if seen:
             yield Figure("training", part.removesuffix("ms") + "s", median(seen), f"timers of {title}")
-    memory = [*run.all_values("memory_bytes"), *(gib * GIB for gib in run.all_values("memory_gib"))]
+    memory = [value * unit for name, unit in MEMORY_UNITS.items() for value in run.all_values(name)]
     if memory and max(memory) > 0:
         yield Figure("training", "memory_peak_bytes", max(memory), f"steps of {title}")
     yield from _interruption_figures(run, title)

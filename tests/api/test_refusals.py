@@ -284,6 +284,8 @@ def test_a_models_name_keeps_its_format(client: TestClient, name: str, stored: s
     [
         ("nvidia/Llama-3.1-8B-Instruct-NVFP4", "vllm", "fp8"),  # ModelOpt states its cache
         ("RedHatAI/Llama-3.1-8B-Instruct-NVFP4", "vllm", "bf16"),
+        ("neuralmagic/Meta-Llama-3.1-8B-Instruct-FP8-KV", "vllm", "fp8"),
+        ("amd/Llama-3.1-8B-Instruct-FP8-KV", "vllm", "bf16"),
         ("RedHatAI/Llama-3.1-8B-Instruct-NVFP4", "tensorrt-llm", "fp8"),  # loads ModelOpt's checkpoints
     ],
 )

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 from starlette.testclient import TestClient
+
+from app.api.schemas.base import MethodName, OptimizerName, PrecisionName, WeightFormatName
 
 LORA = {
     "phase": "fine_tuning",
@@ -37,24 +40,46 @@ def lora_params(client: TestClient, **lora: Any) -> int:
     return counts.get("chosen", counts.get("all-linear", 0))
 
 
-@pytest.mark.parametrize(
-    ("typed", "known"),
-    [
-        ("adamw_torch_fused", "adamw"),
-        ("torch.optim.AdamW", "adamw"),
-        ("FusedAdam", "adamw"),
-        ("paged_adamw_32bit", "adamw"),
-        ("adamw_8bit", "adamw-8bit"),
-        ("paged_adamw_8bit", "adamw-8bit"),
-        ("adamw_bnb_8bit", "adamw-8bit"),
-        ("lion_32bit", "lion"),
-        ("paged_lion_8bit", "lion-8bit"),
-        ("ao_adamw_4bit", "adamw-4bit"),
-        ("paged_ademamix_8bit", "ademamix-8bit"),
-    ],
-)
-def test_optimizers_of_tools_need_the_memory_of_the_same_states(client: TestClient, typed: str, known: str) -> None:
-    memory = [estimate(client, {**LORA, "optimizer": name})["memory"] for name in (typed, known)]
+# Names of transformers, OptimizerNames (training_args.py, read 2026-11-27), and of axolotl, DeepSpeed and torchtune.
+OPTIMIZER_NAMES = {
+    "adamw": "adamw_torch adamw_torch_fused adamw_torch_xla adamw_torch_npu_fused adamw_apex_fused adamw_anyprecision "
+    "paged_adamw_32bit schedule_free_adamw schedule_free_radam stable_adamw torch.optim.AdamW FusedAdam cpu_adam",
+    "adamw-8bit": "adamw_torch_8bit adamw_bnb_8bit adamw_8bit paged_adamw_8bit bitsandbytes.optim.PagedAdamW8bit",
+    "adamw-4bit": "adamw_torch_4bit ao_adamw_4bit",
+    "ademamix": "ademamix paged_ademamix_32bit",
+    "ademamix-8bit": "ademamix_8bit paged_ademamix_8bit",
+    "lion": "lion_32bit paged_lion_32bit",
+    "lion-8bit": "lion_8bit paged_lion_8bit",
+    "rmsprop": "rmsprop rmsprop_bnb rmsprop_bnb_32bit",
+    "rmsprop-8bit": "rmsprop_bnb_8bit",
+    "sgd": "sgd schedule_free_sgd",
+    "adafactor": "adafactor",
+    "adagrad": "adagrad",
+    "grokadamw": "grokadamw",
+    "lomo": "lomo",
+    "adalomo": "adalomo",
+    "galore-adamw": "galore_adamw",
+    "galore-adamw-layerwise": "galore_adamw_layerwise",
+    "galore-adamw-8bit": "galore_adamw_8bit",
+    "galore-adamw-8bit-layerwise": "galore_adamw_8bit_layerwise",
+    "galore-adafactor": "galore_adafactor",
+    "galore-adafactor-layerwise": "galore_adafactor_layerwise",
+    "apollo-adamw": "apollo_adamw",
+    "apollo-adamw-layerwise": "apollo_adamw_layerwise",
+    "muon": "muon",
+    "came": "came_pytorch",
+    "adam-mini": "adam_mini",
+}
+
+
+@pytest.mark.parametrize("known", OPTIMIZER_NAMES)
+def test_optimizers_of_tools_are_the_one_with_the_same_states(known: str) -> None:
+    read = TypeAdapter(OptimizerName).validate_python
+    assert {read(name) for name in OPTIMIZER_NAMES[known].split()} == {known}
+
+
+def test_an_optimizer_of_a_tool_is_estimated(client: TestClient) -> None:
+    memory = [estimate(client, {**LORA, "optimizer": name})["memory"] for name in ("paged_lion_8bit", "lion-8bit")]
     assert memory[0] == memory[1]
 
 
@@ -79,12 +104,32 @@ def test_cache_types_of_llama_cpp_are_read(client: TestClient) -> None:
     assert shown["deployment"]["kv_format"] == "fp16"
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "bf16-mixed", "BF16"])
-def test_precisions_of_tools_are_read(client: TestClient, precision: str) -> None:
-    assert estimate(client, {**LORA, "precision": precision}) == estimate(client, {**LORA, "precision": "bf16"})
+def test_a_precision_of_a_tool_is_estimated(client: TestClient) -> None:
+    assert estimate(client, {**LORA, "precision": "bf16-mixed"}) == estimate(client, {**LORA, "precision": "bf16"})
 
 
-@pytest.mark.parametrize("typed", ["q_proj,v_proj", "q_proj v_proj", "q_proj, v_proj", ["wq", "wv"]])
+# Names of accelerate, Lightning, Composer, Megatron Bridge and PyTorch; of vLLM, torchao and compressed-tensors; of the
+# GGUF files of Bartowski and Unsloth.
+OPTION_NAMES = [
+    (PrecisionName, "bf16", "bfloat16 BF16 bf16-mixed amp_bf16 torch.bfloat16"),
+    (PrecisionName, "fp32", "32-true 32 no float32"),
+    (PrecisionName, "fp8", "amp_fp8 transformer-engine fp8_delayed bf16_with_fp8"),
+    (PrecisionName, "bf16-true", "bf16_full"),
+    (MethodName, "full", "full_parameter fft finetune"),
+    (WeightFormatName, "fp8", "fp8_w8a8 fp8-dynamic FP8 float8dq"),
+    (WeightFormatName, "int4-gptq", "gptq_marlin marlin auto-round"),
+    (WeightFormatName, "gguf-q4_k_m", "Q4_K_M Q4_K_L UD-Q4_K_XL q4_k"),
+    (WeightFormatName, "gguf-iq2_xxs", "UD-IQ2_XXS"),
+    (WeightFormatName, "fp32", "F32"),
+]
+
+
+@pytest.mark.parametrize(("option", "known", "typed"), OPTION_NAMES)
+def test_options_are_read_as_tools_name_them(option: Any, known: str, typed: str) -> None:
+    assert {TypeAdapter(option).validate_python(name) for name in typed.split()} == {known}
+
+
+@pytest.mark.parametrize("typed", ["q_proj,v_proj", "q_proj v_proj", "['q_proj', 'v_proj']", ["wq", "wv"]])
 def test_lora_targets_are_read_as_files_write_them(client: TestClient, typed: str | list[str]) -> None:
     # rank 16 * 32 layers * ((4096 + 4096) for queries + (4096 + 1024) for values)
     assert lora_params(client, target_modules=typed) == 16 * 32 * (8192 + 5120)

@@ -95,6 +95,15 @@ TYPED = {
     "ResNet 50": "microsoft/resnet-50",
     "stable diffusion xl": "stabilityai/stable-diffusion-xl-base-1.0",
     "560 million bloom": "bigscience/bloom-560m",
+    "accounts/fireworks/models/llama-v3p1-8b-instruct": "meta-llama/Llama-3.1-8B-Instruct",
+    "accounts/fireworks/models/qwen2p5-72b-instruct": "Qwen/Qwen2.5-72B-Instruct",
+    "us.meta.llama3-3-70b-instruct-v1:0": "meta-llama/Llama-3.3-70B-Instruct",
+    "mistral.mixtral-8x7b-instruct-v0:1": "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "openai.gpt-oss-120b-1:0": "openai/gpt-oss-120b",
+    "ai21.jamba-1-5-large-v1:0": "ai21labs/AI21-Jamba-1.5-Large",
+    "minimax/minimax-m2:free": "MiniMaxAI/MiniMax-M2",
+    "elyza/Llama-3-ELYZA-JP-8B": "meta-llama/Meta-Llama-3-8B",
+    "tokyotech-llm/Llama-3.3-Swallow-70B-Instruct-v0.4": "meta-llama/Llama-3.3-70B-Instruct",
 }
 
 

@@ -133,6 +133,16 @@ SWIFT = "\n".join(
     f"'train_speed(iter/s)': {0.5 if step > 1 else 0.03}}}"
     for step in range(1, 13)
 )
+COMPOSER = "\n".join(
+    f"[batch={step}/100]:\n\t Train throughput/device/tokens_per_sec: {65536.0 if step > 1 else 4369.0}\n"
+    "\t Train throughput/device/mfu: 0.412\n\t Train loss/train/total: 1.2"
+    for step in range(1, 13)
+)
+MLX_LM = "\n".join(
+    f"Iter {step}: Train loss 1.2, Learning Rate 1.000e-05, It/sec {0.5 if step > 1 else 0.03}, "
+    "Tokens/sec 65536.0, Trained Tokens 4000, Peak mem 22.1 GB"
+    for step in range(1, 13)
+)
 
 EVERY = {
     "torchtitan": TORCHTITAN,
@@ -146,4 +156,6 @@ EVERY = {
     "verl": VERL,
     "torchtune": TORCHTUNE,
     "automodel": AUTOMODEL,
+    "composer": COMPOSER,
+    "mlx-lm": MLX_LM,
 }

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.api.schemas.diagnose import LogFormat
 from app.observed.figures import RunContext, UnreadableText
-from app.observed.logs import FORMATS, read_engine_log, read_log
+from app.observed.logs import ENGINE_LOG_NAMES, FORMATS, read_engine_log, read_log
 from tests.observed.logged import EVERY, HUGGINGFACE, LIGHTNING, MEGATRON, OLMO_CORE, SWIFT, TORCHTITAN, VERL
 
 VLLM = "".join(
@@ -50,6 +50,29 @@ def test_what_sglang_tells_of_itself_is_read() -> None:
     assert found == {"output_tokens_per_s": 4210.55, "running": 48, "waiting": 12, "cache_usage": 0.31}
 
 
+REQUESTS = {
+    "prompt eval time =     400.00 ms /   512 tokens (    0.78 ms per token,  1280.00 tokens per second)\n"
+    "       eval time =    1600.00 ms /   200 tokens (    8.00 ms per token,   125.00 tokens per second)\n"
+    "      total time =    2000.00 ms /   712 tokens": (0.4, 0.008),
+    "llama_perf_context_print: prompt eval time =     400.00 ms /   512 tokens (    0.78 ms per token,  1280.00 t/s)\n"
+    "llama_perf_context_print:        eval time =    1592.00 ms /   199 runs   (    8.00 ms per token,   125 t/s)": (
+        0.4,
+        0.008,
+    ),
+    "prompt eval duration: 400.000ms\nprompt eval rate:     1280.00 tokens/s\n"
+    "eval count:           200 token(s)\neval rate:            125.00 tokens/s": (0.4, 0.008),
+    "| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA | 99 | pp512 | 11521.47 ± 91.2 |\n"
+    "| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA | 99 | tg128 | 125.00 ± 0.32 |": (None, 0.008),
+    'Success total_time="2.1s" queue_time="0.1ms" inference_time="2.1s" time_per_token="8.0ms"': (None, 0.008),
+}
+
+
+@pytest.mark.parametrize("text", REQUESTS)
+def test_times_of_requests_are_read(text: str) -> None:
+    found = {f.quantity: f.value for f in read_log(text, RunContext()).figures}
+    assert (found.get("ttft_p50_s"), round(found["tpot_p50_s"], 6)) == REQUESTS[text]
+
+
 def test_a_log_of_another_engine_than_was_said_is_refused() -> None:
     with pytest.raises(UnreadableText, match="SGLang"):
         read_log(VLLM, RunContext(), "sglang")
@@ -69,6 +92,22 @@ def test_a_trainer_is_known_by_its_lines_and_its_warm_up_is_left_out(name: str) 
     assert step.value == pytest.approx(2.0, rel=0.01) and found.to_observations().training.step_time_s == step.value
     assert figures(EVERY[name], name) == figures(EVERY[name])
     assert EVERY[name].count("\n") + EVERY[name].count("\r") + 1 >= found.unread.lines
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity", "value"),
+    [
+        ("Peak reserved memory = 12.512 GB.\nPeak reserved memory for training = 5.2 GB.", "memory_peak_bytes", 12.512),
+        (
+            "{'loss': 1.2, 'memory/max_mem_active(gib)': 60.1, 'tokens_per_second_per_gpu': 9.8}",
+            "memory_peak_bytes",
+            60.1,
+        ),
+        ("***** train metrics *****\n  train_steps_per_second   =      0.5", "step_time_s", 2.0),
+    ],
+)
+def test_summaries_of_trainers_are_read(text: str, quantity: str, value: float) -> None:
+    assert figures(text)[quantity] == pytest.approx(value * (2**30 if quantity.endswith("bytes") else 1))
 
 
 def test_all_that_torchtitan_says_is_read() -> None:
@@ -160,7 +199,7 @@ def test_counted_tokens_give_the_size_of_a_step_and_the_throughput() -> None:
 
 
 def test_the_formats_of_the_wire_are_those_that_are_read() -> None:
-    assert set(get_args(get_args(LogFormat)[0])) == set(FORMATS) == {*EVERY, "vllm", "sglang", "startup"}
+    assert set(get_args(get_args(LogFormat)[0])) == set(FORMATS) == {*EVERY, *ENGINE_LOG_NAMES, "startup"}
 
 
 @pytest.mark.parametrize("text", ["", "hello", "\x00\r\r\n", "Traceback (most recent call last):\n  File ..."])

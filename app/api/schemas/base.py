@@ -113,7 +113,8 @@ def _fold_by(aliases: Mapping[str, str]) -> BeforeValidator:
 
 FOLD_FORMAT = BeforeValidator(_fold_format)  # accepts common spellings: BF16, AWQ, Q4_K_M
 FOLD_KV_FORMAT = BeforeValidator(_fold_kv_format)  # and those of engines: fp8_e5m2, f16
-FOLD_METHOD, FOLD_OPTIMIZER = _fold_by(NAME_TABLES.methods), _fold_by(NAME_TABLES.optimizers)
+FOLD_METHOD = _fold_by(NAME_TABLES.methods)
+FOLD_OPTIMIZER = _fold_by({**NAME_TABLES.optimizers, **dict(zip(OPTIMIZERS, OPTIMIZERS, strict=True))})
 FOLD_PRECISION, FOLD_RECOMPUTATION = _fold_by(NAME_TABLES.precisions), _fold_by(NAME_TABLES.recomputations)
 
 if TYPE_CHECKING:

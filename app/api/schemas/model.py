@@ -108,11 +108,11 @@ class SampleSpec(RequestModel):
 
 
 def _split_targets(value: Any) -> Any:
-    """The preset that a text means, or the names that it separates by commas or spaces, as configuration files do."""
+    """The preset that a text means, or the names that it lists, as configuration files and command lines do."""
     if not isinstance(value, str):
         return value
     preset = option_slug(value, NAME_TABLES.lora_targets)
-    return preset if preset in LORA_TARGET_NAMES or not value.strip() else re.split(r"[\s,]+", value.strip(" ,"))
+    return preset if preset in LORA_TARGET_NAMES or not value.strip() else re.findall(r"[^\s,'\"\[\]]+", value)
 
 
 LoraTargets = Annotated[

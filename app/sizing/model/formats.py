@@ -144,12 +144,15 @@ _IMPORTANCE_MIXTURES: Mapping[str, _ImportanceMixture] = MappingProxyType(
         "iq4_nl": _ImportanceMixture("iq4_nl", "iq4_nl", "q6_k", values="q5_k", first_down="q5_k"),
         "iq4_xs": _ImportanceMixture("iq4_xs", "iq4_xs", "q6_k", values="q5_k", first_down="q5_k"),
         "iq3_m": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", output="q4_k", first_down="q4_k"),
+        "iq3_s": _ImportanceMixture("iq3_s", "iq3_s", "q6_k"),
         "iq3_xs": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", queries="iq3_xxs", middle="iq3_xxs"),
         "iq3_xxs": _ImportanceMixture("iq3_xxs", "iq3_s", "q5_k", output="iq3_s", queries="iq2_s"),
         "iq2_m": _ImportanceMixture("iq2_s", "iq3_s", "q5_k", output="iq3_s", first_down="iq3_s"),
+        "iq2_s": _ImportanceMixture("iq2_xs", "iq3_s", "q5_k", output="iq3_s", first_down="iq3_s"),
         "iq2_xs": _ImportanceMixture("iq2_xs", "q2_k", "q5_k", first_down="q2_k"),
         "iq2_xxs": _ImportanceMixture("iq2_xxs", "q2_k", "q5_k", first_down="q2_k"),
         "iq1_m": _ImportanceMixture("iq1_m", "q2_k", "q5_k", output="iq2_xxs", first_down="q2_k"),
+        "iq1_s": _ImportanceMixture("iq1_s", "q2_k", "q5_k", output="iq2_xxs", first_down="q2_k"),
     }
 )
 # Fallback block types for rows whose length is not a multiple of 256.
@@ -303,9 +306,11 @@ WEIGHT_FORMATS = _index_by_name(
     _gguf_format("q6_k"),
     _gguf_format("q5_k_m", FormatUse.PERSONAL),
     _gguf_format("q5_k_s"),
+    _gguf_format("q5_1"),
     _gguf_format("q5_0"),
     _gguf_format("q4_k_m", FormatUse.PERSONAL),
     _gguf_format("q4_k_s"),
+    _gguf_format("q4_1"),
     _gguf_format("q4_0"),
     _gguf_format("q3_k_l"),
     _gguf_format("q3_k_m"),

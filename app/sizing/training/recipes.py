@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -90,7 +90,7 @@ class Optimizer:
 
     An optimizer step reads gradients, master copy and states, and writes everything except gradients. An optimizer
     that updates one matrix at a time holds `matrix_bytes` for each element of that matrix. `halves` says whether the
-    states are 16 bit when nothing is kept in 32 bit.
+    states are 16 bit when nothing is kept in 32 bit. One that updates each gradient during backward keeps none of them.
     """
 
     name: str  # name of the optimizer
@@ -100,15 +100,28 @@ class Optimizer:
     matrix_bytes: float = 0.0  # temporary bytes per element of the matrix being updated
     flops_per_param_width: float = 0.0  # FLOPs per parameter and unit of matrix width
     subspace_rank: int = 0  # rank of the subspace in which it keeps the states of block matrices; 0: it keeps all
+    in_backward: bool = False  # whether it updates each gradient during backward
 
 
 # Adafactor keeps a row and a column, AdEMAMix three moments; 8-bit moments have one scale per 256, 4-bit ones one per
 # 128. Muon's Newton-Schulz runs five iterations of three products of the momentum matrix with its square.
-# GaLore projects gradients at the default rank of the Hugging Face Trainer. It decomposes them every 200 steps, which
-# takes ten minutes for 7B on an A100 (Zhang et al. 2024, arXiv:2407.08296).
+# GaLore and APOLLO project gradients at the default rank of the Hugging Face Trainer. GaLore decomposes them every 200
+# steps, which takes ten minutes for 7B on an A100 (Zhang et al. 2024, arXiv:2407.08296); APOLLO draws its projection.
+# LOMO, AdaLomo and the layerwise variants update each matrix as soon as its gradient is known. GrokAdamW keeps an
+# average of gradients besides the moments, Adam-mini the first moment and one value per block of the second, CAME a
+# momentum besides factored second moments.
 # Sources: Loshchilov and Hutter 2019 (arXiv:1711.05101); Dettmers et al. 2022 (arXiv:2110.02861); Shazeer and Stern
 # 2018 (arXiv:1804.04235); Chen et al. 2023 (arXiv:2302.06675); Li et al. 2023 (arXiv:2309.01507); Pagliardini et al.
-# 2024 (arXiv:2409.03137); Jordan et al. 2024 (Muon); Zhao et al. 2024 (arXiv:2403.03507).
+# 2024 (arXiv:2409.03137); Jordan et al. 2024 (Muon); Zhao et al. 2024 (arXiv:2403.03507); Zhu et al. 2024
+# (arXiv:2412.05270); Lv et al. 2023 (arXiv:2306.09782, arXiv:2310.10195); Zhang et al. 2024 (arXiv:2406.16793); Luo et
+# al. 2023 (arXiv:2307.02047).
+_PROJECTED = Optimizer("galore-adamw", 8.0, 18.0, matrix_bytes=4.0, flops_per_param_width=20.0, subspace_rank=128)
+_SUBSPACE = (
+    _PROJECTED,
+    replace(_PROJECTED, name="galore-adamw-8bit", state_bytes=2.03, moved_bytes=16.0, halves=False),
+    replace(_PROJECTED, name="galore-adafactor", state_bytes=0.02, moved_bytes=16.0, halves=False),
+    replace(_PROJECTED, name="apollo-adamw", flops_per_param_width=0.0),
+)
 OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType(
     {
         o.name: o
@@ -125,16 +138,14 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType(
             Optimizer("rmsprop", 4.0, 22.0),
             Optimizer("muon", 4.0, 22.0, matrix_bytes=10.0, flops_per_param_width=30.0),
             Optimizer("sgd", 4.0, 22.0),
-            Optimizer("galore-adamw", 8.0, 18.0, matrix_bytes=4.0, flops_per_param_width=20.0, subspace_rank=128),
-            Optimizer(
-                "galore-adamw-8bit",
-                2.03,
-                16.0,
-                halves=False,
-                matrix_bytes=4.0,
-                flops_per_param_width=20.0,
-                subspace_rank=128,
-            ),
+            Optimizer("rmsprop-8bit", 1.02, 16.0, halves=False),
+            Optimizer("grokadamw", 12.0, 38.0),
+            Optimizer("adam-mini", 4.0, 22.0),
+            Optimizer("came", 4.05, 24.0, matrix_bytes=16.0),
+            Optimizer("lomo", 0.0, 14.0, in_backward=True),
+            Optimizer("adalomo", 0.02, 16.0, halves=False, matrix_bytes=16.0, in_backward=True),
+            *_SUBSPACE,
+            *(replace(o, name=f"{o.name}-layerwise", in_backward=True) for o in _SUBSPACE),
         )
     }
 )
@@ -180,6 +191,7 @@ class Recipe:
     wide_state_bytes_per_param: float  # optimizer states in 32 bit, bytes
     narrow_state_bytes_per_param: float  # optimizer states if weights and states are all in 16 bit, bytes
     matrix_update_bytes_per_param: float  # temporaries of an optimizer that updates one matrix at a time, bytes
+    in_backward: bool  # whether the optimizer updates each gradient during backward
     optimizer_moved_bytes_per_param: float  # bytes moved by the optimizer step
     optimizer_flops_per_param_width: float  # FLOPs of the optimizer step per unit of matrix width
     dequantised_bytes_per_param: float  # bytes moved to dequantize a weight once
@@ -213,6 +225,7 @@ def recipe_of(workload: TrainingWorkload) -> Recipe:
         wide_state_bytes_per_param=states,
         narrow_state_bytes_per_param=states / (2 if optimizer.halves else 1),
         matrix_update_bytes_per_param=optimizer.matrix_bytes,
+        in_backward=optimizer.in_backward,
         optimizer_moved_bytes_per_param=optimizer.moved_bytes,
         optimizer_flops_per_param_width=optimizer.flops_per_param_width,
         dequantised_bytes_per_param=NF4_DOUBLE_QUANTIZED_BITS / 8 + 2 * BYTES_16_BIT if quantized else 0.0,
@@ -369,7 +382,7 @@ def param_kinds(run: Recipe, recipe: Recipes, sharded: Mask) -> ParamKinds:
         wide_gradients=run.mixed & (recipe.gradients == GRADIENTS_32_BIT),
         copies_gradients=run.mixed & (recipe.gradients == GRADIENTS_COPIED),
         foreach=recipe.optimizer_implementation == FOREACH,
-        in_backward=recipe.optimizer_implementation == IN_BACKWARD,
+        in_backward=(recipe.optimizer_implementation == IN_BACKWARD) | run.in_backward,
         on_host=(recipe.optimizer_implementation == PAGED) | (recipe.optimizer_implementation == OFFLOADED),
         lasting=(recipe.weights == MASTER) & (recipe.gradients != GRADIENTS_COPIED) & ~run.frozen,
         narrow_adapters=recipe.adapter_precision == ADAPTERS_16_BIT,

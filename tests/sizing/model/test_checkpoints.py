@@ -102,12 +102,15 @@ def test_gguf_files_keep_the_vision_tower_apart() -> None:
 
 # bits per weight of Llama-3.1-8B in llama.cpp's table of file types that need an importance matrix
 IMPORTANCE = {
+    "iq1_s": 2.0042,
     "iq1_m": 2.1460,
     "iq2_xxs": 2.3824,
     "iq2_xs": 2.5882,
+    "iq2_s": 2.7403,
     "iq2_m": 2.9294,
     "iq3_xxs": 3.2548,
     "iq3_xs": 3.4977,
+    "iq3_s": 3.6606,
     "iq3_m": 3.7628,
     "iq4_xs": 4.4597,
     "iq4_nl": 4.6818,

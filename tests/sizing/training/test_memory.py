@@ -164,6 +164,10 @@ def test_a_frozen_head_is_copied_for_each_chunk_of_a_loss(frozen: bool, loss: in
         ({"optimizer": "lion-8bit"}, 9.02),
         ({"optimizer": "muon"}, 12.0),
         ({"optimizer": "sgd"}, 12.0),
+        ({"optimizer": "grokadamw"}, 20.0),
+        ({"optimizer": "rmsprop-8bit"}, 9.02),
+        ({"optimizer": "lomo"}, 6.0),  # weights and master copy: each gradient is applied as soon as it is known
+        ({"optimizer": "adalomo"}, 6.02),
         ({"precision": "bf16-true", "framework": "fsdp", "recipe": None}, 8.0),
         ({"precision": "fp32"}, 16.0),
     ],

@@ -115,14 +115,16 @@ def test_an_optimizer_reads_everything_and_writes_all_but_the_gradient() -> None
     )
 
 
-def test_galore_projects_the_states_of_whole_weights_and_not_of_adapters() -> None:
-    whole, adapters = (
-        {name: recipe_of(replace(workload, optimizer=name)).state_bytes_per_param for name in ("adamw", "galore-adamw")}
-        for workload in (PRETRAIN, replace(PRETRAIN, method=Method.LORA))
+@pytest.mark.parametrize("name", ["galore-adamw", "galore-adafactor", "apollo-adamw"])
+def test_projected_states_are_those_of_whole_weights_and_not_of_adapters(name: str) -> None:
+    whole, adapters, layerwise = (
+        recipe_of(replace(PRETRAIN, optimizer=optimizer, method=method))
+        for optimizer, method in ((name, Method.FULL), (name, Method.LORA), (f"{name}-layerwise", Method.FULL))
     )
-    assert whole["galore-adamw"] == subspace_state_bytes(PRETRAIN.model, OPTIMIZERS["galore-adamw"])
-    assert whole["galore-adamw"] < whole["adamw"] / 3
-    assert adapters["galore-adamw"] == adapters["adamw"]
+    assert whole.state_bytes_per_param == subspace_state_bytes(PRETRAIN.model, OPTIMIZERS[name])
+    assert whole.state_bytes_per_param < OPTIMIZERS["adamw"].state_bytes / 3
+    assert adapters.state_bytes_per_param == OPTIMIZERS[name].state_bytes
+    assert (whole.in_backward, layerwise.in_backward) == (False, True)
 
 
 def test_a_checkpoint_keeps_weights_master_copy_and_two_moments() -> None:

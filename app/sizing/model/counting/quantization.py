@@ -125,8 +125,8 @@ def stated_cache_format(config: Config) -> str:
 
 
 def _stated_quantization(config: Config) -> Mapping[str, Any]:
-    stated: Any = config.get(KEY) or config.get("compression_config") or config.get("quantization")
-    return stated if isinstance(stated, Mapping) else {}
+    named = (config.get(key) for key in (KEY, "compression_config", "quantization", "hf_quant_config"))
+    return next((each for each in named if each and isinstance(each, Mapping)), {})
 
 
 UNQUANTIZED = ("none", "null", "bf16", "fp16")
@@ -361,8 +361,10 @@ def _read_compressed_tensors(stated: Mapping[str, Any], _: Config) -> Scheme:
     sparsity = stated.get("sparsity_config")
     layout = str(sparsity.get("format", "") if isinstance(sparsity, Mapping) else "") + str(stated.get("format", ""))
     groups = [(targets, _sparse_storage(kept) if "24" in layout else kept) for targets, kept in _read_groups(stated)]
-    if not groups:
-        return Scheme(_weights_storage(stated, str(stated.get("format", ""))), _skipped(stated))
+    if not groups:  # only the cache is quantized, or the weights are only sparse
+        dense = "config_groups" in stated or isinstance(sparsity, Mapping)
+        kept = WIDE if dense else _weights_storage(stated, str(stated.get("format", "")))
+        return Scheme(_sparse_storage(kept) if "24" in layout else kept, _skipped(stated))
     exact = not _method_of(stated).startswith("modelopt")
     rules, whole = list(_skipped(stated)), None
     for targets, kept in groups:
@@ -588,6 +590,18 @@ def _read_fp4(stated: Mapping[str, Any], _: Config) -> Scheme:
     return Scheme(Storage("nvfp4", NVFP4_BITS), _skipped(stated))
 
 
+def _read_w4a_fp8(stated: Mapping[str, Any], _: Config) -> Scheme:
+    """SGLang's w4afp8: experts in groups of int4, other matrices in blocks of FP8."""
+    experts = _grouped("int4-gptq", 4.0, _group_of(stated), zeros=False)
+    return Scheme(Storage("fp8", 8.0, block=128), _skipped(stated), experts)
+
+
+def _read_marlin_24(stated: Mapping[str, Any], _: Config) -> Scheme:
+    bits = _number(stated.get("bits"), 4.0)
+    whole = _grouped(_integer_format(bits, "int4-gptq"), bits, _group_of(stated), zeros=False)
+    return Scheme(_sparse_storage(whole), _skipped(stated))
+
+
 def _read_mxfp8(stated: Mapping[str, Any], _: Config) -> Scheme:
     return Scheme(Storage("fp8", 8.25), _skipped(stated))
 
@@ -608,6 +622,8 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], Config], Scheme]] = {
             "moe-wna16",
             "rtn",
             "bitblas",
+            "gptq-bitblas",
+            "qqq",
         ),
         _read_gptq,
     ),
@@ -625,6 +641,8 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], Config], Scheme]] = {
     **dict.fromkeys(("w8a8-int8", "experts-int8", "tpu-int8", "smoothquant"), _read_int8),
     "bitnet": _read_bitnet,
     "higgs": _read_higgs,
-    **dict.fromkeys(("nvfp4", "petit-nvfp4", "fp-quant"), _read_fp4),
+    **dict.fromkeys(("nvfp4", "petit-nvfp4", "fp-quant", "fouroversix"), _read_fp4),
+    "w4afp8": _read_w4a_fp8,
+    "gptq-marlin-24": _read_marlin_24,
     "mxfp8": _read_mxfp8,
 }

@@ -12,7 +12,7 @@ from app.sizing.columns import GIB
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.quantization import READERS
 from app.sizing.model.counting.read import read_architecture
-from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.model.formats import WEIGHT_FORMATS, native_bits
 from app.sizing.model.tensors import Part
 from tests.examples import LLAMA_8B_CONFIG
 from tests.sizing.model.counting.bases import ENTRIES
@@ -80,6 +80,9 @@ def saved_bits(model: ModelArchitecture) -> float:
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8", 8.0),
         ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}}, "fp8", 8.0),
         ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": INT4}}}, "int4-awq", 4.125),
+        ({"quant_method": "compressed-tensors", "config_groups": {}}, "bf16", 16.0),
+        ({"quant_method": "compressed-tensors", "sparsity_config": {"format": "sparse-24-bitmask"}}, "bf16", 9.0),
+        ({"quant_method": "gptq_marlin_24", "bits": 4, "group_size": 128}, "int4-gptq", 3.125),
     ],
 )
 def test_methods_store_linear_matrices_in_their_bits(stated: dict[str, Any], format_name: str, bits: float) -> None:
@@ -87,6 +90,21 @@ def test_methods_store_linear_matrices_in_their_bits(stated: dict[str, Any], for
     assert model.native_format == format_name
     # scales of rows are below 0.4 % of a matrix
     assert saved_bits(model) == pytest.approx(PLAIN.linear_params * (16 - bits), rel=0.008)
+
+
+def test_the_quantization_file_of_modelopt_is_read_with_the_configuration() -> None:
+    stated = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
+    model = read_architecture({**LLAMA_8B_CONFIG, "hf_quant_config": stated}, name="x")
+    assert (model.native_format, model.cache_format) == ("nvfp4", "fp8")
+    assert model.published_bytes() == quantized(**stated).published_bytes()
+
+
+def test_experts_of_w4afp8_are_narrower_than_the_other_matrices() -> None:
+    config = {**ENTRIES["Qwen/Qwen3-30B-A3B"]["config"], "quantization_config": {"quant_method": "w4afp8"}}
+    model = read_architecture(config, name="x")
+    assert model.native is not None
+    widths = {t.part: native_bits(model.native, t, scales=False) / t.size for t in model.tensors if t.quantized}
+    assert (widths[Part.ROUTED_EXPERTS], widths[Part.ATTENTION]) == (4.125, 8.0)
 
 
 def test_aqlm_keeps_a_codebook_for_each_matrix() -> None:
