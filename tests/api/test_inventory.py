@@ -157,6 +157,7 @@ def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(
     ((name, peak),) = load.items()
     if name == "peak_requests_per_s":
         assert fleet["requests_per_s_capacity"] >= peak
+    check_papers(client, answer["id"], fleet)
     for group in groups:
         if not group["owned"]:  # judged again with its share of the load, it gives the same numbers
             traffic = {**lengths, name: round(peak * group["share"], 4 if name == "peak_requests_per_s" else None)}
@@ -165,6 +166,29 @@ def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(
             assert again["cost"]["usd_per_hour"] == pytest.approx(group["usd_per_hour"], rel=1e-4)
             capacity = again["performance"]["requests_per_s_capacity"]
             assert capacity == pytest.approx(group["requests_per_s_capacity"], rel=1e-3)
+
+
+def check_papers(client: TestClient, identity: str, fleet: dict[str, Any]) -> None:
+    """The bill and the deployment files of a mixed fleet cover all of its groups, the owned ones without a price."""
+    groups, at = fleet["groups"], f"/recommendations/{identity}"
+    bill = client.get(f"{at}/bill-of-materials?rank=0").json()
+    owned = [line for line in bill["lines"] if line.get("owned")]
+    assert len(owned) == sum(group["owned"] for group in groups)
+    assert all(line["line_total"] == 0 and "already yours" in line["description"] for line in owned)
+    if not fleet["purchase_usd"]:
+        paid = [line for line in bill["lines"] if line.get("line_total")]
+        monthly = sum(line["line_total"] / line["term_months"] for line in paid)
+        assert monthly == pytest.approx(730 * fleet["usd_per_hour"], rel=1e-3)
+    memo = client.get(f"{at}/bill-of-materials?rank=0&format=html")
+    assert "already yours" in memo.text
+    assert "<p>Serving " in memo.text
+    files = client.get(f"{at}/deployment?rank=0&target=kubernetes").json()["files"]
+    router = files[0]["text"]
+    weights = {name: int(weight) for name, weight in re.findall(r"server (.+)-0:\d+ weight=(\d+);", router)}
+    assert [weight / 1e4 for weight in weights.values()] == pytest.approx([g["share"] for g in groups], abs=1e-4)
+    assert {file["name"].partition("/")[0] for file in files[1:]} == set(weights)
+    manifests = [file["text"] for file in files if file["name"].endswith(".yaml")]
+    assert [text.count(f"-{name}") > 0 for name, text in zip(weights, manifests, strict=True)] == [True] * len(groups)
 
 
 @pytest.mark.parametrize("change", [{"objective": "latency"}, {"constraints": {"max_power_kw": 100}}])

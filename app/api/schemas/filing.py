@@ -59,12 +59,14 @@ def supply_json(question: Question, answer: Answer, catalog: Catalog, purchasing
     """
     return {
         "ranks": [lots_json(ranked.estimate, question, catalog, purchasing) for ranked in answer.recommendations],
-        "starts": [
-            [start_json(start) for start in launch_specs(question, r.estimate, catalog.host_counts)]
-            for r in answer.recommendations
-        ],
+        "starts": [starts_json(question, ranked.estimate, catalog) for ranked in answer.recommendations],
         **_shared_sources(answer.assumptions, purchasing),
     }
+
+
+def starts_json(question: Question, estimate: Estimate, catalog: Catalog) -> list[Document]:
+    """Launch configurations of a deployment."""
+    return [start_json(start) for start in launch_specs(question, estimate, catalog.host_counts)]
 
 
 def estimate_supply(estimate: Estimate, question: Question, catalog: Catalog, purchasing: Purchasing) -> Document:
