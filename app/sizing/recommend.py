@@ -29,7 +29,7 @@ from app.sizing.answer.serving import estimate_deployments, price_deployments
 from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_question, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
-from app.sizing.answer.warnings import find_warnings, unsuited_for_training
+from app.sizing.answer.warnings import assumed_limits_missed, find_warnings, unsuited_for_training
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, Column, at
 from app.sizing.decisions.cost import RESOURCE_LIMITS
@@ -229,7 +229,8 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     ranked = rank_estimates(result, catalog)
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
     if question.first_only:
-        return Answer("", (), (), ranked, (), {}, considered, ())
+        missed = assumed_limits_missed(question)
+        return Answer("", (), () if missed is None else (missed,), ranked, (), {}, considered, ())
     sensitivity, note = tuple[Effect, ...](), ""
     if question.includes(Extra.SENSITIVITY):
         sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))

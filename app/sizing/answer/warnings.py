@@ -718,6 +718,9 @@ def model_shape_assumed(question: Question) -> Notice | None:
     return Notice("model_shape_assumed", f"Part of the model's architecture is assumed: {'; '.join(model.assumed)}.")
 
 
+ASSUMED_LIMITS_MISSED = "assumed_limits_missed"
+
+
 def assumed_limits_missed(question: Question) -> Notice | None:
     """Warn that nothing meets the usual limits, which the request leaves open."""
     workload, times = question.workload, question.workload.assumed_times or 1.0
@@ -727,7 +730,7 @@ def assumed_limits_missed(question: Question) -> Notice | None:
     if isinstance(workload, TrainingWorkload):
         allowed = format_duration(workload.deadline_s / SECONDS_PER_DAY)
         return Notice(
-            "assumed_limits_missed",
+            ASSUMED_LIMITS_MISSED,
             f"The request sets no deadline, and no option meets the usual one with {sure} confidence. Options are "
             f"ranked for {allowed}, {times:g} times as long. Set `deadline_days` to the time that you have.",
         )
@@ -735,7 +738,7 @@ def assumed_limits_missed(question: Question) -> Notice | None:
     limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "latency": slo.e2e_s}
     used = ", ".join(f"{name} {format_number(s * 1e3)} ms" for name, s in limits.items() if s is not None)
     return Notice(
-        "assumed_limits_missed",
+        ASSUMED_LIMITS_MISSED,
         f"The request sets no latency limits, and no option meets the usual ones with {sure} confidence. Options "
         f"are ranked for limits {times:g} times as long ({used} at p{slo.percentile:g}). Set `slo` to the limits that "
         "you need.",
