@@ -115,6 +115,20 @@ def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, onl
     assert "A6000" not in addition(1, "rtx 3060")  # which the constraints do not allow
 
 
+def test_an_addition_counts_machines_like_those_owned(client: TestClient) -> None:
+    workload = {
+        **chat("llama-3.3-70b"),
+        "traffic": {"peak_requests_per_s": 2, "input_tokens": 1500, "output_tokens": 300},
+    }
+
+    def owning(count: int) -> dict[str, Any]:
+        return answered(client, workload, [{"accelerator": "a6000", "count": count}], inventory="only")
+
+    (added,) = (w["text"] for w in owning(4)["warnings"] if w["code"] == "inventory")
+    total = int(added.rpartition(" have ")[2].partition(" in ")[0])
+    assert owning(total)["recommendations"][0]["deployment"]["total_accelerators"] == total
+
+
 def test_no_addition_is_named_if_none_is_enough(client: TestClient) -> None:
     answer = answered(client, chat("llama-3.1-405b"), [{"accelerator": "rtx 3060", "count": 1}], inventory="only")
     assert answer["recommendations"] == []
