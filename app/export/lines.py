@@ -19,7 +19,7 @@ from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
 from app.sizing.hardware.terms import commercial_terms, find_lead_time
-from app.sizing.words import describe_pricing, format_count, format_number, provider_name, source_name
+from app.sizing.words import describe_pricing, format_count, format_number, join_words, provider_name, source_name
 
 CENT = Decimal("0.01")
 PRICE_STEP = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
@@ -673,7 +673,7 @@ def _purchase_line(lot: Document, part: Document, derived: Document | None) -> L
         manufacturer=own.get("maker") if own else None,
         part_number=own.get("part_number") if own else None,
         supplier=lot.get("seller") if part["what"] == "machine" and not owned else None,
-        notes="in no order" if owned else _discount_note(lot, part["what"], usd),
+        notes="in no order" if owned else "; ".join(_part_notes(lot, part["what"], usd)),
         owned=owned,
     )
 
@@ -696,6 +696,15 @@ def _size_note(lot: Document, part: Document) -> str:
     height = "" if units is None else f"{units:g} units and "
     each = part["quantity"] / lot["machines"]
     return f", {RACK_UNITS} units, for machines of {height}{format_number(each)} kW each"
+
+
+def _part_notes(lot: Document, what: str, usd: Decimal) -> Iterator[str]:
+    """Notes about the price of a machine or of a part: a discount, and the licenses that it includes."""
+    if discount := _discount_note(lot, what, usd):
+        yield discount
+    licences = (lot.get("price") or {}).get("licences")
+    if licences and what == "machine":
+        yield clean_text(f"includes {join_words(licences)}")
 
 
 def _discount_note(lot: Document, what: str, usd: Decimal) -> str:
@@ -740,7 +749,7 @@ def _rental_line(lot: Document, part: Document, hours: float, term_note: str) ->
     usd = by_month if months else to_decimal(part["usd_per_hour"], PRICE_STEP)
     paid_first = "" if upfront is None else f"{upfront:,.2f} USD per machine is paid upfront and included in the price"
     bound = f"committed for {months} months" if months else term_note
-    notes = (bound, paid_first, _discount_note(lot, part["what"], usd))
+    notes = (bound, paid_first, *_part_notes(lot, part["what"], usd))
     text = f"{describe_machine(lot)}, {way} from {provider_name(lot['seller'])}{where}; {_machines_text(lot, machines)}"
     return Line(
         goods="cloud",

@@ -421,7 +421,9 @@ def license_not_included(context: AnswerContext) -> Notice | None:
     """Warn about a license of the engine that the cost does not include, with its published price."""
     d = context.estimate.deployment
     license_name = engine_named(d.engine or "").licence
-    if not license_name or not d.total_accelerators:
+    price = recommendation_price(context)
+    included = price is not None and license_name in price.terms.licences
+    if not license_name or not d.total_accelerators or included:
         return None
     text = f"{product_name(d.engine or '')} needs the license {license_name}, which the cost does not include."
     term = commercial_terms().get(("licence", license_name))
