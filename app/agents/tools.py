@@ -485,6 +485,7 @@ TOOLS = (
         short=True,
         arguments={
             "by": {"enum": ["accelerator", "class", "provider", "region", "pricing_model"]},
+            "class": {"enum": ["training", "inference"]},
             **dict.fromkeys(("accelerator", "provider", "region", "pricing_model"), TEXT),
         },
     ),

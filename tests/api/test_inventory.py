@@ -172,6 +172,10 @@ def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(
     if name == "peak_requests_per_s":
         assert fleet["requests_per_s_capacity"] >= peak
     check_papers(client, answer["id"], fleet)
+    if first and fleet["saves_share"] > 0.05:
+        standing = client.get(f"/recommendations/{answer['id']}/standing").json()
+        assert standing["cheaper"]["rank"] == 0
+        assert standing["cheaper"]["usd_per_hour"] == pytest.approx(fleet["usd_per_hour"], abs=0.01)
     for group in groups:
         if not group["owned"]:  # judged again with its share of the load, it gives the same numbers
             traffic = {**lengths, name: round(peak * group["share"], 4 if name == "peak_requests_per_s" else None)}
