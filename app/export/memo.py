@@ -53,11 +53,11 @@ def fleet_option(answer: Document, supply: Document) -> Document:
     costs = [group["cost"] for group in groups]
     speeds = [group["performance"].get("output_tokens_per_s") or 0.0 for group in groups]
     sums = {name: sum(cost.get(name) or 0.0 for cost in costs) for name in ("power_kw", "tco_usd")}
-    likely = math.prod(group["confidence"]["meets_slo"] for group in groups)
+    likely = [(group.get("confidence") or {}).get("meets_slo") for group in groups]
     return {
         "deployment": {"pools": {str(place): group["deployment"] for place, group in enumerate(groups)}},
         "cost": sums,
-        "confidence": {"meets_slo": likely},
+        "confidence": {"meets_slo": None if None in likely else math.prod(likely)},
         "performance": {"output_tokens_per_s": sum(speeds)},
         "explanation": [{"code": "choice", "text": answer["mixed_fleet"]["text"]}],
     }

@@ -515,6 +515,15 @@ def read_screen(text: str) -> Iterator[MeasuredRun]:
     yield from read_bench_serve(found)
 
 
+def read_llama_csv(text: str) -> Iterator[MeasuredRun]:
+    """Runs of llama-bench -o csv."""
+    try:
+        rows = [*islice(csv.DictReader(split_lines(text)), MAX_RUNS + 1)]
+    except csv.Error as error:
+        raise UnreadableText(f"The table is not CSV: {error}.") from None
+    yield from read_llama_bench(rows)
+
+
 LLAMA_MARK = re.compile(r"\| {0,99}test \| {0,99}t/s \|")
 LLAMA_TEST = re.compile(r"^\|(.+)\|\s*(pp|tg)(\d+)(?: @ d(\d+))?\s*\|\s*([\d.,]+)\s*(?:±[^|]*)?\|$")
 
@@ -625,8 +634,7 @@ def read_measured_runs(text: str, known: Mapping[str, Any] | None = None) -> lis
     if documents is not None:
         found = (run for node in documents for run in runs_of_document(node))
     elif (table := text.strip().removeprefix("\ufeff")).startswith("build_commit,") and ",avg_ts" in table[:1000]:
-        rows = [*islice(csv.DictReader(split_lines(table)), MAX_RUNS + 1)]
-        found = with_digests(read_llama_bench(rows), text)
+        found = with_digests(read_llama_csv(table), text)
     elif MLPERF_MARK in text:
         found = with_digests(read_mlperf(text), text)
     elif SCREEN_MARK in text:

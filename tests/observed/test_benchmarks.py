@@ -118,6 +118,7 @@ def test_a_start_up_log_alone_has_no_speed() -> None:
 
 
 NOTHING = ("", "hello", "{}", "[]", "[1]", '{"a":' * 5000, '{"completed": 1', "null", "\x00", "{")
+NOTHING += ("build_commit,avg_ts,n_prompt,n_gen\n" + "x" * 200_000,)
 
 
 @pytest.mark.parametrize("text", NOTHING)
