@@ -275,6 +275,7 @@ pointer and the accepted values: correct it and call again. Figures are predicti
 (`confidence`) too."""
 PARTS = {"type": "array", "items": {"type": "string"}}
 RANK = {"type": "integer", "minimum": 1, "description": "Default: 1."}
+EXPORTED_RANK = {**RANK, "minimum": 0, "description": "Default: 1. 0 is the mixed fleet."}
 LOADS, LENGTHS = ("peak_requests_per_s", "concurrent_requests"), ("input_tokens", "output_tokens")
 LIMITS, RUN = ("ttft_ms", "tpot_ms"), ("training_tokens", "method", "deadline_days")  # of a service; of a run
 NUMBER, COUNT, TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
@@ -347,7 +348,7 @@ class Tool:
 FILED = ("label", "reference", "cost_centre", "rejected_limit", "trace", "include", "as_of")
 RANKED = (
     *("id", "catalog", "as_of", "summary", "warnings", "recommendations", "considered", "rejected_by_code"),
-    *("cheaper_if", "maximum"),
+    *("cheaper_if", "maximum", "mixed_fleet"),
 )
 TOOLS = (
     Tool(
@@ -484,6 +485,7 @@ TOOLS = (
         short=True,
         arguments={
             "by": {"enum": ["accelerator", "class", "provider", "region", "pricing_model"]},
+            "class": {"enum": ["training", "inference"]},
             **dict.fromkeys(("accelerator", "provider", "region", "pricing_model"), TEXT),
         },
     ),
@@ -511,7 +513,7 @@ TOOLS = (
         request=None,
         default_members=("option", "currency", "lines", "totals", "to_be_quoted"),
         render_text=bill_text,
-        arguments={"id": TEXT, "rank": RANK, "currency": TEXT, "usd_rate": NUMBER, "rate_date": TEXT},
+        arguments={"id": TEXT, "rank": EXPORTED_RANK, "currency": TEXT, "usd_rate": NUMBER, "rate_date": TEXT},
         required=("id",),
     ),
     Tool(
@@ -527,7 +529,7 @@ TOOLS = (
         default_members=("target", "targets", "rank", "files", "notes"),
         render_text=files_text,
         short=True,
-        arguments={"id": TEXT, "rank": RANK, "target": TEXT},
+        arguments={"id": TEXT, "rank": EXPORTED_RANK, "target": TEXT},
         required=("id",),
     ),
     Tool(

@@ -23,7 +23,7 @@ from app.api.questions import (
     with_stored_inventory,
 )
 from app.api.schemas.answers import NoticeShown
-from app.api.schemas.conversion import answer_json, estimate_json
+from app.api.schemas.conversion import answer_json, estimate_json, fleet_json
 from app.api.schemas.filing import estimate_supply, supply_json
 from app.api.schemas.repricing import MachinesToday
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
@@ -431,6 +431,8 @@ def store_answer(
         by_default = request.rejected_limit is None and not request.shows_trace
         body = fit_to_size(document) if by_default else json_bytes(document)
         supply = supply_json(question, answer, catalog, catalog_index.purchasing)
+        if answer.mixed_fleet is not None:
+            supply["mixed_fleet"] = fleet_json(question, answer.mixed_fleet, catalog, catalog_index.purchasing)
     filing = Filing(
         label=request.label,
         reference=request.reference,
@@ -445,10 +447,11 @@ def store_answer(
 
 
 def _first_rank_summary(supply: Document) -> dict[str, str | None]:
-    """Returns accelerators and title of the first-ranked option for the filing list; None where no option is
-    feasible.
+    """Returns accelerators and title of the first-ranked option, or of the mixed fleet without one, for the filing
+    list; None where no option is feasible.
     """
-    lots = supply["ranks"][0] if supply["ranks"] else []
+    fleet = [lot for group in supply.get("mixed_fleet", ()) for lot in group["lots"]]
+    lots = supply["ranks"][0] if supply["ranks"] else fleet
     types = dict.fromkeys(lot["accelerator"]["sku"] for lot in lots)
     return {"accelerators": " ".join(types) or None, "option": option_title(lots) or None}
 

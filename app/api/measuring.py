@@ -87,7 +87,6 @@ def read_upload(raw: bytes, query: MeasurementQuery, catalog_index: CatalogIndex
     for run in read_measured_runs(text, stated):
         check_accelerator(run, query.accelerator, catalog_index)
         runs.append(complete_run(run, stated, today))
-        check_run(runs[-1])
     return runs
 
 
@@ -105,8 +104,11 @@ def check_accelerator(run: MeasuredRun, stated: str | None, catalog_index: Catal
 
 
 def complete_run(run: MeasuredRun, stated: Mapping[str, Any], today: date) -> MeasuredRun:
-    """Returns the run with the parameters and with what follows from both. Raises IncompleteMeasurement."""
+    """Returns the run with the parameters and with what follows from both. Raises UnusableRun, and for a usable run
+    IncompleteMeasurement.
+    """
     run = fill_run(run, stated)
+    check_run(run)
     degrees = [getattr(run, name) for name in DEGREES]
     product = 1.0
     for degree in degrees:

@@ -124,8 +124,9 @@ def _csv_rows(raw: bytes) -> list[tuple[int, str, Any]]:
 def _cells(row: Mapping[str | None, Any]) -> dict[str, Any]:
     """Returns the filled cells of a row. Cells beyond the header stand under an empty name, which no record has."""
     filled = {name or "": cell for name, cell in row.items() if cell not in ("", None)}
-    if isinstance(filled.get("engines"), str):
-        filled["engines"] = [each.strip() for each in filled["engines"].split(LIST_SEPARATOR)]
+    for name in ("engines", "licences"):
+        if isinstance(filled.get(name), str):
+            filled[name] = [each.strip() for each in filled[name].split(LIST_SEPARATOR)]
     return filled
 
 

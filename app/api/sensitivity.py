@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import orjson
 
 from app.api.cost import Scope, search_cpu_s
-from app.api.merge_patch import apply_merge_patch
+from app.api.merge_patch import apply_merge_patch, combine_merge_patches
 from app.api.questions import build_recommend_question
-from app.api.schemas.requests import RecommendRequest
+from app.api.schemas.requests import InferenceSpec, RecommendRequest
 from app.catalog.snapshot import CatalogIndex, CatalogStore
+from app.errors import Unanswerable
 from app.recent import RecentlyUsed
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
@@ -33,23 +35,63 @@ def find_sensitivity(
     catalog_index: CatalogIndex,
     catalog_store: CatalogStore,
     start: int,
+    maximum: float | None,
 ) -> Sensitivity:
     """Returns the breakpoints, stable ranges and savings of a request, from the subject with number `start` on, as many
     as CALL_CPU_S allows by estimate; `behind` are the types below the first.
+
+    An answer to `maximize` is examined at the largest load or model, which its changes put in place of `maximize`.
+
+    Parameters:
+        maximum: the largest load; None if the request seeks none, or no load meets its limits.
     """
     catalog = catalog_index.catalog
     whole = request.model_dump(mode="json", exclude_unset=True)
 
+    def read_request(patch: Part) -> RecommendRequest:
+        return RecommendRequest.model_validate_json(orjson.dumps(apply_merge_patch(whole, patch)), strict=True)
+
     def read(patch: Part) -> Question:
-        body = apply_merge_patch(whole, patch)
-        body |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": today.isoformat()}
-        changed = RecommendRequest.model_validate_json(orjson.dumps(body), strict=True)
+        fixed = {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": today.isoformat()}
+        changed = read_request({**patch, **fixed})
         return build_recommend_question(changed, catalog_index, catalog_store, today)
 
+    base: Part = {}
+    if request.maximize is not None:
+        base = patch_to_maximum(request, read({}), maximum)
+        request = read_request(base)
+        whole = request.model_dump(mode="json", exclude_unset=True)
     names = {a.slug: a.name for a in catalog.accelerators}
     runners_up = [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)]
     kept = KEPT_OPTIONS.get_or_make((identity, catalog.identity), dict)
     probe = RequestProbe(read, lambda question: recommend_hardware(question, catalog), kept)
     scope = Scope.of(request.constraints.model_dump(exclude_unset=True), options=1, whole=False)
     most = max(1, int(CALL_CPU_S / search_cpu_s(request.workload, scope)))
-    return find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model, start=start, most=most)
+    found = find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model, start=start, most=most)
+    if not base:
+        return found
+    flips = [replace(each, request=combine_merge_patches(base, each.request)) for each in found.breakpoints]
+    savings = [
+        replace(each, pattern=replace(each.pattern, patch=combine_merge_patches(base, each.pattern.patch)))
+        for each in found.savings
+    ]
+    return replace(found, breakpoints=tuple(flips), savings=tuple(savings))
+
+
+def patch_to_maximum(request: RecommendRequest, question: Question, maximum: float | None) -> Part:
+    """Returns the merge patch that puts the largest load of an answer in place of `maximize`. The stored request has
+    the largest model already. Raises Unanswerable for a recorded trace, whose times no patch scales.
+    """
+    sought, workload = question.largest, request.workload
+    base: Part = {"maximize": None, "models": None}
+    if sought is None or maximum is None:
+        return base
+    if not isinstance(workload, InferenceSpec):
+        return {**base, "workload": {"training_tokens": maximum, "examples": None, "epochs": None}}
+    if workload.traffic.to_trace() is not None:
+        raise Unanswerable(
+            f"The largest load of this answer is {maximum / sought.load:g} times the recorded trace. Scale the trace, "
+            "send the request with it and without maximize, and ask for the sensitivity of that answer."
+        )
+    traffic = workload.with_load(maximum / sought.load).traffic.model_dump(mode="json", exclude_unset=True)
+    return {**base, "workload": {"traffic": traffic}}

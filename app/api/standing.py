@@ -8,9 +8,11 @@ from datetime import date
 
 from app.api.answering import StoredDocument, UnsupportedStoredRequest, estimate_today, load_stored_request
 from app.api.questions import build_recommend_question
+from app.api.schemas.answers import group_deployment_json
 from app.api.schemas.conversion import estimate_json
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError
+from app.export.lines import MIXED_FLEET
 from app.export.repricing import RankedOption, ranked_options
 from app.export.standing import (
     Standing,
@@ -23,7 +25,7 @@ from app.export.standing import (
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import Estimate
+from app.sizing.result import Estimate, MixedFleet
 
 
 def judge_standing(
@@ -83,16 +85,26 @@ def _answer_today(
     today: date,
     names: Mapping[str, str],
 ) -> tuple[Question, RankedOption | None]:
-    """Returns the stored question, and the plan that ranks first for it today; None if no plan meets the limits, or if
-    the answer sought the largest load, which another plan would carry at another cost.
+    """Returns the stored question, and the plan that ranks first for it today, or the mixed fleet that costs less; None
+    if no plan meets the limits, or if the answer sought the largest load, which another plan would carry at another
+    cost.
     """
     request = load_stored_request(stored, as_of=None)
     question = build_recommend_question(request, catalog_index, catalog_store, today)
     if request.maximize is not None:
         return question, None
     answer = recommend_hardware(replace(question, first_only=True), catalog_index.catalog)
+    if answer.mixed_fleet is not None:
+        return question, _fleet_option(answer.mixed_fleet, names)
     first = next((_option_of(r.estimate, 1, names) for r in answer.recommendations), None)
     return question, first
+
+
+def _fleet_option(fleet: MixedFleet, names: Mapping[str, str]) -> RankedOption:
+    groups = {str(place): group_deployment_json(g.first.estimate.deployment) for place, g in enumerate(fleet.groups)}
+    cost = {"usd_per_hour": fleet.usd_per_hour}
+    document = {"rank": MIXED_FLEET, "deployment": {"accelerator": "", "pools": groups}, "cost": cost}
+    return ranked_options({"recommendations": [document]}, names)[0]
 
 
 def _option_of(estimate: Estimate, rank: int, names: Mapping[str, str]) -> RankedOption:

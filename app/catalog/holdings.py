@@ -275,6 +275,7 @@ def quoted_offers(records: Mapping[str, Body]) -> list[Offer]:
             min_quantity=body["min_quantity"],
             max_quantity=body.get("max_quantity"),
             upfront_usd=body.get("upfront_usd"),
+            licences=tuple(body.get("licences", ())),
         )
         for name, body in records.items()
     ]
@@ -289,13 +290,20 @@ def quoted_systems(records: Mapping[str, Body], catalog: Catalog) -> list[System
             count=int(body["accelerators"]),
             per_machine=int(body["accelerators"]),
             system=body.get("system"),
-            usd_per_machine=body["usd"],
+            usd_per_machine=body["usd"] + body.get("licence_usd", 0.0),
             ram_gib=body.get("host_memory_gib"),
             network_gbit_s=body.get("network_gbit_s"),
             power_kw=body.get("power_kw"),
         )
-        limits = {"min_quantity": body["min_quantity"], "max_quantity": body.get("max_quantity")}
-        terms = Terms(PriceKind.QUOTE, f"your record {name}", body["valid_from"], "high", **limits)
+        terms = Terms(
+            PriceKind.QUOTE,
+            f"your record {name}",
+            body["valid_from"],
+            "high",
+            body["min_quantity"],
+            body.get("max_quantity"),
+            licences=tuple(body.get("licences", ())),
+        )
         found.append(
             quoted_machine(quote, catalog, f"quoted-{name}", f"{name} of {body['seller']}", terms, body["provider"])
         )

@@ -78,12 +78,20 @@ def prepare_trends(session: Session, catalog: Catalog) -> None:
         earlier_prices(session, catalog, days)
 
 
-def summarize_market(session: Session, catalog: Catalog, by: str, wanted: Mapping[str, Collection[str]]) -> Market:
-    """Returns the market by one of GROUPINGS. `wanted` limits columns of the offers to values.
+def summarize_market(
+    session: Session,
+    catalog: Catalog,
+    by: str,
+    wanted: Mapping[str, Collection[str]],
+    accelerator_class: str | None = None,
+) -> Market:
+    """Returns the market by one of GROUPINGS, of all accelerators or of one class. `wanted` limits columns of the
+    offers to values.
 
     Processors without accelerators and shares of an accelerator are left out.
     """
-    types = {a.slug: a for a in catalog.accelerators if a.kind not in PROCESSORS}
+    accelerators = (a for a in catalog.accelerators if a.kind not in PROCESSORS)
+    types = {a.slug: a for a in accelerators if accelerator_class in (None, class_of(a))}
     offers = [
         offer
         for offer in catalog.offers

@@ -108,7 +108,7 @@ def _make_system(**row: Any) -> System:
 
 def list_systems(session: Session) -> list[System]:
     """Returns servers, workstations and instance types, unordered."""
-    return _load_rows(session, _make_system, _matching_columns(SystemRow, System))
+    return _load_rows(session, _make_system, _matching_columns(SystemRow, System, "licences"))
 
 
 def _make_offer(**row: Any) -> Offer:
@@ -123,7 +123,7 @@ UNUSABLE_TIERS = ("incomplete", "quarantined")  # prices that lack a host, and e
 def list_offers(session: Session) -> list[Offer]:
     """Returns usable offers, unordered: without prices that lack a host, and without extreme outliers."""
     usable = OfferRow.tier.not_in(UNUSABLE_TIERS)
-    columns = _matching_columns(OfferRow, Offer, "trend_30d", "availability")
+    columns = _matching_columns(OfferRow, Offer, "trend_30d", "availability", "licences")
     return _load_rows(session, _make_offer, columns, usable)
 
 

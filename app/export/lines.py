@@ -19,7 +19,7 @@ from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
 from app.sizing.hardware.terms import commercial_terms, find_lead_time
-from app.sizing.words import describe_pricing, format_count, format_number, provider_name, source_name
+from app.sizing.words import describe_pricing, format_count, format_number, join_words, provider_name, source_name
 
 CENT = Decimal("0.01")
 PRICE_STEP = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
@@ -182,7 +182,7 @@ class Bill:
     """Bill of one ranked option. Totals are computed from the lines on each access."""
 
     answer: str  # id of the stored recommendation
-    rank: int
+    rank: int  # 0 for the mixed fleet
     title: str
     created_at: str
     as_of: date  # day that price ages refer to
@@ -192,6 +192,11 @@ class Bill:
     filing_values: Mapping[str, str] = field(default_factory=dict)  # label, reference and cost_centre of the request
     order: OrderDetails = field(default_factory=OrderDetails)
     horizon_months: float = 0.0  # months over which purchases are spread
+
+    @property
+    def name(self) -> str:
+        """What the answer calls the option: its rank, or the mixed fleet."""
+        return option_name(self.rank)
 
     @property
     def reference(self) -> str:
@@ -453,6 +458,38 @@ class UnknownRank(NotFound):
     code = "unknown-rank"
 
 
+MIXED_FLEET = 0  # in place of a rank: the groups of the mixed fleet
+
+
+def option_name(rank: int) -> str:
+    """What the answer calls an option: its rank, or the mixed fleet."""
+    return "mixed fleet" if rank == MIXED_FLEET else f"rank {rank}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOption:
+    """A deployment of a stored answer with what its exports need. A mixed fleet has several."""
+
+    option: Document  # deployment, memory, performance and cost
+    lots: Sequence[Document]  # groups of identical machines
+    starts: Sequence[Document] | None  # start commands; None in answers of versions that stored none
+    owned: bool = False  # a group of a mixed fleet on machines that the buyer has already
+    share: float = 1.0  # share of the requests that a group of a mixed fleet carries
+
+
+def select_options(answer: Document, supply: Document, rank: int) -> tuple[StoredOption, ...]:
+    """The deployment at a rank of a stored answer, or those of its mixed fleet. Raises UnknownRank."""
+    ranked, fleet = answer["recommendations"], supply.get("mixed_fleet")
+    if rank == MIXED_FLEET and fleet:
+        return tuple(StoredOption(**group) for group in fleet)
+    if not 1 <= rank <= len(ranked):
+        reason = f"It has ranks 1 to {len(ranked)}" if ranked else "No option was feasible, so there is nothing to buy"
+        also = ", and rank 0 for its mixed fleet" if fleet else ""
+        raise UnknownRank(f"This answer has no rank {rank}. {reason}{also}.", ranks=len(ranked))
+    starts = supply["starts"][rank - 1] if "starts" in supply else None
+    return (StoredOption(ranked[rank - 1], supply["ranks"][rank - 1], starts),)
+
+
 @dataclass(frozen=True, slots=True)
 class CostItem:
     """How a cost part appears on a bill."""
@@ -487,21 +524,19 @@ MONTHLY_ITEMS = {
 def build_bill(
     answer: Document, supply: Document, rank: int, settlement: Settlement, order: OrderDetails = NO_DETAILS
 ) -> Bill:
-    """Bill of one ranked option. Raises UnknownRank if the answer has no such rank."""
-    ranked, request = answer["recommendations"], answer["request"]
-    if not 1 <= rank <= len(ranked):
-        reason = f"It has ranks 1 to {len(ranked)}" if ranked else "No option was feasible, so there is nothing to buy"
-        raise UnknownRank(f"This answer has no rank {rank}. {reason}.", ranks=len(ranked))
-    option, as_of = ranked[rank - 1], date.fromisoformat(answer["as_of"])
-    lots = supply["ranks"][rank - 1]
+    """Bill of one ranked option, or of the mixed fleet. Raises UnknownRank if the answer has no such rank."""
+    options, request = select_options(answer, supply, rank), answer["request"]
+    as_of, lots = date.fromisoformat(answer["as_of"]), [lot for each in options for lot in each.lots]
     months = order.term_months or (request.get("economics") or {}).get("horizon_months")
     term = BillTerm(months, *_rental_terms(lots))
+    placed = enumerate((lot, each.option) for each in options for lot in each.lots)
     draft_lines = [
         with_lead_time(replace(line, lot=place), lot, as_of)
-        for place, lot in enumerate(lots)
+        for place, (lot, option) in placed
         for line in _lot_lines(lot, option, supply, term)
     ]
-    draft_lines += lines_to_quote(option, lots, term.months(_horizon_hours(lots[0]) / HOURS_PER_MONTH))
+    to_quote = term.months(_horizon_hours(lots[0]) / HOURS_PER_MONTH)
+    draft_lines += [line for each in options for line in lines_to_quote(each.option, each.lots, to_quote)]
     codes, currency = supply["codes"], settlement
     lines = tuple(
         replace(
@@ -557,7 +592,10 @@ class BillTerm:
 
 
 def _rental_terms(lots: Sequence[Document]) -> tuple[bool, int]:
-    """Whether all machines are rented without a commitment; else the longest commitment if all are rented, or 0."""
+    """Whether all machines are rented without a commitment; else the longest commitment if all are rented, or 0.
+    Machines that the buyer has already count only if there are no others.
+    """
+    lots = [lot for lot in lots if lot.get("seller") != INVENTORY] or lots
     if not all("instance_type" in lot for lot in lots):
         return False, 0
     bound = [Commitment((lot.get("price") or {}).get("commitment") or Commitment.NONE).months for lot in lots]
@@ -635,7 +673,7 @@ def _purchase_line(lot: Document, part: Document, derived: Document | None) -> L
         manufacturer=own.get("maker") if own else None,
         part_number=own.get("part_number") if own else None,
         supplier=lot.get("seller") if part["what"] == "machine" and not owned else None,
-        notes="in no order" if owned else _discount_note(lot, part["what"], usd),
+        notes="in no order" if owned else "; ".join(_part_notes(lot, part["what"], usd)),
         owned=owned,
     )
 
@@ -658,6 +696,15 @@ def _size_note(lot: Document, part: Document) -> str:
     height = "" if units is None else f"{units:g} units and "
     each = part["quantity"] / lot["machines"]
     return f", {RACK_UNITS} units, for machines of {height}{format_number(each)} kW each"
+
+
+def _part_notes(lot: Document, what: str, usd: Decimal) -> Iterator[str]:
+    """Notes about the price of a machine or of a part: a discount, and the licenses that it includes."""
+    if discount := _discount_note(lot, what, usd):
+        yield discount
+    licences = (lot.get("price") or {}).get("licences")
+    if licences and what == "machine":
+        yield clean_text(f"includes {join_words(licences)}")
 
 
 def _discount_note(lot: Document, what: str, usd: Decimal) -> str:
@@ -702,7 +749,7 @@ def _rental_line(lot: Document, part: Document, hours: float, term_note: str) ->
     usd = by_month if months else to_decimal(part["usd_per_hour"], PRICE_STEP)
     paid_first = "" if upfront is None else f"{upfront:,.2f} USD per machine is paid upfront and included in the price"
     bound = f"committed for {months} months" if months else term_note
-    notes = (bound, paid_first, _discount_note(lot, part["what"], usd))
+    notes = (bound, paid_first, *_part_notes(lot, part["what"], usd))
     text = f"{describe_machine(lot)}, {way} from {provider_name(lot['seller'])}{where}; {_machines_text(lot, machines)}"
     return Line(
         goods="cloud",

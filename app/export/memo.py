@@ -7,13 +7,14 @@ answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from app.export.lines import CENT, FILING_LABELS, Bill, format_decimal, round_half_up
+from app.export.lines import CENT, FILING_LABELS, MIXED_FLEET, Bill, format_decimal, round_half_up, select_options
 from app.export.quotes import escape_text, render_page, render_quote_pages, signature_html
-from app.sizing.hardware.listings import GENERIC_PROVIDER
+from app.sizing.hardware.listings import GENERIC_PROVIDER, INVENTORY
 from app.sizing.hardware.parts import FIRM, PricingModel
 from app.sizing.words import describe_pricing, format_count, join_words, percent, provider_name
 
@@ -38,32 +39,53 @@ DECIDING_CODES = (
 FIRM_KINDS = frozenset(("asked", *(kind.value for kind in FIRM)))
 
 
-def select_ranks(answer: Document, rank: int) -> tuple[int, ...]:
-    """Ranks that the memo compares: the chosen one and the best of the others."""
-    ranked = [option["rank"] for option in answer["recommendations"]]
+def select_ranks(answer: Document, supply: Document, rank: int) -> tuple[int, ...]:
+    """Ranks that the memo compares: the chosen one and the best of the others, the mixed fleet first."""
+    fleet = [MIXED_FLEET] if "mixed_fleet" in supply else []
+    ranked = [*fleet, *(option["rank"] for option in answer["recommendations"])]
     others = [other for other in ranked if other != rank][: MAX_OPTIONS - 1]
     return tuple(sorted((rank, *others)))
 
 
-def render_memo(answer: Document, bills: Sequence[Bill], chosen: Bill) -> bytes:
+def fleet_option(answer: Document, supply: Document) -> Document:
+    """The groups of a mixed fleet as one option. It meets the limits if all of its groups do."""
+    groups = [group.option for group in select_options(answer, supply, MIXED_FLEET)]
+    costs = [group["cost"] for group in groups]
+    speeds = [group["performance"].get("output_tokens_per_s") or 0.0 for group in groups]
+    sums = {name: sum(cost.get(name) or 0.0 for cost in costs) for name in ("power_kw", "tco_usd")}
+    likely = [(group.get("confidence") or {}).get("meets_slo") for group in groups]
+    return {
+        "deployment": {"pools": {str(place): group["deployment"] for place, group in enumerate(groups)}},
+        "cost": sums,
+        "confidence": {"meets_slo": None if None in likely else math.prod(likely)},
+        "performance": {"output_tokens_per_s": sum(speeds)},
+        "explanation": [{"code": "choice", "text": answer["mixed_fleet"]["text"]}],
+    }
+
+
+def render_memo(answer: Document, supply: Document, bills: Sequence[Bill], chosen: Bill) -> bytes:
     """HTML of the memo about the chosen option.
 
     Parameters:
         answer: the stored answer.
+        supply: what the answer stored for its exports.
         bills: the bills of the compared options, in the order of their ranks.
         chosen: the bill of the chosen option.
     """
-    option = answer["recommendations"][chosen.rank - 1]
+    options = {option["rank"]: option for option in answer["recommendations"]}
+    if "mixed_fleet" in supply:
+        options[MIXED_FLEET] = fleet_option(answer, supply)
+    option = options[chosen.rank]
     title = f"Decision and quote request: {chosen.title}"
     body = [
         f"<h1>{escape_text(title)}</h1>",
         f"<p><small>{escape_text(_origin_text(chosen))}</small></p>",
         "<h2>Requirement</h2>",
-        f"<p>{escape_text(answer['summary'].partition('. Recommended: ')[0].partition('. Take ')[0])}.</p>",
+        f"<p>{escape_text(_requirement_text(answer))}</p>",
         "<h2>Options</h2>",
-        _options_table(answer, bills, chosen),
+        _options_table(options, bills, chosen),
         f"<p>{escape_text(_totals_text(chosen))}</p>",
-        f"<h2>Why rank {chosen.rank}</h2>",
+        f"<h2>Why {chosen.name}</h2>",
         _list_html(_deciding_reasons(option)),
         "<h2>Risks</h2>",
         _list_html(_list_risks(answer, option, chosen)),
@@ -77,15 +99,22 @@ def render_memo(answer: Document, bills: Sequence[Bill], chosen: Bill) -> bytes:
     return render_page(title, "".join(body))
 
 
+def _requirement_text(answer: Document) -> str:
+    """The question as the summary states it, without what the answer says about it."""
+    text = answer["summary"].removeprefix((answer.get("mixed_fleet") or {}).get("text", "")).strip()
+    text = text.removeprefix("Without your inventory: ").partition(". Recommended: ")[0].partition(". Take ")[0]
+    return f"{text.removesuffix('.')}."
+
+
 def _origin_text(bill: Bill) -> str:
-    source = f"Recommendation {bill.answer}, rank {bill.rank}; catalog snapshot {bill.snapshot}; price ages as of "
+    source = f"Recommendation {bill.answer}, {bill.name}; catalog snapshot {bill.snapshot}; price ages as of "
     settled = bill.settlement
     rate = "" if settled.rate_date is None else f"; 1 USD = {format_decimal(settled.per_usd)} {settled.currency} on "
     own = "".join(f" {FILING_LABELS[name]}: {text}." for name, text in bill.filing_values.items())
     return f"{source}{bill.as_of.isoformat()}{rate}{settled.rate_date or ''}.{own}"
 
 
-def _options_table(answer: Document, bills: Sequence[Bill], chosen: Bill) -> str:
+def _options_table(options: Mapping[int, Document], bills: Sequence[Bill], chosen: Bill) -> str:
     """Table that compares the options: seller, cost, power, likelihood of meeting the limits, performance."""
     currency = chosen.settlement.currency
     names = (
@@ -101,10 +130,10 @@ def _options_table(answer: Document, bills: Sequence[Bill], chosen: Bill) -> str
     )
     rows = []
     for bill in bills:
-        option = answer["recommendations"][bill.rank - 1]
+        option = options[bill.rank]
         cost = option.get("cost") or {}
         cells = (
-            str(bill.rank),
+            "mixed" if bill.rank == MIXED_FLEET else str(bill.rank),
             bill.title,
             _sellers_text(option["deployment"]),
             f"{bill.once:,.2f}",
@@ -149,6 +178,8 @@ def _sellers_text(deployment: Document) -> str:
 
 def _seller_text(offer: Document) -> str:
     """Seller and pricing model of an offer; the dealer of a generic host is not chosen yet."""
+    if offer["provider"] == INVENTORY:
+        return "already yours"
     if offer["provider"] == GENERIC_PROVIDER:
         return "purchase, dealer to be chosen"
     way = "purchase" if offer["pricing_model"] == PricingModel.OWNED else describe_pricing(offer["pricing_model"])
@@ -255,7 +286,7 @@ def _totals_text(bill: Bill) -> str:
         amounts += f", plus {bill.tax:,.2f} {currency} {settled.tax_name} ({format_decimal(settled.tax_percent)} %)"
     left_out = [f"line {line.number} ({line.description.partition(', per ')[0]})" for line in bill.unpriced_lines]
     excluded = f" The total leaves out what must be quoted: {join_words(left_out)}." if left_out else ""
-    return f"Rank {bill.rank}: {amounts}. Total: {bill.total:,.2f} {currency}.{excluded}"
+    return f"{bill.name.capitalize()}: {amounts}. Total: {bill.total:,.2f} {currency}.{excluded}"
 
 
 def _format_figure(value: float | None) -> str:

@@ -248,7 +248,7 @@ def _text_rows(bill: Bill) -> list[tuple[str, str]]:
     details = dict(bill.order.stated())
     return [
         *(("Not in the total" if place == 0 else "", text) for place, text in enumerate(left_out)),
-        ("Option", f"rank {bill.rank}: {bill.title}"),
+        ("Option", f"{bill.name}: {bill.title}"),
         ("Recommendation", bill.answer),
         ("Catalog snapshot", bill.snapshot),
         ("Price ages as of", bill.as_of.isoformat()),

@@ -90,7 +90,7 @@ def _note_texts(bill: Bill) -> list[str]:
     settled = bill.settlement
     currency = settled.currency
     notes = [
-        f"Rank {bill.rank} of recommendation {bill.answer}: {bill.title}.",
+        f"{bill.name.capitalize()} of recommendation {bill.answer}: {bill.title}.",
         f"Expected subtotal: {bill.subtotal:,.2f} {currency}, of which {bill.once:,.2f} {currency} is paid once and "
         f"{bill.over_term:,.2f} {currency} over the term. Prices are from catalog snapshot {bill.snapshot}.",
     ]

@@ -10,6 +10,7 @@ mlcommons/inference (mlperf_log_summary.txt). Logs of trainers and engines are r
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import re
@@ -127,7 +128,12 @@ def read_bench_serve(node: Any) -> Iterator[MeasuredRun]:
             number_at(node, "output_throughput"), divided(number_at(node, "total_output_tokens"), duration)
         ),
         **latencies_ms(node),
+        invalid=DRAFTED if any((number_at(node, name) or 0) > 1 for name in ACCEPTED_LENGTHS) else "",
     )
+
+
+ACCEPTED_LENGTHS = ("spec_decode_acceptance_length", "accept_length")  # tokens per step; above 1 with drafts
+DRAFTED = "the server used speculative decoding, and measurements are compared with predictions without it"
 
 
 def latencies_ms(node: Any) -> dict[str, Any]:
@@ -227,6 +233,25 @@ def read_aiperf(node: Any) -> Iterator[MeasuredRun]:
         ttft_p99_s=seconds("time_to_first_token", "p99"),
         invalid="the tool reports that the run was stopped early" if stopped else "",
     )
+
+
+def read_aiperf_aggregate(node: Any) -> Iterator[MeasuredRun]:
+    """Runs of AIPerf that were repeated: the means over the repetitions, for each combination of a sweep."""
+    combinations = at_path(node, "per_combination_metrics")
+    for each in combinations if isinstance(combinations, list) else [node]:
+        summary: dict[str, Any] = {"aiperf_version": at_path(node, "aiperf_version")}
+        for name, value in mapping_at(each, "metrics").items():
+            metric, _, statistic = str(name).rpartition("_")
+            stated = summary.setdefault(metric, {"unit": at_path(value, "unit")})
+            if isinstance(stated, dict):
+                stated[statistic] = at_path(value, "mean")
+        yield from read_aiperf({**summary, "input_config": {"loadgen": mapping_at(each, "parameters")}})
+
+
+def mapping_at(node: object, *path: str) -> Mapping[str, Any]:
+    """The object under a path of keys; an empty one for anything else."""
+    value = at_path(node, *path)
+    return value if isinstance(value, Mapping) else {}
 
 
 def values_of(node: object) -> list[Any]:
@@ -412,11 +437,13 @@ def read_plain(node: Any) -> Iterator[MeasuredRun]:
     )
 
 
+LLAMA_FIELDS = {"avg_ts", "n_prompt", "n_gen"}
+
+
 def reader_of(node: Any) -> Reader | None:
     """The reader of a decoded document, by its sure marks."""
     if isinstance(node, list):
-        is_bench = bool(node) and isinstance(node[0], Mapping) and {"avg_ts", "n_prompt", "n_gen"} <= set(node[0])
-        return read_llama_bench if is_bench else None
+        return read_llama_bench if node and set(mapping_at({"row": node[0]}, "row")) >= LLAMA_FIELDS else None
     if not isinstance(node, Mapping):
         return None
     if "request_throughput" in node and ("mean_ttft_ms" in node or "median_ttft_ms" in node or "completed" in node):
@@ -427,10 +454,10 @@ def reader_of(node: Any) -> Reader | None:
         return read_inference_perf
     if "scenario" in node and ("results" in node or "metrics" in node):
         return read_report
-    if isinstance(at_path(node, "time_to_first_token"), Mapping) or isinstance(
-        at_path(node, "output_token_throughput"), Mapping
-    ):
+    if mapping_at(node, "time_to_first_token") or mapping_at(node, "output_token_throughput"):
         return read_aiperf
+    if "aiperf_version" in node and ("metrics" in node or "per_combination_metrics" in node):
+        return read_aiperf_aggregate
     if {"output_tokens_per_s", "step_time_s", "tokens_per_s", "ttft_ms", "tpot_ms"} & set(node):
         return read_plain
     return None
@@ -453,13 +480,15 @@ SCREEN_LINES = {
     "p99_ttft_ms": r"P99 TTFT \(ms\):\s*<n>",
     "mean_tpot_ms": r"Mean TPOT \(ms\):\s*<n>",
     "median_tpot_ms": r"Median TPOT \(ms\):\s*<n>",
+    "accept_length": r"^(?:Accept|Acceptance) length:\s*<n>",
     "mean_itl_ms": r"Mean ITL \(ms\):\s*<n>",
     "median_itl_ms": r"Median ITL \(ms\):\s*<n>",
-    "tensor_parallel_size": r"--(?:tensor-parallel-size|tp-size|tp)[ =]<n>",
+    "tensor_parallel_size": r"(?:--tensor-parallel-size|--tp-size|--?tp)[ =]<n>",
 }
 NUMBER_TEXT = r"(\d[\d,]*(?:\.\d+)?)"
 SCREEN = {name: re.compile(pattern.replace("<n>", NUMBER_TEXT)) for name, pattern in SCREEN_LINES.items()}
-SERVED_MODEL = re.compile(r"(?:vllm serve|--model(?:-path)?)[ =]+([\w./-]+)")
+SERVED_MODEL = re.compile(r"(?:vllm serve|--model(?:-path)?)[ =]+(\w[\w./-]*)")
+BACKEND = re.compile(r"^Backend:\s*(\S+)")  # SGLang's table alone has this line
 SCREEN_MARK = "Serving Benchmark Result"
 
 
@@ -475,6 +504,8 @@ def read_screen(text: str) -> Iterator[MeasuredRun]:
         model = SERVED_MODEL.search(line)
         if model:
             found.setdefault("model_id", model[1])
+    if backend := next((seen[1] for line in lines if (seen := BACKEND.match(line))), None):
+        found |= {"backend": backend, "server_info": None}
     if any("vllm serve " in line for line in lines):
         found["backend"] = "vllm"
     if any("sglang.launch_server" in line for line in lines):
@@ -482,6 +513,15 @@ def read_screen(text: str) -> Iterator[MeasuredRun]:
     if "failed" in found:
         found["failed"] = float(found["failed"].replace(",", ""))
     yield from read_bench_serve(found)
+
+
+def read_llama_csv(text: str) -> Iterator[MeasuredRun]:
+    """Runs of llama-bench -o csv."""
+    try:
+        rows = [*islice(csv.DictReader(split_lines(text)), MAX_RUNS + 1)]
+    except csv.Error as error:
+        raise UnreadableText(f"The table is not CSV: {error}.") from None
+    yield from read_llama_bench(rows)
 
 
 LLAMA_MARK = re.compile(r"\| {0,99}test \| {0,99}t/s \|")
@@ -588,9 +628,13 @@ def read_measured_runs(text: str, known: Mapping[str, Any] | None = None) -> lis
         known: what the caller states about the run, by field of MeasuredRun.
     """
     documents = decode_documents(text)
+    if documents and all(set(mapping_at({"row": node}, "row")) >= LLAMA_FIELDS for node in documents):
+        documents = [documents]  # one row per line
     found: Iterator[MeasuredRun]
     if documents is not None:
         found = (run for node in documents for run in runs_of_document(node))
+    elif (table := text.strip().removeprefix("\ufeff")).startswith("build_commit,") and ",avg_ts" in table[:1000]:
+        found = with_digests(read_llama_csv(table), text)
     elif MLPERF_MARK in text:
         found = with_digests(read_mlperf(text), text)
     elif SCREEN_MARK in text:

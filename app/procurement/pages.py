@@ -128,7 +128,7 @@ def _option_section(path: str, bill: Bill, *, chosen: bool, read_only: bool) -> 
         f'<form method="post" action="{path}"><input type="hidden" name="recommendation" '
         f'value="{_escape_text(bill.answer)}">'
         f'<input type="hidden" name="rank" value="{bill.rank}">'
-        f"<button>Transfer rank {bill.rank} to your system</button></form>"
+        f"<button>Transfer {bill.name} to your system</button></form>"
     )
     if read_only:
         form = ""

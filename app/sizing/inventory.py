@@ -88,6 +88,7 @@ def quoted_machine(quote: OwnedHardware, catalog: Catalog, slug: str, name: str,
         price_source=terms.source,
         min_quantity=terms.min_quantity,
         max_quantity=terms.max_quantity,
+        licences=terms.licences,
     )
 
 

@@ -349,17 +349,10 @@ def find_within_longer_limits(
         find: answers a question.
         is_enough: whether an answer meets the limits of its question.
     """
-    *shorter, longest = within_longer_limits(question) or (None,)
-    if longest is None or not is_enough(at_longest := find(longest)):
-        return None
-    return next((found for found in map(find, shorter) if is_enough(found)), at_longest)
-
-
-def within_longer_limits(question: Question) -> tuple[Question, ...]:
-    """The question with longer limits, shortest first, where the request leaves its limits open; empty where it sets
-    them.
-    """
     workload = question.workload
     if workload.assumed_times is None:
-        return ()
-    return tuple(replace(question, workload=workload.with_relaxed_limits(times)) for times in RELAXED_LIMITS)
+        return None
+    *shorter, longest = (replace(question, workload=workload.with_relaxed_limits(times)) for times in RELAXED_LIMITS)
+    if not is_enough(at_longest := find(longest)):
+        return None
+    return next((found for found in map(find, shorter) if is_enough(found)), at_longest)

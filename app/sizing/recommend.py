@@ -29,7 +29,7 @@ from app.sizing.answer.serving import estimate_deployments, price_deployments
 from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_question, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
-from app.sizing.answer.warnings import find_warnings, unsuited_for_training
+from app.sizing.answer.warnings import assumed_limits_missed, find_warnings, unsuited_for_training
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, Column, at
 from app.sizing.decisions.cost import RESOURCE_LIMITS
@@ -141,7 +141,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     answer = found if only else recommend_for_sale(question, catalog)
     groups = find_groups(question, own, stocked, catalog, first_option)
     mixed = mixed_fleet(groups, next(iter(answer.recommendations), None))
-    addition = describe_addition(question, own, catalog) if mixed is None else ""
+    addition = describe_addition(question, own, stocked, catalog) if mixed is None else ""
     if mixed is not None:
         apart = f"{describe_question(question)}." if only else f"Without your inventory: {answer.summary}"
         answer = replace(answer, mixed_fleet=mixed, summary=f"{mixed.text} {apart}")
@@ -172,19 +172,32 @@ def with_reason(answer: Answer, reason: str) -> Answer:
     return replace(answer, warnings=(notice, *answer.warnings))
 
 
-def describe_addition(question: Question, own: Question, catalog: Catalog) -> str:
+def describe_addition(question: Question, own: Question, stocked: Catalog, catalog: Catalog) -> str:
     """What to add to an inventory that cannot run a workload, where more of one owned type can, as a sentence: the
-    type whose addition costs least. Empty if no number is enough, if the question leaves out the sensitivity, or if
-    several models share the machines. `own` is the question restricted to its inventory.
+    machines for sale, or more of the machines that are owned, whichever costs less. Empty if no number is enough, if
+    the question leaves out the sensitivity, or if several models share the machines.
+
+    Parameters:
+        own: the question restricted to its inventory.
+        stocked: the catalog with the machines of the inventory alone.
     """
     if not question.includes(Extra.SENSITIVITY) or question.first_only or question.companions:
         return ""
     owned = {one.accelerator: one.count for one in question.inventory}
     limits = replace(own.constraints, price_kinds=question.constraints.price_kinds, stock=())
-    bought = replace(question, inventory=(), constraints=limits, limit=len(owned), largest=None, extras=frozenset())
+    asked = replace(question, inventory=(), limit=len(owned), largest=None, extras=frozenset())
+    bought = replace(asked, constraints=limits, objective=Objective.COST)
+    same = replace(bought, constraints=replace(own.constraints, stock=()))
     with suspend_recording():
-        estimates = search_within_limits(replace(bought, objective=Objective.COST), catalog)[2].estimates
-    cheapest = min(list_additions(estimates, owned), key=lambda addition: addition[0], default=None)
+        for_sale = search_within_limits(bought, catalog)[2].estimates
+        of_own_kind = search_within_limits(same, stocked)[2].estimates if for_sale else ()
+    prices = {
+        each.deployment.accelerator: each.cost.purchase_usd / (each.deployment.total_accelerators or 1)
+        for each in for_sale
+        if each.cost is not None and each.cost.purchase_usd is not None
+    }
+    additions = list_additions((*for_sale, *of_own_kind), owned, prices)
+    cheapest = min(additions, key=lambda addition: addition[0], default=None)
     if cheapest is None:
         return ""
     usd, more, fleet = cheapest
@@ -196,13 +209,18 @@ def describe_addition(question: Question, own: Question, catalog: Catalog) -> st
     )
 
 
-def list_additions(estimates: Sequence[Estimate], owned: Mapping[str, int]) -> Iterator[tuple[float, int, Deployment]]:
-    """Purchase price of the accelerators of each fleet beyond those owned, USD, with their number and the fleet."""
-    for each in estimates:
-        fleet, total = each.deployment, each.deployment.total_accelerators or 0
-        more = total - owned[fleet.accelerator]
-        if more > 0 and fleet.pools is None and each.cost is not None and each.cost.purchase_usd is not None:
-            yield each.cost.purchase_usd * more / total, more, fleet
+def list_additions(
+    estimates: Sequence[Estimate], owned: Mapping[str, int], usd_each: Mapping[str, float]
+) -> Iterator[tuple[float, int, Deployment]]:
+    """Purchase price of the accelerators of each fleet beyond those owned, USD, with their number and the fleet.
+
+    Parameters:
+        usd_each: purchase price of an accelerator with its share of a machine for sale, USD, by type.
+    """
+    for fleet in (each.deployment for each in estimates):
+        more = (fleet.total_accelerators or 0) - owned[fleet.accelerator]
+        if more > 0 and fleet.pools is None and fleet.accelerator in usd_each:
+            yield usd_each[fleet.accelerator] * more, more, fleet
 
 
 def recommend_from_inventory(question: Question, own: Question, stocked: Catalog) -> Answer:
@@ -229,7 +247,8 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     ranked = rank_estimates(result, catalog)
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
     if question.first_only:
-        return Answer("", (), (), ranked, (), {}, considered, ())
+        missed = assumed_limits_missed(question)
+        return Answer("", (), () if missed is None else (missed,), ranked, (), {}, considered, ())
     sensitivity, note = tuple[Effect, ...](), ""
     if question.includes(Extra.SENSITIVITY):
         sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))

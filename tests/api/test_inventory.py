@@ -115,6 +115,20 @@ def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, onl
     assert "A6000" not in addition(1, "rtx 3060")  # which the constraints do not allow
 
 
+def test_an_addition_counts_machines_like_those_owned(client: TestClient) -> None:
+    workload = {
+        **chat("llama-3.3-70b"),
+        "traffic": {"peak_requests_per_s": 2, "input_tokens": 1500, "output_tokens": 300},
+    }
+
+    def owning(count: int) -> dict[str, Any]:
+        return answered(client, workload, [{"accelerator": "a6000", "count": count}], inventory="only")
+
+    (added,) = (w["text"] for w in owning(4)["warnings"] if w["code"] == "inventory")
+    total = int(added.rpartition(" have ")[2].partition(" in ")[0])
+    assert owning(total)["recommendations"][0]["deployment"]["total_accelerators"] == total
+
+
 def test_no_addition_is_named_if_none_is_enough(client: TestClient) -> None:
     answer = answered(client, chat("llama-3.1-405b"), [{"accelerator": "rtx 3060", "count": 1}], inventory="only")
     assert answer["recommendations"] == []
@@ -157,6 +171,11 @@ def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(
     ((name, peak),) = load.items()
     if name == "peak_requests_per_s":
         assert fleet["requests_per_s_capacity"] >= peak
+    check_papers(client, answer["id"], fleet)
+    if first and fleet["saves_share"] > 0.05:
+        standing = client.get(f"/recommendations/{answer['id']}/standing").json()
+        assert standing["cheaper"]["rank"] == 0
+        assert standing["cheaper"]["usd_per_hour"] == pytest.approx(fleet["usd_per_hour"], abs=0.01)
     for group in groups:
         if not group["owned"]:  # judged again with its share of the load, it gives the same numbers
             traffic = {**lengths, name: round(peak * group["share"], 4 if name == "peak_requests_per_s" else None)}
@@ -165,6 +184,29 @@ def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(
             assert again["cost"]["usd_per_hour"] == pytest.approx(group["usd_per_hour"], rel=1e-4)
             capacity = again["performance"]["requests_per_s_capacity"]
             assert capacity == pytest.approx(group["requests_per_s_capacity"], rel=1e-3)
+
+
+def check_papers(client: TestClient, identity: str, fleet: dict[str, Any]) -> None:
+    """The bill and the deployment files of a mixed fleet cover all of its groups, the owned ones without a price."""
+    groups, at = fleet["groups"], f"/recommendations/{identity}"
+    bill = client.get(f"{at}/bill-of-materials?rank=0").json()
+    owned = [line for line in bill["lines"] if line.get("owned")]
+    assert len(owned) == sum(group["owned"] for group in groups)
+    assert all(line["line_total"] == 0 and "already yours" in line["description"] for line in owned)
+    if not fleet["purchase_usd"]:
+        paid = [line for line in bill["lines"] if line.get("line_total")]
+        monthly = sum(line["line_total"] / line["term_months"] for line in paid)
+        assert monthly == pytest.approx(730 * fleet["usd_per_hour"], rel=1e-3)
+    memo = client.get(f"{at}/bill-of-materials?rank=0&format=html")
+    assert "already yours" in memo.text
+    assert "<p>Serving " in memo.text
+    files = client.get(f"{at}/deployment?rank=0&target=kubernetes").json()["files"]
+    router = files[0]["text"]
+    weights = {name: int(weight) for name, weight in re.findall(r"server (.+)-0:\d+ weight=(\d+);", router)}
+    assert [weight / 1e4 for weight in weights.values()] == pytest.approx([g["share"] for g in groups], abs=1e-4)
+    assert {file["name"].partition("/")[0] for file in files[1:]} == set(weights)
+    manifests = [file["text"] for file in files if file["name"].endswith(".yaml")]
+    assert [text.count(f"-{name}") > 0 for name, text in zip(weights, manifests, strict=True)] == [True] * len(groups)
 
 
 @pytest.mark.parametrize("change", [{"objective": "latency"}, {"constraints": {"max_power_kw": 100}}])

@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.api.largest_model import list_language_models
+from app.api.merge_patch import apply_merge_patch
 from app.catalog.snapshot import CatalogStore
 
 LENGTHS = {"input_tokens": {"mean": 1000}, "output_tokens": {"mean": 300}}
@@ -185,3 +186,39 @@ def test_the_sensitivity_of_the_largest_load_is_asked_with_that_load(client: Tes
     response = client.get(f"/recommendations/{answer['id']}/sensitivity")
     assert response.status_code == 422
     assert "Send its request with that load" in response.json()["detail"]
+
+
+def few(usd_per_hour: float, *accelerators: str) -> dict[str, Any]:
+    return {"constraints": {"max_usd_per_hour": usd_per_hour, "accelerators": accelerators}}
+
+
+@pytest.mark.parametrize(
+    ("workload", "unit", "limits"),
+    [
+        (chat(peak_requests_per_s=1), "requests_per_s", few(4, "l4", "l40s")),
+        (
+            {"phase": "fine_tuning", "model": "llama-3.1-8b", "examples": 20_000, "deadline_days": 2},
+            "tokens",
+            few(10, "h100 sxm", "l40s"),
+        ),
+        (served("llama-3.2-1b"), "model", {"inventory": FOUR_A6000, "models": ["llama-3.1-8b"]}),
+    ],
+)
+def test_changes_of_a_largest_load_or_model_start_from_it(
+    client: TestClient, workload: dict[str, Any], unit: str, limits: dict[str, Any]
+) -> None:
+    answer = best(client, {"workload": workload, "maximize": unit, **limits})
+    found = client.get(f"/recommendations/{answer['id']}/sensitivity").json()
+    assert found["first"] == answer["recommendations"][0]["deployment"]["accelerator"]
+    assert found["flips"] or found["holds"]
+    for flip in found["flips"][:1]:
+        changed = best(client, apply_merge_patch(answer["request"], flip["request"]))
+        assert "maximum" not in changed
+        first = changed["recommendations"][:1]
+        assert (first[0]["deployment"]["accelerator"] if first else "nothing") == flip["first"]
+        longer = any(w["code"] == "assumed_limits_missed" for w in changed["warnings"])
+        assert longer == ("within longer limits than usual" in flip["text"])
+    at_load = [flip for flip in found["flips"] if flip["knob"] in ("load", "training_tokens")]
+    assert unit == "model" or all(
+        flip["now"] == pytest.approx(answer["maximum"]["value"], rel=1e-3) for flip in at_load
+    )

@@ -177,6 +177,14 @@ def test_training_hours_cost_several_times_inference_hours_on_demand(client: Tes
     assert 2 < ratio["of_means"] < 10
 
 
+def test_a_class_is_that_group_alone(client: TestClient) -> None:
+    whole = {g["name"]: g for g in client.get("/catalog/market?by=class").json()["items"]}
+    for name, group in whole.items():
+        only = client.get(f"/catalog/market?class={name}&by=class").json()
+        assert only["items"] == [group]
+        assert "training_to_inference" not in only
+
+
 def test_the_trend_is_that_of_the_observed_prices(served: TestClient, client: TestClient) -> None:
     (l4,) = market(served, accelerator="nvidia-l4", provider="gcp", region="us-central1")["items"]
     assert l4["trend_30d"] == pytest.approx(-0.25)

@@ -141,15 +141,22 @@ def test_a_quoted_rent_counts_while_it_is_valid_and_for_its_tenant_alone(service
     assert service.call("GET", "/catalog/offers/own", "stranger").json()["items"] == []
 
 
-def test_a_quoted_machine_is_bought_at_its_price(service: Service) -> None:
+@pytest.mark.parametrize("included", [False, True])
+def test_a_quoted_machine_is_bought_at_its_price_with_its_licenses(service: Service, included: bool) -> None:
+    who = "licensed" if included else "buyer"
     quote = {"name": "box", "seller": "Acme Servers", "accelerator": "nvidia l4", "accelerators": 1, "usd": 400.0}
-    assert service.call("POST", "/catalog/systems", "buyer", json=quote).status_code == 200
-    first = service.recommend("buyer")["recommendations"][0]
+    quote |= {"usd": 300.0, "licence_usd": 100.0, "licences": ["nvidia ai enterprise"]} if included else {}
+    assert service.call("POST", "/catalog/systems", who, json=quote).status_code == 200
+    first = service.recommend(who)["recommendations"][0]
     assert (first["deployment"]["system"], first["deployment"]["accelerator"]) == ("quoted-box", "nvidia-l4")
     machine = first["cost"]["parts"][0]
     assert machine == {"what": "machine", "quantity": first["deployment"]["nodes"], "unit_usd": 400}
-    bill = service.call("GET", f"/recommendations/{service.recommend('buyer')['id']}/bill-of-materials", "buyer")
-    assert bill.status_code == 200, bill.text
+    answer = service.recommend(who, constraints={"engines": ["nim"]})
+    assert any(w["code"] == "license_not_included" for w in answer["warnings"]) != included
+    bill = service.call("GET", f"/recommendations/{answer['id']}/bill-of-materials", who).json()
+    assert any(line["kind"] == "licence" for line in bill["lines"]) != included
+    noted = [line["goods"] for line in bill["lines"] if "includes NVIDIA AI Enterprise" in line.get("notes", "")]
+    assert noted == (["machine"] if included else [])
 
 
 def test_the_price_is_that_of_the_quantity_bought(service: Service) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.api.merge_patch import apply_merge_patch
+from app.api.merge_patch import apply_merge_patch, combine_merge_patches
 from tests.api.test_budgets import SPARE, counted_work
 
 CHAT: dict[str, Any] = {
@@ -117,6 +117,11 @@ def test_patches_are_merged_as_the_standard_says() -> None:
     assert apply_merge_patch({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"d": 3}}) == {"b": {"c": 2, "d": 3}}
     assert apply_merge_patch({"a": [1]}, {"a": [2, 3]}) == {"a": [2, 3]}
     assert apply_merge_patch({"a": 1}, {"a": {"b": None, "c": 1}}) == {"a": {"c": 1}}
+    first, second = {"a": {"b": None, "c": 1}, "e": None}, {"a": {"c": None, "d": 2}, "e": 3}
+    both = combine_merge_patches(first, second)
+    assert both == {"a": {"b": None, "c": None, "d": 2}, "e": 3}
+    whole = {"a": {"b": 1, "c": 2}, "e": {"f": 1}}
+    assert apply_merge_patch(whole, both) == apply_merge_patch(apply_merge_patch(whole, first), second)
 
 
 @pytest.mark.parametrize("body", [BUSY_CHAT, FULL], ids=["chat", "full"])

@@ -122,7 +122,7 @@ def test_own_words_stand_where_a_format_has_a_place_for_them(cxml_dtd: etree.DTD
     sheet = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(found))).get_sheet_by_name("Totals")
     totals = {row[0]: row[1] for row in sheet.to_python()}
     assert [totals[name] for name in ("Label", "Reference", "Cost center")] == list(OWN.values())
-    memo = render_memo(stored.answer(), [found], found).decode()
+    memo = render_memo(stored.answer(), stored.supply(), [found], found).decode()
     assert "PR-2026 &amp; 0417" in memo.partition("Request for quotation")[2]
     assert "4711" not in memo.partition("Request for quotation")[2]
     assert oci_bytes(found) == oci_bytes(build_bill(stored.answer(), stored.supply(), 1, EURO))

@@ -18,8 +18,8 @@ A_PAGE = 6000  # characters that an A4 page of this style takes, about
 
 def memo(rank: int, settlement: Settlement = EURO) -> str:
     answer, supply = stored.answer(), stored.supply()
-    bills = [build_bill(answer, supply, shown, settlement) for shown in select_ranks(answer, rank)]
-    return render_memo(answer, bills, build_bill(answer, supply, rank, settlement)).decode()
+    bills = [build_bill(answer, supply, shown, settlement) for shown in select_ranks(answer, supply, rank)]
+    return render_memo(answer, supply, bills, build_bill(answer, supply, rank, settlement)).decode()
 
 
 def test_it_has_what_a_decision_needs() -> None:
@@ -70,8 +70,8 @@ def test_it_is_a_page_and_one_for_each_supplier_of_its_own_making(rank: int) -> 
 
 @pytest.mark.parametrize(("rank", "shown"), [(1, (1, 2, 3)), (2, (1, 2, 3)), (5, (1, 2, 5))])
 def test_three_options_are_weighed_the_one_asked_for_among_them(rank: int, shown: tuple[int, ...]) -> None:
-    assert select_ranks(stored.answer(), rank) == shown
-    assert select_ranks(stored.answer(1), 1) == (1,)
+    assert select_ranks(stored.answer(), stored.supply(), rank) == shown
+    assert select_ranks(stored.answer(1), stored.supply(), 1) == (1,)
     assert len(html.fromstring(memo(rank).encode()).findall(".//table")[0].findall(".//tr")) == MAX_OPTIONS + 1
 
 
@@ -80,7 +80,7 @@ def test_options_of_different_terms_are_compared_by_month_and_over_one_horizon()
     for option in answer["recommendations"]:
         option["cost"]["tco_usd"] = 2_550_000.0
     bills = [build_bill(answer, stored.supply(), rank, EURO) for rank in (1, 3)]
-    table = html.fromstring(render_memo(answer, bills, bills[0])).findall(".//table")[0]
+    table = html.fromstring(render_memo(answer, stored.supply(), bills, bills[0])).findall(".//table")[0]
     bought, rented = ([cell.text_content() for cell in row] for row in table.findall(".//tr")[1:])
     # 36 months of support, space and power, in whole cents, and 8 x 730 hours at 3.1803 EUR.
     assert (bought[4], rented[4]) == (f"{bills[0].over_term / 36:,.2f}", "18,572.95")
@@ -91,7 +91,7 @@ def test_a_run_has_no_monthly_cost() -> None:
     answer = stored.answer(days=2.5)
     answer["recommendations"][2]["cost"]["usd_total"] = 1659.25
     bill = build_bill(answer, stored.supply(), 3, EURO)
-    table = html.fromstring(render_memo(answer, [bill], bill)).findall(".//table")[0]
+    table = html.fromstring(render_memo(answer, stored.supply(), [bill], bill)).findall(".//table")[0]
     assert [cell.text_content() for cell in table.findall(".//tr")[1]][4:6] == ["", "1,527 for the run"]
 
 
@@ -99,7 +99,7 @@ def test_a_generic_host_has_no_seller_yet() -> None:
     answer = stored.answer(1)
     answer["recommendations"][0]["deployment"]["offer"] = {"provider": "generic", "pricing_model": "owned"}
     bill = build_bill(answer, stored.supply(stored.BOUGHT), 1, EURO)
-    assert "purchase, dealer to be chosen" in render_memo(answer, [bill], bill).decode()
+    assert "purchase, dealer to be chosen" in render_memo(answer, stored.supply(), [bill], bill).decode()
     assert "Dell, purchase" in memo(1)
 
 
@@ -113,7 +113,7 @@ def test_the_memo_names_the_line_with_the_oldest_price_and_what_models_come_to_t
     answer = stored.answer()
     answer["recommendations"][0]["packing"] = {"cheaper": "together", "why": "2 models share 40 cards.", "machines": 5}
     bill = build_bill(answer, stored.supply(), 1, EURO)
-    page = render_memo(answer, [bill], bill).decode()
+    page = render_memo(answer, stored.supply(), [bill], bill).decode()
     assert "The oldest price is on line 1: 113 days old" in page
     assert "2 models share 40 cards." in page
 
@@ -123,4 +123,4 @@ def test_of_pools_both_sellers_are_named() -> None:
     offers = [{"offer": {"provider": name, "pricing_model": "on_demand"}} for name in ("dell", "lambda")]
     answer["recommendations"][0]["deployment"] = {"pools": dict(zip(("prefill", "decode"), offers, strict=True))}
     bill = build_bill(answer, stored.supply(), 1, EURO)
-    assert "Dell, on demand and Lambda, on demand" in render_memo(answer, [bill], bill).decode()
+    assert "Dell, on demand and Lambda, on demand" in render_memo(answer, stored.supply(), [bill], bill).decode()

@@ -169,6 +169,44 @@ LLAMA_BENCH: list[dict[str, Any]] = [
     }
     for prompt, output, speed in ((512, 0, 9100.5), (0, 128, 140.5))
 ]
+LLAMA_LINES = "\n".join(map(json.dumps, LLAMA_BENCH))
+LLAMA_CSV = "\n".join(
+    [",".join(LLAMA_BENCH[0]), *(",".join(f'"{value}"' for value in row.values()) for row in LLAMA_BENCH)]
+)
+# Means over repetitions, as AIPerf 0.13 names them: metric and statistic in one name.
+AIPERF_SWEEP = {
+    "aiperf_version": "0.13.0",
+    "metadata": {"aggregation_type": "sweep"},
+    "per_combination_metrics": [
+        {
+            "parameters": {"concurrency": concurrency},
+            "metrics": {
+                "request_throughput_avg": {"mean": 1.6, "ci_low": 1.5, "ci_high": 1.7, "unit": "requests/sec"},
+                "request_count_avg": {"mean": 96, "unit": "requests"},
+                "time_to_first_token_avg": {"mean": 301.0, "unit": "ms"},
+                "inter_token_latency_avg": {"mean": 41.0, "unit": "ms"},
+                "output_token_throughput_avg": {"mean": 409.6, "unit": "tokens/sec"},
+                "input_sequence_length_avg": {"mean": 1024, "unit": "tokens"},
+                "output_sequence_length_avg": {"mean": 256, "unit": "tokens"},
+            },
+        }
+        for concurrency in (10, 20)
+    ],
+}
+SGLANG_SCREEN = """============ Serving Benchmark Result ============
+Backend:                                 sglang
+Traffic request rate:                    inf
+Max request concurrency:                 8
+Successful requests:                     100
+Benchmark duration (s):                  53.81
+Total input tokens:                      51200
+Total generated tokens:                  12800
+Request throughput (req/s):              1.86
+Output token throughput (tok/s):         237.89
+Concurrency:                             7.73
+Mean E2E Latency (ms):                   4161.62
+Mean TTFT (ms):                          561.62
+"""
 LLAMA_TABLE = """| model                  |     size | params | backend | ngl |   test |             t/s |
 | ---------------------- | -------: | -----: | ------- | --: | -----: | --------------: |
 | llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA    |  99 |  pp512 | 9100.50 ± 12.00 |
@@ -225,6 +263,10 @@ FILES: dict[str, tuple[str, str]] = {
     "inference-perf": ("inference-perf", json.dumps(INFERENCE_PERF)),
     "report": ("benchmark-report", json.dumps(REPORT)),
     "llama-bench": ("llama-bench", json.dumps(LLAMA_BENCH)),
+    "sglang-screen": ("sglang-bench-serving", SGLANG_SCREEN),
+    "aiperf-sweep": ("aiperf", json.dumps(AIPERF_SWEEP)),
+    "llama-lines": ("llama-bench", LLAMA_LINES),
+    "llama-csv": ("llama-bench", LLAMA_CSV),
     "llama-table": ("llama-bench", LLAMA_TABLE),
     "mlperf": ("mlperf", MLPERF),
     "plain": ("headroom", json.dumps(PLAIN)),

@@ -35,6 +35,10 @@ READ: dict[str, dict[str, float | str]] = {
     "inference-perf": {"asked_per_s": 0.4, "achieved_per_s": 0.39, "output_tokens": 546, "tpot_s": 0.0104},
     "report": {"engine_version": "0.22.0", "accelerators": 2, "asked_per_s": 4, "failed": 3, "tpot_s": 0.018},
     "llama-bench": {"weight_format": "gguf-q4_k_m", "batch": 1, "input_tokens": 512, "ttft_s": 512 / 9100.5},
+    "llama-lines": {"engine_version": "b9500", "input_tokens": 512, "ttft_s": 512 / 9100.5},
+    "llama-csv": {"engine_version": "b9500", "weight_format": "gguf-q4_k_m", "ttft_s": 512 / 9100.5},
+    "aiperf-sweep": {"concurrency": 10, "completed": 96, "output_tokens_per_s": 409.6, "ttft_s": 0.301},
+    "sglang-screen": {"engine": "sglang", "concurrency": 8, "busy_concurrency": 7.73, "ttft_s": 0.56162},
     "llama-table": {"engine_version": "b9500", "input_tokens": 512, "ttft_s": 512 / 9100.5},
     "mlperf": {"asked_per_s": 12.5, "output_tokens": 3400.2 / 12.01, "ttft_s": 0.8, "tpot_s": 0.09},
     "plain": {"accelerator": "h100-sxm", "concurrency": 24, "ttft_s": 0.46, "output_tokens_per_s": 1700},
@@ -89,6 +93,7 @@ REFUSED = {
     "overloaded": (read_changed(max_concurrency=None, request_rate=8.0), "asked for 8 requests/s and achieved 6.71"),
     "client": (read_changed(mean_e2el_ms=1500.0), "kept 10.1 of 24 requests in flight"),
     "cancelled": (read_measured_runs(json.dumps(AIPERF | {"was_cancelled": True}))[0], "stopped early"),
+    "drafted": (read_measured_runs(json.dumps({**VLLM, "spec_decode_acceptance_length": 2.8}))[0], "speculative"),
     "invalid": (read_measured_runs(FILES["mlperf"][1].replace(": VALID", ": INVALID"))[0], "INVALID"),
 }
 
@@ -113,6 +118,7 @@ def test_a_start_up_log_alone_has_no_speed() -> None:
 
 
 NOTHING = ("", "hello", "{}", "[]", "[1]", '{"a":' * 5000, '{"completed": 1', "null", "\x00", "{")
+NOTHING += ("build_commit,avg_ts,n_prompt,n_gen\n" + "x" * 200_000,)
 
 
 @pytest.mark.parametrize("text", NOTHING)

@@ -200,12 +200,12 @@ def get_market(query: Annotated[MarketQuery, Query()], sessions: Sessions, catal
     feeds and the price history.
     """
     directory = catalog_store.directory()
-    given = query.model_dump(exclude={"by"})
+    given = query.model_dump(exclude={"by", "accelerator_class"})
     if query.pricing_model is None and query.by != "pricing_model":
         given["pricing_model"] = PricingModel.ON_DEMAND.value
     with sessions() as session:
         wanted = resolve_filters(session, "offers", given, directory)
-        market = summarize_market(session, directory.catalog, query.by, wanted)
+        market = summarize_market(session, directory.catalog, query.by, wanted, query.accelerator_class)
     body = market_json(query.by, directory.catalog.prices_as_of, market)
     return Response(orjson.dumps(body), media_type="application/json", headers={"Cache-Control": "no-cache"})
 

@@ -38,8 +38,8 @@ from app.db import DatabaseError, act_for
 from app.errors import AppError, NotAllowed, NotFound
 from app.export.columns import csv_bytes
 from app.export.cxml import cxml_bytes
-from app.export.handoff.option import File, Handoff, load_option
-from app.export.handoff.targets import build_handoff
+from app.export.handoff.option import File, Handoff, load_options
+from app.export.handoff.targets import build_fleet_handoff
 from app.export.lines import FILING_LABELS, Bill, Settlement, build_bill
 from app.export.memo import render_memo, select_ranks
 from app.export.oci import oci_bytes
@@ -84,15 +84,15 @@ def get_deployment(
     are generated from the stored answer only and contain no secrets. Set `file` to download one file.
     """
     body, supply = answers.get_answer_and_supply(id)
-    option = load_option(orjson.loads(body), orjson.loads(supply), asked.rank, asked.volume_claim)
-    made = build_handoff(option, asked.target, asked.engine_version)
+    options = load_options(orjson.loads(body), orjson.loads(supply), asked.rank, asked.volume_claim)
+    made = build_fleet_handoff(options, asked.target, asked.engine_version)
     if asked.file is None:
         return Response(json_bytes(HandoffShown.as_json(made)), media_type="application/json")
     file = find_file(made, asked.file)
     return Response(
         file.text,
         media_type=f"{file.media_type}; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{file.name}"'},
+        headers={"Content-Disposition": f'attachment; filename="{file.name.replace("/", "-")}"'},
     )
 
 
@@ -142,8 +142,9 @@ def get_bill_of_materials(
     settlement, order = asked.to_settlement(), asked.to_order()
     bill = build_bill(body, supply, asked.rank, settlement, order)
     if asked.format == "html":
-        others = [build_bill(body, supply, rank, settlement, order) for rank in select_ranks(body, asked.rank)]
-        return _file_response(render_memo(body, others, bill), bill, "html", "text/html", "html", PRINT_POLICY)
+        ranks = select_ranks(body, supply, asked.rank)
+        others = [build_bill(body, supply, rank, settlement, order) for rank in ranks]
+        return _file_response(render_memo(body, supply, others, bill), bill, "html", "text/html", "html", PRINT_POLICY)
     if asked.format == "rfq":
         return _file_response(render_quote_requests(bill), bill, "rfq", "text/html", "html", PRINT_POLICY)
     media_type, ending, written = FORMATS[asked.format]
@@ -277,9 +278,9 @@ def _render_start_page(
 
 
 def bills_of(answers: TenantAnswers, named: str) -> tuple[dict[str, Any], list[Bill]]:
-    """Returns a stored answer and the bills of its ranks."""
+    """Returns a stored answer and the bills of its mixed fleet and of its ranks."""
     body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(named))
-    ranks = range(1, len(body["recommendations"]) + 1)
+    ranks = range(0 if "mixed_fleet" in supply else 1, len(body["recommendations"]) + 1)
     return body, [build_bill(body, supply, rank, Settlement()) for rank in ranks]
 
 
@@ -294,7 +295,7 @@ def hand_over_basket(
         _check_visible(desk, buyer, sessions, fields["recommendation"])
         rank = fields.get("rank", "1")
         body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(fields["recommendation"]))
-        bill = build_bill(body, supply, int(rank) if rank.isdecimal() and rank.isascii() else 0, Settlement())
+        bill = build_bill(body, supply, int(rank) if rank.isdecimal() and rank.isascii() else -1, Settlement())
     form, buyer = _require_session_desk(desk).hand_over(token, bill, now=datetime.now(UTC))
     return private_page(handover_page(form), content_policy=page_policy(buyer.hosts, form.address))
 

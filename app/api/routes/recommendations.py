@@ -419,13 +419,10 @@ def compute_sensitivity(
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get_answer(identity)[0])
     request = load_stored_request(stored)
-    if request.maximize is not None:
-        raise Unanswerable(
-            "This answer has the largest load or model. Send its request with that load or model instead of maximize."
-        )
     today = date.fromisoformat(stored["as_of"])
     directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
-    found = find_sensitivity(identity, request, behind, today, directory, catalog_store, start)
+    maximum = (stored.get("maximum") or {}).get("value")
+    found = find_sensitivity(identity, request, behind, today, directory, catalog_store, start, maximum)
     head = {"id": identity, "catalog": catalog_json(directory.catalog)}
     return Response(json_bytes(SensitivityShown.as_json(found, given=head)), media_type="application/json")

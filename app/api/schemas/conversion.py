@@ -18,7 +18,13 @@ from app.api.schemas.answers import (
     metric_definitions,
 )
 from app.api.schemas.base import round_value
-from app.sizing.result import Answer, Estimate
+from app.api.schemas.filing import lots_json, starts_json
+from app.catalog.purchasing import Purchasing
+from app.sizing.inventory import stocked_catalog
+from app.sizing.question import Question
+from app.sizing.result import Answer, Estimate, MixedFleet
+from app.sizing.snapshot import Catalog
+from app.sizing.whatif.mixed import at_share
 
 
 def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3, simulated: bool = True) -> dict[str, Any]:
@@ -59,3 +65,21 @@ def answer_json(
         **({} if metrics is None else {"metrics": metrics}),
     }
     return RecommendResponse.as_json(answer, given=given)
+
+
+def fleet_json(question: Question, fleet: MixedFleet, catalog: Catalog, purchasing: Purchasing) -> list[dict[str, Any]]:
+    """The groups of a mixed fleet with their lots and launch configurations, each at its share of the load."""
+    stocked = stocked_catalog(catalog, question.inventory, question.today)
+    groups = []
+    for group in fleet.groups:
+        own, estimate = (stocked if group.owned else catalog), group.first.estimate
+        groups.append(
+            {
+                "option": estimate_json(estimate, trace=False, neighbours=0, simulated=False),
+                "lots": lots_json(estimate, question, own, purchasing),
+                "starts": starts_json(at_share(question, group.share), estimate, own),
+                "owned": group.owned,
+                "share": group.share,
+            }
+        )
+    return groups

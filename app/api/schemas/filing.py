@@ -59,12 +59,14 @@ def supply_json(question: Question, answer: Answer, catalog: Catalog, purchasing
     """
     return {
         "ranks": [lots_json(ranked.estimate, question, catalog, purchasing) for ranked in answer.recommendations],
-        "starts": [
-            [start_json(start) for start in launch_specs(question, r.estimate, catalog.host_counts)]
-            for r in answer.recommendations
-        ],
+        "starts": [starts_json(question, ranked.estimate, catalog) for ranked in answer.recommendations],
         **_shared_sources(answer.assumptions, purchasing),
     }
+
+
+def starts_json(question: Question, estimate: Estimate, catalog: Catalog) -> list[Document]:
+    """Launch configurations of a deployment."""
+    return [start_json(start) for start in launch_specs(question, estimate, catalog.host_counts)]
 
 
 def estimate_supply(estimate: Estimate, question: Question, catalog: Catalog, purchasing: Purchasing) -> Document:
@@ -105,12 +107,16 @@ def lots_json(estimate: Estimate, question: Question, catalog: Catalog, purchasi
     return [
         {
             **sold,
-            **rounded_fields(
-                discount=discounts.get(d.accelerator), licence=engine_named(d.engine or "").licence or None
-            ),
+            **rounded_fields(discount=discounts.get(d.accelerator), licence=licence_to_buy(d, sold.get("price", {}))),
         }
         for d, sold in _lots_by_deployment(estimate, catalog, purchasing)
     ]
+
+
+def licence_to_buy(d: Deployment, price: Document) -> str | None:
+    """The license of the engine that the price of the machines does not include."""
+    licence = engine_named(d.engine or "").licence
+    return None if not licence or licence in price.get("licences", ()) else licence
 
 
 def _lots_by_deployment(
@@ -215,6 +221,7 @@ def _price_json(t: Terms) -> Document:
         "observed": t.observed,
         "confidence": t.confidence,
         **rounded_fields(min_quantity=t.min_quantity, commitment=t.commitment.value, upfront_usd=t.upfront_usd),
+        **({"licences": list(t.licences)} if t.licences else {}),
     }
 
 

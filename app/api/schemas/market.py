@@ -28,12 +28,15 @@ _GROUP: dict[str, Any] = {
 class MarketQuery(BaseModel):
     """How offers are grouped, and which are included."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     by: Literal["accelerator", "class", "provider", "region", "pricing_model"] = Field(
         "accelerator", description="Grouping of the offers. A class is training or inference."
     )
     accelerator: PrintableText | None = Field(None, description="Only these accelerators: a name or a pattern.")
+    accelerator_class: Literal["training", "inference"] | None = Field(
+        None, alias="class", description="Only accelerators of this class."
+    )
     provider: PrintableText | None = Field(None, description="Only this provider.")
     region: PrintableText | None = Field(None, description="Only this region, country or area.")
     pricing_model: PrintableText | None = Field(

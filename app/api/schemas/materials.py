@@ -84,7 +84,7 @@ class HandoffQuery(BaseModel):
     target: TargetName | None = Field(
         None, description="Tool to write files for. Default: shell, or else the first target that can start the option."
     )
-    rank: int = Field(1, ge=1, le=1000)
+    rank: int = Field(1, ge=0, le=1000, description="Rank of the option; 0 for the mixed fleet.")
     file: str | None = Field(
         None, min_length=1, max_length=120, description="Name of a file; returns only this file, unchanged."
     )
@@ -112,7 +112,7 @@ class FileShown(ResultModel, of=File):
 
 
 class HandoffShown(ResultModel, of=Handoff):
-    """Files that start and benchmark one ranked option, and notes for the operator."""
+    """Files that start and benchmark one ranked option or the mixed fleet, and notes for the operator."""
 
     model_config = with_examples(HANDOFF)
 
@@ -182,7 +182,7 @@ class MaterialsQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rank: int = Field(1, ge=1, le=1000)
+    rank: int = Field(1, ge=0, le=1000, description="Rank of the option; 0 for the mixed fleet.")
     format: Annotated[Literal["json", "csv", "xlsx", "cxml", "oci", "ubl", "html", "rfq"], Component("BillFormat")] = (
         "json"
     )
@@ -281,6 +281,9 @@ class BillLineShown(ResultModel, of=Line):
     codes: dict[str, str] = Field(
         description="Classification codes from the catalog: unspsc with unspsc_version, cpv, hs_code."
     )
+    owned: Annotated[bool | None, From(omit=(False,))] = Field(
+        None, description="True for what you have already: it costs nothing, and no order contains it."
+    )
     notes: Annotated[str | None, From(omit=EMPTY)] = None
 
 
@@ -336,7 +339,7 @@ def _unpriced(lines: Sequence[Line]) -> list[int]:
 
 
 class MaterialsShown(ResultModel, of=Bill):
-    """Bill of materials of one ranked option, at the prices of the answer."""
+    """Bill of materials of one ranked option or of the mixed fleet, at the prices of the answer."""
 
     model_config = with_examples(BILL)
 

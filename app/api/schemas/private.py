@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from app.api.schemas.base import (
     INTEGER_VALUED,
@@ -17,6 +17,7 @@ from app.api.schemas.base import (
     with_examples,
 )
 from app.api.schemas.inventory import InventorySpec
+from app.sizing.hardware.terms import commercial_terms
 
 RecordName = Annotated[
     str,
@@ -80,6 +81,15 @@ class StoredHardware(InventorySpec):
         return {**fields, "count": count} if count else None
 
 
+def find_licence(name: str) -> str:
+    """A software license under the name of the catalog if it has one, else as typed."""
+    known = {licence.casefold(): licence for goods, licence in commercial_terms() if goods == "licence"}
+    return known.get(name.casefold(), name)
+
+
+LicenceName = Annotated[PrintableText, AfterValidator(find_licence)]
+
+
 class QuoteSpec(RequestModel):
     """What quotes of rents and of machines have in common."""
 
@@ -98,6 +108,10 @@ class QuoteSpec(RequestModel):
     max_quantity: Quantity | None = Field(None, description="Largest order, in machines. Default: no limit.")
     valid_from: date | None = Field(None, description="First day of the price. Default: the day of storing.")
     valid_until: date | None = Field(None, description="Last day of the price. Default: until you delete it.")
+    licences: Annotated[
+        list[LicenceName],
+        Field(max_length=20, description="Software licenses in the price; no bill asks for them again."),
+    ] = []
     note: PrintableText | None = Field(None, description="Text of your own; it affects no answer.")
 
     @model_validator(mode="after")
@@ -136,6 +150,9 @@ class QuotedSystem(QuoteSpec):
     model_config = with_examples(SYSTEM)
 
     usd: Annotated[float, Field(gt=0, le=1e9)] = Field(description="Price of one complete machine.")
+    licence_usd: Annotated[float, Field(ge=0, le=1e9)] | None = Field(
+        None, description="Price of the `licences` for one machine, if the quote adds it to `usd`."
+    )
     host_memory_gib: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
         None, description="Memory of the host. Default: that of the system, or an assumed one."
     )
@@ -145,6 +162,12 @@ class QuotedSystem(QuoteSpec):
     power_kw: Annotated[float, Field(gt=0, le=1e4)] | None = Field(
         None, description="Power of the machine under load. Default: that of the system, or the sum of its parts."
     )
+
+    @model_validator(mode="after")
+    def _check_licences(self) -> QuotedSystem:
+        if self.licence_usd is not None and not self.licences:
+            raise ValueError("licence_usd is the price of licenses: name them in licences")
+        return self
 
 
 class RecordError(ResponseModel):

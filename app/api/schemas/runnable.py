@@ -21,6 +21,7 @@ from app.api.schemas.base import (
 from app.api.schemas.inventory import InventorySpec
 from app.api.schemas.origins import ADDED, WHOLE, From, ResultModel
 from app.api.schemas.requests import ConstraintsSpec
+from app.sizing.question import Deployment
 from app.sizing.result import Estimate
 
 Tokens = Annotated[int, Field(ge=1, le=10_000_000), INTEGER_VALUED]
@@ -88,6 +89,12 @@ def rounded_rate(estimate: Estimate) -> Any:
     return None if speed is None else round_value(speed.output_tokens_per_s or speed.tokens_per_s)
 
 
+def accelerators_in_use(deployment: Deployment) -> int:
+    """Accelerators of all replicas, without those of their machines that stay free."""
+    total, each = deployment.total_accelerators or 0, deployment.accelerators_per_replica
+    return total if each is None or deployment.replicas is None else min(total, each * deployment.replicas)
+
+
 class ModelUseShown(ResultModel, of=Estimate):
     """The fastest way to run a model on the machines for one use."""
 
@@ -95,7 +102,7 @@ class ModelUseShown(ResultModel, of=Estimate):
 
     use: Annotated[UseName, ADDED]
     accelerator: Annotated[str, From("deployment.accelerator")]
-    accelerators: Annotated[int, From("deployment.total_accelerators")] = Field(
+    accelerators: Annotated[int, From("deployment", convert=accelerators_in_use)] = Field(
         description="Accelerators in use, of all replicas."
     )
     software: Annotated[str, ADDED] = Field(description="Serving engine or training framework.")

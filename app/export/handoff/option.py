@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from app.errors import NotFound, Unanswerable
+from app.errors import Unanswerable
+from app.export.lines import StoredOption, option_name, select_options
 from app.sizing.hardware.benchmarks import Places, Server
 
 Document = Mapping[str, Any]
@@ -20,10 +21,6 @@ class StartNotStored(Unanswerable):
     """Raised for an answer of an older version, which stored no start commands."""
 
     code = "no-start-kept"
-
-
-class UnknownOption(NotFound):
-    code = "unknown-rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +78,10 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A ranked option of a stored answer."""
+    """A ranked option of a stored answer, or a group of its mixed fleet."""
 
     answer: str
-    rank: int
+    rank: int  # 0 for the mixed fleet
     snapshot: str
     as_of: str
     groups: tuple[ReplicaGroup, ...]
@@ -95,6 +92,8 @@ class Option:
     zones: int = 1  # zones over which the replicas are spread
     volume_claim: str | None = None  # PersistentVolumeClaim that keeps the weights; without it, a folder of each node
     handoff: Document = field(default_factory=dict)  # data and checkpoints of a run, as the request names them
+    fleet_group: str = ""  # name of the group of a mixed fleet
+    share: float = 1.0  # share of the requests that the group carries
 
     @property
     def is_training(self) -> bool:
@@ -113,32 +112,43 @@ class Option:
         return self.groups[0].software
 
     @property
+    def name(self) -> str:
+        """What the answer calls the option."""
+        return option_name(self.rank) + (f", group {self.fleet_group}" if self.fleet_group else "")
+
+    @property
     def header_lines(self) -> tuple[str, ...]:
         """Header lines of every file: source of the file and a caution."""
         return (
-            f"Headroom {self.answer}, rank {self.rank}, catalog {self.snapshot}, {self.as_of}.",
+            f"Headroom {self.answer}, {self.name}, catalog {self.snapshot}, {self.as_of}.",
             "This is an estimate, not a guarantee. Run the benchmark before you rely on it.",
         )
 
 
-def load_option(answer: Document, supply: Document, rank: int, volume_claim: str | None = None) -> Option:
-    """One rank of a stored answer. Raises UnknownOption and StartNotStored.
+def load_options(answer: Document, supply: Document, rank: int, volume_claim: str | None = None) -> tuple[Option, ...]:
+    """The option at a rank of a stored answer, or the groups of its mixed fleet. Raises UnknownRank and StartNotStored.
 
     Parameters:
         volume_claim: PersistentVolumeClaim that keeps the weights in Kubernetes.
     """
-    ranked = answer["recommendations"]
-    if not 1 <= rank <= len(ranked):
-        known = f"It has ranks 1 to {len(ranked)}." if ranked else "It recommends no option."
-        raise UnknownOption(f"This answer has no rank {rank}. {known}")
-    if "starts" not in supply:
+    options = []
+    for place, each in enumerate(select_options(answer, supply, rank), start=1):
+        group = "" if rank else f"owned-{place}" if each.owned else "added"
+        options.append(load_option(answer, each, rank, volume_claim, group))
+    return tuple(options)
+
+
+def load_option(
+    answer: Document, stored: StoredOption, rank: int, volume_claim: str | None = None, fleet_group: str = ""
+) -> Option:
+    """One deployment of a stored answer. Raises StartNotStored."""
+    if stored.starts is None:
         raise StartNotStored("This answer was stored by a version that kept no start commands. Send its request again.")
-    option, lots = ranked[rank - 1], supply["ranks"][rank - 1]
-    starts = supply["starts"][rank - 1]
-    deployment = option["deployment"]
+    option, deployment = stored.option, stored.option["deployment"]
     pools = deployment.get("pools", {})
     groups = tuple(
-        build_group(start, lot, pools.get(start["role"], deployment)) for start, lot in zip(starts, lots, strict=True)
+        build_group(start, lot, pools.get(start["role"], deployment))
+        for start, lot in zip(stored.starts, stored.lots, strict=True)
     )
     return Option(
         answer=answer["id"],
@@ -153,6 +163,8 @@ def load_option(answer: Document, supply: Document, rank: int, volume_claim: str
         zones=int((answer.get("request", {}).get("workload", {}).get("availability") or {}).get("zones") or 1),
         volume_claim=volume_claim,
         handoff=answer.get("request", {}).get("handoff") or {},
+        fleet_group=fleet_group,
+        share=stored.share,
     )
 
 

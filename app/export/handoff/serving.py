@@ -25,6 +25,7 @@ from app.export.handoff.engines import (
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import (
     SHELL,
+    TEXT,
     YAML,
     File,
     Option,
@@ -65,7 +66,13 @@ class ReplicaLaunch:
     def name(self) -> str:
         """Name of the model as a DNS label, whatever repository its weights come from."""
         model = str(self.group.places.get("source_model") or self.group.model)
-        return dns_label(model, *((self.group.role,) if self.group.is_pool else ()))
+        pool = self.group.role if self.group.is_pool else ""
+        return dns_label(model, *filter(None, (self.option.fleet_group, pool)))
+
+    @property
+    def served_name(self) -> str:
+        """Name of the model in requests."""
+        return self.name if self.launch.creates_model else self.group.model
 
     @property
     def image(self) -> str:
@@ -200,6 +207,33 @@ def router_files(groups: tuple[ReplicaLaunch, ...]) -> tuple[File, ...]:
     return ()
 
 
+WEIGHT_SCALE = 10_000  # weights of servers in a router are whole numbers
+
+
+def fleet_router(groups: tuple[ReplicaLaunch, ...], per_replica: bool) -> File:
+    """Configuration of nginx that sends each group of a mixed fleet its share of the requests.
+
+    Parameters:
+        per_replica: whether each replica has an address of its own; else each group has one.
+    """
+    servers = []
+    for part in groups:
+        count = part.group.replicas if per_replica and not part.group.is_pool else 1
+        weight = max(1, round(WEIGHT_SCALE * part.option.share / count))
+        name = part.option.fleet_group
+        servers += [f"        server {name}-{place}:{part.port} weight={weight};\n" for place in range(count)]
+    port = groups[0].port
+    text = (
+        "events {}\nhttp {\n    upstream fleet {\n" + "".join(servers) + "    }\n    server {\n"
+        f"        listen {port};\n        client_max_body_size 64m;\n        location / {{\n"
+        "            proxy_pass http://fleet;\n            proxy_http_version 1.1;\n"
+        '            proxy_set_header Connection "";\n            proxy_buffering off;  # tokens are streamed\n'
+        "            proxy_read_timeout 600s;\n        }\n    }\n}\n"
+    )
+    answer, _ = groups[0].option.header_lines
+    return File("router.conf", TEXT, add_header((answer.replace(f", group {groups[0].option.fleet_group}", ""),), text))
+
+
 LIMITED = {"served", "cache_tokens"}  # places of a start command that limit the context
 # What limits the context of a server, as notes say it.
 CONTEXT_LIMITS = {
@@ -234,7 +268,7 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     if REVISION in groups[0].command_tokens:
         notes.append(f"Weights come from {groups[0].group.model} at revision main. Set REVISION to pin a commit.")
     if groups[0].launch.creates_model:
-        notes.append(f"Requests name the model {groups[0].name}.")
+        notes.append(f"Requests name the model {groups[0].served_name}.")
     notes += weights_notes(groups[0].option)
     if groups[0].group.places.get("adapters"):
         notes.append("Pass your LoRA adapters to the server in addition to these flags, or load them at run time.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.errors import Unanswerable
@@ -10,7 +10,8 @@ from app.export.handoff import clouds, cluster, hosts, jobs, stacks, training
 from app.export.handoff.engines import BY_ENGINE, UnknownFlag
 from app.export.handoff.option import Handoff, Option
 from app.export.handoff.run import TrainingRun, training_run
-from app.sizing.words import product_name
+from app.export.handoff.serving import fleet_router, plan_launches
+from app.sizing.words import join_words, percent, product_name
 
 FileBuilder = Callable[[Option, str | None, str], Handoff]
 
@@ -75,6 +76,10 @@ RUN_TARGETS: Mapping[str, Target] = {
 }
 
 
+# Targets that give a service one address for all replicas.
+ONE_ADDRESS = ("kubernetes", "kserve", "llm-d", "dynamo", "ray", "skypilot", "dstack")
+
+
 def targets_of(option: Option) -> Mapping[str, Target]:
     """Targets for services, or those for runs."""
     return RUN_TARGETS if option.is_training else TARGETS
@@ -90,7 +95,7 @@ def build_handoff(option: Option, target: str | None, version: str | None) -> Ha
         if option.is_training:
             training_run(option)
         software = product_name(option.software)
-        raise CannotStart(f"No target can start rank {option.rank}: {software} is a library without a start command.")
+        raise CannotStart(f"No target can start {option.name}: {software} is a library without a start command.")
     try:
         made = build_files(option, target or able[0], version)
     except UnknownFlag:
@@ -99,6 +104,31 @@ def build_handoff(option: Option, target: str | None, version: str | None) -> Ha
         others = f"Targets that can start it: {', '.join(able)}." if able else "No target can start it."
         raise CannotStart(f"{refused.detail} {others}") from refused
     return replace(made, targets=able)
+
+
+def build_fleet_handoff(options: Sequence[Option], target: str | None, version: str | None) -> Handoff:
+    """Deployment package of a ranked option, or of the groups of a mixed fleet: one folder for each group, and a router
+    that sends each group its share of the requests. Raises CannotStart and UnknownFlag as `build_handoff` does.
+    """
+    first = options[0]
+    if not first.fleet_group:
+        return build_handoff(first, target, version)
+    able = tuple(name for name in startable_targets(first) if all(can_start(each, name) for each in options[1:]))
+    made = [build_handoff(each, target or (able[0] if able else None), version) for each in options]
+    parts = tuple(plan_launches(each, version)[0] for each in options)
+    router = fleet_router(parts, per_replica=made[0].target not in ONE_ADDRESS)
+    files = [
+        replace(file, name=f"{o.fleet_group}/{file.name}")
+        for o, m in zip(options, made, strict=True)
+        for file in m.files
+    ]
+    notes = [f"{o.fleet_group}: {note}" for o, m in zip(options, made, strict=True) for note in m.notes]
+    names = dict.fromkeys(part.served_name for part in parts)
+    shares = join_words([f"{percent(each.share)} to {each.fleet_group}" for each in options])
+    notes.insert(0, f"router.conf, for nginx, sends {shares}. Replace the addresses in it with yours.")
+    if len(names) > 1:
+        notes.insert(1, f"The groups name their models {join_words(list(names))}. Start them with one common name.")
+    return Handoff(made[0].target, first.rank, (router, *files), tuple(notes), able)
 
 
 def startable_targets(option: Option) -> tuple[str, ...]:
@@ -112,7 +142,7 @@ def build_files(option: Option, target: str, version: str | None) -> Handoff:
     if chosen is None or not chosen.supports(option):
         verb = "trains" if option.is_training else "is served"
         software = product_name(option.software)
-        raise CannotStart(f"Rank {option.rank} {verb} with {software}, which the target {target} cannot start.")
+        raise CannotStart(f"{option.name.capitalize()} {verb} with {software}, which the target {target} cannot start.")
     return chosen.builder(option, version, target)
 
 

@@ -421,7 +421,9 @@ def license_not_included(context: AnswerContext) -> Notice | None:
     """Warn about a license of the engine that the cost does not include, with its published price."""
     d = context.estimate.deployment
     license_name = engine_named(d.engine or "").licence
-    if not license_name or not d.total_accelerators:
+    price = recommendation_price(context)
+    included = price is not None and license_name in price.terms.licences
+    if not license_name or not d.total_accelerators or included:
         return None
     text = f"{product_name(d.engine or '')} needs the license {license_name}, which the cost does not include."
     term = commercial_terms().get(("licence", license_name))
@@ -718,6 +720,9 @@ def model_shape_assumed(question: Question) -> Notice | None:
     return Notice("model_shape_assumed", f"Part of the model's architecture is assumed: {'; '.join(model.assumed)}.")
 
 
+ASSUMED_LIMITS_MISSED = "assumed_limits_missed"
+
+
 def assumed_limits_missed(question: Question) -> Notice | None:
     """Warn that nothing meets the usual limits, which the request leaves open."""
     workload, times = question.workload, question.workload.assumed_times or 1.0
@@ -727,7 +732,7 @@ def assumed_limits_missed(question: Question) -> Notice | None:
     if isinstance(workload, TrainingWorkload):
         allowed = format_duration(workload.deadline_s / SECONDS_PER_DAY)
         return Notice(
-            "assumed_limits_missed",
+            ASSUMED_LIMITS_MISSED,
             f"The request sets no deadline, and no option meets the usual one with {sure} confidence. Options are "
             f"ranked for {allowed}, {times:g} times as long. Set `deadline_days` to the time that you have.",
         )
@@ -735,7 +740,7 @@ def assumed_limits_missed(question: Question) -> Notice | None:
     limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "latency": slo.e2e_s}
     used = ", ".join(f"{name} {format_number(s * 1e3)} ms" for name, s in limits.items() if s is not None)
     return Notice(
-        "assumed_limits_missed",
+        ASSUMED_LIMITS_MISSED,
         f"The request sets no latency limits, and no option meets the usual ones with {sure} confidence. Options "
         f"are ranked for limits {times:g} times as long ({used} at p{slo.percentile:g}). Set `slo` to the limits that "
         "you need.",

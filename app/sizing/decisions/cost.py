@@ -719,7 +719,7 @@ RESOURCE_LIMITS = (
         "max_carbon_kg",
         "max_carbon_kg",
         "over_carbon",
-        "{name} causes {needed} kg of CO2e with {on}; the limit is {available} kg.",
+        "{name} causes {needed} kg of CO2e per month or run with {on}; the limit is {available} kg.",
         "kg",
         "kg",
         lambda _, cost: cost.carbon_kg,

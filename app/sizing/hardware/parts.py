@@ -94,6 +94,7 @@ class Terms:
     max_quantity: int | None = None  # machines, largest order; None if unknown
     commitment: Commitment = Commitment.NONE
     upfront_usd: float | None = None  # USD per machine, paid at the start
+    licences: tuple[str, ...] = ()  # software licenses that the price includes
 
     def holds_for(self, machines: int) -> bool:
         """Whether the price is one for this number of machines."""
@@ -270,6 +271,7 @@ class System:
     hosts: int = 1  # a rack or slice is one machine of several hosts; each host starts its own part of a replica
     rack_units: float | None = None
     local_storage_bytes: float | None = None
+    licences: tuple[str, ...] = ()  # software licenses that the list price includes
 
     @property
     def environment(self) -> Environment:
@@ -283,7 +285,7 @@ class System:
             return None
         kind = self.price_kind or PriceKind.LIST
         seen = self.price_source or self.source, self.price_observed or self.as_of, self.price_confidence or "low"
-        return Terms(kind, *seen, self.min_quantity, self.max_quantity)
+        return Terms(kind, *seen, self.min_quantity, self.max_quantity, licences=self.licences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +325,7 @@ class Offer:
     upfront_usd: float | None = None  # USD per machine, paid at the start
     trend_30d: float | None = None  # change of the observed price within 30 days, as a share of the earlier price
     availability: Availability | None = None  # None: never observed
+    licences: tuple[str, ...] = ()  # software licenses that the price includes
 
     @property
     def key(self) -> tuple[str, str, str, str, float, PricingModel]:
@@ -335,7 +338,7 @@ class Offer:
         """Terms of the price."""
         seen = self.source, self.as_of, self.confidence
         bound = self.pricing_model.commitment, self.upfront_usd
-        return Terms(self.price_kind, *seen, self.min_quantity, self.max_quantity, *bound)
+        return Terms(self.price_kind, *seen, self.min_quantity, self.max_quantity, *bound, self.licences)
 
 
 @dataclass(frozen=True, slots=True)

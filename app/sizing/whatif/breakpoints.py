@@ -18,6 +18,7 @@ import numpy as np
 
 from app.errors import AppError
 from app.sizing.answer.money import describe_price
+from app.sizing.answer.warnings import ASSUMED_LIMITS_MISSED
 from app.sizing.columns import Codes, Column, at
 from app.sizing.decisions.ranking import familiar_first
 from app.sizing.decisions.search import Search
@@ -112,6 +113,8 @@ def describe_top(answer: Answer) -> TopOption:
     if pools is not None:
         kind = name = f"two pools of {pools.prefill.accelerator} and {pools.decode.accelerator}"
     price = describe_price(first.estimate)
+    if any(notice.code == ASSUMED_LIMITS_MISSED for notice in answer.warnings):
+        price += " within longer limits than usual"
     return TopOption(kind, name, price, first.accelerator.slug, usd, deployment.uses_inventory)
 
 

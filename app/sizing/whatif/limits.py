@@ -35,7 +35,7 @@ from app.sizing.decisions.rejections import is_at_most
 from app.sizing.decisions.search import Search
 from app.sizing.hardware.parts import KINDS, SEGMENTS, PricingModel
 from app.sizing.model.formats import WEIGHT_FORMATS, FormatUse
-from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Objective, Question, within_longer_limits
+from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Objective, Question, find_within_longer_limits
 from app.sizing.result import Effect, FilterStage, Rejection
 from app.sizing.serving.choice import best_single_service
 from app.sizing.serving.load_curves import is_simulated
@@ -141,27 +141,13 @@ def describe_within_longer_limits(question: Question, catalog: Catalog) -> str:
     empty if there is none.
     """
 
-    def find_plans(asked: Question) -> FeasiblePlans:
-        return find_feasible_plans(asked, catalog).within(asked.constraints)
-
-    def describe(asked: Question, ways: FeasiblePlans) -> str:
+    def describe(asked: Question) -> str:
+        ways = find_feasible_plans(asked, catalog).within(asked.constraints)
         text, runs = describe_confirmed(asked, catalog, ways), isinstance(asked.workload, TrainingWorkload)
         times = f"{asked.workload.assumed_times:g} times the usual {'deadline' if runs else 'latency limits'}"
         return f"{text} within {times}" if text else ""
 
-    *shorter, longest = within_longer_limits(question) or (None,)
-    if longest is None or not len(at_longest := find_plans(longest)):  # by formulas; mostly, the longest do not help
-        return ""
-    described: str | None = None  # the longest, once a shorter one was not confirmed
-    for asked in shorter:
-        if not len(ways := find_plans(asked)):
-            continue
-        if text := describe(asked, ways):
-            return text
-        described = describe(longest, at_longest) if described is None else described
-        if not described:
-            return ""
-    return describe(longest, at_longest) if described is None else described
+    return find_within_longer_limits(question, describe, bool) or ""
 
 
 def closest_option(rejected: Sequence[Rejection], effects: Sequence[Effect]) -> Rejection | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.export.handoff.option import Option, load_option
+from app.export.handoff.option import Option, load_options
 from app.export.handoff.trainers import PRETRAIN, TRAINERS
 from app.sizing.answer.pipelines import own_stage_places, pipeline_places
 from app.sizing.hardware.engines import engine_named
@@ -99,7 +99,7 @@ def run_option(
             }
         ],
     }
-    option = load_option(answer, {"ranks": [[lot]], "starts": [[started]]}, 1)
+    option = load_options(answer, {"ranks": [[lot]], "starts": [[started]]}, 1)[0]
     return replace(option, groups=(replace(option.groups[0], machine_accelerators=8),))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from app.export.handoff.option import Option, load_option
+from app.export.handoff.option import Option, load_options
 from app.sizing.hardware.benchmarks import BENCHMARKS, Benchmark
 from tests.export.stored import ACCELERATOR, MACHINE
 
@@ -152,7 +152,7 @@ def option(
             }
         ],
     }
-    return load_option(answer, {"ranks": [[lot for _ in starts]], "starts": [list(starts)]}, 1, claim)
+    return load_options(answer, {"ranks": [[lot for _ in starts]], "starts": [list(starts)]}, 1, claim)[0]
 
 
 def served(

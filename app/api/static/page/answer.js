@@ -1,7 +1,7 @@
 // Shows one option: price and speed first, then its figures and its files.
 import { get, save } from "./api.js";
 import { layoutOf, nameOf, offerOf } from "./deployment.js";
-import { about, during, element, later, list, words } from "./dom.js";
+import { about, during, element, later, list, money, show, table, words } from "./dom.js";
 import { facts, headline } from "./figures.js";
 import { called, quantityName } from "./names.js";
 import { completed } from "./wide.js";
@@ -16,12 +16,16 @@ async function exportsOf(answer, r) {
   const whole = await completed(answer);
   const same = whole.recommendations[r.rank - 1];
   const { id } = same && nameOf(same) === nameOf(r) ? whole : answer;
+  return filesAt(id, r.rank);
+}
+
+async function filesAt(id, rank) {
   const at = `/recommendations/${id}`;
-  const address = `${at}/deployment?rank=${r.rank}`;
+  const address = `${at}/deployment?rank=${rank}`;
   const files = element("div", { "aria-live": "polite" });
   const { targets } = await get(address);
   return [
-    element("p", { class: "buttons" }, "Bill of materials: ", ...FORMATS.map(([format, name]) => element("a", { class: "button", href: `${at}/bill-of-materials?rank=${r.rank}&format=${format}`, click: save }, name))),
+    element("p", { class: "buttons" }, "Bill of materials: ", ...FORMATS.map(([format, name]) => element("a", { class: "button", href: `${at}/bill-of-materials?rank=${rank}&format=${format}`, click: save }, name))),
     element("p", { class: "buttons" }, "Deployment files: ", ...targets.map((t) => element("button", { type: "button", click: () => during(files, () => filesOf(`${address}&target=${t}`)) }, called(t)))),
     files];
 }
@@ -29,6 +33,16 @@ async function exportsOf(answer, r) {
 async function filesOf(address) {
   const found = await get(address);
   return [list(found.notes), ...found.files.flatMap((f) => [element("a", { href: `${address}&file=${encodeURIComponent(f.name)}`, click: save }, f.name), element("pre", { tabindex: 0 }, f.text)])];
+}
+
+// The groups of machines that carry the load together where the inventory alone is not enough. Their rank is 0.
+export function fleetOf({ id, mixed_fleet: fleet }) {
+  if (!fleet) return null;
+  const rows = fleet.groups.map((g) => [nameOf(g), offerOf(g), `${show(100 * g.share)} %`, money(g.usd_per_hour)]);
+  return element("section", { class: "fleet", "aria-label": "Mixed fleet" },
+    element("h3", {}, "Mixed fleet"), element("p", {}, fleet.text),
+    table(["Hardware", "Source", "Requests", "Per hour"], rows, "Groups of replicas behind one router"),
+    later("Export", () => filesAt(id, 0)));
 }
 
 export function card(answer, r) {

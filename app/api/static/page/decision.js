@@ -64,9 +64,10 @@ function hosted({ hosted_api: api }) {
 export function showDecision(answer, before, top, tiles) {
   const [first] = answer.recommendations;
   if (!first) {
-    top.replaceChildren(element("h2", {}, NOTHING), element("p", { class: "summary" }, answer.summary));
+    const title = answer.mixed_fleet ? "Only your machines together meet these limits" : NOTHING;
+    top.replaceChildren(element("h2", {}, title), element("p", { class: "summary" }, answer.summary));
     tiles.replaceChildren(...[hosted(answer)].filter(Boolean));
-    return `${NOTHING}.`;
+    return `${title}.`;
   }
   const was = comparable(before, answer) ? before : null;
   const change = was ? moved(was, answer) : null;

@@ -1,4 +1,5 @@
 // Sends requests, shows answers, and sends a new request when a value changes.
+import { fleetOf } from "./answer.js";
 import { get, latest, post, save } from "./api.js";
 import { showDecision, warningsOf } from "./decision.js";
 import { typesOf } from "./deployment.js";
@@ -82,7 +83,7 @@ function render(answer) {
   exploring = answer.recommendations.length ? explored(answer) : null;
   const found = exploring?.nodes ?? [];
   keepState(() => at("answer").replaceChildren(
-    ...warned(warningsOf(answer)), ...found, ...reasons(answer, form, assume),
+    ...[fleetOf(answer)].filter(Boolean), ...warned(warningsOf(answer)), ...found, ...reasons(answer, form, assume),
     element("p", { class: "source" }, `Catalog ${answer.catalog.snapshot}, prices up to ${answer.catalog.prices_as_of}, price ages as of ${answer.as_of}. `,
       element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/pages/share?id=${answer.id}` }, "One-page view"), ". ", element("a", { href: `/pages/answers?id=${answer.id}` }, "Approve or price it again"), ". ", element("a", { href: `/recommendations/${answer.id}`, click: save }, "JSON"), "."),
   ));
