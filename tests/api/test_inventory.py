@@ -121,7 +121,7 @@ def test_an_addition_counts_machines_like_those_owned(client: TestClient) -> Non
         "traffic": {"peak_requests_per_s": 2, "input_tokens": 1500, "output_tokens": 300},
     }
 
-    def owning(count: int) -> dict[str, Any]:
+    def owning(count: int) -> Any:
         return answered(client, workload, [{"accelerator": "a6000", "count": count}], inventory="only")
 
     (added,) = (w["text"] for w in owning(4)["warnings"] if w["code"] == "inventory")

@@ -117,8 +117,8 @@ def test_a_start_up_log_alone_has_no_speed() -> None:
         read_measured_runs(STARTUP)
 
 
-NOTHING = ("", "hello", "{}", "[]", "[1]", '{"a":' * 5000, '{"completed": 1', "null", "\x00", "{")
-NOTHING += ("build_commit,avg_ts,n_prompt,n_gen\n" + "x" * 200_000,)
+DAMAGED_TABLE = "build_commit,avg_ts,n_prompt,n_gen\n" + "x" * 200_000
+NOTHING = ("", "hello", "{}", "[]", "[1]", '{"a":' * 5000, '{"completed": 1', "null", "\x00", "{", DAMAGED_TABLE)
 
 
 @pytest.mark.parametrize("text", NOTHING)
