@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -219,9 +219,10 @@ def search_dearest(client: TestClient, minutes: float, seed: int) -> dict[str, d
         for origin, document in documents:
             searches[operation].try_request(origin, document)
         print(f"{operation}: " + ", ".join(f"{m.cpu_s:.2f} {m.origin}" for m in searches[operation].most), flush=True)
-    while time.process_time() < until:
-        for search in searches.values():
-            search.mutate_one(pool, chance)
+    with suppress(KeyboardInterrupt):  # ends the search early
+        while time.process_time() < until:
+            for search in searches.values():
+                search.mutate_one(pool, chance)
     return {operation: search.figures() for operation, search in searches.items()}
 
 
@@ -237,7 +238,9 @@ def worked_costs(client: TestClient) -> dict[str, float]:
 def measure_dearest(*, minutes: float, seed: int = 1) -> dict[str, Any]:
     """CPU seconds of the worked requests, and the most expensive request of each operation that a search found."""
     with measured_service() as client:
-        return {"minutes": minutes, "worked": worked_costs(client), "search": search_dearest(client, minutes, seed)}
+        worked, began = worked_costs(client), time.process_time()
+        found = search_dearest(client, minutes, seed)
+        return {"minutes": round((time.process_time() - began) / 60, 1), "worked": worked, "search": found}
 
 
 @contextmanager
