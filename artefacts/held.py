@@ -79,17 +79,21 @@ def sockets_text(found: Figures) -> str:
         (
             name,
             *milliseconds(f["livez_ms"]),
+            f["livez_cpu_ms"]["p99"],
             *milliseconds(f["known_ms"]),
+            f["known_cpu_ms"]["p99"],
             f["mib"],
             listed(f["failed"]),
             listed(f["connections"]),
         )
         for name, f in found.items()
     ]
-    head = ("attack", "`/livez` p50", "p99", "max", "known p50", "p99", "max", "MiB", "failed", "attackers")
+    times = ("p99", "max", "CPU p99")
+    head = ("attack", "`/livez` p50", *times, "known p50", *times, "MiB", "failed", "attackers")
     about = """One worker. Latency in ms of normal clients during each attack: of health checks and of a question whose
-        answer is stored, and the memory of the worker afterwards. The attackers have another address and run at the
-        lowest priority."""
+        answer is stored, and the memory of the worker afterwards. CPU is what the worker computed while such a client
+        waited: on a machine without other programs the latency is at most that, but for the disk. The attackers have
+        another address and run at the lowest priority."""
     return f"{wrapped(about)}\n\n{table(head, rows)}"
 
 
