@@ -108,7 +108,7 @@ def long_observation() -> Body:
     """A log and two scrapes at the limits of what is read."""
     status = "INFO metrics.py:486] Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: 200.0 tokens/s, "
     status += "Running: 3 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 3.0%, CPU KV cache usage: 0.0%."
-    scrape = "".join(f'vllm:num_requests_running{{engine="{i}"}} 1\n' for i in range(24_900))
+    scrape = "".join(f'vllm:num_requests_running{{engine="{i}"}} 1\n' for i in range(19_900))
     return {
         "log": f"{status}\n" * (1_990_000 // (len(status) + 1)),
         "expositions": [{"text": scrape, "at_s": at_s} for at_s in (1, 2)],
