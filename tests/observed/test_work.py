@@ -161,3 +161,10 @@ def test_more_times_than_prometheus_returns_count_as_unread() -> None:
     scrapes = parse_scrapes(query_range(1, MAX_MOMENTS + 5), None, lambda _: True)
     assert sum(bool(scrape.values) for scrape in scrapes) == MAX_MOMENTS
     assert sum(scrape.unread.lines for scrape in scrapes) == 5
+
+
+@pytest.mark.parametrize("text", ['{"\\ud800\\u202e": 1}', '{"request_throughput": 1, "\\udfff": 2}', '["\\ud800"]'])
+def test_an_error_shows_the_names_of_a_file_printable(text: str) -> None:
+    with pytest.raises(UnreadableText) as refused:
+        read_measured_runs(text, {})
+    assert refused.value.detail.isprintable() and refused.value.detail.encode()
