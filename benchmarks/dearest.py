@@ -105,7 +105,7 @@ def extreme_questions() -> Iterator[tuple[str, Body]]:
 
 
 def long_observation() -> Body:
-    """A log and two scrapes at the limits of what is read."""
+    """A log and two scrapes that are as long as the service reads."""
     status = "INFO metrics.py:486] Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: 200.0 tokens/s, "
     status += "Running: 3 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 3.0%, CPU KV cache usage: 0.0%."
     scrape = "".join(f'vllm:num_requests_running{{engine="{i}"}} 1\n' for i in range(19_900))
