@@ -54,7 +54,8 @@ def dearest_text(found: Figures) -> str:
     rows = [(f"`{o}`", f["sent"], f["accepted"], f"{f['cpu_s']:.2f}", f["origin"]) for o, f in found["search"].items()]
     worked = sorted(found["worked"].items(), key=lambda each: -each[1])[:3]
     about = f"""The search starts from worked requests, from requests at the limits of the schema and from what the last
-        search found, and mutates what costs most, for {found["minutes"]:g} minutes of CPU time. The simulation's caches are empty before each request.
+        search found, and mutates what costs most, for
+        {found["minutes"]:g} minutes of CPU time. The simulation's caches are empty before each request.
         Of the requests in `tests/api/bodies`, the most expensive take {", ".join(f"{s:.2f} ({n})" for n, s in worked)}
         CPU seconds."""
     head = ("operation", "requests", "accepted", "CPU s of the most expensive", "a mutation of")

@@ -257,7 +257,7 @@ class FiledQuota:
         if not self._daily or not caller:
             return
         name = f"filed by {hashlib.sha256(caller.encode()).hexdigest()}"
-        lasts, now = timedelta(seconds=size / self._daily * DAY_S), datetime.fromtimestamp(time.time(), UTC)
+        lasts, now = timedelta(days=min(366.0, size / self._daily)), datetime.fromtimestamp(time.time(), UTC)
         ends = extend_lease(connection, name, lasts=lasts, now=now)
         with self._lock:
             self._callers[caller] = ends.timestamp()
