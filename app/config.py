@@ -116,7 +116,7 @@ class Settings(BaseSettings):
     filed_bytes_per_day: int = Field(
         100_000_000,
         ge=0,
-        description="Bytes of answers that one caller may file per day and process; 0 is no limit.",
+        description="Bytes of answers that one caller may file per day; 0 is no limit.",
     )
     today: date | None = Field(
         None,

@@ -53,8 +53,9 @@ def wrapped(text: str) -> str:
 def dearest_text(found: Figures) -> str:
     rows = [(f"`{o}`", f["sent"], f["accepted"], f"{f['cpu_s']:.2f}", f["origin"]) for o, f in found["search"].items()]
     worked = sorted(found["worked"].items(), key=lambda each: -each[1])[:3]
-    about = f"""The search starts from worked requests and from requests at the limits of the schema, and mutates what
-        costs most, for {found["minutes"]:g} minutes of CPU time. The simulation's caches are empty before each request.
+    about = f"""The search starts from worked requests, from requests at the limits of the schema and from what the last
+        search found, and mutates what costs most, for
+        {found["minutes"]:g} minutes of CPU time. The simulation's caches are empty before each request.
         Of the requests in `tests/api/bodies`, the most expensive take {", ".join(f"{s:.2f} ({n})" for n, s in worked)}
         CPU seconds."""
     head = ("operation", "requests", "accepted", "CPU s of the most expensive", "a mutation of")
@@ -79,17 +80,21 @@ def sockets_text(found: Figures) -> str:
         (
             name,
             *milliseconds(f["livez_ms"]),
+            f["livez_cpu_ms"]["p99"],
             *milliseconds(f["known_ms"]),
+            f["known_cpu_ms"]["p99"],
             f["mib"],
             listed(f["failed"]),
             listed(f["connections"]),
         )
         for name, f in found.items()
     ]
-    head = ("attack", "`/livez` p50", "p99", "max", "known p50", "p99", "max", "MiB", "failed", "attackers")
+    times = ("p99", "max", "CPU p99")
+    head = ("attack", "`/livez` p50", *times, "known p50", *times, "MiB", "failed", "attackers")
     about = """One worker. Latency in ms of normal clients during each attack: of health checks and of a question whose
-        answer is stored, and the memory of the worker afterwards. The attackers have another address and run at the
-        lowest priority."""
+        answer is stored, and the memory of the worker afterwards. CPU is what the worker computed while such a client
+        waited: on a machine without other programs the latency is at most that, but for the disk. The attackers have
+        another address and run at the lowest priority."""
     return f"{wrapped(about)}\n\n{table(head, rows)}"
 
 

@@ -1,8 +1,9 @@
 """`python -m benchmarks.dearest`: searches the most expensive requests that the service accepts, in CPU seconds.
 
-The search starts from worked requests and from requests at the limits of the schema. It then mutates one of the most
-expensive requests of each operation in turn, and keeps what costs more, until the time is used up. Everything is sent
-to an application in this process with its own database; the caches of the simulation are emptied before each request.
+The search starts from worked requests, from requests at the limits of the schema and from what the last search found.
+It then mutates one of the most expensive requests of each operation in turn, and keeps what costs more, until the time
+is used up. Everything is sent to an application in this process with its own database; the caches of the simulation are
+emptied before each request.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from starlette.testclient import TestClient
 from app.config import Settings
 from app.main import create_app
 from app.sizing.serving.load_curves import CURVE_CACHE, DRAWN_CACHE, POINT_CACHE, SATURATION_CACHE
+from artefacts.held import read_results
 from benchmarks.mutated import mutate_document, sizing_documents
 
 BODIES = Path(__file__).resolve().parent.parent / "tests" / "api" / "bodies"
@@ -102,6 +104,23 @@ def extreme_questions() -> Iterator[tuple[str, Body]]:
     )
 
 
+def long_observation() -> Body:
+    """A log and two scrapes that are as long as the service reads."""
+    status = "INFO metrics.py:486] Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: 200.0 tokens/s, "
+    status += "Running: 3 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 3.0%, CPU KV cache usage: 0.0%."
+    scrape = "".join(f'vllm:num_requests_running{{engine="{i}"}} 1\n' for i in range(19_900))
+    return {
+        "log": f"{status}\n" * (1_990_000 // (len(status) + 1)),
+        "expositions": [{"text": scrape, "at_s": at_s} for at_s in (1, 2)],
+    }
+
+
+def last_found() -> dict[str, list[tuple[str, Any]]]:
+    """The most expensive request of each operation in the last results, without its long parts."""
+    last = read_results().get("dearest", {"figures": {"search": {}}})["figures"]["search"]
+    return {operation: [(f["origin"], f["document"])] for operation, f in last.items()}
+
+
 def starts() -> dict[str, list[tuple[str, Any]]]:
     """Named requests by operation, from which the search starts."""
     most = dict(extreme_questions())
@@ -120,12 +139,13 @@ def starts() -> dict[str, list[tuple[str, Any]]]:
         for letters in ('vllm:x{a="', "a_b 1 1\n", "iteration 1 loss: 2 |" * 3, "{" * 9)
         for member in ("exposition", "log")
     ]
+    pasted.append(("a log and two scrapes", {**served, "observed": long_observation()}))
     odd = [
         (f"{count} kinds in {layers} layers", {"model": {"huggingface_config": kinds_of_attention(count, layers)}})
         for count, layers in ((8, 1024), (8, 200))
     ]
     small = sizing_documents()
-    return {
+    fresh = {
         "POST /recommend": [*most.items()],
         "POST /estimate": [*estimates, *varied],
         "POST /compare": [*compared, ("phases", small["/compare"][1])],
@@ -134,6 +154,8 @@ def starts() -> dict[str, list[tuple[str, Any]]]:
         "POST /catalog/models/runnable": [("worked", {"inventory": [{"accelerator": "a6000", "count": 4}]})],
         "GET /recommendations/{id}/sensitivity": [(name, most[name]) for name in ANSWERED],
     }
+    last = last_found()
+    return {operation: [*documents, *last.get(operation, ())] for operation, documents in fresh.items()}
 
 
 @dataclass(order=True)
@@ -158,6 +180,8 @@ class DearestSearch:
         self.sent += 1
         cpu_s = self.cost_of(document)
         if cpu_s is not None:
+            if self.most and cpu_s > self.most[0].cpu_s:  # other programs can only lengthen a measurement
+                cpu_s = min(cpu_s, self.cost_of(document) or cpu_s)
             self.accepted += 1
             self.most = sorted([*self.most, Found(cpu_s, origin, document)], reverse=True)[:PARENTS]
 
@@ -219,9 +243,10 @@ def search_dearest(client: TestClient, minutes: float, seed: int) -> dict[str, d
         for origin, document in documents:
             searches[operation].try_request(origin, document)
         print(f"{operation}: " + ", ".join(f"{m.cpu_s:.2f} {m.origin}" for m in searches[operation].most), flush=True)
-    while time.process_time() < until:
-        for search in searches.values():
-            search.mutate_one(pool, chance)
+    with suppress(KeyboardInterrupt):  # ends the search early
+        while time.process_time() < until:
+            for search in searches.values():
+                search.mutate_one(pool, chance)
     return {operation: search.figures() for operation, search in searches.items()}
 
 
@@ -237,7 +262,9 @@ def worked_costs(client: TestClient) -> dict[str, float]:
 def measure_dearest(*, minutes: float, seed: int = 1) -> dict[str, Any]:
     """CPU seconds of the worked requests, and the most expensive request of each operation that a search found."""
     with measured_service() as client:
-        return {"minutes": minutes, "worked": worked_costs(client), "search": search_dearest(client, minutes, seed)}
+        worked, began = worked_costs(client), time.process_time()
+        found = search_dearest(client, minutes, seed)
+        return {"minutes": round((time.process_time() - began) / 60, 1), "worked": worked, "search": found}
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 Attackers run in separate processes from their own IP address and reconnect when they are disconnected. They run at low
 CPU priority, because real attackers run on other machines. Every ordinary client opens a connection per request: /livez
-twenty times per second, a known question and a new one in turn. Memory is that of all workers after the attack. With a
-port as argument, the program is one attack.
+twenty times per second, a known question and a new one in turn. CPU time is what the workers compute while a client
+waits: unlike latency, it does not depend on other programs of the machine. Memory is that of all workers after the
+attack. With a port as argument, the program is one attack.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -140,22 +141,25 @@ async def run_attack(port: int, name: str, seconds: float) -> Counter[str]:
     return found + DEARLY
 
 
-async def run_ordinary_clients(port: int, seconds: float, first: int) -> tuple[dict[str, list[float]], Counter[str]]:
-    """(seconds per kind of request, failures) of ordinary clients."""
-    took: dict[str, list[float]] = {"livez": [], "known": [], "new": []}
+async def run_ordinary_clients(
+    port: int, seconds: float, first: int, cpu_clocks: Sequence[int] = ()
+) -> tuple[dict[str, list[float]], Counter[str]]:
+    """(seconds per kind of request, and CPU seconds of the service meanwhile; failures) of ordinary clients."""
+    took = defaultdict[str, list[float]](list)
     wrong: Counter[str] = Counter()
     end = time.monotonic() + seconds
 
     async def run_client(kind: str, made: Callable[[int], bytes], pause_s: float) -> None:
         number = first
         while time.monotonic() < end:
-            sent, number = time.monotonic(), number + 1
+            sent, cpu_s, number = time.monotonic(), sum(map(time.clock_gettime, cpu_clocks)), number + 1
             try:
                 answer = await exchange_once(port, made(number), GIVE_UP_S)
                 what = str(answer.status)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                 what = type(error).__name__
             took[kind].append(time.monotonic() - sent)
+            took[f"{kind}_cpu"].append(sum(map(time.clock_gettime, cpu_clocks)) - cpu_s)
             if what != "200":
                 wrong[f"{kind}: {what}"] += 1
             await asyncio.sleep(pause_s)
@@ -175,12 +179,12 @@ def measure_attack(server: ServiceProcess, port: int, name: str, seconds: float,
     command = ["nice", "-n", "19", sys.executable, "-m", "benchmarks.sockets", str(port), name, str(seconds + 2)]
     attacking = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     time.sleep(2.0)
-    took, wrong = asyncio.run(run_ordinary_clients(port, seconds, first))
+    took, wrong = asyncio.run(run_ordinary_clients(port, seconds, first, server.cpu_clocks()))
     seen = json.loads(attacking.communicate()[0])
     latencies = {f"{kind}_ms": latencies_ms(each) for kind, each in took.items()}
     return {
         **latencies,
-        "requests": sum(map(len, took.values())),
+        "requests": sum(map(len, took.values())) // 2,
         "failed": dict(wrong),
         "mib": round(server.rss_mib()),
         "connections": seen,

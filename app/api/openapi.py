@@ -6,17 +6,19 @@ fields. Defaults are stated in descriptions because generators treat a field wit
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import tomllib
+from asyncio import Lock
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
-from threading import Lock
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -537,14 +539,13 @@ def install(app: FastAPI) -> None:
     making = Lock()
 
     @cache
-    def encode_document() -> bytes:
-        return orjson.dumps(app.openapi())
+    def encode_document() -> tuple[bytes, dict[str, str]]:
+        body = orjson.dumps(app.openapi())
+        return body, {"ETag": f'W/"{hashlib.sha256(body).hexdigest()[:24]}"'}
 
-    def send_document(_: Request) -> Response:
-        with making:
-            body = encode_document()
-        return Response(body, media_type="application/json")
+    async def send_document(_: Request) -> Response:
+        async with making:  # the first call takes long: one thread builds the document, and those that wait hold none
+            body, headers = await run_in_threadpool(encode_document)
+        return Response(body, headers=headers, media_type="application/json")
 
-    app.add_route(
-        "/openapi.json", send_document, include_in_schema=False
-    )  # runs in a thread: the first call takes long
+    app.add_route("/openapi.json", send_document, include_in_schema=False)

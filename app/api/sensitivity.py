@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import date
 
@@ -19,6 +20,7 @@ from app.sizing.recommend import recommend_hardware
 from app.sizing.whatif.breakpoints import RequestProbe, Sensitivity, TopOption, find_breakpoints
 from app.sizing.whatif.parameters import Part
 
+MOST_CALL_CPU_S = 1.2  # measured time after which a call searches no more, even within a subject
 CALL_CPU_S = 1.0  # estimated time after which a call begins no further subject; one takes up to about a second
 MAX_KEPT_ANSWERS = 64  # answers whose first options are kept, at most about 80 names each
 
@@ -38,14 +40,14 @@ def find_sensitivity(
     maximum: float | None,
 ) -> Sensitivity:
     """Returns the breakpoints, stable ranges and savings of a request, from the subject with number `start` on, as many
-    as CALL_CPU_S allows by estimate; `behind` are the types below the first.
+    as CALL_CPU_S allows by estimate, and MOST_CALL_CPU_S as measured; `behind` are the types below the first.
 
     An answer to `maximize` is examined at the largest load or model, which its changes put in place of `maximize`.
 
     Parameters:
         maximum: the largest load; None if the request seeks none, or no load meets its limits.
     """
-    catalog = catalog_index.catalog
+    catalog, until = catalog_index.catalog, time.thread_time() + MOST_CALL_CPU_S
     whole = request.model_dump(mode="json", exclude_unset=True)
 
     def read_request(patch: Part) -> RecommendRequest:
@@ -64,7 +66,12 @@ def find_sensitivity(
     names = {a.slug: a.name for a in catalog.accelerators}
     runners_up = [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)]
     kept = KEPT_OPTIONS.get_or_make((identity, catalog.identity), dict)
-    probe = RequestProbe(read, lambda question: recommend_hardware(question, catalog), kept)
+    probe = RequestProbe(
+        read,
+        lambda question: recommend_hardware(question, catalog),
+        kept,
+        may_go_on=lambda: time.thread_time() < until,
+    )
     scope = Scope.of(request.constraints.model_dump(exclude_unset=True), options=1, whole=False)
     most = max(1, int(CALL_CPU_S / search_cpu_s(request.workload, scope)))
     found = find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model, start=start, most=most)

@@ -13,6 +13,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     CheckConstraint,
+    Connection,
     DateTime,
     Engine,
     ForeignKey,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     Select,
     String,
     UniqueConstraint,
+    delete,
     func,
     insert,
     literal_column,
@@ -170,7 +172,7 @@ class SyncRow(Base):
 
 
 class LeaseRow(Base):
-    """The right of one process to do recurring work for all."""
+    """The right of one process to do recurring work for all, or the time that an allowance is used up."""
 
     __tablename__ = "leases"
 
@@ -497,3 +499,20 @@ def take_lease(engine: Engine, name: str, holder: str, *, lasts: timedelta, now:
     statement = taken.on_conflict_do_update(index_elements=[LeaseRow.name], set_=changes, where=free)
     with engine.begin() as connection:
         return connection.execute(statement.returning(LeaseRow.name)).first() is not None
+
+
+def extend_lease(connection: Connection, name: str, *, lasts: timedelta, now: datetime) -> datetime:
+    """Adds to the time of a lease without a holder, from now on if it has expired, and returns its end. Others that
+    extend it wait for the end of the transaction.
+    """
+    make = postgresql_insert if connection.dialect.name == "postgresql" else sqlite_insert
+    taken = make(LeaseRow).values({"name": name, "holder": "", "expires_at": now})
+    locked = taken.on_conflict_do_update(index_elements=[LeaseRow.name], set_={"holder": ""})
+    ends = max(now, to_utc(connection.execute(locked.returning(LeaseRow.expires_at)).scalar_one())) + lasts
+    connection.execute(update(LeaseRow).where(LeaseRow.name == name).values(expires_at=ends))
+    return ends
+
+
+def delete_expired_leases(connection: Connection, *, now: datetime) -> None:
+    """Deletes leases that have expired: without a row, a lease is as free."""
+    connection.execute(delete(LeaseRow).where(LeaseRow.expires_at < now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import threading
 import time
@@ -33,6 +34,7 @@ from app.catalog.filing import (
     to_utc,
     unknown_recommendation,
 )
+from app.catalog.observations import delete_expired_leases, extend_lease
 from app.catalog.outbox import Outbox, event_data
 from app.catalog.purchasing import PunchoutSessionRow
 from app.catalog.tables import RecommendationRow
@@ -116,6 +118,8 @@ class Pruner:
 
     def prune_all(self, *, now: datetime, pause_s: float = PAUSE_S) -> AnswerTotals:
         """Deletes surplus answers until none is left, another process deletes them, or this pruner stops."""
+        with self._transaction() as connection:
+            delete_expired_leases(connection, now=now)
         deleted, some = AnswerTotals(), self.prune_batch(now=now)
         while some.answers:
             deleted += some
@@ -227,44 +231,44 @@ class FiledQuota:
     """Limits of filed answers in bytes: their total size, and what one caller files per day; 0 means no limit.
 
     The total is read at most once a minute, so processes together may exceed the limit by what they store in a minute.
-    Each process counts the callers for itself. What a caller has filed counts less with time, evenly, at `daily` bytes
-    a day; its last answer may exceed the limit. Of too many callers, those that filed least lately are forgotten.
+    What a caller has filed counts less with time, evenly, at `daily` bytes a day. The database keeps the time at which
+    nothing counts any more, so processes count together. Each learns it when it files an answer of the caller; the last
+    answer in each may exceed the limit.
     """
 
     def __init__(self, engine: Engine, limit: int = 0, daily: int = 0) -> None:
         self._engine, self._limit, self._daily, self._lock = engine, limit, daily, threading.Lock()
         self._bytes, self._until = 0, float("-inf")
-        self._callers: OrderedDict[str, tuple[float, float]] = OrderedDict()  # bytes that still count, and since when
-
-    def _filed_by(self, caller: str, now: float) -> float:
-        filed, since = self._callers.get(caller, (0.0, now))
-        return max(0.0, filed - (now - since) / DAY_S * self._daily)
+        self._callers: OrderedDict[str, float] = OrderedDict()  # when nothing that they filed counts, as a Unix time
 
     def check_caller(self) -> None:
         """Raises FilingLimited if the caller of the current work may file nothing more at present."""
-        with self._lock:
-            excess = self._filed_by(current_caller(), time.monotonic()) - self._daily
-        if self._daily and excess >= 0:
+        excess_s = self._callers.get(current_caller(), 0.0) - time.time() - DAY_S
+        if self._daily and excess_s >= 0:
             raise FilingLimited(
                 f"You may file {self._daily / 1e6:,g} MB of answers per day. Wait, or omit label, reference and "
                 "cost_centre.",
-                retry_after_s=math.ceil((excess + TYPICAL_BYTES) / self._daily * DAY_S),
+                retry_after_s=math.ceil(excess_s + TYPICAL_BYTES / self._daily * DAY_S),
             )
 
-    def _charge_caller(self, size: int) -> None:
-        caller, now = current_caller(), time.monotonic()
-        self._callers[caller] = self._filed_by(caller, now) + size, now
-        self._callers.move_to_end(caller)
-        if len(self._callers) > MOST_CALLERS:
-            self._callers.popitem(last=False)
+    def charge_caller(self, connection: Connection, size: int) -> None:
+        """Counts a filed answer of the caller of the current work, in the transaction that files it."""
+        caller = current_caller()
+        if not self._daily or not caller:
+            return
+        name = f"filed by {hashlib.sha256(caller.encode()).hexdigest()}"
+        lasts, now = timedelta(days=min(366.0, size / self._daily)), datetime.fromtimestamp(time.time(), UTC)
+        ends = extend_lease(connection, name, lasts=lasts, now=now)
+        with self._lock:
+            self._callers[caller] = ends.timestamp()
+            self._callers.move_to_end(caller)
+            if len(self._callers) > MOST_CALLERS:
+                self._callers.popitem(last=False)
 
     def take(self, size: int) -> bool:
         """Counts a further filed answer; False if it does not fit into the total. Raises DatabaseError."""
         with self._lock:
-            fits = self._fits(size)
-            if fits and self._daily and current_caller():
-                self._charge_caller(size)
-            return fits
+            return self._fits(size)
 
     def _fits(self, size: int) -> bool:
         """Counts a further filed answer in the total; False if it does not fit. Raises DatabaseError."""
@@ -294,7 +298,7 @@ CACHE_S = 60.0
 QUOTA_READ_S = 60.0
 DAY_S = 86400.0
 TYPICAL_BYTES = 15_000  # of an answer as it is stored
-MOST_CALLERS = 10_000  # whose filed bytes are counted
+MOST_CALLERS = 10_000  # whose filed bytes a process knows
 KEEP, INSERT_FILING = insert(RecommendationRow), insert(FilingRow)
 
 
@@ -455,6 +459,8 @@ class AnswerStore:
             with self._engine.begin() as connection:
                 connection.execute(KEEP, {**values, **packed, "stored_at": now})
                 connection.execute(INSERT_FILING, filing_values(identity, now, filing, size_bytes=size, tenant=tenant))
+                if filing.is_filed:
+                    self.quota.charge_caller(connection, size)
                 data = event_data(identity, filing, Status.DRAFT)
                 self._outbox.record_event(connection, STORED, data, now=now, tenant=tenant)
         except IntegrityError:
@@ -464,13 +470,14 @@ class AnswerStore:
             return StoredAnswer(body, stored=False)
         return StoredAnswer(body, stored=True)
 
-    def keep_for_good(self, row: FilingRow) -> None:
+    def keep_for_good(self, session: Session, row: FilingRow) -> None:
         """Counts an answer that a status change files. Raises FilingLimited, and NotAllowed if the total is reached."""
         if row.version or any(each is not None for each in (row.label, row.reference, row.cost_centre)):
             return
         self.quota.check_caller()
         if not self.quota.take(row.size_bytes):
             raise NotAllowed(QUOTA_REACHED)
+        self.quota.charge_caller(session.connection(), row.size_bytes)
 
     def delete_answer(self, session: Session, row: FilingRow) -> None:
         """Deletes an answer with its history. Raises NotAllowed while it is in use."""

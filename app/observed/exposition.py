@@ -40,6 +40,7 @@ MAX_LINE_CHARACTERS = 8192
 # Source: prometheus/prometheus, web/api/v1/api.go, "exceeded maximum resolution of 11,000 points per timeseries", seen
 # 2026-11-26.
 MAX_MOMENTS = 11_001
+MAX_SAMPLES = 40_000  # of known metrics in all texts of a request
 MAX_VALUE = 1e18  # largest plausible value of a sample
 MILLISECONDS_FROM = 1e11  # a larger Unix timestamp is in milliseconds
 

@@ -22,9 +22,12 @@ MAX_LINE_CHARACTERS = 80  # maximum length of a listed line, characters
 
 
 class UnreadableText(Unanswerable):
-    """The pasted text contains nothing that is known."""
+    """The pasted text contains nothing that is known. Parts of it in the sentence are shown printable."""
 
     code = "unreadable-text"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("".join(c if c.isprintable() else "?" for c in detail))
 
 
 @dataclass(frozen=True, slots=True)

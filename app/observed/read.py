@@ -15,7 +15,16 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from app.observed.exposition import START_TIME_METRIC, Metric, Sample, Scrape, Series, parse_scrapes
+from app.observed.exposition import (
+    MAX_MOMENTS,
+    MAX_SAMPLES,
+    START_TIME_METRIC,
+    Metric,
+    Sample,
+    Scrape,
+    Series,
+    parse_scrapes,
+)
 from app.observed.figures import Figure, Reading, RunContext, UnreadableText, UnreadContent, printable_excerpt
 from app.observed.service import DYNAMO, LLAMA_CPP, LMDEPLOY, SGLANG, TGI, TRITON, TRTLLM, VLLM, Engine, Service
 from app.sizing.columns import MIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -265,6 +274,11 @@ def read_metrics(texts: Sequence[tuple[str, float | None]], runs: RunContext) ->
     for text, at_s in texts:
         scrapes += parse_scrapes(text, at_s, KNOWN_METRICS.__contains__, ordinals.get(at_s, 0))
         ordinals[at_s] = ordinals.get(at_s, 0) + 1
+        if sum(len(s.values) for s in scrapes) > MAX_SAMPLES or len({s.at_s for s in scrapes}) > MAX_MOMENTS + 1:
+            raise UnreadableText(
+                f"The metrics have more than {MAX_SAMPLES:,} samples or {MAX_MOMENTS:,} times. Send fewer scrapes: the "
+                "first and the last are enough for rates."
+            )
     unread = sum((s.unread for s in scrapes), UnreadContent())
     series = Series.from_scrapes(scrapes)
     engines = [e for e in ENGINES if any(series.has_metric(metric) for metric in e.all_metrics)]

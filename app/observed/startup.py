@@ -29,20 +29,27 @@ from app.work import check_each
 UNITS = {"": 1.0, "B": 1.0, "K": 1024.0, "M": float(MIB), "G": float(GIB), "T": 1024.0 * GIB}
 AMOUNT = r"(?<![\d.])(\d+(?:\.\d+)?) ?([KMGT]?)i?B?\b"
 COUNT = r"(?<![\d,])(\d+(?:,\d{3})*)"
+# Parts of these patterns that stand for more than one text.
+VARIABLE = re.compile(r"<\w+>|\[[^]]*\]|\((?:[^()]|\([^()]*\))*\)|\\.|.[?*+{]|[.?*+^$|}]")
 DEVICE = r"((?:CUDA|ROCm|Vulkan|SYCL|MUSA|CANN|OpenCL|MTL)\d+|Metal|gpu\d*)(?:_Mapped|_Private)?"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLine:
-    """A line that gives one quantity of memory. `device`: the first group names a device."""
+    """A line that gives one quantity of memory. `literal`: a text in each such line, which is faster to search.
+    `device`: the first group names a device.
+    """
 
     quantity: str
+    literal: str
     pattern: re.Pattern[str]
     device: bool = False
     counts_tokens: bool = False
 
     def read(self, line: str) -> Iterator[tuple[str, float]]:
         """Device ("" if unknown) and value of each match, in bytes or tokens."""
+        if self.literal not in line:
+            return
         for found in self.pattern.finditer(line):
             groups = list(found.groups())
             device = groups.pop(0) if self.device else ""
@@ -55,6 +62,7 @@ def _bytes(quantity: str, *texts: str, device: bool = False) -> tuple[MemoryLine
     return tuple(
         MemoryLine(
             quantity,
+            max(VARIABLE.split(text), key=len),
             re.compile(text.replace("<AMOUNT>", AMOUNT).replace("<DEVICE>", DEVICE).replace("<COUNT>", COUNT)),
             device,
             counts,

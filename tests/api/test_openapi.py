@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
 from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
-from app.api.openapi import SCHEMA_REF, describe_field, field_texts, unit_of
+from app.api.openapi import SCHEMA_REF, describe_field, field_texts, install, unit_of
 from app.api.schemas.base import COMPONENT_KEY
 
 Schema = dict[str, Any]
@@ -268,7 +273,23 @@ def test_the_document_says_who_runs_it_and_who_is_let_in(document: Schema) -> No
     assert {tag for _, operation in operations(document) for tag in operation["tags"]} == tags
 
 
-def test_the_document_is_encoded_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = client.get("/openapi.json").content
-    monkeypatch.setattr(client.app, "openapi", None)
-    assert client.get("/openapi.json").content == first
+def test_the_document_is_built_once_while_others_wait_without_a_thread() -> None:
+    app, go, built = FastAPI(openapi_url=None), threading.Event(), []
+    install(app)
+
+    def build() -> Schema:
+        built.append(go.wait(10))
+        return {}
+
+    app.openapi = build  # type: ignore[method-assign]
+
+    async def ask() -> list[str]:
+        transport = httpx2.ASGITransport(app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://test") as http:
+            asked = [asyncio.create_task(http.get("/openapi.json")) for _ in range(50)]
+            await asyncio.sleep(0.05)
+            await asyncio.wait_for(run_in_threadpool(go.set), 5)  # fails if they hold every thread
+            return [answer.headers["etag"] for answer in await asyncio.gather(*asked)]
+
+    assert len(set(asyncio.run(ask()))) == 1
+    assert built == [True]

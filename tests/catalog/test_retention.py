@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import Engine, delete, select, text, update
+from sqlalchemy import Engine, delete, func, select, text, update
 from sqlalchemy.orm import Session
 
 from app import telemetry
@@ -27,6 +27,7 @@ from app.catalog.filing import (
     change_status,
     get_filing,
 )
+from app.catalog.observations import LeaseRow
 from app.catalog.purchasing import PunchoutStore
 from app.catalog.recommendations import AnswerStore, AnswerTotals, FiledQuota, Pruner, RetentionPolicy
 from app.catalog.tables import RecommendationRow
@@ -150,8 +151,8 @@ def test_above_its_limit_no_further_answer_is_filed(engine: Engine) -> None:
     assert store.store_answer(more[2], **parts, filing=NOBODYS).stored
     with Session(engine) as session:
         with pytest.raises(NotAllowed, match=r"DELETE /recommendations"):
-            store.keep_for_good(get_filing(session, more[2]))
-        store.keep_for_good(get_filing(session, IDS[2]))
+            store.keep_for_good(session, get_filing(session, more[2]))
+        store.keep_for_good(session, get_filing(session, IDS[2]))
         store.delete_answer(session, get_filing(session, IDS[2]))
         session.commit()
     assert left(engine) == sorted([*IDS[:2], *IDS[3:], more[0], more[2]])
@@ -161,34 +162,42 @@ def test_above_its_limit_no_further_answer_is_filed(engine: Engine) -> None:
 
 def test_what_callers_file_is_bounded_for_each_and_in_total(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     before, share, callers = len(IDS), 10, 4
-    quota = FiledQuota(engine, limit=(5 + 25) * SIZE, daily=share * SIZE)  # 5 of the answers are filed
-    store, labelled = AnswerStore(engine, quota=quota), replace(NOBODYS, label="Filler")
+    # 5 of the answers are filed. Two processes share the work.
+    quotas = [FiledQuota(engine, limit=(5 + 25) * SIZE, daily=share * SIZE - 1) for _ in range(2)]
+    stores, labelled = [AnswerStore(engine, quota=quota) for quota in quotas], replace(NOBODYS, label="Filler")
     parts: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"x" * (SIZE - 4), "supply": b"{}"}
     stored, refused, waits = Counter[str](), Counter[str](), []
-    clock = [time.monotonic()]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    clock = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    monkeypatch.setattr(recommendations, "QUOTA_READ_S", 0.0)
 
     def fill(caller: str) -> None:
         work_for(caller)
-        for _ in range(3 * share):
+        for n in range(3 * share):
             try:
-                quota.check_caller()
+                quotas[n % 2].check_caller()
             except FilingLimited as limited:
                 refused[caller] += 1
                 waits.append(limited.retry_after_s)
                 continue
             identity = f"rec_{1000 + sum(stored.values()):028x}"
-            stored[caller] += store.store_answer(identity, **parts, filing=labelled).stored
+            stored[caller] += stores[n % 2].store_answer(identity, **parts, filing=labelled).stored
 
     for n in range(callers):
         copy_context().run(fill, f"192.0.2.{n}")
-    assert stored == {"192.0.2.0": share, "192.0.2.1": share, "192.0.2.2": 5, "192.0.2.3": 0}  # 25 fit in total
-    assert refused == {"192.0.2.0": 2 * share, "192.0.2.1": 2 * share}
+    most = share + 1  # the second process learns with its last answer what the first has filed
+    assert stored == {"192.0.2.0": most, "192.0.2.1": most, "192.0.2.2": 3, "192.0.2.3": 0}  # 25 fit in total
+    assert refused == {"192.0.2.0": 3 * share - most, "192.0.2.1": 3 * share - most}
     assert len(left(engine)) == before + 25
     assert all(86_400 < wait < 200_000 for wait in waits)  # a day for a tenth of it more than TYPICAL_BYTES
     clock[0] += 86_400
     work_for("192.0.2.0")
-    quota.check_caller()  # a day later, it may file again
+    quotas[0].check_caller()  # a day later, it may file again
+    leases = select(func.count()).select_from(LeaseRow)
+    for later, kept in ((timedelta(), 3), (timedelta(days=3), 0)):
+        with Session(engine) as session:
+            Pruner(engine, RetentionPolicy(days=0, bytes=0)).prune_all(now=datetime.now(UTC) + later)
+            assert session.scalar(leases) == kept
     work_for("")
 
 

@@ -8,12 +8,17 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from app.garbage import paused_collection
+from app.observed import read
 from app.observed.benchmarks import read_measured_runs
 from app.observed.exposition import MAX_LINE_CHARACTERS, MAX_MOMENTS, parse_scrape, parse_scrapes
 from app.observed.figures import RunContext, UnreadableText
 from app.observed.logs import MAX_LINES, read_log
 from app.observed.read import read_metrics
+from app.observed.startup import LINES
 from app.work import CHECK_EVERY, OutOfTime, report_stages_to
 from tests.observed.result_files import GUIDELLM
 
@@ -64,21 +69,40 @@ LINEAR, QUADRATIC = 4, 16
 
 def cpu_seconds(read: Callable[[str], None], text: str) -> float:
     began = time.process_time()
-    with suppress(UnreadableText):
+    with suppress(UnreadableText), paused_collection():
         read(text)
     return time.process_time() - began
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_work_is_proportional_to_the_length_of_a_text(name: str) -> None:
-    read, text = TEXTS[name]
+    reader, text = TEXTS[name]
     small, large = text(SMALL), text(LINEAR * SMALL)
     ratios = []
     for _ in range(3):  # the best of three: another process can only lengthen a measurement
-        ratios.append(cpu_seconds(read, large) / max(cpu_seconds(read, small), 0.003))
+        ratios.append(cpu_seconds(reader, large) / max(cpu_seconds(reader, small), 0.003))
         if ratios[-1] < QUADRATIC / 2:
             break
     assert min(ratios) < QUADRATIC / 2, f"four times the text takes {min(ratios):.0f} times as long"
+
+
+@pytest.mark.parametrize("scrapes", [[51], [26, 25], [1] * 13])
+def test_all_scrapes_of_a_request_are_limited_together(scrapes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "MAX_SAMPLES", 50)
+    monkeypatch.setattr(read, "MAX_MOMENTS", 11)
+    texts = [
+        ("\n".join(f'{GAUGE}{{pod="p{i}"}} 1' for i in range(samples)), at) for at, samples in enumerate(scrapes, 1)
+    ]
+    with pytest.raises(UnreadableText, match="Send fewer scrapes"):
+        read_metrics(texts, RUNS)
+    assert read_metrics([("\n".join(text.split("\n")[:24]), at) for text, at in texts[:2]], RUNS).figures
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_a_memory_line_contains_the_literal_that_is_searched_first(data: st.DataObject) -> None:
+    line = data.draw(st.sampled_from(LINES))
+    assert line.literal in data.draw(st.from_regex(line.pattern))
 
 
 class Limit:
@@ -101,10 +125,10 @@ class Limit:
 
 @pytest.mark.parametrize("name", ["unknown metrics", "engines", "times", "series", "letters", "steps", "buffers"])
 def test_every_parser_asks_each_thousandth_line_whether_to_go_on(name: str) -> None:
-    read, text = TEXTS[name]
+    reader, text = TEXTS[name]
     limit = Limit(3)
     with report_stages_to(limit), pytest.raises(OutOfTime):
-        read(text(10 * CHECK_EVERY))
+        reader(text(10 * CHECK_EVERY))
     assert limit.checks == 4
 
 
@@ -137,3 +161,10 @@ def test_more_times_than_prometheus_returns_count_as_unread() -> None:
     scrapes = parse_scrapes(query_range(1, MAX_MOMENTS + 5), None, lambda _: True)
     assert sum(bool(scrape.values) for scrape in scrapes) == MAX_MOMENTS
     assert sum(scrape.unread.lines for scrape in scrapes) == 5
+
+
+@pytest.mark.parametrize("text", ['{"\\ud800\\u202e": 1}', '{"request_throughput": 1, "\\udfff": 2}', '["\\ud800"]'])
+def test_an_error_shows_the_names_of_a_file_printable(text: str) -> None:
+    with pytest.raises(UnreadableText) as refused:
+        read_measured_runs(text, {})
+    assert refused.value.detail.isprintable() and refused.value.detail.encode()

@@ -109,7 +109,7 @@ def change_recommendation(
     def apply(session: Transaction) -> Response:
         row = get_filing(session, id, caller.tenant)
         check_if_match(if_match, wire.status_etag(row), **STATUS)
-        answers.store.keep_for_good(row)
+        answers.store.keep_for_good(session, row)
         change_status(session, row, change)
         session.refresh(row)
         outbox.record_status_change(session, row, change)

@@ -72,5 +72,7 @@ class SensitivityShown(ResultModel, of=Sensitivity):
         description="Number of recommendations that the service computed for this."
     )
     next: int | None = Field(
-        None, description="Where this call stopped. Send it as `start` to examine the rest; none if nothing is left."
+        None,
+        description="Where this call stopped. Send it as `start` to examine the rest; none if nothing is left. For "
+        "an expensive request it may be the `start` of this call: the next one then goes on with what was computed.",
     )

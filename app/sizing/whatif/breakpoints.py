@@ -120,13 +120,17 @@ def describe_top(answer: Answer) -> TopOption:
 
 @dataclass(slots=True)
 class RequestProbe:
-    """Puts changes of one request to the whole recommendation, and keeps what it found for later calls."""
+    """Puts changes of one request to the whole recommendation, and keeps what it found for later calls. `may_go_on` is
+    asked before each recommendation but the first; if it answers no, PausedProbe is raised.
+    """
 
     read: Callable[[Part], Question]  # the question of the request with a patch; raises for an invalid one
     recommend: Callable[[Question], Answer]
     found: dict[str, TopOption] = field(default_factory=dict)  # by change, of this call and of earlier ones
     used: set[str] = field(default_factory=set)  # changes of this call
+    new: set[str] = field(default_factory=set)  # those that were not found before
     questions: dict[str, Question] = field(default_factory=dict)  # by change
+    may_go_on: Callable[[], bool] = lambda: True
 
     def question_of(self, patch: Part) -> Question:
         """The question of the request with a patch, read once; raises for an invalid one."""
@@ -144,6 +148,9 @@ class RequestProbe:
         name = patch_name(patch)
         self.used.add(name)
         if name not in self.found:
+            if self.new and not self.may_go_on():
+                raise PausedProbe
+            self.new.add(name)
             top = TopOption(NO_OPTION, NO_OPTION, "")
             try:
                 question = replace(self.question_of(patch), first_only=True, cost_only=True)
@@ -155,6 +162,10 @@ class RequestProbe:
                 pass
             self.found[name] = top
         return self.found[name]
+
+
+class PausedProbe(Exception):
+    """A call may recommend nothing more; a later one goes on with what it found."""
 
 
 def patch_name(patch: Part) -> str:
@@ -431,7 +442,8 @@ def find_breakpoints(
 ) -> Sensitivity:
     """The current first option, every breakpoint found, the ranges in which nothing changes, and cheaper patterns.
 
-    The subjects are examined in one order: the patterns, each parameter, the weight formats.
+    The subjects are examined in one order: the patterns, each parameter, the weight formats. A subject in which the
+    probe pauses is left out, too; examined again, it goes on with what was found.
 
     Formulas rank the hardware for sale. Hardware that the caller owns is therefore recommended at every value, and has
     no price to vary.
@@ -469,13 +481,17 @@ def find_breakpoints(
         *(partial(examine_parameter, parameter) for parameter in parameters),
     ]
     if isinstance(workload, InferenceWorkload):
-        subjects.append(lambda: flips.extend(thresholds.format_breakpoints(question.constraints.weight_formats)))
+        subjects.append(lambda: flips.extend(tuple(thresholds.format_breakpoints(question.constraints.weight_formats))))
     left_out = None
     for number, examine in enumerate(subjects[start:], start):
         if number > start and len(asked.used) >= most:
             left_out = number
             break
-        examine()
+        try:
+            examine()
+        except PausedProbe:
+            left_out = number
+            break
     return Sensitivity(now, tuple(flips), tuple(holds), tuple(savings), len(asked.used), left_out)
 
 

@@ -216,6 +216,16 @@ def test_a_run_has_no_other_closed_form_than_its_recommendation() -> None:
     for flip in found.breakpoints:
         assert probe.top_option(flip.request).type == flip.first != found.first.type
 
+    kept: dict[str, TopOption] = {}
+    calls, paused = [Sensitivity(found.first, (), (), (), 0, next=0)], 0
+    while (start := calls[-1].next) is not None:  # one recommendation per call
+        slow = RequestProbe(read, lambda question: recommend_hardware(question, SMALL), kept, may_go_on=lambda: False)
+        calls.append(find_breakpoints(slow, body, SMALL, [], lambda _: None, start=start))
+        assert len(slow.new) <= 1
+        paused += calls[-1].next == start
+    assert paused > 0 and sum((call.breakpoints for call in calls), ()) == found.breakpoints
+    assert sum((call.stable_ranges for call in calls), ()) == found.stable_ranges
+
 
 def test_savings_beat_a_near_tie_and_the_largest_comes_first() -> None:
     costs = {"much": 40.0, "little": 80.0, "tie": 96.0, "more": 120.0, "none": None}
