@@ -161,6 +161,12 @@ class Line:
         """Quantity times unit price, to the cent; None if the line has no price."""
         return None if self.unit_price is None else round_half_up(self.quantity * self.unit_price, CENT)
 
+    def cost_over(self, months: Decimal) -> Decimal:
+        """Total of the line over some months instead of its term, to the cent; 0 for a line without a price."""
+        if self.once or not self.term_months or self.unit_price is None:
+            return self.total or Decimal(0)
+        return round_half_up(self.quantity * months * self.unit_price / self.term_months, CENT)
+
     @property
     def payment_timing(self) -> str:
         """When the line is paid: "once" or "over_term"."""
@@ -214,6 +220,10 @@ class Bill:
     @property
     def subtotal(self) -> Decimal:
         return sum_totals(self.lines)
+
+    def cost_over(self, months: Decimal) -> Decimal:
+        """Sum of what is paid once and of the other lines over some months at their rates, each to the cent."""
+        return sum((line.cost_over(months) for line in self.priced_lines), Decimal("0.00"))
 
     @property
     def tax(self) -> Decimal:
@@ -585,7 +595,7 @@ def _lot_lines(lot: Document, option: Document, supply: Document, term: BillTerm
     hours = term.months(_horizon_hours(lot) / HOURS_PER_MONTH) * HOURS_PER_MONTH
     months = to_decimal(hours / HOURS_PER_MONTH, THOUSANDTH)
     derived = supply.get("derived") or supply["reckoned"]  # "reckoned": stored by version 0.1
-    days = _run_days(option)
+    days = run_days(option)
     for part in lot["parts"]:
         what = part["what"]
         if what in MONTHLY_ITEMS and part["quantity"] > 0:
@@ -603,10 +613,10 @@ def _horizon_hours(lot: Document) -> float:
     return next((part["quantity"] for part in lot["parts"] if part["what"] == "horizon_hours"), 0.0)
 
 
-def _run_days(option: Document) -> float | None:
+def run_days(option: Document) -> float | None:
     """Days of a run, which its machines are rented for; None for a service."""
     days = option.get("performance", {}).get("days")
-    return None if option["cost"]["usd_total"] is None else days
+    return None if (option.get("cost") or {}).get("usd_total") is None else days
 
 
 def _purchase_line(lot: Document, part: Document, derived: Document | None) -> Line:

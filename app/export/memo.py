@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from app.export.lines import CENT, FILING_LABELS, Bill, format_decimal, round_half_up
+from app.export.lines import CENT, FILING_LABELS, Bill, Unit, format_decimal, round_half_up, run_days
 from app.export.quotes import escape_text, render_page, render_quote_pages, signature_html
+from app.sizing.columns import HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.hardware.listings import GENERIC_PROVIDER
 from app.sizing.hardware.parts import FIRM, PricingModel
 from app.sizing.words import describe_pricing, format_count, join_words, percent, provider_name
@@ -130,13 +131,19 @@ def _monthly_text(bill: Bill) -> str:
 
 
 def _total_cost_text(option: Document, bill: Bill) -> str:
-    """Cost of a run, or of a service over the horizon, in the currency of the bill."""
-    cost = option.get("cost") or {}
-    usd = cost.get("usd_total") if cost.get("usd_total") is not None else cost.get("tco_usd")
-    if usd is None:
+    """Cost over the horizon, from the lines of the bill. A run costs what its rentals come to, or the share of the
+    horizon in which it uses bought machines.
+    """
+    if not bill.priced_lines:
         return ""
-    over = "for the run" if cost.get("usd_total") is not None else f"in {bill.horizon_months:g} months"
-    return f"{float(bill.settlement.per_usd) * usd:,.0f} {over}"
+    horizon, days = Decimal(repr(bill.horizon_months)), run_days(option)
+    total = bill.cost_over(horizon)
+    if days is None:
+        return f"{total:,.2f} in {bill.horizon_months:g} months"
+    if all(line.unit is Unit.HOUR for line in bill.priced_lines):
+        return f"{bill.subtotal:,.2f} for the run"
+    months = Decimal(repr(days * HOURS_PER_DAY / HOURS_PER_MONTH))
+    return f"{round_half_up(total * months / horizon, CENT):,.2f} for the run"
 
 
 def _sellers_text(deployment: Document) -> str:
