@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shlex
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from app.export.handoff.serving import ReplicaLaunch, plan_launches
 from app.export.handoff.targets import CannotStart, build_handoff
 from app.sizing.hardware.benchmarks import SERVERS
 from app.sizing.hardware.engines import engine_named
+from tests.export.handoff.emitted import check_scripts
 from tests.export.handoff.stored import pooled, served
 
 ENGINES = tuple(BY_ENGINE)
@@ -141,12 +141,8 @@ def test_every_script_is_one_that_a_shell_reads(engine: str, tmp_path: Path) -> 
     options = [served(engine)]
     if not BY_ENGINE[engine].single_machine:
         options += [pooled(engine), *(served(engine, **places) for places in LAYOUTS)]
-    for option in options:
-        for file in build_handoff(option, engine, None).files:
-            if file.media_type == "application/x-sh":
-                script = tmp_path / file.name
-                script.write_text(file.text)
-                subprocess.run(["bash", "-n", str(script)], check=True)
+    made = [file for option in options for file in build_handoff(option, engine, None).files]
+    check_scripts(tmp_path, *(file.text for file in made if file.media_type == "application/x-sh"))
 
 
 def test_a_name_is_not_read_by_a_shell() -> None:
