@@ -14,12 +14,19 @@ from typing import Any
 
 from app.errors import NotFound, Unanswerable
 from app.export.order import OrderDetails
-from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, TB
+from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
 from app.sizing.hardware.terms import commercial_terms, find_lead_time
-from app.sizing.words import describe_pricing, format_count, format_number, provider_name, source_name
+from app.sizing.words import (
+    describe_pricing,
+    format_count,
+    format_number,
+    format_storage_rate,
+    provider_name,
+    source_name,
+)
 
 CENT = Decimal("0.01")
 PRICE_STEP = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
@@ -105,7 +112,9 @@ class Unit(StrEnum):
     KILOWATT = "KWT"
     GBIT_PER_S = "B80"
     GIBIBYTE = "E62"
+    GIGABYTE = "E34"
     TERABYTE = "E35"
+    LUMP_SUM = "LS"
 
 
 # Units as documents write them.
@@ -116,7 +125,9 @@ UNITS = {
     Unit.KILOWATT: "kW",
     Unit.GBIT_PER_S: "Gbit/s",
     Unit.GIBIBYTE: "GiB",
+    Unit.GIGABYTE: "GB",
     Unit.TERABYTE: "TB",
+    Unit.LUMP_SUM: "lump sum",
 }
 
 
@@ -365,7 +376,7 @@ def _egress_lines(lots: Sequence[Document]) -> Iterator[Line]:
     """Egress traffic of each cloud. How much there is depends on the service; some providers do not charge for it."""
     for seller in dict.fromkeys(lot["seller"] for lot in lots if "instance_type" in lot and "seller" in lot):
         text = f"Egress traffic from {provider_name(seller)} over the term, as metered"
-        line = _line_to_quote("egress", Decimal(1), Unit.EACH, text, kind="cloud", once=False)
+        line = _line_to_quote("egress", Decimal(1), Unit.LUMP_SUM, text, kind="cloud", once=False)
         yield with_published_term(replace(line, supplier=seller), seller)
 
 
@@ -387,14 +398,15 @@ def _checkpoint_lines(option: Document, lots: Sequence[Document], months: float)
     speed = option.get("performance", {})
     terabytes = to_decimal(speed.get("cluster", {}).get("checkpoint_capacity_tb", 0.0), THOUSANDTH)
     if terabytes > 0:
+        gigabytes = terabytes * 1000
+        size, unit = (gigabytes, Unit.GIGABYTE) if terabytes < 1 else (terabytes, Unit.TERABYTE)
         rate = speed.get("required_storage_gb_per_s")
-        written = "" if rate is None else f", written at {format_number(rate)} GB/s"
+        written = "" if rate is None else f", written at {format_storage_rate(rate)}"
         seller = next((lot.get("seller") for lot in lots if "instance_type" in lot), None)
-        line = _line_to_quote("storage", terabytes, Unit.TERABYTE, f"Checkpoint storage{written}")
+        line = _line_to_quote("storage", size, unit, f"Checkpoint storage{written}")
         rented = replace(line, kind="cloud", once=False, supplier=seller)
         lasts = months if speed.get("days") is None else speed["days"] * HOURS_PER_DAY / HOURS_PER_MONTH
-        gigabytes = float(terabytes) * TB / GB
-        yield line if seller is None else with_published_term(rented, seller, gigabytes, lasts)
+        yield line if seller is None else with_published_term(rented, seller, float(gigabytes), lasts)
 
 
 def _companion_lines(option: Document, lots: Sequence[Document]) -> Iterator[Line]:

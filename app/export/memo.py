@@ -201,7 +201,7 @@ def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]
             money = level.get("usd_per_hour", level.get("usd_total"))
             unit = "USD/h" if "usd_per_hour" in level else "USD for the run"
             cost = "" if money is None else f" at {_format_figure(money)} {unit}"
-            needed = f"{level['total_accelerators']} accelerators{cost}"
+            needed = f"{format_count(level['total_accelerators'], 'accelerator')}{cost}"
             yield f"{percent(level['confidence'])} confidence of meeting the limits needs {needed}."
             break
     unbacked = sum(

@@ -184,6 +184,9 @@ def build_group(start: Document, lot: Document, deployment: Document) -> Replica
     )
 
 
+# Interfaces of the network between machines, for NCCL (and RCCL) and Gloo; they choose themselves if these are not set.
+INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+NETWORKS = f"If the machines have several networks, set {' and '.join(INTERFACES)} to the interface that connects them."
 SHELL, YAML, JSON, TEXT = "application/x-sh", "application/yaml", "application/json", "text/plain"
 MAX_LABEL_LENGTH = 40  # of the 63 characters of a DNS label; the rest is reserved for suffixes
 PLAIN_TEXT = re.compile(r"[A-Za-z/_][\w./:@=+,-]*", re.ASCII)

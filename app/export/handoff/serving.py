@@ -245,11 +245,6 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
         notes.append(
             "benchmark.sh reads prompts of your own traffic from PROMPTS_FILE: random ones show no acceptance."
         )
-    if any(part.spans_machines for part in groups):
-        notes.append(
-            "A replica spans several machines. Each needs its rank in NODE_RANK and the address of the first one in "
-            "MASTER_ADDR."
-        )
     if len(groups) > 1:
         router = {
             "sglang": "router.sh sends requests through both pools.",

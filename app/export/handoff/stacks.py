@@ -284,7 +284,7 @@ def dynamo_files(option: Option, version: str | None, target: str) -> Handoff:
     graph = dynamo_graph(groups)
     name = str(graph["metadata"]["name"])
     notes = (
-        *(note for note in serving_notes(groups) if "You need a router" not in note and "NODE_RANK" not in note),
+        *(note for note in serving_notes(groups) if "You need a router" not in note),
         f"Source of the graph's keys: {DYNAMO}. The image has a version of vLLM of its own.",
         f"Install the Dynamo platform, then run kubectl apply -f {name}.dynamo.yaml. Its frontend listens on port 8000 "
         f"of the service {name}-frontend.",

@@ -11,6 +11,7 @@ from typing import Any
 
 from app.export.handoff.option import (
     JSON,
+    NETWORKS,
     SHELL,
     YAML,
     File,
@@ -180,6 +181,7 @@ def _sized_values(run: TrainingRun) -> dict[str, str | int]:
     """Values of the answer by variable."""
     group = run.group
     return {
+        **({} if run.option.handoff.get("resume_from") else {"RESUME_FROM": "auto"}),
         "STEPS": run.steps,
         "SAVE_STEPS": run.save_steps,
         "WARMUP_STEPS": run.warmup_steps,
@@ -306,12 +308,14 @@ def training_notes(
     notes = [
         f"train.sh asks for {', '.join(open_slots)}." if open_slots else "train.sh has every input and output.",
         f"The run takes {run.steps:,} steps of {run.batch:,} sequences: micro-batches of "
-        f"{group.int_place('micro_batch')}, {accumulated} accumulated, on {run.data_ranks} data-parallel ranks. It "
-        "reads the data again if they are shorter.",
+        f"{group.int_place('micro_batch')}, {accumulated} accumulated, on "
+        f"{format_count(run.data_ranks, 'data-parallel rank')}. It reads the data again if they are shorter.",
         f"It saves a checkpoint every {run.save_steps:,} steps. {again} again to resume from the last one.",
         f"{smoke} first. The smoke step runs two steps and fails if their memory is more than "
         f"{round(100 * MEMORY_TOLERANCE)} % off the prediction.",
     ]
+    if group.machines > 1:
+        notes.append(NETWORKS)
     if run.pretrains and run.option.handoff.get("base_checkpoint") and not run.trainer.starts_from_weights:
         notes.append(
             f"{product_name(run.option.software)} starts this run from random weights; START_FROM names configuration "

@@ -234,7 +234,7 @@ def weight_places(model: ModelArchitecture, d: Deployment, benchmark: Benchmark)
     native, stored = model.native_format, d.weight_format or "bf16"
     wide, local = native in SIXTEEN_BIT, local_checkpoint_path(model, stored)
     own = stored == native or (wide and stored in SIXTEEN_BIT)
-    published = None if own else published_checkpoint(model.name, stored, d.engine or "")
+    published = None if own else published_checkpoint(model.name, stored, d.engine or "", maker_of(d))
     converted = wide and not own and published is None and stored in benchmark.converts
     reference = gguf_reference(published, stored) if published and published.tool == GGUF else None
     repository = published.repository if published else repository_name(model.name)
@@ -556,9 +556,14 @@ def precision_places(workload: TrainingWorkload) -> Places:
     }
 
 
+def maker_of(d: Deployment) -> str:
+    """Maker of the accelerators, with which their names in the catalog begin."""
+    return d.accelerator.partition("-")[0]
+
+
 def maker_places(d: Deployment, used: Benchmark) -> Places:
-    """Placeholders for names that the software gives the hardware of one maker; catalog names begin with the maker."""
-    maker = d.accelerator.partition("-")[0]
+    """Placeholders for names that the software gives the hardware of one maker."""
+    maker = maker_of(d)
     return {"hardware": used.hardware.get(maker), "fp8": used.fp8.get(maker)}
 
 

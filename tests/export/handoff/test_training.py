@@ -162,7 +162,7 @@ def test_values_of_the_request_fill_the_slots() -> None:
     values = dict(SET.findall(script(run_option("axolotl", "lora", handoff=asked))))
     assert [values[n] for n in ("DATASET", "START_FROM", "OUTPUT_DIR", "RESUME_FROM")] == list(asked.values())
     plain = dict(SET.findall(script(run_option("axolotl", "lora"))))
-    assert (plain["START_FROM"], plain["RESUME_FROM"]) == (MODEL, "auto")
+    assert (plain["START_FROM"], plain["RESUME_FROM"]) == (MODEL, '"${RESUME_FROM:-auto}"')
     own = dict(SET.findall(script(run_option("axolotl", "lora", model="./my-model"))))
     assert own["START_FROM"].startswith('"${START_FROM:?set it to the base checkpoint')
 
