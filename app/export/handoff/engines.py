@@ -122,6 +122,7 @@ LAUNCHES = (
         flags={
             "-m": ANY_VERSION,
             "--model-path": ANY_VERSION,
+            "--is-embedding": ANY_VERSION,
             REVISION_FLAG: ANY_VERSION,
             "--tp-size": ANY_VERSION,
             "--pp-size": (0, 5),

@@ -351,12 +351,18 @@ def serving_places(
 
 
 def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchmark, assumed: Assumptions) -> Places:
-    """Placeholders for the planning length and for the context that the server accepts, with what limits it."""
+    """Placeholders for the planning length and for the context that the server accepts, with what limits it.
+
+    A server of a model that answers in single forward passes keeps the limit of the model: the positions of its
+    configuration may be more than the tokens that it takes.
+    """
+    planned = {"window": workload.model.max_context_tokens, "context": math.ceil(workload.max_context_tokens)}
+    if workload.single_pass:
+        return {**planned, "embeds": optional_flag(workload.model.sample is None)}
     slots = batch_in_flight(estimate.performance) if used.server is SERVERS["ollama"] else 1
     served = served_context(workload, estimate, assumed, slots=slots)
     return {
-        "window": workload.model.max_context_tokens,
-        "context": math.ceil(workload.max_context_tokens),
+        **planned,
         "served": served.tokens,
         "served_limit": served.limit.value,
         "refused_share": served.refused_share,

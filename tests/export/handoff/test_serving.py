@@ -23,13 +23,14 @@ from app.export.handoff.engines import (
     command_flags,
     config_text,
 )
+from app.export.handoff.load import input_lines
 from app.export.handoff.option import File, Handoff, Option
 from app.export.handoff.serving import ReplicaLaunch, plan_launches
 from app.export.handoff.targets import CannotStart, build_handoff
-from app.sizing.hardware.benchmarks import SERVERS
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS
 from app.sizing.hardware.engines import engine_named
 from tests.export.handoff.emitted import check_scripts
-from tests.export.handoff.stored import pooled, served
+from tests.export.handoff.stored import option, pooled, served, start
 
 ENGINES = tuple(BY_ENGINE)
 DEGREES = {
@@ -339,3 +340,25 @@ def test_host_memory_for_prefixes_is_a_flag_or_a_setting() -> None:
 def test_llama_cpp_reserves_no_cache_that_its_slots_cannot_fill() -> None:
     assert said(first(served("llama.cpp", sequences=1, window=131_072)).command_tokens, "-c") == 131_072
     assert said(first(served("llama.cpp", sequences=4, window=131_072)).command_tokens, "-c") == 300_000
+
+
+def test_work_in_single_passes_is_measured_at_its_server_or_in_its_library() -> None:
+    places: dict[str, Any] = {"served": None, "served_limit": None, "refused_share": None, "embeds": ""}
+    for engine, port in (("vllm", 8000), ("sglang", 30000)):
+        embeds = option(start(engine, BENCHMARKS["embeddings"], **places))
+        text = text_of(build_handoff(embeds, "shell", None), "benchmark.sh")
+        assert f"--base-url http://localhost:{port}" in text and "--backend openai-embeddings" in text
+        assert "aiperf" not in text  # which sends prompts to be continued
+        served_text = text_of(build_handoff(embeds, "shell", None), "serve.sh")
+        assert "--max-model-len" not in served_text and "--context-length" not in served_text
+        assert ("--is-embedding" in served_text) is (engine == "sglang")
+    speech = option(start("vllm", BENCHMARKS["passes"], **places))
+    text = text_of(build_handoff(speech, "shell", None), "benchmark.sh")
+    assert "transformers" in text and "random-input-len" not in text
+    assert ': "${SAMPLE_FILE:?set it to a sample' in text
+
+
+def test_every_variable_of_a_benchmark_has_a_sentence() -> None:
+    for name, benchmark in BENCHMARKS.items():
+        for command in (benchmark.load, benchmark.own_prompts or ""):
+            assert all(line.startswith(': "${') for line in input_lines(command)), name
