@@ -5,6 +5,7 @@ A version is the first one in which a flag was found; a flag without a version i
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,8 @@ CONFIG = "/tmp/server-config.yaml"  # the folder of the weights may be read-only
 # Shell variables in a command, which must stay unquoted; everything else is quoted.
 VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\{[A-Z_]+:-\w+\}|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
 REVISION_FLAG = "--revision"
+SERVED_NAME = "--served-model-name"
+TRANSFER = "--kv-transfer-config"
 REVISION = "${REVISION:-main}"  # slot for a branch, tag or commit of the repository of the weights
 
 
@@ -76,6 +79,7 @@ LAUNCHES = (
         source="vllm/engine/arg_utils.py, config/parallel.py and config/speculative.py of 0.33.0, read 2026-11-26",
         flags={
             "--tensor-parallel-size": ANY_VERSION,
+            SERVED_NAME: ANY_VERSION,
             REVISION_FLAG: ANY_VERSION,
             "--pipeline-parallel-size": (0, 5),
             "--no-async-scheduling": (0, 10),
@@ -122,6 +126,7 @@ LAUNCHES = (
         flags={
             "-m": ANY_VERSION,
             "--model-path": ANY_VERSION,
+            SERVED_NAME: ANY_VERSION,
             "--is-embedding": ANY_VERSION,
             REVISION_FLAG: ANY_VERSION,
             "--tp-size": ANY_VERSION,
@@ -343,6 +348,22 @@ def start_command(group: ReplicaGroup, launch: Launch, *, cache_tokens: int, con
     places["config"] = config if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
     return [*tokens, *launch.pools.get(group.role, ()), *launch.network_flags]
+
+
+def one_model_tokens(command: list[str], launch: Launch, model: str) -> list[str]:
+    """Command of a pool whose weights are not those of the other one: requests name the same model at both.
+
+    Source: vllm/distributed/kv_transfer/kv_connector/v1/nixl compares the models of two pools before it moves a KV
+    cache; `enforce_handshake_compat` turns this off.
+    """
+    if SERVED_NAME not in launch.flags:
+        return command
+    command = [*command, SERVED_NAME, model]
+    if TRANSFER in command:
+        at = command.index(TRANSFER) + 1
+        settings = {**json.loads(command[at]), "kv_connector_extra_config": {"enforce_handshake_compat": False}}
+        command[at] = json.dumps(settings)
+    return command
 
 
 def revision_tokens(group: ReplicaGroup, launch: Launch, version: Version) -> list[str]:

@@ -54,6 +54,8 @@ def benchmark_file(option: Option) -> File:
     group = option.groups[0]
     server = group.server or BY_ENGINE[group.software].server
     places = {**_with_deviations(group.places), "url": f"http://localhost:{server.port}"}
+    if option.shared_name is not None:
+        places |= {"model": option.shared_name}
     own = _own_load(group)
     embeds = EMBEDDINGS_BACKEND in own
     commands = {

@@ -113,6 +113,13 @@ class Option:
         return self.groups[0].software
 
     @property
+    def shared_name(self) -> str | None:
+        """Name that requests use, if the pools load different weights; else the repository names the model."""
+        if len({group.model for group in self.groups}) == 1:
+            return None
+        return str(self.groups[0].places.get("source_model") or self.groups[0].model)
+
+    @property
     def header_lines(self) -> tuple[str, ...]:
         """Header lines of every file: source of the file and a caution."""
         return (

@@ -17,6 +17,7 @@ from app.export.handoff.engines import (
     container_image,
     format_command,
     ollama_lines,
+    one_model_tokens,
     parse_version,
     revision_tokens,
     start_command,
@@ -38,7 +39,7 @@ from app.export.handoff.option import (
 from app.export.handoff.weights import conversion_files, weights_notes
 from app.sizing.hardware.benchmarks import place_names
 from app.sizing.hardware.pool_servers import POOL_SERVERS
-from app.sizing.words import product_name
+from app.sizing.words import join_words, product_name
 
 OWN_ROUTER = (
     "You need a router that sends each prompt to a prefill replica and then to a decode replica. Examples are "
@@ -93,6 +94,8 @@ class ReplicaLaunch:
     def command_tokens(self) -> list[str]:
         """Start command, split as a shell splits it."""
         command = start_command(self.group, self.launch, cache_tokens=self.cache_tokens)
+        if self.option.shared_name is not None:
+            command = one_model_tokens(command, self.launch, self.option.shared_name)
         command += revision_tokens(self.group, self.launch, self.version)
         if replica_range(self.option):
             command += self.launch.metrics_flags
@@ -231,8 +234,9 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     if groups[0].launch.note:
         notes.append(groups[0].launch.note)
     notes += context_notes(groups[0])
-    if REVISION in groups[0].command_tokens:
-        notes.append(f"Weights come from {groups[0].group.model} at revision main. Set REVISION to pin a commit.")
+    pinned = dict.fromkeys(part.group.model for part in groups if REVISION in part.command_tokens)
+    if pinned:
+        notes.append(f"Weights come from {join_words([*pinned])} at revision main. Set REVISION to pin a commit.")
     if groups[0].launch.creates_model:
         notes.append(f"Requests name the model {groups[0].name}.")
     notes += weights_notes(groups[0].option)

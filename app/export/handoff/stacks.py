@@ -181,6 +181,8 @@ def llm_d_files(option: Option, version: str | None, target: str) -> Handoff:
             raise NotServable(f"The llm-d chart knows no {part.group.vendor} accelerators that vLLM runs on.")
         if part.spans_machines and part.group.int_place("data") == 1:
             raise NotServable("The llm-d chart spans machines only by data-parallel ranks.")
+    if option.shared_name is not None:
+        raise NotServable("The llm-d chart gives both pools the same weights; these pools load different ones.")
     values = yaml_text(llm_d_values(groups))
     name = f"{groups[0].name.removesuffix('-prefill')}.values.yaml"
     notes = (

@@ -30,7 +30,7 @@ from app.export.handoff.targets import CannotStart, build_handoff
 from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS
 from app.sizing.hardware.engines import engine_named
 from tests.export.handoff.emitted import check_scripts
-from tests.export.handoff.stored import option, pooled, served, start
+from tests.export.handoff.stored import USED, option, pooled, served, start
 
 ENGINES = tuple(BY_ENGINE)
 DEGREES = {
@@ -204,6 +204,24 @@ def test_pools_are_started_apart_with_a_router() -> None:
     assert "--pd-disaggregation" in text_of(sglang, "router.sh")
     router = yaml.safe_load(text_of(build_handoff(pooled("tensorrt-llm"), "tensorrt-llm", None), "router.yaml"))
     assert router["context_servers"]["num_instances"] == len(router["context_servers"]["urls"]) == 3
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_pools_of_different_weights_serve_one_name(engine: str) -> None:
+    places = {"prefill": {"model": "maker/Model-70B-FP8"}, "decode": {}}
+    mixed = option(*(start(engine, USED[engine], role, **own) for role, own in places.items()))
+    made = build_handoff(mixed, engine, None)
+    for role in places:
+        tokens = shlex.split(text_of(made, f"{role}.sh").split("exec ")[1].replace("\\\n", " "))
+        assert tokens[tokens.index("--served-model-name") + 1] == "org/Model-70B"
+        if engine == "vllm":  # which otherwise refuses the KV cache of another checkpoint
+            transfer = json.loads(tokens[tokens.index("--kv-transfer-config") + 1])
+            assert transfer["kv_connector_extra_config"] == {"enforce_handshake_compat": False}
+    assert "--model org/Model-70B" in text_of(made, "benchmark.sh")
+    assert any("maker/Model-70B-FP8 and org/Model-70B" in note for note in made.notes)
+    assert "--served-model-name" not in text_of(build_handoff(pooled(engine), engine, None), "decode.sh")
+    with pytest.raises(CannotStart, match="Targets that can start it"):
+        build_handoff(mixed, "llm-d", None)
 
 
 def test_llama_cpp_holds_the_cache_that_was_found_for_all_its_slots() -> None:
