@@ -233,7 +233,7 @@ class Bill:
         return sum_totals(self.lines)
 
     def cost_over(self, months: Decimal) -> Decimal:
-        """Sum of what is paid once and of the other lines over some months at their rates, each to the cent."""
+        """Sum of purchases, and of the other lines over some months at their rates, each to the cent."""
         return sum((line.cost_over(months) for line in self.priced_lines), Decimal("0.00"))
 
     @property

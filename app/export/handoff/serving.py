@@ -17,7 +17,6 @@ from app.export.handoff.engines import (
     container_image,
     format_command,
     ollama_lines,
-    one_model_tokens,
     parse_version,
     revision_tokens,
     start_command,
@@ -93,9 +92,8 @@ class ReplicaLaunch:
     @property
     def command_tokens(self) -> list[str]:
         """Start command, split as a shell splits it."""
-        command = start_command(self.group, self.launch, cache_tokens=self.cache_tokens)
-        if self.option.shared_name is not None:
-            command = one_model_tokens(command, self.launch, self.option.shared_name)
+        name = self.option.shared_name
+        command = start_command(self.group, self.launch, cache_tokens=self.cache_tokens, shared_name=name)
         command += revision_tokens(self.group, self.launch, self.version)
         if replica_range(self.option):
             command += self.launch.metrics_flags
@@ -143,7 +141,7 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
             raise NotServable(f"{engine} has no known flags to serve LoRA adapters.")
         if group.places.get("draft_method") and not group.places.get("drafting"):
             raise NotServable(f"{engine} has no known flags for this way to draft tokens.")
-        if group.is_pool and group.role not in launch.pools:
+        if group.is_pool and launch.engine not in POOL_SERVERS:
             raise NotServable(f"{engine} does not support separate prefill and decode pools.")
         if launch.engine == "vllm" and group.int_place("data") > 1 and group.int_place("data") % group.machines:
             raise NotServable("vLLM splits ranks evenly: data_parallel must be divisible by the machines per replica.")
