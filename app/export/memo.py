@@ -134,7 +134,7 @@ def _total_cost_text(option: Document, bill: Bill) -> str:
     """Cost over the horizon, from the lines of the bill. A run costs what its rentals come to, or the share of the
     horizon in which it uses bought machines.
     """
-    if not bill.priced_lines:
+    if not bill.priced_lines or not bill.horizon_months:
         return ""
     horizon, days = Decimal(repr(bill.horizon_months)), run_days(option)
     total = bill.cost_over(horizon)

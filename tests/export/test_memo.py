@@ -107,6 +107,12 @@ def test_a_run_costs_its_rentals_or_its_share_of_bought_machines() -> None:
     assert option_cells(answer, bought)[5] == f"{round_half_up(share, CENT):,.2f} for the run"
 
 
+def test_an_option_without_a_horizon_has_no_total_cost() -> None:
+    lot = {**stored.BOUGHT, "parts": [part for part in stored.BOUGHT["parts"] if part["what"] != "horizon_hours"]}
+    bill = build_bill(stored.answer(1), stored.supply(lot), 1, EURO)
+    assert option_cells(stored.answer(1), bill)[5] == ""
+
+
 def test_a_generic_host_has_no_seller_yet() -> None:
     answer = stored.answer(1)
     answer["recommendations"][0]["deployment"]["offer"] = {"provider": "generic", "pricing_model": "owned"}
