@@ -70,8 +70,8 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
-# Needs PyTorch: traces training steps, counts reference configurations on instantiated models, and trains a tiny model
-# with the files of a hand-off.
+# Needs PyTorch: traces training steps, counts reference configurations on instantiated models, and reads and starts the
+# files of a hand-off with the tools that they are for.
 test-traced: $(VENV)/.trace
 	$(BIN)/pytest -m torch
 

@@ -14,12 +14,20 @@ from typing import Any
 
 from app.errors import NotFound, Unanswerable
 from app.export.order import OrderDetails
-from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH, TB
+from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import INVENTORY
 from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
 from app.sizing.hardware.terms import commercial_terms, find_lead_time
-from app.sizing.words import describe_pricing, format_count, format_number, join_words, provider_name, source_name
+from app.sizing.words import (
+    describe_pricing,
+    format_count,
+    format_number,
+    format_storage_rate,
+    join_words,
+    provider_name,
+    source_name,
+)
 
 CENT = Decimal("0.01")
 PRICE_STEP = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
@@ -105,7 +113,9 @@ class Unit(StrEnum):
     KILOWATT = "KWT"
     GBIT_PER_S = "B80"
     GIBIBYTE = "E62"
+    GIGABYTE = "E34"
     TERABYTE = "E35"
+    LUMP_SUM = "LS"
 
 
 # Units as documents write them.
@@ -116,7 +126,9 @@ UNITS = {
     Unit.KILOWATT: "kW",
     Unit.GBIT_PER_S: "Gbit/s",
     Unit.GIBIBYTE: "GiB",
+    Unit.GIGABYTE: "GB",
     Unit.TERABYTE: "TB",
+    Unit.LUMP_SUM: "lump sum",
 }
 
 
@@ -160,6 +172,12 @@ class Line:
     def total(self) -> Decimal | None:
         """Quantity times unit price, to the cent; None if the line has no price."""
         return None if self.unit_price is None else round_half_up(self.quantity * self.unit_price, CENT)
+
+    def cost_over(self, months: Decimal) -> Decimal:
+        """Total of the line over some months instead of its term, to the cent; 0 for a line without a price."""
+        if self.once or not self.term_months or self.unit_price is None:
+            return self.total or Decimal(0)
+        return round_half_up(self.quantity * months * self.unit_price / self.term_months, CENT)
 
     @property
     def payment_timing(self) -> str:
@@ -219,6 +237,10 @@ class Bill:
     @property
     def subtotal(self) -> Decimal:
         return sum_totals(self.lines)
+
+    def cost_over(self, months: Decimal) -> Decimal:
+        """Sum of purchases, and of the other lines over some months at their rates, each to the cent."""
+        return sum((line.cost_over(months) for line in self.priced_lines), Decimal("0.00"))
 
     @property
     def tax(self) -> Decimal:
@@ -360,7 +382,7 @@ def _egress_lines(lots: Sequence[Document]) -> Iterator[Line]:
     """Egress traffic of each cloud. How much there is depends on the service; some providers do not charge for it."""
     for seller in dict.fromkeys(lot["seller"] for lot in lots if "instance_type" in lot and "seller" in lot):
         text = f"Egress traffic from {provider_name(seller)} over the term, as metered"
-        line = _line_to_quote("egress", Decimal(1), Unit.EACH, text, kind="cloud", once=False)
+        line = _line_to_quote("egress", Decimal(1), Unit.LUMP_SUM, text, kind="cloud", once=False)
         yield with_published_term(replace(line, supplier=seller), seller)
 
 
@@ -382,14 +404,15 @@ def _checkpoint_lines(option: Document, lots: Sequence[Document], months: float)
     speed = option.get("performance", {})
     terabytes = to_decimal(speed.get("cluster", {}).get("checkpoint_capacity_tb", 0.0), THOUSANDTH)
     if terabytes > 0:
+        gigabytes = terabytes * 1000
+        size, unit = (gigabytes, Unit.GIGABYTE) if terabytes < 1 else (terabytes, Unit.TERABYTE)
         rate = speed.get("required_storage_gb_per_s")
-        written = "" if rate is None else f", written at {format_number(rate)} GB/s"
+        written = "" if rate is None else f", written at {format_storage_rate(rate)}"
         seller = next((lot.get("seller") for lot in lots if "instance_type" in lot), None)
-        line = _line_to_quote("storage", terabytes, Unit.TERABYTE, f"Checkpoint storage{written}")
+        line = _line_to_quote("storage", size, unit, f"Checkpoint storage{written}")
         rented = replace(line, kind="cloud", once=False, supplier=seller)
         lasts = months if speed.get("days") is None else speed["days"] * HOURS_PER_DAY / HOURS_PER_MONTH
-        gigabytes = float(terabytes) * TB / GB
-        yield line if seller is None else with_published_term(rented, seller, gigabytes, lasts)
+        yield line if seller is None else with_published_term(rented, seller, float(gigabytes), lasts)
 
 
 def _companion_lines(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
@@ -623,7 +646,7 @@ def _lot_lines(lot: Document, option: Document, supply: Document, term: BillTerm
     hours = term.months(_horizon_hours(lot) / HOURS_PER_MONTH) * HOURS_PER_MONTH
     months = to_decimal(hours / HOURS_PER_MONTH, THOUSANDTH)
     derived = supply.get("derived") or supply["reckoned"]  # "reckoned": stored by version 0.1
-    days = _run_days(option)
+    days = run_days(option)
     for part in lot["parts"]:
         what = part["what"]
         if what in MONTHLY_ITEMS and part["quantity"] > 0:
@@ -641,10 +664,10 @@ def _horizon_hours(lot: Document) -> float:
     return next((part["quantity"] for part in lot["parts"] if part["what"] == "horizon_hours"), 0.0)
 
 
-def _run_days(option: Document) -> float | None:
+def run_days(option: Document) -> float | None:
     """Days of a run, which its machines are rented for; None for a service."""
     days = option.get("performance", {}).get("days")
-    return None if option["cost"]["usd_total"] is None else days
+    return None if (option.get("cost") or {}).get("usd_total") is None else days
 
 
 def _purchase_line(lot: Document, part: Document, derived: Document | None) -> Line:

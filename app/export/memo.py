@@ -12,8 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from app.export.lines import CENT, FILING_LABELS, MIXED_FLEET, Bill, format_decimal, round_half_up, select_options
+from app.export.lines import (
+    CENT,
+    FILING_LABELS,
+    MIXED_FLEET,
+    Bill,
+    Unit,
+    format_decimal,
+    round_half_up,
+    run_days,
+    select_options,
+)
 from app.export.quotes import escape_text, render_page, render_quote_pages, signature_html
+from app.sizing.columns import HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.hardware.listings import GENERIC_PROVIDER, INVENTORY
 from app.sizing.hardware.parts import FIRM, PricingModel
 from app.sizing.words import describe_pricing, format_count, join_words, percent, provider_name
@@ -50,13 +61,12 @@ def select_ranks(answer: Document, supply: Document, rank: int) -> tuple[int, ..
 def fleet_option(answer: Document, supply: Document) -> Document:
     """The groups of a mixed fleet as one option. It meets the limits if all of its groups do."""
     groups = [group.option for group in select_options(answer, supply, MIXED_FLEET)]
-    costs = [group["cost"] for group in groups]
     speeds = [group["performance"].get("output_tokens_per_s") or 0.0 for group in groups]
-    sums = {name: sum(cost.get(name) or 0.0 for cost in costs) for name in ("power_kw", "tco_usd")}
+    power_kw = sum(group["cost"].get("power_kw") or 0.0 for group in groups)
     likely = [(group.get("confidence") or {}).get("meets_slo") for group in groups]
     return {
         "deployment": {"pools": {str(place): group["deployment"] for place, group in enumerate(groups)}},
-        "cost": sums,
+        "cost": {"power_kw": power_kw},
         "confidence": {"meets_slo": None if None in likely else math.prod(likely)},
         "performance": {"output_tokens_per_s": sum(speeds)},
         "explanation": [{"code": "choice", "text": answer["mixed_fleet"]["text"]}],
@@ -159,13 +169,19 @@ def _monthly_text(bill: Bill) -> str:
 
 
 def _total_cost_text(option: Document, bill: Bill) -> str:
-    """Cost of a run, or of a service over the horizon, in the currency of the bill."""
-    cost = option.get("cost") or {}
-    usd = cost.get("usd_total") if cost.get("usd_total") is not None else cost.get("tco_usd")
-    if usd is None:
+    """Cost over the horizon, from the lines of the bill. A run costs what its rentals come to, or the share of the
+    horizon in which it uses bought machines.
+    """
+    if not bill.priced_lines or not bill.horizon_months:
         return ""
-    over = "for the run" if cost.get("usd_total") is not None else f"in {bill.horizon_months:g} months"
-    return f"{float(bill.settlement.per_usd) * usd:,.0f} {over}"
+    horizon, days = Decimal(repr(bill.horizon_months)), run_days(option)
+    total = bill.cost_over(horizon)
+    if days is None:
+        return f"{total:,.2f} in {bill.horizon_months:g} months"
+    if all(line.unit is Unit.HOUR for line in bill.priced_lines):
+        return f"{bill.subtotal:,.2f} for the run"
+    months = Decimal(repr(days * HOURS_PER_DAY / HOURS_PER_MONTH))
+    return f"{round_half_up(total * months / horizon, CENT):,.2f} for the run"
 
 
 def _sellers_text(deployment: Document) -> str:
@@ -225,7 +241,7 @@ def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]
             money = level.get("usd_per_hour", level.get("usd_total"))
             unit = "USD/h" if "usd_per_hour" in level else "USD for the run"
             cost = "" if money is None else f" at {_format_figure(money)} {unit}"
-            needed = f"{level['total_accelerators']} accelerators{cost}"
+            needed = f"{format_count(level['total_accelerators'], 'accelerator')}{cost}"
             yield f"{percent(level['confidence'])} confidence of meeting the limits needs {needed}."
             break
     unbacked = sum(

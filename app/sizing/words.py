@@ -77,6 +77,16 @@ def format_number(value: float, digits: int = DIGITS) -> str:
     return f"{value:,.{places}f}".rstrip("0").rstrip(".") if places else f"{value:,.0f}"
 
 
+def format_storage_rate(gb_per_s: float) -> str:
+    """A rate of storage in GB/s, or in MB/s below 0.1 GB/s.
+
+    Check:
+        >>> format_storage_rate(39.9), format_storage_rate(0.00322)
+        ('39.9 GB/s', '3.22 MB/s')
+    """
+    return f"{format_number(gb_per_s)} GB/s" if gb_per_s >= 0.1 else f"{format_number(gb_per_s * 1e3)} MB/s"
+
+
 def percent(share: float, digits: int = 0) -> str:
     """A share from 0 to 1 as a percentage with a space before the sign: "80 %"."""
     return f"{share * 100:,.{digits}f} %"

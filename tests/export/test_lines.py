@@ -94,6 +94,10 @@ def test_checkpoints_are_stored_at_the_published_price_of_the_provider() -> None
     assert storage.notes.endswith("; about 672 USD over 2.4 months, in no total") and storage.usd is None
     (own,) = (line for line in lines_to_quote(run, [stored.BOUGHT]) if line.unit is Unit.TERABYTE)
     assert own.notes == "to be quoted"
+    small = {"performance": {"cluster": {"checkpoint_capacity_tb": 0.009}, "required_storage_gb_per_s": 0.00322}}
+    (line,) = (line for line in lines_to_quote(small, [rented]) if line.goods == "storage")
+    assert (line.quantity, line.unit) == (Decimal(9), Unit.GIGABYTE)
+    assert line.description == "Checkpoint storage, written at 3.22 MB/s"
 
 
 def test_an_engine_that_is_sold_is_licensed_per_accelerator() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from lxml import html
 
-from app.export.lines import Settlement, build_bill
+from app.export.lines import CENT, Bill, Settlement, build_bill, round_half_up
 from app.export.memo import MAX_OPTIONS, render_memo, select_ranks
+from app.export.order import OrderDetails
 from app.export.quotes import quote_groups
 from tests.export import stored
 from tests.export.test_writers import EURO
@@ -75,24 +77,40 @@ def test_three_options_are_weighed_the_one_asked_for_among_them(rank: int, shown
     assert len(html.fromstring(memo(rank).encode()).findall(".//table")[0].findall(".//tr")) == MAX_OPTIONS + 1
 
 
-def test_options_of_different_terms_are_compared_by_month_and_over_one_horizon() -> None:
-    answer = stored.answer()
-    for option in answer["recommendations"]:
-        option["cost"]["tco_usd"] = 2_550_000.0
-    bills = [build_bill(answer, stored.supply(), rank, EURO) for rank in (1, 3)]
-    table = html.fromstring(render_memo(answer, stored.supply(), bills, bills[0])).findall(".//table")[0]
-    bought, rented = ([cell.text_content() for cell in row] for row in table.findall(".//tr")[1:])
-    # 36 months of support, space and power, in whole cents, and 8 x 730 hours at 3.1803 EUR.
-    assert (bought[4], rented[4]) == (f"{bills[0].over_term / 36:,.2f}", "18,572.95")
-    assert {bought[5], rented[5]} == {"2,346,000 in 36 months"}
-
-
-def test_a_run_has_no_monthly_cost() -> None:
-    answer = stored.answer(days=2.5)
-    answer["recommendations"][2]["cost"]["usd_total"] = 1659.25
-    bill = build_bill(answer, stored.supply(), 3, EURO)
+def option_cells(answer: dict[str, Any], bill: Bill) -> list[str]:
+    """Cells of the first option in the table of a memo."""
     table = html.fromstring(render_memo(answer, stored.supply(), [bill], bill)).findall(".//table")[0]
-    assert [cell.text_content() for cell in table.findall(".//tr")[1]][4:6] == ["", "1,527 for the run"]
+    return [cell.text_content() for cell in table.findall(".//tr")[1]]
+
+
+@pytest.mark.parametrize("settlement", [EURO, Settlement()], ids=["EUR", "USD"])
+@pytest.mark.parametrize("rank", range(1, len(stored.RANKS)))
+def test_options_are_compared_by_month_and_over_one_horizon_to_the_cent(rank: int, settlement: Settlement) -> None:
+    answer, supply = stored.answer(), stored.supply()
+    bill = build_bill(answer, supply, rank, settlement)
+    whole = build_bill(answer, supply, rank, settlement, OrderDetails(term_months=36))
+    years = 3 if rank == 4 else 1  # a commitment of one year, renewed
+    monthly, total = option_cells(answer, bill)[4:6]
+    assert monthly == f"{years * whole.over_term / 36:,.2f}"
+    assert total == f"{whole.once + years * whole.over_term:,.2f} in 36 months"
+
+
+def test_a_run_costs_its_rentals_or_its_share_of_bought_machines() -> None:
+    answer = stored.answer(days=2.5)
+    for option in answer["recommendations"]:
+        option["cost"]["usd_total"] = 1659.25
+    rented = build_bill(answer, stored.supply(), 3, EURO)
+    assert rented.lines[0].quantity == 8 * 60  # hours of the machines
+    assert option_cells(answer, rented)[4:6] == ["", f"{rented.subtotal:,.2f} for the run"]
+    bought = build_bill(answer, stored.supply(), 1, EURO)
+    share = bought.subtotal * 60 / 26_280
+    assert option_cells(answer, bought)[5] == f"{round_half_up(share, CENT):,.2f} for the run"
+
+
+def test_an_option_without_a_horizon_has_no_total_cost() -> None:
+    lot = {**stored.BOUGHT, "parts": [part for part in stored.BOUGHT["parts"] if part["what"] != "horizon_hours"]}
+    bill = build_bill(stored.answer(1), stored.supply(lot), 1, EURO)
+    assert option_cells(stored.answer(1), bill)[5] == ""
 
 
 def test_a_generic_host_has_no_seller_yet() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, yaml_text
 from app.sizing.hardware.benchmarks import SERVERS, Server, fill_template
-from app.sizing.hardware.pool_servers import POOL_SERVERS, PoolServers
+from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
 
 Version = tuple[int, ...]
@@ -22,6 +22,7 @@ CONFIG = "/tmp/server-config.yaml"  # the folder of the weights may be read-only
 # Shell variables in a command, which must stay unquoted; everything else is quoted.
 VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\{[A-Z_]+:-\w+\}|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
 REVISION_FLAG = "--revision"
+SERVED_NAME = "--served-model-name"
 REVISION = "${REVISION:-main}"  # slot for a branch, tag or commit of the repository of the weights
 
 
@@ -48,7 +49,6 @@ class Launch:
     flags: Mapping[str, Version]  # first version of each flag
     images: Mapping[str, str]  # container image by vendor
     network_flags: tuple[str, ...] = ()  # flags that make the server listen on all interfaces
-    pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # flags of a pool's servers by role
     pool_config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # config file entries by role
     pool_line: str = ""  # script line before the start command of a pool
     starts_per_machine: bool = True  # whether each machine of a replica runs its own start command
@@ -63,11 +63,6 @@ class Launch:
     metrics_flags: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
 
 
-def pool_flags(servers: PoolServers) -> dict[str, tuple[str, ...]]:
-    """Flags of the servers of each pool, by role."""
-    return {role: tuple(shlex.split(flags)) for role, flags in servers.flags.items()}
-
-
 LAUNCHES = (
     Launch(
         "vllm",
@@ -76,6 +71,7 @@ LAUNCHES = (
         source="vllm/engine/arg_utils.py, config/parallel.py and config/speculative.py of 0.33.0, read 2026-11-26",
         flags={
             "--tensor-parallel-size": ANY_VERSION,
+            SERVED_NAME: ANY_VERSION,
             REVISION_FLAG: ANY_VERSION,
             "--pipeline-parallel-size": (0, 5),
             "--no-async-scheduling": (0, 10),
@@ -108,7 +104,6 @@ LAUNCHES = (
             "--speculative-config.model": (0, 10),
         },
         images={"NVIDIA": "vllm/vllm-openai:v{version}", "AMD": "vllm/vllm-openai-rocm:v{version}"},
-        pools=pool_flags(POOL_SERVERS["vllm"]),
         # vllm/envs.py of 0.33.0: without this address, decode replicas look for the KV cache on their own machine.
         pool_line='export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"',
         requests_counter="vllm:request_success_total",
@@ -122,6 +117,8 @@ LAUNCHES = (
         flags={
             "-m": ANY_VERSION,
             "--model-path": ANY_VERSION,
+            SERVED_NAME: ANY_VERSION,
+            "--is-embedding": ANY_VERSION,
             REVISION_FLAG: ANY_VERSION,
             "--tp-size": ANY_VERSION,
             "--pp-size": (0, 5),
@@ -158,7 +155,6 @@ LAUNCHES = (
         },
         images={"NVIDIA": "lmsysorg/sglang:v{version}"},
         network_flags=("--host", "0.0.0.0"),
-        pools=pool_flags(POOL_SERVERS["sglang"]),
         requests_counter="sglang:num_requests_total",
         queue_gauge="sglang:num_queue_reqs",
         metrics_flags=("--enable-metrics",),
@@ -187,7 +183,6 @@ LAUNCHES = (
         },
         images={"NVIDIA": "nvcr.io/nvidia/tensorrt-llm/release:{version}"},
         network_flags=("--host", "0.0.0.0"),
-        pools=pool_flags(POOL_SERVERS["tensorrt-llm"]),
         pool_config=POOL_SERVERS["tensorrt-llm"].config,
         starts_per_machine=False,
     ),
@@ -328,11 +323,14 @@ def parse_version(text: str | None, launch: Launch) -> Version:
     return numbers or launch.source_version
 
 
-def start_command(group: ReplicaGroup, launch: Launch, *, cache_tokens: int, config: str = CONFIG) -> list[str]:
+def start_command(
+    group: ReplicaGroup, launch: Launch, *, cache_tokens: int, shared_name: str | None = None, config: str = CONFIG
+) -> list[str]:
     """Command that starts one machine's part of a replica, split as a shell splits it.
 
     Parameters:
         cache_tokens: size of the KV cache in tokens.
+        shared_name: name of the model in requests, if pools load different weights.
         config: name of the configuration file.
     """
     places = dict(group.places)
@@ -341,7 +339,8 @@ def start_command(group: ReplicaGroup, launch: Launch, *, cache_tokens: int, con
     places |= dict.fromkeys(("ranks_config", "draft_config", "written_config", "host_config"))
     places["config"] = config if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
-    return [*tokens, *launch.pools.get(group.role, ()), *launch.network_flags]
+    pool = shlex.split(POOL_SERVERS[launch.engine].flags_of(group.role, shared_name)) if group.is_pool else ()
+    return [*tokens, *pool, *launch.network_flags]
 
 
 def revision_tokens(group: ReplicaGroup, launch: Launch, version: Version) -> list[str]:

@@ -7,7 +7,7 @@ import shlex
 from app.export.handoff.clouds import LOCAL_WEIGHTS
 from app.export.handoff.cluster import WEIGHTS
 from app.export.handoff.lifecycle import CACHE, cache_environment, drain_s, start_note
-from app.export.handoff.option import SHELL, File, Handoff, Option, build_script
+from app.export.handoff.option import INTERFACES, NETWORKS, SHELL, File, Handoff, Option, build_script
 from app.export.handoff.serving import (
     NotServable,
     ReplicaLaunch,
@@ -62,7 +62,19 @@ def shell_files(option: Option, version: str | None, target: str) -> Handoff:
         )
         for part in groups
     ]
-    return Handoff(target, option.rank, (*files, *shared_files(groups)), serving_notes(groups))
+    return Handoff(
+        target, option.rank, (*files, *shared_files(groups)), (*serving_notes(groups), *machine_notes(groups))
+    )
+
+
+def machine_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
+    """Note about what each machine of a replica needs, if the user starts each of them."""
+    if not any(part.spans_machines and part.launch.starts_per_machine for part in groups):
+        return ()
+    return (
+        "A replica spans several machines. Each needs its rank in NODE_RANK and the address of the first one in "
+        f"MASTER_ADDR. {NETWORKS}",
+    )
 
 
 def docker_files(option: Option, version: str | None, target: str) -> Handoff:
@@ -82,7 +94,7 @@ def docker_files(option: Option, version: str | None, target: str) -> Handoff:
             f"Weights are read from the folder {LOCAL_WEIGHTS} next to the script, into which convert.sh writes."
         )
     shared = shared_files(groups, LOCAL_WEIGHTS)
-    return Handoff(target, option.rank, (*files, *shared), (*serving_notes(groups), *own))
+    return Handoff(target, option.rank, (*files, *shared), (*serving_notes(groups), *machine_notes(groups), *own))
 
 
 def docker_lines(part: ReplicaLaunch) -> tuple[str, ...]:
@@ -111,7 +123,8 @@ def docker_run(part: ReplicaLaunch, place: int) -> tuple[str, ...]:
         gpus = f"--gpus '\"device={some}\"'"
     elif share and devices is not None:
         gpus += f" --env {devices}={some}"
-    network = "--network host --env NODE_RANK --env MASTER_ADDR" if part.spans_machines else ""
+    peers = " ".join(f"--env {name}" for name in ("NODE_RANK", "MASTER_ADDR", *INTERFACES))
+    network = f"--network host {peers}" if part.spans_machines else ""
     folders = (
         f'--volume "$HERE/{LOCAL_WEIGHTS}:{WEIGHTS}:ro" --workdir {WEIGHTS}' if needs_conversion(part.group) else ""
     )

@@ -22,6 +22,7 @@ from app.export.handoff.clouds import (
 from app.export.handoff.cluster import RESOURCES, node_selector
 from app.export.handoff.lifecycle import host_requests
 from app.export.handoff.option import (
+    INTERFACES,
     SHELL,
     YAML,
     File,
@@ -125,7 +126,7 @@ def docker_files(option: Option, _version: str | None, target: str) -> Handoff:
     }.get(run.group.vendor)
     if devices is None:
         raise NoJob(f"Docker has no common option for {run.group.vendor} accelerators.")
-    several = ("NODE_RANK", "MASTER_ADDR") if run.group.machines > 1 else ()
+    several = ("NODE_RANK", "MASTER_ADDR", *INTERFACES) if run.group.machines > 1 else ()
     passed = ("HF_TOKEN", "SMOKE", *open_inputs(run), *overridable_variables(run), *several)
     output = output_folder(run)
     mounted = f"{FILES}/{output}" if _is_relative(run) else volume_folder(run)

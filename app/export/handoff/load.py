@@ -5,16 +5,45 @@ from __future__ import annotations
 import math
 import re
 
-from app.export.handoff.option import SHELL, File, Option, build_script
-from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Places, fill_template
+from app.export.handoff.engines import BY_ENGINE
+from app.export.handoff.option import SHELL, File, Option, ReplicaGroup, build_script
+from app.sizing.hardware.benchmarks import BENCHMARKS, Places, fill_template
 
 EMBEDDINGS_BACKEND = (
     "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
 )
 
+# What a benchmark reads from the environment, as its script asks for it. Scripts of several machines set the ranks.
+VARIABLE = re.compile(r"\$([A-Z][A-Z_]+)")
+INPUTS = {
+    "BASE_URL": "the address of the API",
+    "CONFIG": "the configuration of the trainer for your model",
+    "CONFIG_FILE": "a configuration file of the trainer for your model",
+    "CONF_FILE": "a configuration file of the trainer for your model",
+    "DEVICE": "the name of the device in OpenVINO, such as GPU",
+    "IMAGES_DIR": "a folder of images",
+    "MODEL_NAME": "the name of the model in the trainer",
+    "MODULE": "the module of your model in torchtitan, such as llama3",
+    "PROMPTS_FILE": "a file of your own traffic, with one JSON object with prompt per line",
+    "RECIPE": "the recipe of the trainer for your model",
+    "SAMPLE_FILE": "a sample like those of your service, such as a recording",
+}
+LIBRARY_LOADS = tuple(BENCHMARKS[name].load for name in ("pictures", "passes"))  # no generator is known for a server
+RANKS = ("NODE_RANK", "MASTER_ADDR")
 REPORT_NOTE = (
     "# The report stays in benchmark.log. POST /measurements reads it, or the JSON file of a generator that writes one."
 )
+
+
+def input_lines(command: str) -> tuple[str, ...]:
+    """Lines that stop with a sentence where an input of a benchmark is not set.
+
+    Check:
+        >>> input_lines("measure --data $IMAGES_DIR --node-rank $NODE_RANK")
+        (': "${IMAGES_DIR:?set it to a folder of images}"',)
+    """
+    names = dict.fromkeys(name for name in VARIABLE.findall(command) if name not in RANKS)
+    return tuple(f': "${{{name}:?set it to {INPUTS[name]}}}"' for name in names)
 
 
 def benchmark_file(option: Option) -> File:
@@ -23,22 +52,26 @@ def benchmark_file(option: Option) -> File:
     Compare its report with the performance in the answer.
     """
     group = option.groups[0]
-    server = group.server or SERVERS["llama.cpp"]
-    url = f"http://localhost:{server.port}"
-    embeds = EMBEDDINGS_BACKEND in group.load
-    places = {**_with_deviations(group.places), "url": url}
+    server = group.server or BY_ENGINE[group.software].server
+    places = {**_with_deviations(group.places), "url": f"http://localhost:{server.port}"}
+    if option.shared_name is not None:
+        places |= {"model": option.shared_name}
+    own = _own_load(group)
+    embeds = EMBEDDINGS_BACKEND in own
     commands = {
-        "own": group.load if group.server else BENCHMARKS["server-at-url"].load,
+        "own": own,
         **(
             {}
             if embeds
+            or group.load in LIBRARY_LOADS
             or group.places.get("draft_method")  # they send random text
             or group.software == "ollama"  # whose own command first creates the model that it measures
             else {"aiperf": BENCHMARKS["aiperf"].load, "guidellm": BENCHMARKS["guidellm"].load}
         ),
     }
     cases = (
-        f"  {name})\n    {_wrap_flags(fill_template(command, places))}\n    ;;" for name, command in commands.items()
+        f"  {name})\n    {'; '.join((*input_lines(command), _wrap_flags(fill_template(command, places))))}\n    ;;"
+        for name, command in commands.items()
     )
     return File(
         "benchmark.sh",
@@ -54,6 +87,16 @@ def benchmark_file(option: Option) -> File:
             "esac | tee benchmark.log",
         ),
     )
+
+
+def _own_load(group: ReplicaGroup) -> str:
+    """Command of the default generator. Some answers measure the model in a library; embeddings are measured at the
+    server instead, and so are streams of tokens.
+    """
+    if group.server or group.load in LIBRARY_LOADS:
+        return group.load
+    embeds = group.load == BENCHMARKS["embeddings"].load
+    return BENCHMARKS["embeddings-at-url" if embeds else "server-at-url"].load
 
 
 def _with_deviations(places: Places) -> Places:

@@ -117,6 +117,13 @@ class Option:
         return option_name(self.rank) + (f", group {self.fleet_group}" if self.fleet_group else "")
 
     @property
+    def shared_name(self) -> str | None:
+        """Name that requests use, if the pools load different weights; else the repository names the model."""
+        if len({group.model for group in self.groups}) == 1:
+            return None
+        return str(self.groups[0].places.get("source_model") or self.groups[0].model)
+
+    @property
     def header_lines(self) -> tuple[str, ...]:
         """Header lines of every file: source of the file and a caution."""
         return (
@@ -196,6 +203,9 @@ def build_group(start: Document, lot: Document, deployment: Document) -> Replica
     )
 
 
+# Interfaces of the network between machines, for NCCL (and RCCL) and Gloo; they choose themselves if these are not set.
+INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+NETWORKS = f"If the machines have several networks, set {' and '.join(INTERFACES)} to the interface that connects them."
 SHELL, YAML, JSON, TEXT = "application/x-sh", "application/yaml", "application/json", "text/plain"
 MAX_LABEL_LENGTH = 40  # of the 63 characters of a DNS label; the rest is reserved for suffixes
 PLAIN_TEXT = re.compile(r"[A-Za-z/_][\w./:@=+,-]*", re.ASCII)

@@ -124,6 +124,7 @@ class TrainingRun:
         start = asked.get("base_checkpoint") or named
         base = "the model whose configuration and tokenizer the run uses" if self.pretrains else "the base checkpoint"
         tokenizer = {"TOKENIZER": named} if named else {}
+        resumed = asked.get("resume_from")  # else a variable: auto
         return (
             Slot("DATASET", trainer.data, asked.get("dataset")),
             Slot("START_FROM", f"{base}: a repository of the Hugging Face hub, or its folder", start),
@@ -132,7 +133,7 @@ class TrainingRun:
                 "the folder for checkpoints and the model, on storage that outlives the machine",
                 asked.get("output"),
             ),
-            Slot("RESUME_FROM", "a checkpoint to resume from", asked.get("resume_from") or "auto"),
+            *([Slot("RESUME_FROM", "a checkpoint to resume from", resumed)] if resumed else []),
             Slot(
                 "LEARNING_RATE", f"the peak learning rate, which Headroom does not size; {LEARNING_RATES[self.trains]}"
             ),

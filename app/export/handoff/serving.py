@@ -39,7 +39,7 @@ from app.export.handoff.option import (
 from app.export.handoff.weights import conversion_files, weights_notes
 from app.sizing.hardware.benchmarks import place_names
 from app.sizing.hardware.pool_servers import POOL_SERVERS
-from app.sizing.words import product_name
+from app.sizing.words import join_words, product_name
 
 OWN_ROUTER = (
     "You need a router that sends each prompt to a prefill replica and then to a decode replica. Examples are "
@@ -99,7 +99,8 @@ class ReplicaLaunch:
     @property
     def command_tokens(self) -> list[str]:
         """Start command, split as a shell splits it."""
-        command = start_command(self.group, self.launch, cache_tokens=self.cache_tokens)
+        name = self.option.shared_name
+        command = start_command(self.group, self.launch, cache_tokens=self.cache_tokens, shared_name=name)
         command += revision_tokens(self.group, self.launch, self.version)
         if replica_range(self.option):
             command += self.launch.metrics_flags
@@ -147,7 +148,7 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
             raise NotServable(f"{engine} has no known flags to serve LoRA adapters.")
         if group.places.get("draft_method") and not group.places.get("drafting"):
             raise NotServable(f"{engine} has no known flags for this way to draft tokens.")
-        if group.is_pool and group.role not in launch.pools:
+        if group.is_pool and launch.engine not in POOL_SERVERS:
             raise NotServable(f"{engine} does not support separate prefill and decode pools.")
         if launch.engine == "vllm" and group.int_place("data") > 1 and group.int_place("data") % group.machines:
             raise NotServable("vLLM splits ranks evenly: data_parallel must be divisible by the machines per replica.")
@@ -265,8 +266,9 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     if groups[0].launch.note:
         notes.append(groups[0].launch.note)
     notes += context_notes(groups[0])
-    if REVISION in groups[0].command_tokens:
-        notes.append(f"Weights come from {groups[0].group.model} at revision main. Set REVISION to pin a commit.")
+    pinned = dict.fromkeys(part.group.model for part in groups if REVISION in part.command_tokens)
+    if pinned:
+        notes.append(f"Weights come from {join_words([*pinned])} at revision main. Set REVISION to pin a commit.")
     if groups[0].launch.creates_model:
         notes.append(f"Requests name the model {groups[0].served_name}.")
     notes += weights_notes(groups[0].option)
@@ -278,11 +280,6 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     if groups[0].group.places.get("draft_method"):
         notes.append(
             "benchmark.sh reads prompts of your own traffic from PROMPTS_FILE: random ones show no acceptance."
-        )
-    if any(part.spans_machines for part in groups):
-        notes.append(
-            "A replica spans several machines. Each needs its rank in NODE_RANK and the address of the first one in "
-            "MASTER_ADDR."
         )
     if len(groups) > 1:
         router = {

@@ -181,6 +181,8 @@ def llm_d_files(option: Option, version: str | None, target: str) -> Handoff:
             raise NotServable(f"The llm-d chart knows no {part.group.vendor} accelerators that vLLM runs on.")
         if part.spans_machines and part.group.int_place("data") == 1:
             raise NotServable("The llm-d chart spans machines only by data-parallel ranks.")
+    if option.shared_name is not None:
+        raise NotServable("The llm-d chart gives both pools the same weights; these pools load different ones.")
     values = yaml_text(llm_d_values(groups))
     name = f"{groups[0].name.removesuffix('-prefill')}.values.yaml"
     notes = (
@@ -284,7 +286,7 @@ def dynamo_files(option: Option, version: str | None, target: str) -> Handoff:
     graph = dynamo_graph(groups)
     name = str(graph["metadata"]["name"])
     notes = (
-        *(note for note in serving_notes(groups) if "You need a router" not in note and "NODE_RANK" not in note),
+        *(note for note in serving_notes(groups) if "You need a router" not in note),
         f"Source of the graph's keys: {DYNAMO}. The image has a version of vLLM of its own.",
         f"Install the Dynamo platform, then run kubectl apply -f {name}.dynamo.yaml. Its frontend listens on port 8000 "
         f"of the service {name}-frontend.",

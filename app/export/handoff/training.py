@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
+from app.export.handoff.load import input_lines
 from app.export.handoff.option import (
     JSON,
+    NETWORKS,
     SHELL,
     YAML,
     File,
@@ -180,6 +182,7 @@ def _sized_values(run: TrainingRun) -> dict[str, str | int]:
     """Values of the answer by variable."""
     group = run.group
     return {
+        **({} if run.option.handoff.get("resume_from") else {"RESUME_FROM": "auto"}),
         "STEPS": run.steps,
         "SAVE_STEPS": run.save_steps,
         "WARMUP_STEPS": run.warmup_steps,
@@ -280,8 +283,12 @@ def benchmark_script(run: TrainingRun) -> File:
     group = run.group
     many = (REQUIRE_RANK,) if group.machines > 1 else ()
     command = re.sub(r" (--[a-z])", r" \\\n  \1", fill_template(group.load, group.places))
+    known = [slot for slot in run.slots() if slot.value and f"${slot.name}" in group.load]
+    named = {slot.name for slot in known}
+    open_lines = (line for line in input_lines(group.load) if not any(f"{{{name}:" in line for name in named))
+    lines = (*many, *slot_lines(known), *open_lines)
     about = "# The benchmark of the answer, on synthetic or public data. It saves nothing that you need."
-    return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *many, f"exec {command}"))
+    return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *lines, f"exec {command}"))
 
 
 def training_notes(
@@ -306,12 +313,14 @@ def training_notes(
     notes = [
         f"train.sh asks for {', '.join(open_slots)}." if open_slots else "train.sh has every input and output.",
         f"The run takes {run.steps:,} steps of {run.batch:,} sequences: micro-batches of "
-        f"{group.int_place('micro_batch')}, {accumulated} accumulated, on {run.data_ranks} data-parallel ranks. It "
-        "reads the data again if they are shorter.",
+        f"{group.int_place('micro_batch')}, {accumulated} accumulated, on "
+        f"{format_count(run.data_ranks, 'data-parallel rank')}. It reads the data again if they are shorter.",
         f"It saves a checkpoint every {run.save_steps:,} steps. {again} again to resume from the last one.",
         f"{smoke} first. The smoke step runs two steps and fails if their memory is more than "
         f"{round(100 * MEMORY_TOLERANCE)} % off the prediction.",
     ]
+    if group.machines > 1:
+        notes.append(NETWORKS)
     if run.pretrains and run.option.handoff.get("base_checkpoint") and not run.trainer.starts_from_weights:
         notes.append(
             f"{product_name(run.option.software)} starts this run from random weights; START_FROM names configuration "

@@ -40,6 +40,7 @@ from app.sizing.training.run import Run, deployed_machines
 from app.sizing.words import (
     format_count,
     format_number,
+    format_storage_rate,
     join_words,
     percent,
     product_name,
@@ -393,7 +394,7 @@ def storage_reason(performance: Performance) -> Reason:
     size_gb, interval_s = (performance.checkpoint_bytes or 0) / 1e9, performance.checkpoint_interval_s or 0.0
     rate = (performance.required_storage_bytes_per_s or 0.0) / 1e9
     window = size_gb / (rate * interval_s) if rate * interval_s > 0 else 0.0  # share of the interval for the write
-    rate_words = f"{format_number(rate)} GB/s" if rate >= 0.1 else f"{format_number(rate * 1e3)} MB/s"
+    rate_words = format_storage_rate(rate)
     return Reason(
         "storage",
         f"A checkpoint of {size_gb:,.1f} GB every {format_number(interval_s / 60)} min stalls the run for "

@@ -234,7 +234,7 @@ def weight_places(model: ModelArchitecture, d: Deployment, benchmark: Benchmark)
     native, stored = model.native_format, d.weight_format or "bf16"
     wide, local = native in SIXTEEN_BIT, local_checkpoint_path(model, stored)
     own = stored == native or (wide and stored in SIXTEEN_BIT)
-    published = None if own else published_checkpoint(model.name, stored, d.engine or "")
+    published = None if own else published_checkpoint(model.name, stored, d.engine or "", d.accelerator.split("-")[0])
     converted = wide and not own and published is None and stored in benchmark.converts
     reference = gguf_reference(published, stored) if published and published.tool == GGUF else None
     repository = published.repository if published else repository_name(model.name)
@@ -352,11 +352,13 @@ def serving_places(
 
 def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchmark, assumed: Assumptions) -> Places:
     """Placeholders for the planning length and for the context that the server accepts, with what limits it."""
+    planned = {"window": workload.model.max_context_tokens, "context": math.ceil(workload.max_context_tokens)}
+    if workload.single_pass:  # takes fewer tokens than the configuration has positions: the server keeps its own limit
+        return {**planned, "embeds": optional_flag(workload.model.sample is None)}
     slots = batch_in_flight(estimate.performance) if used.server is SERVERS["ollama"] else 1
     served = served_context(workload, estimate, assumed, slots=slots)
     return {
-        "window": workload.model.max_context_tokens,
-        "context": math.ceil(workload.max_context_tokens),
+        **planned,
         "served": served.tokens,
         "served_limit": served.limit.value,
         "refused_share": served.refused_share,
@@ -674,25 +676,23 @@ def pools_command(used: Benchmark, server: Server, servers: PoolServers, places:
 
     Prefill and decode start their server. Any other role waits for both, starts the router and measures.
     """
+    name = None if places[PREFILL]["model"] == places[DECODE]["model"] else str(places[DECODE]["source_model"])
+    asked = {**places[DECODE], "model": name or places[DECODE]["model"]}
     ready = WAIT_FOR_POOLS.format(port=server.port, path=server.path) + servers.router
-    measured = (
-        ready + READY.format(port=server.port, path=server.path) + fill_template(used.load, places[DECODE]) + STOP
-    )
-    roles = " ".join(
-        f"{role}) {pool_server_command(server, servers, role, places[role])} ;;" for role in (PREFILL, DECODE)
-    )
-    return f"case $ROLE in {roles} *) {measured} ;; esac"
+    measured = ready + READY.format(port=server.port, path=server.path) + fill_template(used.load, asked) + STOP
+    starts = (f"{role}) {pool_server_command(server, servers, role, own, name)} ;;" for role, own in places.items())
+    return f"case $ROLE in {' '.join(starts)} *) {measured} ;; esac"
 
 
-def pool_server_command(server: Server, servers: PoolServers, role: str, places: Places) -> str:
-    """Command that starts the server of a pool's replica."""
+def pool_server_command(server: Server, servers: PoolServers, role: str, places: Places, name: str | None) -> str:
+    """Command that starts the server of a pool's replica, which requests call `name` if the pools' weights differ."""
     written = (
         f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG_FILE}; " if role in servers.config else ""
     )
     parts = (
         servers.environment.get(role, ""),
         fill_template(server.command, places),
-        servers.flags[role],
+        servers.flags_of(role, name),
         servers.listen_flags,
     )
     return written + " ".join(part for part in parts if part)

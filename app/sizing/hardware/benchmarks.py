@@ -88,8 +88,13 @@ def place_names(text: str) -> set[str]:
 
 
 def quote_value(value: object) -> str:
-    """A value quoted for the shell, fractions with three digits; an empty value keeps its part of the command."""
-    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    """A value quoted for the shell, fractions with three digits; an empty value keeps its part of the command.
+
+    Check:
+        >>> quote_value(1581.2), quote_value("a b")
+        ('1580', "'a b'")
+    """
+    text = f"{float(f'{value:.3g}'):.15g}" if isinstance(value, float) else str(value)
     return shlex.quote(text) if text else ""
 
 

@@ -24,6 +24,9 @@ LOADED_BY: Mapping[str, tuple[str, ...]] = {
     "gguf": ("llama.cpp", "ollama"),
     "mlx": ("mlx",),
 }
+# Tools whose checkpoints an engine refuses on AMD: supported_quantization in vllm/platforms/rocm.py at 001eda31 and
+# rocm_supported_quantization in sglang/srt/configs/model_config.py of 0.5.23, read 2026-11-27.
+REFUSED_ON_AMD: Mapping[str, tuple[str, ...]] = {"vllm": ("modelopt",), "sglang": ("modelopt", "gptq")}
 GGUF = "gguf"  # format of a row whose repository has all usual GGUF types
 USUAL_GGUF_TYPES = ("gguf-q8_0", "gguf-q6_k", "gguf-q5_k_m", "gguf-q4_k_m", "gguf-q4_k_s", "gguf-q3_k_m")
 
@@ -51,15 +54,18 @@ class PublishedCheckpoint:
 PUBLISHED_CHECKPOINTS: tuple[PublishedCheckpoint, ...] = build_rows(PublishedCheckpoint, "published_checkpoints.csv")
 
 
-def published_checkpoint(model_name: str, stored: str, engine: str) -> PublishedCheckpoint | None:
-    """The checkpoint of a model in a format that an engine loads; None if none is known.
+def published_checkpoint(model_name: str, stored: str, engine: str, maker: str = "") -> PublishedCheckpoint | None:
+    """The checkpoint of a model in a format that an engine loads on the accelerators of a maker; None if none is known.
 
     Check:
-        >>> published_checkpoint("meta-llama/Llama-3.1-70B-Instruct", "fp8", "tensorrt-llm").repository
+        >>> published_checkpoint("meta-llama/Llama-3.1-70B-Instruct", "fp8", "vllm").repository
         'nvidia/Llama-3.1-70B-Instruct-FP8'
+        >>> published_checkpoint("meta-llama/Llama-3.1-70B-Instruct", "fp8", "vllm", "amd").repository
+        'amd/Llama-3.1-70B-Instruct-FP8-KV'
     """
+    refused = REFUSED_ON_AMD.get(engine, ()) if maker == "amd" else ()
     fitting = (c for c in PUBLISHED_CHECKPOINTS if c.model == model_name and c.holds(stored))
-    return next((c for c in fitting if engine in LOADED_BY[c.tool]), None)
+    return next((c for c in fitting if engine in LOADED_BY[c.tool] and c.tool not in refused), None)
 
 
 @dataclass(frozen=True, slots=True)

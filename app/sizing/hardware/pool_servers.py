@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -26,6 +27,17 @@ class PoolServers:
     listen_flags: str = ""  # flags that accept connections from other machines
     environment: Mapping[str, str] = field(default_factory=dict)  # environment variables by pool
     config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    mixed_flags: Mapping[str, str] = field(default_factory=dict)  # instead of `flags` if the pools' weights differ
+
+    def flags_of(self, role: str, shared_name: str | None) -> str:
+        """Flags of the servers of a pool.
+
+        Parameters:
+            shared_name: name of the model in requests, if the pools load different weights.
+        """
+        if shared_name is None or role not in self.mixed_flags:
+            return self.flags[role]
+        return f"{self.mixed_flags[role]} {shlex.quote(shared_name)}"
 
 
 FILE = "pool_servers.toml"

@@ -1,15 +1,34 @@
-"""Names of flags and keys that a launcher hands to its tool."""
+"""Names of flags and keys that a launcher hands to its tool, and checks of scripts."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from app.export.handoff.option import Option
 from app.export.handoff.targets import build_files
+
+INSTALLED = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+SHELLCHECK = shutil.which("shellcheck", path=INSTALLED) or "shellcheck"
+
+
+def check_scripts(folder: Path, *texts: str) -> None:
+    """Fails if bash cannot read a script, or if shellcheck warns of it."""
+    for number, text in enumerate(texts):
+        (folder / f"{number}.sh").write_text(text)
+    paths = [str(folder / f"{number}.sh") for number in range(len(texts))]
+    for path in paths:
+        subprocess.run(["bash", "-n", path], check=True)
+    done = subprocess.run([SHELLCHECK, "-S", "warning", *paths], capture_output=True, text=True, check=False)
+    assert not done.stdout + done.stderr
 
 
 def emitted(option: Option) -> set[str]:

@@ -13,6 +13,7 @@ from app.errors import Unanswerable
 from app.export.handoff.engines import BY_ENGINE
 from app.export.handoff.option import Handoff, Option
 from app.export.handoff.targets import build_handoff
+from tests.export.handoff.emitted import check_scripts
 from tests.export.handoff.stored import pooled, served
 from tests.export.handoff.test_cluster import SPANNING
 
@@ -34,11 +35,8 @@ def text_of(made: Handoff, name: str) -> str:
 @pytest.mark.parametrize("target", ["shell", "docker", "slurm"])
 @pytest.mark.parametrize("option", OPTIONS, ids=range(len(OPTIONS)))
 def test_every_script_is_one_that_a_shell_reads(target: str, option: Option, tmp_path: Path) -> None:
-    for file in build_handoff(option, target, None).files:
-        if file.media_type == "application/x-sh":
-            script = tmp_path / file.name
-            script.write_text(file.text)
-            subprocess.run(["bash", "-n", str(script)], check=True)
+    made = build_handoff(option, target, None).files
+    check_scripts(tmp_path, *(file.text for file in made if file.media_type == "application/x-sh"))
 
 
 def run_with_stub(text: str, tmp_path: Path, program: str, **environment: str) -> subprocess.CompletedProcess[str]:

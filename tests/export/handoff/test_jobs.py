@@ -14,6 +14,7 @@ import yaml
 from app.export.handoff.jobs import MAX_RESTARTS, NoJob
 from app.export.handoff.option import Option
 from app.export.handoff.targets import build_files, can_start
+from tests.export.handoff.emitted import check_scripts
 from tests.export.handoff.runs import RUNS, run_option
 
 ONE = run_option("trl", "lora")
@@ -61,9 +62,7 @@ def test_every_job_brings_the_files_of_the_run_and_keeps_secrets_out(
     for name in INPUTS:
         assert name in text
     if made.files[0].name.endswith((".sh", ".sbatch")):
-        path = tmp_path / made.files[0].name
-        path.write_text(text)
-        subprocess.run(["bash", "-n", str(path)], check=True)
+        check_scripts(tmp_path, text)
 
 
 @pytest.mark.parametrize("option", [ONE, MANY], ids=["one", "many"])

@@ -1,4 +1,4 @@
-"""A tiny random GGUF is served and measured with the files as they are handed over. Needs llama-server, GuideLLM."""
+"""A tiny random GGUF is served and measured with the files as they are handed over."""
 
 from __future__ import annotations
 
@@ -88,19 +88,24 @@ def save_tiny_gguf(path: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """Folder with the files and the model, while serve.sh runs there."""
-    if shutil.which("llama-server") is None:
+    installed = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    server = shutil.which("llama-server", path=installed) or shutil.which("llama-server-vulkan", path=installed)
+    if server is None:
         pytest.skip("needs llama-server")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "llama-server").symlink_to(server)
     save_tiny_gguf(tmp_path / "tiny.gguf")
     for file in build_files(served("llama.cpp", **SHAPE), "shell", None).files:
         (tmp_path / file.name).write_text(file.text)
     with (tmp_path / "serve.log").open("w") as log:
-        around = {**os.environ, "REPLICA": "0"}  # the first of those that share a machine
-        server = subprocess.Popen(["bash", "serve.sh"], cwd=tmp_path, env=around, stdout=log, stderr=log)
+        # The first of those that share a machine.
+        around = {**os.environ, "REPLICA": "0", "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+        process = subprocess.Popen(["bash", "serve.sh"], cwd=tmp_path, env=around, stdout=log, stderr=log)
         try:
             yield tmp_path
         finally:
-            server.terminate()
-            server.wait(30)
+            process.terminate()
+            process.wait(30)
 
 
 def wait_until_healthy(url: str, log: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shlex
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,14 @@ from app.export.handoff.engines import (
     command_flags,
     config_text,
 )
+from app.export.handoff.load import input_lines
 from app.export.handoff.option import File, Handoff, Option
 from app.export.handoff.serving import ReplicaLaunch, plan_launches
 from app.export.handoff.targets import CannotStart, build_handoff
-from app.sizing.hardware.benchmarks import SERVERS
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS
 from app.sizing.hardware.engines import engine_named
-from tests.export.handoff.stored import pooled, served
+from tests.export.handoff.emitted import check_scripts
+from tests.export.handoff.stored import USED, option, pooled, served, start
 
 ENGINES = tuple(BY_ENGINE)
 DEGREES = {
@@ -141,12 +142,8 @@ def test_every_script_is_one_that_a_shell_reads(engine: str, tmp_path: Path) -> 
     options = [served(engine)]
     if not BY_ENGINE[engine].single_machine:
         options += [pooled(engine), *(served(engine, **places) for places in LAYOUTS)]
-    for option in options:
-        for file in build_handoff(option, engine, None).files:
-            if file.media_type == "application/x-sh":
-                script = tmp_path / file.name
-                script.write_text(file.text)
-                subprocess.run(["bash", "-n", str(script)], check=True)
+    made = [file for option in options for file in build_handoff(option, engine, None).files]
+    check_scripts(tmp_path, *(file.text for file in made if file.media_type == "application/x-sh"))
 
 
 def test_a_name_is_not_read_by_a_shell() -> None:
@@ -207,6 +204,24 @@ def test_pools_are_started_apart_with_a_router() -> None:
     assert "--pd-disaggregation" in text_of(sglang, "router.sh")
     router = yaml.safe_load(text_of(build_handoff(pooled("tensorrt-llm"), "tensorrt-llm", None), "router.yaml"))
     assert router["context_servers"]["num_instances"] == len(router["context_servers"]["urls"]) == 3
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_pools_of_different_weights_serve_one_name(engine: str) -> None:
+    places = {"prefill": {"model": "maker/Model-70B-FP8"}, "decode": {}}
+    mixed = option(*(start(engine, USED[engine], role, **own) for role, own in places.items()))
+    made = build_handoff(mixed, engine, None)
+    for role in places:
+        tokens = shlex.split(text_of(made, f"{role}.sh").split("exec ")[1].replace("\\\n", " "))
+        assert tokens[tokens.index("--served-model-name") + 1] == "org/Model-70B"
+        if engine == "vllm":  # which otherwise refuses the KV cache of another checkpoint
+            transfer = json.loads(tokens[tokens.index("--kv-transfer-config") + 1])
+            assert transfer["kv_connector_extra_config"] == {"enforce_handshake_compat": False}
+    assert "--model org/Model-70B" in text_of(made, "benchmark.sh")
+    assert any("maker/Model-70B-FP8 and org/Model-70B" in note for note in made.notes)
+    assert "--served-model-name" not in text_of(build_handoff(pooled(engine), engine, None), "decode.sh")
+    with pytest.raises(CannotStart, match="Targets that can start it"):
+        build_handoff(mixed, "llm-d", None)
 
 
 def test_llama_cpp_holds_the_cache_that_was_found_for_all_its_slots() -> None:
@@ -343,3 +358,25 @@ def test_host_memory_for_prefixes_is_a_flag_or_a_setting() -> None:
 def test_llama_cpp_reserves_no_cache_that_its_slots_cannot_fill() -> None:
     assert said(first(served("llama.cpp", sequences=1, window=131_072)).command_tokens, "-c") == 131_072
     assert said(first(served("llama.cpp", sequences=4, window=131_072)).command_tokens, "-c") == 300_000
+
+
+def test_work_in_single_passes_is_measured_at_its_server_or_in_its_library() -> None:
+    places: dict[str, Any] = {"served": None, "served_limit": None, "refused_share": None, "embeds": ""}
+    for engine, port in (("vllm", 8000), ("sglang", 30000)):
+        embeds = option(start(engine, BENCHMARKS["embeddings"], **places))
+        text = text_of(build_handoff(embeds, "shell", None), "benchmark.sh")
+        assert f"--base-url http://localhost:{port}" in text and "--backend openai-embeddings" in text
+        assert "aiperf" not in text  # which sends prompts to be continued
+        served_text = text_of(build_handoff(embeds, "shell", None), "serve.sh")
+        assert "--max-model-len" not in served_text and "--context-length" not in served_text
+        assert ("--is-embedding" in served_text) is (engine == "sglang")
+    speech = option(start("vllm", BENCHMARKS["passes"], **places))
+    text = text_of(build_handoff(speech, "shell", None), "benchmark.sh")
+    assert "transformers" in text and "random-input-len" not in text
+    assert ': "${SAMPLE_FILE:?set it to a sample' in text
+
+
+def test_every_variable_of_a_benchmark_has_a_sentence() -> None:
+    for name, benchmark in BENCHMARKS.items():
+        for command in (benchmark.load, benchmark.own_prompts or ""):
+            assert all(line.startswith(': "${') for line in input_lines(command)), name

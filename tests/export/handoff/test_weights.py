@@ -10,6 +10,7 @@ import pytest
 
 from app.export.handoff.targets import build_handoff
 from app.export.handoff.weights import LMDEPLOY, MLX_BITS, MODELOPT_FORMATS, MODIFIERS
+from tests.export.handoff.emitted import check_scripts
 from tests.export.handoff.stored import served
 
 CASES = [
@@ -39,8 +40,7 @@ def test_a_script_makes_the_weights_at_the_path_that_the_server_loads(
     assert "org/Model-70B" in script
     assert f'"$WEIGHTS"/Model-70B-{form}' in script and f"./Model-70B-{form}" in found["serve.sh"]
     assert "Run convert.sh once" in found["notes"]
-    (tmp_path / "convert.sh").write_text(script)
-    subprocess.run(["bash", "-n", str(tmp_path / "convert.sh")], check=True)
+    check_scripts(tmp_path, script)
 
 
 def test_a_calibration_data_set_is_never_chosen_silently() -> None:

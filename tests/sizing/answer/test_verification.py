@@ -395,6 +395,20 @@ def test_one_line_starts_a_server_of_each_pool_a_router_and_the_load(engine: str
     assert trial.accelerators == 1 + 2
 
 
+def test_pools_of_different_weights_serve_one_name() -> None:
+    found = pooled()
+    model = replace(STEADY.model, name="meta-llama/Llama-3.1-8B-Instruct")
+    assert found.deployment.pools is not None
+    decode = replace(found.deployment.pools.decode, weight_format="bf16")
+    prefill = replace(found.deployment.pools.prefill, weight_format="fp8")
+    mixed = replace(found, deployment=replace(found.deployment, pools=Pools(prefill, decode)))
+    trial = plan_pools_benchmark(Question(replace(STEADY, model=model)), mixed)
+    assert trial is not None
+    assert trial.command.count(f"--served-model-name {model.name} ") == 2
+    assert trial.command.count('"enforce_handshake_compat": false') == 2
+    assert f"--model {model.name} " in trial.command.partition("vllm bench")[2]
+
+
 def test_a_pair_is_asked_for_what_its_slower_pool_carries() -> None:
     found = pooled()
     pools = parts(found)

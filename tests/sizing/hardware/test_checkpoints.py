@@ -42,4 +42,7 @@ def test_an_engine_gets_no_checkpoint_of_a_tool_that_it_does_not_load() -> None:
     assert published_checkpoint(model, "int8", "vllm") is not None
     assert published_checkpoint(model, "int8", "tensorrt-llm") is None
     assert published_checkpoint(model, "fp8", "llama.cpp") is None
+    for engine in ("vllm", "sglang"):
+        on_amd = published_checkpoint(model, "fp8", engine, "amd")
+        assert on_amd is not None and on_amd.repository == "amd/Llama-3.3-70B-Instruct-FP8-KV"  # ROCm has no modelopt
     assert {tool for row in PUBLISHED_CHECKPOINTS for tool in (row.tool,)} == {*LOADED_BY}
