@@ -136,10 +136,11 @@ TURN = (
 )
 REMEMBERING = (
     "window.fetch = (path, options) => {"
-    "  if (path === '/recommend') window.asked.push(options.body); return real(path, options); };"
+    "  if (options?.body) window.asked.push([path, JSON.parse(options.body)]); return real(path, options); };"
 )
 OF_THE_SERVICE_MS = (
-    "return performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/recommend')).at(-1).duration"
+    "return performance.getEntriesByType('resource').filter((e) => /recommend(.store=false)?$/.test(e.name))"
+    ".at(-1).duration"
 )
 
 
@@ -181,9 +182,11 @@ def test_agents_and_every_other_parameter_ask_only_among_ranked_options(browser:
     browser.run(TURN, "workload.traffic.concurrent_requests", 0.3)
     browser.until("document.getElementById('top').dataset.ms")
     last = browser.answered()["request"]
-    asked = [json.loads(body) for body in browser.run("return window.asked")]
+    paths, asked = zip(*browser.run("return window.asked"), strict=True)
     types = {r["deployment"]["accelerator"] for r in ranked[:5]}
     assert set(asked[0]["constraints"]["accelerators"]) == types and asked[0]["limit"] == 1
+    # Previews ask for no further parts and are not stored; the answer that stays is.
+    assert paths[0] == "/recommend?store=false" and asked[0]["include"] == [] and paths[-1] == "/recommend"
     # The last request is the whole one, and the only one for all feasible types.
     assert asked[-1] == last and [each["limit"] for each in asked].count(50) == 1
     assert "accelerators" not in last.get("constraints", {})

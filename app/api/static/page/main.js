@@ -91,7 +91,7 @@ function render(answer) {
   at("answer").dataset.id = answer.id;
 }
 
-// Shows the first option of an answer with one option. The rest stays, dimmed, until the slider is idle.
+// Shows the first option of a preview. The rest stays, dimmed, until the slider is idle.
 function renderFirst(answer) {
   showHeadline(answer);
   keepState(() => exploring?.follow(answer));
@@ -138,12 +138,13 @@ function soon(wait_ms, how) {
 }
 
 // While a slider moves, the page requests only the best option among the ranked hardware, one request at a time with the
-// slider's current value. When the slider is idle, it requests the full answer. Any other request takes precedence.
+// slider's current value, without the parts of its drawings; the service does not store these previews. When the slider
+// is idle, the page requests the full answer. Any other request takes precedence.
 const turning = { due: false, asking: false, among: [] };
 
 function ofRanked(body) {
   const constraints = turning.among.length ? { ...body.constraints, accelerators: turning.among } : body.constraints;
-  return { ...widened(body), constraints, limit: 1, rejected_limit: 0 };
+  return { ...body, constraints, limit: 1, rejected_limit: 0, include: [] };
 }
 
 async function turn() {
@@ -156,7 +157,7 @@ async function turn() {
     while (turning.due) {
       turning.due = false;
       const begun = performance.now();
-      const answer = await post("/recommend", ofRanked(form.body()));
+      const answer = await post("/recommend?store=false", ofRanked(form.body()));
       if (recommend.asking()) break;
       // If no ranked hardware is feasible, the full answer shows the hardware that is feasible.
       if (!answer.recommendations.length) continue;
