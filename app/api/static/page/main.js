@@ -2,7 +2,7 @@
 import { get, latest, post, save } from "./api.js";
 import { showDecision, warningsOf } from "./decision.js";
 import { typesOf } from "./deployment.js";
-import { element, list, trouble, wide } from "./dom.js";
+import { element, list, plain, trouble, wide } from "./dom.js";
 import { Form } from "./form.js";
 import { knobs } from "./knobs.js";
 import { named } from "./names.js";
@@ -24,11 +24,12 @@ let timer = 0;
 
 function complain(error) {
   const faults = error.path ? [{ path: error.path, detail: error.message }] : (error.errors ?? []).map((e) => ({ path: e.pointer.replace(/^#?\//, "").replaceAll("/", "."), detail: e.detail }));
-  const marked = faults.map((f) => form.mark(f.path, f.detail));
+  const marked = faults.map((f) => form.mark(f.path, plain(f.detail)));
   error.errors = error.errors?.filter((e, i) => !marked[i]) ?? (error.path ? [] : undefined);
   const [fault] = faults;
   const names = fault?.path === "workload.model" ? error.body?.nearest ?? error.body?.choices ?? [] : [];
-  at("problem").replaceChildren(...trouble(error), ...(names.length ? [element("p", { class: "buttons" }, "Use ", ...names.map((name) => element("button", { type: "button", click: () => assume("model", name) }, name)))] : []),
+  at("problem").replaceChildren(...trouble(error, (path) => form.labelAt(path)), ...(names.length ? [element("p", { class: "buttons" }, "Use ", ...names.map((name) => element("button", { type: "button", click: () => assume("model", name) }, name)))] : []),
+    ...(fault?.path === "workload.model" && error.body?.type === "/problems/unknown-model" ? [element("p", {}, "For a model that is not in the catalog, paste its config.json under More options, Your own model, or enter its size, such as 70b.")] : []),
     ...(at("answer").childElementCount ? [element("p", {}, "Below is the answer to the previous request.")] : []));
   at("result").classList.add("stale");
   setStatus("");
@@ -192,7 +193,7 @@ function start(request) {
 }
 
 async function arrive() {
-  const { request, answer } = linked();
+  const { request, answer, unreadable } = linked();
   if (request) await start(request);
   else if (answer) {
     try {
@@ -209,6 +210,7 @@ async function arrive() {
       complain(error);
     }
   } else await ask({ example: true });
+  if (unreadable) at("problem").replaceChildren(element("p", { class: "error" }, "The link is incomplete, so its request cannot be read. Below is the example."));
 }
 
 async function suggest(event) {
