@@ -48,7 +48,7 @@ export function words(name) {
 export function table(heads, rows, caption) {
   const isNumber = (cell) => typeof cell === "number" || /^[+$\d–-][$\d.,]*( %)?$/.test(cell.textContent ?? cell);
   const right = heads.map((_, i) => i > 0 && rows.some((cells) => (cells[i] ?? "–") !== "–") && rows.every((cells) => isNumber(cells[i] ?? "–")));
-  const head = element("tr", {}, ...heads.map((name, i) => element("th", { scope: "col", class: right[i] ? "number" : null }, name)));
+  const head = element("tr", {}, ...heads.map((name, i) => element("th", { scope: "col", class: right[i] ? "number" : null }, name || element("span", { class: "unseen" }, "Action"))));
   const body = rows.map((cells) =>
     element("tr", {}, ...cells.map((cell, i) => {
       const text = typeof cell === "number" ? show(cell) : (cell ?? "–");
@@ -64,8 +64,11 @@ export const wide = matchMedia("(min-width: 64.01rem)");
 
 export const list = (texts) => element("ul", {}, ...texts.map((text) => element("li", {}, text)));
 
+// Below the title of a task page, or below the decision of the sizing page.
+const HEADING = document.getElementById("view") ? "h2" : "h3";
+
 export function section(title, ...children) {
-  return element("section", {}, element("h3", {}, title), ...children);
+  return element("section", {}, element(HEADING, {}, title), ...children);
 }
 
 export function folded(title, ...children) {

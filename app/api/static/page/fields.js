@@ -28,7 +28,7 @@ export const HEADINGS = [
     {"path": "workload.slo.ttft_ms", "label": "TTFT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
     {"path": "workload.slo.tpot_ms", "label": "TPOT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
     {"path": "workload.slo.e2e_ms", "label": "Request limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "samples_per_s", "batch", "trace"]},
-    {"path": "constraints.environments", "label": "Where", "kind": "choices", "options": [["cloud", "cloud"], ["on_prem", "own machines"]]},
+    {"path": "constraints.environments", "label": "Where (neither: both)", "kind": "choices", "options": [["cloud", "cloud"], ["on_prem", "own machines"]]},
     {"path": "inventory", "label": "Hardware that you own", "kind": "owned"}
   ]},
   {"heading": "Limits", "fields": [

@@ -19,7 +19,7 @@ function comparison(answer) {
   const ticked = () => [...document.querySelectorAll("input[name=compared]:checked")].map((box) => Number(box.value));
   const button = element("button", { type: "button", disabled: true, click: () => during(into, () => compare(answer, ticked())) }, "Compare selected");
   const follow = () => (button.disabled = ticked().length < 2 || ticked().length > MOST_COMPARED);
-  return { nodes: [element("p", {}, button), into], follow };
+  return { nodes: [element("p", {}, button, " ", element("small", {}, `Tick two to ${MOST_COMPARED} options in the table.`)), into], follow };
 }
 
 // The sections of an answer's options. `follow` shows the figures of the first option of a preview; its drawings stay.

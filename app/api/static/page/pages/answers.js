@@ -52,7 +52,7 @@ async function about(id) {
 
 async function open(id) {
   await during(detail, () => about(id));
-  detail.querySelector("h3")?.scrollIntoView({ block: "nearest" });
+  detail.querySelector("h2")?.scrollIntoView({ block: "nearest" });
 }
 
 async function answers(asked, cursor) {
