@@ -110,7 +110,11 @@ def test_files_of_an_answer_are_written(tmp_path: Path) -> None:
         (("recommend", *CHAT[:2], "--rps", "1", "--accelerator", "h1000"), 2, "`headroom accelerators` lists all."),
         (("estimate", *CHAT[:2], "--rps", "1"), 2, "The hardware is missing. Set --accelerator"),
         (("support", "vllm"), 2, "takes 2 values"),
-        (("explain", "rec_123"), 2, "'rec_123' is not an id: rec_ and 28 hexadecimal digits. `headroom list` lists them."),
+        (
+            ("explain", "rec_123"),
+            2,
+            "'rec_123' is not an id: rec_ and 28 hexadecimal digits. `headroom list` lists them.",
+        ),
         (("explain", f"rec_{'0' * 28}"), 2, "No answer is stored"),
     ],
 )
