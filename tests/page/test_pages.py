@@ -140,6 +140,7 @@ def test_a_stored_answer_is_priced_again_and_approved(browser: Browser) -> None:
     identity = browser.answered()["id"]
     browser.open(f"/pages/answers?id={identity}")
     browser.until("document.querySelector('#view fieldset')")
+    browser.until("document.activeElement.tagName === 'H2'")
     press(browser, "Price again")
     browser.until(
         "[...document.querySelectorAll('#view caption')].some((c) => c.textContent === 'Bill then and today')"
