@@ -323,6 +323,12 @@ def test_refused_values_are_reported_in_words_at_their_fields(
     browser.complaints()  # the browser reports the 422 itself
 
 
+def test_additional_fields_may_state_the_load(browser: Browser) -> None:
+    workload = {"phase": "training", "model": "resnet-50", "training_samples": 100000000, "deadline_days": 9}
+    browser.open(f"/#q={quote(json.dumps({'workload': workload}))}")
+    assert browser.answered()["request"]["workload"] == workload
+
+
 def test_a_corrected_value_is_answered(browser: Browser) -> None:
     browser.open()
     browser.answered()

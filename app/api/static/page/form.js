@@ -187,10 +187,12 @@ export class Form {
   // The request body. Throws Unreadable if a field cannot be parsed.
   body() {
     const made = { workload: { phase: this.phase } };
+    // Additional fields may state the load in another way: classes, samples.
+    const needed = this.form.elements.more.value.trim() ? null : this.phase === "inference" ? LOAD_FIELDS[this.load] : this.phase === "training" ? "workload.training_tokens" : null;
     for (const field of FIELDS) {
       if (SPECIAL.includes(field.path) || !this.#active(field)) continue;
       const value = this.#value(field);
-      if (value === undefined && field.path === (this.phase === "inference" ? LOAD_FIELDS[this.load] : this.phase === "training" ? "workload.training_tokens" : null)) throw new Unreadable(field.path, `${field.label}: enter a value.`);
+      if (value === undefined && field.path === needed) throw new Unreadable(field.path, `${field.label}: enter a value.`);
       if (value === undefined) continue;
       if (field.path === "workload.model.huggingface_config") made.workload.model = { huggingface_config: value };
       else nested(made, field.path, value);
