@@ -39,7 +39,7 @@ EXAMPLES = {
     "market": "market --by provider --where accelerator=h100",
     "prices": "prices h100 --sort -observed_on",
     "keys": "keys list",
-    "support": "support --engine vllm --accelerator mi300x",
+    "support": "support vllm mi300x",
     "doctor": "doctor --url http://localhost:8000",
     "mcp": "mcp --url http://localhost:8000",
     "prepare": "prepare",

@@ -36,10 +36,11 @@ def comparison_request(number: int) -> bytes:
 
 
 def slider_request(number: int) -> bytes:
-    """What the page requests while a slider moves: the best option among five types of the answer before."""
+    """What the page requests while a slider moves: a preview, of five types of the answer before."""
     asked = json.loads(varied_chat_request(number))
     among = {**asked.get("constraints", {}), "accelerators": RANKED_TYPES}
-    return post_request("/recommend", {**asked, "constraints": among, "limit": 1, "rejected_limit": 0})
+    preview = {**asked, "constraints": among, "limit": 1, "rejected_limit": 0, "include": []}
+    return post_request("/recommend?store=false", preview)
 
 
 def inspection_request(_: int) -> bytes:

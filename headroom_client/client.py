@@ -50,9 +50,10 @@ class Headroom:
         if self._own:
             self._http.close()
 
-    def recommend(self, request: Json) -> answers.RecommendResponse:
-        """Recommend hardware for a workload."""
-        return cast("answers.RecommendResponse", self._post_json("/recommend", request))
+    def recommend(self, request: Json, *, store: bool = True) -> answers.RecommendResponse:
+        """Recommend hardware for a workload. Without `store`, the answer is a preview: its id cannot be fetched."""
+        path = "/recommend" if store else "/recommend?store=false"
+        return cast("answers.RecommendResponse", self._post_json(path, request))
 
     def estimate(self, request: Json) -> answers.EstimateShown:
         """Estimate a workload on a given deployment."""

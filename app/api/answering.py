@@ -383,8 +383,10 @@ def find_or_compute_answer(
     answers: TenantAnswers,
     today: date,
     holdings: Holdings = NOTHING_HELD,
+    *,
+    store: bool = True,
 ) -> StoredAnswer:
-    """Returns the stored answer to a request, or computes and stores a new one."""
+    """Returns the stored answer to a request, or computes a new one and stores it, unless `store` is False."""
     request = with_stored_inventory(request, holdings)
     relevant = relevant_identity(request, catalog_index, catalog_store, today, holdings)
     identity, canonical = identify_request(request, relevant, today, holdings)
@@ -403,7 +405,7 @@ def find_or_compute_answer(
         found = f"The {which} within the limits is {largest.model}."
         answer = replace(answer, maximum=largest, summary=f"{found} {answer.summary}")
 
-    return store_answer(request, identity, canonical, question, answer, catalog_index, answers)
+    return store_answer(request, identity, canonical, question, answer, catalog_index, answers if store else None)
 
 
 def store_answer(
@@ -413,9 +415,11 @@ def store_answer(
     question: Question,
     answer: Answer,
     catalog_index: CatalogIndex,
-    answers: TenantAnswers,
+    answers: TenantAnswers | None,
 ) -> StoredAnswer:
-    """Builds a new answer and stores it under its id, together with the data that bills of materials need."""
+    """Builds a new answer and stores it under its id, together with the data that bills of materials need. With None
+    for `answers`, it is only built.
+    """
     catalog = catalog_of_answer(question, answer, catalog_index.catalog)
     with stage("words"):
         document = answer_json(
@@ -430,6 +434,8 @@ def store_answer(
         document = with_input_warnings(document, request)
         by_default = request.rejected_limit is None and not request.shows_trace
         body = fit_to_size(document) if by_default else json_bytes(document)
+        if answers is None:
+            return StoredAnswer(body, stored=False)
         supply = supply_json(question, answer, catalog, catalog_index.purchasing)
         if answer.mixed_fleet is not None:
             supply["mixed_fleet"] = fleet_json(question, answer.mixed_fleet, catalog, catalog_index.purchasing)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from html import escape
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -135,8 +135,10 @@ class Guide:
             if str(token.attrs.pop("style", "")).endswith("right"):
                 token.attrSet("class", "number")
         html = markdown.renderer.render(tokens, markdown.options, {})
-        scroll = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
-        return title, html.replace("<table", f"{scroll}<table").replace("</table>", "</table></div>")
+        number = count(1)  # regions have different names
+        scroll = '<div class="scroll" tabindex="0" role="region" aria-label="Table {}"><table'
+        html = re.sub("<table", lambda _: scroll.format(next(number)), html)
+        return title, html.replace("</table>", "</table></div>")
 
     def _fix_links(self, parts: list[Token] | tuple[()]) -> None:
         """Leads links to documents into the guide, without file endings; shows links to other files as text."""

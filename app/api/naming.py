@@ -158,7 +158,8 @@ class NameResolver:
         names = sorted({*known.values()})
         entry = name if name in names else known.get(compact_name(name))
         if entry is None:
-            close = () if self._is_full else closest_names(name, names)
+            spellings = () if self._is_full else closest_names(compact_name(name), known)
+            close = tuple(dict.fromkeys(known[spelling] for spelling in spellings))
             hint = did_you_mean(close) or f" Accepted: {list_names(names)}."
             self.add_problem(UnknownName, pointer, f"Unknown {what} {quote_name(name)}.{hint} {where}", nearest=close)
         return entry or name

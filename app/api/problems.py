@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ TOP_LEVEL = "the request"  # stands for the empty path
 MAX_PLACES = 3
 MIN_SIMILARITY = 0.6
 PHASES = ("inference", "training", "fine_tuning")  # tags of workloads in a location
+ID_PATTERN = re.compile(r"\^(rec|meas)_")
+ID_LISTS = {"rec": "/recommendations", "meas": "/measurements"}  # the lists of the ids with a prefix
 HOURLY = ("hourly_factors", "hours")  # lists with an entry for each hour
 
 
@@ -324,8 +327,9 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
         return list_length_message(str(error["loc"][-1]), context)
     if kind.startswith(("int", "float")) and isinstance(value, str) and is_number(value):
         return f"Input should be a number: send {value.strip()} without quotes"
-    if kind == "string_pattern_mismatch" and str(context.get("pattern", "")).startswith("^rec_"):
-        return f"{quote_name(str(value))} is not an id: rec_ and 28 hexadecimal digits. GET /recommendations lists them"
+    if kind == "string_pattern_mismatch" and (form := ID_PATTERN.match(str(context.get("pattern", "")))):
+        listed = f"GET {ID_LISTS[form[1]]} lists them"
+        return f"{quote_name(str(value))} is not an id: {form[1]}_ and 28 hexadecimal digits. {listed}"
     if kind == "extra_forbidden":
         return explain_unknown_field(model, error["loc"]) if model is not None else UNKNOWN_FIELD
     said = str(error["msg"]).removeprefix("Value error, ")

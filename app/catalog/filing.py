@@ -243,7 +243,7 @@ def _contains_slug(column: InstrumentedAttribute[str | None], slug: str) -> Colu
 def unknown_recommendation() -> UnknownRecommendation:
     """Returns the error for an id under which no answer is stored, or no longer."""
     return UnknownRecommendation(
-        "No recommendation is stored under this id. It may have been pruned: post its request again to recreate it."
+        "No answer is stored under this id. It may have been deleted: send its request again to get a current answer."
     )
 
 

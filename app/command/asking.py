@@ -18,6 +18,16 @@ from app.api.merge_patch import Part, apply_merge_patch
 from app.command.ending import Exit
 from headroom_client import Headroom, HeadroomError, NotReached
 
+LISTING_COMMANDS = {
+    "/catalog/models?q=": "headroom models WORDS",
+    "/catalog/accelerators": "headroom accelerators",
+    "/catalog/offers": "headroom offers",
+    "/catalog/providers": "headroom market --by provider",
+    "/catalog/regions": "headroom market --by region",
+    "/recommendations": "headroom list",
+    "/measurements": "headroom measurements",
+}
+ROUTE = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[\w/{}?=-]+)")
 UNPREPARED = "The local database is not prepared. Run `headroom prepare`, or set --url to the URL of a service."
 
 
@@ -48,12 +58,32 @@ def report_problem(error: HeadroomError, options: Mapping[str, str], *, local: b
     if local and error.status == 503:
         typer.echo(UNPREPARED, err=True)
         return
-    typer.echo(error.detail, err=True)
+    typer.echo(describe_for_terminal(error.detail), err=True)
     for each in error.others:
-        typer.echo(f"  {each.get('pointer', '')}: {each.get('detail', '')}", err=True)
+        typer.echo(f"  {each.get('pointer', '')}: {describe_for_terminal(each.get('detail', ''))}", err=True)
     fields = [each.get("pointer", "").removeprefix("#/").replace("/", ".") for each in error.errors]
-    if named := ", ".join(options[field] for field in fields if field in options):
+    stated = [re.sub(r"\.\d+$", "", field) for field in fields]  # an entry of a list belongs to the list's option
+    if named := ", ".join(dict.fromkeys(options[field] for field in stated if field in options)):
         typer.echo(f"Set it with {named}.", err=True)
+
+
+def describe_for_terminal(detail: str) -> str:
+    """The detail of a problem with commands instead of routes of the API; sentences with other routes are left out.
+
+    Check:
+        >>> describe_for_terminal("At path/id: 'x' is not an id. GET /recommendations lists them.")
+        "'x' is not an id. `headroom list` lists them."
+        >>> describe_for_terminal("Unknown engine 'vlm'. GET /catalog/engines and /catalog/frameworks list all.")
+        "Unknown engine 'vlm'."
+    """
+
+    def name_command(found: re.Match[str]) -> str:
+        command = LISTING_COMMANDS.get(found[1])
+        return found[0] if command is None else f"`{command}`"
+
+    sentences = [ROUTE.sub(name_command, each) for each in re.split(r"(?<=[.?!]) (?=[A-Z`'])", detail)]
+    kept = [each for each in sentences if not ROUTE.search(each)]
+    return re.sub(r"^At (path|query)/\w+: ", "", " ".join(kept or sentences))
 
 
 @contextmanager

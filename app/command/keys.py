@@ -31,7 +31,7 @@ def open_keys() -> Iterator[Connection]:
         with acting_for(EVERY_TENANT), engine.begin() as connection:
             yield connection
     except DatabaseError as error:
-        typer.echo(f"The keys cannot be used: {describe_cause(error)}.", err=True)
+        typer.echo(f"Keys cannot be read: {describe_cause(error)}. Run `headroom doctor` to find the cause.", err=True)
         raise typer.Exit(Exit.FAILED) from error
     finally:
         engine.dispose()

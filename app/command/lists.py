@@ -35,7 +35,7 @@ COLUMNS = {
     ),
     "prices": ("accelerator", "provider", "region", "pricing_model", "instance_type", "usd_per_hour", "observed_on"),
 }
-Limit = Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows.")]
+Limit = Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Maximum number of rows.")]
 Filters = Annotated[
     list[str] | None,
     typer.Option("--where", help="Filter of the API, repeatable: --where vendor=nvidia.", show_default=False),
@@ -133,6 +133,9 @@ def offers(
     accelerator: Annotated[
         str | None, typer.Argument(help="Words of the accelerator's name: h100.", show_default=False)
     ] = None,
+    words: Annotated[
+        str | None, typer.Option("--accelerator", help="The same as the argument.", show_default=False)
+    ] = None,
     provider: Annotated[str | None, typer.Option(help="Only this provider.", show_default=False)] = None,
     region: Annotated[str | None, typer.Option(help="Only this region.", show_default=False)] = None,
     where: Filters = None,
@@ -151,7 +154,7 @@ def offers(
         form,
         limit,
         url,
-        accelerator=accelerator,
+        accelerator=accelerator or words,
         sort=sort,
     )
 
@@ -174,12 +177,21 @@ def prices(
 
 
 def support(
-    engine: Annotated[str, typer.Option(help="Engine or framework: vllm, sglang, fsdp ...")],
-    accelerator: Annotated[str, typer.Option(help="Accelerator name: mi300x.")],
+    names: Annotated[
+        tuple[str, str] | None,
+        typer.Argument(metavar="ENGINE ACCELERATOR", help="For example: vllm mi300x.", show_default=False),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Engine or framework: vllm, sglang, fsdp ...", show_default=False)
+    ] = None,
+    accelerator: Annotated[str | None, typer.Option(help="Accelerator name: mi300x.", show_default=False)] = None,
     where: Filters = None,
     url: Url = None,
 ) -> None:
     """Show whether an engine runs on an accelerator, with the source."""
+    engine, accelerator = names or (engine, accelerator)
+    if not (engine and accelerator):
+        raise typer.BadParameter("Name an engine and an accelerator, for example: headroom support vllm mi300x.")
     with open_client(url) as client:
         typer.echo(json_text(client.support(**parse_filters(where, engine=engine, accelerator=accelerator))))
 

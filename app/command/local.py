@@ -43,5 +43,5 @@ def logs_to_stderr() -> Iterator[None]:
 
 
 def quiet_settings() -> Settings:
-    """Settings of the service for one command, without the access log."""
-    return load_settings().model_copy(update={"access_log": "off"})
+    """Settings of the service for one command: no access log, and of other events those that need attention."""
+    return load_settings().model_copy(update={"access_log": "off", "log_level": "warning"})

@@ -56,17 +56,24 @@ Source = Annotated[
 Number = Annotated[
     float | None, typer.Option(parser=parse_number, metavar="NUMBER", help="Upper limit.", show_default=False)
 ]
-Words = Annotated[list[str] | None, typer.Option(help="Accept only this; repeatable.", show_default=False)]
+Words = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Accept only this; repeatable.", show_default=False)
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Set any request field, repeatable: --set workload.traffic.peak_to_average=3.", show_default=False
+        "--set",
+        metavar="FIELD",
+        help="Set any field of the request, repeatable: --set economics.pue=1.2.",
+        show_default=False,
     ),
 ]
-Model = Annotated[str | None, typer.Option("--model", help="Model name: llama-3.1-70b-instruct.", show_default=False)]
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="Model name: llama-3.1-70b.", show_default=False)
+]
 Own = Annotated[
     list[str] | None,
-    typer.Option("--own", help="Accelerators that you own, repeatable: 8xh100.", show_default=False),
+    typer.Option("--own", metavar="NxTYPE", help="Accelerators that you own, repeatable: 8xh100.", show_default=False),
 ]
 Maximize = Annotated[
     str | None,
@@ -130,10 +137,12 @@ Redundancy = Annotated[
 
 
 Formats = Annotated[
-    list[str] | None, typer.Option("--format", help="Weight format: fp8; repeatable.", show_default=False)
+    list[str] | None,
+    typer.Option("--format", metavar="NAME", help="Weight format: fp8; repeatable.", show_default=False),
 ]
 Engines = Annotated[
-    list[str] | None, typer.Option("--engine", help="Engine or framework; repeatable.", show_default=False)
+    list[str] | None,
+    typer.Option("--engine", metavar="NAME", help="Engine or framework; repeatable.", show_default=False),
 ]
 Budget = Annotated[
     float | None,
@@ -141,7 +150,9 @@ Budget = Annotated[
 ]
 Method = Annotated[str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)]
 Objective = Annotated[str | None, typer.Option(help="Objective: cost, latency, throughput, energy or carbon.")]
-LimitOption = Annotated[int | None, typer.Option(min=1, max=50, help="Number of options.", show_default=False)]
+LimitOption = Annotated[
+    int | None, typer.Option(min=1, max=50, metavar="1-50", help="Number of options.", show_default=False)
+]
 Label = Annotated[str | None, typer.Option(help="Label to store with the answer.", show_default=False)]
 Concurrent = Annotated[float | None, number_option("Requests in flight, instead of a rate.", "--concurrent")]
 Prompt = Annotated[float | None, number_option("Mean input tokens per request.", "--in", "--input-tokens")]
@@ -241,7 +252,7 @@ def print_answer(found: Any, *, wide: bool, sort: str | None) -> None:
             typer.echo(line)
     for warning in found["warnings"]:
         typer.echo(f"\n{wrap(warning['text'] if isinstance(warning, dict) else warning)}")
-    typer.echo(f"\n{found['id']}: headroom explain {found['id']}, headroom export {found['id']} --format xlsx")
+    typer.echo(f"\nNext: headroom explain {found['id']}, or export, sensitivity, approve or reprice with the same id.")
 
 
 def estimate(
@@ -251,7 +262,9 @@ def estimate(
     accelerator: Annotated[
         str | None, typer.Option(help="Accelerator name: h100, rtx 4090.", show_default=False)
     ] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="Total number of accelerators.", show_default=False)] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Total number of accelerators.", show_default=False)
+    ] = None,
     engine: Annotated[
         str | None, typer.Option(help="Engine or framework: vllm, sglang ...", show_default=False)
     ] = None,
@@ -280,6 +293,8 @@ def estimate(
     request = build_request(
         source, flag_values(context, paths), also or [], partial(first_option, accelerator=accelerator)
     )
+    if source is None and "deployment" not in request:
+        raise typer.BadParameter("The hardware is missing. Set --accelerator, for example --accelerator h100.")
     with open_client(url, flag_names(context, paths)) as client, show_progress("Sizing..."):
         found = client.estimate(request)
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)

@@ -194,6 +194,18 @@ def test_the_answer_is_stored_and_read_back_byte_for_byte(client: TestClient) ->
     assert client.post("/recommend", json=stored.json()["request"]).content == first.content
 
 
+def test_a_preview_is_the_same_answer_but_in_no_list_and_in_no_limit_of_filed_answers(client: TestClient) -> None:
+    request = {**body("recommend-inference-embeddings"), "label": "preview", "limit": 1}
+    preview = client.post("/recommend?store=false", json=request)
+    assert preview.headers["headroom-stored"] == "false"
+    answer = preview.json()
+    assert client.get(f"/recommendations/{answer['id']}").status_code == 404
+    assert client.get("/recommendations?label=preview").json()["items"] == []
+    assert client.post("/recommend", json=request).content == preview.content
+    [filed] = client.get("/recommendations?label=preview").json()["items"]
+    assert filed["id"] == answer["id"]
+
+
 def test_key_order_and_defaults_do_not_change_the_answer(client: TestClient) -> None:
     plain = body("recommend-inference-embeddings")
     spelled = {"trace": False, "limit": 5, "objective": "cost", **plain}

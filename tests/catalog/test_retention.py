@@ -235,7 +235,7 @@ def test_two_prune_commands_delete_each_answer_once(engine: Engine) -> None:
 
 def test_a_pruned_answer_is_not_found_which_says_what_to_do(engine: Engine) -> None:
     Pruner(engine, RetentionPolicy(days=1, bytes=0)).prune_all(now=NOW, pause_s=0)
-    with pytest.raises(UnknownRecommendation, match=r"may have been pruned: post its request again"):
+    with pytest.raises(UnknownRecommendation, match=r"may have been deleted: send its request again"):
         AnswerStore(engine).get_answer(IDS[0])
 
 

@@ -107,13 +107,22 @@ def test_files_of_an_answer_are_written(tmp_path: Path) -> None:
         (("recommend", *CHAT[:2], "--users", "5"), 2, "Set it with --requests-per-hour-each"),
         (("recommend", "--model", "x", "--set", "nothing"), 2, "must have the form field=value"),
         (("recommend", "--url", "http://127.0.0.1:9", "--model", "x", "--rps", "1"), 1, "does not answer"),
-        (("explain", f"rec_{'0' * 28}"), 2, "No recommendation is stored"),
+        (("recommend", *CHAT[:2], "--rps", "1", "--accelerator", "h1000"), 2, "`headroom accelerators` lists all."),
+        (("estimate", *CHAT[:2], "--rps", "1"), 2, "The hardware is missing. Set --accelerator"),
+        (("support", "vllm"), 2, "takes 2 values"),
+        (
+            ("explain", "rec_123"),
+            2,
+            "'rec_123' is not an id: rec_ and 28 hexadecimal digits. `headroom list` lists them.",
+        ),
+        (("explain", f"rec_{'0' * 28}"), 2, "No answer is stored"),
     ],
 )
 def test_what_goes_wrong_is_a_sentence_and_a_code(words: tuple[str, ...], code: int, says: str) -> None:
     result = run(*words)
     assert result.exit_code == code
     assert says in " ".join(result.output.split()) and "Traceback" not in result.output
+    assert "GET /" not in result.output and '"event"' not in result.output
 
 
 def test_an_unprepared_database_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,7 @@ def test_every_command_has_an_example_that_it_accepts(name: str) -> None:
     assert COMMANDS[name].make_context(name, words[1:]).info_name == name  # raises for an option it has not
     shown = " ".join(run(name, "--help").stdout.split())
     assert f"Example: headroom {name}" in shown and "\x1b" not in shown
+    assert "…" not in shown  # no name or example is cut in a terminal of 80 columns
 
 
 def test_the_help_states_the_exit_statuses() -> None:

@@ -98,14 +98,10 @@ class Browser:
         """Errors of the console: scripts that failed, what the content policy refused."""
         return [entry["message"] for entry in self.window.get_log("browser") if entry["level"] == "SEVERE"]
 
-    def axe(self) -> list[str]:
-        """Serious findings of axe-core, each with an element."""
+    def axe(self, impacts: tuple[str, ...] = ("minor", "moderate", "serious", "critical")) -> list[str]:
+        """Findings of axe-core with these impacts, each with an element."""
         self.run(AXE)
         found = self.window.execute_async_script(
             "axe.run(document, { resultTypes: ['violations'] }).then(arguments[arguments.length - 1])"
         )
-        return [
-            f"{v['id']}: {v['nodes'][0]['html'][:200]}"
-            for v in found["violations"]
-            if v["impact"] in ("serious", "critical")
-        ]
+        return [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found["violations"] if v["impact"] in impacts]

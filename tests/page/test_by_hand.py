@@ -47,6 +47,8 @@ def test_exports_of_the_page_are_those_of_the_api(browser: Browser) -> None:
 def test_a_keyboard_is_enough(browser: Browser) -> None:
     browser.open()
     browser.until("document.querySelectorAll('.preset').length > 0")
+    browser.press("TAB")
+    assert browser.run("return document.activeElement.className") == "skip"
     browser.run("document.getElementById('workload.model').focus()")
     browser.press("CONTROL", "a")
     browser.press("70b", "ENTER")

@@ -78,7 +78,7 @@ def sign_in(browser: Browser, key: str) -> None:
 
 
 def accessible(browser: Browser) -> None:
-    """Nothing is wider than the window, and axe-core finds nothing serious, with every section open."""
+    """Nothing is wider than the window, and axe-core finds nothing, with every section open."""
     browser.run("document.querySelectorAll('details:not(.later)').forEach((d) => { d.open = true; })")
     assert browser.axe() == []
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
@@ -140,13 +140,14 @@ def test_a_stored_answer_is_priced_again_and_approved(browser: Browser) -> None:
     identity = browser.answered()["id"]
     browser.open(f"/pages/answers?id={identity}")
     browser.until("document.querySelector('#view fieldset')")
+    browser.until("document.activeElement.tagName === 'H2'")
     press(browser, "Price again")
     browser.until(
         "[...document.querySelectorAll('#view caption')].some((c) => c.textContent === 'Bill then and today')"
     )
     browser.run(FILL, {"by": "J. Doe"})
     press(browser, "Approve")
-    browser.until("document.querySelector('#view h3 + p')?.textContent.includes(': approved')")
+    browser.until("document.querySelector('#view h2 + p')?.textContent.includes(': approved')")
     browser.open(f"/pages/share?id={identity}")
     assert browser.until("document.querySelector('.tiles')?.textContent")
 

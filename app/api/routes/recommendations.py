@@ -66,6 +66,10 @@ LEFT_OUT = (
     "The stored answers leave out sensitivity, cheaper_if, load_curve, alternatives and day, because many expensive "
     "options are compared; post the request of one to /recommend without include to get them."
 )
+STORE = (
+    "`false` for a preview: the answer is computed but not stored, so its id cannot be fetched, it is in no list, and "
+    "it counts towards no limit of filed answers. An answer that is stored already is returned as it is."
+)
 MOST_READ_BYTES = 65536  # of a body that is read to estimate its cost
 
 
@@ -195,7 +199,13 @@ def check_observed(request: DiagnoseRequest) -> None:
     summary="Recommend hardware for a workload",
 )
 async def post_recommend(
-    raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: ShortSlot, today: Today, held: Held
+    raw: RawBody,
+    answers: Answers,
+    catalog_store: Snapshots,
+    turn: ShortSlot,
+    today: Today,
+    held: Held,
+    store: Annotated[bool, Query(description=STORE)] = True,
 ) -> Response:
     """Returns ranked hardware options with quantity, layout, performance, cost and confidence, and the reasons for
     every rejected option. The answer is stored under its id. The same request on the same catalog version and day
@@ -204,7 +214,8 @@ async def post_recommend(
     found = await run_in_threadpool(find_known_recommendation, raw, answers, catalog_store, today, held)
     if isinstance(found, Response):
         return found
-    return await turn.costing(found).answer_shared(compute_recommendation, raw, answers, catalog_store, today, held)
+    turn = turn.costing(found)
+    return await turn.answer_shared(compute_recommendation, raw, answers, catalog_store, today, held, store=store)
 
 
 def find_known_recommendation(
@@ -224,14 +235,20 @@ def find_known_recommendation(
 
 
 def compute_recommendation(
-    raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date, holdings: Holdings
+    raw: bytes,
+    answers: TenantAnswers,
+    catalog_store: CatalogStore,
+    today: date,
+    holdings: Holdings,
+    *,
+    store: bool = True,
 ) -> Response:
     """Returns the stored answer to a request, or computes a new one."""
     request = parse_body(raw, RecommendRequest)
-    check_filing(request, answers)
-    kept = find_or_compute_answer(
-        request, catalog_store.directory(holdings.tenant), catalog_store, answers, today, holdings
-    )
+    if store:
+        check_filing(request, answers)
+    index = catalog_store.directory(holdings.tenant)
+    kept = find_or_compute_answer(request, index, catalog_store, answers, today, holdings, store=store)
     return Response(kept.body, media_type="application/json", headers=NOT_STORED if not kept.stored else None)
 
 

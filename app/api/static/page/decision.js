@@ -30,9 +30,11 @@ function figures(answer) {
   const { workload } = answer.request;
   const { cost, performance } = r;
   const chance = chanceOf(r);
+  const sure = r.confidence?.by_level?.find((level) => level.confidence === r.confidence.asked)?.usd_total;
   const period = cost.usd_per_day ? { name: "Per day", text: money(cost.usd_per_day) } : { name: cost.usd_total ? "Per hour" : "Per month", text: money(cost.usd_total ? cost.usd_per_hour : cost.usd_per_month) };
   return [
     { ...period, note: cost.purchase_usd ? `purchase ${money(cost.purchase_usd)}` : null },
+    sure > cost.usd_total ? { name: `Cost at ${show(100 * r.confidence.asked)} % certainty`, text: money(sure) } : null,
     performance.days ? { name: "Duration", text: lasting(performance.days), note: workload.deadline_days ? `deadline ${lasting(workload.deadline_days)}` : null, share: workload.deadline_days ? performance.days / workload.deadline_days : null } : null,
     latency(r, workload.slo, "ttft_ms", "First token"),
     latency(r, workload.slo, "tpot_ms", "Per token"),

@@ -48,7 +48,7 @@ export function words(name) {
 export function table(heads, rows, caption) {
   const isNumber = (cell) => typeof cell === "number" || /^[+$\d–-][$\d.,]*( %)?$/.test(cell.textContent ?? cell);
   const right = heads.map((_, i) => i > 0 && rows.some((cells) => (cells[i] ?? "–") !== "–") && rows.every((cells) => isNumber(cells[i] ?? "–")));
-  const head = element("tr", {}, ...heads.map((name, i) => element("th", { scope: "col", class: right[i] ? "number" : null }, name)));
+  const head = element("tr", {}, ...heads.map((name, i) => element("th", { scope: "col", class: right[i] ? "number" : null }, name || element("span", { class: "unseen" }, "Action"))));
   const body = rows.map((cells) =>
     element("tr", {}, ...cells.map((cell, i) => {
       const text = typeof cell === "number" ? show(cell) : (cell ?? "–");
@@ -64,8 +64,11 @@ export const wide = matchMedia("(min-width: 64.01rem)");
 
 export const list = (texts) => element("ul", {}, ...texts.map((text) => element("li", {}, text)));
 
+// Below the title of a task page, or below the decision of the sizing page.
+const HEADING = document.getElementById("view") ? "h2" : "h3";
+
 export function section(title, ...children) {
-  return element("section", {}, element("h3", {}, title), ...children);
+  return element("section", {}, element(HEADING, {}, title), ...children);
 }
 
 export function folded(title, ...children) {
@@ -107,11 +110,24 @@ export async function during(into, task) {
 // True if the same request may succeed later.
 export const temporary = ({ errors, body }) => errors === undefined || body.status === 429 || body.status >= 500;
 
-// A problem of the service: its sentence, and each error that the sentence does not contain.
-export function trouble(problem) {
+const ROUTE = /\b(GET|POST|PUT|PATCH|DELETE) \/|`huggingface_config`/;
+const last = (path) => words(path.split(/[./]/).filter((part) => !/^(#|\d*)$/.test(part)).at(-1) ?? "request");
+
+// The detail of an error as a person reads it: without routes of the API, bounds in words.
+export function plain(detail) {
+  const sentences = detail.split(/(?<=[.?!]) (?=[A-Z`'])/);
+  const kept = sentences.filter((s) => !ROUTE.test(s));
+  return (kept.length ? kept : sentences).join(" ").replace(/^(String|List|Input) should /, "Must ").replace(/^(Field required|Must have at least 1 character)/, "Enter a value")
+    .replace("greater than or equal to", "at least").replace("less than or equal to", "at most");
+}
+
+// A problem of the service: its sentence, and each error that the sentence does not contain. `label` names the field at a path.
+export function trouble(problem, label = last) {
   const known = problem.errors !== undefined;
   if (!known) console.error(problem);
+  const named = (path, detail) => `${label(path.replace(/^#?\//, "").replaceAll("/", ".")) ?? last(path)}: ${plain(detail)}`.replace(/^./, (c) => c.toUpperCase());
   const more = (problem.errors ?? []).filter((e) => !problem.message.includes(e.detail.replace(/\.$/, "")));
-  return [element("p", { class: "error", role: "alert" }, known ? problem.message : "The service did not respond."),
-    ...more.map((e) => element("p", { class: "error" }, `${e.pointer ?? ""} ${e.detail}`))];
+  const [, path, detail] = /^At (#\S*): (.*)$/s.exec(problem.message) ?? [];
+  return [element("p", { class: "error", role: "alert" }, !known ? "The service did not respond." : path ? named(path, detail) : plain(problem.message.replace(/^At \S+: /, ""))),
+    ...more.map((e) => element("p", { class: "error" }, e.pointer ? named(e.pointer, e.detail) : plain(e.detail)))];
 }

@@ -28,7 +28,7 @@ export const HEADINGS = [
     {"path": "workload.slo.ttft_ms", "label": "TTFT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
     {"path": "workload.slo.tpot_ms", "label": "TPOT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
     {"path": "workload.slo.e2e_ms", "label": "Request limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "samples_per_s", "batch", "trace"]},
-    {"path": "constraints.environments", "label": "Where", "kind": "choices", "options": [["cloud", "cloud"], ["on_prem", "own machines"]]},
+    {"path": "constraints.environments", "label": "Where (neither: both)", "kind": "choices", "options": [["cloud", "cloud"], ["on_prem", "own machines"]]},
     {"path": "inventory", "label": "Hardware that you own", "kind": "owned"}
   ]},
   {"heading": "Limits", "fields": [
@@ -76,7 +76,7 @@ export const HEADINGS = [
     {"path": "economics.electricity_usd_per_kwh", "label": "Electricity, USD per kWh", "kind": "number"},
     {"path": "economics.country", "label": "Country of your own machines", "kind": "text", "hint": "DE, US, …: its grid and electricity price."},
     {"path": "economics.pue", "label": "PUE", "kind": "number"},
-    {"path": "economics.discounts", "label": "Your discounts", "kind": "shares", "wide": true, "hint": "By accelerator: nvidia-h100-sxm5-80gb 0.2, nvidia-b200-sxm-180gb 0.1."},
+    {"path": "economics.discounts", "label": "Your discounts", "kind": "shares", "wide": true, "hint": "By accelerator: h100 sxm 20%, b200 sxm 10%."},
     {"path": "label", "label": "Label", "kind": "text"},
     {"path": "reference", "label": "Your reference", "kind": "text"},
     {"path": "cost_centre", "label": "Cost center", "kind": "text"}
@@ -101,7 +101,7 @@ export const HEADINGS = [
     {"path": "constraints.confidence", "label": "Confidence", "kind": "number", "hint": "0.5 to 0.95, or 90 %; default 0.8."},
     {"path": "limit", "label": "Ranked options", "kind": "number"},
     {"path": "as_of", "label": "Prices as of", "kind": "text", "hint": "A date such as 2026-11-20; default today."},
-    {"path": "assumptions", "label": "Other assumptions", "kind": "json", "wide": true, "hint": "By name, as listed by GET /catalog/assumptions."},
+    {"path": "assumptions", "label": "Other assumptions", "kind": "json", "wide": true, "hint": "By name; the section Assumptions of an answer changes them in place."},
     {"path": "more", "label": "Additional request fields", "kind": "json", "wide": true, "hint": "Fields of the API request without a form field: classes, companions."}
   ]}
 ];

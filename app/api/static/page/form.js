@@ -6,6 +6,7 @@ import { picker } from "./picker.js";
 
 const FIELDS = HEADINGS.flatMap((h) => h.fields.map((f) => ({ when: h.when, ...f })));
 const LOADS = FIELDS.find((f) => f.path === "load").options.map(([name]) => name);
+const LOAD_FIELDS = Object.fromEntries(LOADS.map((load) => [load, load === "users" ? "workload.traffic.users.count" : `workload.traffic.${load}`]));
 // Current names of values in requests stored by earlier versions.
 const RENAMED = { "reckoned": "estimate" };
 const SPECIAL = ["load", "more", "workload.phase"];
@@ -115,7 +116,7 @@ export class Form {
   // Shows only fields that apply to the phase and the kind of load.
   arrange() {
     for (const field of FIELDS) {
-      this.form.querySelector(`[data-path="${field.path}"]`).hidden = !this.#active(field);
+      this.form.querySelector(`.field[data-path="${field.path}"]`).hidden = !this.#active(field);
     }
     for (const held of this.form.querySelectorAll("[data-when]")) {
       held.hidden = held.dataset.when !== "" && !held.dataset.when.split(" ").includes(this.phase);
@@ -159,9 +160,10 @@ export class Form {
     return value;
   }
 
-  // Parses shares by name: "h100 20%, b200 0.1".
+  // Parses shares by name: "h100 sxm 20%, b200 sxm 0.1".
   #shares(field, text) {
     const parts = text.split(",").map((part) => part.trim()).filter(Boolean);
+    if (parts.some((part) => !/\s/.test(part))) throw new Unreadable(field.path, `${field.label}: write a share after each name, such as h100 sxm 20%.`);
     return Object.fromEntries(parts.map((part) => [part.replace(/\s*\S+$/, ""), this.#number(field, part.split(/\s+/).at(-1))]));
   }
 
@@ -169,23 +171,28 @@ export class Form {
   #trace(field, text) {
     if (text.startsWith("[")) return this.#json(field, text);
     const lines = text.split("\n").filter((line, i) => line.trim() && !(i === 0 && line.startsWith(TRACED[0])));
+    const short = lines.find((line) => line.split(/[,;\t]/).length < 3);
+    if (short) throw new Unreadable(field.path, `${field.label}: “${short}” does not have a time, input tokens and output tokens.`);
     return lines.map((line) => Object.fromEntries(line.split(/[,;\t]/).slice(0, TRACED.length).map((part, i) => [TRACED[i], this.#number(field, part.trim())])));
   }
 
   #json(field, text) {
     try {
       return JSON.parse(text);
-    } catch {
-      throw new Unreadable(field.path, `${field.label}: invalid JSON.`);
+    } catch ({ message }) {
+      throw new Unreadable(field.path, `${field.label}: this is not valid JSON (${message}).`);
     }
   }
 
   // The request body. Throws Unreadable if a field cannot be parsed.
   body() {
     const made = { workload: { phase: this.phase } };
+    // Additional fields may state the load in another way: classes, samples.
+    const needed = this.form.elements.more.value.trim() ? null : this.phase === "inference" ? LOAD_FIELDS[this.load] : this.phase === "training" ? "workload.training_tokens" : null;
     for (const field of FIELDS) {
       if (SPECIAL.includes(field.path) || !this.#active(field)) continue;
       const value = this.#value(field);
+      if (value === undefined && field.path === needed) throw new Unreadable(field.path, `${field.label}: enter a value.`);
       if (value === undefined) continue;
       if (field.path === "workload.model.huggingface_config") made.workload.model = { huggingface_config: value };
       else nested(made, field.path, value);
@@ -202,6 +209,7 @@ export class Form {
     const size = typeof workload.model === "string" && !Number.isNaN(read(workload.model)) ? read(workload.model) : null;
     if (size) workload.model = { parameters_billion: size >= 1e6 ? size / 1e9 : size };
     const more = this.#value(FIELDS.find((f) => f.path === "more"));
+    if (more && (typeof more !== "object" || Array.isArray(more))) throw new Unreadable("more", "Additional request fields: enter a JSON object, such as { \"limit\": 3 }.");
     return more ? merged(made, more) : made;
   }
 
@@ -319,10 +327,19 @@ export class Form {
     this.arrange();
   }
 
+  // The field for a path of the request, or for the nearest part of it.
+  #at(path) {
+    return FIELDS.find(({ path: p }) => path === p || path.startsWith(`${p}.`) || p.startsWith(`${path}.`));
+  }
+
+  labelAt(path) {
+    return this.#at(path)?.label;
+  }
+
   // Marks the field that an error points to, shows the error there, and opens its section.
   mark(path, text) {
-    const name = FIELDS.map((f) => f.path).filter((p) => path === p || path.startsWith(`${p}.`) || p.startsWith(`${path}.`))[0];
-    const holder = name ? this.form.querySelector(`[data-path="${name}"]`) : null;
+    const name = this.#at(path)?.path;
+    const holder = name ? this.form.querySelector(`.field[data-path="${name}"]`) : null;
     const control = holder?.querySelector("input:not([type=hidden]), select, textarea, button");
     if (!control || holder.hidden) return null;
     const fault = element("small", { class: "fault", id: `${name}-fault` }, text);

@@ -6,7 +6,10 @@ const out = held.querySelector("[type=button]");
 const input = held.querySelector("input");
 const status = held.querySelector("[role=status]");
 
-document.querySelector(".bar [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// Not scrollIntoView, which would move the start of keyboard navigation behind the skip link.
+const here = document.querySelector(".bar [aria-current]");
+const links = here?.closest("nav");
+if (links) links.scrollLeft = here.offsetLeft - links.offsetLeft - (links.clientWidth - here.offsetWidth) / 2;
 
 const show = () => {
   held.querySelector("summary").textContent = key.get() ? "Signed in" : "Sign in";

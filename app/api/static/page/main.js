@@ -3,7 +3,7 @@ import { fleetOf } from "./answer.js";
 import { get, latest, post, save } from "./api.js";
 import { showDecision, warningsOf } from "./decision.js";
 import { typesOf } from "./deployment.js";
-import { element, list, trouble, wide } from "./dom.js";
+import { element, list, plain, trouble, wide } from "./dom.js";
 import { Form } from "./form.js";
 import { knobs } from "./knobs.js";
 import { named } from "./names.js";
@@ -25,11 +25,12 @@ let timer = 0;
 
 function complain(error) {
   const faults = error.path ? [{ path: error.path, detail: error.message }] : (error.errors ?? []).map((e) => ({ path: e.pointer.replace(/^#?\//, "").replaceAll("/", "."), detail: e.detail }));
-  const marked = faults.map((f) => form.mark(f.path, f.detail));
+  const marked = faults.map((f) => form.mark(f.path, plain(f.detail)));
   error.errors = error.errors?.filter((e, i) => !marked[i]) ?? (error.path ? [] : undefined);
   const [fault] = faults;
   const names = fault?.path === "workload.model" ? error.body?.nearest ?? error.body?.choices ?? [] : [];
-  at("problem").replaceChildren(...trouble(error), ...(names.length ? [element("p", { class: "buttons" }, "Use ", ...names.map((name) => element("button", { type: "button", click: () => assume("model", name) }, name)))] : []),
+  at("problem").replaceChildren(...trouble(error, (path) => form.labelAt(path)), ...(names.length ? [element("p", { class: "buttons" }, "Use ", ...names.map((name) => element("button", { type: "button", click: () => assume("model", name) }, name)))] : []),
+    ...(fault?.path === "workload.model" && error.body?.type === "/problems/unknown-model" ? [element("p", {}, "For a model that is not in the catalog, paste its config.json under More options, Your own model, or enter its size, such as 70b.")] : []),
     ...(at("answer").childElementCount ? [element("p", {}, "Below is the answer to the previous request.")] : []));
   at("result").classList.add("stale");
   setStatus("");
@@ -92,7 +93,7 @@ function render(answer) {
   at("answer").dataset.id = answer.id;
 }
 
-// Shows the first option of an answer with one option. The rest stays, dimmed, until the slider is idle.
+// Shows the first option of a preview. The rest stays, dimmed, until the slider is idle.
 function renderFirst(answer) {
   showHeadline(answer);
   keepState(() => exploring?.follow(answer));
@@ -139,12 +140,13 @@ function soon(wait_ms, how) {
 }
 
 // While a slider moves, the page requests only the best option among the ranked hardware, one request at a time with the
-// slider's current value. When the slider is idle, it requests the full answer. Any other request takes precedence.
+// slider's current value, without the parts of its drawings; the service does not store these previews. When the slider
+// is idle, the page requests the full answer. Any other request takes precedence.
 const turning = { due: false, asking: false, among: [] };
 
 function ofRanked(body) {
   const constraints = turning.among.length ? { ...body.constraints, accelerators: turning.among } : body.constraints;
-  return { ...widened(body), constraints, limit: 1, rejected_limit: 0 };
+  return { ...body, constraints, limit: 1, rejected_limit: 0, include: [] };
 }
 
 async function turn() {
@@ -157,7 +159,7 @@ async function turn() {
     while (turning.due) {
       turning.due = false;
       const begun = performance.now();
-      const answer = await post("/recommend", ofRanked(form.body()));
+      const answer = await post("/recommend?store=false", ofRanked(form.body()));
       if (recommend.asking()) break;
       // If no ranked hardware is feasible, the full answer shows the hardware that is feasible.
       if (!answer.recommendations.length) continue;
@@ -192,7 +194,7 @@ function start(request) {
 }
 
 async function arrive() {
-  const { request, answer } = linked();
+  const { request, answer, unreadable } = linked();
   if (request) await start(request);
   else if (answer) {
     try {
@@ -209,6 +211,7 @@ async function arrive() {
       complain(error);
     }
   } else await ask({ example: true });
+  if (unreadable) at("problem").replaceChildren(element("p", { class: "error" }, "The link is incomplete, so its request cannot be read. Below is the example."));
 }
 
 async function suggest(event) {

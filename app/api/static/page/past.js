@@ -7,13 +7,13 @@ const MOST = 20;
 
 export const linkTo = (request) => `#q=${encodeURIComponent(JSON.stringify(request))}`;
 
-// The request or the stored answer that the address names.
+// The request or the stored answer that the address names, or that it cannot be read.
 export function linked() {
   const [kind, value] = [location.hash.slice(1, 3), location.hash.slice(3)];
   try {
     if (kind === "q=") return { request: JSON.parse(decodeURIComponent(value)) };
   } catch {
-    return {};
+    return { unreadable: true };
   }
   return kind === "a=" ? { answer: value } : {};
 }

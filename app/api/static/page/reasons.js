@@ -9,7 +9,7 @@ import { completed } from "./wide.js";
 // Rejected accelerators. An answer contains only the closest ones; the rest is requested when needed.
 function searchableRejections(answer, cells, heads) {
   const held = element("div", {});
-  const more = async () => sought((await post("/recommend", { ...answer.request, rejected_limit: 200 })).rejected, cells, heads, "All rejected accelerators");
+  const more = async () => sought((await post("/recommend?store=false", { ...answer.request, rejected_limit: 200 })).rejected, cells, heads, "All rejected accelerators");
   held.append(element("button", { type: "button", click: () => during(held, more) }, "Load all"), ...sought(answer.rejected, cells, heads, "Closest rejected accelerators"));
   return held;
 }

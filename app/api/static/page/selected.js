@@ -19,10 +19,10 @@ function comparison(answer) {
   const ticked = () => [...document.querySelectorAll("input[name=compared]:checked")].map((box) => Number(box.value));
   const button = element("button", { type: "button", disabled: true, click: () => during(into, () => compare(answer, ticked())) }, "Compare selected");
   const follow = () => (button.disabled = ticked().length < 2 || ticked().length > MOST_COMPARED);
-  return { nodes: [element("p", {}, button), into], follow };
+  return { nodes: [element("p", {}, button, " ", element("small", {}, `Tick two to ${MOST_COMPARED} options in the table.`)), into], follow };
 }
 
-// The sections of an answer's options. `follow` shows the first option of a newer answer while a slider moves.
+// The sections of an answer's options. `follow` shows the figures of the first option of a preview; its drawings stay.
 export function explored(answer) {
   const figures = element("div", {});
   const drawings = element("div", { class: "plots of-first" });
@@ -31,18 +31,15 @@ export function explored(answer) {
   let chosen = 0;
   function choose(index) {
     chosen = index;
-    show(answer, answer.recommendations[index]);
+    figures.replaceChildren(card(answer, answer.recommendations[index]));
+    drawings.replaceChildren(...plotsOf(answer, answer.recommendations[index]));
     views.mark(index);
-  }
-  function show(from, r) {
-    figures.replaceChildren(card(from, r));
-    drawings.replaceChildren(...plotsOf(from, r));
   }
   const views = tradeoff(answer.recommendations.map((r) => ({ r })), choose);
   const all = element("div", { class: "explored", change: ticking }, ...views.made);
   choose(0);
   return {
     nodes: [section("All feasible options", all, ...nodes), section("Selected option", figures, drawn), ...laterPlots(answer)],
-    follow: (newer) => chosen === 0 && show(newer, newer.recommendations[0]),
+    follow: (newer) => chosen === 0 && figures.replaceChildren(card(newer, newer.recommendations[0])),
   };
 }

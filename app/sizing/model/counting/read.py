@@ -131,8 +131,8 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
     family = text.get("model_type", outer)
     if not isinstance(family, str):
         raise UnreadableConfiguration(
-            "The configuration lacks 'model_type', which determines the blocks of the model. Accepted types: "
-            f"{', '.join(known_types())}.",
+            "The configuration lacks 'model_type', which determines the blocks of the model: llama, qwen3, "
+            f"deepseek_v3 or another of the {len(known_types())} known types. Send the whole config.json.",
             key="model_type",
         )
     family = MINICPM_V.get(str(text.get("version", "2.0")), "llama") if family in MINICPM_TYPES else family

@@ -52,7 +52,9 @@ async function about(id) {
 
 async function open(id) {
   await during(detail, () => about(id));
-  detail.querySelector("h3")?.scrollIntoView({ block: "nearest" });
+  const heading = detail.querySelector("h2");
+  heading?.setAttribute("tabindex", -1);
+  heading?.focus(); // the next tab reaches its buttons
 }
 
 async function answers(asked, cursor) {

@@ -1,4 +1,4 @@
-// One answer on one page, to read, print or send: the decision, its alternatives, risks and reasons.
+// One answer on one page, to read, print or send: the decision, the best options, risks and reasons.
 import { get } from "../api.js";
 import { chanceOf, showDecision, warningsOf } from "../decision.js";
 import { layoutOf, nameOf, sellerOf } from "../deployment.js";
@@ -30,7 +30,7 @@ await during(view, async () => {
   views.mark(0);
   return [
     element("p", {}, `${answer.summary.split(". ")[0]}.`), top, tiles, element("p", {}, layoutOf(first)),
-    section("Alternatives", table(["Option", "Offer", "Cost", first.performance.days ? "Duration" : "First token / per token, p95", "Meets the limits"], rows, "Alternatives")),
+    section("Options", table(["Option", "Offer", "Cost", first.performance.days ? "Duration" : "First token / per token, p95", "Meets the limits"], rows, "Options")),
     answer.recommendations.length > 2 ? views.made[0] : null,
     element("div", { class: "two" }, section("Risks", list(warningsOf(answer))), section("Reasons", list(first.explanation.slice(0, REASONS).map((e) => e.text)))),
     element("p", { class: "source" }, `Prices up to ${answer.catalog.prices_as_of}, evaluated ${answer.as_of}. Answer ${answer.id}. `, element("a", { href: `/#a=${answer.id}` }, "The whole answer"), ". ", element("a", { href: `/pages/answers?id=${answer.id}` }, "Approve or price it again"), "."),
