@@ -85,7 +85,8 @@ def build_simulation(workload: InferenceWorkload, curve: Curve, load: float, rep
 
 def build_class_waits(part: ClassCurve, load: float) -> ClassLatencies:
     """Latencies of one request class at the load of a replica, and the largest load within the limits of that class."""
-    curve, most = part.curve, part.curve.load_within_limits(part.traffic_class.slo, Margins.without_margin(1), 0)
+    curve = part.curve
+    most = at(curve.load_within_limits(part.traffic_class.slo, Margins.without_margin(1)), 0)
     first, token, whole = (wait_percentiles(curve, wait, load) for wait in LATENCIES)
     return ClassLatencies(
         part.traffic_class.name,
@@ -206,7 +207,7 @@ def latency_limit_reasons(workload: InferenceWorkload, slo: Slo, curve: Curve, l
         limit_s, value = getattr(slo, f"{name}_s"), curve.wait_s(name, AT_LIMIT, load)
         if limit_s is None or not math.isfinite(value):
             continue
-        most = curve.load_at_limit(curve.statistic_s(name, AT_LIMIT), limit_s)
+        most = at(curve.load_at_limit(curve.statistic_s(name, AT_LIMIT)[None], limit_s), 0)
         never = most <= 0 or most >= min(curve.stable_below, float(curve.loads[-1]))
         unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
         passes = "" if never else f" It exceeds the limit above {format_number(most)} {unit} per replica."

@@ -44,6 +44,7 @@ from app.sizing.serving.load_curves import (
     simulate_one_load,
     stability_limits,
     waits_at,
+    worst_waits_at_lightest,
 )
 from app.sizing.serving.margins import RATE_CORRELATIONS, Margins
 from app.sizing.serving.options import Options, PlanEvaluations, layout_keys, measures, stable_key, within_constraints
@@ -580,8 +581,8 @@ def simulated_slack(
         memory = AUTOREGRESSIVE.estimate_memory(search.workload, options.plans, assumed, options.settings)
         pooled = pooled_replicas(search.workload, replicas)
         curves = simulate_one_load(search.workload, options.plans, memory, loads, assumed, requested, pooled)
-    waits = (c.worst_wait_at_lightest(search.workload.slo, margins, row) for row, c in enumerate(curves))
-    return np.array([limit_s / wait_s for wait_s, limit_s in waits])
+    waits_s, limits_s = worst_waits_at_lightest(curves, search.workload.slo, margins)
+    return limits_s / waits_s
 
 
 def plans_of_types_that_may_win(search: Search[InferenceWorkload], options: Options, to_beat: float) -> Options:
@@ -643,8 +644,7 @@ def meets_limits(search: Search[InferenceWorkload], options: Options, runs: Simu
     if able.all():
         return able
     slo, expected = search.workload.slo, runs.expected_capacity(search.workload)[0] > LEAST_CAPACITY_PER_S
-    misses = [c.worst_wait_at_lightest(slo, runs.margins, row) for row, c in enumerate(runs.curves)]
-    waits, limits = np.array(misses).T
+    waits, limits = worst_waits_at_lightest(runs.curves, slo, runs.margins)
     reject_plans(
         search.rejections,
         search.question.constraints.confidence,
@@ -796,8 +796,7 @@ def speed_from_curves(
     every = runs.take(by.deployment_rows, by.margins)
     with suspend_recording():
         capacity, held = every.capacity_at_confidence(workload)
-    least = [c.worst_wait_at_lightest(workload.slo, by.margins, row) for row, c in enumerate(every.curves)]
-    wait_s, limit_s = np.array(least).T
+    wait_s, limit_s = worst_waits_at_lightest(every.curves, workload.slo, by.margins)
     batch = speed.slo_batch if workload.load is Load.OPEN else held
     stable = speed.saturation_per_s if workload.load is not Load.OPEN else stability_limits(every.curves)
     return replace(speed, capacity_per_s=capacity, saturation_per_s=stable, slo_batch=batch), limit_s / wait_s

@@ -141,7 +141,7 @@ def test_more_may_be_in_flight_than_meets_a_limit_never() -> None:
 
 
 def test_the_limit_missed_by_the_most_is_named() -> None:
-    assert curve().worst_wait_at_lightest(limit(0.08, 0.005), NONE, 0) == pytest.approx((0.02, 0.005))
+    assert np.ravel(curve().worst_wait_at_lightest(limit(0.08, 0.005), NONE)) == pytest.approx((0.02, 0.005))
 
 
 def test_figures_that_grow_with_the_load_start_from_nothing() -> None:
@@ -252,7 +252,7 @@ def test_a_limit_between_two_simulated_loads_is_met_there(pooled: int, slack: fl
     (whole,) = in_pools(free, pooled, requests=5000)
     assert whole.loads / whole.stable_below == pytest.approx([*(RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES)])
     limit_s = slack * whole.statistic_s("ttft", AT_LIMIT)[0]
-    load = whole.load_within_limits(Slo(limit_s, None, None, 99.0), NONE, 0)
+    load = whole.load_within_limits(Slo(limit_s, None, None, 99.0), NONE)[0]
     assert whole.loads[0] < load < whole.stable_below
     plans = on_big()
     memory: Any = measure_plans(Question(free, assumptions=FEW), free, plans, Settings())[0]

@@ -89,10 +89,8 @@ def prompt_attention_total_s(r: Replica, tokens: float) -> float:
     """Attention time of the first `tokens` tokens of a prompt, s."""
     if tokens <= 0:
         return 0.0
-    doubling, least = 0, 1.0
-    while tokens >= 2 * least and 8 * (doubling + 1) < len(r.prompt_attention_s) - 1:
-        least *= 2
-        doubling += 1
+    doubling = min(max(int(tokens).bit_length() - 1, 0), (len(r.prompt_attention_s) - 2) // 8)
+    least = float(1 << doubling)
     within = min((tokens - least) / least * 8, 8.0) if tokens > least else 0.0
     place = min(8 * doubling + int(within), len(r.prompt_attention_s) - 2)
     part = within + 8 * doubling - place
@@ -158,7 +156,8 @@ def issue_request(r: Replica, q: Requests, s: State, at_s: float) -> None:
 def poll_requests(r: Replica, s: State) -> None:
     """Make requests visible to the scheduler that were ready when it planned the step."""
     idle = s.number[DECODING] == 0 and s.number[PREFILLING] == 0
-    if s.number[DECODING] > 0 and s.number[SINCE_LOOK] % r.receive_interval_steps != 0:
+    every = r.receive_interval_steps
+    if every > 1 and s.number[DECODING] > 0 and s.number[SINCE_LOOK] % every != 0:
         return
     by = s.clock[NOW] if idle or r.planning_lag_steps == 0 else s.clock[LAST_STEP]
     while s.number[VISIBLE] < s.number[ISSUED] and s.ready_s[s.number[VISIBLE]] <= by:
@@ -282,10 +281,9 @@ def record_time(s: State, lasts_s: float, held: float) -> None:
 
 def record_gaps(s: State, gap_s: float, tokens: int) -> None:
     """Count tokens by the time since the previous token."""
-    left, doubling = int(gap_s * 1e6), 0
-    while left >= 2 * GAP_BINS_PER_DOUBLING:
-        left //= 2
-        doubling += 1
+    left = int(gap_s * 1e6)
+    doubling = max(left.bit_length() - GAP_BINS_PER_DOUBLING.bit_length(), 0)
+    left = left >> doubling
     if left >= GAP_BINS_PER_DOUBLING:
         doubling, left = doubling + 1, left - GAP_BINS_PER_DOUBLING
     s.gaps[min(doubling * GAP_BINS_PER_DOUBLING + left, len(s.gaps) - 1)] += tokens
@@ -448,8 +446,9 @@ def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: floa
         return int(steps)
     time_s = s.ready_s[s.number[VISIBLE]] - s.clock[NOW]
     until = max(steps_until(step_s, growth_s, time_s), 1) if time_s > 0 else 1
-    late = (s.number[SINCE_LOOK] + until) % r.receive_interval_steps
-    return int(min(steps, until + (r.receive_interval_steps - late if late else 0)))
+    every = r.receive_interval_steps
+    late = (s.number[SINCE_LOOK] + until) % every if every > 1 else 0
+    return int(min(steps, until + (every - late if late else 0)))
 
 
 def growth_bytes(r: Replica, s: State) -> float:
