@@ -32,7 +32,16 @@ from app.sizing.result import (
 from app.sizing.serving.capacity import StreamOperatingPoint, StreamSpeed, prefix_cache_reports
 from app.sizing.serving.finalists import SimulatedReplicas, load_per_replica
 from app.sizing.serving.interfaces import QUANTILES, HardwareBound, OperatingPoint
-from app.sizing.serving.load_curves import AT_LIMIT, LATENCIES, SEED, STATISTICS, ClassCurve, Curve, deployed_scheduler
+from app.sizing.serving.load_curves import (
+    AT_LIMIT,
+    LATENCIES,
+    MIN_LOADS_FOR_KNEE,
+    SEED,
+    STATISTICS,
+    ClassCurve,
+    Curve,
+    deployed_scheduler,
+)
 from app.sizing.serving.margins import Margins, spread_names
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.options import PlanEvaluations, throughput_per_s
@@ -43,7 +52,6 @@ from app.sizing.workload import InferenceWorkload, Load, Slo
 
 # Interpolated points of the curve: (index of the lower simulated load, share of the way to the next one).
 INTERPOLATED_LOADS = ((0, 0.6), (1, 0.6), (3, 0.5))
-MIN_LOADS_FOR_KNEE = 4  # simulated loads needed to report a knee
 LONG_RUN_S = 120.0  # a run is reported in minutes, hours or days from this duration on
 STRAGGLER_SHARE = 0.3  # share of a run from which its longest answer is named
 MIN_REPORTED_PREEMPTIONS = 0.01  # preemptions per request from which they are reported
@@ -136,11 +144,12 @@ def with_simulation(
     """Performance with the results of the simulation and, for a run that ends, its total duration."""
     curve, replicas = simulated_replicas.curves[row], at(judged.fleet.replicas, row)
     load = at(load_per_replica(workload, judged.fleet.replicas), row)
+    shows_curve = workload.requests is None and curve.is_whole
     with suspend_recording():
         simulated = replace(
             performance,
             simulation=build_simulation(workload, curve, load, replicas),
-            load_curve=build_load_curve(workload, curve, replicas) if workload.requests is None else None,
+            load_curve=build_load_curve(workload, curve, replicas) if shows_curve else None,
             by_class=tuple(build_class_waits(part, load) for part in curve.by_class),
         )
     if workload.requests is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,10 @@ from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
     MAX_POOLED,
+    AssuredEnd,
     Curve,
+    CurveEnd,
+    PlannedEnd,
     build_replicas,
     capacity_at_confidence_per_s,
     confident_loads_per_s,
@@ -239,13 +242,37 @@ class SimulatedReplicas:
         replicas = tuple(self.replicas[row] for row in rows.tolist()) if self.replicas else ()
         return SimulatedReplicas(curves, self.sequences[rows], margins, self.pooled[rows], replicas)
 
-    def with_whole_curves(self, question: Question, workload: InferenceWorkload) -> SimulatedReplicas:
-        """The same replicas with curves up to the heaviest load."""
-        count = int(question.assumptions.simulated_requests)
-        sequences = self.sequences.astype(np.int64)
+    def with_whole_curves(
+        self, question: Question, workload: InferenceWorkload, rows: int | None = None
+    ) -> SimulatedReplicas:
+        """The same replicas; curves of the first `rows` (default: of all) reach up to the heaviest load."""
+        return self._extend_curves(question, workload, dict.fromkeys(range(len(self.curves))[:rows]))
+
+    def with_assured_curves(
+        self, question: Question, workload: InferenceWorkload, by: MarginLevels
+    ) -> SimulatedReplicas:
+        """The same replicas; curves reach up to the loads that decide what is told of each confidence level."""
+        short = [row for row, curve in enumerate(self.curves) if not curve.is_whole]
+        return self._extend_curves(
+            question,
+            workload,
+            {
+                row: AssuredEnd(len(self.curves[row].loads), workload.slo, by.margins.take(by.rows_of_levels(row)))
+                for row in short
+            },
+        )
+
+    def _extend_curves(
+        self, question: Question, workload: InferenceWorkload, ends: Mapping[int, CurveEnd | None]
+    ) -> SimulatedReplicas:
+        """The same replicas; curves of some rows reach up to their ends."""
+        rows = np.array([*ends], np.int64)
+        own, count = self.take(rows), int(question.assumptions.simulated_requests)
         with suspend_recording():
-            curves = curves_of_replicas(workload, self.replicas, sequences, self.pooled, count)
-        return replace(self, curves=curves)
+            curves = curves_of_replicas(
+                workload, own.replicas, own.sequences.astype(np.int64), own.pooled, count, [*ends.values()]
+            )
+        return self.replace_rows(rows, replace(own, curves=curves))
 
 
 def simulate_replicas(
@@ -283,8 +310,9 @@ def simulate_replicas(
 
         def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
             own = [replicas[row] for row in rows.tolist()]
-            around = margins.take(rows)
-            ends = None if whole else around
+            around, reserve = margins.take(rows), workload.target_utilization
+            each = [around.take(np.array([row])) for row in range(len(rows))]
+            ends = None if whole else [PlannedEnd(1, workload.slo, one, reserve) for one in each]
             curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count, ends)
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
@@ -391,9 +419,9 @@ class Finalists:
         kept = np.arange(min(count, len(self.rows)))
         return self.take(kept, self.scores[kept])
 
-    def with_whole_curves(self, question: Question, workload: InferenceWorkload) -> Finalists:
-        """The same finalists, simulated up to the heaviest load."""
-        return self if self.runs is None else replace(self, runs=self.runs.with_whole_curves(question, workload))
+    def with_whole_curves(self, question: Question, workload: InferenceWorkload, rows: int | None = None) -> Finalists:
+        """The same finalists, the first `rows` of which (default: all) are simulated up to the heaviest load."""
+        return self if self.runs is None else replace(self, runs=self.runs.with_whole_curves(question, workload, rows))
 
     def take(self, kept: Codes, scores: Column) -> Finalists:
         """Some of the finalists, in another order and with other scores."""

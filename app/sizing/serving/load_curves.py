@@ -154,6 +154,11 @@ class Curve:
     requests: Column  # simulated requests
     by_class: tuple[ClassCurve, ...] = ()  # curves of the traffic classes that share the service
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the curve reaches from light load to overload."""
+        return self.closed or bool(self.loads[-1] >= self.stable_below)
+
     def interpolation_at(self, load: float) -> Interpolation:
         """Position of a load: clamped at the lightest load; above the heaviest, waits of a closed loop are
         extrapolated.
@@ -236,7 +241,8 @@ class Curve:
     def load_within_limits(self, slo: Slo, margins: Margins) -> Column:
         """Largest load that meets every limit after the margins of each row; 0 if none does."""
         loads = [load for _, load in self.loads_at_limits(slo, margins)]
-        return np.min([*loads, np.full(len(margins), self.loads[-1])], axis=0)
+        least: Column = np.min([*loads, np.full(len(margins), self.loads[-1])], axis=0)
+        return least
 
     def loads_at_limits(self, slo: Slo, margins: Margins) -> Iterator[tuple[str, Column]]:
         """Each wait with a limit: its name, and the largest load at which it meets its limit, a row per margin."""
@@ -269,10 +275,19 @@ class Curve:
         after = np.maximum(over.argmax(axis=1), 1 if len(self.loads) > 1 else 0)
         before = np.maximum(after - 1, 0)
         lighter_s, low, high = waits_s[rows, before], self.loads[before], self.loads[after]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):  # of rows that cross no limit
             part = np.log(limit_s / lighter_s) / np.log(waits_s[rows, after] / lighter_s)
-        crossed = low * (high / low) ** part
+            crossed = low * (high / low) ** part
         return np.where(over[:, 0], 0.0, np.where(over.any(axis=1), crossed, self.loads[-1]))
+
+    def with_constant_waits_up_to(self, load: float) -> Curve:
+        """The same curve with a heavier load, whose waits are those of the heaviest simulated one."""
+
+        def longer(curve: Curve) -> Curve:
+            waits_s = np.concatenate([curve.waits_s, curve.waits_s[-1:]])
+            return replace(curve, loads=np.append(curve.loads, load), waits_s=waits_s)
+
+        return replace(longer(self), by_class=tuple(replace(part, curve=longer(part.curve)) for part in self.by_class))
 
     def knee_load(self) -> float:
         """Load above which the p95 of TTFT grows faster than throughput."""
@@ -437,6 +452,8 @@ def deployed_scheduler(
 
 
 SEED = 1
+MIN_LOADS_FOR_KNEE = 4  # simulated loads needed to report a knee
+MAX_STABLE_MULTIPLE = 2.0  # a load beyond every simulated one, as a multiple of the saturation rate
 # Simulated request rates as shares of the saturation rate, and the requests simulated there as shares of the most:
 # waits without queues vary little.
 RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.7: 1.0, 0.85: 1.0, 0.95: 1.0, 1.02: 1.0}
@@ -513,7 +530,7 @@ def curves_of_replicas(
     sequences: Codes,
     pooled: Codes,
     count: int,
-    margins: Margins | None = None,
+    ends: Sequence[CurveEnd | None] | None = None,
 ) -> tuple[Curve, ...]:
     """Load curve of every replica.
 
@@ -521,15 +538,13 @@ def curves_of_replicas(
         sequences: sequences that each replica runs at the same time.
         pooled: replicas behind one router, of which each is one.
         count: simulated requests per load.
-        margins: margins of every replica; curves then end where heavier loads cannot change what it is planned to
-            carry. Omitted: whole curves.
+        ends: where each curve may end; None, or omitted: whole curves.
     """
-    reserve = workload.target_utilization
+    ends = [None] * len(replicas) if ends is None else ends
     workload = as_simulated(workload)
     draw, key, closed = cached_draw(workload), workload_key(workload), workload.load is Load.CLOSED
     curves = []
-    for row, (replica, running, together) in enumerate(zip(replicas, sequences.tolist(), pooled.tolist(), strict=True)):
-        ends = None if margins is None else CurveEnd(workload.slo, margins.take(np.array([row])), reserve)
+    for replica, running, together, end in zip(replicas, sequences.tolist(), pooled.tolist(), ends, strict=True):
         with stage("simulate"):
             if workload.trace is not None:
                 curves.append(simulate_trace(workload, replica, draw(count)))
@@ -541,13 +556,24 @@ def curves_of_replicas(
                 else partial(simulate_rates, workload, replica, draw, count, together, own)
             )
             whole = own + np.array([running if closed else together]).tobytes()
-            curves.append(CURVE_CACHE.get_or_make(whole, simulate) if ends is None else simulate(ends))
+            curves.append(CURVE_CACHE.get_or_make(whole, simulate) if end is None else simulate(end))
     return tuple(curves)
 
 
 @dataclass(frozen=True, slots=True)
 class CurveEnd:
-    """Test whether a curve is known up to a load beyond which nothing changes what its replica is planned to carry."""
+    """Test whether a curve is known up to a load beyond which nothing changes what is read from it."""
+
+    least_loads: int  # loads of the curve before which it is not tested
+
+    def is_reached(self, curve: Curve) -> bool:
+        """Whether heavier loads than those of the curve cannot matter."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEnd(CurveEnd):
+    """Test whether heavier loads cannot change what a replica is planned to carry."""
 
     slo: Slo  # latency limits
     margins: Margins  # margins of the replica, one row
@@ -570,6 +596,28 @@ class CurveEnd:
             return bool(curve.loads[-1] >= self.target_utilization * curve.stable_below)
         expected = curve.waits_and_limits(self.slo, Margins.without_margin(1))
         return [wait_s[0, -1] > limit_s for _, wait_s, limit_s in expected] == late
+
+
+@dataclass(frozen=True, slots=True)
+class AssuredEnd(CurveEnd):
+    """Test whether heavier loads change neither the capacity at any confidence level nor the knee."""
+
+    slo: Slo  # latency limits
+    margins: Margins  # margins of the replica at every level
+
+    def is_reached(self, curve: Curve) -> bool:
+        """Whether capacities are the same if waits never rise again beyond the curve as if they exceed every limit."""
+        if curve.closed or len(curve.loads) < MIN_LOADS_FOR_KNEE or curve.knee_load() >= curve.loads[-1]:
+            return False
+        heavier = curve.with_constant_waits_up_to(MAX_STABLE_MULTIPLE * curve.stable_below)
+        none, most = Margins.without_margin(1), curve.stable_below / self.margins.rate
+        pairs = [
+            (c.load_within_limits(self.slo, none), confident_loads_per_s([c] * len(most), self.slo, self.margins))
+            for c in (curve, heavier)
+        ]
+        (least, surely), (likely, at_best) = pairs
+        same = np.minimum(least, curve.stable_below) == np.minimum(likely, curve.stable_below)
+        return bool(same.all() and (np.minimum(surely, most) == np.minimum(at_best, most)).all())
 
 
 def simulate_one_load(
@@ -717,7 +765,7 @@ def simulate_rates(
     for used, share in shares.items():
         own = key + np.array([pooled, used]).tobytes()
         points.append(POINT_CACHE.get_or_make(own, partial(simulate, used, share)))
-        if ends is None and len(points) < len(shares):
+        if len(points) < (len(shares) if ends is None else ends.least_loads):
             continue
         rates = most * np.array(list(shares)[: len(points)])
         curve = build_curve(workload, replica, rates, points, stable_below=most, closed=False)
@@ -892,7 +940,7 @@ def simulate_in_flight(
     points, numbers = list[LoadPoint](), numbers_in_flight(workload, sequences)
     for held in numbers:
         points.append(POINT_CACHE.get_or_make(key + np.array([held]).tobytes(), partial(simulate, held)))
-        if ends is None and len(points) < len(numbers):
+        if len(points) < (len(numbers) if ends is None else ends.least_loads):
             continue
         loads = np.array(numbers[: len(points)], float)
         curve = build_curve(workload, replica, loads, points, stable_below=np.inf, closed=True)
