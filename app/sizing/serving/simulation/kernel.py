@@ -499,15 +499,20 @@ def run_events(r: Replica, q: Requests, s: State, warm: int) -> None:
 
 def dispatch_requests(a: Routed, d: Dispatch) -> None:
     """Send every request to the replica with the least work left; of idle replicas, to the one that is idle longest."""
+    last = len(d.free_s) - 1
     for i in range(len(a.arrival_s)):
-        least, free_s = 0, d.free_s[0]
-        for j in range(1, len(d.free_s)):
-            if d.free_s[j] < free_s:
-                least, free_s = j, d.free_s[j]
+        least = d.order[0]
         prompt_s = a.prompt_token_s * (a.input_tokens[i] - a.prefix_tokens[i])
+        free_s = max(d.free_s[0], a.arrival_s[i]) + (prompt_s + a.answer_s)
         d.replica[i] = least
-        d.free_s[least] = max(free_s, a.arrival_s[i]) + (prompt_s + a.answer_s)
         d.carried_s[least] += prompt_s + a.output_token_s * a.output_tokens[i]
+        place = 0
+        while place < last and (
+            d.free_s[place + 1] < free_s or (d.free_s[place + 1] == free_s and d.order[place + 1] < least)
+        ):
+            d.free_s[place], d.order[place] = d.free_s[place + 1], d.order[place + 1]
+            place += 1
+        d.free_s[place], d.order[place] = free_s, least
 
 
 def choose_replicas(sent: Routed, replicas: int) -> Dispatch:
@@ -515,7 +520,8 @@ def choose_replicas(sent: Routed, replicas: int) -> Dispatch:
 
     With one server per replica, waits are those of one queue in front of all servers (Kiefer and Wolfowitz 1955).
     """
-    found = Dispatch(np.zeros(replicas), np.zeros(replicas), np.zeros(len(sent.arrival_s), np.int64))
+    idle, order = np.zeros(replicas), np.arange(replicas)
+    found = Dispatch(idle, order, np.zeros(replicas), np.zeros(len(sent.arrival_s), np.int64))
     run_loop(dispatch_requests, sent, found)
     return found
 

@@ -98,7 +98,8 @@ class Routed(NamedTuple):
 class Dispatch(NamedTuple):
     """Replicas behind a router."""
 
-    free_s: Seconds  # time at which each replica has done its expected work, s
+    free_s: Seconds  # times at which replicas have done their expected work, the first one first, s
+    order: Counts  # replicas in this order
     carried_s: Seconds  # work that each replica got, s
     replica: Counts  # replica that gets each request
 
