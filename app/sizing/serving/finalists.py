@@ -251,7 +251,7 @@ class SimulatedReplicas:
     def with_assured_curves(
         self, question: Question, workload: InferenceWorkload, by: MarginLevels
     ) -> SimulatedReplicas:
-        """The same replicas; curves reach up to the loads that decide what is told of each confidence level."""
+        """The same replicas; curves reach up to the loads that decide the capacity at every confidence level."""
         short = [row for row, curve in enumerate(self.curves) if not curve.is_whole]
         return self._extend_curves(
             question,

@@ -562,7 +562,7 @@ def curves_of_replicas(
 
 @dataclass(frozen=True, slots=True)
 class CurveEnd:
-    """Test whether a curve is known up to a load beyond which nothing changes what is read from it."""
+    """Test whether a curve is known up to a load beyond which nothing matters."""
 
     least_loads: int  # loads of the curve before which it is not tested
 
