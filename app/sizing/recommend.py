@@ -450,7 +450,9 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     if alone and search.question.cost_only and finalists.runs is not None:
         estimates = price_deployments(search, chosen, finalists.runs)
     else:
-        finalists = finalists.with_whole_curves(search.question, search.workload)
+        # Only the first option shows its load curve; packing and the objective carbon may change which that is.
+        keeps_order = not search.question.companions and search.question.objective is not Objective.CARBON
+        finalists = finalists.with_whole_curves(search.question, search.workload, 1 if keeps_order else None)
         estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
     if search.question.objective is Objective.COST:

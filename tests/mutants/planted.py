@@ -118,8 +118,8 @@ PLANTED = (
     Planted(
         "sizing/serving/load_curves.py",
         "Curve.load_at_limit",
-        "if after == 0",
-        "if after < 0",
+        "np.where(over[:, 0], 0.0",
+        "np.where(over[:, 0] < 0, 0.0",
         "keeps capacity beyond a limit that is missed at the lightest load",
     ),
     # Steps, loops, memory and limits of serving.

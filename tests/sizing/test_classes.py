@@ -51,7 +51,7 @@ def usd_per_hour(workload: InferenceWorkload) -> float:
 
 def carried(curve: Curve, workload: InferenceWorkload) -> float:
     """Requests per second of one replica within all limits."""
-    return min(curve.load_within_limits(workload.slo, NONE, 0), curve.stable_below)
+    return min(curve.load_within_limits(workload.slo, NONE)[0], curve.stable_below)
 
 
 CLASSES = st.builds(
@@ -118,10 +118,10 @@ def test_a_class_waits_as_its_own_requests_do_and_all_bind() -> None:
         mixed = together(replace(SHORTER, slo=limits[0]), replace(LONGER, slo=limits[1]))
         bound = found(mixed)
         each = {
-            part.traffic_class.slo.ttft_s: part.curve.load_within_limits(part.traffic_class.slo, NONE, 0)
+            part.traffic_class.slo.ttft_s: part.curve.load_within_limits(part.traffic_class.slo, NONE)[0]
             for part in bound.by_class
         }
-        assert bound.load_within_limits(mixed.slo, NONE, 0) == each[0.2] < each[9]
+        assert bound.load_within_limits(mixed.slo, NONE)[0] == each[0.2] < each[9]
 
 
 def same(one: Curve, other: Curve) -> bool:

@@ -531,12 +531,13 @@ def estimate_deployments(
 
     Parameters:
         settings: fixed engine and fleet settings, one row per plan.
-        simulated_replicas: results of the scheduler simulation of each plan, if it ran.
+        simulated_replicas: results of the scheduler simulation of each plan; only whole load curves are shown.
     """
     question, workload = search.question, search.workload
     note_host_assumptions(plans, question.assumptions)
     neighbourhood = plan_neighbourhoods(workload, plans, search.catalog.stack_evidence, question.assumptions)
     by = build_margin_levels(question, workload, neighbourhood, search.catalog.spreads)
+    simulated_replicas = simulated_replicas and simulated_replicas.with_assured_curves(question, workload, by)
     with record_trace(wanted=question.trace) as trace:
         memory, speed = measure_at_margins(question, workload, plans, settings, by)
         expected = memory.take(by.median_rows), speed.take(by.median_rows)

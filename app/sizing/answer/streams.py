@@ -32,7 +32,16 @@ from app.sizing.result import (
 from app.sizing.serving.capacity import StreamOperatingPoint, StreamSpeed, prefix_cache_reports
 from app.sizing.serving.finalists import SimulatedReplicas, load_per_replica
 from app.sizing.serving.interfaces import QUANTILES, HardwareBound, OperatingPoint
-from app.sizing.serving.load_curves import AT_LIMIT, LATENCIES, SEED, STATISTICS, ClassCurve, Curve, deployed_scheduler
+from app.sizing.serving.load_curves import (
+    AT_LIMIT,
+    LATENCIES,
+    MIN_LOADS_FOR_KNEE,
+    SEED,
+    STATISTICS,
+    ClassCurve,
+    Curve,
+    deployed_scheduler,
+)
 from app.sizing.serving.margins import Margins, spread_names
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.options import PlanEvaluations, throughput_per_s
@@ -43,7 +52,6 @@ from app.sizing.workload import InferenceWorkload, Load, Slo
 
 # Interpolated points of the curve: (index of the lower simulated load, share of the way to the next one).
 INTERPOLATED_LOADS = ((0, 0.6), (1, 0.6), (3, 0.5))
-MIN_LOADS_FOR_KNEE = 4  # simulated loads needed to report a knee
 LONG_RUN_S = 120.0  # a run is reported in minutes, hours or days from this duration on
 STRAGGLER_SHARE = 0.3  # share of a run from which its longest answer is named
 MIN_REPORTED_PREEMPTIONS = 0.01  # preemptions per request from which they are reported
@@ -85,7 +93,8 @@ def build_simulation(workload: InferenceWorkload, curve: Curve, load: float, rep
 
 def build_class_waits(part: ClassCurve, load: float) -> ClassLatencies:
     """Latencies of one request class at the load of a replica, and the largest load within the limits of that class."""
-    curve, most = part.curve, part.curve.load_within_limits(part.traffic_class.slo, Margins.without_margin(1), 0)
+    curve = part.curve
+    most = at(curve.load_within_limits(part.traffic_class.slo, Margins.without_margin(1)), 0)
     first, token, whole = (wait_percentiles(curve, wait, load) for wait in LATENCIES)
     return ClassLatencies(
         part.traffic_class.name,
@@ -135,11 +144,12 @@ def with_simulation(
     """Performance with the results of the simulation and, for a run that ends, its total duration."""
     curve, replicas = simulated_replicas.curves[row], at(judged.fleet.replicas, row)
     load = at(load_per_replica(workload, judged.fleet.replicas), row)
+    shows_curve = workload.requests is None and curve.is_whole
     with suspend_recording():
         simulated = replace(
             performance,
             simulation=build_simulation(workload, curve, load, replicas),
-            load_curve=build_load_curve(workload, curve, replicas) if workload.requests is None else None,
+            load_curve=build_load_curve(workload, curve, replicas) if shows_curve else None,
             by_class=tuple(build_class_waits(part, load) for part in curve.by_class),
         )
     if workload.requests is None:
@@ -206,7 +216,7 @@ def latency_limit_reasons(workload: InferenceWorkload, slo: Slo, curve: Curve, l
         limit_s, value = getattr(slo, f"{name}_s"), curve.wait_s(name, AT_LIMIT, load)
         if limit_s is None or not math.isfinite(value):
             continue
-        most = curve.load_at_limit(curve.statistic_s(name, AT_LIMIT), limit_s)
+        most = at(curve.load_at_limit(curve.statistic_s(name, AT_LIMIT)[None], limit_s), 0)
         never = most <= 0 or most >= min(curve.stable_below, float(curve.loads[-1]))
         unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
         passes = "" if never else f" It exceeds the limit above {format_number(most)} {unit} per replica."

@@ -56,6 +56,10 @@ class MarginLevels:
         start = self.count * (1 + self.levels.index(level))
         return slice(start, start + self.count)
 
+    def rows_of_levels(self, deployment: int) -> Codes:
+        """Rows of one deployment at all confidence levels."""
+        return np.arange(self.count + deployment, self.all_level_rows.stop, self.count)
+
     def speed_at(self, level: float, speed: Any) -> Any:
         """Speed at one confidence level, from that of all rows."""
         return speed.take(np.arange(len(speed))[self.level_rows(level)])

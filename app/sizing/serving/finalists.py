@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,10 @@ from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
     MAX_POOLED,
+    AssuredEnd,
     Curve,
+    CurveEnd,
+    PlannedEnd,
     build_replicas,
     capacity_at_confidence_per_s,
     confident_loads_per_s,
@@ -44,6 +47,7 @@ from app.sizing.serving.load_curves import (
     simulate_one_load,
     stability_limits,
     waits_at,
+    worst_waits_at_lightest,
 )
 from app.sizing.serving.margins import RATE_CORRELATIONS, Margins
 from app.sizing.serving.options import Options, PlanEvaluations, layout_keys, measures, stable_key, within_constraints
@@ -238,13 +242,37 @@ class SimulatedReplicas:
         replicas = tuple(self.replicas[row] for row in rows.tolist()) if self.replicas else ()
         return SimulatedReplicas(curves, self.sequences[rows], margins, self.pooled[rows], replicas)
 
-    def with_whole_curves(self, question: Question, workload: InferenceWorkload) -> SimulatedReplicas:
-        """The same replicas with curves up to the heaviest load."""
-        count = int(question.assumptions.simulated_requests)
-        sequences = self.sequences.astype(np.int64)
+    def with_whole_curves(
+        self, question: Question, workload: InferenceWorkload, rows: int | None = None
+    ) -> SimulatedReplicas:
+        """The same replicas; curves of the first `rows` (default: of all) reach up to the heaviest load."""
+        return self._extend_curves(question, workload, dict.fromkeys(range(len(self.curves))[:rows]))
+
+    def with_assured_curves(
+        self, question: Question, workload: InferenceWorkload, by: MarginLevels
+    ) -> SimulatedReplicas:
+        """The same replicas; curves reach up to the loads that decide the capacity at every confidence level."""
+        short = [row for row, curve in enumerate(self.curves) if not curve.is_whole]
+        return self._extend_curves(
+            question,
+            workload,
+            {
+                row: AssuredEnd(len(self.curves[row].loads), workload.slo, by.margins.take(by.rows_of_levels(row)))
+                for row in short
+            },
+        )
+
+    def _extend_curves(
+        self, question: Question, workload: InferenceWorkload, ends: Mapping[int, CurveEnd | None]
+    ) -> SimulatedReplicas:
+        """The same replicas; curves of some rows reach up to their ends."""
+        rows = np.array([*ends], np.int64)
+        own, count = self.take(rows), int(question.assumptions.simulated_requests)
         with suspend_recording():
-            curves = curves_of_replicas(workload, self.replicas, sequences, self.pooled, count)
-        return replace(self, curves=curves)
+            curves = curves_of_replicas(
+                workload, own.replicas, own.sequences.astype(np.int64), own.pooled, count, [*ends.values()]
+            )
+        return self.replace_rows(rows, replace(own, curves=curves))
 
 
 def simulate_replicas(
@@ -282,8 +310,9 @@ def simulate_replicas(
 
         def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
             own = [replicas[row] for row in rows.tolist()]
-            around = margins.take(rows)
-            ends = None if whole else around
+            around, reserve = margins.take(rows), workload.target_utilization
+            each = [around.take(np.array([row])) for row in range(len(rows))]
+            ends = None if whole else [PlannedEnd(1, workload.slo, one, reserve) for one in each]
             curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count, ends)
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
@@ -390,9 +419,9 @@ class Finalists:
         kept = np.arange(min(count, len(self.rows)))
         return self.take(kept, self.scores[kept])
 
-    def with_whole_curves(self, question: Question, workload: InferenceWorkload) -> Finalists:
-        """The same finalists, simulated up to the heaviest load."""
-        return self if self.runs is None else replace(self, runs=self.runs.with_whole_curves(question, workload))
+    def with_whole_curves(self, question: Question, workload: InferenceWorkload, rows: int | None = None) -> Finalists:
+        """The same finalists, the first `rows` of which (default: all) are simulated up to the heaviest load."""
+        return self if self.runs is None else replace(self, runs=self.runs.with_whole_curves(question, workload, rows))
 
     def take(self, kept: Codes, scores: Column) -> Finalists:
         """Some of the finalists, in another order and with other scores."""
@@ -580,8 +609,8 @@ def simulated_slack(
         memory = AUTOREGRESSIVE.estimate_memory(search.workload, options.plans, assumed, options.settings)
         pooled = pooled_replicas(search.workload, replicas)
         curves = simulate_one_load(search.workload, options.plans, memory, loads, assumed, requested, pooled)
-    waits = (c.worst_wait_at_lightest(search.workload.slo, margins, row) for row, c in enumerate(curves))
-    return np.array([limit_s / wait_s for wait_s, limit_s in waits])
+    waits_s, limits_s = worst_waits_at_lightest(curves, search.workload.slo, margins)
+    return limits_s / waits_s
 
 
 def plans_of_types_that_may_win(search: Search[InferenceWorkload], options: Options, to_beat: float) -> Options:
@@ -643,8 +672,7 @@ def meets_limits(search: Search[InferenceWorkload], options: Options, runs: Simu
     if able.all():
         return able
     slo, expected = search.workload.slo, runs.expected_capacity(search.workload)[0] > LEAST_CAPACITY_PER_S
-    misses = [c.worst_wait_at_lightest(slo, runs.margins, row) for row, c in enumerate(runs.curves)]
-    waits, limits = np.array(misses).T
+    waits, limits = worst_waits_at_lightest(runs.curves, slo, runs.margins)
     reject_plans(
         search.rejections,
         search.question.constraints.confidence,
@@ -796,8 +824,7 @@ def speed_from_curves(
     every = runs.take(by.deployment_rows, by.margins)
     with suspend_recording():
         capacity, held = every.capacity_at_confidence(workload)
-    least = [c.worst_wait_at_lightest(workload.slo, by.margins, row) for row, c in enumerate(every.curves)]
-    wait_s, limit_s = np.array(least).T
+    wait_s, limit_s = worst_waits_at_lightest(every.curves, workload.slo, by.margins)
     batch = speed.slo_batch if workload.load is Load.OPEN else held
     stable = speed.saturation_per_s if workload.load is not Load.OPEN else stability_limits(every.curves)
     return replace(speed, capacity_per_s=capacity, saturation_per_s=stable, slo_batch=batch), limit_s / wait_s

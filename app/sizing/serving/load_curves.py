@@ -154,6 +154,11 @@ class Curve:
     requests: Column  # simulated requests
     by_class: tuple[ClassCurve, ...] = ()  # curves of the traffic classes that share the service
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the curve reaches from light load to overload."""
+        return self.closed or bool(self.loads[-1] >= self.stable_below)
+
     def interpolation_at(self, load: float) -> Interpolation:
         """Position of a load: clamped at the lightest load; above the heaviest, waits of a closed loop are
         extrapolated.
@@ -214,59 +219,75 @@ class Curve:
             return min(load, self.stable_below)
         return self.interpolate_value(self.answered_per_s, load)
 
-    def waits_and_limits(self, slo: Slo, margins: Margins, row: int) -> Iterator[tuple[str, Column, float]]:
-        """Each wait with a limit: its name, its values at every load after the margins of a row, and its limit.
+    def waits_and_limits(self, slo: Slo, margins: Margins) -> Iterator[tuple[str, Waits, float]]:
+        """Each wait with a limit: its name, its values after the margins of every row at every load, and its limit.
 
         Each traffic class has its own limits.
         """
         if self.by_class:
             for part in self.by_class:
-                yield from part.curve.waits_and_limits(part.traffic_class.slo, margins, row)
+                yield from part.curve.waits_and_limits(part.traffic_class.slo, margins)
             return
         first, token, whole = (self.statistic_s(name, AT_LIMIT) for name in LATENCIES)
-        slower_first, slower_token = float(margins.ttft[row]), float(margins.tpot[row])
+        slower_first, slower_token = margins.ttft[:, None], margins.tpot[:, None]
         for name, wait_s, limit_s in (
             ("ttft", first * slower_first, slo.ttft_s),
             ("tpot", token * slower_token, slo.tpot_s),
             ("e2e", first * slower_first + (whole - first) * slower_token, slo.e2e_s),
         ):
             if limit_s is not None:
-                yield name, np.maximum.accumulate(np.maximum(wait_s, MIN_WAIT_S)), limit_s
+                yield name, np.maximum.accumulate(np.maximum(wait_s, MIN_WAIT_S), axis=1), limit_s
 
-    def load_within_limits(self, slo: Slo, margins: Margins, row: int) -> float:
-        """Largest load that meets every limit after the margins of a row; 0 if none does."""
-        return min((load for _, load in self.loads_at_limits(slo, margins, row)), default=float(self.loads[-1]))
+    def load_within_limits(self, slo: Slo, margins: Margins) -> Column:
+        """Largest load that meets every limit after the margins of each row; 0 if none does."""
+        loads = [load for _, load in self.loads_at_limits(slo, margins)]
+        least: Column = np.min([*loads, np.full(len(margins), self.loads[-1])], axis=0)
+        return least
 
-    def loads_at_limits(self, slo: Slo, margins: Margins, row: int) -> Iterator[tuple[str, float]]:
-        """Each wait with a limit: its name, and the largest load at which it meets its limit."""
-        waits = self.waits_and_limits(slo, margins, row)
+    def loads_at_limits(self, slo: Slo, margins: Margins) -> Iterator[tuple[str, Column]]:
+        """Each wait with a limit: its name, and the largest load at which it meets its limit, a row per margin."""
+        waits = self.waits_and_limits(slo, margins)
         return ((name, self.load_at_limit(wait_s, limit_s)) for name, wait_s, limit_s in waits)
 
     def binding_limit(self, slo: Slo) -> tuple[str, float] | None:
         """The wait whose limit the load reaches first, and that limit, s; None without limits."""
-        none = Margins.without_margin(1)
-        waits = [(self.load_at_limit(w, limit), name, limit) for name, w, limit in self.waits_and_limits(slo, none, 0)]
-        return min(waits)[1:] if waits else None
+        waits = self.waits_and_limits(slo, Margins.without_margin(1))
+        loads = [(self.load_at_limit(wait_s, limit)[0], name, limit) for name, wait_s, limit in waits]
+        return min(loads)[1:] if loads else None
 
-    def worst_wait_at_lightest(self, slo: Slo, margins: Margins, row: int) -> tuple[float, float]:
+    def worst_wait_at_lightest(self, slo: Slo, margins: Margins) -> tuple[Column, Column]:
         """At the lightest load, the wait that exceeds its limit by the largest factor, s, and that limit, s."""
-        pairs = [(float(wait_s[0]), limit_s) for _, wait_s, limit_s in self.waits_and_limits(slo, margins, row)]
-        return max(pairs, key=lambda pair: pair[0] / pair[1], default=(1.0, np.inf))
+        pairs = [
+            (wait_s[:, 0], np.full(len(margins), limit_s)) for _, wait_s, limit_s in self.waits_and_limits(slo, margins)
+        ]
+        if not pairs:
+            return np.ones(len(margins)), np.full(len(margins), np.inf)
+        waits_s, limits_s = (np.stack(each) for each in zip(*pairs, strict=True))
+        worst = (waits_s / limits_s).argmax(axis=0), np.arange(len(margins))
+        return waits_s[worst], limits_s[worst]
 
-    def load_at_limit(self, wait_s: Column, limit_s: float) -> float:
-        """Largest load at which a wait meets its limit: between two simulated loads, linear in logarithms.
+    def load_at_limit(self, waits_s: Waits, limit_s: float) -> Column:
+        """Largest load at which each row of waits meets its limit: between two simulated loads, linear in logarithms.
 
         It is 0 if the lightest load exceeds the limit, and the heaviest load if none exceeds it.
         """
-        over = np.flatnonzero(wait_s > limit_s)
-        if not len(over):
-            return float(self.loads[-1])
-        after = int(over[0])
-        if after == 0:
-            return 0.0
-        part = np.log(limit_s / wait_s[after - 1]) / np.log(wait_s[after] / wait_s[after - 1])
-        low, high = self.loads[after - 1], self.loads[after]
-        return float(low * (high / low) ** part)
+        over, rows = waits_s > limit_s, np.arange(len(waits_s))
+        after = np.maximum(over.argmax(axis=1), 1 if len(self.loads) > 1 else 0)
+        before = np.maximum(after - 1, 0)
+        lighter_s, low, high = waits_s[rows, before], self.loads[before], self.loads[after]
+        with np.errstate(all="ignore"):  # of rows that cross no limit
+            part = np.log(limit_s / lighter_s) / np.log(waits_s[rows, after] / lighter_s)
+            crossed = low * (high / low) ** part
+        return np.where(over[:, 0], 0.0, np.where(over.any(axis=1), crossed, self.loads[-1]))
+
+    def with_constant_waits_up_to(self, load: float) -> Curve:
+        """The same curve with a heavier load, whose waits are those of the heaviest simulated one."""
+
+        def longer(curve: Curve) -> Curve:
+            waits_s = np.concatenate([curve.waits_s, curve.waits_s[-1:]])
+            return replace(curve, loads=np.append(curve.loads, load), waits_s=waits_s)
+
+        return replace(longer(self), by_class=tuple(replace(part, curve=longer(part.curve)) for part in self.by_class))
 
     def knee_load(self) -> float:
         """Load above which the p95 of TTFT grows faster than throughput."""
@@ -296,24 +317,45 @@ def waits_at(curves: Sequence[Curve], loads: Column) -> dict[str, Column]:
     return latencies
 
 
+def rows_by_curve(curves: Sequence[Curve]) -> list[tuple[Curve, Codes]]:
+    """Every curve once, with the rows that have it."""
+    rows: dict[int, list[int]] = {}
+    for row, curve in enumerate(curves):
+        rows.setdefault(id(curve), []).append(row)
+    return [(curves[same[0]], np.array(same)) for same in rows.values()]
+
+
 def loads_within_limits(curves: Sequence[Curve], slo: Slo, margins: Margins) -> Column:
     """Largest load of every curve within the limits after margins."""
-    return np.array([c.load_within_limits(slo, margins, row) for row, c in enumerate(curves)])
+    loads = np.empty(len(curves))
+    for curve, rows in rows_by_curve(curves):
+        loads[rows] = curve.load_within_limits(slo, margins.take(rows))
+    return loads
+
+
+def worst_waits_at_lightest(curves: Sequence[Curve], slo: Slo, margins: Margins) -> tuple[Column, Column]:
+    """At the lightest load of every curve, the wait that exceeds its limit by the largest factor, and that limit, s."""
+    waits_s, limits_s = np.empty((2, len(curves)))
+    for curve, rows in rows_by_curve(curves):
+        waits_s[rows], limits_s[rows] = curve.worst_wait_at_lightest(slo, margins.take(rows))
+    return waits_s, limits_s
 
 
 def confident_loads_per_s(curves: Sequence[Curve], slo: Slo, margins: Margins) -> Column:
     """Largest request rate of every curve within the limits at the confidence of the margins, requests/s."""
-    none = Margins.without_margin(1)
-    expected = [list(c.loads_at_limits(slo, none, 0)) for c in curves]
-    if not expected or not expected[0]:
+    limits = dict[tuple[int, str], tuple[Column, Column]]()  # loads by limit: as expected, and if only latency is late
+    for curve, rows in rows_by_curve(curves):
+        expected = curve.loads_at_limits(slo, Margins.without_margin(1))
+        late = curve.loads_at_limits(slo, margins.take(rows))
+        for place, ((name, expected_per_s), (_, late_per_s)) in enumerate(zip(expected, late, strict=True)):
+            of_all = limits.setdefault((place, name), (np.empty(len(curves)), np.empty(len(curves))))
+            of_all[0][rows], of_all[1][rows] = expected_per_s, late_per_s
+    if not limits:
         return np.array([c.loads[-1] for c in curves]) / margins.rate
-    late = [list(c.loads_at_limits(slo, margins, row)) for row, c in enumerate(curves)]
     rates = []
-    for likely, sure in zip(zip(*expected, strict=True), zip(*late, strict=True), strict=True):
-        name, expected_per_s = likely[0][0], np.array([load for _, load in likely])
-        late_per_s = np.array([load for _, load in sure])
+    for (_, name), loads in limits.items():
         with trace_label(name):
-            rates.append(jointly_confident_per_s(expected_per_s, late_per_s, margins.rate, RATE_CORRELATIONS[name]))
+            rates.append(jointly_confident_per_s(*loads, margins.rate, RATE_CORRELATIONS[name]))
     least: Column = np.min(rates, axis=0)
     return least
 
@@ -410,6 +452,8 @@ def deployed_scheduler(
 
 
 SEED = 1
+MIN_LOADS_FOR_KNEE = 4  # simulated loads needed to report a knee
+MAX_STABLE_MULTIPLE = 2.0  # a load beyond every simulated one, as a multiple of the saturation rate
 # Simulated request rates as shares of the saturation rate, and the requests simulated there as shares of the most:
 # waits without queues vary little.
 RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.7: 1.0, 0.85: 1.0, 0.95: 1.0, 1.02: 1.0}
@@ -486,7 +530,7 @@ def curves_of_replicas(
     sequences: Codes,
     pooled: Codes,
     count: int,
-    margins: Margins | None = None,
+    ends: Sequence[CurveEnd | None] | None = None,
 ) -> tuple[Curve, ...]:
     """Load curve of every replica.
 
@@ -494,15 +538,13 @@ def curves_of_replicas(
         sequences: sequences that each replica runs at the same time.
         pooled: replicas behind one router, of which each is one.
         count: simulated requests per load.
-        margins: margins of every replica; curves then end where heavier loads cannot change what it is planned to
-            carry. Omitted: whole curves.
+        ends: where each curve may end; None, or omitted: whole curves.
     """
-    reserve = workload.target_utilization
+    ends = [None] * len(replicas) if ends is None else ends
     workload = as_simulated(workload)
     draw, key, closed = cached_draw(workload), workload_key(workload), workload.load is Load.CLOSED
     curves = []
-    for row, (replica, running, together) in enumerate(zip(replicas, sequences.tolist(), pooled.tolist(), strict=True)):
-        ends = None if margins is None else CurveEnd(workload.slo, margins, row, reserve)
+    for replica, running, together, end in zip(replicas, sequences.tolist(), pooled.tolist(), ends, strict=True):
         with stage("simulate"):
             if workload.trace is not None:
                 curves.append(simulate_trace(workload, replica, draw(count)))
@@ -514,17 +556,27 @@ def curves_of_replicas(
                 else partial(simulate_rates, workload, replica, draw, count, together, own)
             )
             whole = own + np.array([running if closed else together]).tobytes()
-            curves.append(CURVE_CACHE.get_or_make(whole, simulate) if ends is None else simulate(ends))
+            curves.append(CURVE_CACHE.get_or_make(whole, simulate) if end is None else simulate(end))
     return tuple(curves)
 
 
 @dataclass(frozen=True, slots=True)
 class CurveEnd:
-    """Test whether a curve is known up to a load beyond which nothing changes what its replica is planned to carry."""
+    """Test whether a curve is known up to a load beyond which nothing matters."""
+
+    least_loads: int  # loads of the curve before which it is not tested
+
+    def is_reached(self, curve: Curve) -> bool:
+        """Whether heavier loads than those of the curve cannot matter."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEnd(CurveEnd):
+    """Test whether heavier loads cannot change what a replica is planned to carry."""
 
     slo: Slo  # latency limits
-    margins: Margins  # margins of the replicas
-    row: int  # row of the replica in the margins
+    margins: Margins  # margins of the replica, one row
     target_utilization: float  # highest planned share of the stable rate, from 0 to 1
 
     def is_reached(self, curve: Curve) -> bool:
@@ -534,17 +586,38 @@ class CurveEnd:
         median prediction has to exceed every limit that is exceeded with margins, because both determine the capacity;
         or its heaviest load is the highest planned share of the stable rate and exceeds no limit.
         """
-        first, token, rate = (float(m[self.row]) for m in (self.margins.ttft, self.margins.tpot, self.margins.rate))
-        if min(first, token, rate) < 1:
+        if min(self.margins.ttft[0], self.margins.tpot[0], self.margins.rate[0]) < 1:
             return False
-        slower = list(curve.waits_and_limits(self.slo, self.margins, self.row))
-        late = [wait_s[-1] > limit_s for _, wait_s, limit_s in slower]
-        if curve.closed or any(wait_s[0] > limit_s for _, wait_s, limit_s in slower):
+        slower = list(curve.waits_and_limits(self.slo, self.margins))
+        late = [wait_s[0, -1] > limit_s for _, wait_s, limit_s in slower]
+        if curve.closed or any(wait_s[0, 0] > limit_s for _, wait_s, limit_s in slower):
             return any(late)
         if not any(late):
             return bool(curve.loads[-1] >= self.target_utilization * curve.stable_below)
-        expected = curve.waits_and_limits(self.slo, Margins.without_margin(1), 0)
-        return [wait_s[-1] > limit_s for _, wait_s, limit_s in expected] == late
+        expected = curve.waits_and_limits(self.slo, Margins.without_margin(1))
+        return [wait_s[0, -1] > limit_s for _, wait_s, limit_s in expected] == late
+
+
+@dataclass(frozen=True, slots=True)
+class AssuredEnd(CurveEnd):
+    """Test whether heavier loads change neither the capacity at any confidence level nor the knee."""
+
+    slo: Slo  # latency limits
+    margins: Margins  # margins of the replica at every level
+
+    def is_reached(self, curve: Curve) -> bool:
+        """Whether capacities are the same if waits never rise again beyond the curve as if they exceed every limit."""
+        if curve.closed or len(curve.loads) < MIN_LOADS_FOR_KNEE or curve.knee_load() >= curve.loads[-1]:
+            return False
+        heavier = curve.with_constant_waits_up_to(MAX_STABLE_MULTIPLE * curve.stable_below)
+        none, most = Margins.without_margin(1), curve.stable_below / self.margins.rate
+        pairs = [
+            (c.load_within_limits(self.slo, none), confident_loads_per_s([c] * len(most), self.slo, self.margins))
+            for c in (curve, heavier)
+        ]
+        (least, surely), (likely, at_best) = pairs
+        same = np.minimum(least, curve.stable_below) == np.minimum(likely, curve.stable_below)
+        return bool(same.all() and (np.minimum(surely, most) == np.minimum(at_best, most)).all())
 
 
 def simulate_one_load(
@@ -692,7 +765,7 @@ def simulate_rates(
     for used, share in shares.items():
         own = key + np.array([pooled, used]).tobytes()
         points.append(POINT_CACHE.get_or_make(own, partial(simulate, used, share)))
-        if ends is None and len(points) < len(shares):
+        if len(points) < (len(shares) if ends is None else ends.least_loads):
             continue
         rates = most * np.array(list(shares)[: len(points)])
         curve = build_curve(workload, replica, rates, points, stable_below=most, closed=False)
@@ -867,7 +940,7 @@ def simulate_in_flight(
     points, numbers = list[LoadPoint](), numbers_in_flight(workload, sequences)
     for held in numbers:
         points.append(POINT_CACHE.get_or_make(key + np.array([held]).tobytes(), partial(simulate, held)))
-        if ends is None and len(points) < len(numbers):
+        if len(points) < (len(numbers) if ends is None else ends.least_loads):
             continue
         loads = np.array(numbers[: len(points)], float)
         curve = build_curve(workload, replica, loads, points, stable_below=np.inf, closed=True)

@@ -47,20 +47,10 @@ class RequestWaits(Columns):
     """Waits of every measured request."""
 
     first_s: Column  # TTFT, s
-    streamed_s: Column  # time from the first token to the last, s
+    mean_token_s: Column  # mean time per later token, s; 0 for requests of one token
+    e2e_s: Column  # end-to-end latency, s
     queued_s: Column  # time until admission, s
     later_tokens: Codes  # tokens after the first
-
-    @property
-    def e2e_s(self) -> Column:
-        """End-to-end latency, s."""
-        return self.first_s + self.streamed_s
-
-    @property
-    def mean_token_s(self) -> Column:
-        """Mean time per later token of each request, s; 0 for requests of one token."""
-        later = self.later_tokens
-        return np.divide(self.streamed_s, later, out=np.zeros(len(later)), where=later > 0)
 
     def meets_limits(self, slo: Slo) -> Mask:
         """Which requests meet every limit."""
@@ -71,24 +61,26 @@ class RequestWaits(Columns):
 
     def summarize_waits(self, percentiles: Sequence[float]) -> Waits:
         """Means and percentiles of TTFT, TPOT, end-to-end latency and time in the queue, s."""
-        token, several = self.mean_token_s, self.later_tokens > 0
+        waits_s, several = [self.first_s, self.mean_token_s, self.e2e_s, self.queued_s], self.later_tokens > 0
         if several.all():
-            return summarize_each(np.stack([self.first_s, token, self.e2e_s, self.queued_s]), percentiles)
-        first, whole, queued = summarize_each(np.stack([self.first_s, self.e2e_s, self.queued_s]), percentiles)
-        return np.stack([first, summarize_each(token[None, several], percentiles)[0], whole, queued])
+            return summarize_each(np.stack(waits_s), percentiles)
+        waits_s[1] = self.mean_token_s[several]
+        return np.concatenate([summarize_each(wait_s[None], percentiles) for wait_s in waits_s])
 
 
-def class_parts(workload: InferenceWorkload, window: RequestWindow) -> list[tuple[float, Slo, Codes]]:
+def class_parts(
+    workload: InferenceWorkload, window: RequestWindow, waited: RequestWaits
+) -> list[tuple[float, Slo, RequestWaits]]:
     """Share, limits and measured requests of every traffic class; one entry if the workload has no classes."""
-    every = np.arange(window.wanted - window.warm)
     if window.populations is None:
-        return [(1.0, workload.slo, every)]
+        return [(1.0, workload.slo, waited)]
     which = window.populations[window.warm : window.wanted]
     kinds = group_populations(workload.classes)
     parts = []
     for each in workload.classes:
         (index,) = (i for i, kind in enumerate(kinds) if kind.contains_class(each))
-        parts.append((each.peak_per_s / workload.peak_per_s, each.slo, every[which == index]))
+        share = each.peak_per_s / workload.peak_per_s
+        parts.append((share, each.slo, waited.take(np.flatnonzero(which == index))))
     return parts
 
 
@@ -99,19 +91,21 @@ def simulate_load(workload: InferenceWorkload, replica: Replica, window: Request
     first = result.first_token_s - result.arrival_s
     # Pipeline stages emit the first token late, so a short answer may finish before it.
     streamed = np.maximum(result.finish_s - result.first_token_s, 0.0)
-    waited = RequestWaits(first, streamed, np.maximum(result.began_s - result.arrival_s, 0.0), later)
-    parts = class_parts(workload, window)
+    token = np.divide(streamed, later, out=np.zeros(len(later)), where=later > 0)
+    queued = np.maximum(result.began_s - result.arrival_s, 0.0)
+    waited = RequestWaits(first, token, first + streamed, queued, later)
+    parts = class_parts(workload, window, waited)
     shares = (*QUANTILES, workload.slo.percentile)
-    gap_s = [streamed.sum() / max(later.sum(), 1), *map(result.gaps.quantile_s, shares)]
+    gap_s = [streamed.sum() / max(later.sum(), 1), *result.gaps.quantiles_s(shares)]
     return LoadPoint(
         waits_s=np.vstack([waited.summarize_waits(shares), gap_s]),
         answered_per_s=result.finished / max(result.lasts_s, MIN_RATE_PER_S),
         running=result.running,
         cache_share=result.cache_share,
         preempted=result.preempted,
-        goodput_share=sum(share * float(waited.take(rows).meets_limits(slo).mean()) for share, slo, rows in parts),
+        goodput_share=sum(share * float(part.meets_limits(slo).mean()) for share, slo, part in parts),
         requests=window.wanted,
-        by_class=tuple(waited.take(rows).summarize_waits((*QUANTILES, slo.percentile))[:3] for _, slo, rows in parts)
+        by_class=tuple(part.summarize_waits((*QUANTILES, slo.percentile))[:3] for _, slo, part in parts)
         if workload.classes
         else (),
     )
@@ -126,5 +120,4 @@ def summarize_each(waits_s: Waits, percentiles: Sequence[float]) -> Waits:
     if not count:
         return np.zeros((kinds, 1 + len(percentiles)))
     ranks = [max(int(np.ceil(q / 100 * count)) - 1, 0) for q in percentiles]
-    ordered = np.partition(waits_s, sorted({*ranks}), axis=1)
-    return np.column_stack([waits_s.mean(axis=1), ordered[:, ranks]])
+    return np.column_stack([waits_s.mean(axis=1), np.sort(waits_s, axis=1)[:, ranks]])

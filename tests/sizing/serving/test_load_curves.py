@@ -34,10 +34,14 @@ from app.sizing.serving.load_curves import (
     SATURATION_ROUNDS,
     STATISTIC_COLUMNS,
     WAITS,
+    AssuredEnd,
     Curve,
+    CurveEnd,
+    PlannedEnd,
     as_simulated,
     build_replicas,
     capacity_at_confidence_per_s,
+    confident_loads_per_s,
     curve_key,
     curves_of_replicas,
     deployed_scheduler,
@@ -141,7 +145,7 @@ def test_more_may_be_in_flight_than_meets_a_limit_never() -> None:
 
 
 def test_the_limit_missed_by_the_most_is_named() -> None:
-    assert curve().worst_wait_at_lightest(limit(0.08, 0.005), NONE, 0) == pytest.approx((0.02, 0.005))
+    assert np.ravel(curve().worst_wait_at_lightest(limit(0.08, 0.005), NONE)) == pytest.approx((0.02, 0.005))
 
 
 def test_figures_that_grow_with_the_load_start_from_nothing() -> None:
@@ -233,14 +237,16 @@ def test_the_same_question_is_simulated_to_the_same_bytes() -> None:
 
 
 def in_pools(
-    workload: InferenceWorkload, *pooled: int, margins: Margins | None = None, requests: int = 2000
+    workload: InferenceWorkload, *pooled: int, end: CurveEnd | None = None, requests: int = 2000
 ) -> tuple[Curve, ...]:
     """A curve of the same replica in pools of several sizes."""
     plans, many = on_big(), np.zeros(len(pooled), np.int64)
     memory: Any = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())[0]
     (replica,) = build_replicas(workload, plans, memory, FEW, None)
     sequences = memory.sequences.astype(np.int64)[many]
-    return curves_of_replicas(workload, [replica] * len(pooled), sequences, np.array(pooled), requests, margins)
+    return curves_of_replicas(
+        workload, [replica] * len(pooled), sequences, np.array(pooled), requests, [end] * len(pooled)
+    )
 
 
 @pytest.mark.parametrize("pooled", [1, 2, 5, MAX_POOLED])
@@ -252,7 +258,7 @@ def test_a_limit_between_two_simulated_loads_is_met_there(pooled: int, slack: fl
     (whole,) = in_pools(free, pooled, requests=5000)
     assert whole.loads / whole.stable_below == pytest.approx([*(RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES)])
     limit_s = slack * whole.statistic_s("ttft", AT_LIMIT)[0]
-    load = whole.load_within_limits(Slo(limit_s, None, None, 99.0), NONE, 0)
+    load = whole.load_within_limits(Slo(limit_s, None, None, 99.0), NONE)[0]
     assert whole.loads[0] < load < whole.stable_below
     plans = on_big()
     memory: Any = measure_plans(Question(free, assumptions=FEW), free, plans, Settings())[0]
@@ -281,7 +287,8 @@ def test_a_curve_ends_where_heavier_loads_do_not_change_what_is_planned(slo: Slo
     workload = varied(**SPREAD, slo=slo, load=load, in_flight=64.0, target_utilization=0.9)
     rate, token, first = (np.full(2, slower**power) for power in (1.0, 0.7, 1.2))
     margins = Margins(rate, token, first, np.zeros(2))
-    part, whole = in_pools(workload, 1, 4, margins=margins), in_pools(workload, 1, 4)
+    end = PlannedEnd(1, slo, margins.take(np.array([0])), 0.9)
+    part, whole = in_pools(workload, 1, 4, end=end), in_pools(workload, 1, 4)
     sequences = np.full(2, 1e3)
     counts = [
         (runs.planned_capacity(workload), runs.capacity_at_confidence(workload)[0] > 0)
@@ -294,6 +301,19 @@ def test_a_curve_ends_where_heavier_loads_do_not_change_what_is_planned(slo: Slo
         assert [len(p.loads) for p in part] == ([1, 1] if slower >= 1 else [len(w.loads) for w in whole])
     if load is Load.OPEN and slo.ttft_s == 9.0 and slower >= 1:  # no limit binds before the reserve
         assert all(0.9 <= p.loads[-1] / p.stable_below < 0.96 for p in part)
+
+
+@pytest.mark.parametrize(("slo", "loads"), [(Slo(0.03, None, None, 95.0), 5), (Slo(9.0, None, None, 95.0), 7)])
+def test_a_curve_ends_where_heavier_loads_change_no_confidence_level(slo: Slo, loads: int) -> None:
+    workload = varied(**SPREAD, slo=slo)
+    rate, token, first = (np.array([0.9, 1.0, 1.3]) ** power for power in (1.0, 0.7, 1.2))
+    margins = Margins(rate, token, first, np.zeros(3))
+    (part,), (whole,) = in_pools(workload, 4, end=AssuredEnd(1, slo, margins)), in_pools(workload, 4)
+    capacities = (confident_loads_per_s([each] * 3, slo, margins) for each in (part, whole))
+    least, most = (np.minimum(each, whole.stable_below / rate).tolist() for each in capacities)
+    assert least == most
+    assert part.knee_load() == whole.knee_load()
+    assert (len(part.loads), part.is_whole, whole.is_whole) == (loads, loads == len(whole.loads), True)
 
 
 def test_littles_law_holds_at_every_stable_rate() -> None:

@@ -164,7 +164,7 @@ def test_a_limit_that_an_idle_replica_may_miss_leaves_nothing() -> None:
 def test_confidence_counts_each_limit_with_its_own_correlation() -> None:
     margins = Margins(col(1.25), col(1.0), col(2.0), col(0.0))
     found = confident_loads_per_s([curve()], limit(ttft_s=0.8), margins)
-    late = curve().load_within_limits(limit(ttft_s=0.8), margins, 0)
+    late = curve().load_within_limits(limit(ttft_s=0.8), margins)[0]
     wanted = jointly_confident_per_s(col(4.0), col(late), margins.rate, RATE_CORRELATIONS["ttft"])
     assert found.tolist() == pytest.approx(wanted.tolist())
     assert confident_loads_per_s([curve()], limit(), margins).tolist() == [4.0 / 1.25]

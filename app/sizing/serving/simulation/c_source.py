@@ -25,7 +25,9 @@ RECORDS: Mapping[str, Any] = MappingProxyType(
 SCALARS: Mapping[str, str] = MappingProxyType({"int": INT, "bool": INT, "float": DOUBLE})
 RETURNS: Mapping[str, str] = MappingProxyType({**SCALARS, "None": "void", "tuple[float, float, float]": TRIPLE})
 ELEMENTS: Mapping[Any, str] = MappingProxyType({Seconds: DOUBLE, Counts: INT})
-BINARY: Mapping[type[ast.operator], str] = MappingProxyType({ast.Add: "+", ast.Sub: "-", ast.Mult: "*"})
+BINARY: Mapping[type[ast.operator], str] = MappingProxyType(
+    {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.LShift: "<<", ast.RShift: ">>"}
+)
 COMPARED: Mapping[type[ast.cmpop], str] = MappingProxyType(
     {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 )
@@ -39,6 +41,7 @@ static inline int64 min_int64(int64 a, int64 b) { return b < a ? b : a; }
 static inline int64 max_int64(int64 a, int64 b) { return b > a ? b : a; }
 static inline double min_double(double a, double b) { return b < a ? b : a; }
 static inline double max_double(double a, double b) { return b > a ? b : a; }
+static inline int64 bit_length(int64 a) { return a == 0 ? 0 : 64 - __builtin_clzll(a); }
 static inline int64 ceiling(double a) { int64 whole = (int64)a; return whole + ((double)whole < a); }
 """
 
@@ -264,6 +267,8 @@ class _Translator:
         return f"({' && '.join(f'{a} {COMPARED[type(op)]} {b}' for a, op, b in pairs)})", INT
 
     def _call(self, node: ast.Call) -> Typed:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "bit_length":
+            return f"bit_length({self._expression(node.func.value)[0]})", INT
         name, values = ast.unparse(node.func), [self._expression(each) for each in node.args]
         match name, values:
             case (("int" | "float"), [(text, _)]):

@@ -89,10 +89,8 @@ def prompt_attention_total_s(r: Replica, tokens: float) -> float:
     """Attention time of the first `tokens` tokens of a prompt, s."""
     if tokens <= 0:
         return 0.0
-    doubling, least = 0, 1.0
-    while tokens >= 2 * least and 8 * (doubling + 1) < len(r.prompt_attention_s) - 1:
-        least *= 2
-        doubling += 1
+    doubling = min(max(int(tokens).bit_length() - 1, 0), (len(r.prompt_attention_s) - 2) // 8)
+    least = float(1 << doubling)
     within = min((tokens - least) / least * 8, 8.0) if tokens > least else 0.0
     place = min(8 * doubling + int(within), len(r.prompt_attention_s) - 2)
     part = within + 8 * doubling - place
@@ -158,7 +156,8 @@ def issue_request(r: Replica, q: Requests, s: State, at_s: float) -> None:
 def poll_requests(r: Replica, s: State) -> None:
     """Make requests visible to the scheduler that were ready when it planned the step."""
     idle = s.number[DECODING] == 0 and s.number[PREFILLING] == 0
-    if s.number[DECODING] > 0 and s.number[SINCE_LOOK] % r.receive_interval_steps != 0:
+    every = r.receive_interval_steps
+    if every > 1 and s.number[DECODING] > 0 and s.number[SINCE_LOOK] % every != 0:
         return
     by = s.clock[NOW] if idle or r.planning_lag_steps == 0 else s.clock[LAST_STEP]
     while s.number[VISIBLE] < s.number[ISSUED] and s.ready_s[s.number[VISIBLE]] <= by:
@@ -282,10 +281,9 @@ def record_time(s: State, lasts_s: float, held: float) -> None:
 
 def record_gaps(s: State, gap_s: float, tokens: int) -> None:
     """Count tokens by the time since the previous token."""
-    left, doubling = int(gap_s * 1e6), 0
-    while left >= 2 * GAP_BINS_PER_DOUBLING:
-        left //= 2
-        doubling += 1
+    left = int(gap_s * 1e6)
+    doubling = max(left.bit_length() - GAP_BINS_PER_DOUBLING.bit_length(), 0)
+    left = left >> doubling
     if left >= GAP_BINS_PER_DOUBLING:
         doubling, left = doubling + 1, left - GAP_BINS_PER_DOUBLING
     s.gaps[min(doubling * GAP_BINS_PER_DOUBLING + left, len(s.gaps) - 1)] += tokens
@@ -448,8 +446,9 @@ def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: floa
         return int(steps)
     time_s = s.ready_s[s.number[VISIBLE]] - s.clock[NOW]
     until = max(steps_until(step_s, growth_s, time_s), 1) if time_s > 0 else 1
-    late = (s.number[SINCE_LOOK] + until) % r.receive_interval_steps
-    return int(min(steps, until + (r.receive_interval_steps - late if late else 0)))
+    every = r.receive_interval_steps
+    late = (s.number[SINCE_LOOK] + until) % every if every > 1 else 0
+    return int(min(steps, until + (every - late if late else 0)))
 
 
 def growth_bytes(r: Replica, s: State) -> float:
@@ -500,15 +499,20 @@ def run_events(r: Replica, q: Requests, s: State, warm: int) -> None:
 
 def dispatch_requests(a: Routed, d: Dispatch) -> None:
     """Send every request to the replica with the least work left; of idle replicas, to the one that is idle longest."""
+    last = len(d.free_s) - 1
     for i in range(len(a.arrival_s)):
-        least, free_s = 0, d.free_s[0]
-        for j in range(1, len(d.free_s)):
-            if d.free_s[j] < free_s:
-                least, free_s = j, d.free_s[j]
+        least = d.order[0]
         prompt_s = a.prompt_token_s * (a.input_tokens[i] - a.prefix_tokens[i])
+        free_s = max(d.free_s[0], a.arrival_s[i]) + (prompt_s + a.answer_s)
         d.replica[i] = least
-        d.free_s[least] = max(free_s, a.arrival_s[i]) + (prompt_s + a.answer_s)
         d.carried_s[least] += prompt_s + a.output_token_s * a.output_tokens[i]
+        place = 0
+        while place < last and (
+            d.free_s[place + 1] < free_s or (d.free_s[place + 1] == free_s and d.order[place + 1] < least)
+        ):
+            d.free_s[place], d.order[place] = d.free_s[place + 1], d.order[place + 1]
+            place += 1
+        d.free_s[place], d.order[place] = free_s, least
 
 
 def choose_replicas(sent: Routed, replicas: int) -> Dispatch:
@@ -516,7 +520,8 @@ def choose_replicas(sent: Routed, replicas: int) -> Dispatch:
 
     With one server per replica, waits are those of one queue in front of all servers (Kiefer and Wolfowitz 1955).
     """
-    found = Dispatch(np.zeros(replicas), np.zeros(replicas), np.zeros(len(sent.arrival_s), np.int64))
+    idle, order = np.zeros(replicas), np.arange(replicas)
+    found = Dispatch(idle, order, np.zeros(replicas), np.zeros(len(sent.arrival_s), np.int64))
     run_loop(dispatch_requests, sent, found)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, get_type_hints
@@ -97,7 +98,8 @@ class Routed(NamedTuple):
 class Dispatch(NamedTuple):
     """Replicas behind a router."""
 
-    free_s: Seconds  # time at which each replica has done its expected work, s
+    free_s: Seconds  # times at which replicas have done their expected work, the first one first, s
+    order: Counts  # replicas in this order
     carried_s: Seconds  # work that each replica got, s
     replica: Counts  # replica that gets each request
 
@@ -113,13 +115,13 @@ class Gaps:
 
     tokens: Counts  # tokens per bin
 
-    def quantile_s(self, percentile: float) -> float:
-        """Gap that `percentile` percent of the gaps do not exceed, s."""
-        total = int(self.tokens.sum())
-        if not total:
-            return 0.0
-        rank = np.searchsorted(np.cumsum(self.tokens), percentile / 100 * total)
-        return bin_middle_s(min(int(rank), len(self.tokens) - 1))
+    def quantiles_s(self, percentiles: Sequence[float]) -> list[float]:
+        """Gaps that each of the percentages of all gaps do not exceed, s."""
+        total = self.tokens.cumsum()
+        if not total[-1]:
+            return [0.0] * len(percentiles)
+        ranks = np.searchsorted(total, np.array(percentiles) / 100 * total[-1])
+        return [bin_middle_s(min(rank, len(total) - 1)) for rank in ranks.tolist()]
 
 
 def bin_middle_s(index: int) -> float:

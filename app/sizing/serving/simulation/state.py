@@ -96,7 +96,7 @@ def push_slot(s: State, slot: int, key: int) -> None:
     at = s.number[DECODING]
     s.heap[at], s.heap_key[at] = slot, key
     while at > 0:
-        above = (at - 1) // 2
+        above = (at - 1) >> 1
         if s.heap_key[above] <= s.heap_key[at]:
             break
         s.heap[above], s.heap[at] = s.heap[at], s.heap[above]
@@ -125,8 +125,8 @@ def remove_slot(s: State, at: int) -> int:
     s.heap[at], s.heap_key[at] = s.heap[last], s.heap_key[last]
     if at < last:
         if s.heap_key[at] < key:
-            while at > 0 and s.heap_key[(at - 1) // 2] > s.heap_key[at]:
-                above = (at - 1) // 2
+            while at > 0 and s.heap_key[(at - 1) >> 1] > s.heap_key[at]:
+                above = (at - 1) >> 1
                 s.heap[above], s.heap[at] = s.heap[at], s.heap[above]
                 s.heap_key[above], s.heap_key[at] = s.heap_key[at], s.heap_key[above]
                 at = above

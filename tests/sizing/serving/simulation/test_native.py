@@ -139,7 +139,8 @@ def test_a_library_that_does_not_exist_changes_nothing(tmp_path: Any) -> None:
 def test_every_operation_keeps_its_meaning() -> None:
     text = c_source(cast(FunctionType, kernel.run_events))
     assert "static inline int64 ceiling(double a)" in text
-    assert "floor_div((at - 1), 2)" in text  # as Python rounds, not as C
+    assert "floor_div(r->max_batched_tokens, r->ranks)" in text  # as Python rounds, not as C
+    assert "bit_length(((int64)tokens))" in text
     assert "((double)time_s / (double)step_s)" in text
     assert text.count("\nvoid run_events(const Replica *r, const Requests *q, const State *s, int64 warm) {") == 1
     assert "#include" not in text

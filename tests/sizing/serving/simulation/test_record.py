@@ -61,11 +61,11 @@ def test_bins_follow_one_another_within_two_percent() -> None:
 @pytest.mark.parametrize("seconds", [50e-6, 0.001, 0.0371, 2.5])
 def test_a_gap_is_found_again(seconds: float) -> None:
     found = simulated(replica(decode_s=np.full(300, seconds)), requests(1, 20, count=1, in_flight=1))
-    assert found.gaps.quantile_s(50) == pytest.approx(seconds, rel=0.02)
+    assert found.gaps.quantiles_s([50])[0] == pytest.approx(seconds, rel=0.02)
 
 
 def test_no_gaps_are_no_time() -> None:
-    assert Gaps(np.zeros(GAP_BINS_PER_DOUBLING * GAP_DOUBLINGS, np.int64)).quantile_s(99) == 0
+    assert Gaps(np.zeros(GAP_BINS_PER_DOUBLING * GAP_DOUBLINGS, np.int64)).quantiles_s([99]) == [0]
 
 
 def test_what_is_measured_lasts_from_the_first_to_the_last() -> None:
