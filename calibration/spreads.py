@@ -34,7 +34,7 @@ from app.sizing.uncertainty import (
 # Candidate terms of the scale. Distance and few sources always widen it, whatever the data show.
 ALONE = (0.5, 1.0, 2.0, 4.0)
 REMOTE = (0.25, 0.5, 1.0, 1.5)
-UNTABULATED = (0.0, 0.5, 1.0, 2.0)
+UNTABULATED = (0.0, 0.5, 1.0, 2.0, 4.0)
 SHAPES = tuple(product(ALONE, REMOTE, UNTABULATED))
 # More sources make peaks of memory no more certain: their distance is from the memory that is counted to the byte.
 PEAKS = ("training_memory",)
@@ -42,7 +42,8 @@ PEAK_SHAPES = tuple(product((0.0,), (0.5, 1.0, 2.0, 4.0, 8.0), (0.0,)))
 # Quantities whose errors have common causes share one spread per group.
 GROUPS = (
     ("throughput", "single_stream", "tpot", "e2e"),
-    ("ttft", "prefill"),
+    ("ttft",),
+    ("prefill",),
     ("training", "training_samples"),
     PEAKS,
 )
