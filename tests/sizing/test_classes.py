@@ -51,7 +51,7 @@ def usd_per_hour(workload: InferenceWorkload) -> float:
 
 def carried(curve: Curve, workload: InferenceWorkload) -> float:
     """Requests per second of one replica within all limits."""
-    return min(curve.load_within_limits(workload.slo, NONE)[0], curve.stable_below)
+    return float(min(curve.load_within_limits(workload.slo, NONE)[0], curve.stable_below))
 
 
 CLASSES = st.builds(
