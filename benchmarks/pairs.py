@@ -1,7 +1,7 @@
 """`python -m benchmarks.pairs [count] [seed]`: compares the costs of pairs of requests that differ in one respect.
 
 More load, longer texts, tighter limits, a higher confidence and more redundancy must not cost less. More allowed
-hardware or software, a better router, and twice the load at twice the cost must not cost more. 5 % more of a quantity
+hardware or software, a better router, cached prefixes, and twice the load at twice the cost must not cost more. 5 % more of a quantity
 that costs over 30 % more is a cliff; each is explained. The exit status is 1 if a relation is violated.
 """
 
@@ -479,6 +479,22 @@ def better_router(body: Body, chance: random.Random) -> Pair | None:
     return Pair(f"least_loaded instead of {other}", less, more)
 
 
+def cached_prefixes(body: Body, chance: random.Random) -> Pair | None:
+    """Prompts that a prefix cache may hold, in accelerator or also in host memory, instead of none."""
+    traffic = body["workload"].get("traffic", {})
+    if not traffic.get("output_tokens") or traffic.get("offline"):
+        return None
+    less, more = copy.deepcopy(body), copy.deepcopy(body)
+    for name in ("cached_prefix_fraction", "shared_prefix_fraction", "turn_gap_s"):
+        more["workload"]["traffic"].pop(name, None)
+    cached = less["workload"]["traffic"]
+    cached.setdefault("cached_prefix_fraction", round(chance.uniform(0.05, 0.95), 2))
+    cached.setdefault("turn_gap_s", log_uniform(chance, 1, 3000))
+    if chance.random() < 0.5:
+        return Pair("cached prefixes", less, more)
+    return Pair("host prefixes", with_limits(less, prefix_cache_tiers=["gpu", "host"]), less)
+
+
 def twice_the_load(body: Body, _: random.Random) -> Pair | None:
     """Twice the load costs at most twice as much, and one machine."""
     made, work = copy.deepcopy(body), body["workload"]
@@ -505,6 +521,7 @@ CHANGES = {
     more_choice: 0.1,
     any_hardware: 0.03,
     better_router: 0.04,
+    cached_prefixes: 0.05,
     twice_the_load: 0.05,
 }
 

@@ -104,14 +104,33 @@ def judge_within_limits(
     """
 
     def judge(asked: Question) -> tuple[Search[Workload], Estimate]:
-        search = Search.start(asked, catalog)
-        return judge_for_quantity(search, judge_deployment(search, deployment), deployment)
+        return judge_with_or_without_hits(Search.start(asked, catalog), deployment)
 
     usual = judge(question)
     relaxed = None
     if not is_within_reach(usual[1]):
         relaxed = find_within_longer_limits(question, judge, lambda other: is_within_reach(other[1]))
     return usual if relaxed is None else relaxed
+
+
+def judge_with_or_without_hits(search: Search[Workload], deployment: Deployment) -> tuple[Search[Workload], Estimate]:
+    """The deployment with the prefixes of sessions in its cache, or without them where it then needs less hardware."""
+    usual = judge_for_quantity(search, judge_deployment(search, deployment), deployment)
+    workload, needed = search.question.workload, accelerators_needed(usual[1])
+    cold = workload.without_session_hits if isinstance(workload, InferenceWorkload) else None
+    is_sized = deployment.replicas is None and not deployment.fixes_hardware
+    if cold is None or not (is_sized or needed > (usual[1].deployment.total_accelerators or 0)):
+        return usual
+    other = search.ask(replace(search.question, workload=cold))
+    without = judge_for_quantity(other, judge_deployment(other, deployment), deployment)
+    return without if accelerators_needed(without[1]) < needed else usual
+
+
+def accelerators_needed(found: Estimate) -> float:
+    """Accelerators that a deployment needs at the requested confidence; infinite where no number is enough."""
+    sure = found.assurance
+    asked = [level for level in sure.by_level if level.confidence == sure.asked] if sure is not None else []
+    return min((level.total_accelerators or np.inf for level in asked), default=np.inf)
 
 
 def judge_for_quantity(
@@ -135,9 +154,7 @@ def judge_for_quantity(
 
 def is_within_reach(found: Estimate) -> bool:
     """Whether some number of replicas of a deployment meets the limits at the requested confidence, if it fits."""
-    sure = found.assurance
-    asked = [level for level in sure.by_level if level.confidence == sure.asked] if sure is not None else []
-    return not found.fits or all(level.total_accelerators is not None for level in asked)
+    return not found.fits or found.assurance is None or isfinite(accelerators_needed(found))
 
 
 def effective_workload(
@@ -145,7 +162,9 @@ def effective_workload(
 ) -> InferenceWorkload | TrainingWorkload:
     """The workload that the engine sees: without a prefix cache, no prompt tokens are cached."""
     off = deployment.scheduler is not None and deployment.scheduler.prefix_cache is False
-    return workload.without_hits if off and isinstance(workload, InferenceWorkload) else workload
+    if not off or not isinstance(workload, InferenceWorkload):
+        return workload
+    return (workload.without_session_hits or workload).without_hits
 
 
 def judge_deployment(search: Search[Workload], deployment: Deployment) -> Estimate:

@@ -68,7 +68,14 @@ from app.sizing.result import (
     RunnerUp,
     ScalingCurve,
 )
-from app.sizing.serving.finalists import Finalists, first_replica, ranked_rows, select_finalists
+from app.sizing.serving.finalists import (
+    COUNTED_OBJECTIVES,
+    Finalists,
+    first_replica,
+    plans_of_types_that_may_win,
+    ranked_rows,
+    select_finalists,
+)
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, check_speculation, measures
@@ -352,13 +359,37 @@ def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[
     """
     while True:
         rejections = Rejections(catalog.accelerators)
-        search = Search.start(question, catalog, rejections)
-        result = find_finalists(search)
+        search, result = find_with_or_without_hits(Search.start(question, catalog, rejections))
         wrong = quotes_of_other_quantities(result.estimates, catalog)
         if not wrong:
-            return search, rejections, result
+            return search, search.rejections, result
         excluded = (*question.constraints.excluded_listings, *wrong)
         question = replace(question, constraints=replace(question.constraints, excluded_listings=excluded))
+
+
+def find_with_or_without_hits(search: Search[Workload]) -> tuple[Search[Workload], SearchResult]:
+    """The finalists of a search, or of one without the prefixes of sessions where that finds less cost.
+
+    Prefixes take memory for as long as a session pauses, and a router that finds them again shares no queue.
+    """
+    result, workload = find_finalists(search), search.question.workload
+    cold = workload.without_session_hits if isinstance(workload, InferenceWorkload) else None
+    best = min(result.scores, default=np.inf)
+    if cold is None or (best < np.inf and search.question.objective not in COUNTED_OBJECTIVES):
+        return search, result
+    other = search.ask(replace(search.question, workload=cold)).unrecorded()
+    if not may_score_below(other.of(cold), best):
+        return search, result
+    other = replace(other, rejections=Rejections(search.catalog.accelerators))
+    found = find_finalists(other)
+    return (other, found) if min(found.scores, default=np.inf) < best else (search, result)
+
+
+def may_score_below(search: Search[InferenceWorkload], score: float) -> bool:
+    """Whether some deployment of a service may score below this."""
+    with suspend_recording():
+        options = search_plans(search, plans_to_serve(search))
+        return len(options) > 0 and len(plans_of_types_that_may_win(search, options, score)) > 0
 
 
 def without_extras(ranked: Ranked, question: Question) -> Ranked:

@@ -341,6 +341,7 @@ FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
         "max_context_tokens": 0.0,
         "redundancy": Redundancy(),
         "router": Router.LEAST_LOADED,
+        "uncounted_prefix_fraction": 0.0,
         "target_utilization": 1.0,
         "encoder_flops_per_request": 0.0,
         "most_personal_in_flight": 0.0,
