@@ -1,8 +1,9 @@
 """`python -m benchmarks.pairs [count] [seed]`: compares the costs of pairs of requests that differ in one respect.
 
 More load, longer texts, tighter limits, a higher confidence and more redundancy must not cost less. More allowed
-hardware or software, a better router, cached prefixes, and twice the load at twice the cost must not cost more. 5 % more of a quantity
-that costs over 30 % more is a cliff; each is explained. The exit status is 1 if a relation is violated.
+hardware or software, a better router, cached prefixes, and twice the load at twice the cost must not cost more. 5 %
+more of a quantity that costs over 30 % more is a cliff; each is explained. The exit status is 1 if a relation is
+violated.
 """
 
 from __future__ import annotations

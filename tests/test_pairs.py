@@ -83,6 +83,13 @@ VOLUME: Body = {
     "volume_requests": 1.74e6,
     "deadline_hours": 12.5,
 }
+AGENTS: Body = {"concurrent_requests": 187, "input_tokens": {"mean": 7900, "p95": 16889}}
+AGENTS |= {"output_tokens": {"mean": 860, "p95": 2032}, "cached_prefix_fraction": 0.65, "turn_gap_s": 9.17}
+EARLY = {"ttft_ms": 446.0, "tpot_ms": 73.7, "percentile": 90}
+B200 = {"accelerators": ["nvidia-b200-sxm-180gb"], "pricing_models": ["on_demand"]}
+QUESTION: Body = {"peak_requests_per_s": 0.12, "input_tokens": {"mean": 3100, "p95": 4557}, "output_tokens": 31}
+HALF = {"ttft_ms": 6470.0, "tpot_ms": 39.7}
+CARDS = {"accelerators": ["amd-mi300x", "nvidia-a100-sxm4-40gb"], "confidence": 0.8}
 BATCH = service("deepseek-ai/DeepSeek-V3", {}, offline=True, **VOLUME)
 HELD: dict[str, tuple[Body, ...]] = {
     "a layout that ties by formulas": (
@@ -96,6 +103,16 @@ HELD: dict[str, tuple[Body, ...]] = {
     "a limit that a pool reaches between two loads": (
         service("Qwen2.5-14B-Instruct", FIRST, EIGHT, output_tokens=111, **POOL),
         service("Qwen2.5-14B-Instruct", FIRST, EIGHT, output_tokens=225, **POOL),
+    ),
+    "prefixes in host memory that take longer to load than to keep": (
+        service("Llama-3.3-70B-Instruct", EARLY, {**B200, "prefix_cache_tiers": ["gpu", "host"]}, **AGENTS),
+        service("Llama-3.3-70B-Instruct", EARLY, B200, **AGENTS),
+    ),
+    "a limit that is met only at loads far below saturation": (
+        service(
+            "Qwen2.5-72B-Instruct", HALF, CARDS, cached_prefix_fraction=0.65, shared_prefix_fraction=0.65, **QUESTION
+        ),
+        service("Qwen2.5-72B-Instruct", HALF, CARDS, **QUESTION),
     ),
     "work that ends, ranked at its confidence": tuple(
         {**BATCH, "constraints": {"confidence": confidence}} for confidence in (0.9, 0.95)

@@ -40,7 +40,14 @@ from app.sizing.measured import MeasuredFigure, MeasuredStacks
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.packing import add_packing, add_separate_companions
 from app.sizing.pools.estimate import estimate_pools
-from app.sizing.question import Constraints, Deployment, Objective, Question, find_within_longer_limits
+from app.sizing.question import (
+    Constraints,
+    Deployment,
+    Objective,
+    Question,
+    find_within_longer_limits,
+    list_with_fewer_hits,
+)
 from app.sizing.result import Estimate, MaximumThatFits, Ranked, Reason, RunnerUp
 from app.sizing.serving.choice import ChosenPlan, choose_plan, fixed_deployment_plans
 from app.sizing.serving.finalists import simulate_replicas, with_carrying_replicas
@@ -104,7 +111,7 @@ def judge_within_limits(
     """
 
     def judge(asked: Question) -> tuple[Search[Workload], Estimate]:
-        return judge_with_or_without_hits(Search.start(asked, catalog), deployment)
+        return judge_with_fewer_hits(Search.start(asked, catalog), deployment)
 
     usual = judge(question)
     relaxed = None
@@ -113,17 +120,17 @@ def judge_within_limits(
     return usual if relaxed is None else relaxed
 
 
-def judge_with_or_without_hits(search: Search[Workload], deployment: Deployment) -> tuple[Search[Workload], Estimate]:
-    """The deployment with the prefixes of sessions in its cache, or without them where it then needs less hardware."""
-    usual = judge_for_quantity(search, judge_deployment(search, deployment), deployment)
-    workload, needed = search.question.workload, accelerators_needed(usual[1])
-    cold = workload.without_session_hits if isinstance(workload, InferenceWorkload) else None
+def judge_with_fewer_hits(search: Search[Workload], deployment: Deployment) -> tuple[Search[Workload], Estimate]:
+    """The deployment with every hit of its prefix cache, or with fewer where it then needs less hardware."""
+    best = judge_for_quantity(search, judge_deployment(search, deployment), deployment)
     is_sized = deployment.replicas is None and not deployment.fixes_hardware
-    if cold is None or not (is_sized or needed > (usual[1].deployment.total_accelerators or 0)):
-        return usual
-    other = search.ask(replace(search.question, workload=cold))
-    without = judge_for_quantity(other, judge_deployment(other, deployment), deployment)
-    return without if accelerators_needed(without[1]) < needed else usual
+    for question in list_with_fewer_hits(search.question):
+        needed, total = accelerators_needed(best[1]), best[1].deployment.total_accelerators or 0
+        if is_sized or needed > total:
+            other = search.ask(question)
+            found = judge_for_quantity(other, judge_deployment(other, deployment), deployment)
+            best = found if accelerators_needed(found[1]) < needed else best
+    return best
 
 
 def accelerators_needed(found: Estimate) -> float:

@@ -51,7 +51,15 @@ from app.sizing.inventory import (
 )
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
-from app.sizing.question import Constraints, Deployment, Extra, Objective, Question, find_within_longer_limits
+from app.sizing.question import (
+    Constraints,
+    Deployment,
+    Extra,
+    Objective,
+    Question,
+    find_within_longer_limits,
+    list_with_fewer_hits,
+)
 from app.sizing.result import (
     Answer,
     Cheaper,
@@ -72,7 +80,6 @@ from app.sizing.serving.finalists import (
     COUNTED_OBJECTIVES,
     Finalists,
     first_replica,
-    plans_of_types_that_may_win,
     ranked_rows,
     select_finalists,
 )
@@ -359,7 +366,7 @@ def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[
     """
     while True:
         rejections = Rejections(catalog.accelerators)
-        search, result = find_with_or_without_hits(Search.start(question, catalog, rejections))
+        search, result = find_with_fewer_hits(Search.start(question, catalog, rejections))
         wrong = quotes_of_other_quantities(result.estimates, catalog)
         if not wrong:
             return search, search.rejections, result
@@ -367,29 +374,28 @@ def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[
         question = replace(question, constraints=replace(question.constraints, excluded_listings=excluded))
 
 
-def find_with_or_without_hits(search: Search[Workload]) -> tuple[Search[Workload], SearchResult]:
-    """The finalists of a search, or of one without the prefixes of sessions where that finds less cost.
-
-    Prefixes take memory for as long as a session pauses, and a router that finds them again shares no queue.
-    """
-    result, workload = find_finalists(search), search.question.workload
-    cold = workload.without_session_hits if isinstance(workload, InferenceWorkload) else None
-    best = min(result.scores, default=np.inf)
-    if cold is None or (best < np.inf and search.question.objective not in COUNTED_OBJECTIVES):
-        return search, result
-    other = search.ask(replace(search.question, workload=cold)).unrecorded()
-    if not may_score_below(other.of(cold), best):
-        return search, result
-    other = replace(other, rejections=Rejections(search.catalog.accelerators))
-    found = find_finalists(other)
-    return (other, found) if min(found.scores, default=np.inf) < best else (search, result)
+def find_with_fewer_hits(search: Search[Workload]) -> tuple[Search[Workload], SearchResult]:
+    """The finalists of a search, or of one with fewer hits of prefix caches where these cost less."""
+    result = find_finalists(search)
+    for question in list_with_fewer_hits(search.question):
+        best = min(result.scores, default=np.inf)
+        if best < np.inf and question.objective not in COUNTED_OBJECTIVES:
+            break
+        other = search.ask(question)
+        assert isinstance(other.workload, InferenceWorkload)
+        if may_score_below(other.of(other.workload).unrecorded(), best):
+            other = replace(other, rejections=Rejections(search.catalog.accelerators))
+            found = find_finalists(other)
+            search, result = (other, found) if min(found.scores, default=np.inf) < best else (search, result)
+    return search, result
 
 
 def may_score_below(search: Search[InferenceWorkload], score: float) -> bool:
-    """Whether some deployment of a service may score below this."""
+    """Whether formulas find a deployment of a service that scores below this."""
     with suspend_recording():
         options = search_plans(search, plans_to_serve(search))
-        return len(options) > 0 and len(plans_of_types_that_may_win(search, options, score)) > 0
+    scores = objective_score(search.question.objective, measures(search.workload, options))
+    return float(np.min(scores, initial=np.inf)) < score
 
 
 def without_extras(ranked: Ranked, question: Question) -> Ranked:

@@ -243,7 +243,9 @@ class SimulatedReplicas:
         count = int(question.assumptions.simulated_requests)
         sequences = self.sequences.astype(np.int64)
         with suspend_recording():
-            curves = curves_of_replicas(workload, self.replicas, sequences, self.pooled, count)
+            curves = curves_of_replicas(
+                workload, self.replicas, sequences, self.pooled, count, self.margins, whole=True
+            )
         return replace(self, curves=curves)
 
 
@@ -283,8 +285,8 @@ def simulate_replicas(
         def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
             own = [replicas[row] for row in rows.tolist()]
             around = margins.take(rows)
-            ends = None if whole else around
-            curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count, ends)
+            running = sequences[rows].astype(np.int64)
+            curves = curves_of_replicas(workload, own, running, together, count, around, whole=whole)
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
         runs = simulate(np.arange(len(plans)), pooled)

@@ -414,6 +414,8 @@ SEED = 1
 # Simulated request rates as shares of the saturation rate, and the requests simulated there as shares of the most:
 # waits without queues vary little.
 RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.7: 1.0, 0.85: 1.0, 0.95: 1.0, 1.02: 1.0}
+LIGHT_SHARE, MIN_RATE_SHARE = 0.5, 0.01  # share of the requests at a lighter load, and the lightest load
+MAX_EXCESS = 1.5  # largest ratio of a wait at the usual lightest load to a limit that a lighter load may meet
 # The same for replicas that share a queue, whose waits grow later and more steeply.
 POOLED_RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.65: 0.5, 0.8: 1.0, 0.9: 1.0, 0.96: 1.0, 1.02: 1.0}
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
@@ -488,6 +490,8 @@ def curves_of_replicas(
     pooled: Codes,
     count: int,
     margins: Margins | None = None,
+    *,
+    whole: bool = False,
 ) -> tuple[Curve, ...]:
     """Load curve of every replica.
 
@@ -495,10 +499,12 @@ def curves_of_replicas(
         sequences: sequences that each replica runs at the same time.
         pooled: replicas behind one router, of which each is one.
         count: simulated requests per load.
-        margins: margins of every replica; curves then end where heavier loads cannot change what it is planned to
-            carry. Omitted: whole curves.
+        margins: margins of every replica; curves then begin at its share of the peak where the usual lightest load
+            exceeds a limit, and end where heavier loads cannot change what it is planned to carry. Omitted: whole
+            curves from the usual lightest load.
+        whole: whether curves do not end early in spite of margins.
     """
-    reserve = workload.target_utilization
+    reserve, peak_per_s = workload.target_utilization, workload.peak_per_s
     workload = as_simulated(workload)
     draw, key, closed = cached_draw(workload), workload_key(workload), workload.load is Load.CLOSED
     curves = []
@@ -514,8 +520,16 @@ def curves_of_replicas(
                 if closed
                 else partial(simulate_rates, workload, replica, draw, count, together, own)
             )
-            whole = own + np.array([running if closed else together]).tobytes()
-            curves.append(CURVE_CACHE.get_or_make(whole, simulate) if ends is None else simulate(ends))
+            same = own + np.array([running if closed else together]).tobytes()
+            stops = ends is not None and not whole
+            curve = simulate(ends) if stops else CURVE_CACHE.get_or_make(same, simulate)
+            if ends is not None and not closed and ends.may_be_met_below(curve):
+                share = max(peak_per_s / together / curve.stable_below, MIN_RATE_SHARE)
+                if share * curve.stable_below < curve.loads[0]:
+                    curve = simulate_rates(
+                        workload, replica, draw, count, together, own, ends if stops else None, share
+                    )
+            curves.append(curve)
     return tuple(curves)
 
 
@@ -527,6 +541,11 @@ class CurveEnd:
     margins: Margins  # margins of the replicas
     row: int  # row of the replica in the margins
     target_utilization: float  # highest planned share of the stable rate, from 0 to 1
+
+    def may_be_met_below(self, curve: Curve) -> bool:
+        """Whether the lightest load of a curve exceeds a limit by so little that a lighter one may meet it."""
+        wait_s, limit_s = curve.worst_wait_at_lightest(self.slo, self.margins, self.row)
+        return limit_s < wait_s <= MAX_EXCESS * limit_s
 
     def is_reached(self, curve: Curve) -> bool:
         """Whether heavier loads than those of the curve cannot matter.
@@ -671,6 +690,7 @@ def simulate_rates(
     pooled: int,
     key: bytes,
     ends: CurveEnd | None = None,
+    lightest: float | None = None,
 ) -> Curve:
     """Curve of one of `pooled` replicas at request rates up to slightly above saturation.
 
@@ -679,6 +699,7 @@ def simulate_rates(
         count: simulated requests per load.
         key: cache key of the workload, the replica and the number of requests.
         ends: where the curve may end; omitted: at the heaviest load.
+        lightest: a load below the usual ones at which the curve begins, as a share of saturation.
     """
     most = cached_saturation_per_s(replica, draw, count, key)
     busy = requests_of_ranks(replica, draw, count, RANK_ROUNDS, pooled)
@@ -690,6 +711,7 @@ def simulate_rates(
 
     points = list[LoadPoint]()
     shares = RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES
+    shares = shares if lightest is None else {lightest: LIGHT_SHARE, **shares}
     for used, share in shares.items():
         own = key + np.array([pooled, used]).tobytes()
         points.append(POINT_CACHE.get_or_make(own, partial(simulate, used, share)))
