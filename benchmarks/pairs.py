@@ -38,7 +38,7 @@ from benchmarks.databases import prepare_database
 Body = dict[str, Any]
 
 TOLERANCE = 0.005  # relative difference in cost that counts as equal
-NEAR_TIE = Assumptions().near_tie_share  # relative difference in cost that published use may outweigh
+NEAR_TIE = Assumptions().no_recipe_saving  # largest relative difference in cost that published use may outweigh
 CLIFF = 1.3  # ratio of costs above which a small step is a cliff
 SMALL_STEP = 1.05  # the small step
 ROUNDING = 1e-6  # difference between probabilities that counts as equal
@@ -592,7 +592,8 @@ def is_near_tie(runner: PairRunner, compared: Compared) -> bool:
     Such an option may cost more than the cheapest one by the share of a near tie. Without it, the relation must hold.
     """
     pair = compared.pair
-    exact = [{**body, "assumptions": {"near_tie_share": 0.0}} for body in (pair.less, pair.more)]
+    by_cost = {"near_tie_share": 0.0, "no_recipe_saving": 0.0}
+    exact = [{**body, "assumptions": by_cost} for body in (pair.less, pair.more)]
     again = compare_pair(runner, replace(pair, less=exact[0], more=exact[1]))
     near = not compared.costs_more_by(NEAR_TIE)
     return near and again is not None and not again.is_violated
