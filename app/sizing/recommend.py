@@ -68,6 +68,7 @@ from app.sizing.result import (
     Estimate,
     FilterStage,
     HostedApi,
+    Level,
     LevelDeployment,
     Notice,
     Ranked,
@@ -257,6 +258,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     ranked = explain_idle_hardware(question, ranked, cheapest, rejected)
     ranked = add_class_comparison(search, ranked)
     ranked = tuple(replace(r, estimate=with_carbon_reasons(question, r.estimate)) for r in ranked)
+    ranked = with_searched_level(question, catalog, ranked)
     notices = find_warnings(question, ranked, cheapest)
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
@@ -510,10 +512,43 @@ def with_cheaper_levels(estimates: tuple[Estimate, ...], *, below: bool) -> tupl
         for i, (own, its) in enumerate(zip(levels, other.assurance.by_level, strict=True)):
             other_level = own.confidence < sure.asked if below else own.confidence > sure.asked
             if other_level and its.cost < own.cost:
-                d = other.deployment
-                layout = d.accelerators_per_replica, d.tensor_parallel, d.pipeline_parallel, d.data_parallel
-                levels[i] = replace(its, deployment=LevelDeployment(d.accelerator, *layout, d.weight_format, d.engine))
+                levels[i] = replace(its, deployment=level_deployment(other.deployment))
     return (replace(first, assurance=replace(sure, by_level=tuple(levels))), *estimates[1:])
+
+
+def level_deployment(d: Deployment) -> LevelDeployment:
+    """Type and layout of a deployment, as a level of confidence names them."""
+    layout = d.accelerators_per_replica, d.tensor_parallel, d.pipeline_parallel, d.data_parallel
+    return LevelDeployment(d.accelerator, *layout, d.weight_format, d.engine)
+
+
+MAX_LEVEL_RATIO = 2.0  # ratio of the costs of a higher level and the first option from which the level is searched
+
+
+def with_searched_level(question: Question, catalog: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """Ranked services, the first one with what a search finds for the next higher confidence, where it serves that at
+    no cost or far more: another layout of a type may do.
+    """
+    sure = ranked[0].estimate.assurance if ranked else None
+    if sure is None or question.objective is not Objective.COST or not isinstance(question.workload, InferenceWorkload):
+        return ranked
+    own = next((level.cost for level in sure.by_level if level.confidence == sure.asked), np.inf)
+    row = next((i for i, level in enumerate(sure.by_level) if level.confidence > sure.asked), None)
+    if row is None or not MAX_LEVEL_RATIO * own < sure.by_level[row].cost or question.companions:
+        return ranked
+    level = sure.by_level[row]
+    limits = replace(question.constraints, confidence=level.confidence)
+    asked = replace(question, constraints=limits, first_only=True)
+    with suspend_recording():
+        found = search_current_prices(asked, catalog)[2].estimates
+    usd = found[0].cost.usd_per_hour if found and found[0].cost is not None else None
+    if usd is None or found[0].deployment.pools is not None or usd >= level.cost:
+        return ranked
+    d = found[0].deployment
+    levels = list(sure.by_level)
+    levels[row] = Level(level.confidence, d.total_accelerators, usd, deployment=level_deployment(d))
+    sure = replace(sure, by_level=tuple(levels))
+    return (replace(ranked[0], estimate=replace(ranked[0].estimate, assurance=sure)), *ranked[1:])
 
 
 def with_cheaper_lower_levels(question: Question, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
