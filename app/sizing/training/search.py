@@ -42,7 +42,6 @@ from app.sizing.decisions.ranking import (
     familiar_per_accelerator,
     objective_score,
     ranking_key,
-    tie_share,
 )
 from app.sizing.decisions.rejections import NullRejections, Rejections, SupportFilter
 from app.sizing.decisions.search import Search
@@ -97,6 +96,7 @@ from app.sizing.training.plans import (
     meets_deadline_at_confidence,
     rank_groups,
     rank_params,
+    scores_that_tie,
 )
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS
 from app.sizing.training.run import (
@@ -932,22 +932,6 @@ def _select_promising(
     score = comparison_score(counts, leaders, question)
     first = best_row_per_type(leaders.plans.accelerator, score, leaders.cost.usd_per_hour, stable_run_key(leaders))
     return np.flatnonzero(bound <= scores_that_tie(leaders.plans.take(first), score[first], plans, assumed)), bound
-
-
-def scores_that_tie(best: TrainingPlans, best_score: Column, plans: TrainingPlans, assumed: Assumptions) -> Column:
-    """Largest score with which each plan ties with the best run of its type; infinite for types without one.
-
-    Parameters:
-        best: the plan of the best run of each type.
-        best_score: scores of these runs.
-    """
-    types = int(plans.accelerator.max(initial=-1)) + 1
-    score, share = np.full(types, np.inf), np.full(types, assumed.near_tie_share)
-    score[best.accelerator] = best_score
-    share[best.accelerator] = tie_share(best.stack.published_recipes, assumed)
-    ties = np.where(plans.stack.published_recipes > 0, share[plans.accelerator], assumed.near_tie_share)
-    threshold: Column = score[plans.accelerator] * (1 + ties)
-    return threshold
 
 
 def _sized_runs(
