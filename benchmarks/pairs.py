@@ -1,8 +1,9 @@
 """`python -m benchmarks.pairs [count] [seed]`: compares the costs of pairs of requests that differ in one respect.
 
 More load, longer texts, tighter limits, a higher confidence and more redundancy must not cost less. More allowed
-hardware or software, a better router, and twice the load at twice the cost must not cost more. 5 % more of a quantity
-that costs over 30 % more is a cliff; each is explained. The exit status is 1 if a relation is violated.
+hardware or software, a better router, cached prefixes, and twice the load at twice the cost must not cost more. 5 %
+more of a quantity that costs over 30 % more is a cliff; each is explained. The exit status is 1 if a relation is
+violated.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from benchmarks.databases import prepare_database
 Body = dict[str, Any]
 
 TOLERANCE = 0.005  # relative difference in cost that counts as equal
-NEAR_TIE = Assumptions().near_tie_share  # relative difference in cost that published use may outweigh
+NEAR_TIE = Assumptions().no_recipe_saving  # largest relative difference in cost that published use may outweigh
 CLIFF = 1.3  # ratio of costs above which a small step is a cliff
 SMALL_STEP = 1.05  # the small step
 ROUNDING = 1e-6  # difference between probabilities that counts as equal
@@ -479,6 +480,22 @@ def better_router(body: Body, chance: random.Random) -> Pair | None:
     return Pair(f"least_loaded instead of {other}", less, more)
 
 
+def cached_prefixes(body: Body, chance: random.Random) -> Pair | None:
+    """Prompts that a prefix cache may hold, in accelerator or also in host memory, instead of none."""
+    traffic = body["workload"].get("traffic", {})
+    if not traffic.get("output_tokens") or traffic.get("offline"):
+        return None
+    less, more = copy.deepcopy(body), copy.deepcopy(body)
+    for name in ("cached_prefix_fraction", "shared_prefix_fraction", "turn_gap_s"):
+        more["workload"]["traffic"].pop(name, None)
+    cached = less["workload"]["traffic"]
+    cached.setdefault("cached_prefix_fraction", round(chance.uniform(0.05, 0.95), 2))
+    cached.setdefault("turn_gap_s", log_uniform(chance, 1, 3000))
+    if chance.random() < 0.5:
+        return Pair("cached prefixes", less, more)
+    return Pair("host prefixes", with_limits(less, prefix_cache_tiers=["gpu", "host"]), less)
+
+
 def twice_the_load(body: Body, _: random.Random) -> Pair | None:
     """Twice the load costs at most twice as much, and one machine."""
     made, work = copy.deepcopy(body), body["workload"]
@@ -505,6 +522,7 @@ CHANGES = {
     more_choice: 0.1,
     any_hardware: 0.03,
     better_router: 0.04,
+    cached_prefixes: 0.05,
     twice_the_load: 0.05,
 }
 
@@ -574,7 +592,8 @@ def is_near_tie(runner: PairRunner, compared: Compared) -> bool:
     Such an option may cost more than the cheapest one by the share of a near tie. Without it, the relation must hold.
     """
     pair = compared.pair
-    exact = [{**body, "assumptions": {"near_tie_share": 0.0}} for body in (pair.less, pair.more)]
+    by_cost = {"near_tie_share": 0.0, "no_recipe_saving": 0.0}
+    exact = [{**body, "assumptions": by_cost} for body in (pair.less, pair.more)]
     again = compare_pair(runner, replace(pair, less=exact[0], more=exact[1]))
     near = not compared.costs_more_by(NEAR_TIE)
     return near and again is not None and not again.is_violated

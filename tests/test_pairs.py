@@ -12,6 +12,7 @@ import pytest
 
 from app.catalog.snapshot import CatalogStore
 from app.sizing.question import Deployment
+from app.sizing.recommend import recommend_hardware
 from benchmarks.pairs import (
     SMALL_STEP,
     Body,
@@ -83,6 +84,13 @@ VOLUME: Body = {
     "volume_requests": 1.74e6,
     "deadline_hours": 12.5,
 }
+AGENTS: Body = {"concurrent_requests": 187, "input_tokens": {"mean": 7900, "p95": 16889}}
+AGENTS |= {"output_tokens": {"mean": 860, "p95": 2032}, "cached_prefix_fraction": 0.65, "turn_gap_s": 9.17}
+EARLY = {"ttft_ms": 446.0, "tpot_ms": 73.7, "percentile": 90}
+B200 = {"accelerators": ["nvidia-b200-sxm-180gb"], "pricing_models": ["on_demand"]}
+QUESTION: Body = {"peak_requests_per_s": 0.12, "input_tokens": {"mean": 3100, "p95": 4557}, "output_tokens": 31}
+HALF = {"ttft_ms": 6470.0, "tpot_ms": 39.7}
+CARDS = {"accelerators": ["amd-mi300x", "nvidia-a100-sxm4-40gb"], "confidence": 0.8}
 BATCH = service("deepseek-ai/DeepSeek-V3", {}, offline=True, **VOLUME)
 HELD: dict[str, tuple[Body, ...]] = {
     "a layout that ties by formulas": (
@@ -96,6 +104,16 @@ HELD: dict[str, tuple[Body, ...]] = {
     "a limit that a pool reaches between two loads": (
         service("Qwen2.5-14B-Instruct", FIRST, EIGHT, output_tokens=111, **POOL),
         service("Qwen2.5-14B-Instruct", FIRST, EIGHT, output_tokens=225, **POOL),
+    ),
+    "prefixes in host memory that take longer to load than to keep": (
+        service("Llama-3.3-70B-Instruct", EARLY, {**B200, "prefix_cache_tiers": ["gpu", "host"]}, **AGENTS),
+        service("Llama-3.3-70B-Instruct", EARLY, B200, **AGENTS),
+    ),
+    "a limit that is met only at loads far below saturation": (
+        service(
+            "Qwen2.5-72B-Instruct", HALF, CARDS, cached_prefix_fraction=0.65, shared_prefix_fraction=0.65, **QUESTION
+        ),
+        service("Qwen2.5-72B-Instruct", HALF, CARDS, **QUESTION),
     ),
     "work that ends, ranked at its confidence": tuple(
         {**BATCH, "constraints": {"confidence": confidence}} for confidence in (0.9, 0.95)
@@ -111,12 +129,27 @@ def test_pairs_that_were_violated_hold(catalog_store: CatalogStore, name: str) -
     assert not compared.is_violated, f"{compared.less}; {compared.more}"
 
 
+def test_a_confidence_that_costs_far_more_names_the_layout_that_a_search_finds_for_it(
+    catalog_store: CatalogStore,
+) -> None:
+    slow: Body = {"concurrent_requests": 64, "input_tokens": 11_500, "output_tokens": 983}
+    body = service("Qwen2.5-32B-Instruct", {"ttft_ms": 1180.0, "tpot_ms": 22.9}, {**B200, "confidence": 0.8}, **slow)
+    runner = PairRunner(catalog_store)
+    sure = recommend_hardware(runner.question(body), catalog_store.catalog()).recommendations[0].estimate.assurance
+    assert sure is not None
+    own, next_level = (next(x for x in sure.by_level if x.confidence == p) for p in (0.8, 0.9))
+    higher = runner.outcome({**body, "constraints": {**B200, "confidence": 0.9}})
+    assert next_level.deployment is not None and higher.deployment is not None
+    assert next_level.deployment.tensor_parallel == higher.deployment.tensor_parallel
+    assert own.cost < next_level.cost <= 2 * own.cost
+
+
 def test_published_use_may_raise_a_cost_by_a_near_tie(catalog_store: CatalogStore) -> None:
     """A higher cost is a near tie only up to that share, and only if it vanishes without published use."""
     body = {"constraints": {"confidence": 0.8}, **{k: v for k, v in BATCH.items() if k != "constraints"}}
     compared = compare_pair(PairRunner(catalog_store), Pair("same", body, body))
     assert compared is not None
-    for times, near in ((1.04, True), (1.06, False)):
+    for times, near in ((1.24, True), (1.26, False)):
         dearer = replace(compared, less=replace(compared.less, usd=times * compared.less.usd))
         assert dearer.is_violated
         assert is_near_tie(PairRunner(catalog_store), dearer) is near

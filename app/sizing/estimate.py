@@ -40,7 +40,14 @@ from app.sizing.measured import MeasuredFigure, MeasuredStacks
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.packing import add_packing, add_separate_companions
 from app.sizing.pools.estimate import estimate_pools
-from app.sizing.question import Constraints, Deployment, Objective, Question, find_within_longer_limits
+from app.sizing.question import (
+    Constraints,
+    Deployment,
+    Objective,
+    Question,
+    find_within_longer_limits,
+    list_with_fewer_hits,
+)
 from app.sizing.result import Estimate, MaximumThatFits, Ranked, Reason, RunnerUp
 from app.sizing.serving.choice import ChosenPlan, choose_plan, fixed_deployment_plans
 from app.sizing.serving.finalists import simulate_replicas, with_carrying_replicas
@@ -104,14 +111,33 @@ def judge_within_limits(
     """
 
     def judge(asked: Question) -> tuple[Search[Workload], Estimate]:
-        search = Search.start(asked, catalog)
-        return judge_for_quantity(search, judge_deployment(search, deployment), deployment)
+        return judge_with_fewer_hits(Search.start(asked, catalog), deployment)
 
     usual = judge(question)
     relaxed = None
     if not is_within_reach(usual[1]):
         relaxed = find_within_longer_limits(question, judge, lambda other: is_within_reach(other[1]))
     return usual if relaxed is None else relaxed
+
+
+def judge_with_fewer_hits(search: Search[Workload], deployment: Deployment) -> tuple[Search[Workload], Estimate]:
+    """The deployment with every hit of its prefix cache, or with fewer where it then needs less hardware."""
+    best = judge_for_quantity(search, judge_deployment(search, deployment), deployment)
+    is_sized = deployment.replicas is None and not deployment.fixes_hardware
+    for question in list_with_fewer_hits(search.question):
+        needed, total = accelerators_needed(best[1]), best[1].deployment.total_accelerators or 0
+        if is_sized or needed > total:
+            other = search.ask(question)
+            found = judge_for_quantity(other, judge_deployment(other, deployment), deployment)
+            best = found if accelerators_needed(found[1]) < needed else best
+    return best
+
+
+def accelerators_needed(found: Estimate) -> float:
+    """Accelerators that a deployment needs at the requested confidence; infinite where no number is enough."""
+    sure = found.assurance
+    asked = [level for level in sure.by_level if level.confidence == sure.asked] if sure is not None else []
+    return min((level.total_accelerators or np.inf for level in asked), default=np.inf)
 
 
 def judge_for_quantity(
@@ -135,9 +161,7 @@ def judge_for_quantity(
 
 def is_within_reach(found: Estimate) -> bool:
     """Whether some number of replicas of a deployment meets the limits at the requested confidence, if it fits."""
-    sure = found.assurance
-    asked = [level for level in sure.by_level if level.confidence == sure.asked] if sure is not None else []
-    return not found.fits or all(level.total_accelerators is not None for level in asked)
+    return not found.fits or found.assurance is None or isfinite(accelerators_needed(found))
 
 
 def effective_workload(
@@ -145,7 +169,9 @@ def effective_workload(
 ) -> InferenceWorkload | TrainingWorkload:
     """The workload that the engine sees: without a prefix cache, no prompt tokens are cached."""
     off = deployment.scheduler is not None and deployment.scheduler.prefix_cache is False
-    return workload.without_hits if off and isinstance(workload, InferenceWorkload) else workload
+    if not off or not isinstance(workload, InferenceWorkload):
+        return workload
+    return (workload.without_session_hits or workload).without_hits
 
 
 def judge_deployment(search: Search[Workload], deployment: Deployment) -> Estimate:

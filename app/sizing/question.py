@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -356,3 +356,19 @@ def find_within_longer_limits(
     if not is_enough(at_longest := find(longest)):
         return None
     return next((found for found in map(find, shorter) if is_enough(found)), at_longest)
+
+
+def list_with_fewer_hits(question: Question) -> Iterator[Question]:
+    """The question with fewer hits of prefix caches: without copies in host memory, then without prefixes of sessions.
+
+    Either may cost less: a copy takes time to load, a prefix takes memory for as long as its session pauses, and a
+    router that finds it again shares no queue between replicas.
+    """
+    workload, limits = question.workload, question.constraints
+    if not isinstance(workload, InferenceWorkload) or not workload.keeps_prefixes:
+        return
+    if limits.host_prefix_cache:
+        yield replace(question, constraints=replace(limits, host_prefix_cache=False))
+    without = workload.without_session_hits
+    if without is not None:
+        yield replace(question, workload=without)

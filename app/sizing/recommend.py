@@ -51,7 +51,15 @@ from app.sizing.inventory import (
 )
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split
-from app.sizing.question import Constraints, Deployment, Extra, Objective, Question, find_within_longer_limits
+from app.sizing.question import (
+    Constraints,
+    Deployment,
+    Extra,
+    Objective,
+    Question,
+    find_within_longer_limits,
+    list_with_fewer_hits,
+)
 from app.sizing.result import (
     Answer,
     Cheaper,
@@ -60,6 +68,7 @@ from app.sizing.result import (
     Estimate,
     FilterStage,
     HostedApi,
+    Level,
     LevelDeployment,
     Notice,
     Ranked,
@@ -68,7 +77,13 @@ from app.sizing.result import (
     RunnerUp,
     ScalingCurve,
 )
-from app.sizing.serving.finalists import Finalists, first_replica, ranked_rows, select_finalists
+from app.sizing.serving.finalists import (
+    COUNTED_OBJECTIVES,
+    Finalists,
+    first_replica,
+    ranked_rows,
+    select_finalists,
+)
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, check_speculation, measures
@@ -262,6 +277,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     ranked = explain_idle_hardware(question, ranked, cheapest, rejected)
     ranked = add_class_comparison(search, ranked)
     ranked = tuple(replace(r, estimate=with_carbon_reasons(question, r.estimate)) for r in ranked)
+    ranked = with_searched_level(question, catalog, ranked)
     notices = find_warnings(question, ranked, cheapest)
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
@@ -371,13 +387,36 @@ def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[
     """
     while True:
         rejections = Rejections(catalog.accelerators)
-        search = Search.start(question, catalog, rejections)
-        result = find_finalists(search)
+        search, result = find_with_fewer_hits(Search.start(question, catalog, rejections))
         wrong = quotes_of_other_quantities(result.estimates, catalog)
         if not wrong:
-            return search, rejections, result
+            return search, search.rejections, result
         excluded = (*question.constraints.excluded_listings, *wrong)
         question = replace(question, constraints=replace(question.constraints, excluded_listings=excluded))
+
+
+def find_with_fewer_hits(search: Search[Workload]) -> tuple[Search[Workload], SearchResult]:
+    """The finalists of a search, or of one with fewer hits of prefix caches where these cost less."""
+    result = find_finalists(search)
+    for question in list_with_fewer_hits(search.question):
+        best = min(result.scores, default=np.inf)
+        if best < np.inf and question.objective not in COUNTED_OBJECTIVES:
+            break
+        other = search.ask(question)
+        assert isinstance(other.workload, InferenceWorkload)
+        if may_score_below(other.of(other.workload).unrecorded(), best):
+            other = replace(other, rejections=Rejections(search.catalog.accelerators))
+            found = find_finalists(other)
+            search, result = (other, found) if min(found.scores, default=np.inf) < best else (search, result)
+    return search, result
+
+
+def may_score_below(search: Search[InferenceWorkload], score: float) -> bool:
+    """Whether formulas find a deployment of a service that scores below this."""
+    with suspend_recording():
+        options = search_plans(search, plans_to_serve(search))
+    scores = objective_score(search.question.objective, measures(search.workload, options))
+    return float(np.min(scores, initial=np.inf)) < score
 
 
 def without_extras(ranked: Ranked, question: Question) -> Ranked:
@@ -494,10 +533,43 @@ def with_cheaper_levels(estimates: tuple[Estimate, ...], *, below: bool) -> tupl
         for i, (own, its) in enumerate(zip(levels, other.assurance.by_level, strict=True)):
             other_level = own.confidence < sure.asked if below else own.confidence > sure.asked
             if other_level and its.cost < own.cost:
-                d = other.deployment
-                layout = d.accelerators_per_replica, d.tensor_parallel, d.pipeline_parallel, d.data_parallel
-                levels[i] = replace(its, deployment=LevelDeployment(d.accelerator, *layout, d.weight_format, d.engine))
+                levels[i] = replace(its, deployment=level_deployment(other.deployment))
     return (replace(first, assurance=replace(sure, by_level=tuple(levels))), *estimates[1:])
+
+
+def level_deployment(d: Deployment) -> LevelDeployment:
+    """Type and layout of a deployment, as a level of confidence names them."""
+    layout = d.accelerators_per_replica, d.tensor_parallel, d.pipeline_parallel, d.data_parallel
+    return LevelDeployment(d.accelerator, *layout, d.weight_format, d.engine)
+
+
+MAX_LEVEL_RATIO = 2.0  # ratio of the costs of a higher level and the first option from which the level is searched
+
+
+def with_searched_level(question: Question, catalog: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """Ranked services, the first one with what a search finds for the next higher confidence, where it serves that at
+    no cost or far more: another layout of a type may do.
+    """
+    sure = ranked[0].estimate.assurance if ranked else None
+    if sure is None or question.objective is not Objective.COST or not isinstance(question.workload, InferenceWorkload):
+        return ranked
+    own = next((level.cost for level in sure.by_level if level.confidence == sure.asked), np.inf)
+    row = next((i for i, level in enumerate(sure.by_level) if level.confidence > sure.asked), None)
+    if row is None or not MAX_LEVEL_RATIO * own < sure.by_level[row].cost or question.companions:
+        return ranked
+    level = sure.by_level[row]
+    limits = replace(question.constraints, confidence=level.confidence)
+    asked = replace(question, constraints=limits, first_only=True)
+    with suspend_recording():
+        found = search_current_prices(asked, catalog)[2].estimates
+    usd = found[0].cost.usd_per_hour if found and found[0].cost is not None else None
+    if usd is None or found[0].deployment.pools is not None or usd >= level.cost:
+        return ranked
+    d = found[0].deployment
+    levels = list(sure.by_level)
+    levels[row] = Level(level.confidence, d.total_accelerators, usd, deployment=level_deployment(d))
+    sure = replace(sure, by_level=tuple(levels))
+    return (replace(ranked[0], estimate=replace(ranked[0].estimate, assurance=sure)), *ranked[1:])
 
 
 def with_cheaper_lower_levels(question: Question, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:

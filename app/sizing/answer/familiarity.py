@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Codes, Column, at
+from app.sizing.decisions.ranking import tie_share
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.hardware.published_use import covers_task, use_task
 from app.sizing.hardware.support.records import Work
@@ -68,7 +69,8 @@ def explain_published_use(
         less = difference_words(_worse(contenders, passed, first), search.question.objective)
         text = (
             f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, has {format_number(known[passed])}. "
-            f"Within {percent(search.question.assumptions.near_tie_share)}, more published use ranks first."
+            f"Within {percent(float(tie_share(known[passed], search.question.assumptions)))}, more published use ranks "
+            "first."
         )
         return Reason("published_use", text, "published_recipes", at(known, first), "recipes")
     if known[first] or search.question.constraints.engines:
@@ -80,12 +82,13 @@ def explain_published_use(
 
 def _passed_row(question: Question, contenders: Contenders, first: int, second: int | None) -> int | None:
     """Row of the better option that the first one passes: the next type, or another engine on the same type."""
-    share, score = question.assumptions.near_tie_share, contenders.score
+    known, score = contenders.published_recipes, contenders.score
+    share = tie_share(known, question.assumptions)
     less = contenders.published_recipes * question.assumptions.published_use_ratio < contenders.published_recipes[first]
     same = np.flatnonzero(less & (contenders.accelerator == contenders.accelerator[first]))
     rivals = [int(same[np.argmin(score[same])])] if len(same) else []
     rivals += [second] if second is not None and less[second] else []
-    better = [row for row in rivals if score[row] < score[first] <= score[row] * (1 + share)]
+    better = [row for row in rivals if score[row] < score[first] <= score[row] * (1 + share[row])]
     return min(better, key=score.__getitem__, default=None)
 
 
@@ -107,7 +110,7 @@ def _why_first(search: Search[Workload], contenders: Contenders, first: int) -> 
         return "It ranks first because no option with published recipes meets the limits."
     best = int(known[np.argmin(contenders.score[known])])
     worse, named = _worse(contenders, best, first), contenders.name(best, search)
-    near = search.question.assumptions.near_tie_share
+    near = float(tie_share(contenders.published_recipes[first], search.question.assumptions))
     if worse <= near:
         return f"The closest option with published recipes is {named}."
     return f"It ranks first because no option with published recipes comes within {percent(near)}."

@@ -451,7 +451,7 @@ def add_comparisons(
     if question.constraints.stock:
         why = "This is the only one of your accelerator types that meets the limits."
     if feasible > 1:
-        lead = f"within {percent(share)} of " if best.score < 1 - ROUNDING else ""
+        lead = f"within {percent(max(share, 1 / best.score - 1))} of " if best.score < 1 - ROUNDING else ""
         why = (
             f"Of the {feasible} accelerator types that meet the limits, this one has {lead}"
             f"{OBJECTIVE_WORDS[question.objective]}: {describe_hardware(best)}, {describe_price(best.estimate)}."
@@ -461,7 +461,7 @@ def add_comparisons(
         reasons.append(use)
     if len(ranked) > 1:
         reasons.append(compare_with_best(ranked[1], best, lead="Next best: {name}. It"))
-        if question.objective is Objective.COST and worse_share(ranked[1], best) <= question.assumptions.near_tie_share:
+        if question.objective is Objective.COST and abs(worse_share(ranked[1], best)) <= share:
             text = f"{reasons[-1].text} The difference in cost is a near tie: choose by availability."
             reasons[-1] = replace(reasons[-1], text=text)
     if question.objective is Objective.ENERGY:

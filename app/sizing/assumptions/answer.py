@@ -192,6 +192,15 @@ class AnswerAssumptions:
         source="assumed: smaller than any prediction spread",
         as_of="2026-11",
     )
+    no_recipe_saving: float = assumption(
+        0.25,
+        low=0,
+        high=1,
+        unit="1",
+        reason="saving below which a stack without published recipes gives way to one that has some",
+        source="assumed: the error of a prediction, and the work of porting a recipe",
+        as_of="2026-11",
+    )
     published_use_ratio: float = assumption(
         3,
         low=1,

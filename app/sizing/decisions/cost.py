@@ -254,7 +254,7 @@ def _hosted_cost(workload: InferenceWorkload, price: HostedPrice, tokens_per_s: 
         price.usd_per_million_output,
         workload.input_tokens.mean,
         workload.output_tokens.mean,
-        workload.cached_prefix_fraction,
+        workload.cached_prefix_fraction + workload.uncounted_prefix_fraction,
     )
     if workload.volume_requests is not None:
         total = hosted_usd_total(per_million, workload.volume_requests, workload.tokens_per_request)

@@ -95,7 +95,19 @@ def best_per_accelerator(accelerator: Codes, objective: Objective, measures: Mea
     return order[first]
 
 
-def near_ties(score: Column, usd: Column, best_score: Column, best_usd: Column, share: float) -> Mask:
+def tie_share(recipes: Column, assumed: Assumptions) -> Column:
+    """Share by which others may be worse than these rows and still tie with them.
+
+    Parameters:
+        recipes: published recipes of the stack of every row; rows without any give way to others more easily.
+    Check:
+        >>> tie_share(np.array([0.0, 3.0]), Assumptions()).tolist()
+        [0.25, 0.05]
+    """
+    return np.where(recipes > 0, assumed.near_tie_share, max(assumed.near_tie_share, assumed.no_recipe_saving))
+
+
+def near_ties(score: Column, usd: Column, best_score: Column, best_usd: Column, share: Column) -> Mask:
     """Rows whose score and cost exceed those of the best row by at most a share; unknown costs do not matter."""
     with np.errstate(invalid="ignore"):
         dearer = usd > best_usd * (1 + share)
@@ -119,7 +131,7 @@ def familiar_per_accelerator(
     row_of = np.full(int(accelerator.max(initial=-1)) + 1, -1)
     row_of[accelerator[best]] = best
     own = row_of[accelerator]
-    near = (own >= 0) & near_ties(score, usd, score[own], usd[own], assumed.near_tie_share)
+    near = (own >= 0) & near_ties(score, usd, score[own], usd[own], tie_share(recipes[own], assumed))
     most = np.zeros(len(row_of))
     np.maximum.at(most, accelerator[near], recipes[near])
     rows = np.flatnonzero(near & (recipes * assumed.published_use_ratio >= most[accelerator]))
@@ -134,15 +146,18 @@ def familiar_first(score: Column, usd: Column, recipes: Column, assumed: Assumpt
     """Order of rows that are given best first: of the near ties of the first row, the best comes first that has about
     as much published use as any.
 
-    Check: the third row has more published use and costs 4 % more than the first; the fourth costs 10 % more.
+    Check: the third row has more published use and costs 4 % more than the first; the fourth costs 10 % more. Without
+    any recipe, the first would give way to the fourth.
         >>> score = np.array([100.0, 102.0, 104.0, 110.0])
-        >>> familiar_first(score, score, np.array([0.0, 0.0, 5.0, 90.0]), Assumptions()).tolist()
+        >>> familiar_first(score, score, np.array([1.0, 0.0, 5.0, 90.0]), Assumptions()).tolist()
         [2, 0, 1, 3]
+        >>> familiar_first(score, score, np.array([0.0, 0.0, 5.0, 90.0]), Assumptions()).tolist()
+        [3, 0, 1, 2]
     """
     order = np.arange(len(score))
     if not len(score):
         return order
-    near = near_ties(score, usd, score[:1], usd[:1], assumed.near_tie_share)
+    near = near_ties(score, usd, score[:1], usd[:1], tie_share(recipes[:1], assumed))
     used = near & (recipes * assumed.published_use_ratio >= recipes[near].max(initial=0.0))
     pick = int(np.argmax(used))
     return np.concatenate([[pick], np.delete(order, pick)])

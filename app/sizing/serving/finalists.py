@@ -87,6 +87,7 @@ class SimulationQueue:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
         self.best_scores: dict[int, float] = {}  # best simulated score by type
+        self.best_sizes: dict[int, float] = {}  # accelerators per replica of the row with that score, by type
         self.layouts = layout_keys(options.plans)
         self.untried: Mask = np.ones(len(options), bool)
         self.replacement_budget, self.challenger_budget = MAX_REPLACEMENTS, MAX_CHALLENGERS
@@ -112,6 +113,7 @@ class SimulationQueue:
             kind = int(self.options.accelerator[row])
             if score < self.best_scores.get(kind, np.inf):
                 self.best_scores[kind] = score
+                self.best_sizes[kind] = float(self.options.plans.accelerators_per_replica[row])
         self.mark_tried(rows)
         for row in rows.tolist():
             if int(self.options.accelerator[row]) not in self.best_scores:
@@ -170,6 +172,15 @@ class SimulationQueue:
             scores[kind] = score if self.failed[kind] < MAX_FAILED else 0.0
         to_beat: Column = scores[self.options.accelerator[rows]]
         return to_beat
+
+    def is_preferred(self, rows: Codes) -> Mask:
+        """Whether a row may be the next challenger of its type. After every other failure, it has a larger replica than
+        the best row, which is faster: formulas may miss a latency in the same way for all replicas of one size.
+        """
+        kinds, sizes = self.options.accelerator[rows].tolist(), self.options.plans.accelerators_per_replica[rows]
+        least = [self.best_sizes.get(kind, 0.0) if self.failed[kind] % 2 else 0.0 for kind in kinds]
+        preferred: Mask = sizes > np.array(least)
+        return preferred
 
     @property
     def feasible_types(self) -> set[int]:
@@ -270,7 +281,13 @@ class SimulatedReplicas:
         own, count = self.take(rows), int(question.assumptions.simulated_requests)
         with suspend_recording():
             curves = curves_of_replicas(
-                workload, own.replicas, own.sequences.astype(np.int64), own.pooled, count, [*ends.values()]
+                workload,
+                own.replicas,
+                own.sequences.astype(np.int64),
+                own.pooled,
+                count,
+                own.margins,
+                [*ends.values()],
             )
         return self.replace_rows(rows, replace(own, curves=curves))
 
@@ -311,9 +328,10 @@ def simulate_replicas(
         def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
             own = [replicas[row] for row in rows.tolist()]
             around, reserve = margins.take(rows), workload.target_utilization
+            running = sequences[rows].astype(np.int64)
             each = [around.take(np.array([row])) for row in range(len(rows))]
             ends = None if whole else [PlannedEnd(1, workload.slo, one, reserve) for one in each]
-            curves = curves_of_replicas(workload, own, sequences[rows].astype(np.int64), together, count, ends)
+            curves = curves_of_replicas(workload, own, running, together, count, around, ends)
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
         runs = simulate(np.arange(len(plans)), pooled)
@@ -512,7 +530,7 @@ def next_challengers(search: Search[InferenceWorkload], queue: SimulationQueue) 
 
     A layout far better by formulas has to beat the simulated layout of its type, others have to beat all types.
     Formulas must find that it may carry the load, as far as simulations of other layouts differ from theirs. Layouts
-    that need the smallest share of their capacity come first.
+    that need the smallest share of their capacity come first, in turn with the same of larger replicas.
     """
     rows = queue.challengers(MIN_REPLICA_SHARE)
     if not len(rows):
@@ -522,7 +540,7 @@ def next_challengers(search: Search[InferenceWorkload], queue: SimulationQueue) 
     to_beat = np.where(is_far_better, of_type, min(queue.best_scores.values()))
     replicas = most_winning_replicas(search, options, to_beat)
     used = used_capacity_share(search.workload, options, replicas, max(MAX_CAPACITY_RATIO, queue.capacity_ratio))
-    order = np.argsort(used, kind="stable")
+    order = np.lexsort((used, ~queue.is_preferred(rows)))
     order = order[used[order] <= 1]
     picked = queue.pick_challengers(rows[order], CHECKED_TOGETHER)
     sorter = np.argsort(rows)

@@ -383,6 +383,7 @@ FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
         "max_context_tokens": 0.0,
         "redundancy": Redundancy(),
         "router": Router.LEAST_LOADED,
+        "uncounted_prefix_fraction": 0.0,
         "target_utilization": 1.0,
         "encoder_flops_per_request": 0.0,
         "most_personal_in_flight": 0.0,
@@ -457,6 +458,8 @@ MAX_STABLE_MULTIPLE = 2.0  # a load beyond every simulated one, as a multiple of
 # Simulated request rates as shares of the saturation rate, and the requests simulated there as shares of the most:
 # waits without queues vary little.
 RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.7: 1.0, 0.85: 1.0, 0.95: 1.0, 1.02: 1.0}
+LIGHT_SHARE, MIN_RATE_SHARE = 0.5, 0.01  # share of the requests at a lighter load, and the lightest load
+MAX_EXCESS = 1.5  # largest ratio of a wait at the usual lightest load to a limit that a lighter load may meet
 # The same for replicas that share a queue, whose waits grow later and more steeply.
 POOLED_RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.65: 0.5, 0.8: 1.0, 0.9: 1.0, 0.96: 1.0, 1.02: 1.0}
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
@@ -530,6 +533,7 @@ def curves_of_replicas(
     sequences: Codes,
     pooled: Codes,
     count: int,
+    margins: Margins | None = None,
     ends: Sequence[CurveEnd | None] | None = None,
 ) -> tuple[Curve, ...]:
     """Load curve of every replica.
@@ -538,13 +542,16 @@ def curves_of_replicas(
         sequences: sequences that each replica runs at the same time.
         pooled: replicas behind one router, of which each is one.
         count: simulated requests per load.
+        margins: margins of every replica; its curve then begins at its share of the peak where the usual lightest load
+            exceeds a limit. Omitted: at the usual lightest load.
         ends: where each curve may end; None, or omitted: whole curves.
     """
-    ends = [None] * len(replicas) if ends is None else ends
+    ends, peak_per_s = [None] * len(replicas) if ends is None else ends, workload.peak_per_s
     workload = as_simulated(workload)
     draw, key, closed = cached_draw(workload), workload_key(workload), workload.load is Load.CLOSED
     curves = []
-    for replica, running, together, end in zip(replicas, sequences.tolist(), pooled.tolist(), ends, strict=True):
+    each = zip(replicas, sequences.tolist(), pooled.tolist(), ends, np.arange(len(replicas))[:, None], strict=True)
+    for replica, running, together, end, row in each:
         with stage("simulate"):
             if workload.trace is not None:
                 curves.append(simulate_trace(workload, replica, draw(count)))
@@ -556,8 +563,23 @@ def curves_of_replicas(
                 else partial(simulate_rates, workload, replica, draw, count, together, own)
             )
             whole = own + np.array([running if closed else together]).tobytes()
-            curves.append(CURVE_CACHE.get_or_make(whole, simulate) if end is None else simulate(end))
+            curve = CURVE_CACHE.get_or_make(whole, simulate) if end is None else simulate(end)
+            if margins is not None and not closed and may_be_met_below(curve, workload.slo, margins.take(row)):
+                share = max(peak_per_s / together / curve.stable_below, MIN_RATE_SHARE)
+                if share * curve.stable_below < curve.loads[0]:
+                    curve = simulate_rates(workload, replica, draw, count, together, own, end, share)
+            curves.append(curve)
     return tuple(curves)
+
+
+def may_be_met_below(curve: Curve, slo: Slo, margins: Margins) -> bool:
+    """Whether the lightest load of a curve exceeds a limit by so little that a lighter one may meet it.
+
+    Parameters:
+        margins: margins of the replica, one row.
+    """
+    wait_s, limit_s = curve.worst_wait_at_lightest(slo, margins)
+    return bool(limit_s[0] < wait_s[0] <= MAX_EXCESS * limit_s[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -743,6 +765,7 @@ def simulate_rates(
     pooled: int,
     key: bytes,
     ends: CurveEnd | None = None,
+    lightest: float | None = None,
 ) -> Curve:
     """Curve of one of `pooled` replicas at request rates up to slightly above saturation.
 
@@ -751,6 +774,7 @@ def simulate_rates(
         count: simulated requests per load.
         key: cache key of the workload, the replica and the number of requests.
         ends: where the curve may end; omitted: at the heaviest load.
+        lightest: a load below the usual ones at which the curve begins, as a share of saturation.
     """
     most = cached_saturation_per_s(replica, draw, count, key)
     busy = requests_of_ranks(replica, draw, count, RANK_ROUNDS, pooled)
@@ -762,6 +786,7 @@ def simulate_rates(
 
     points = list[LoadPoint]()
     shares = RATE_SHARES if pooled == 1 else POOLED_RATE_SHARES
+    shares = shares if lightest is None else {lightest: LIGHT_SHARE, **shares}
     for used, share in shares.items():
         own = key + np.array([pooled, used]).tobytes()
         points.append(POINT_CACHE.get_or_make(own, partial(simulate, used, share)))

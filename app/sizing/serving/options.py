@@ -35,11 +35,12 @@ from app.sizing.decisions.placement import (
     max_usual_workstations,
     replicas_per_node,
 )
+from app.sizing.decisions.prices import service_pricing
 from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines import ENGINES
-from app.sizing.hardware.parts import known_network_bytes_per_s
+from app.sizing.hardware.parts import Environment, PricingModel, known_network_bytes_per_s
 from app.sizing.hardware.tables import step_sizes
 from app.sizing.question import Deployment, DraftMethod, Question, Speculative
 from app.sizing.result import FilterStage
@@ -346,9 +347,13 @@ def within_constraints(question: Question, options: Options, rejections: Rejecti
     )
 
 
+INCLUDE_TEXT = "To include them, name it in `accelerators` or its segment in `segments`."
 WORKSTATIONS_TEXT = (
-    "{name} needs {needed} workstations; a site usually runs at most {available} for one service. To include them, "
-    "name it in `accelerators` or its segment in `segments`."
+    f"{{name}} needs {{needed}} workstations; a site usually runs at most {{available}} for one service. {INCLUDE_TEXT}"
+)
+DESK_TEXT = (
+    "{name} would be bought in workstations (needed: {needed}). A service of many users usually runs on servers or in "
+    f"the cloud, which also meet the limits. {INCLUDE_TEXT}"
 )
 
 
@@ -357,13 +362,18 @@ def without_workstation_fleets(
 ) -> Mask:
     """Mask of plans that buy no more workstations than a site usually runs; all plans if none would remain.
 
+    A service of many users usually runs on none, unless the request allows only purchases or limits what they cost.
     Types that the request names, and all types if it names segments or an inventory, keep their workstations.
 
     Parameters:
         named: accelerator types that the request names.
     """
     limits = question.constraints
-    most = max_usual_workstations(workload.redundancy, question.assumptions)
+    most, text = max_usual_workstations(workload.redundancy, question.assumptions), WORKSTATIONS_TEXT
+    rents = not limits.environments or Environment.CLOUD in limits.environments
+    rents &= limits.max_purchase_usd is None and set(service_pricing(limits)) != {PricingModel.OWNED}
+    if workload.serves_many and rents:
+        most, text = 0.0, DESK_TEXT
     bought = options.plans.node.workstation & ~np.isnan(options.cost.purchase_usd)
     fleet = bought & ~named[options.accelerator] & (options.fleet.nodes > most)
     if limits.segments or limits.stock or fleet.all():
@@ -372,7 +382,7 @@ def without_workstation_fleets(
         options.accelerator,
         ~fleet,
         code="workstation_fleet",
-        text=WORKSTATIONS_TEXT,
+        text=text,
         needed=options.fleet.nodes,
         available=np.full(len(options), most),
         unit="machines",

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, lazy_rows
 from app.sizing.decisions.machines import Candidates
+from app.sizing.decisions.ranking import tie_share
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import formula, is_recording, trace_label
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
@@ -721,3 +723,19 @@ def rank_groups(counts: Counts, plans: TrainingPlans, rank: RankParams, data_par
     micro = micro_batches(counts, plans, data_parallel)
     batch = step_batch(plans, data_parallel, micro)
     return RankGroups(accelerators(plans, data_parallel), micro, batch, dense, routed, updated)
+
+
+def scores_that_tie(best: TrainingPlans, best_score: Column, plans: TrainingPlans, assumed: Assumptions) -> Column:
+    """Largest score with which each plan ties with the best run of its type; infinite for types without one.
+
+    Parameters:
+        best: the plan of the best run of each type.
+        best_score: scores of these runs.
+    """
+    types = int(plans.accelerator.max(initial=-1)) + 1
+    score, share = np.full(types, np.inf), np.full(types, assumed.near_tie_share)
+    score[best.accelerator] = best_score
+    share[best.accelerator] = tie_share(best.stack.published_recipes, assumed)
+    ties = np.where(plans.stack.published_recipes > 0, share[plans.accelerator], assumed.near_tie_share)
+    threshold: Column = score[plans.accelerator] * (1 + ties)
+    return threshold

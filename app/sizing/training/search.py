@@ -96,6 +96,7 @@ from app.sizing.training.plans import (
     meets_deadline_at_confidence,
     rank_groups,
     rank_params,
+    scores_that_tie,
 )
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS
 from app.sizing.training.run import (
@@ -892,10 +893,10 @@ def _with_sizes_around(
     """Return the given runs plus layouts at sizes near the best run of each type, if they may be better or tie."""
     accelerator, score = costed.plans.accelerator, comparison_score(counts, costed, question)
     first = best_row_per_type(accelerator, score, costed.cost.usd_per_hour, stable_run_key(costed))
-    best, size = np.full((2, int(attempts.plans.accelerator.max()) + 1), np.nan)
-    best[accelerator[first]], size[accelerator[first]] = score[first], costed.run.accelerators[first]
-    of_type = attempts.plans.accelerator[chosen]
-    near = chosen[bound <= best[of_type] * (1 + question.assumptions.near_tie_share)]
+    size = np.full(int(attempts.plans.accelerator.max()) + 1, np.nan)
+    size[accelerator[first]] = costed.run.accelerators[first]
+    best = costed.plans.take(first), score[first]
+    near = chosen[bound <= scores_that_tie(*best, attempts.plans.take(chosen), question.assumptions)]
     plans = attempts.plans.take(near)
     rows, degrees = degrees_near_size(counts, plans, size[plans.accelerator])
     plans, parts = plans.take(rows), attempts.parts.take(near[rows])
@@ -928,10 +929,9 @@ def _select_promising(
     leaders_rows = lowest_bounds_per_type(plans.accelerator, bound)
     sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, leaders_rows, assumed)
     leaders = _with_cost(attempts, sized_layouts.rows[fitting], run.take(fitting), question, NullRejections(()))
-    best = np.full(int(plans.accelerator.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(best, leaders.plans.accelerator, comparison_score(counts, leaders, question))
-    threshold = best[plans.accelerator] * (1 + assumed.near_tie_share)
-    return np.flatnonzero(bound <= threshold), bound
+    score = comparison_score(counts, leaders, question)
+    first = best_row_per_type(leaders.plans.accelerator, score, leaders.cost.usd_per_hour, stable_run_key(leaders))
+    return np.flatnonzero(bound <= scores_that_tie(leaders.plans.take(first), score[first], plans, assumed)), bound
 
 
 def _sized_runs(

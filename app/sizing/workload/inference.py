@@ -554,6 +554,7 @@ class InferenceWorkload:
     deadline_s: float | None = None  # time within which the volume must be finished
     shared_prefix_fraction: float = 0.0  # share of the prompt that all requests have in common
     turn_gap_s: float = 0.0  # time from a session's answer to its next request
+    uncounted_prefix_fraction: float = 0.0  # share of the prompt that a session could cache; every prompt computes it
     requests: float | None = None  # requests of a run that starts empty and ends, `in_flight` at a time
     hourly_shares: Shares = ()  # hourly load over that of the busiest hour (`peak_per_s`); empty: not given
     trace: Trace | None = None  # recorded arrivals; `peak_per_s` is the rate of their busiest window
@@ -683,6 +684,22 @@ class InferenceWorkload:
         trace = None if self.trace is None else self.trace.without_hits()
         return replace(self, cached_prefix_fraction=0.0, shared_prefix_fraction=0.0, turn_gap_s=0.0, trace=trace)
 
+    @property
+    def without_session_hits(self) -> InferenceWorkload | None:
+        """The same workload with hits only of what all requests share, behind a router by load unless the request names
+        one; None if no session has a prefix of its own to keep.
+        """
+        own = self.cached_prefix_fraction - self.shared_prefix_fraction
+        if own <= 0 or not self.keeps_prefixes:
+            return None
+        asked = any(a.name == "router" and a.asked for a in self.derived)
+        router = self.router if asked else Router.LEAST_LOADED
+        derived = tuple(replace(a, value=router.value) if a.name == "router" else a for a in self.derived)
+        without = replace(self, uncounted_prefix_fraction=own, router=router, derived=derived)
+        if self.shared_prefix_fraction > 0:
+            return replace(without, cached_prefix_fraction=self.shared_prefix_fraction)
+        return without.without_hits
+
 
 @dataclass(frozen=True, slots=True)
 class PrefixHits:
@@ -701,9 +718,9 @@ class PrefixHits:
         return PrefixHits(self.shared_fraction, self.shared_fraction, self.turn_gap_s)
 
     def usual_router(self, load: Load, assumed: Assumptions) -> Router:
-        """The router that finds these hits again."""
-        kept = self.cached_fraction > 0 and self.gap_s(load, assumed) > 0 and load in (Load.OPEN, Load.CLOSED)
-        return Router.PREFIX_AWARE if kept else Router.LEAST_LOADED
+        """The router that finds these hits again: any one finds what all requests share."""
+        own = self.cached_fraction > self.shared_fraction and load in (Load.OPEN, Load.CLOSED)
+        return Router.PREFIX_AWARE if own and self.gap_s(load, assumed) > 0 else Router.LEAST_LOADED
 
     def gap_s(self, load: Load, assumed: Assumptions) -> float:
         """Time from a session's answer to its next request, in seconds; 0 if sessions keep nothing in the cache."""

@@ -45,7 +45,7 @@ def test_an_option_that_leads_by_its_own_score_and_is_used_needs_no_reason() -> 
 @pytest.mark.parametrize(
     ("score", "recipes", "words"),
     [
-        ((1.0, 1.5), (0, 9), "no option with published recipes comes within 5 %"),
+        ((1.0, 1.5), (0, 9), "no option with published recipes comes within 25 %"),
         ((1.0, 1.5), (0, 0), "no option with published recipes meets the limits"),
         ((1.0,), (0,), "no option with published recipes meets the limits"),
         ((1.0, np.inf), (0, 9), "no option with published recipes meets the limits"),

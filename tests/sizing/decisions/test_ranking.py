@@ -16,6 +16,7 @@ from app.sizing.decisions.ranking import (
     familiar_per_accelerator,
     find_runners_up,
     objective_score,
+    tie_share,
 )
 from app.sizing.decisions.search import Search
 from app.sizing.question import Objective, Question
@@ -109,10 +110,10 @@ def test_a_runner_up_is_named_up_to_a_near_tie() -> None:
 
 
 ASSUMED = Assumptions()
-SHARE, RATIO = ASSUMED.near_tie_share, ASSUMED.published_use_ratio
+RATIO = ASSUMED.published_use_ratio
 # Options as (score, cost, published recipes); scores lie close together, so that near ties are common.
 OPTIONS = st.lists(
-    st.tuples(st.floats(1, 1.2), st.floats(1, 1.2), st.integers(0, 40).map(float)), min_size=1, max_size=8
+    st.tuples(st.floats(1, 1.4), st.floats(1, 1.4), st.integers(0, 40).map(float)), min_size=1, max_size=8
 )
 
 
@@ -128,8 +129,9 @@ def test_what_has_more_published_use_is_first_only_among_near_ties(options: list
     first, *rest = order.tolist()
     assert sorted(order.tolist()) == list(range(len(score)))
     assert rest == [row for row in range(len(score)) if row != first]  # the others keep their order
-    assert score[first] <= score[0] * (1 + SHARE) and (first == 0 or usd[first] <= usd[0] * (1 + SHARE))
-    near = (score <= score[0] * (1 + SHARE)) & (usd <= usd[0] * (1 + SHARE))
+    share = float(tie_share(recipes[0], ASSUMED))
+    assert score[first] <= score[0] * (1 + share) and (first == 0 or usd[first] <= usd[0] * (1 + share))
+    near = (score <= score[0] * (1 + share)) & (usd <= usd[0] * (1 + share))
     assert recipes[near].max() <= RATIO * recipes[first]  # no near tie has clearly more published use
     if first:
         assert recipes[first] > recipes[0] * RATIO or recipes[0] * RATIO < recipes[near].max()
@@ -139,12 +141,12 @@ def test_what_has_more_published_use_is_first_only_among_near_ties(options: list
 def test_with_no_near_ties_or_equal_use_the_best_score_stays_first(options: list[tuple[float, float, float]]) -> None:
     score, usd, recipes = columns_of(options)
     assert familiar_first(score, usd, np.full(len(score), recipes[0]), ASSUMED).tolist() == list(range(len(score)))
-    apart = score[0] * (1 + 2 * SHARE) ** np.arange(len(score))
+    apart = score[0] * (1 + 2 * float(tie_share(recipes[0], ASSUMED))) ** np.arange(len(score))
     assert familiar_first(apart, usd, recipes, ASSUMED)[0] == 0
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 2), st.floats(1, 1.2), st.integers(0, 40).map(float)), min_size=1, max_size=12)
+    st.lists(st.tuples(st.integers(0, 2), st.floats(1, 1.4), st.integers(0, 40).map(float)), min_size=1, max_size=12)
 )
 def test_each_type_takes_its_most_used_near_tie(options: list[tuple[int, float, float]]) -> None:
     accelerator = np.array([kind for kind, _, _ in options])
@@ -153,7 +155,7 @@ def test_each_type_takes_its_most_used_near_tie(options: list[tuple[int, float, 
     rows = familiar_per_accelerator(accelerator, best, score, score, recipes, ASSUMED)
     assert accelerator[rows].tolist() == accelerator[best].tolist()
     for row, own in zip(rows.tolist(), best.tolist(), strict=True):
-        near = (accelerator == accelerator[own]) & (score <= score[own] * (1 + SHARE))
+        near = (accelerator == accelerator[own]) & (score <= score[own] * (1 + tie_share(recipes[own], ASSUMED)))
         used = near & (recipes * RATIO >= recipes[near].max())
         assert score[row] == score[used].min()  # the best of those that are about as much used as any
 

@@ -117,9 +117,9 @@ def test_pools_are_simulated_from_the_replicas_that_their_stable_rate_needs(monk
     stable = light.curves[0].stable_below / float(light.margins.rate[0])
     tried: list[int] = []
 
-    def recording(*args: Any) -> Any:
+    def recording(*args: Any, **options: Any) -> Any:
         tried.extend(args[3].tolist())
-        return curves_of_replicas(*args)
+        return curves_of_replicas(*args, **options)
 
     monkeypatch.setattr(finalists_module, "curves_of_replicas", recording)
     busy = simulated(replace(BUSY, peak_per_s=3.5 * BUSY.target_utilization * stable))

@@ -245,7 +245,7 @@ def in_pools(
     (replica,) = build_replicas(workload, plans, memory, FEW, None)
     sequences = memory.sequences.astype(np.int64)[many]
     return curves_of_replicas(
-        workload, [replica] * len(pooled), sequences, np.array(pooled), requests, [end] * len(pooled)
+        workload, [replica] * len(pooled), sequences, np.array(pooled), requests, ends=[end] * len(pooled)
     )
 
 

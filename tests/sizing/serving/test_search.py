@@ -116,18 +116,19 @@ TOWER = system("tower", SystemKind.WORKSTATION, CARD, 2, list_price_usd=100.0)  
 
 
 @pytest.mark.parametrize(
-    ("redundancy", "limits", "towers"),
+    ("redundancy", "limits", "one", "towers"),
     [
-        (Redundancy(), {}, False),
-        (Redundancy(spare=1), {}, False),
-        (Redundancy(), {"accelerators": ("acme-card", "acme-big")}, True),
-        (Redundancy(), {"accelerators": ("acme-card", "acme-big"), "by_pattern": ("acme-card",)}, False),
-        (Redundancy(), {"segments": ("workstation", "datacenter")}, True),
-        (Redundancy(), {"environments": (Environment.ON_PREM,)}, True),
+        (Redundancy(), {}, False, False),
+        (Redundancy(spare=1), {}, False, False),
+        (Redundancy(), {"accelerators": ("acme-card", "acme-big")}, True, True),
+        (Redundancy(), {"accelerators": ("acme-card", "acme-big"), "by_pattern": ("acme-card",)}, False, False),
+        (Redundancy(), {"segments": ("workstation", "datacenter")}, True, True),
+        (Redundancy(), {"environments": (Environment.ON_PREM,)}, True, True),
+        (Redundancy(), {"max_purchase_usd": 1e9}, True, False),
     ],
 )
-def test_no_fleet_of_workstations_serves_unless_it_is_named_or_alone(
-    redundancy: Redundancy, limits: dict[str, Any], towers: bool
+def test_no_workstations_serve_many_unless_they_are_named_or_alone_or_few_are_to_be_bought(
+    redundancy: Redundancy, limits: dict[str, Any], one: bool, towers: bool
 ) -> None:
     of = snapshot(systems=(SYSTEMS[0], TOWER), offers=OFFERS[:4])
     constraints = Constraints(weight_formats=("bf16",), confidence=0.5, **limits)
@@ -138,7 +139,9 @@ def test_no_fleet_of_workstations_serves_unless_it_is_named_or_alone(
         plans = planned(workload.model, of=of, constraints=constraints)
         return search_plans(Search.start(question, of, rejections).of(workload), plans)
 
-    assert bought(varied(peak_per_s=0.1)).plans.node.workstation.any()
+    assert bought(varied(peak_per_s=0.1)).plans.node.workstation.any() == one
+    assert bought(varied(load=Load.CLOSED, in_flight=1.0)).plans.node.workstation.any()
+    rejections.by_accelerator.clear()
     workload = varied(peak_per_s=1000.0, redundancy=redundancy)
     assert bought(workload).plans.node.workstation.any() == towers
     assert towers == (1 not in rejections.by_accelerator)
