@@ -91,6 +91,9 @@ B200 = {"accelerators": ["nvidia-b200-sxm-180gb"], "pricing_models": ["on_demand
 QUESTION: Body = {"peak_requests_per_s": 0.12, "input_tokens": {"mean": 3100, "p95": 4557}, "output_tokens": 31}
 HALF = {"ttft_ms": 6470.0, "tpot_ms": 39.7}
 CARDS = {"accelerators": ["amd-mi300x", "nvidia-a100-sxm4-40gb"], "confidence": 0.8}
+LONG: Body = {"peak_requests_per_s": 0.5, "input_tokens": {"mean": 100_000, "p95": 128_000}}
+LONG |= {"output_tokens": {"mean": 500, "p95": 1000}}
+H100 = {"accelerators": ["nvidia-h100-sxm5-80gb"], "environments": ["cloud"]}
 BATCH = service("deepseek-ai/DeepSeek-V3", {}, offline=True, **VOLUME)
 HELD: dict[str, tuple[Body, ...]] = {
     "a layout that ties by formulas": (
@@ -114,6 +117,10 @@ HELD: dict[str, tuple[Body, ...]] = {
             "Qwen2.5-72B-Instruct", HALF, CARDS, cached_prefix_fraction=0.65, shared_prefix_fraction=0.65, **QUESTION
         ),
         service("Qwen2.5-72B-Instruct", HALF, CARDS, **QUESTION),
+    ),
+    "long prompts that formulas fit into too small replicas": tuple(
+        service("Llama-3.3-70B-Instruct", {"ttft_ms": 20_000, "tpot_ms": 60}, {**H100, "confidence": share}, **LONG)
+        for share in (0.5, 0.8)
     ),
     "work that ends, ranked at its confidence": tuple(
         {**BATCH, "constraints": {"confidence": confidence}} for confidence in (0.9, 0.95)

@@ -547,8 +547,8 @@ MAX_LEVEL_RATIO = 2.0  # ratio of the costs of a higher level and the first opti
 
 
 def with_searched_level(question: Question, catalog: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
-    """Ranked services, the first one with what a search finds for the next higher confidence, where it serves that at
-    no cost or far more: another layout of a type may do.
+    """Ranked services, the first one with what a search finds for the next higher confidence, where its own layout
+    costs far more at that level or does not reach it.
     """
     sure = ranked[0].estimate.assurance if ranked else None
     if sure is None or question.objective is not Objective.COST or not isinstance(question.workload, InferenceWorkload):
