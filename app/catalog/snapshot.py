@@ -445,6 +445,12 @@ class EmptyCatalog(Unavailable):
     code = "empty-catalog"
 
 
+class CatalogNotReady(Unavailable):
+    """The first catalog is being loaded, for longer than a request waits."""
+
+    code = "not-ready"
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedCatalog:
     """A catalog version in memory, with everything that requests read from it."""
@@ -538,7 +544,8 @@ class CatalogStore:
     def catalog(self) -> Catalog:
         """Returns the newest published catalog.
 
-        Raises EmptyCatalog before the first load, and the database's own error if no catalog is in memory.
+        Raises CatalogNotReady before the first load, EmptyCatalog if the database has none, and the database's own
+        error if no catalog is in memory.
         """
         return self.directory().catalog
 
@@ -582,6 +589,8 @@ class CatalogStore:
             return self._loaded
         if self._database_error is not None:
             raise self._database_error
+        if self._checked_at < 0:
+            raise CatalogNotReady("The catalog is still being loaded. Send the request again.")
         raise EmptyCatalog("The catalog is empty. Run `headroom prepare`.")
 
     def _check_for_newer(self, *, wait_s: float) -> None:

@@ -23,6 +23,7 @@ from app.catalog.queries import load_snapshot
 from app.catalog.seed import model_entries
 from app.catalog.snapshot import (
     CatalogIndex,
+    CatalogNotReady,
     CatalogStore,
     EmptyCatalog,
     closest_names,
@@ -315,6 +316,14 @@ def test_a_replaced_catalog_is_freed_at_once(engine: Engine) -> None:
         freed = weakref.ref(loaded.catalog_index)
         loaded = None
         assert freed() is None
+
+
+def test_a_catalog_that_is_still_loading_is_not_called_empty(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog_store, "FIRST_LOAD_WAIT_S", 0.0)
+    store = CatalogStore(sessionmaker(engine), check_s=0.0)
+    with store._check_lock, pytest.raises(CatalogNotReady):  # as while another thread loads
+        store.catalog()
+    assert store.catalog().accelerators
 
 
 def test_an_empty_database_says_what_to_do(engine: Engine) -> None:
