@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from app.errors import Unanswerable
 from app.export.handoff.engines import BY_ENGINE
 from app.export.handoff.option import Handoff, Option
-from app.export.handoff.targets import build_handoff
+from app.export.handoff.targets import build_fleet_handoff, build_handoff
 from tests.export.handoff.emitted import check_scripts
 from tests.export.handoff.stored import pooled, served
 from tests.export.handoff.test_cluster import SPANNING
