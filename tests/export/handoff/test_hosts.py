@@ -68,6 +68,20 @@ def test_the_port_is_said_once(engine: str) -> None:
     assert not re.search(r"port \d", text)
 
 
+def test_the_router_of_a_mixed_fleet_knows_the_port_of_each_replica() -> None:
+    fleet = (
+        replace(served(**HALF), fleet_group="owned-1", share=0.25),
+        replace(pooled("sglang"), fleet_group="added", share=0.75),
+    )
+    router = build_fleet_handoff(fleet, "shell", None).files[0].text
+    assert re.findall(r"server (\S+) weight=(\d+);", router) == [
+        ("owned-1-0:8000", "833"),
+        ("owned-1-0:8001", "833"),
+        ("owned-1-1:8000", "833"),
+        ("added-0:30000", "7500"),  # the router of its pools
+    ]
+
+
 def test_ollama_creates_and_loads_the_model_that_requests_name(tmp_path: Path) -> None:
     made = build_handoff(served("ollama", gguf_origin="hf.co/b/M-GGUF:Q4_K_M"), "shell", None)
     (tmp_path / "ollama").write_text('#!/bin/bash\necho "$*" >> calls\n[ "$1" != create ] || cat "$4" >> calls\n')
