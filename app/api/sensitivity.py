@@ -23,7 +23,8 @@ from app.sizing.whatif.parameters import Part
 MOST_CALL_CPU_S = 1.2  # measured time after which a call searches no more, even within a subject
 CALL_CPU_S = 1.0  # estimated time after which a call begins no further subject; one takes up to about a second
 MAX_KEPT_ANSWERS = 64  # answers whose first options are kept, at most about 80 names each
-
+# `start` and `next` are the number of a subject, plus this many for each call that ended where it started.
+MAX_SUBJECTS, MAX_REPEATS = 100, 9
 
 # First options of changed requests by answer and catalog version; a call that ran out of time continues there.
 KEPT_OPTIONS: RecentlyUsed[tuple[str, str], dict[str, TopOption]] = RecentlyUsed(MAX_KEPT_ANSWERS)
@@ -39,15 +40,19 @@ def find_sensitivity(
     start: int,
     maximum: float | None,
 ) -> Sensitivity:
-    """Returns the breakpoints, stable ranges and savings of a request, from the subject with number `start` on, as many
-    as CALL_CPU_S allows by estimate, and MOST_CALL_CPU_S as measured; `behind` are the types below the first.
+    """Returns the breakpoints, stable ranges and savings of a request, from the subject in `start` on, as many as
+    CALL_CPU_S allows by estimate, and MOST_CALL_CPU_S as measured; `behind` are the types below the first.
+
+    A call that finds nothing kept, because another process answered before or the cache is full, has twice the time for
+    each earlier call that ended where it started, so that a client that follows `next` comes to an end.
 
     An answer to `maximize` is examined at the largest load or model, which its changes put in place of `maximize`.
 
     Parameters:
         maximum: the largest load; None if the request seeks none, or no load meets its limits.
     """
-    catalog, until = catalog_index.catalog, time.thread_time() + MOST_CALL_CPU_S
+    catalog, began = catalog_index.catalog, time.thread_time()
+    repeats, subject = divmod(start, MAX_SUBJECTS)
     whole = request.model_dump(mode="json", exclude_unset=True)
 
     def read_request(patch: Part) -> RecommendRequest:
@@ -66,15 +71,18 @@ def find_sensitivity(
     names = {a.slug: a.name for a in catalog.accelerators}
     runners_up = [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)]
     kept = KEPT_OPTIONS.get_or_make((identity, catalog.identity), dict)
+    most_cpu_s = MOST_CALL_CPU_S * (1 if kept else 2**repeats)
     probe = RequestProbe(
         read,
         lambda question: recommend_hardware(question, catalog),
         kept,
-        may_go_on=lambda: time.thread_time() < until,
+        may_go_on=lambda: time.thread_time() - began < most_cpu_s,
     )
     scope = Scope.of(request.constraints.model_dump(exclude_unset=True), options=1, whole=False)
     most = max(1, int(CALL_CPU_S / search_cpu_s(request.workload, scope)))
-    found = find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model, start=start, most=most)
+    found = find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model, start=subject, most=most)
+    if found.next == subject:
+        found = replace(found, next=subject + MAX_SUBJECTS * min(repeats + 1, MAX_REPEATS))
     if not base:
         return found
     flips = [replace(each, request=combine_merge_patches(base, each.request)) for each in found.breakpoints]

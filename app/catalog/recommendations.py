@@ -118,14 +118,14 @@ class Pruner:
 
     def prune_all(self, *, now: datetime, pause_s: float = PAUSE_S) -> AnswerTotals:
         """Deletes surplus answers until none is left, another process deletes them, or this pruner stops."""
-        with self._transaction() as connection:
-            delete_expired_leases(connection, now=now)
         deleted, some = AnswerTotals(), self.prune_batch(now=now)
         while some.answers:
             deleted += some
             if self._stopped.wait(pause_s):
                 break
             some = self.prune_batch(now=now)
+        with self._transaction() as connection:
+            delete_expired_leases(connection, now=now)
         return deleted
 
     def prune_batch(self, *, now: datetime) -> AnswerTotals:
@@ -267,22 +267,18 @@ class FiledQuota:
 
     def take(self, size: int) -> bool:
         """Counts a further filed answer; False if it does not fit into the total. Raises DatabaseError."""
-        with self._lock:
-            return self._fits(size)
-
-    def _fits(self, size: int) -> bool:
-        """Counts a further filed answer in the total; False if it does not fit. Raises DatabaseError."""
         if not self._limit:
             return True
-        if time.monotonic() >= self._until:
-            total = select(func.coalesce(func.sum(FilingRow.size_bytes), 0))
-            with acting_for(EVERY_TENANT), self._engine.connect() as connection:
-                every = connection.execute(total).scalar_one()
-                unfiled = connection.execute(total.where(UNFILED)).scalar_one()
-            self._bytes, self._until = int(every) - int(unfiled), time.monotonic() + QUOTA_READ_S
-        fits = self._bytes + size <= self._limit
-        self._bytes += size if fits else 0
-        return fits
+        with self._lock:
+            if time.monotonic() >= self._until:
+                total = select(func.coalesce(func.sum(FilingRow.size_bytes), 0))
+                with acting_for(EVERY_TENANT), self._engine.connect() as connection:
+                    every = connection.execute(total).scalar_one()
+                    unfiled = connection.execute(total.where(UNFILED)).scalar_one()
+                self._bytes, self._until = int(every) - int(unfiled), time.monotonic() + QUOTA_READ_S
+            fits = self._bytes + size <= self._limit
+            self._bytes += size if fits else 0
+            return fits
 
 
 OWN_ANSWER = (RecommendationRow.id == bindparam("identity"), RecommendationRow.tenant == bindparam("tenant"))

@@ -13,6 +13,7 @@ from html import escape
 from app.export.lines import UNITS, Bill, Line, Trade, format_decimal
 from app.export.order import ORDER_LABELS
 from app.sizing.columns import HOURS_PER_DAY, HOURS_PER_MONTH
+from app.sizing.words import format_quantity
 
 SCHEMES = {"unspsc": "UNSPSC", "cpv": "CPV", "hs_code": "HS"}
 # Details that a form shows, by column. Services are not shipped: they have no delivery address and no incoterm.
@@ -157,7 +158,7 @@ def _line_row(line: Line) -> str:
 def _term_text(months: Decimal) -> str:
     """Term in months; in days if it is shorter, whose hours are the quantity."""
     if months < 1:
-        return f"{float(months) * HOURS_PER_MONTH / HOURS_PER_DAY:.2g} days"
+        return format_quantity(float(f"{float(months) * HOURS_PER_MONTH / HOURS_PER_DAY:.2g}"), "day")
     return f"{format_decimal(months, ',')} month{'' if months == 1 else 's'}"
 
 

@@ -443,7 +443,7 @@ LLAMA_FIELDS = {"avg_ts", "n_prompt", "n_gen"}
 def reader_of(node: Any) -> Reader | None:
     """The reader of a decoded document, by its sure marks."""
     if isinstance(node, list):
-        return read_llama_bench if node and set(mapping_at({"row": node[0]}, "row")) >= LLAMA_FIELDS else None
+        return read_llama_bench if node and set(mapping_at(node[0])) >= LLAMA_FIELDS else None
     if not isinstance(node, Mapping):
         return None
     if "request_throughput" in node and ("mean_ttft_ms" in node or "median_ttft_ms" in node or "completed" in node):
@@ -628,7 +628,7 @@ def read_measured_runs(text: str, known: Mapping[str, Any] | None = None) -> lis
         known: what the caller states about the run, by field of MeasuredRun.
     """
     documents = decode_documents(text)
-    if documents and all(set(mapping_at({"row": node}, "row")) >= LLAMA_FIELDS for node in documents):
+    if documents and all(set(mapping_at(node)) >= LLAMA_FIELDS for node in documents):
         documents = [documents]  # one row per line
     found: Iterator[MeasuredRun]
     if documents is not None:

@@ -135,6 +135,7 @@ def test_no_addition_is_named_if_none_is_enough(client: TestClient) -> None:
     assert not any("Cheapest addition" in w["text"] for w in answer["warnings"])
 
 
+AFFORDABLE: dict[str, Any] = {"max_usd_per_hour": 3, "accelerators": ["a6000", "l40s"]}
 TWO_TYPES = [{"accelerator": "a6000", "count": 4}, {"accelerator": "l40s", "count": 1}]
 
 
@@ -144,7 +145,7 @@ TWO_TYPES = [{"accelerator": "a6000", "count": 4}, {"accelerator": "l40s", "coun
         ("llama-3.3-70b", {"peak_requests_per_s": 30}, [{"accelerator": "h100 sxm", "count": 8}], {}),
         ("llama-3.1-8b", {"peak_requests_per_s": 14}, TWO_TYPES, {}),
         ("llama-3.1-8b", {"peak_requests_per_s": 14}, TWO_TYPES, {"inventory": "only"}),
-        ("llama-3.1-70b", {"concurrent_requests": 60}, TWO_TYPES[:1], {"max_usd_per_hour": 3}),
+        ("llama-3.1-8b", {"concurrent_requests": 600}, TWO_TYPES[:1], AFFORDABLE),
     ],
 )
 def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(

@@ -180,14 +180,6 @@ def test_a_load_that_cannot_be_maximized_is_refused(client: TestClient, body: di
     assert text in error["detail"]
 
 
-def test_the_sensitivity_of_the_largest_load_is_asked_with_that_load(client: TestClient) -> None:
-    body = {"workload": chat(peak_requests_per_s=1), "maximize": "requests_per_s"}
-    answer = best(client, {**body, "constraints": {"max_usd_per_hour": 5}})
-    response = client.get(f"/recommendations/{answer['id']}/sensitivity")
-    assert response.status_code == 422
-    assert "Send its request with that load" in response.json()["detail"]
-
-
 def few(usd_per_hour: float, *accelerators: str) -> dict[str, Any]:
     return {"constraints": {"max_usd_per_hour": usd_per_hour, "accelerators": accelerators}}
 

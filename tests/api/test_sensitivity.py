@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.api import sensitivity
 from app.api.merge_patch import apply_merge_patch, combine_merge_patches
+from app.recent import RecentlyUsed
 from tests.api.test_budgets import SPARE, counted_work
 
 CHAT: dict[str, Any] = {
@@ -107,6 +109,20 @@ def test_a_discount_that_means_nothing_is_refused(client: TestClient, discounts:
     response = client.post("/recommend", json={**CHAT, "economics": {"discounts": discounts}})
     assert response.status_code == status
     assert response.json()["errors"][0]["pointer"].startswith("#/economics/discounts/")
+
+
+def test_a_client_that_follows_next_goes_on_where_no_call_finds_what_another_computed(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/recommendations/{answered(client, FULL)['id']}/sensitivity"
+    whole = client.get(path).json()
+    monkeypatch.setattr(sensitivity, "MOST_CALL_CPU_S", 0.01)
+    monkeypatch.setattr(sensitivity, "KEPT_OPTIONS", RecentlyUsed(0))
+    starts = [0]
+    while starts[-1] % sensitivity.MAX_SUBJECTS == 0:  # its savings
+        found = client.get(f"{path}?start={starts[-1]}").json()
+        starts.append(found["next"])
+    assert starts[:3] == [0, 100, 200] and found["savings"] == whole["savings"] != []
 
 
 def test_an_unknown_answer_has_no_sensitivity(client: TestClient) -> None:

@@ -170,6 +170,7 @@ def test_what_callers_file_is_bounded_for_each_and_in_total(engine: Engine, monk
     clock = [time.time()]
     monkeypatch.setattr(time, "time", lambda: clock[0])
     monkeypatch.setattr(recommendations, "QUOTA_READ_S", 0.0)
+    monkeypatch.setattr(recommendations, "MOMENT_S", 60.0)  # a slow database stores, too
 
     def fill(caller: str) -> None:
         work_for(caller)

@@ -421,7 +421,7 @@ async def get_sensitivity(
     catalog_store: Snapshots,
     turn: LongSlot,
     held: Held,
-    start: Annotated[int, Query(ge=0, le=100, description="`next` of the call before. Default: from the first.")] = 0,
+    start: Annotated[int, Query(ge=0, le=999, description="`next` of the call before. Default: from the first.")] = 0,
 ) -> Response:
     """Tests cheaper patterns that the request left open. Then varies load, lengths, limits, confidence, prices and
     formats one at a time and finds the smallest change that makes another accelerator type rank first. A call takes one

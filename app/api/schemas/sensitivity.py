@@ -74,5 +74,5 @@ class SensitivityShown(ResultModel, of=Sensitivity):
     next: int | None = Field(
         None,
         description="Where this call stopped. Send it as `start` to examine the rest; none if nothing is left. For "
-        "an expensive request it may be the `start` of this call: the next one then goes on with what was computed.",
+        "an expensive request the next call may go on within the same subject.",
     )

@@ -32,14 +32,9 @@ REQUIRE_PEERS = (
 )
 
 
-def replicas_per_machine(part: ReplicaLaunch) -> int:
-    """Replicas that share a machine."""
-    return max(1, min(part.group.replicas, part.group.machine_accelerators // part.group.per_machine))
-
-
 def host_lines(part: ReplicaLaunch) -> tuple[str, ...]:
     """Lines that start one of the replicas of a machine: its accelerators and its port follow from its number."""
-    here, each = replicas_per_machine(part), part.group.per_machine
+    here, each = part.replicas_per_machine, part.group.per_machine
     devices = VISIBLE_DEVICES.get(part.group.vendor)
     if here == 1 or devices is None or part.spans_machines:
         return part.script_lines()
@@ -107,7 +102,7 @@ def docker_lines(part: ReplicaLaunch) -> tuple[str, ...]:
         )
     start = ("START=$(cat <<'SCRIPT'", "set -euo pipefail", *part.container_lines(), "SCRIPT", ")")
     peers = REQUIRE_PEERS if part.spans_machines else ()
-    runs = (line for place in range(replicas_per_machine(part)) for line in docker_run(part, place))
+    runs = (line for place in range(part.replicas_per_machine) for line in docker_run(part, place))
     here = ('HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"',) if needs_conversion(part.group) else ()
     return (*peers, *here, *start, *runs)
 
@@ -151,7 +146,7 @@ def slurm_files(option: Option, version: str | None, target: str) -> Handoff:
         if part.group.vendor not in DEVICE_FLAGS:
             raise NotServable(f"Slurm is not used with {part.group.vendor} accelerators.")
         script = f"{part.group.role}.sh"
-        port = "$PORT" if replicas_per_machine(part) > 1 else None
+        port = "$PORT" if part.replicas_per_machine > 1 else None
         files += [
             File(f"{part.name}.sbatch", SHELL, slurm_job(part, script)),
             File(
@@ -183,7 +178,7 @@ def slurm_job(part: ReplicaLaunch, script: str) -> str:
         f"export PORT=$(({part.port} + SLURM_ARRAY_TASK_ID))",
         'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)"',
         "export MASTER_ADDR",
-        f'echo "$MASTER_ADDR:{"$PORT" if replicas_per_machine(part) > 1 else part.port}" '
+        f'echo "$MASTER_ADDR:{"$PORT" if part.replicas_per_machine > 1 else part.port}" '
         '> "ADDRESS.$SLURM_ARRAY_TASK_ID"',
         f"exec bash ./{script}" if launches else run,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 
 from app.export.handoff.engines import BY_ENGINE
 from app.export.handoff.option import SHELL, File, Option, ReplicaGroup, build_script
@@ -35,14 +36,14 @@ REPORT_NOTE = (
 )
 
 
-def input_lines(command: str) -> tuple[str, ...]:
-    """Lines that stop with a sentence where an input of a benchmark is not set.
+def input_lines(command: str, known: Collection[str] = RANKS) -> tuple[str, ...]:
+    """Lines that stop with a sentence where an input of a benchmark is not set, except those that are known.
 
     Check:
         >>> input_lines("measure --data $IMAGES_DIR --node-rank $NODE_RANK")
         (': "${IMAGES_DIR:?set it to a folder of images}"',)
     """
-    names = dict.fromkeys(name for name in VARIABLE.findall(command) if name not in RANKS)
+    names = dict.fromkeys(name for name in VARIABLE.findall(command) if name not in known)
     return tuple(f': "${{{name}:?set it to {INPUTS[name]}}}"' for name in names)
 
 

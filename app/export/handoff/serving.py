@@ -90,6 +90,11 @@ class ReplicaLaunch:
         return self.group.machines > 1
 
     @property
+    def replicas_per_machine(self) -> int:
+        """Replicas that share a machine. The first has the usual port, the next ones those after it."""
+        return max(1, min(self.group.replicas, self.group.machine_accelerators // self.group.per_machine))
+
+    @property
     def cache_tokens(self) -> int:
         """Size of the KV cache in tokens: as predicted, but no more than all sequences fill at the model's window."""
         held, window = self.option.memory.get("kv_cache_tokens"), self.group.places.get("window")
@@ -221,8 +226,9 @@ def fleet_router(groups: tuple[ReplicaLaunch, ...], per_replica: bool) -> File:
     for part in groups:
         count = part.group.replicas if per_replica and not part.group.is_pool else 1
         weight = max(1, round(WEIGHT_SCALE * part.option.share / count))
-        name = part.option.fleet_group
-        servers += [f"        server {name}-{place}:{part.port} weight={weight};\n" for place in range(count)]
+        for machine, number in (divmod(place, part.replicas_per_machine) for place in range(count)):
+            address = f"{part.option.fleet_group}-{machine}:{part.port + number}"
+            servers.append(f"        server {address} weight={weight};\n")
     port = groups[0].port
     text = (
         "events {}\nhttp {\n    upstream fleet {\n" + "".join(servers) + "    }\n    server {\n"

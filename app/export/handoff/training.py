@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from app.export.handoff.load import input_lines
+from app.export.handoff.load import RANKS, input_lines
 from app.export.handoff.option import (
     JSON,
     NETWORKS,
@@ -284,9 +284,7 @@ def benchmark_script(run: TrainingRun) -> File:
     many = (REQUIRE_RANK,) if group.machines > 1 else ()
     command = re.sub(r" (--[a-z])", r" \\\n  \1", fill_template(group.load, group.places))
     known = [slot for slot in run.slots() if slot.value and f"${slot.name}" in group.load]
-    named = {slot.name for slot in known}
-    open_lines = (line for line in input_lines(group.load) if not any(f"{{{name}:" in line for name in named))
-    lines = (*many, *slot_lines(known), *open_lines)
+    lines = (*many, *slot_lines(known), *input_lines(group.load, (*RANKS, *(slot.name for slot in known))))
     about = "# The benchmark of the answer, on synthetic or public data. It saves nothing that you need."
     return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *lines, f"exec {command}"))
 

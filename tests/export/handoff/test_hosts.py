@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from app.errors import Unanswerable
 from app.export.handoff.engines import BY_ENGINE
 from app.export.handoff.option import Handoff, Option
-from app.export.handoff.targets import build_handoff
+from app.export.handoff.targets import build_fleet_handoff, build_handoff
 from tests.export.handoff.emitted import check_scripts
 from tests.export.handoff.stored import pooled, served
 from tests.export.handoff.test_cluster import SPANNING
@@ -65,6 +66,20 @@ def test_the_port_is_said_once(engine: str) -> None:
     text = text_of(build_handoff(served(engine, accelerators=2, tensor=2), "shell", None), "serve.sh")
     assert text.count("port $PORT") == 1
     assert not re.search(r"port \d", text)
+
+
+def test_the_router_of_a_mixed_fleet_knows_the_port_of_each_replica() -> None:
+    fleet = (
+        replace(served(**HALF), fleet_group="owned-1", share=0.25),
+        replace(pooled("sglang"), fleet_group="added", share=0.75),
+    )
+    router = build_fleet_handoff(fleet, "shell", None).files[0].text
+    assert re.findall(r"server (\S+) weight=(\d+);", router) == [
+        ("owned-1-0:8000", "833"),
+        ("owned-1-0:8001", "833"),
+        ("owned-1-1:8000", "833"),
+        ("added-0:30000", "7500"),  # the router of its pools
+    ]
 
 
 def test_ollama_creates_and_loads_the_model_that_requests_name(tmp_path: Path) -> None:
