@@ -530,7 +530,7 @@ def next_challengers(search: Search[InferenceWorkload], queue: SimulationQueue) 
 
     A layout far better by formulas has to beat the simulated layout of its type, others have to beat all types.
     Formulas must find that it may carry the load, as far as simulations of other layouts differ from theirs. Layouts
-    that need the smallest share of their capacity come first, in turn with the same of larger replicas.
+    that need the smallest share of their capacity come first; after every other failure, those with larger replicas do.
     """
     rows = queue.challengers(MIN_REPLICA_SHARE)
     if not len(rows):

@@ -156,7 +156,7 @@ class Curve:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the curve reaches from light load to overload."""
+        """Whether a curve of request rates reaches overload; one of requests in flight counts as whole."""
         return self.closed or bool(self.loads[-1] >= self.stable_below)
 
     def interpolation_at(self, load: float) -> Interpolation:
@@ -458,10 +458,10 @@ MAX_STABLE_MULTIPLE = 2.0  # a load beyond every simulated one, as a multiple of
 # Simulated request rates as shares of the saturation rate, and the requests simulated there as shares of the most:
 # waits without queues vary little.
 RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.7: 1.0, 0.85: 1.0, 0.95: 1.0, 1.02: 1.0}
-LIGHT_SHARE, MIN_RATE_SHARE = 0.5, 0.01  # share of the requests at a lighter load, and the lightest load
-MAX_EXCESS = 1.5  # largest ratio of a wait at the usual lightest load to a limit that a lighter load may meet
 # The same for replicas that share a queue, whose waits grow later and more steeply.
 POOLED_RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.65: 0.5, 0.8: 1.0, 0.9: 1.0, 0.96: 1.0, 1.02: 1.0}
+LIGHT_SHARE, MIN_RATE_SHARE = 0.5, 0.01  # share of the requests at a lighter load, and the lightest load
+MAX_EXCESS = 1.5  # largest ratio of a wait at the usual lightest load to a limit that a lighter load may meet
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
 SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
 IN_FLIGHT_SHARES = (0.125, 0.25, 0.5, 2.0)  # requests in flight at saturation, as shares of those that fill the cache
@@ -622,14 +622,14 @@ class PlannedEnd(CurveEnd):
 
 @dataclass(frozen=True, slots=True)
 class AssuredEnd(CurveEnd):
-    """Test whether heavier loads change neither the capacity at any confidence level nor the knee."""
+    """Test whether heavier request rates change neither the capacity at any confidence level nor the knee."""
 
     slo: Slo  # latency limits
     margins: Margins  # margins of the replica at every level
 
     def is_reached(self, curve: Curve) -> bool:
         """Whether capacities are the same if waits never rise again beyond the curve as if they exceed every limit."""
-        if curve.closed or len(curve.loads) < MIN_LOADS_FOR_KNEE or curve.knee_load() >= curve.loads[-1]:
+        if len(curve.loads) < MIN_LOADS_FOR_KNEE or curve.knee_load() >= curve.loads[-1]:
             return False
         heavier = curve.with_constant_waits_up_to(MAX_STABLE_MULTIPLE * curve.stable_below)
         none, most = Margins.without_margin(1), curve.stable_below / self.margins.rate
