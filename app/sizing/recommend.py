@@ -489,8 +489,8 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     if alone and search.question.cost_only and finalists.runs is not None:
         estimates = price_deployments(search, chosen, finalists.runs)
     else:
-        # Only the first option shows its load curve; packing and the objective carbon may change which that is. Curves of
-        # requests in flight have no other end at which every confidence level is known.
+        # Only the first option shows its load curve; packing and the objective carbon may change which that is.
+        # Curves of requests in flight have no other end at which every confidence level is known.
         keeps_order = not search.question.companions and search.question.objective is not Objective.CARBON
         rows = 1 if keeps_order and search.workload.load is Load.OPEN else None
         finalists = finalists.with_whole_curves(search.question, search.workload, rows)

@@ -263,15 +263,12 @@ class SimulatedReplicas:
         self, question: Question, workload: InferenceWorkload, by: MarginLevels
     ) -> SimulatedReplicas:
         """The same replicas; curves reach up to the loads that decide the capacity at every confidence level."""
-        short = [row for row, curve in enumerate(self.curves) if not curve.is_whole]
-        return self._extend_curves(
-            question,
-            workload,
-            {
-                row: AssuredEnd(len(self.curves[row].loads), workload.slo, by.margins.take(by.rows_of_levels(row)))
-                for row in short
-            },
-        )
+        ends = {
+            row: AssuredEnd(len(curve.loads), workload.slo, by.margins.take(by.rows_of_levels(row)))
+            for row, curve in enumerate(self.curves)
+            if not curve.is_whole
+        }
+        return self._extend_curves(question, workload, ends)
 
     def _extend_curves(
         self, question: Question, workload: InferenceWorkload, ends: Mapping[int, CurveEnd | None]
@@ -329,8 +326,8 @@ def simulate_replicas(
             own = [replicas[row] for row in rows.tolist()]
             around, reserve = margins.take(rows), workload.target_utilization
             running = sequences[rows].astype(np.int64)
-            each = [around.take(np.array([row])) for row in range(len(rows))]
-            ends = None if whole else [PlannedEnd(1, workload.slo, one, reserve) for one in each]
+            each = np.arange(len(rows))[:, None]
+            ends = None if whole else [PlannedEnd(1, workload.slo, around.take(row), reserve) for row in each]
             curves = curves_of_replicas(workload, own, running, together, count, around, ends)
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 

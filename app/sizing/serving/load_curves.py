@@ -628,18 +628,19 @@ class AssuredEnd(CurveEnd):
     margins: Margins  # margins of the replica at every level
 
     def is_reached(self, curve: Curve) -> bool:
-        """Whether capacities are the same if waits never rise again beyond the curve as if they exceed every limit."""
+        """Whether capacities are the same if waits beyond the curve stay constant as if they exceed every limit."""
         if len(curve.loads) < MIN_LOADS_FOR_KNEE or curve.knee_load() >= curve.loads[-1]:
             return False
         heavier = curve.with_constant_waits_up_to(MAX_STABLE_MULTIPLE * curve.stable_below)
         none, most = Margins.without_margin(1), curve.stable_below / self.margins.rate
-        pairs = [
-            (c.load_within_limits(self.slo, none), confident_loads_per_s([c] * len(most), self.slo, self.margins))
+        least, best = (
+            np.append(
+                np.minimum(confident_loads_per_s([c] * len(most), self.slo, self.margins), most),
+                np.minimum(c.load_within_limits(self.slo, none), curve.stable_below),
+            )
             for c in (curve, heavier)
-        ]
-        (least, surely), (likely, at_best) = pairs
-        same = np.minimum(least, curve.stable_below) == np.minimum(likely, curve.stable_below)
-        return bool(same.all() and (np.minimum(surely, most) == np.minimum(at_best, most)).all())
+        )
+        return np.array_equal(least, best)
 
 
 def simulate_one_load(
