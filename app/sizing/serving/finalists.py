@@ -25,14 +25,13 @@ from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Assurance, FilterStage
 from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.capacity import replica_rate_per_s, utilization
+from app.sizing.serving.curve_ends import AssuredEnd, PlannedEnd
 from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
     MAX_POOLED,
-    AssuredEnd,
     Curve,
     CurveEnd,
-    PlannedEnd,
     build_replicas,
     capacity_at_confidence_per_s,
     confident_loads_per_s,

@@ -19,6 +19,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.engines.record import Policy, Scheduler, SchedulerSettings
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
+from app.sizing.serving.curve_ends import AssuredEnd, PlannedEnd
 from app.sizing.serving.finalists import SimulatedReplicas
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE
@@ -34,10 +35,8 @@ from app.sizing.serving.load_curves import (
     SATURATION_ROUNDS,
     STATISTIC_COLUMNS,
     WAITS,
-    AssuredEnd,
     Curve,
     CurveEnd,
-    PlannedEnd,
     as_simulated,
     build_replicas,
     capacity_at_confidence_per_s,
