@@ -48,11 +48,21 @@ def codes(answer: Mapping[str, Any]) -> set[str]:
     return {notice["code"] for notice in answer["warnings"]}
 
 
-@pytest.mark.parametrize("key", [key for key, question in ASKED.items() if question["call"] == "/recommend"])
+IN_FLIGHT = {
+    "phase": "inference",
+    "model": "llama-3.1-8b-instruct",
+    "traffic": {"concurrent_requests": 500, "input_tokens": 1000, "output_tokens": 300},
+    "slo": {"ttft_ms": 2000, "tpot_ms": 25},
+}
+REQUESTS = {key: request_of(question) for key, question in ASKED.items() if question["call"] == "/recommend"}
+REQUESTS["requests in flight"] = {"workload": IN_FLIGHT}
+
+
+@pytest.mark.parametrize("key", REQUESTS)
 def test_a_recommendation_matches_the_estimate_of_its_deployment(client: TestClient, key: str) -> None:
-    for ranked in answered(client, key, rejected_limit=20)["recommendations"][:3]:  # nothing is left out of a long one
-        workload = request_of(ASKED[key])["workload"]
-        again = client.post("/estimate", json={"workload": workload, "deployment": ranked["deployment"]}).json()
+    body = merge_requests(REQUESTS[key], {"rejected_limit": 20})  # nothing is left out of a long answer
+    for ranked in client.post("/recommend", json=body).json()["recommendations"][:3]:
+        again = client.post("/estimate", json={"workload": body["workload"], "deployment": ranked["deployment"]}).json()
         again["performance"] = as_shown(again["performance"], ranked["performance"])
         again["confidence"] = levels_of_deployment(again, ranked)
         ranked["confidence"] = levels_of_deployment(ranked, ranked)
@@ -146,6 +156,10 @@ def test_prefixes_are_ignored_where_keeping_them_costs_more(client: TestClient) 
     assert again["deployment"] == first["deployment"]
     assert again["performance"]["ttft_ms"] == first["performance"]["ttft_ms"]
     assert "prefix_hits_not_counted" in codes(again)
+    off = {**first["deployment"], "scheduler": {"prefix_cache": False}}
+    assert "prefix_hits_not_counted" not in codes(
+        client.post("/estimate", json={"workload": workload, "deployment": off}).json()
+    )
 
 
 def test_a_volume_is_done_in_time(client: TestClient) -> None:

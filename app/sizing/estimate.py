@@ -171,7 +171,7 @@ def effective_workload(
     off = deployment.scheduler is not None and deployment.scheduler.prefix_cache is False
     if not off or not isinstance(workload, InferenceWorkload):
         return workload
-    return (workload.without_session_hits or workload).without_hits
+    return replace(workload.without_session_hits or workload, uncounted_prefix_fraction=0.0).without_hits
 
 
 def judge_deployment(search: Search[Workload], deployment: Deployment) -> Estimate:

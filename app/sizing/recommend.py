@@ -114,7 +114,7 @@ from app.sizing.whatif.prices import (
     find_leading_discount,
 )
 from app.sizing.words import format_count
-from app.sizing.workload import InferenceWorkload, TrainingWorkload
+from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools
 
@@ -414,7 +414,7 @@ def find_with_fewer_hits(search: Search[Workload]) -> tuple[Search[Workload], Se
 def may_score_below(search: Search[InferenceWorkload], score: float) -> bool:
     """Whether formulas find a deployment of a service that scores below this."""
     with suspend_recording():
-        options = search_plans(search, plans_to_serve(search))
+        options = search_plans(search, plans_to_serve(search), breaks_ties=False)
     scores = objective_score(search.question.objective, measures(search.workload, options))
     return float(np.min(scores, initial=np.inf)) < score
 
@@ -490,8 +490,10 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         estimates = price_deployments(search, chosen, finalists.runs)
     else:
         # Only the first option shows its load curve; packing and the objective carbon may change which that is.
+        # Curves of requests in flight have no other end at which every confidence level is known.
         keeps_order = not search.question.companions and search.question.objective is not Objective.CARBON
-        finalists = finalists.with_whole_curves(search.question, search.workload, 1 if keeps_order else None)
+        rows = 1 if keeps_order and search.workload.load is Load.OPEN else None
+        finalists = finalists.with_whole_curves(search.question, search.workload, rows)
         estimates = estimate_deployments(search, chosen.plans, chosen.settings, simulated_replicas=finalists.runs)
     estimates, order, scores = pack_finalists(search, estimates, chosen.plans, finalists.scores)
     if search.question.objective is Objective.COST:

@@ -25,14 +25,13 @@ from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Assurance, FilterStage
 from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.capacity import replica_rate_per_s, utilization
+from app.sizing.serving.curve_ends import AssuredEnd, PlannedEnd
 from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
     MAX_POOLED,
-    AssuredEnd,
     Curve,
     CurveEnd,
-    PlannedEnd,
     build_replicas,
     capacity_at_confidence_per_s,
     confident_loads_per_s,
@@ -263,15 +262,12 @@ class SimulatedReplicas:
         self, question: Question, workload: InferenceWorkload, by: MarginLevels
     ) -> SimulatedReplicas:
         """The same replicas; curves reach up to the loads that decide the capacity at every confidence level."""
-        short = [row for row, curve in enumerate(self.curves) if not curve.is_whole]
-        return self._extend_curves(
-            question,
-            workload,
-            {
-                row: AssuredEnd(len(self.curves[row].loads), workload.slo, by.margins.take(by.rows_of_levels(row)))
-                for row in short
-            },
-        )
+        ends = {
+            row: AssuredEnd(len(curve.loads), workload.slo, by.margins.take(by.rows_of_levels(row)))
+            for row, curve in enumerate(self.curves)
+            if not curve.is_whole
+        }
+        return self._extend_curves(question, workload, ends)
 
     def _extend_curves(
         self, question: Question, workload: InferenceWorkload, ends: Mapping[int, CurveEnd | None]
@@ -329,8 +325,8 @@ def simulate_replicas(
             own = [replicas[row] for row in rows.tolist()]
             around, reserve = margins.take(rows), workload.target_utilization
             running = sequences[rows].astype(np.int64)
-            each = [around.take(np.array([row])) for row in range(len(rows))]
-            ends = None if whole else [PlannedEnd(1, workload.slo, one, reserve) for one in each]
+            each = np.arange(len(rows))[:, None]
+            ends = None if whole else [PlannedEnd(1, workload.slo, around.take(row), reserve) for row in each]
             curves = curves_of_replicas(workload, own, running, together, count, around, ends)
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
@@ -530,7 +526,7 @@ def next_challengers(search: Search[InferenceWorkload], queue: SimulationQueue) 
 
     A layout far better by formulas has to beat the simulated layout of its type, others have to beat all types.
     Formulas must find that it may carry the load, as far as simulations of other layouts differ from theirs. Layouts
-    that need the smallest share of their capacity come first, in turn with the same of larger replicas.
+    that need the smallest share of their capacity come first; after every other failure, those with larger replicas do.
     """
     rows = queue.challengers(MIN_REPLICA_SHARE)
     if not len(rows):

@@ -156,7 +156,7 @@ class Curve:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the curve reaches from light load to overload."""
+        """Whether a curve of request rates reaches overload; one of requests in flight counts as whole."""
         return self.closed or bool(self.loads[-1] >= self.stable_below)
 
     def interpolation_at(self, load: float) -> Interpolation:
@@ -454,14 +454,13 @@ def deployed_scheduler(
 
 SEED = 1
 MIN_LOADS_FOR_KNEE = 4  # simulated loads needed to report a knee
-MAX_STABLE_MULTIPLE = 2.0  # a load beyond every simulated one, as a multiple of the saturation rate
 # Simulated request rates as shares of the saturation rate, and the requests simulated there as shares of the most:
 # waits without queues vary little.
 RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.7: 1.0, 0.85: 1.0, 0.95: 1.0, 1.02: 1.0}
-LIGHT_SHARE, MIN_RATE_SHARE = 0.5, 0.01  # share of the requests at a lighter load, and the lightest load
-MAX_EXCESS = 1.5  # largest ratio of a wait at the usual lightest load to a limit that a lighter load may meet
 # The same for replicas that share a queue, whose waits grow later and more steeply.
 POOLED_RATE_SHARES = {0.12: 0.5, 0.45: 0.5, 0.65: 0.5, 0.8: 1.0, 0.9: 1.0, 0.96: 1.0, 1.02: 1.0}
+LIGHT_SHARE, MIN_RATE_SHARE = 0.5, 0.01  # share of the requests at a lighter load, and the lightest load
+MAX_EXCESS = 1.5  # largest ratio of a wait at the usual lightest load to a limit that a lighter load may meet
 MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
 SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
 IN_FLIGHT_SHARES = (0.125, 0.25, 0.5, 2.0)  # requests in flight at saturation, as shares of those that fill the cache
@@ -591,55 +590,6 @@ class CurveEnd:
     def is_reached(self, curve: Curve) -> bool:
         """Whether heavier loads than those of the curve cannot matter."""
         raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedEnd(CurveEnd):
-    """Test whether heavier loads cannot change what a replica is planned to carry."""
-
-    slo: Slo  # latency limits
-    margins: Margins  # margins of the replica, one row
-    target_utilization: float  # highest planned share of the stable rate, from 0 to 1
-
-    def is_reached(self, curve: Curve) -> bool:
-        """Whether heavier loads than those of the curve cannot matter.
-
-        They cannot if its lightest load is too heavy, or if its heaviest load exceeds a limit. With request rates, the
-        median prediction has to exceed every limit that is exceeded with margins, because both determine the capacity;
-        or its heaviest load is the highest planned share of the stable rate and exceeds no limit.
-        """
-        if min(self.margins.ttft[0], self.margins.tpot[0], self.margins.rate[0]) < 1:
-            return False
-        slower = list(curve.waits_and_limits(self.slo, self.margins))
-        late = [wait_s[0, -1] > limit_s for _, wait_s, limit_s in slower]
-        if curve.closed or any(wait_s[0, 0] > limit_s for _, wait_s, limit_s in slower):
-            return any(late)
-        if not any(late):
-            return bool(curve.loads[-1] >= self.target_utilization * curve.stable_below)
-        expected = curve.waits_and_limits(self.slo, Margins.without_margin(1))
-        return [wait_s[0, -1] > limit_s for _, wait_s, limit_s in expected] == late
-
-
-@dataclass(frozen=True, slots=True)
-class AssuredEnd(CurveEnd):
-    """Test whether heavier loads change neither the capacity at any confidence level nor the knee."""
-
-    slo: Slo  # latency limits
-    margins: Margins  # margins of the replica at every level
-
-    def is_reached(self, curve: Curve) -> bool:
-        """Whether capacities are the same if waits never rise again beyond the curve as if they exceed every limit."""
-        if curve.closed or len(curve.loads) < MIN_LOADS_FOR_KNEE or curve.knee_load() >= curve.loads[-1]:
-            return False
-        heavier = curve.with_constant_waits_up_to(MAX_STABLE_MULTIPLE * curve.stable_below)
-        none, most = Margins.without_margin(1), curve.stable_below / self.margins.rate
-        pairs = [
-            (c.load_within_limits(self.slo, none), confident_loads_per_s([c] * len(most), self.slo, self.margins))
-            for c in (curve, heavier)
-        ]
-        (least, surely), (likely, at_best) = pairs
-        same = np.minimum(least, curve.stable_below) == np.minimum(likely, curve.stable_below)
-        return bool(same.all() and (np.minimum(surely, most) == np.minimum(at_best, most)).all())
 
 
 def simulate_one_load(

@@ -19,6 +19,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.engines.record import Policy, Scheduler, SchedulerSettings
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
+from app.sizing.serving.curve_ends import AssuredEnd, PlannedEnd
 from app.sizing.serving.finalists import SimulatedReplicas
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE
@@ -34,10 +35,8 @@ from app.sizing.serving.load_curves import (
     SATURATION_ROUNDS,
     STATISTIC_COLUMNS,
     WAITS,
-    AssuredEnd,
     Curve,
     CurveEnd,
-    PlannedEnd,
     as_simulated,
     build_replicas,
     capacity_at_confidence_per_s,
@@ -237,7 +236,11 @@ def test_the_same_question_is_simulated_to_the_same_bytes() -> None:
 
 
 def in_pools(
-    workload: InferenceWorkload, *pooled: int, end: CurveEnd | None = None, requests: int = 2000
+    workload: InferenceWorkload,
+    *pooled: int,
+    end: CurveEnd | None = None,
+    margins: Margins | None = None,
+    requests: int = 2000,
 ) -> tuple[Curve, ...]:
     """A curve of the same replica in pools of several sizes."""
     plans, many = on_big(), np.zeros(len(pooled), np.int64)
@@ -245,7 +248,7 @@ def in_pools(
     (replica,) = build_replicas(workload, plans, memory, FEW, None)
     sequences = memory.sequences.astype(np.int64)[many]
     return curves_of_replicas(
-        workload, [replica] * len(pooled), sequences, np.array(pooled), requests, ends=[end] * len(pooled)
+        workload, [replica] * len(pooled), sequences, np.array(pooled), requests, margins, [end] * len(pooled)
     )
 
 
@@ -314,6 +317,22 @@ def test_a_curve_ends_where_heavier_loads_change_no_confidence_level(slo: Slo, l
     assert least == most
     assert part.knee_load() == whole.knee_load()
     assert (len(part.loads), part.is_whole, whole.is_whole) == (loads, loads == len(whole.loads), True)
+
+
+def test_a_lighter_start_is_kept_however_far_a_curve_reaches() -> None:
+    (usual,) = in_pools(varied(**SPREAD), 4)
+    slo = Slo(usual.statistic_s("ttft", AT_LIMIT)[0] / 1.2, None, None, 95.0)
+    light = varied(**SPREAD, slo=slo, peak_per_s=4 * 0.03 * usual.stable_below)
+    ends = (PlannedEnd(1, slo, NONE, 0.9), AssuredEnd(4, slo, NONE), None)
+    curves = [in_pools(light, 4, end=end, margins=NONE)[0] for end in ends]
+    forget_simulations()
+    again = [in_pools(light, 4, end=end, margins=NONE)[0] for end in reversed(ends)]
+    for one, other in zip(curves, reversed(again), strict=True):
+        assert one.loads.tolist() == other.loads.tolist() == curves[-1].loads[: len(one.loads)].tolist()
+        assert one.waits_s.tobytes() == other.waits_s.tobytes()
+    assert curves[-1].loads == pytest.approx(usual.stable_below * np.array([0.03, *POOLED_RATE_SHARES]))
+    (kept,) = in_pools(light, 4)  # the cache of whole curves has only usual ones
+    assert kept.loads.tolist() == usual.loads.tolist()
 
 
 def test_littles_law_holds_at_every_stable_rate() -> None:
