@@ -34,7 +34,7 @@ from app.sizing.uncertainty import (
 # Candidate terms of the scale. Distance and few sources always widen it, whatever the data show.
 ALONE = (0.5, 1.0, 2.0, 4.0)
 REMOTE = (0.25, 0.5, 1.0, 1.5)
-UNTABULATED = (0.0, 0.5, 1.0, 2.0, 4.0)
+UNTABULATED = (0.0, 0.5, 1.0, 2.0)
 SHAPES = tuple(product(ALONE, REMOTE, UNTABULATED))
 # More sources make peaks of memory no more certain: their distance is from the memory that is counted to the byte.
 PEAKS = ("training_memory",)

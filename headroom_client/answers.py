@@ -184,6 +184,7 @@ class BillLineShown(TypedDict):
     supplier_kind: str
     supplier_part_id: NotRequired[str | None]
     codes: dict[str, str]
+    owned: NotRequired[bool | None]
     notes: NotRequired[str | None]
 
 
@@ -573,7 +574,7 @@ class FlipShown(TypedDict):
     unit: NotRequired[str | None]
 
 
-FormatOrPrecision: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k', 'gguf-iq4_nl', 'gguf-iq4_xs', 'gguf-iq3_m', 'gguf-iq3_xs', 'gguf-iq3_xxs', 'gguf-iq2_m', 'gguf-iq2_xs', 'gguf-iq2_xxs', 'gguf-iq1_m', 'mxfp8', 'tf32', 'bf16-true']"
+FormatOrPrecision: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_1', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_1', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k', 'gguf-iq4_nl', 'gguf-iq4_xs', 'gguf-iq3_m', 'gguf-iq3_s', 'gguf-iq3_xs', 'gguf-iq3_xxs', 'gguf-iq2_m', 'gguf-iq2_s', 'gguf-iq2_xs', 'gguf-iq2_xxs', 'gguf-iq1_m', 'gguf-iq1_s', 'mxfp8', 'tf32', 'bf16-true']"
 
 
 class FrameworkList(TypedDict):
@@ -1916,7 +1917,7 @@ class VerificationShown(TypedDict):
 
 Way: TypeAlias = "Literal['on_demand', 'committed_1y', 'committed_3y', 'spot', 'owned']"
 
-WeightFormat: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k', 'gguf-iq4_nl', 'gguf-iq4_xs', 'gguf-iq3_m', 'gguf-iq3_xs', 'gguf-iq3_xxs', 'gguf-iq2_m', 'gguf-iq2_xs', 'gguf-iq2_xxs', 'gguf-iq1_m']"
+WeightFormat: TypeAlias = "Literal['fp32', 'bf16', 'fp16', 'fp8', 'int8', 'int4-awq', 'int4-gptq', 'int4-mlx', 'int8-mlx', 'int8-gptq', 'nf4', 'nvfp4', 'mxfp4', 'gguf-f16', 'gguf-q8_0', 'gguf-q6_k', 'gguf-q5_k_m', 'gguf-q5_k_s', 'gguf-q5_1', 'gguf-q5_0', 'gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_1', 'gguf-q4_0', 'gguf-q3_k_l', 'gguf-q3_k_m', 'gguf-q3_k_s', 'gguf-q2_k', 'gguf-iq4_nl', 'gguf-iq4_xs', 'gguf-iq3_m', 'gguf-iq3_s', 'gguf-iq3_xs', 'gguf-iq3_xxs', 'gguf-iq2_m', 'gguf-iq2_s', 'gguf-iq2_xs', 'gguf-iq2_xxs', 'gguf-iq1_m', 'gguf-iq1_s']"
 
 WeightKeeping: TypeAlias = "Literal['master', 'sharded', 'autocast', '16bit']"
 

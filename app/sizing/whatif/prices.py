@@ -447,6 +447,7 @@ def discountable_usd_per_hour(cost: CostSummary) -> float:
 
 
 RENT_OR_BUY = "rent or buy"
+MAX_COST_RATIO = 4.0  # a way to pay that costs more than this many times the other is no choice
 RENTED_OR_BOUGHT = {AcquisitionOption.ON_DEMAND: PricingModel.ON_DEMAND, AcquisitionOption.OWNED: PricingModel.OWNED}
 
 
@@ -466,7 +467,8 @@ def compare_rent_and_buy(
     """The cheapest machines to buy compared with the cheapest machines to rent, among options of the best score.
 
     Both come from the ranked estimates and their alternatives, so the comparison agrees with the ranking. Where none
-    of them is bought, or rented, the closed formulas provide that side.
+    of them is bought, or rented, the closed formulas provide that side, unless it costs far more: whole servers to buy
+    for a small service.
 
     Parameters:
         options: all plans.
@@ -486,7 +488,8 @@ def compare_rent_and_buy(
     for bought in missing[: len(cheapest)]:
         if (found := expected_way(search, options, float(scores[0]), least, bought=bought)) is not None:
             cheapest[bought] = found
-    if len(cheapest) < 2:
+    costs = [way.usd for way in cheapest.values()]
+    if len(costs) < 2 or max(costs) > MAX_COST_RATIO * min(costs):
         return ()
     return (Effect(RENT_OR_BUY, describe_ways(workload, cheapest[True], cheapest[False])),)
 
