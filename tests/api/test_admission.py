@@ -265,7 +265,7 @@ def test_a_known_answer_does_not_wait_in_the_queue(sqlite_url: str, monkeypatch:
 def test_who_has_filed_its_share_is_refused_before_anything_is_computed(sqlite_url: str) -> None:
     app = create_app(Settings(database_url=sqlite_url, filed_bytes_per_day=1))
     question = body("recommend-inference-embeddings")
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with TestClient(app, raise_server_exceptions=False, client=("203.0.113.9", 443)) as client:
         first = client.post("/recommend", json={**question, "label": "first"})
         assert (first.status_code, first.headers.get("headroom-stored")) == (200, None)
         limited = client.post("/recommend", json={**question, "label": "second"})

@@ -109,7 +109,8 @@ def test_formats_say_what_they_are(client: TestClient, bought: dict[str, Any]) -
     ("asked", "status", "says"),
     [
         ("rank=9", 404, "It has ranks 1 to"),
-        ("rank=0", 422, ""),
+        ("rank=0", 404, "no rank 0"),
+        ("rank=-1", 422, ""),
         ("currency=EUR", 422, "rate_date"),
         ("currency=EUR&usd_rate=0.9", 422, "rate_date"),
         ("usd_rate=0.9&rate_date=2026-11-20", 422, "For USD, omit usd_rate"),

@@ -209,9 +209,9 @@ def test_a_buyer_sees_what_its_own_sessions_made_and_what_its_settings_name(
         other.ask(setup_request(**asked))
     other.open(**own)
     assert stored["id"] not in other.page and stored["id"] not in other.get(f"{other.url}?all=1&label=punch-out").text
-    assert "No recommendation" in other.get(f"{other.url}?recommendation={stored['id']}", status=404).text
+    assert "is stored under this id" in other.get(f"{other.url}?recommendation={stored['id']}", status=404).text
     order = HtmlForm("post", other.url, [("recommendation", stored["id"]), ("rank", "1")])
-    assert "No recommendation" in other.submit(order, status=404).text
+    assert "is stored under this id" in other.submit(order, status=404).text
 
     questions = [("model", "meta-llama/Llama-3.1-8B-Instruct"), ("users", "43"), ("requests", "7")]
     sent = service.post(other.url, data=dict(questions))
@@ -250,7 +250,7 @@ def test_a_session_ends(buyer: BuyerSide, stored: dict[str, Any], monkeypatch: p
 def test_a_missing_answer_is_reported_on_a_page(buyer: BuyerSide, stored: dict[str, Any]) -> None:
     buyer.open()
     missing = f"{buyer.url}?recommendation=rec_{'0' * 28}"
-    assert "No recommendation" in buyer.get(missing, status=404).text
+    assert "is stored under this id" in buyer.get(missing, status=404).text
     for rank in ("0", "99", "x", "²"):
         form = HtmlForm("post", buyer.url, [("recommendation", stored["id"]), ("rank", rank)])
         assert "no rank" in buyer.submit(form, status=404).text

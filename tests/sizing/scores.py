@@ -1,14 +1,16 @@
-"""The figure that the best option of a question is ranked by, for relations between questions."""
+"""Figures of answers that relations between questions compare: the score of the best option, the performance shown."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
 from app.sizing.question import Question
 from app.sizing.recommend import find_finalists
+from app.sizing.result import Estimate, Performance
 from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import measures
@@ -32,3 +34,9 @@ def best_score(question: Question, catalog: Catalog) -> float:
     )
     scores = objective_score(question.objective, measures(workload, options))
     return float(scores.min()) if len(scores) else math.inf
+
+
+def shown_performance(estimate: Estimate, rank: int) -> Performance | None:
+    """The performance that an answer shows of a rank: only the first has its whole load curve."""
+    performance = estimate.performance
+    return performance if performance is None or rank == 1 else replace(performance, load_curve=None)

@@ -197,8 +197,8 @@ class AnswerAssumptions:
         low=0,
         high=1,
         unit="1",
-        reason="saving below which a stack without published recipes gives way to one that has some",
-        source="assumed: the error of a prediction, and the work of porting a recipe",
+        reason="saving that a stack without published recipes needs",
+        source="assumed: errors of predictions, work of porting",
         as_of="2026-11",
     )
     published_use_ratio: float = assumption(

@@ -20,7 +20,7 @@ def matching_formats(name: str) -> tuple[str, ...]:
 
     Check:
         >>> matching_formats("gguf-q4_*"), matching_formats("fp8")
-        (('gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_0'), ('fp8',))
+        (('gguf-q4_k_m', 'gguf-q4_k_s', 'gguf-q4_1', 'gguf-q4_0'), ('fp8',))
     """
     if not name.endswith(ANY):
         return (name,)
