@@ -285,13 +285,14 @@ def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
     """Warn that cached prefixes must survive between turns, or that their hits are not counted."""
     workload, prefixes = answer.serving_workload, answer.estimate.prefixes
     if workload is not None and workload.uncounted_prefix_fraction > 0:
+        host = ' or host memory for prefixes (`constraints.prefix_cache_tiers` ["gpu", "host"])'
+        other = "" if answer.question.constraints.host_prefix_cache else host
         return Notice(
             "prefix_hits_not_counted",
             f"{percent(workload.uncounted_prefix_fraction)} of each prompt, the prefix of its session, is not counted "
             "as cached: to keep it for the whole time between turns takes more hardware than to compute it again. "
             f"Route requests by load (`traffic.router`: {workload.router.value}), not by session. "
-            "A shorter gap or host memory for prefixes "
-            '(`constraints.prefix_cache_tiers` ["gpu", "host"]) changes this.',
+            f"A shorter gap{other} changes this.",
         )
     if workload is None or prefixes is None:
         return None

@@ -8,13 +8,13 @@ is stated before the changed question itself was found feasible.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -453,7 +453,7 @@ def relax_each_resource(question: Question, ways: FeasiblePlans, catalog: Catalo
 
 def relax_resource_pairs(question: Question, ways: FeasiblePlans, catalog: Catalog) -> Iterator[Effect]:
     """For each pair of resource limits, the smallest values that are enough together, where one alone is not."""
-    for pair in combinations(resource_knobs(question.constraints), 2):
+    for pair in itertools.combinations(resource_knobs(question.constraints), 2):
         limits, knobs = [limit for limit, _ in pair], [knob for _, knob in pair]
         rest = ways.within(question.constraints, [other for other in RESOURCE_LIMITS if other not in limits])
         confirmed = least_sufficient_pair(question, catalog, limits, knobs, rest) if len(rest) else None

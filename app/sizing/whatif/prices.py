@@ -467,8 +467,8 @@ def compare_rent_and_buy(
     """The cheapest machines to buy compared with the cheapest machines to rent, among options of the best score.
 
     Both come from the ranked estimates and their alternatives, so the comparison agrees with the ranking. Where none
-    of them is bought, or rented, the closed formulas provide that side, unless it costs far more: whole servers to buy
-    for a small service.
+    of them is bought, or rented, the closed formulas provide that side. Empty where one way costs far more than the
+    other, such as whole servers to buy for a small service.
 
     Parameters:
         options: all plans.
