@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.snapshot import Catalog
-from benchmarks.gpu import compare
+from benchmarks.gpu import compare, serve
 from tests.catalogued import catalogued
 
 ROOT = Path(__file__).parents[1]
@@ -95,6 +96,16 @@ def test_points_become_rows_of_the_same_table() -> None:
     out = StringIO()
     compare.write_rows(map(json.dumps, points), ["key", "recomputed", "seconds", "flops", "bytes"], out)
     assert out.getvalue() == "key,recomputed,seconds,flops,bytes\na,true,0.012346,4000000000,\n"
+
+
+def test_served_points_are_rows_of_the_table_of_results() -> None:
+    (file,) = (ROOT / "benchmarks" / "gpu").glob("own-*.jsonl")
+    rows = serve.rows_of([json.loads(line) for line in file.read_text().splitlines()], file.stem)
+    table = [row for row in read_rows("measurements_inference.csv") if row["source_key"] == file.stem]
+    assert [{k: v for k, v in row.items() if v and k != "notes"} for row in table] == [
+        {k: v for k, v in row.items() if v} for row in rows
+    ]
+    assert rows
 
 
 @pytest.mark.torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,7 +81,7 @@ def figures_of(case: ServingCase, sent: SentRequests, found: SimulationResult) -
         "total_tokens_per_s": float(outputs.sum() + prompts.sum()) * rate,
         "ttft_s": published_statistic(first, case),
         "tpot_s": tpot,
-        "decode_tokens_per_s": 1 / tpot,
+        "decode_tokens_per_s": 1 / tpot if tpot else math.inf,
         "e2e_s": float(np.mean(found.finish_s - found.arrival_s)),
         **{m: float(np.quantile(first if m.startswith("ttft") else each, level)) for m, level in TAILS.items()},
     }

@@ -1,0 +1,573 @@
+"""Measures vLLM on one GPU: first tokens, decode steps, closed loops, random arrivals, memory and power.
+
+Needs vLLM and aiohttp, no network and no checkpoint: weights are random (`--load-format dummy`), and the tokenizer
+knows one word per token. Run it on an idle GPU with unchanged clocks:
+
+    python benchmarks/gpu/serve.py --out points.jsonl --limit-s 550
+    python benchmarks/gpu/serve.py --out own-h100-2026-11-27.jsonl --rows rows.csv   # as rows of published results
+
+Each model is served by `vllm serve` with the defaults of vLLM; a client on the same machine streams completions of
+random token ids. Each point is one JSON line, written when it is done. A second run with the same file skips the points
+that the file has. The memory that the server states at its start is a point of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import json
+import os
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+PORT = 8123
+SHARED: dict[str, Any] = {"torch_dtype": "bfloat16", "bos_token_id": 0, "eos_token_id": 1, "hidden_act": "silu"}
+QWEN: dict[str, Any] = SHARED | {
+    "vocab_size": 151936,
+    "head_dim": 128,
+    "max_position_embeddings": 40960,
+    "rope_theta": 1000000,
+    "rms_norm_eps": 1e-6,
+    "tie_word_embeddings": False,
+}
+# The published configurations, and the options of the server beside its defaults.
+MODELS: dict[str, dict[str, Any]] = {
+    "meta-llama/Llama-3.1-8B": SHARED
+    | {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 128256,
+        "max_position_embeddings": 131072,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": False,
+        "rope_theta": 500000.0,
+        "rope_scaling": {
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192,
+            "rope_type": "llama3",
+        },
+    },
+    "Qwen/Qwen3-32B": QWEN
+    | {
+        "model_type": "qwen3",
+        "architectures": ["Qwen3ForCausalLM"],
+        "hidden_size": 5120,
+        "intermediate_size": 25600,
+        "num_hidden_layers": 64,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+    },
+    "openai/gpt-oss-20b": SHARED
+    | {
+        "model_type": "gpt_oss",
+        "architectures": ["GptOssForCausalLM"],
+        "hidden_size": 2880,
+        "intermediate_size": 2880,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "head_dim": 64,
+        "vocab_size": 201088,
+        "max_position_embeddings": 131072,
+        "initial_context_length": 4096,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": False,
+        "attention_bias": True,
+        "rope_theta": 150000,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 32.0,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "original_max_position_embeddings": 4096,
+            "truncate": False,
+        },
+        "num_local_experts": 32,
+        "num_experts_per_tok": 4,
+        "experts_per_token": 4,
+        "sliding_window": 128,
+        "layer_types": ["sliding_attention", "full_attention"] * 12,
+        "swiglu_limit": 7.0,
+        "quantization_config": {
+            "quant_method": "mxfp4",
+            "modules_to_not_convert": [
+                "model.layers.*.self_attn",
+                "model.layers.*.mlp.router",
+                "model.embed_tokens",
+                "lm_head",
+            ],
+        },
+    },
+    "Qwen/Qwen3-30B-A3B": QWEN
+    | {
+        "model_type": "qwen3_moe",
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "moe_intermediate_size": 768,
+        "num_hidden_layers": 48,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+    },
+    "deepseek-ai/DeepSeek-V2-Lite": SHARED
+    | {
+        "model_type": "deepseek_v2",
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "hidden_size": 2048,
+        "intermediate_size": 10944,
+        "moe_intermediate_size": 1408,
+        "num_hidden_layers": 27,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+        "n_routed_experts": 64,
+        "n_shared_experts": 2,
+        "num_experts_per_tok": 6,
+        "first_k_dense_replace": 1,
+        "kv_lora_rank": 512,
+        "q_lora_rank": None,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "vocab_size": 102400,
+        "max_position_embeddings": 163840,
+        "rms_norm_eps": 1e-6,
+        "tie_word_embeddings": False,
+        "rope_theta": 10000,
+        "rope_scaling": {
+            "type": "yarn",
+            "factor": 40,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "mscale": 0.707,
+            "mscale_all_dim": 0.707,
+            "original_max_position_embeddings": 4096,
+        },
+        "topk_method": "greedy",
+        "n_group": 1,
+        "topk_group": 1,
+        "scoring_func": "softmax",
+        "norm_topk_prob": False,
+        "routed_scaling_factor": 1.0,
+        "moe_layer_freq": 1,
+    },
+}
+# (name, model, weight format, options). Mixtures of experts sample at temperature 1: with random weights the most
+# likely token would be the same in each sequence, and all would read the same experts.
+SERVERS: list[tuple[str, str, str, list[str]]] = [
+    ("8b", "meta-llama/Llama-3.1-8B", "bf16", []),
+    ("32b-fp8", "Qwen/Qwen3-32B", "fp8", ["--quantization", "fp8"]),
+    ("gpt-oss", "openai/gpt-oss-20b", "mxfp4", []),
+    ("30b-a3b", "Qwen/Qwen3-30B-A3B", "bf16", []),
+    ("v2-lite", "deepseek-ai/DeepSeek-V2-Lite", "bf16", []),
+    ("8b-eager", "meta-llama/Llama-3.1-8B", "bf16", ["--enforce-eager"]),
+    ("8b-fp8", "meta-llama/Llama-3.1-8B", "fp8", ["--quantization", "fp8"]),
+]
+SMALLEST_VOCABULARY = 102400
+STATED = (
+    "Model loading took",
+    "Available KV cache memory",
+    "GPU KV cache size",
+    "Maximum concurrency",
+    "Graph capturing finished",
+    "backend",
+    "Chunked prefill is enabled",
+    "torch.compile takes",
+    "init engine",
+    "non-default args",
+    "max_num_batched_tokens",
+    "memory",
+)
+
+
+class Meter:
+    """Energy, power and clock of the GPU; without NVML every reading is None."""
+
+    def __init__(self) -> None:
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self.nvml: Any = pynvml
+            self.handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        except Exception:
+            self.nvml = None
+
+    def read(self) -> dict[str, float | None]:
+        if not self.nvml:
+            return {"mj": None, "sm_mhz": None, "celsius": None, "used_bytes": None}
+        n, h = self.nvml, self.handle
+        return {
+            "mj": n.nvmlDeviceGetTotalEnergyConsumption(h),
+            "sm_mhz": n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_SM),
+            "celsius": n.nvmlDeviceGetTemperature(h, n.NVML_TEMPERATURE_GPU),
+            "used_bytes": n.nvmlDeviceGetMemoryInfo(h).used,
+        }
+
+
+class Client:
+    """Streams completions and keeps the times of their tokens."""
+
+    def __init__(self, session: Any, temperature: float) -> None:
+        self.session, self.temperature = session, temperature
+        self.random = random.Random(0)
+
+    def prompt(self, tokens: int) -> list[int]:
+        return [self.random.randrange(2, SMALLEST_VOCABULARY) for _ in range(tokens)]
+
+    async def ask(self, prompt: list[int], output: int) -> dict[str, Any]:
+        """Start, first token, end (host clock), and the time of each received event."""
+        body = {
+            "model": "m",
+            "prompt": prompt,
+            "max_tokens": output,
+            "ignore_eos": True,
+            "stream": True,
+            "temperature": self.temperature,
+        }
+        data = json.dumps(body).encode()
+        start = time.perf_counter()
+        async with self.session.post(
+            f"http://127.0.0.1:{PORT}/v1/completions", data=data, headers={"Content-Type": "application/json"}
+        ) as reply:
+            if reply.status != 200:
+                raise RuntimeError(f"{reply.status}: {(await reply.text())[:300]}")
+            times = [time.perf_counter() async for line in reply.content if line.startswith(b"data: {")]
+        return {"start": start, "times": times, "input": len(prompt), "output": output}
+
+
+def describe(answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """TTFT, TPOT and end-to-end seconds over the answers: mean, median, p90, p99."""
+    found: dict[str, Any] = {"requests": len(answers)}
+    ttft = [a["times"][0] - a["start"] for a in answers]
+    tpot = [(a["times"][-1] - a["times"][0]) / (a["output"] - 1) for a in answers if a["output"] > 1]
+    total = [a["times"][-1] - a["start"] for a in answers]
+    for name, values in (("ttft_s", ttft), ("tpot_s", tpot), ("e2e_s", total)):
+        if values:
+            ordered = sorted(values)
+            found[name] = {
+                "mean": statistics.mean(values),
+                "p50": statistics.median(values),
+                "p90": ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))],
+                "p99": ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))],
+                "min": ordered[0],
+            }
+    return found
+
+
+async def one_by_one(client: Client, tokens: int, output: int, count: int) -> dict[str, Any]:
+    return describe([await client.ask(client.prompt(tokens), output) for _ in range(count)])
+
+
+async def at_once(client: Client, tokens: int, output: int, count: int) -> dict[str, Any]:
+    prompts = [client.prompt(tokens) for _ in range(count)]
+    begin = time.perf_counter()
+    answers = await asyncio.gather(*(client.ask(p, output) for p in prompts))
+    wall = max(a["times"][-1] for a in answers) - begin
+    return describe(answers) | {
+        "wall_s": wall,
+        "input_tokens_per_s": tokens * count / wall,
+        "output_tokens_per_s": output * count / wall,
+    }
+
+
+async def in_flight(client: Client, tokens: int, output: int, count: int, window_s: float) -> dict[str, Any]:
+    """A number of requests in flight all the time, measured after one round of shortened answers has spread them."""
+    done: list[dict[str, Any]] = []
+    first = asyncio.Event()
+    waiting = count
+    stop = False
+
+    async def worker(shortened: int) -> None:
+        nonlocal waiting
+        await client.ask(client.prompt(tokens), shortened)
+        waiting -= 1
+        if not waiting:
+            first.set()
+        while not stop:
+            done.append(await client.ask(client.prompt(tokens), output))
+
+    spread = [max(2, output * (i + 1) // count) for i in range(count)]
+    client.random.shuffle(spread)
+    tasks = [asyncio.create_task(worker(n)) for n in spread]
+    await asyncio.wait_for(first.wait(), 60)
+    begin = time.perf_counter()
+    await asyncio.sleep(window_s)
+    end = time.perf_counter()
+    stop = True
+    await asyncio.gather(*tasks)
+    per_event = [a["output"] / len(a["times"]) for a in done for t in a["times"] if begin <= t <= end]
+    within = [a for a in done if a["start"] >= begin and a["times"][-1] <= end]
+    return (describe(within) if within else {"requests": 0}) | {
+        "window_s": end - begin,
+        "output_tokens_per_s": sum(per_event) / (end - begin),
+        "requests_per_s": sum(begin <= a["times"][-1] <= end for a in done) / (end - begin),
+    }
+
+
+async def arrivals(client: Client, tokens: int, output: int, rate: float, seconds: float) -> dict[str, Any]:
+    """Random (Poisson) arrivals at a rate per second; the first fifth is not counted."""
+    tasks = []
+    begin = time.perf_counter()
+    at = 0.0
+    while at < seconds:
+        at += client.random.expovariate(rate)
+        prompt = client.prompt(tokens)
+        await asyncio.sleep(max(0.0, begin + at - time.perf_counter()))
+        tasks.append(asyncio.create_task(client.ask(prompt, output)))
+    answers = await asyncio.gather(*tasks)
+    counted = [a for a in answers if a["start"] - begin >= seconds / 5]
+    return describe(counted) | {"rate_per_s": len(tasks) / at}
+
+
+Point = tuple[str, dict[str, Any], Callable[[Client], Awaitable[dict[str, Any]]]]
+
+
+def points_of(name: str) -> list[Point]:
+    """The points of a server, in order of value."""
+    big = name == "32b-fp8"
+
+    def single(tokens: int, output: int, count: int) -> Point:
+        fields = {"kind": "one by one", "in_flight": 1, "input_tokens": tokens, "output_tokens": output}
+        return f"one by one {tokens}+{output}", fields, lambda c: one_by_one(c, tokens, output, count)
+
+    def burst(tokens: int, output: int, count: int) -> Point:
+        fields = {"kind": "at once", "in_flight": count, "input_tokens": tokens, "output_tokens": output}
+        return f"at once {count}x{tokens}+{output}", fields, lambda c: at_once(c, tokens, output, count)
+
+    def loop(tokens: int, output: int, count: int, window_s: float) -> Point:
+        fields = {"kind": "in flight", "in_flight": count, "input_tokens": tokens, "output_tokens": output}
+        return f"in flight {count}x{tokens}+{output}", fields, lambda c: in_flight(c, tokens, output, count, window_s)
+
+    def poisson(tokens: int, output: int, rate: float, seconds: float) -> Point:
+        fields = {"kind": "random arrivals", "input_tokens": tokens, "output_tokens": output, "asked_per_s": rate}
+        return f"arrivals {rate}/s {tokens}+{output}", fields, lambda c: arrivals(c, tokens, output, rate, seconds)
+
+    prompts = [single(128, 1, 8), single(512, 1, 8), single(2048, 1, 5), single(8192, 1, 3)]
+    streams = [single(512, 96, 2), single(4096, 64, 2)]
+    if name == "8b-eager":
+        return [*prompts[:3], *streams[:1], burst(512, 128, 64)]
+    rest = [
+        loop(1024, 256, 16, 7),
+        loop(1024, 256, 128, 10),
+        burst(2048, 1, 32 if big else 64),
+        single(32000, 1, 2),
+        single(32000, 48, 1),
+        burst(512, 128, 4),
+        burst(512, 192, 256),
+        burst(512, 128, 64),
+        poisson(1024, 256, 3 if big else 10, 12),
+        loop(4096, 512, 32, 8),
+    ]
+    return [*prompts, *streams, *rest]
+
+
+def write_models(folder: Path) -> None:
+    for model, config in MODELS.items():
+        path = folder / model.replace("/", "--")
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "config.json").write_text(json.dumps(config))
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {f"tok{i}": i for i in range(201088)}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="tok0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    path = folder / "tokenizer"
+    path.mkdir(exist_ok=True)
+    tokenizer.save(str(path / "tokenizer.json"))
+    special = {"bos_token": "tok0", "eos_token": "tok1", "unk_token": "tok0", "model_max_length": 1000000}
+    (path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"} | special))
+
+
+class Recorder:
+    """Writes points as JSON lines and knows which are written."""
+
+    def __init__(self, path: Path, end: float) -> None:
+        self.path, self.end = path, end
+        self.done: set[tuple[str, str]] = set()
+        if path.exists():
+            lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+            self.done = {(p["server"], p["key"]) for p in lines if "error" not in p}
+
+    def write(self, point: dict[str, Any]) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(point) + "\n")
+        short = {
+            k: v for k, v in point.items() if k in ("output_tokens_per_s", "input_tokens_per_s", "error", "power_w")
+        }
+        for name in ("ttft_s", "tpot_s"):
+            if name in point:
+                short[name] = round(point[name]["p50"], 5)
+        print(point["server"], point["key"], short, flush=True)
+
+
+async def measure(rec: Recorder, meter: Meter, server: str, model: str, weights: str) -> None:
+    import aiohttp
+
+    temperature = 0.0 if server.startswith(("8b", "32b")) else 1.0
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=120)) as session:
+        client = Client(session, temperature)
+        base = {"server": server, "model": model, "weights": weights}
+        await at_once(client, 512, 16, 16)
+        await one_by_one(client, 4096, 8, 1)
+        for key, fields, run in points_of(server):
+            if (server, key) in rec.done:
+                continue
+            if time.monotonic() > rec.end:
+                return
+            before, began = meter.read(), time.perf_counter()
+            try:
+                found = await asyncio.wait_for(run(client), 90)
+            except Exception as error:
+                found = {"error": f"{type(error).__name__}: {error}"[:400]}
+            after, took = meter.read(), time.perf_counter() - began
+            if before["mj"] is not None and after["mj"] is not None and took > 0.5:
+                found["power_w"] = (after["mj"] - before["mj"]) / 1e3 / took
+            rec.write(base | {"key": key, **fields, "took_s": took, "sm_mhz": after["sm_mhz"], **found})
+
+
+async def ready(process: subprocess.Popen[bytes], end: float) -> bool:
+    import aiohttp
+
+    async with aiohttp.ClientSession() as session:
+        while process.poll() is None and time.monotonic() < end:
+            try:
+                async with session.get(f"http://127.0.0.1:{PORT}/health") as reply:
+                    if reply.status == 200:
+                        return True
+            except aiohttp.ClientError:
+                pass
+            await asyncio.sleep(0.3)
+    return False
+
+
+def serve(rec: Recorder, meter: Meter, work: Path, server: str, model: str, weights: str, options: list[str]) -> None:
+    if all((server, key) in rec.done for key, *_ in points_of(server)) or time.monotonic() > rec.end - 60:
+        return
+    log = work / f"{server}.log"
+    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(work / model.replace("/", "--"))]
+    command += ["--load-format", "dummy", "--tokenizer", str(work / "tokenizer"), "--served-model-name", "m"]
+    command += ["--port", str(PORT), "--generation-config", "vllm", "--disable-uvicorn-access-log", *options]
+    began = time.monotonic()
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        if not asyncio.run(ready(process, min(rec.end, began + 200))):
+            text = log.read_text(errors="replace")
+            print(f"-- {server} did not start in {time.monotonic() - began:.0f} s\n{text[-3500:]}", flush=True)
+            return
+        print(f"-- {server} started in {time.monotonic() - began:.1f} s", flush=True)
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in log.read_text(errors="replace").splitlines()]
+        stated = [line[:600] for line in lines if any(s in line for s in STATED)]
+        state = {"start_s": time.monotonic() - began, "used_bytes": meter.read()["used_bytes"], "stated": stated}
+        rec.write({"server": server, "model": model, "weights": weights, "key": "start", "options": options, **state})
+        asyncio.run(measure(rec, meter, server, model, weights))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        time.sleep(1)
+
+
+# The columns of `measurements_inference.csv` that a kind of point sets, and how its requests arrived.
+STARTS = {"one by one": "single", "at once": "burst", "in flight": "steady", "random arrivals": "poisson"}
+LOADS = {"one by one": "single", "random arrivals": "request_rate"}
+FIXED = {
+    "accelerator": "nvidia-h100-sxm5-80gb",
+    "accelerator_as_published": "NVIDIA H100 80GB HBM3",
+    "num_accelerators": "1",
+    "kv_precision": "bf16",
+    "engine": "vLLM",
+    "engine_version": "0.25.1",
+    "tp": "1",
+    "run_client": "http",
+    "length_spread": "fixed",
+}
+
+
+def rows_of(points: list[dict[str, Any]], source: str) -> list[dict[str, str]]:
+    """The measured points as rows of a published result; the first rows of a burst of prompts count their tokens."""
+
+    def number(value: float) -> str:
+        return f"{value:.6g}"
+
+    rows: list[dict[str, str]] = []
+    for p in points:
+        if p["key"] == "start" or "error" in p:
+            continue
+        kind, in_flight = p["kind"], p.get("in_flight", 1)
+        row = FIXED | {
+            "id": f"{source}-{len(rows) + 1:04d}",
+            "source_key": source,
+            "source_ref": f"benchmarks/gpu/{source}.jsonl: {p['server']}, {p['key']}",
+            "source_date": source[-10:],
+            "model": p["model"],
+            "weight_precision": p["weights"],
+            "load_kind": LOADS.get(kind, "concurrency"),
+            "load_value": number(p["rate_per_s"]) if kind == "random arrivals" else str(in_flight),
+            "input_len": str(p["input_tokens"]),
+            "output_len": str(p["output_tokens"]),
+            "run_start": STARTS[kind],
+            "run_requests": "" if kind == "in flight" else str(p["requests"]),
+        }
+        if "output_tokens_per_s" in p:
+            generated = p["output_tokens"] > 1
+            row["output_tok_s" if generated else "total_tok_s"] = number(
+                p["output_tokens_per_s"] if generated else p["input_tokens_per_s"] + p["output_tokens_per_s"]
+            )
+        for name in ("ttft", "tpot"):
+            if f"{name}_s" in p:
+                row["statistic"] = "p50"
+                row |= {f"{name}_ms_{k}": number(1e3 * p[f"{name}_s"][k]) for k in ("mean", "p50")}
+        if kind == "at once" and in_flight >= 64:
+            row["ttft_ms_p99"] = number(1e3 * p["ttft_s"]["p99"])
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="file of JSON lines; points in it are not repeated")
+    parser.add_argument("--work", type=Path, default=Path("/tmp/serve"), help="folder for configurations and logs")
+    parser.add_argument("--limit-s", type=float, default=550, help="seconds of the whole run")
+    parser.add_argument("--only", nargs="*", help="servers to measure; all by default")
+    parser.add_argument("--rows", type=Path, help="file to write the points to as rows, instead of measuring")
+    args = parser.parse_args()
+    if args.rows:
+        rows = rows_of([json.loads(line) for line in args.out.read_text().splitlines()], args.out.stem)
+        with args.rows.open("w", newline="") as file:
+            writer = csv.DictWriter(file, sorted({name for row in rows for name in row}), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        return
+    args.work.mkdir(parents=True, exist_ok=True)
+    write_models(args.work)
+    rec, meter = Recorder(args.out, time.monotonic() + args.limit_s), Meter()
+    for server, model, weights, options in SERVERS:
+        if not args.only or server in args.only:
+            serve(rec, meter, args.work, server, model, weights, options)
+
+
+if __name__ == "__main__":
+    main()
