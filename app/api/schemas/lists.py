@@ -494,6 +494,7 @@ class SchedulingListed(ResponseModel):
     batch_wait_share: float
     planning_lag_steps: int
     output_reserve_share: float = Field(description="Share of a request's output whose cache is reserved at its start.")
+    graph_tokens: int = Field(description="Most tokens of a step with prompts that captured graphs launch.")
     sources: dict[str, str] = Field(description="Files in the engine's repository, by field.")
     read: str = Field(description="Day on which these files were read.")
 

@@ -209,6 +209,7 @@ class SchedulingColumns(Columns):
     batch_wait_share: Column
     planning_lag_steps: Column
     output_reserve_share: Column
+    graph_tokens: Column
 
     @property
     def reserves_whole_request(self) -> Mask:
@@ -241,6 +242,7 @@ class SchedulingColumns(Columns):
             batch_wait_share=column([r.batch_wait_share for r in rules]),
             planning_lag_steps=column([r.planning_lag_steps for r in rules]),
             output_reserve_share=column([r.output_reserve_share for r in rules]),
+            graph_tokens=column([r.graph_tokens for r in rules]),
         )
 
 
@@ -268,6 +270,7 @@ def scheduler_at(rules: SchedulingColumns, row: int, tokens: float, sequences: f
         batch_wait_share=float(rules.batch_wait_share[row]),
         planning_lag_steps=int(rules.planning_lag_steps[row]),
         output_reserve_share=float(rules.output_reserve_share[row]),
+        graph_tokens=int(rules.graph_tokens[row]),
     )
 
 

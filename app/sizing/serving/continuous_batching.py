@@ -25,6 +25,7 @@ from app.sizing.serving.prefill import (
     PrefillTerms,
     busy_prompts_per_step,
     isolated_prompt_s,
+    launch_s,
     pipeline_bubble_s,
     pipelined_share,
     step_linear_s,
@@ -258,13 +259,16 @@ def prompts_extra_s(
         streamed_step_s: decode step, s; it hides dispatch where the scheduler mixes.
     Limits: linear layers, attention and communication do not overlap.
     Check:
-        >>> prompt = row(prompt_attention_s=0.002, prompt_links_s=0.001, prefill_links_s=0.004, dispatch_s=0.01)
+        >>> launch = dict(dispatch_s=0.01, graph_dispatch_s=0.0, graph_tokens=0, new_tokens=1000)
+        >>> prompt = row(prompt_attention_s=0.002, prompt_links_s=0.001, prefill_links_s=0.004, **launch)
         >>> round(one(prompts_extra_s(col(0.03), col(2), prompt, col(0) > 0, col(0.02))), 3)  # 30 + 2 * 3 ms
         0.036
     """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
     latency = np.where(prefill_first, prefill.prefill_links_s, 0.0)
-    exposed_dispatch = prefill.dispatch_s - np.where(prefill_first, 0.0, streamed_step_s)
+    exposed_dispatch = launch_s(prefill, prompts_in_step * prefill.new_tokens) - np.where(
+        prefill_first, 0.0, streamed_step_s
+    )
     return np.maximum(prompts_linear_s + prompts_in_step * each + latency, exposed_dispatch)
 
 

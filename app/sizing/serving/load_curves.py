@@ -676,7 +676,7 @@ def replica_at(
         served=uses_server(workload.load),
     )
     if workload.comes_read:
-        return replica._replace(ingest_s=0.0, tokenise_token_s=0.0, dispatch_s=0.0)
+        return replica._replace(ingest_s=0.0, tokenise_token_s=0.0, dispatch_s=0.0, graph_dispatch_s=0.0)
     return replica if copies is None else replica._replace(ingest_s=replica.ingest_s + at(copies.load_s, row))
 
 

@@ -63,6 +63,7 @@ class PrefillWork(Columns):
     prompt_tokens: Column
     new_tokens: Column  # prompt tokens that are not in the cache
     layers: Column
+    graph_tokens: Column  # most tokens of a step with prompts that captured graphs launch
     reductions: Column  # all-reduces per pass over the devices of a rank
     hidden_bytes: Column  # activations of one token between layers, B
     tensor_parallel: Column
@@ -86,6 +87,8 @@ class PrefillTerms(Columns):
     experts_s: Column  # time to read all routed experts once, s
     prefill_links_s: Column  # link latency of a step, s
     dispatch_s: Column  # host time to launch the layers, s; hidden unless it is longer
+    graph_dispatch_s: Column  # the same for a step of at most `graph_tokens`, s
+    graph_tokens: Column
     request_s: Column  # engine time to ingest a request and return its first token, s
     tokenise_s: Column  # server time to tokenize a prompt, one after another, s; 0 without a server
     new_tokens: Column
@@ -173,6 +176,7 @@ def prefill_work(
         prompt_tokens=np.full(n, max(1.0, prompt_tokens)),
         new_tokens=np.full(n, new),
         layers=np.full(n, model.num_sublayers / 2),
+        graph_tokens=plans.scheduling_rules.graph_tokens,
         reductions=model.num_sublayers - exchange.expert_layers,
         hidden_bytes=np.full(n, 2.0 * model.hidden_size),
         tensor_parallel=tp,
@@ -308,6 +312,22 @@ def dispatch_s(work: PrefillWork, achieved: Achieved) -> Column:
     return work.layers * achieved.prefill_layer_overhead_s
 
 
+@formula(unit="s", source="vLLM: FULL_AND_PIECEWISE graphs up to max_cudagraph_capture_size; measured on one H100")
+def launch_s(prefill: PrefillTerms, step_tokens: Column) -> Column:
+    """Host time to launch a step with prompts: less if captured graphs hold as many tokens.
+
+    Parameters:
+        prefill: prefill terms: launch times with and without graphs, and the most tokens of a graph.
+        step_tokens: prompt tokens in the step.
+    Limits: decodes that share the step do not count.
+    Check: graphs of up to 512 tokens.
+        >>> terms = row(dispatch_s=0.02, graph_dispatch_s=0.001, graph_tokens=512)
+        >>> one(launch_s(terms, col(512))), one(launch_s(terms, col(513)))
+        (0.001, 0.02)
+    """
+    return np.where(step_tokens <= prefill.graph_tokens, prefill.graph_dispatch_s, prefill.dispatch_s)
+
+
 def prefill_terms(
     work: PrefillWork,
     achieved: Achieved,
@@ -337,6 +357,8 @@ def prefill_terms(
         experts_s=experts_s(work.routed_bytes, byte_s, achieved),
         prefill_links_s=latency,
         dispatch_s=np.zeros(len(work)) if comes_read else dispatch_s(work, achieved),
+        graph_dispatch_s=np.zeros(len(work)) if comes_read else work.layers * achieved.layer_overhead_s,
+        graph_tokens=work.graph_tokens,
         request_s=np.zeros(len(work)) if comes_read else achieved.request_overhead_s,
         tokenise_s=tokenise_s(work.prompt_tokens, 0.0 if comes_read else served, achieved),
         new_tokens=work.new_tokens,
@@ -409,13 +431,15 @@ def prefill_step_s(prefill_linear_s: Column, prompts_per_step: Column, prefill: 
         prefill: prefill times of the plan.
     Limits: no decode shares the step.
     Check: 50 ms of linear layers, two prompts at 4 ms of attention and 1 ms of links, 2 ms of latencies.
-        >>> times = row(prompt_attention_s=0.004, prompt_links_s=0.001, prefill_links_s=0.002, dispatch_s=0.01)
+        >>> times = row(prompt_attention_s=0.004, prompt_links_s=0.001, prefill_links_s=0.002)
+        >>> times = row(**vars(times), dispatch_s=0.01, graph_tokens=0, graph_dispatch_s=0.0, new_tokens=9000)
         >>> round(float(prefill_step_s(0.05, 2, times)), 6)
         0.062
     """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
-    device: Column = prefill_linear_s + prompts_per_step * each + prefill.prefill_links_s
-    return np.maximum(device, prefill.dispatch_s)
+    device = prefill_linear_s + prompts_per_step * each + prefill.prefill_links_s
+    lasts: Column = np.maximum(device, launch_s(prefill, prompts_per_step * prefill.new_tokens))
+    return lasts
 
 
 @formula(unit="1", source="chunked pipeline parallelism, lmsys.org/blog/2026-01-15-chunked-pipeline")

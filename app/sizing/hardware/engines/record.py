@@ -86,6 +86,8 @@ class Scheduler:
     followed by a poll. `batch_wait_steps`: steps that prompts wait for more prompts, unless they and the decodes
     already fill `batch_wait_share` of a step's tokens. `planning_lag_steps`: steps planned ahead of the running one.
     `output_reserve_share`: share of the expected output for which KV cache is reserved when a request is admitted.
+    `graph_tokens`: most tokens of a step with prompts that captured graphs launch; 0 if none is captured, and never
+    more than twice the sequences.
     """
 
     policy: Policy
@@ -100,6 +102,7 @@ class Scheduler:
     batch_wait_share: float
     planning_lag_steps: int
     output_reserve_share: float
+    graph_tokens: int
 
     def with_settings(self, settings: SchedulerSettings | None) -> Scheduler:
         """A copy with the settings of a request.
@@ -139,6 +142,7 @@ class Scheduling:
     batch_wait_share: float = 0.0
     planning_lag_steps: int = 0
     output_reserve_share: float = 0.0
+    graph_tokens: int = 0
     sources: Mapping[str, str] = field(default_factory=dict)
     read: str = ""
 

@@ -370,13 +370,15 @@ def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -
     # With more prompts, the first stage waits while the others compute the last chunk.
     idle_s = longer_s * (1 - share) if s.number[PREFILLING] - whole + waiting_requests(s) > 0 else 0.0
     held = held_bytes(r, s)
+    dispatch_s = r.graph_dispatch_s if busy + tokens <= r.graph_tokens else r.dispatch_s
     if busy > 0:
-        dispatch_s = r.dispatch_s * share if r.stages_overlap else r.dispatch_s  # a stage launches its own layers
+        if r.stages_overlap:
+            dispatch_s *= share  # a stage launches its own layers
         lasts_s = max(decode_step_s(r, s, 0) + extra_s * share, dispatch_s, busy * r.stream_token_s) + idle_s
         record_time(s, lasts_s, held)
         advance_decodes(s, 1, lasts_s, lasts_s, lasts_s)
     else:
-        extra_s = max(linear_s(r, equivalent) + links_s + attention_s + r.prompt_step_s, r.dispatch_s)
+        extra_s = max(linear_s(r, equivalent) + links_s + attention_s + r.prompt_step_s, dispatch_s)
         lasts_s = extra_s * share + idle_s
         record_time(s, lasts_s, held)
         s.clock[LAST_STEP] = s.clock[NOW]

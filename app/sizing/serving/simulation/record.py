@@ -51,6 +51,8 @@ class Replica(NamedTuple):
     prompt_token_s: float  # communication per prompt token, s
     prompt_step_s: float  # communication latency of a prompt-only step, s
     dispatch_s: float  # least time of a step with prompts, s
+    graph_dispatch_s: float  # the same for a step of at most `graph_tokens`, s
+    graph_tokens: int  # most tokens of a step with prompts that captured graphs launch
     prompt_attention_s: Seconds  # attention per prompt token by prompt length, eight points per doubling, s
     stages: int  # pipeline stages
     ranks: int  # data-parallel ranks that step together, each with its own prompts; other fields sum over them

@@ -217,6 +217,7 @@ def scheduler_fields(scheduler: Scheduler, ranks: int) -> dict[str, Any]:
         "batch_wait_steps": scheduler.batch_wait_steps,
         "batch_wait_share": float(scheduler.batch_wait_share),
         "planning_lag_steps": scheduler.planning_lag_steps,
+        "graph_tokens": min(scheduler.graph_tokens, 2 * scheduler.max_sequences) * ranks,
         "output_reserve_share": 1.0 if reserves else float(scheduler.output_reserve_share),
     }
 
@@ -235,6 +236,7 @@ def prompt_seconds(pair: PrefillTerms, decode_token_s: float) -> dict[str, Any]:
         "prompt_token_s": float(pair.prompt_links_s[0] / PROMPT_TOKENS),
         "prompt_step_s": float(pair.prefill_links_s[0]),
         "dispatch_s": float(pair.dispatch_s[0]),
+        "graph_dispatch_s": float(pair.graph_dispatch_s[0]),
         "ingest_s": float(pair.request_s[0]),
         "tokenise_token_s": float(pair.tokenise_s[0] / PROMPT_TOKENS),
     }

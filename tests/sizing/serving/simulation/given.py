@@ -34,6 +34,8 @@ def replica(**changes: Any) -> Replica:
         "prompt_token_s": 0.0,
         "prompt_step_s": 0.0,
         "dispatch_s": 0.0,
+        "graph_dispatch_s": 0.0,
+        "graph_tokens": 0,
         "prompt_attention_s": np.zeros(169),
         "stages": 1,
         "ranks": 1,

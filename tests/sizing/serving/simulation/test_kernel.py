@@ -240,3 +240,9 @@ def test_a_prompt_of_one_chunk_delays_decodes_as_much_where_chunks_overlap() -> 
     assert lasts_s(150, overlap=True) == pytest.approx(lasts_s(150, overlap=False), abs=1e-5)
     saved_s = lasts_s(50, overlap=False) - lasts_s(50, overlap=True)
     assert saved_s == pytest.approx(50 * 1e-5 / 2, abs=1e-5)  # half of the first chunk
+
+
+def test_captured_graphs_launch_only_steps_that_they_hold() -> None:
+    r = replica(dispatch_s=0.5, graph_dispatch_s=0.1, graph_tokens=512)
+    first = [ttft_s(simulated(r, requests(tokens, 1, count=1, in_flight=1)))[0] for tokens in (512, 513)]
+    assert first[1] - first[0] == pytest.approx(0.4, abs=0.01)

@@ -48,6 +48,8 @@ def drawn(rng: np.random.Generator) -> tuple[Replica, Requests]:
         prompt_equivalent=2 * rng.random(),
         prompt_fixed_tokens=3 * rng.random(),
         dispatch_s=one_of(0.0, 0.01),
+        graph_dispatch_s=one_of(0.0, 0.001),
+        graph_tokens=one_of(0, 512),
         prompt_attention_s=np.cumsum(rng.random(169)) * 1e-9,
         stages=one_of(1, 4),
         ranks=one_of(1, 4),

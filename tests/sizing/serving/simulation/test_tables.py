@@ -40,7 +40,7 @@ def test_a_prompt_alone_takes_what_the_closed_form_says(model: ModelArchitecture
     link = link_use(plan, Assumptions())
     terms = prefill_terms(prefill_work(model, plan, link, prompt_tokens=float(prompt)), achieved(1))
     found = simulated(made(model), requests(prompt, 1, count=1, in_flight=1))
-    assert ttft_s(found)[0] == pytest.approx(idle_first_token_s(terms, col(8192))[0], rel=0.01)
+    assert ttft_s(found)[0] == pytest.approx(idle_first_token_s(terms, col(8192))[0], rel=0.02)
 
 
 @pytest.mark.parametrize("batch", [1, 16, 200])
