@@ -39,7 +39,7 @@ QWEN: dict[str, Any] = SHARED | {
     "rms_norm_eps": 1e-6,
     "tie_word_embeddings": False,
 }
-# The published configurations, and the options of the server beside its defaults.
+# The published configurations, and the options of the server in addition to its defaults.
 MODELS: dict[str, dict[str, Any]] = {
     "meta-llama/Llama-3.1-8B": SHARED
     | {
