@@ -22,6 +22,7 @@ from app.export.handoff.engines import (
     start_command,
     with_port,
 )
+from app.export.handoff.lifecycle import cache_environment
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import (
     SHELL,
@@ -111,6 +112,12 @@ class ReplicaLaunch:
             command += self.launch.metrics_flags
         check_flags(command, self.launch, self.version)
         return command
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment of a container: where it keeps downloads, and the revision of the weights."""
+        pinned = {"REVISION": "main"} if REVISION in self.command_tokens else {}
+        return {**cache_environment(self.launch.engine), **pinned}
 
     def container_lines(self, *before: str) -> tuple[str, ...]:
         """Lines of the start script in a container."""
@@ -237,7 +244,7 @@ def fleet_router(groups: tuple[ReplicaLaunch, ...], per_replica: bool) -> File:
         '            proxy_set_header Connection "";\n            proxy_buffering off;  # tokens are streamed\n'
         "            proxy_read_timeout 600s;\n        }\n    }\n}\n"
     )
-    answer, _ = groups[0].option.header_lines
+    answer, *_ = groups[0].option.header_lines
     return File("router.conf", TEXT, add_header((answer.replace(f", group {groups[0].option.fleet_group}", ""),), text))
 
 
@@ -268,13 +275,17 @@ def context_notes(part: ReplicaLaunch) -> tuple[str, ...]:
 
 def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     """Notes for the operator about the remaining manual steps."""
-    notes = [f"Source of the {product_name(groups[0].launch.engine)} flags: {groups[0].launch.source}."]
-    if groups[0].launch.note:
-        notes.append(groups[0].launch.note)
+    launch = groups[0].launch
+    kept = "; ".join(f"{name} ({does})" for name, does in launch.defaults.items())
+    notes = [f"Source of the {product_name(launch.engine)} flags: {launch.source}."]
+    notes.append(f"Left at the server's defaults: {kept}.")
     notes += context_notes(groups[0])
     pinned = dict.fromkeys(part.group.model for part in groups if REVISION in part.command_tokens)
     if pinned:
-        notes.append(f"Weights come from {join_words([*pinned])} at revision main. Set REVISION to pin a commit.")
+        notes.append(
+            f"Weights come from {join_words([*pinned])} at revision main. Set REVISION to pin a commit; where a file "
+            "has no such variable, replace main in it."
+        )
     if groups[0].launch.creates_model:
         notes.append(f"Requests name the model {groups[0].served_name}.")
     notes += weights_notes(groups[0].option)

@@ -76,6 +76,15 @@ RUN_TARGETS: Mapping[str, Target] = {
 }
 
 
+# What replicas and runs on several machines lack, by target: their containers have no device of the fast network.
+_NO_RDMA = "The containers have no RDMA device: NCCL uses TCP, which is slower than the network that was sized. "
+_PODS = f"{_NO_RDMA}Add the resource of your RDMA device plugin, such as rdma/ib, to the limits, and IPC_LOCK."
+NO_RDMA: Mapping[str, tuple[str, ...]] = {
+    "docker": (f"{_NO_RDMA}Where the machines have one, add --device /dev/infiniband --ulimit memlock=-1.",),
+    **dict.fromkeys(("kubernetes", "llm-d", "dynamo", "ray"), (_PODS,)),
+}
+
+
 # Targets that give a service one address for all replicas.
 ONE_ADDRESS = ("kubernetes", "kserve", "llm-d", "dynamo", "ray", "skypilot", "dstack")
 
@@ -143,7 +152,10 @@ def build_files(option: Option, target: str, version: str | None) -> Handoff:
         verb = "trains" if option.is_training else "is served"
         software = product_name(option.software)
         raise CannotStart(f"{option.name.capitalize()} {verb} with {software}, which the target {target} cannot start.")
-    return chosen.builder(option, version, target)
+    checked = training_run(option).trainer.source if option.is_training else BY_ENGINE[option.software].source
+    made = chosen.builder(replace(option, checked=checked), version, target)
+    spans = any(group.machines > 1 for group in option.groups)
+    return replace(made, notes=(*made.notes, *NO_RDMA[target])) if spans and target in NO_RDMA else made
 
 
 def can_start(option: Option, target: str) -> bool:

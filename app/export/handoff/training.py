@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from app.export.handoff.load import RANKS, input_lines
+from app.export.handoff.load import RANKS, checkout_lines, input_lines
 from app.export.handoff.option import (
     JSON,
     NETWORKS,
@@ -282,11 +282,13 @@ def benchmark_script(run: TrainingRun) -> File:
     """Script of the answer's benchmark: the first steps on synthetic or public data."""
     group = run.group
     many = (REQUIRE_RANK,) if group.machines > 1 else ()
-    command = re.sub(r" (--[a-z])", r" \\\n  \1", fill_template(group.load, group.places))
+    filled = fill_template(group.load, group.places)
+    command = re.sub(r" (--[a-z])", r" \\\n  \1", filled)
     known = [slot for slot in run.slots() if slot.value and f"${slot.name}" in group.load]
-    lines = (*many, *slot_lines(known), *input_lines(group.load, (*RANKS, *(slot.name for slot in known))))
+    inputs = input_lines(group.load, (*RANKS, *(slot.name for slot in known)))
+    lines = (*many, *slot_lines(known), *inputs, *checkout_lines(filled))
     about = "# The benchmark of the answer, on synthetic or public data. It saves nothing that you need."
-    return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *lines, f"exec {command}"))
+    return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *lines, command))
 
 
 def training_notes(

@@ -354,7 +354,9 @@ def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchm
     """Placeholders for the planning length and for the context that the server accepts, with what limits it."""
     planned = {"window": workload.model.max_context_tokens, "context": math.ceil(workload.max_context_tokens)}
     if workload.single_pass:  # takes fewer tokens than the configuration has positions: the server keeps its own limit
-        return {**planned, "embeds": optional_flag(workload.model.sample is None)}
+        whole = round((estimate.deployment.max_batch or 1) * workload.input_tokens.mean)  # the sized batch
+        batch_tokens = max(whole, workload.model.max_context_tokens or 0)
+        return {**planned, "embeds": optional_flag(workload.model.sample is None), "batch_tokens": batch_tokens}
     slots = batch_in_flight(estimate.performance) if used.server is SERVERS["ollama"] else 1
     served = served_context(workload, estimate, assumed, slots=slots)
     return {
