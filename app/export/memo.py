@@ -108,8 +108,7 @@ def render_memo(answer: Document, supply: Document, bills: Sequence[Bill], chose
         f"<h2>Verification and sensitivity{'' if chosen.rank == 1 else ' of rank 1'}</h2>",
         _list_html(_list_verification(answer), chosen.settlement),
         _command_html(answer),
-        "<h2>Approval</h2>",
-        signature_html("Approved by"),
+        f'<div class="approval"><h2>Approval</h2>{signature_html("Approved by")}</div>',
         render_quote_pages(chosen),
     ]
     return render_page(title, "".join(body))
@@ -241,15 +240,8 @@ def _deciding_reasons(option: Document) -> Iterator[str]:
 def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]:
     """Warnings, the cost of a higher confidence, prices that are not firm, and cheaper alternatives."""
     yield from (warning["text"] for warning in answer["warnings"])
-    confidence = option.get("confidence", {})
-    for level in confidence.get("by_level", []):
-        if level["confidence"] > confidence["asked"] and level["total_accelerators"] is not None:
-            money = level.get("usd_per_hour", level.get("usd_total"))
-            unit = "USD/h" if "usd_per_hour" in level else "USD for the run"
-            cost = "" if money is None else f" at {_format_figure(money)} {unit}"
-            needed = f"{format_count(level['total_accelerators'], 'accelerator')}{cost}"
-            yield f"{percent(level['confidence'])} confidence of meeting the limits needs {needed}."
-            break
+    if not any(warning["code"] == "thin_margin" for warning in answer["warnings"]) or bill.rank != 1:  # says the same
+        yield from _dearer_confidence(option.get("confidence", {}))
     unbacked = sum(
         (line.total for line in bill.priced_lines if line.total and line.price and line.price.kind not in FIRM_KINDS),
         Decimal(0),
@@ -260,6 +252,25 @@ def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]
     yield from _oldest_price(bill)
     for cheaper in answer.get("cheaper_if", [])[:MAX_CHEAPER_OPTIONS] if bill.rank == 1 else ():
         yield f"{percent(cheaper['saves_share'])} cheaper with {cheaper['if']}: {cheaper['risk']}."
+
+
+def _dearer_confidence(confidence: Document) -> Iterator[str]:
+    """The next confidence above the requested one that takes more accelerators or money."""
+    levels = [level for level in confidence.get("by_level", []) if level["total_accelerators"] is not None]
+    here = next((level for level in levels if level["confidence"] == confidence["asked"]), None)
+    for level in levels:
+        same = here is not None and level["total_accelerators"] == here["total_accelerators"]
+        if level["confidence"] <= confidence["asked"] or (same and "usd_total" not in level):
+            continue
+        sure, money = percent(level["confidence"]), level.get("usd_per_hour", level.get("usd_total"))
+        figure = "" if money is None else _format_figure(money)
+        if same:
+            yield f"With {sure} confidence the run costs at most {figure} USD."
+        else:
+            cost = "" if money is None else f" at {figure} {'USD/h' if 'usd_per_hour' in level else 'USD for the run'}"
+            needed = f"{format_count(level['total_accelerators'], 'accelerator')}{cost}"
+            yield f"{sure} confidence of meeting the limits needs {needed}."
+        return
 
 
 def _oldest_price(bill: Bill) -> Iterator[str]:
