@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, yaml_text
-from app.sizing.hardware.benchmarks import SERVERS, Server, fill_template
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, fill_template
 from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
 
@@ -61,8 +61,14 @@ class Launch:
     port_flag: str = "--port"  # flag of the port
     creates_model: bool = False  # whether a running server loads the model by a command of its own
     metrics_flags: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
+    loads: tuple[str, ...] = ()  # benchmarks of the only work that the server does; empty: any
+    script: str = ""  # script of app/export/handoff/scripts that serves a library, written where the command runs it
 
 
+SAMPLES = "serve_samples.py"
+SERVES_HTTP = "fastapi==0.165.0 uvicorn==0.54.0 python-multipart==0.0.34"
+# Machines whose processors are not those of PyTorch's public images.
+ARM_HOSTS = ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300", "nvidia-gb10")
 LAUNCHES = (
     Launch(
         "vllm",
@@ -353,6 +359,32 @@ LAUNCHES = (
         images={},
         network_flags=("--host", "0.0.0.0"),
         single_machine=True,
+    ),
+    Launch(
+        "ctranslate2",
+        SERVERS["ctranslate2"],
+        source_version=(4, 8, 5),
+        source="CTranslate2 4.8.5: models.Whisper; faster-whisper 1.2.1: faster_whisper/transcribe.py; read 2026-11-27",
+        flags=dict.fromkeys(("--model", REVISION_FLAG, "--compute-type", "--beams", "--batch", "--port"), ANY_VERSION),
+        images={"NVIDIA": "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-devel"},
+        own_images=tuple((start, "") for start in ARM_HOSTS),
+        single_machine=True,
+        container_setup="pip install ctranslate2=={version} faster-whisper==1.2.1 transformers==5.23.0 " + SERVES_HTTP,
+        loads=(BENCHMARKS["faster-whisper"].load,),
+        script=SAMPLES,
+    ),
+    Launch(
+        "diffusers",
+        SERVERS["diffusers"],
+        source_version=(0, 42, 1),
+        source="Diffusers 0.42.1: DiffusionPipeline; read 2026-11-27",
+        flags=dict.fromkeys(("--model", REVISION_FLAG, "--format", "--steps", "--batch", "--port"), ANY_VERSION),
+        images={"NVIDIA": "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-devel", "AMD": "rocm/pytorch:latest"},
+        own_images=tuple((start, "") for start in ARM_HOSTS),
+        single_machine=True,
+        container_setup="pip install diffusers=={version} transformers==5.23.0 accelerate==1.15.0 " + SERVES_HTTP,
+        loads=(BENCHMARKS["pictures"].load,),
+        script=SAMPLES,
     ),
 )
 BY_ENGINE = {launch.engine: launch for launch in LAUNCHES}

@@ -41,7 +41,8 @@ CHECKOUTS = {
     "train_text_to_image.py": "examples/text_to_image of huggingface/diffusers",
     "unsloth-cli.py": "unslothai/unsloth",
 }
-LIBRARY_LOADS = tuple(BENCHMARKS[name].load for name in ("pictures", "passes"))  # no generator is known for a server
+# Loads that are measured in a library: no generator is known for their servers.
+LIBRARY_LOADS = tuple(BENCHMARKS[name].load for name in ("pictures", "passes", "faster-whisper"))
 RANKS = ("NODE_RANK", "MASTER_ADDR")
 REPORT_NOTE = (
     "# The report stays in benchmark.log. POST /measurements reads it, or the JSON file of a generator that writes one."

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
 import yaml
@@ -275,6 +276,11 @@ def dns_label(name: str, *behind: str) -> str:
     base = re.sub(r"[^a-z0-9]+", "-", name.rsplit("/", 1)[-1].lower()).strip("-") or "model"
     base = base if base[0].isalpha() else f"m-{base}"
     return "-".join((base[:MAX_LABEL_LENGTH].rstrip("-"), *behind))
+
+
+def read_script(name: str) -> str:
+    """Text of a script that goes along unchanged."""
+    return resources.files("app.export.handoff").joinpath("scripts", name).read_text(encoding="utf-8")
 
 
 WINDOW = "2m"  # window of the request rate

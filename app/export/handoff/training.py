@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 from app.export.handoff.load import RANKS, checkout_lines, input_lines
@@ -20,6 +19,7 @@ from app.export.handoff.option import (
     Option,
     add_header,
     build_script,
+    read_script,
     yaml_text,
 )
 from app.export.handoff.run import LOG_STEPS, Slot, TrainingRun, run_places, training_run
@@ -79,11 +79,6 @@ def run_files(run: TrainingRun) -> tuple[File, ...]:
     if _reads_variables(run.trainer):
         files.append(File("fill_config.py", PYTHON, read_script("fill_config.py")))
     return (*files, benchmark_script(run))
-
-
-def read_script(name: str) -> str:
-    """Text of a script that goes along unchanged."""
-    return resources.files("app.export.handoff").joinpath("scripts", name).read_text(encoding="utf-8")
 
 
 def fill_settings(settings: Mapping[str, Any], places: Mapping[str, Any]) -> dict[str, Any]:

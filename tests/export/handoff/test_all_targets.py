@@ -35,6 +35,8 @@ SERVERS = {
     "tgi": "text-generation-launcher",
     "text-embeddings-inference": "text-embeddings-router",
     "mlx": "mlx_lm.server",
+    "ctranslate2": "serve_samples.py speech",
+    "diffusers": "serve_samples.py pictures",
 }
 TOOLS = {tuple(start.split()): frozenset(BY_ENGINE[engine].flags) for engine, start in SERVERS.items()}
 TOOLS |= {tuple(start.split()): frozenset(each["names"].split()) for start, each in NAMES["programs"].items()}

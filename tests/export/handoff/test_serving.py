@@ -319,7 +319,20 @@ def test_a_server_without_a_container_is_started_by_its_script() -> None:
         assert first(served("mlx", maker="Apple")).image
 
 
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name in SERVERS])
+@pytest.mark.parametrize(("engine", "kind"), [("ctranslate2", "speech"), ("diffusers", "pictures")])
+def test_a_library_is_served_by_a_script_for_its_own_work_alone(engine: str, kind: str) -> None:
+    text = text_of(build_handoff(served(engine), "shell", None), "serve.sh")
+    script, command = text.split("<<'EOF'\n")[1].split("\nEOF\n")
+    compile(script, "serve_samples.py", "exec")
+    assert f"serve_samples.py {kind} " in command
+    flags = set(command_flags(shlex.split(command.replace("\\\n", " "))))
+    assert all(f'"{flag}"' in script for flag in flags)
+    for refused in (option(start(engine, BENCHMARKS["vllm"])), served(engine, stored=None)):
+        with pytest.raises(Unanswerable, match="no server for this model and format"):
+            build_handoff(refused, "shell", None)
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if not BY_ENGINE[name].script])
 def test_the_benchmark_sends_to_the_port_of_its_engine(engine: str) -> None:
     text = text_of(build_handoff(served(engine), engine, None), "benchmark.sh")
     assert set(re.findall(r"localhost:(\d+)", text)) == {str(SERVERS[engine].port)}
