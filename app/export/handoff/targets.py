@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from app.errors import Unanswerable
 from app.export.handoff import clouds, cluster, hosts, jobs, stacks, training
-from app.export.handoff.engines import BY_ENGINE, UnknownFlag
+from app.export.handoff.engines import ARM_HOSTS, BY_ENGINE, UnknownFlag
 from app.export.handoff.option import Handoff, Option
 from app.export.handoff.run import TrainingRun, training_run
 from app.export.handoff.serving import fleet_router, plan_launches
@@ -76,6 +76,7 @@ RUN_TARGETS: Mapping[str, Target] = {
 }
 
 
+ARM_IMAGE = "The machines have Arm processors: before you start, check that the image is published for linux/arm64."
 # What replicas and runs on several machines lack, by target: their containers have no device of the fast network.
 _NO_RDMA = "The containers have no RDMA device: NCCL uses TCP, which is slower than the network that was sized. "
 _PODS = f"{_NO_RDMA}Add the resource of your RDMA device plugin, such as rdma/ib, to the limits, and IPC_LOCK."
@@ -154,8 +155,10 @@ def build_files(option: Option, target: str, version: str | None) -> Handoff:
         raise CannotStart(f"{option.name.capitalize()} {verb} with {software}, which the target {target} cannot start.")
     checked = training_run(option).trainer.source if option.is_training else BY_ENGINE[option.software].source
     made = chosen.builder(replace(option, checked=checked), version, target)
-    spans = any(group.machines > 1 for group in option.groups)
-    return replace(made, notes=(*made.notes, *NO_RDMA[target])) if spans and target in NO_RDMA else made
+    contained = any(word in file.text for file in made.files for word in ("image:", "image_id:", "docker run"))
+    lacks = NO_RDMA.get(target, ()) if any(group.machines > 1 for group in option.groups) else ()
+    arm = (ARM_IMAGE,) if contained and option.groups[0].sku.startswith(ARM_HOSTS) else ()
+    return replace(made, notes=(*made.notes, *arm, *lacks))
 
 
 def can_start(option: Option, target: str) -> bool:

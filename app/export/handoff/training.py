@@ -36,6 +36,7 @@ NO_SAVE = 1_000_000_000  # steps between checkpoints of the smoke step: none
 MEMORY_TOLERANCE = 0.25  # share by which the smoke step may differ from the predicted memory
 MIB_PER_GIB = 1024
 # Prints the memory in use on the fullest accelerator in MiB, by vendor.
+READS_ADDRESSES = ("axolotl", "maxtext")  # trainers that read data from object storage
 MEMORY_READERS = {
     "NVIDIA": "nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | sort -n | tail -n 1",
     "AMD": "rocm-smi --showmeminfo vram --csv | awk -F, 'NR > 1 && $3 + 0 > m { m = $3 } END { print int(m / 2^20) }'",
@@ -123,6 +124,7 @@ def train_script(run: TrainingRun) -> str:
         *_sized_lines(run, used),
         "",
         *many,
+        *_local_data_line(run),
         *ABSOLUTE,
         *(f'{name}="$(absolute "${name}")"' for name in PATHS if name != "CHAT_TEMPLATE" or name in used),
         '[[ $OUTPUT_DIR == /* || $OUTPUT_DIR == *://* ]] || OUTPUT_DIR="$PWD/$OUTPUT_DIR"',
@@ -143,6 +145,16 @@ def train_script(run: TrainingRun) -> str:
         ")",
         *smoke_check(run),
         'exec "${train[@]}"',
+    )
+
+
+def _local_data_line(run: TrainingRun) -> tuple[str, ...]:
+    """Line that stops at an address of object storage, which most trainers do not read."""
+    if run.trainer.name.startswith(READS_ADDRESSES):
+        return ()
+    return (
+        f'[[ $DATASET != *://* ]] || {{ echo "DATASET is the address $DATASET. Download or mount the data. It takes '
+        f'{run.trainer.data}." >&2; exit 2; }}',
     )
 
 

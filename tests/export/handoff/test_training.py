@@ -144,6 +144,21 @@ def test_no_value_of_a_request_is_read_as_code(value: str) -> None:
     assert done.stdout.decode() == value
 
 
+def test_a_run_stops_at_data_in_object_storage(tmp_path: Path) -> None:
+    text = script(run_option("trl", "lora", handoff={"dataset": "s3://bucket/data.jsonl", "output": "/tmp/none"}))
+    done = subprocess.run(
+        ["bash"],
+        input=text,
+        env={"LEARNING_RATE": "1e-5", "PATH": "/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("DATASET is the address s3://bucket/data.jsonl. Download or mount the data. It takes")
+
+
 def test_a_missing_input_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text(script(run_option("trl", "lora")))
     done = subprocess.run(
