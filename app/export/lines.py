@@ -32,6 +32,7 @@ from app.sizing.words import (
 CENT = Decimal("0.01")
 PRICE_STEP = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
 THOUSANDTH = Decimal("0.001")
+MILLIONTH = Decimal("0.000001")
 
 
 def to_decimal(value: float, step: Decimal) -> Decimal:
@@ -788,7 +789,7 @@ def _rental_line(lot: Document, part: Document, hours: float, term_note: str) ->
         manufacturer=lot["accelerator"].get("maker"),
         supplier=lot["seller"],
         supplier_part_id=lot["instance_type"],
-        term_months=Decimal(months) if months else to_decimal(hours / HOURS_PER_MONTH, THOUSANDTH),
+        term_months=Decimal(months) if months else to_decimal(hours / HOURS_PER_MONTH, MILLIONTH),
         notes="; ".join(note for note in notes if note),
     )
 

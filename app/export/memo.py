@@ -8,6 +8,7 @@ answer.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,7 @@ from app.export.lines import (
     FILING_LABELS,
     MIXED_FLEET,
     Bill,
+    Settlement,
     Unit,
     format_decimal,
     round_half_up,
@@ -47,6 +49,10 @@ DECIDING_CODES = (
     "price",
 )
 # Kinds of prices that a seller has published or quoted, or that the request states.
+# Amounts in texts of the answer: "9.16 USD/h", and two of them as "16.03 instead of 9.16 USD/h".
+AMOUNT = re.compile(
+    r"(?:(?P<other>\d[\d,]*(?:\.\d+)?)(?P<words> instead of | to ))?(?P<amount>\d[\d,]*(?:\.\d+)?) USD\b"
+)
 FIRM_KINDS = frozenset(("asked", *(kind.value for kind in FIRM)))
 
 
@@ -91,19 +97,18 @@ def render_memo(answer: Document, supply: Document, bills: Sequence[Bill], chose
         f"<h1>{escape_text(title)}</h1>",
         f"<p><small>{escape_text(_origin_text(chosen))}</small></p>",
         "<h2>Requirement</h2>",
-        f"<p>{escape_text(_requirement_text(answer))}</p>",
+        f"<p>{escape_text(convert_amounts(_requirement_text(answer), chosen.settlement))}</p>",
         "<h2>Options</h2>",
         _options_table(options, bills, chosen),
         f"<p>{escape_text(_totals_text(chosen))}</p>",
         f"<h2>Why {chosen.name}</h2>",
-        _list_html(_deciding_reasons(option)),
+        _list_html(_deciding_reasons(option), chosen.settlement),
         "<h2>Risks</h2>",
-        _list_html(_list_risks(answer, option, chosen)),
+        _list_html(_list_risks(answer, option, chosen), chosen.settlement),
         f"<h2>Verification and sensitivity{'' if chosen.rank == 1 else ' of rank 1'}</h2>",
-        _list_html(_list_verification(answer)),
+        _list_html(_list_verification(answer), chosen.settlement),
         _command_html(answer),
-        "<h2>Approval</h2>",
-        signature_html("Approved by"),
+        f'<div class="approval"><h2>Approval</h2>{signature_html("Approved by")}</div>',
         render_quote_pages(chosen),
     ]
     return render_page(title, "".join(body))
@@ -235,15 +240,8 @@ def _deciding_reasons(option: Document) -> Iterator[str]:
 def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]:
     """Warnings, the cost of a higher confidence, prices that are not firm, and cheaper alternatives."""
     yield from (warning["text"] for warning in answer["warnings"])
-    confidence = option.get("confidence", {})
-    for level in confidence.get("by_level", []):
-        if level["confidence"] > confidence["asked"] and level["total_accelerators"] is not None:
-            money = level.get("usd_per_hour", level.get("usd_total"))
-            unit = "USD/h" if "usd_per_hour" in level else "USD for the run"
-            cost = "" if money is None else f" at {_format_figure(money)} {unit}"
-            needed = f"{format_count(level['total_accelerators'], 'accelerator')}{cost}"
-            yield f"{percent(level['confidence'])} confidence of meeting the limits needs {needed}."
-            break
+    if not any(warning["code"] == "thin_margin" for warning in answer["warnings"]) or bill.rank != 1:  # says the same
+        yield from _dearer_confidence(option.get("confidence", {}))
     unbacked = sum(
         (line.total for line in bill.priced_lines if line.total and line.price and line.price.kind not in FIRM_KINDS),
         Decimal(0),
@@ -254,6 +252,25 @@ def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]
     yield from _oldest_price(bill)
     for cheaper in answer.get("cheaper_if", [])[:MAX_CHEAPER_OPTIONS] if bill.rank == 1 else ():
         yield f"{percent(cheaper['saves_share'])} cheaper with {cheaper['if']}: {cheaper['risk']}."
+
+
+def _dearer_confidence(confidence: Document) -> Iterator[str]:
+    """The next confidence above the requested one that takes more accelerators or money."""
+    levels = [level for level in confidence.get("by_level", []) if level["total_accelerators"] is not None]
+    here = next((level for level in levels if level["confidence"] == confidence["asked"]), None)
+    for level in levels:
+        same = here is not None and level["total_accelerators"] == here["total_accelerators"]
+        if level["confidence"] <= confidence["asked"] or (same and "usd_total" not in level):
+            continue
+        sure, money = percent(level["confidence"]), level.get("usd_per_hour", level.get("usd_total"))
+        figure = "" if money is None else _format_figure(money)
+        if same:
+            yield f"With {sure} confidence the run costs at most {figure} USD."
+        else:
+            cost = "" if money is None else f" at {figure} {'USD/h' if 'usd_per_hour' in level else 'USD for the run'}"
+            needed = f"{format_count(level['total_accelerators'], 'accelerator')}{cost}"
+            yield f"{sure} confidence of meeting the limits needs {needed}."
+        return
 
 
 def _oldest_price(bill: Bill) -> Iterator[str]:
@@ -311,8 +328,28 @@ def _format_figure(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
 
 
-def _list_html(texts: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape_text(text)}</li>" for text in texts)
+def convert_amounts(text: str, settlement: Settlement) -> str:
+    """Text whose amounts in USD are in the currency of the bill, with as many decimals.
+
+    Check:
+        >>> convert_amounts("16.03 instead of 9.16 USD/h", Settlement("EUR", Decimal("0.5")))
+        '8.02 instead of 4.58 EUR/h'
+    """
+
+    def converted(figure: str) -> str:
+        exact = Decimal(figure.replace(",", "")) * settlement.per_usd
+        step = Decimal(1).scaleb(-len(figure.partition(".")[2]))
+        return f"{round_half_up(exact, step):,}"
+
+    def replaced(found: re.Match[str]) -> str:
+        other = "" if found["other"] is None else f"{converted(found['other'])}{found['words']}"
+        return f"{other}{converted(found['amount'])} {settlement.currency}"
+
+    return text if settlement.currency == "USD" else AMOUNT.sub(replaced, text)
+
+
+def _list_html(texts: Iterable[str], settlement: Settlement) -> str:
+    items = "".join(f"<li>{escape_text(convert_amounts(text, settlement))}</li>" for text in texts)
     return f"<ul>{items}</ul>" if items else "<p>None known.</p>"
 
 

@@ -86,7 +86,8 @@ def render_page(title: str, body: str, style: str = "") -> bytes:
 PAGE_STYLE = """
 @page { size: A4; margin: 11mm 13mm }
 body { font: 9pt/1.22 Helvetica, Arial, sans-serif; color: #111; max-width: 184mm; margin: 0 auto }
-h1 { font-size: 14pt; margin: 0 0 2mm } h2 { font-size: 10.5pt; margin: 2mm 0 .5mm }
+h1 { font-size: 14pt; margin: 0 0 2mm } h2 { font-size: 10.5pt; margin: 2mm 0 .5mm; break-after: avoid }
+.approval { break-inside: avoid }
 p, ul { margin: .7mm 0 } ul { padding-left: 5mm }
 table { border-collapse: collapse; width: 100%; margin: 1mm 0 } tr { break-inside: avoid }
 th, td { border: .2mm solid #999; padding: .8mm 1.2mm; text-align: left; vertical-align: top }

@@ -114,7 +114,10 @@ OPTION = {
     "confidence": {
         "asked": 0.8,
         "meets_slo": 0.93,
-        "by_level": [{"confidence": level, "total_accelerators": 56, "usd_per_hour": 135.8} for level in (0.8, 0.9)],
+        "by_level": [
+            {"confidence": level, "total_accelerators": count, "usd_per_hour": usd}
+            for level, count, usd in ((0.8, 40, 97.01), (0.9, 40, 97.01), (0.95, 56, 135.8))
+        ],
     },
     "explanation": [
         {"code": "layout", "text": "One replica on each."},

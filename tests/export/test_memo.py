@@ -34,7 +34,8 @@ def test_it_has_what_a_decision_needs() -> None:
         "Serving <b>a model</b>",
         "It has the lowest cost.",
         "Check accuracy.",
-        "90 % confidence of meeting the limits needs 56 accelerators at 136 USD/h.",
+        "95 % confidence of meeting the limits needs 56 accelerators at 125 EUR/h.",
+        "161 instead of 89.25 EUR per hour",
         "65 % cheaper with spot capacity",
         "At 1,814 tokens/s 24 accelerators are enough.",
         "bench --rate 1 && kill $!",
@@ -43,6 +44,7 @@ def test_it_has_what_a_decision_needs() -> None:
     ):
         assert said in text
     assert "One replica on each." not in text  # a reason that decides nothing
+    assert "90 % confidence" not in text  # takes no more than was asked for
 
 
 def test_the_sums_of_a_memo_are_the_bills_and_a_supplier_sees_none() -> None:

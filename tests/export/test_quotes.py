@@ -110,6 +110,6 @@ def test_quantities_and_terms_are_those_of_the_other_formats() -> None:
     made = build_bill(run, supply, 3, EURO, ORDER)
     (line, _) = made.lines
     text = render_quote_requests(made).decode()
-    assert (str(line.quantity), str(line.term_months)) == ("13679.435", "0.243")
+    assert (str(line.quantity), str(line.term_months)) == ("13679.435", "0.243364")
     assert "13,679.435 hours" in text
     assert "term: 7.4 days" in text

@@ -71,6 +71,8 @@ TargetName = Annotated[
         "tgi",
         "text-embeddings-inference",
         "mlx",
+        "ctranslate2",
+        "diffusers",
     ],
     Component("HandoffTarget"),
 ]

@@ -12,7 +12,6 @@ from typing import Any
 from app.export.handoff.lifecycle import (
     CACHE,
     NODE_CACHE,
-    cache_environment,
     drain_s,
     host_requests,
     start_budget_s,
@@ -408,7 +407,7 @@ def pod_spec(part: ReplicaLaunch, name: str, *, answers: bool = True) -> Manifes
                 "name": "HF_TOKEN",
                 "valueFrom": {"secretKeyRef": {"name": "huggingface", "key": "token", "optional": True}},
             },
-            *({"name": key, "value": value} for key, value in cache_environment(part.launch.engine).items()),
+            *({"name": key, "value": value} for key, value in part.environment.items()),
         ],
         "resources": {"requests": {**accelerators, **host_requests(part.option, part.group)}, "limits": accelerators},
         # The server answers what it has until load balancers forget it.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, yaml_text
-from app.sizing.hardware.benchmarks import SERVERS, Server, fill_template
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, fill_template
 from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
 
@@ -52,7 +52,7 @@ class Launch:
     pool_config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # config file entries by role
     pool_line: str = ""  # script line before the start command of a pool
     starts_per_machine: bool = True  # whether each machine of a replica runs its own start command
-    note: str = ""  # additional note for the operator
+    defaults: Mapping[str, str] = field(default_factory=dict)  # settings that stay as they are, and what they do
     single_machine: bool = False  # whether a replica can run on one machine only
     container_setup: str = ""  # script line before the start command in a container
     own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
@@ -61,14 +61,25 @@ class Launch:
     port_flag: str = "--port"  # flag of the port
     creates_model: bool = False  # whether a running server loads the model by a command of its own
     metrics_flags: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
+    loads: tuple[str, ...] = ()  # benchmarks of the only work that the server does; empty: any
+    script: str = ""  # script of app/export/handoff/scripts that serves a library, written where the command runs it
 
 
+SAMPLES = "serve_samples.py"
+SERVES_HTTP = "fastapi==0.165.0 uvicorn==0.54.0 python-multipart==0.0.34"
+# Machines whose processors are not those of PyTorch's public images.
+ARM_HOSTS = ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300", "nvidia-gb10")
 LAUNCHES = (
     Launch(
         "vllm",
         SERVERS["vllm"],
         source_version=(0, 33, 0),
-        source="vllm/engine/arg_utils.py, config/parallel.py and config/speculative.py of 0.33.0, read 2026-11-26",
+        source="vLLM 0.33.0: vllm/engine/arg_utils.py, vllm/config; read 2026-11-27",
+        defaults={
+            "--generation-config": "the sampling settings of the model's repository",
+            "--enable-prefix-caching": "on",
+            "--trust-remote-code": "off",
+        },
         flags={
             "--tensor-parallel-size": ANY_VERSION,
             SERVED_NAME: ANY_VERSION,
@@ -113,7 +124,13 @@ LAUNCHES = (
         "sglang",
         SERVERS["sglang"],
         source_version=(0, 5, 23),
-        source="sglang/srt/arg_groups/fields of 0.5.23, read 2026-11-23",
+        source="SGLang 0.5.23: sglang/srt/arg_groups/fields; read 2026-11-27",
+        defaults={
+            "--sampling-defaults": "the sampling settings of the model's repository",
+            "--disable-radix-cache": "off, so prefixes are cached",
+            "--max-queued-requests": "no limit",
+            "--trust-remote-code": "off",
+        },
         flags={
             "-m": ANY_VERSION,
             "--model-path": ANY_VERSION,
@@ -163,7 +180,8 @@ LAUNCHES = (
         "tensorrt-llm",
         SERVERS["tensorrt-llm"],
         source_version=(1, 2, 1),
-        source="tensorrt_llm/commands/serve.py and examples/disaggregated, read 2026-11-23",
+        source="TensorRT-LLM 1.2.1: tensorrt_llm/commands/serve.py, examples/disaggregated; read 2026-11-27",
+        defaults={"--backend": "pytorch", "--trust_remote_code": "off"},
         flags={
             "--tp_size": ANY_VERSION,
             "--pp_size": ANY_VERSION,
@@ -190,7 +208,13 @@ LAUNCHES = (
         "llama.cpp",
         SERVERS["llama.cpp"],
         source_version=(),
-        source="tools/server/README.md at 00dc805, read 2026-11-26",
+        source="ggml-org/llama.cpp@00dc8057: tools/server/README.md; read 2026-11-27",
+        defaults={
+            "--flash-attn": "auto",
+            "--ubatch-size": "512 tokens",
+            "--temp": "0.8 where a request states none",
+            "--n-predict": "no limit where a request states no max_tokens",
+        },
         flags={
             "-m": ANY_VERSION,
             "-hf": ANY_VERSION,
@@ -222,7 +246,8 @@ LAUNCHES = (
         "ollama",
         SERVERS["ollama"],
         source_version=(),
-        source="envconfig/config.go and docs/docker.md at fb307609, read 2026-11-26",
+        source="ollama/ollama@fb307609: envconfig/config.go, docs/docker.md; read 2026-11-26",
+        defaults={"OLLAMA_MAX_QUEUE": "512 requests; the server refuses more"},
         flags={},
         images={"NVIDIA": "ollama/ollama", "AMD": "ollama/ollama:rocm"},
         single_machine=True,
@@ -232,7 +257,13 @@ LAUNCHES = (
         "lmdeploy",
         SERVERS["lmdeploy"],
         source_version=(0, 18, 0),
-        source="lmdeploy/cli/serve.py and utils.py of 0.18.0, read 2026-11-26",
+        source="LMDeploy 0.18.0: lmdeploy/cli/serve.py, lmdeploy/cli/utils.py; read 2026-11-27",
+        defaults={
+            "--backend": "turbomind",
+            "--max-prefill-token-num": "8192",
+            "--enable-prefix-caching": "off",
+            "--max-concurrent-requests": "no limit",
+        },
         flags={
             "--tp": ANY_VERSION,
             "--session-len": ANY_VERSION,
@@ -253,7 +284,7 @@ LAUNCHES = (
         "tgi",
         SERVERS["tgi"],
         source_version=(3, 3, 7),
-        source="launcher/src/main.rs, tgi-entrypoint.sh and README.md at db931fcf, read 2026-11-23",
+        source="TGI 3.3.7 (db931fcf): launcher/src/main.rs, tgi-entrypoint.sh, README.md; read 2026-11-23",
         flags={
             "--model-id": ANY_VERSION,
             "--num-shard": ANY_VERSION,
@@ -273,14 +304,30 @@ LAUNCHES = (
         container_setup="[ ! -f /usr/src/.venv/bin/activate ] || . /usr/src/.venv/bin/activate",
         requests_counter="tgi_request_success",
         queue_gauge="tgi_queue_size",
-        note="TGI refuses requests beyond --max-concurrent-requests (default 128). Raise it by the queue length.",
+        defaults={
+            "--max-concurrent-requests": "128; the server refuses more at once, so raise it by the queue length",
+            "--max-client-batch-size": "4 inputs in a request",
+            "--trust-remote-code": "off",
+        },
     ),
     Launch(
         "text-embeddings-inference",
         SERVERS["text-embeddings-inference"],
         source_version=(1, 9, 3),
-        source="router/src/main.rs, cuda-all-entrypoint.sh and README.md at 0d124dc, read 2026-11-23",
-        flags={"--model-id": ANY_VERSION, REVISION_FLAG: ANY_VERSION, "--port": ANY_VERSION},
+        source="TEI 1.9.3 (0d124dc9): router/src/main.rs, cuda-all-entrypoint.sh, README.md; read 2026-11-27",
+        defaults={
+            "--max-concurrent-requests": "512; the server refuses more at once",
+            "--max-client-batch-size": "32 inputs in a request",
+            "--payload-limit": "2,000,000 bytes in a request",
+            "--auto-truncate": "on: the server cuts inputs that are longer than the model reads",
+        },
+        flags={
+            "--model-id": ANY_VERSION,
+            REVISION_FLAG: ANY_VERSION,
+            "--port": ANY_VERSION,
+            "--max-batch-tokens": ANY_VERSION,
+            "--max-batch-requests": ANY_VERSION,
+        },
         images={"NVIDIA": "ghcr.io/huggingface/text-embeddings-inference:cuda-{minor}"},
         single_machine=True,
         # The image for all GPU generations contains one router per generation; its entry point selects one.
@@ -294,8 +341,13 @@ LAUNCHES = (
     Launch(
         "mlx",
         SERVERS["mlx"],
-        source_version=(0, 32, 0),
-        source="mlx_lm/server.py of 0.32.0, read 2026-11-23",
+        source_version=(0, 32, 2),
+        source="mlx-lm 0.32.2: mlx_lm/server.py; read 2026-11-27",
+        defaults={
+            "--max-tokens": "512 where a request states no max_tokens",
+            "--prompt-concurrency": "8 prompts",
+            "--prefill-step-size": "2048 tokens",
+        },
         flags={
             "--model": ANY_VERSION,
             "--port": ANY_VERSION,
@@ -307,6 +359,32 @@ LAUNCHES = (
         images={},
         network_flags=("--host", "0.0.0.0"),
         single_machine=True,
+    ),
+    Launch(
+        "ctranslate2",
+        SERVERS["ctranslate2"],
+        source_version=(4, 8, 5),
+        source="CTranslate2 4.8.5: models.Whisper; faster-whisper 1.2.1: faster_whisper/transcribe.py; read 2026-11-27",
+        flags=dict.fromkeys(("--model", REVISION_FLAG, "--compute-type", "--beams", "--batch", "--port"), ANY_VERSION),
+        images={"NVIDIA": "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-devel"},
+        own_images=tuple((start, "") for start in ARM_HOSTS),
+        single_machine=True,
+        container_setup="pip install ctranslate2=={version} faster-whisper==1.2.1 transformers==5.23.0 " + SERVES_HTTP,
+        loads=(BENCHMARKS["faster-whisper"].load,),
+        script=SAMPLES,
+    ),
+    Launch(
+        "diffusers",
+        SERVERS["diffusers"],
+        source_version=(0, 42, 1),
+        source="Diffusers 0.42.1: DiffusionPipeline; read 2026-11-27",
+        flags=dict.fromkeys(("--model", REVISION_FLAG, "--format", "--steps", "--batch", "--port"), ANY_VERSION),
+        images={"NVIDIA": "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-devel", "AMD": "rocm/pytorch:latest"},
+        own_images=tuple((start, "") for start in ARM_HOSTS),
+        single_machine=True,
+        container_setup="pip install diffusers=={version} transformers==5.23.0 accelerate==1.15.0 " + SERVES_HTTP,
+        loads=(BENCHMARKS["pictures"].load,),
+        script=SAMPLES,
     ),
 )
 BY_ENGINE = {launch.engine: launch for launch in LAUNCHES}

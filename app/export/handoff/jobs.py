@@ -31,6 +31,7 @@ from app.export.handoff.option import (
     add_header,
     build_script,
     dns_label,
+    read_script,
     yaml_text,
 )
 from app.export.handoff.run import TrainingRun, training_run
@@ -38,7 +39,6 @@ from app.export.handoff.training import (
     PYTHON,
     install_packages,
     overridable_variables,
-    read_script,
     run_files,
     training_notes,
 )

@@ -8,7 +8,8 @@ from collections.abc import Collection
 
 from app.export.handoff.engines import BY_ENGINE
 from app.export.handoff.option import SHELL, File, Option, ReplicaGroup, build_script
-from app.sizing.hardware.benchmarks import BENCHMARKS, Places, fill_template
+from app.sizing.hardware.benchmarks import BENCHMARKS, CHECKED, Places, fill_template
+from app.sizing.words import join_words
 
 EMBEDDINGS_BACKEND = (
     "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
@@ -27,9 +28,21 @@ INPUTS = {
     "MODULE": "the module of your model in torchtitan, such as llama3",
     "PROMPTS_FILE": "a file of your own traffic, with one JSON object with prompt per line",
     "RECIPE": "the recipe of the trainer for your model",
-    "SAMPLE_FILE": "a sample like those of your service, such as a recording",
+    "SAMPLE_FILE": "a sample like those of your service: an image, or a recording, of at most 30 s for Transformers",
 }
-LIBRARY_LOADS = tuple(BENCHMARKS[name].load for name in ("pictures", "passes"))  # no generator is known for a server
+# Scripts of a repository that a benchmark runs, and the folder that has them.
+CHECKOUTS = {
+    "benchmark.py": "tools/llm_bench of openvinotoolkit/openvino.genai",
+    "pretrain_gpt.py": "NVIDIA/Megatron-LM",
+    "run_clm.py": "examples/language-modeling of huggingface/optimum-habana",
+    "run_generation.py": "examples/text-generation of huggingface/optimum-habana",
+    "run_image_classification.py": "examples/pytorch/image-classification of huggingface/transformers",
+    "run_lora_clm.py": "examples/language-modeling of huggingface/optimum-habana",
+    "train_text_to_image.py": "examples/text_to_image of huggingface/diffusers",
+    "unsloth-cli.py": "unslothai/unsloth",
+}
+# Loads that are measured in a library: no generator is known for their servers.
+LIBRARY_LOADS = tuple(BENCHMARKS[name].load for name in ("pictures", "passes", "faster-whisper"))
 RANKS = ("NODE_RANK", "MASTER_ADDR")
 REPORT_NOTE = (
     "# The report stays in benchmark.log. POST /measurements reads it, or the JSON file of a generator that writes one."
@@ -45,6 +58,20 @@ def input_lines(command: str, known: Collection[str] = RANKS) -> tuple[str, ...]
     """
     names = dict.fromkeys(name for name in VARIABLE.findall(command) if name not in known)
     return tuple(f': "${{{name}:?set it to {INPUTS[name]}}}"' for name in names)
+
+
+def checkout_lines(command: str) -> tuple[str, ...]:
+    """Lines that stop with a sentence where a benchmark does not run in the repository that has its script.
+
+    Check:
+        >>> checkout_lines("python unsloth-cli.py --r 16")[0].split(" ||")[0]
+        'test -e unsloth-cli.py'
+    """
+    return tuple(
+        f'test -e {name} || {{ echo "Run this in a checkout that has {name}: {folder}." >&2; exit 2; }}'
+        for name, folder in CHECKOUTS.items()
+        if f" {name} " in f" {command} "
+    )
 
 
 def benchmark_file(option: Option) -> File:
@@ -70,10 +97,12 @@ def benchmark_file(option: Option) -> File:
             else {"aiperf": BENCHMARKS["aiperf"].load, "guidellm": BENCHMARKS["guidellm"].load}
         ),
     }
+    filled = {name: fill_template(command, places) for name, command in commands.items()}
+    checks = {name: (*input_lines(command), *checkout_lines(filled[name])) for name, command in commands.items()}
     cases = (
-        f"  {name})\n    {'; '.join((*input_lines(command), _wrap_flags(fill_template(command, places))))}\n    ;;"
-        for name, command in commands.items()
+        f"  {name})\n    {'; '.join((*checks[name], _wrap_flags(command)))}\n    ;;" for name, command in filled.items()
     )
+    checked = [release for program, release in CHECKED.items() if any(program in each for each in filled.values())]
     return File(
         "benchmark.sh",
         SHELL,
@@ -81,6 +110,7 @@ def benchmark_file(option: Option) -> File:
             option.header_lines,
             "# Run this next to one replica, or next to the router of two pools. The first argument selects the load",
             f"# generator (default: own, the generator of the engine): {', '.join(commands)}.",
+            *([f"# Flags of the generators checked in {join_words(checked)}."] if checked else []),
             *([] if embeds else [REPORT_NOTE]),
             'case "${1:-own}" in',
             *cases,

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
 import yaml
@@ -94,6 +95,7 @@ class Option:
     handoff: Document = field(default_factory=dict)  # data and checkpoints of a run, as the request names them
     fleet_group: str = ""  # name of the group of a mixed fleet
     share: float = 1.0  # share of the requests that the group carries
+    checked: str = ""  # sources in which the flags and settings of its software were read
 
     @property
     def is_training(self) -> bool:
@@ -125,10 +127,11 @@ class Option:
 
     @property
     def header_lines(self) -> tuple[str, ...]:
-        """Header lines of every file: source of the file and a caution."""
+        """Header lines of every file: source of the file, a caution, and the version that its flags are of."""
         return (
             f"Headroom {self.answer}, {self.name}, catalog {self.snapshot}, {self.as_of}.",
             "This is an estimate, not a guarantee. Run the benchmark before you rely on it.",
+            *((f"Flags and settings checked in {self.checked}.",) if self.checked else ()),
         )
 
 
@@ -233,7 +236,7 @@ class Handoff:
     targets: tuple[str, ...] = ()  # targets that can start the option
 
 
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # PyYAML has no types
     """YAML dumper that quotes text unless every parser reads it as text, and writes several lines as a block."""
 
     ignore_aliases = staticmethod(lambda _: True)  # repeated values are written out, not aliased
@@ -273,6 +276,11 @@ def dns_label(name: str, *behind: str) -> str:
     base = re.sub(r"[^a-z0-9]+", "-", name.rsplit("/", 1)[-1].lower()).strip("-") or "model"
     base = base if base[0].isalpha() else f"m-{base}"
     return "-".join((base[:MAX_LABEL_LENGTH].rstrip("-"), *behind))
+
+
+def read_script(name: str) -> str:
+    """Text of a script that goes along unchanged."""
+    return resources.files("app.export.handoff").joinpath("scripts", name).read_text(encoding="utf-8")
 
 
 WINDOW = "2m"  # window of the request rate

@@ -16,12 +16,14 @@ from app.export.handoff.engines import (
     config_text,
     container_image,
     format_command,
+    format_version,
     ollama_lines,
     parse_version,
     revision_tokens,
     start_command,
     with_port,
 )
+from app.export.handoff.lifecycle import cache_environment
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import (
     SHELL,
@@ -33,6 +35,7 @@ from app.export.handoff.option import (
     add_header,
     build_script,
     dns_label,
+    read_script,
     replica_range,
     yaml_text,
 )
@@ -112,9 +115,20 @@ class ReplicaLaunch:
         check_flags(command, self.launch, self.version)
         return command
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment of a container: where it keeps downloads, and the revision of the weights."""
+        pinned = {"REVISION": "main"} if REVISION in self.command_tokens else {}
+        return {**cache_environment(self.launch.engine), **pinned}
+
     def container_lines(self, *before: str) -> tuple[str, ...]:
         """Lines of the start script in a container."""
-        return (*((self.launch.container_setup,) if self.launch.container_setup else ()), *self.script_lines(*before))
+        return (*((self.setup_line,) if self.setup_line else ()), *self.script_lines(*before))
+
+    @property
+    def setup_line(self) -> str:
+        """Line before the start command in a container, with the version of the engine."""
+        return self.launch.container_setup.replace("{version}", format_version(self.version))
 
     def script_lines(self, *before: str, port: str | None = None) -> tuple[str, ...]:
         """Lines of the start script.
@@ -129,6 +143,8 @@ class ReplicaLaunch:
         command = self.command_tokens if port is None else with_port(self.command_tokens, self.launch, port)
         config = config_text(self.group, self.launch)
         setup_lines = (f"cat > {CONFIG} <<'EOF'\n{config}EOF",) if config else ()
+        if self.launch.script:
+            setup_lines = (f"cat > /tmp/{self.launch.script} <<'EOF'\n{read_script(self.launch.script)}EOF",)
         if self.group.is_pool and self.launch.pool_line:
             setup_lines = (*setup_lines, self.launch.pool_line)
         if not (self.spans_machines and self.launch.starts_per_machine):
@@ -157,6 +173,10 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
             raise NotServable(f"{engine} does not support separate prefill and decode pools.")
         if launch.engine == "vllm" and group.int_place("data") > 1 and group.int_place("data") % group.machines:
             raise NotServable("vLLM splits ranks evenly: data_parallel must be divisible by the machines per replica.")
+        filled = {name for name, value in group.places.items() if value is not None}
+        lacks = place_names(launch.server.command) - {"sequences"} - filled
+        if launch.loads and (group.load not in launch.loads or lacks):
+            raise NotServable(f"Headroom has no server for this model and format on {engine}, which is a library.")
         if group.machines > 1 and launch.single_machine:
             raise NotServable(f"{engine} runs a replica on one machine only. Choose a layout that fits on one machine.")
     return tuple(
@@ -237,7 +257,7 @@ def fleet_router(groups: tuple[ReplicaLaunch, ...], per_replica: bool) -> File:
         '            proxy_set_header Connection "";\n            proxy_buffering off;  # tokens are streamed\n'
         "            proxy_read_timeout 600s;\n        }\n    }\n}\n"
     )
-    answer, _ = groups[0].option.header_lines
+    answer, *_ = groups[0].option.header_lines
     return File("router.conf", TEXT, add_header((answer.replace(f", group {groups[0].option.fleet_group}", ""),), text))
 
 
@@ -268,13 +288,23 @@ def context_notes(part: ReplicaLaunch) -> tuple[str, ...]:
 
 def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     """Notes for the operator about the remaining manual steps."""
-    notes = [f"Source of the {product_name(groups[0].launch.engine)} flags: {groups[0].launch.source}."]
-    if groups[0].launch.note:
-        notes.append(groups[0].launch.note)
+    launch = groups[0].launch
+    kept = "; ".join(f"{name} ({does})" for name, does in launch.defaults.items())
+    notes = [f"Source of the {product_name(launch.engine)} flags: {launch.source}."]
+    if kept:
+        notes.append(f"Left at the server's defaults: {kept}.")
+    if launch.script:
+        notes.append(
+            f"{product_name(launch.engine)} is a library: {launch.script}, which the files contain, runs requests that "
+            f"wait together as one batch. It needs: {groups[0].setup_line}."
+        )
     notes += context_notes(groups[0])
     pinned = dict.fromkeys(part.group.model for part in groups if REVISION in part.command_tokens)
     if pinned:
-        notes.append(f"Weights come from {join_words([*pinned])} at revision main. Set REVISION to pin a commit.")
+        notes.append(
+            f"Weights come from {join_words([*pinned])} at revision main. Set REVISION to pin a commit; where a file "
+            "has no such variable, replace main in it."
+        )
     if groups[0].launch.creates_model:
         notes.append(f"Requests name the model {groups[0].served_name}.")
     notes += weights_notes(groups[0].option)

@@ -71,13 +71,13 @@ def without_flags(tokens: list[str], flags: dict[str, int]) -> list[str]:
     return kept
 
 
-def vllm_options(part: ReplicaLaunch, set_elsewhere: dict[str, int]) -> list[str]:
+def vllm_options(part: ReplicaLaunch, set_elsewhere: dict[str, int], revision: str = "main") -> list[str]:
     """Options of vLLM without the model and without what the stack sets. `vllm serve MODEL` comes before them.
 
-    The stacks start no shell, so the slot of the revision holds its default.
+    The stacks start no shell, so `revision` replaces the slot of the revision.
     """
     options = without_flags(part.command_tokens[3:], set_elsewhere)
-    return ["main" if option == REVISION else option for option in options]
+    return [revision if option == REVISION else option for option in options]
 
 
 def engine_arguments(options: list[str]) -> Document:
@@ -326,7 +326,8 @@ def dynamo_worker(part: ReplicaLaunch) -> Document:
     container |= {
         "image": DYNAMO_IMAGE,
         "command": ["python3", "-m", "dynamo.vllm"],
-        "args": ["--model", group.model, *vllm_options(part, SET_BY_RAY), *mode],
+        # Kubernetes replaces $(NAME) by a variable of the container.
+        "args": ["--model", group.model, *vllm_options(part, SET_BY_RAY, "$(REVISION)"), *mode],
     }
     return {
         "name": {"prefill": "PrefillWorker", "decode": "DecodeWorker"}.get(group.role, "Worker"),

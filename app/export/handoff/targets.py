@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from app.errors import Unanswerable
 from app.export.handoff import clouds, cluster, hosts, jobs, stacks, training
-from app.export.handoff.engines import BY_ENGINE, UnknownFlag
+from app.export.handoff.engines import ARM_HOSTS, BY_ENGINE, UnknownFlag
 from app.export.handoff.option import Handoff, Option
 from app.export.handoff.run import TrainingRun, training_run
 from app.export.handoff.serving import fleet_router, plan_launches
@@ -73,6 +73,16 @@ RUN_TARGETS: Mapping[str, Target] = {
     "accelerate": _run_target(training.training_files, lambda run: run.trainer.launcher == "accelerate"),
     "deepspeed": _run_target(training.training_files, lambda run: run.uses_deepspeed),
     "megatron": _run_target(training.training_files, lambda run: run.trainer.name.startswith("megatron")),
+}
+
+
+ARM_IMAGE = "The machines have Arm processors: before you start, check that the image is published for linux/arm64."
+# What replicas and runs on several machines lack, by target: their containers have no device of the fast network.
+_NO_RDMA = "The containers have no RDMA device: NCCL uses TCP, which is slower than the network that was sized. "
+_PODS = f"{_NO_RDMA}Add the resource of your RDMA device plugin, such as rdma/ib, to the limits, and IPC_LOCK."
+NO_RDMA: Mapping[str, tuple[str, ...]] = {
+    "docker": (f"{_NO_RDMA}Where the machines have one, add --device /dev/infiniband --ulimit memlock=-1.",),
+    **dict.fromkeys(("kubernetes", "llm-d", "dynamo", "ray"), (_PODS,)),
 }
 
 
@@ -143,7 +153,12 @@ def build_files(option: Option, target: str, version: str | None) -> Handoff:
         verb = "trains" if option.is_training else "is served"
         software = product_name(option.software)
         raise CannotStart(f"{option.name.capitalize()} {verb} with {software}, which the target {target} cannot start.")
-    return chosen.builder(option, version, target)
+    checked = training_run(option).trainer.source if option.is_training else BY_ENGINE[option.software].source
+    made = chosen.builder(replace(option, checked=checked), version, target)
+    contained = any(word in file.text for file in made.files for word in ("image:", "image_id:", "docker run"))
+    lacks = NO_RDMA.get(target, ()) if any(group.machines > 1 for group in option.groups) else ()
+    arm = (ARM_IMAGE,) if contained and option.groups[0].sku.startswith(ARM_HOSTS) else ()
+    return replace(made, notes=(*made.notes, *arm, *lacks))
 
 
 def can_start(option: Option, target: str) -> bool:

@@ -6,10 +6,9 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
-from app.export.handoff.load import RANKS, input_lines
+from app.export.handoff.load import RANKS, checkout_lines, input_lines
 from app.export.handoff.option import (
     JSON,
     NETWORKS,
@@ -20,6 +19,7 @@ from app.export.handoff.option import (
     Option,
     add_header,
     build_script,
+    read_script,
     yaml_text,
 )
 from app.export.handoff.run import LOG_STEPS, Slot, TrainingRun, run_places, training_run
@@ -36,6 +36,7 @@ NO_SAVE = 1_000_000_000  # steps between checkpoints of the smoke step: none
 MEMORY_TOLERANCE = 0.25  # share by which the smoke step may differ from the predicted memory
 MIB_PER_GIB = 1024
 # Prints the memory in use on the fullest accelerator in MiB, by vendor.
+READS_ADDRESSES = ("axolotl", "maxtext")  # trainers that read data from object storage
 MEMORY_READERS = {
     "NVIDIA": "nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | sort -n | tail -n 1",
     "AMD": "rocm-smi --showmeminfo vram --csv | awk -F, 'NR > 1 && $3 + 0 > m { m = $3 } END { print int(m / 2^20) }'",
@@ -81,11 +82,6 @@ def run_files(run: TrainingRun) -> tuple[File, ...]:
     return (*files, benchmark_script(run))
 
 
-def read_script(name: str) -> str:
-    """Text of a script that goes along unchanged."""
-    return resources.files("app.export.handoff").joinpath("scripts", name).read_text(encoding="utf-8")
-
-
 def fill_settings(settings: Mapping[str, Any], places: Mapping[str, Any]) -> dict[str, Any]:
     """Configuration with its places filled. A key whose place has no value is left out, as is an empty group.
 
@@ -128,6 +124,7 @@ def train_script(run: TrainingRun) -> str:
         *_sized_lines(run, used),
         "",
         *many,
+        *_local_data_line(run),
         *ABSOLUTE,
         *(f'{name}="$(absolute "${name}")"' for name in PATHS if name != "CHAT_TEMPLATE" or name in used),
         '[[ $OUTPUT_DIR == /* || $OUTPUT_DIR == *://* ]] || OUTPUT_DIR="$PWD/$OUTPUT_DIR"',
@@ -148,6 +145,16 @@ def train_script(run: TrainingRun) -> str:
         ")",
         *smoke_check(run),
         'exec "${train[@]}"',
+    )
+
+
+def _local_data_line(run: TrainingRun) -> tuple[str, ...]:
+    """Line that stops at an address of object storage, which most trainers do not read."""
+    if run.trainer.name.startswith(READS_ADDRESSES):
+        return ()
+    return (
+        f'[[ $DATASET != *://* ]] || {{ echo "DATASET is the address $DATASET. Download or mount the data. It takes '
+        f'{run.trainer.data}." >&2; exit 2; }}',
     )
 
 
@@ -282,11 +289,13 @@ def benchmark_script(run: TrainingRun) -> File:
     """Script of the answer's benchmark: the first steps on synthetic or public data."""
     group = run.group
     many = (REQUIRE_RANK,) if group.machines > 1 else ()
-    command = re.sub(r" (--[a-z])", r" \\\n  \1", fill_template(group.load, group.places))
+    filled = fill_template(group.load, group.places)
+    command = re.sub(r" (--[a-z])", r" \\\n  \1", filled)
     known = [slot for slot in run.slots() if slot.value and f"${slot.name}" in group.load]
-    lines = (*many, *slot_lines(known), *input_lines(group.load, (*RANKS, *(slot.name for slot in known))))
+    inputs = input_lines(group.load, (*RANKS, *(slot.name for slot in known)))
+    lines = (*many, *slot_lines(known), *inputs, *checkout_lines(filled))
     about = "# The benchmark of the answer, on synthetic or public data. It saves nothing that you need."
-    return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *lines, f"exec {command}"))
+    return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *lines, command))
 
 
 def training_notes(

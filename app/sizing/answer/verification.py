@@ -354,7 +354,8 @@ def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchm
     """Placeholders for the planning length and for the context that the server accepts, with what limits it."""
     planned = {"window": workload.model.max_context_tokens, "context": math.ceil(workload.max_context_tokens)}
     if workload.single_pass:  # takes fewer tokens than the configuration has positions: the server keeps its own limit
-        return {**planned, "embeds": optional_flag(workload.model.sample is None)}
+        tokens = max(planned["window"] or 0, round((estimate.deployment.max_batch or 1) * workload.input_tokens.mean))
+        return {**planned, "embeds": optional_flag(workload.model.sample is None), "batch_tokens": tokens}
     slots = batch_in_flight(estimate.performance) if used.server is SERVERS["ollama"] else 1
     served = served_context(workload, estimate, assumed, slots=slots)
     return {
@@ -393,12 +394,11 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     replicas = max(1, d.replicas or 1)
     served = (p.requests_per_s_capacity or 0.0) / replicas
     paced = workload.load is Load.OPEN
-    window_s = assumed.benchmark_window_min * 60
     batch = batch_in_flight(p)
     prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
     prefix = round(prompt * workload.cached_prefix_fraction)
     run = None if workload.requests is None else math.ceil(workload.requests / replicas)
-    prompts = run or max(10, math.ceil(served * window_s))
+    prompts = run or max(10, math.ceil(served * (assumed.benchmark_window_min * 60)))
     return {
         "rate": served if paced else None,
         "burstiness": max(workload.burstiness, MIN_BURSTINESS) ** -2 if paced and workload.burstiness != 1 else None,

@@ -125,6 +125,7 @@ def read_benchmark(name: str, table: Mapping[str, Any]) -> Benchmark:
 
 _TABLES = read_toml(FILE)
 FRAGMENTS: Mapping[str, str] = _TABLES["fragments"]
+CHECKED: Mapping[str, str] = _TABLES["checked"]  # release in which the flags of a load generator were checked
 SERVERS: Mapping[str, Server] = {name: _read_server(name, table) for name, table in _TABLES["servers"].items()}
 BENCHMARKS: Mapping[str, Benchmark] = {
     name: read_benchmark(name, table) for name, table in _TABLES["benchmarks"].items()

@@ -19,6 +19,8 @@ USED = {
     "tgi": BENCHMARKS["tgi"],
     "text-embeddings-inference": BENCHMARKS["text-embeddings-inference"],
     "mlx": BENCHMARKS["mlx"],
+    "ctranslate2": BENCHMARKS["faster-whisper"],
+    "diffusers": BENCHMARKS["pictures"],
 }
 LOAD = {
     "rate": 4.0,
@@ -37,6 +39,9 @@ PLACES: dict[str, Any] = {
     "stem": "./Model-70B-q4_k_m",
     "source_model": "org/Model-70B",
     "format": "bf16",
+    "stored": "float16",
+    "passes": 30,
+    "rounds": 10,
     "gguf_file": "./Model-70B-q4_k_m.gguf",
     "gguf_origin": "./Model-70B-q4_k_m.gguf",
     "tokenizer": "org/Model-70B",

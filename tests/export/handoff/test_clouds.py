@@ -34,6 +34,7 @@ SKY = closed(
     num_nodes=COUNT,
     run=TEXT,
     file_mounts={"type": "object", "additionalProperties": TEXT},
+    envs={"type": "object", "additionalProperties": TEXT},
     secrets={"type": "object", "additionalProperties": {"type": ["string", "null"]}},
     service=closed(
         ("readiness_probe", "replica_policy"),

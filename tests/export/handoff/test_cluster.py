@@ -71,6 +71,13 @@ def test_accelerators_are_asked_for_as_they_are_limited_and_come_to_the_replica(
         assert asked[0]["limits"]["nvidia.com/gpu"] * size == option.groups[0].accelerators
 
 
+def test_files_for_several_machines_say_that_they_have_no_rdma() -> None:
+    for target, words in {"kubernetes": "rdma/ib", "dynamo": "rdma/ib", "docker": "/dev/infiniband"}.items():
+        several, one = (build_handoff(option, target, None).notes for option in (served(**SPANNING), served()))
+        assert words in several[-1]
+        assert words not in " ".join(one)
+
+
 def test_a_service_finds_its_pods() -> None:
     deployment, service, budget = manifests(served())
     assert budget["spec"]["selector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]

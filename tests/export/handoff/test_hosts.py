@@ -103,6 +103,13 @@ def test_the_images_of_llama_cpp_keep_the_server_outside_the_path() -> None:
     assert "/app" not in text_of(build_handoff(served("llama.cpp"), "shell", None), "serve.sh")
 
 
+def test_images_for_machines_with_arm_processors_are_to_be_checked() -> None:
+    arm = served()
+    arm = replace(arm, groups=(replace(arm.groups[0], sku="nvidia-gh200-96gb"),))
+    for target, words in {"docker": True, "kubernetes": True, "shell": False}.items():
+        assert ("linux/arm64" in " ".join(build_handoff(arm, target, None).notes)) is words
+
+
 def test_docker_restarts_each_replica_on_accelerators_of_its_own() -> None:
     text = text_of(build_handoff(served(**HALF), "docker", None), "model-70b.docker.sh")
     assert re.findall(r"--gpus '\"device=([\d,]+)\"'", text) == ["0,1,2,3", "4,5,6,7"]

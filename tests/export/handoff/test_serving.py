@@ -72,15 +72,6 @@ def test_degrees_come_to_the_accelerators(engine: str, layout: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.engine)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_only_flags_of_the_list_are_given(launch: Any, layout: dict[str, Any]) -> None:
-    places = {} if launch.single_machine else layout
-    tokens = first(served(launch.engine, **places, conversion="fp8", cache="fp8", config="x")).command_tokens
-    assert set(command_flags(tokens)) <= set(launch.flags)
-    assert launch.source
-
-
-@pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.engine)
 def test_weights_come_at_a_revision_that_the_user_may_pin(launch: Any) -> None:
     has_flag = REVISION_FLAG in launch.flags
     assert has_flag is (launch.engine not in ("llama.cpp", "ollama", "mlx"))  # their servers read no revision
@@ -288,10 +279,14 @@ def test_every_file_says_what_it_is_of() -> None:
 
 
 def test_embeddings_are_measured_by_their_own_load_alone() -> None:
-    made = build_handoff(served("text-embeddings-inference"), "text-embeddings-inference", None)
+    embeds = served("text-embeddings-inference", batch_tokens=23_100)
+    made = build_handoff(embeds, "text-embeddings-inference", None)
     assert "exec text-embeddings-router" in text_of(made, "serve.sh")
+    assert said(first(embeds).command_tokens, "--max-batch-tokens") == 23_100
+    assert "--max-client-batch-size (32 inputs in a request)" in " ".join(made.notes)
     text = text_of(made, "benchmark.sh")
     assert "--endpoint /v1/embeddings" in text
+    assert "--request-rate 4" in text  # all at once, the server would refuse most
     assert "guidellm" not in text
 
 
@@ -324,7 +319,20 @@ def test_a_server_without_a_container_is_started_by_its_script() -> None:
         assert first(served("mlx", maker="Apple")).image
 
 
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name in SERVERS])
+@pytest.mark.parametrize(("engine", "kind"), [("ctranslate2", "speech"), ("diffusers", "pictures")])
+def test_a_library_is_served_by_a_script_for_its_own_work_alone(engine: str, kind: str) -> None:
+    text = text_of(build_handoff(served(engine), "shell", None), "serve.sh")
+    script, command = text.split("<<'EOF'\n")[1].split("\nEOF\n")
+    compile(script, "serve_samples.py", "exec")
+    assert f"serve_samples.py {kind} " in command
+    flags = set(command_flags(shlex.split(command.replace("\\\n", " "))))
+    assert all(f'"{flag}"' in script for flag in flags)
+    for refused in (option(start(engine, BENCHMARKS["vllm"])), served(engine, stored=None)):
+        with pytest.raises(Unanswerable, match="no server for this model and format"):
+            build_handoff(refused, "shell", None)
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if not BY_ENGINE[name].script])
 def test_the_benchmark_sends_to_the_port_of_its_engine(engine: str) -> None:
     text = text_of(build_handoff(served(engine), engine, None), "benchmark.sh")
     assert set(re.findall(r"localhost:(\d+)", text)) == {str(SERVERS[engine].port)}

@@ -1,0 +1,150 @@
+"""Serves speech recognition with CTranslate2, or pictures with Diffusers: requests that wait together are one batch.
+
+The paths are those of the OpenAI API: /v1/audio/transcriptions and /v1/images/generations.
+"""
+
+import argparse
+import asyncio
+import base64
+import concurrent.futures
+import io
+import os
+import queue
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import uvicorn
+from fastapi import FastAPI, Form, HTTPException, UploadFile
+from pydantic import BaseModel
+
+WINDOW_S, SAMPLES_PER_S = 30, 16_000
+
+
+class Batcher:
+    """Runs what waits in its queue in batches, in a thread of its own."""
+
+    def __init__(self, run: Callable[[list], list], batch: int) -> None:
+        self.run, self.batch, self.waiting = run, batch, queue.SimpleQueue()
+        threading.Thread(target=self.loop, daemon=True).start()
+
+    def loop(self) -> None:
+        while True:
+            pairs = [self.waiting.get()]
+            while len(pairs) < self.batch and not self.waiting.empty():
+                pairs.append(self.waiting.get())
+            try:
+                results = self.run([value for value, _ in pairs])
+                for (_, future), result in zip(pairs, results, strict=True):
+                    future.set_result(result)
+            except Exception as failure:
+                for _, future in pairs:
+                    future.set_exception(failure)
+
+    async def results(self, values: list) -> list:
+        """Results of values that may share batches with those of other requests."""
+        futures = [concurrent.futures.Future() for _ in values]
+        for pair in zip(values, futures, strict=True):
+            self.waiting.put(pair)
+        return await asyncio.gather(*(asyncio.wrap_future(future) for future in futures))
+
+
+def convert_speech(options: argparse.Namespace) -> Path:
+    """Folder of the model in the format of CTranslate2, converted once."""
+    cache = Path(os.environ.get("HF_HOME", Path.home() / ".cache/huggingface")) / "ctranslate2"
+    folder = cache / f"{options.model.replace('/', '--')}-{options.revision or 'main'}-{options.compute_type}"
+    if not (folder / "model.bin").exists():
+        words = ["ct2-transformers-converter", "--model", options.model, "--output_dir", str(folder), "--force"]
+        words += ["--copy_files", "tokenizer.json", "preprocessor_config.json", "--quantization", options.compute_type]
+        subprocess.run([*words, *(["--revision", options.revision] if options.revision else [])], check=True)
+    return folder
+
+
+def serve_speech(options: argparse.Namespace, app: FastAPI) -> None:
+    """Adds the transcription of recordings, in windows of 30 s."""
+    import ctranslate2
+    import numpy as np
+    from faster_whisper import WhisperModel
+    from faster_whisper.audio import decode_audio, pad_or_trim
+    from faster_whisper.tokenizer import Tokenizer
+
+    whisper = WhisperModel(str(convert_speech(options)), compute_type=options.compute_type)
+
+    def run(windows: list[tuple[Any, str]]) -> list[str]:
+        features = np.stack([pad_or_trim(whisper.feature_extractor(sound)) for sound, _ in windows])
+        view = ctranslate2.StorageView.from_array(np.ascontiguousarray(features))
+        several = whisper.model.is_multilingual
+        found = whisper.model.detect_language(view) if several else [[("<|en|>", 1.0)]] * len(windows)
+        known = [language or best[0][0].strip("<|>") for (_, language), best in zip(windows, found, strict=True)]
+        readers = [Tokenizer(whisper.hf_tokenizer, several, task="transcribe", language=language) for language in known]
+        prompts = [[*reader.sot_sequence, reader.no_timestamps] for reader in readers]
+        results = whisper.model.generate(view, prompts, beam_size=options.beams, max_length=whisper.max_length)
+        return [reader.decode(each.sequences_ids[0]) for reader, each in zip(readers, results, strict=True)]
+
+    batcher, length = Batcher(run, options.batch), WINDOW_S * SAMPLES_PER_S
+
+    @app.post("/v1/audio/transcriptions")
+    async def transcribe(file: UploadFile, language: Annotated[str, Form()] = "") -> dict[str, str]:
+        try:
+            sound = await asyncio.to_thread(decode_audio, io.BytesIO(await file.read()))
+        except Exception as failure:
+            raise HTTPException(400, f"The file is no recording that can be read: {failure}") from failure
+        starts = range(0, max(1, len(sound)), length)
+        texts = await batcher.results([(sound[start : start + length], language) for start in starts])
+        return {"text": " ".join(text.strip() for text in texts)}
+
+
+class Picture(BaseModel):
+    """Body of a request for pictures."""
+
+    prompt: str
+    n: int = 1
+
+
+def serve_pictures(options: argparse.Namespace, app: FastAPI) -> None:
+    """Adds the generation of pictures."""
+    import torch
+    from diffusers import DiffusionPipeline
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[options.format]
+    pipeline = DiffusionPipeline.from_pretrained(options.model, revision=options.revision, torch_dtype=dtype).to(device)
+
+    def run(prompts: list[str]) -> list[str]:
+        texts = []
+        for image in pipeline(prompts, num_inference_steps=options.steps).images:
+            image.save(data := io.BytesIO(), format="PNG")
+            texts.append(base64.b64encode(data.getvalue()).decode())
+        return texts
+
+    batcher = Batcher(run, options.batch)
+
+    @app.post("/v1/images/generations")
+    async def generate(picture: Picture) -> dict[str, list[dict[str, str]]]:
+        return {"data": [{"b64_json": text} for text in await batcher.results([picture.prompt] * picture.n)]}
+
+
+def main() -> None:
+    """Loads the model and serves it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=["speech", "pictures"])
+    parser.add_argument("--model", required=True, help="repository of the Hugging Face hub, or a folder")
+    parser.add_argument("--revision", help="branch, tag or commit of the repository")
+    parser.add_argument("--batch", type=int, required=True, help="most samples of a batch")
+    parser.add_argument("--compute-type", default="float16", help="speech: format of CTranslate2")
+    parser.add_argument("--beams", type=int, default=5, help="speech: beams of the search")
+    parser.add_argument("--format", default="bf16", choices=["bf16", "fp16", "fp32"], help="pictures: number format")
+    parser.add_argument("--steps", type=int, default=30, help="pictures: denoising steps")
+    parser.add_argument("--port", type=int, default=8000)
+    options = parser.parse_args()
+    app = FastAPI()
+    {"speech": serve_speech, "pictures": serve_pictures}[options.kind](options, app)
+    app.add_api_route("/health", lambda: {"status": "ready"})
+    app.add_api_route("/v1/models", lambda: {"object": "list", "data": [{"id": options.model, "object": "model"}]})
+    uvicorn.run(app, host="0.0.0.0", port=options.port)
+
+
+if __name__ == "__main__":
+    main()
