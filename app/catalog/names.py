@@ -36,6 +36,14 @@ class Respelling:
 
 
 @dataclass(frozen=True, slots=True)
+class UnsizedMethods:
+    """Training methods that are not sized (words in lower case), and what can be sized in their place."""
+
+    names: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExtraWords:
     """Additional words for the accelerators whose slug has a prefix."""
 
@@ -56,6 +64,7 @@ class NameTables:
     respellings: tuple[Respelling, ...]
     format_patterns: tuple[FormatPattern, ...]
     named_methods: tuple[str, ...]
+    unsized_methods: tuple[UnsizedMethods, ...]
     extra_words: tuple[ExtraWords, ...]
     formats: Mapping[str, str]
     kv_formats: Mapping[str, str]

@@ -129,6 +129,18 @@ def test_options_are_read_as_tools_name_them(option: Any, known: str, typed: str
     assert {TypeAdapter(option).validate_python(name) for name in typed.split()} == {known}
 
 
+@pytest.mark.parametrize(
+    ("typed", "advice"),
+    [("DPO", "reference model are not counted"), ("orpo", "two sequences for each pair"), ("grpo", "phase inference")],
+)
+def test_a_method_that_is_not_sized_is_refused_with_what_is(client: TestClient, typed: str, advice: str) -> None:
+    answer = client.post("/estimate", json={"workload": {**LORA, "method": typed}, "deployment": H100})
+    (problem,) = answer.json()["errors"]
+    assert (answer.status_code, problem["pointer"]) == (422, "#/workload/method")
+    assert problem["detail"].startswith(f"'{typed}' is not sized.")
+    assert advice in problem["detail"]
+
+
 @pytest.mark.parametrize("typed", ["q_proj,v_proj", "q_proj v_proj", "['q_proj', 'v_proj']", ["wq", "wv"]])
 def test_lora_targets_are_read_as_files_write_them(client: TestClient, typed: str | list[str]) -> None:
     # rank 16 * 32 layers * ((4096 + 4096) for queries + (4096 + 1024) for values)
