@@ -70,6 +70,7 @@ class NameTables:
     kv_formats: Mapping[str, str]
     optimizers: Mapping[str, str]
     recomputations: Mapping[str, str]
+    zero_stages: Mapping[str, int]
     precisions: Mapping[str, str]
     methods: Mapping[str, str]
     lora_targets: Mapping[str, str]
