@@ -163,9 +163,9 @@ class Models:
         """Returns the ids that a name may mean, by the strictest reading that finds any."""
         name = strip_gateway(name)
         bare = strip_file_suffix(name)
-        if bare in self._ids:
-            return self._ids[bare]
         tail = strip_file_suffix(name.rsplit("/", 1)[-1])  # the name without the account that repackaged the model
+        if bare in self._ids or tail in self._ids:
+            return self._ids.get(bare) or self._ids[tail]
         ids: list[str] = []
         for typed in (bare, tail):
             ids = ids or sorted({model for alias, model in self._aliases if squash_name(alias) == squash_name(typed)})

@@ -267,9 +267,9 @@ def strip_gateway(name: str) -> str:
 def strip_file_suffix(name: str) -> str:
     """Returns a folded name without the suffixes of a quantized file or its container.
 
-    Check: "llama3.1:70b-instruct-q4_K_M" becomes "llama3.1:70b-instruct".
+    Check: "llama3.1:70b-instruct-q4_K_M" becomes "llama3.1:70b-instruct", "Qwen-1_8B-AWQ" becomes "qwen-1.8b".
     """
-    key, before = fold_name(name), ""
+    key, before = fold_name(_DECIMAL.sub(r"\1.\2", name.lower())), ""
     while key != before:
         before, key = key, _FILE_SUFFIX.sub("", key).strip("-:")
     return key
@@ -341,7 +341,7 @@ def models_containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
     """Returns the models (second item) with a name (first item) that contains every word of the text, shortest name
     first.
     """
-    typed = split_name_words(_DECIMAL.sub(r"\1.\2", name.lower()))
+    typed = split_name_words(name)
     if not any(len(w) >= 3 and w.isalpha() for w in typed):
         return []
     lengths: dict[str, int] = {}

@@ -62,6 +62,8 @@ def test_names_differ_by_size_alone() -> None:
 TYPED = {
     "Llama 3.1 70B": "meta-llama/Llama-3.1-70B",
     "LLAMA_3.1_8B": "meta-llama/Llama-3.1-8B",
+    "Qwen/Qwen-7B": "Qwen/Qwen-7B-Chat",
+    "Qwen/Qwen-1_8B-Chat-Int8": "Qwen/Qwen-1_8B-Chat",
     "llama 3.1 70 billion": "meta-llama/Llama-3.1-70B",
     "llama3.1:70b": "meta-llama/Llama-3.1-70B-Instruct",
     "llama3.1:70b-instruct-q4_K_M": "meta-llama/Llama-3.1-70B-Instruct",
