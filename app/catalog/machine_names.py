@@ -74,7 +74,7 @@ def read_machine_names(name: str) -> tuple[NamedMachine, ...]:
         >>> read_machine_names("ecs.gn7i-c32g1.16xlarge")[0]
         NamedMachine(accelerator='nvidia-a10', count=2)
     """
-    typed = name.strip().lower()
+    typed = "-".join(name.lower().split())
     found = []
     for each in TABLES.patterns:
         match = each.regex.fullmatch(typed)

@@ -23,6 +23,7 @@ from app.catalog.names import (
     shape_tokens,
     shape_words,
     split_name_words,
+    split_size,
     squash_name,
     strip_file_suffix,
     strip_gateway,
@@ -97,6 +98,7 @@ SHAPE_IRRELEVANT_KEYS = ("architectures", "max_position_embeddings", "_name_or_p
 SMALLER_MODEL_SHARE = (
     0.7  # share of the parameters up to which a model is a smaller size, not another count of the same size
 )
+STATED_SIZE_ERROR = 0.05  # relative distance of a size that a name states from the parameters
 
 
 class Models:
@@ -163,9 +165,9 @@ class Models:
         """Returns the ids that a name may mean, by the strictest reading that finds any."""
         name = strip_gateway(name)
         bare = strip_file_suffix(name)
-        if bare in self._ids:
-            return self._ids[bare]
         tail = strip_file_suffix(name.rsplit("/", 1)[-1])  # the name without the account that repackaged the model
+        if bare in self._ids or tail in self._ids:
+            return self._ids.get(bare) or self._ids[tail]
         ids: list[str] = []
         for typed in (bare, tail):
             ids = ids or sorted({model for alias, model in self._aliases if squash_name(alias) == squash_name(typed)})
@@ -185,6 +187,10 @@ class Models:
             return []
         dated, undated = self._ids_by_shape
         found = dated.get(words) or undated.get(shape_words(name, with_dates=False), [])
+        if not found:  # a size that the model's own name does not state
+            rest, size = split_size(words)
+            params = {i: self._facts[i]["total_params"] for i in dated.get(rest, [])}
+            found = [i for i, total in params.items() if abs(total - size) <= STATED_SIZE_ERROR * total]
         if not found:
             typed = shape_tokens(name)
             bases = [i for i in self._facts if is_tuned_name(typed, shape_tokens(i))]

@@ -36,6 +36,14 @@ class Respelling:
 
 
 @dataclass(frozen=True, slots=True)
+class UnsizedMethods:
+    """Training methods that are not sized (words in lower case), and what can be sized in their place."""
+
+    names: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExtraWords:
     """Additional words for the accelerators whose slug has a prefix."""
 
@@ -56,11 +64,13 @@ class NameTables:
     respellings: tuple[Respelling, ...]
     format_patterns: tuple[FormatPattern, ...]
     named_methods: tuple[str, ...]
+    unsized_methods: tuple[UnsizedMethods, ...]
     extra_words: tuple[ExtraWords, ...]
     formats: Mapping[str, str]
     kv_formats: Mapping[str, str]
     optimizers: Mapping[str, str]
     recomputations: Mapping[str, str]
+    zero_stages: Mapping[str, int]
     precisions: Mapping[str, str]
     methods: Mapping[str, str]
     lora_targets: Mapping[str, str]
@@ -257,9 +267,9 @@ def strip_gateway(name: str) -> str:
 def strip_file_suffix(name: str) -> str:
     """Returns a folded name without the suffixes of a quantized file or its container.
 
-    Check: "llama3.1:70b-instruct-q4_K_M" becomes "llama3.1:70b-instruct".
+    Check: "llama3.1:70b-instruct-q4_K_M" becomes "llama3.1:70b-instruct", "Qwen-1_8B-AWQ" becomes "qwen-1.8b".
     """
-    key, before = fold_name(name), ""
+    key, before = fold_name(_DECIMAL.sub(r"\1.\2", name.lower())), ""
     while key != before:
         before, key = key, _FILE_SUFFIX.sub("", key).strip("-:")
     return key
@@ -277,6 +287,7 @@ _PACKAGING = re.compile(rf"(?:^|(?<=-))(?:{'|'.join(NAME_TABLES.packaging)})(?=-
 _STAGE_WORDS = frozenset(NAME_TABLES.stage_words)
 _NETWORK_WORDS = frozenset(NAME_TABLES.network_words)
 _SIZE_WORD = re.compile(r"\d+(?:\.\d+)?[bm]")
+_LLAMA = re.compile(r"(?<![a-z0-9])l(?=[23](?:\.\d)?-)")  # "L2-13B" and "L3.3-70B" of fine-tuned models
 _UNDERSCORED = re.compile(r"(?<![qQ\d])(\d+)_(\d+)(?!\d)")  # a decimal point of a version: "3_3" of Nemotron
 _VERSION = re.compile(r"\d(?:\.\d+)?")
 _DATE = re.compile(r"(?:20)?2\d(?:0[1-9]|1[0-2])(?:\d\d)?|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|20\d{6}")
@@ -290,7 +301,7 @@ def shape_tokens(name: str) -> tuple[str, ...]:
     """
     own = _UNDERSCORED.sub(r"\1.\2", name.rsplit("/", 1)[-1].replace(":", "-"))
     key = fold_name(re.sub(r"\.(?=[a-zA-Z])", "-", own))
-    bare = re.sub(r"(?<![a-z0-9])v(?=\d)", "", _PACKAGING.sub("", key))
+    bare = _LLAMA.sub("llama-", re.sub(r"(?<![a-z0-9])v(?=\d)", "", _PACKAGING.sub("", key)))
     return tuple(word for word in _WORDS.findall(bare) if word not in _STAGE_WORDS)
 
 
@@ -298,6 +309,19 @@ def shape_words(name: str, *, with_dates: bool = True) -> frozenset[str]:
     """Returns the words of a model's name that tell its shape, in no order. Dates can be left out."""
     words = frozenset(shape_tokens(name))
     return words if with_dates else frozenset(word for word in words if not _DATE.fullmatch(word))
+
+
+def split_size(words: frozenset[str]) -> tuple[frozenset[str], float]:
+    """Returns the words of a model's name without its only size, and that size in parameters; 0 without one size.
+
+    Check: the words of "deepseek-v2.5:236b" are deepseek, 2.5 and 236b.
+        >>> sorted(split_size(shape_words("deepseek-v2.5:236b"))[0]), split_size(shape_words("deepseek-v2.5:236b"))[1]
+        (['2.5', 'deepseek'], 236000000000.0)
+    """
+    sizes = [word for word in words if _SIZE_WORD.fullmatch(word)]
+    if len(sizes) != 1:
+        return words, 0.0
+    return words - {*sizes}, float(sizes[0][:-1]) * (1e9 if sizes[0].endswith("b") else 1e6)
 
 
 def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
@@ -331,7 +355,7 @@ def models_containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
     """Returns the models (second item) with a name (first item) that contains every word of the text, shortest name
     first.
     """
-    typed = split_name_words(_DECIMAL.sub(r"\1.\2", name.lower()))
+    typed = split_name_words(name)
     if not any(len(w) >= 3 and w.isalpha() for w in typed):
         return []
     lengths: dict[str, int] = {}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from types import MappingProxyType
 
 import structlog
@@ -45,7 +46,16 @@ _ATOM = re.compile(r"[a-z0-9]+")
 _TRADEMARK = re.compile(r"\((?:r|tm|c)\)|[®™©]")
 _MEMORY = re.compile(r"(?<![a-z0-9.])(\d+)[\s_-]*(?:gib|gb|g)(?![a-z0-9])")
 _CORES = re.compile(r"(?<![a-z0-9.])(\d+)[\s_-]*(?:cores?|c)(?![a-z0-9])")
-_COUNTED = re.compile(r"^\s*(\d{1,3})\s*[x×]\s*(?=\D)|\s+[x×]\s*(\d{1,3})\s*$", re.IGNORECASE)
+# "8x H100", "2x3090", "L40S x 4", "RTX 3090 (x2)", "3090x2"
+_COUNTED = re.compile(
+    r"^\s*(\d{1,3})\s*[x×]\s*(?=\D|\d{4}(?!\d))|(?:[\s(]+|(?<=\b\d{4}))[x×]\s*(\d{1,3})\s*\)?\s*$", re.IGNORECASE
+)
+# "8 H100s", "dual 3090"
+_SPOKEN_COUNT = re.compile(
+    r"^\s*(?:(?P<digits>\d{1,3})|(?P<word>[a-z]+))\s+(?P<name>(?!g\b|gi?b\b)(?=.*\d).+)",
+    re.IGNORECASE | re.ASCII,
+)
+_COUNT_WORDS = MappingProxyType({"single": 1, "one": 1, "dual": 2, "two": 2, "four": 4, "quad": 4, "eight": 8})
 _BRACKETS = re.compile(r"\[([^\]]+)\]")
 _PARENTHESES = re.compile(r"\([^)]*\)")
 
@@ -222,10 +232,20 @@ class CatalogIndex:
         if match is None and (inside := _BRACKETS.search(bare)) is not None:
             match = self._match_words(inside[1]) or self._match_words(_BRACKETS.sub(" ", bare))
         if match is None:
-            return HardwareMatch(())
+            return self._match_spoken_count(name) or HardwareMatch(())
         if counted is None or match.is_machine:
             return match
         return HardwareMatch(match.accelerators, count=int(counted[1] or counted[2]))
+
+    def _match_spoken_count(self, name: str) -> HardwareMatch | None:
+        """Returns the accelerator of a name that begins with a number in digits or words, such as "8 H100s"."""
+        spoken = _SPOKEN_COUNT.match(name)
+        if spoken is None:
+            return None
+        count = int(spoken["digits"]) if spoken["digits"] else _COUNT_WORDS.get(spoken["word"].lower(), 0)
+        typed = spoken["name"].strip()
+        match = (self._match_words(typed) or self._match_words(typed.rstrip("sS"))) if count else None
+        return None if match is None else replace(match, count=count)
 
     def _match_words(self, name: str) -> HardwareMatch | None:
         significant = _significant_words(name)
@@ -241,19 +261,25 @@ class CatalogIndex:
         return HardwareMatch(tuple(k.slug for k in fits if len(k.modifiers - typed) == least)) if fits else None
 
     def _split_words(self, name: str) -> list[str] | None:
-        """Splits a compacted name into the fewest known words; None if it cannot be split."""
-        text = apply_respellings("".join(split_atoms(name)))
-        best: list[list[str] | None] = [[]]
+        """Splits a compacted name into the fewest known words; None if it cannot be split. Of as few, those that join
+        the fewest typed words count: "a100-sxm4-80gb" ends in "80gb", not in "480gb".
+        """
+        atoms = split_atoms(name)
+        text = apply_respellings("".join(atoms))
+        ends = {*accumulate(map(len, atoms))} if len(text) == sum(map(len, atoms)) else set[int]()
+        best: list[tuple[int, int, list[str]] | None] = [(0, 0, [])]  # words, typed words joined, the words
         for end in range(1, len(text) + 1):
-            shortest: list[str] | None = None
+            shortest: tuple[int, int, list[str]] | None = None
             for start in range(max(0, end - self.longest_word), end):
                 before = best[start]
-                if before is None or (shortest is not None and len(before) + 1 >= len(shortest)):
+                if before is None or (shortest is not None and before[0] + 1 > shortest[0]):
                     continue
                 if text[start:end] in self.vocabulary:
-                    shortest = [*before, text[start:end]]
+                    joined = before[1] + sum(start < each < end for each in ends)
+                    if shortest is None or (before[0] + 1, joined) < shortest[:2]:
+                        shortest = (before[0] + 1, joined, [*before[2], text[start:end]])
             best.append(shortest)
-        return best[-1]
+        return None if best[-1] is None else best[-1][2]
 
     def _match_machine(self, name: str) -> HardwareMatch | None:
         key = machine_key(name)

@@ -129,7 +129,35 @@ def test_options_are_read_as_tools_name_them(option: Any, known: str, typed: str
     assert {TypeAdapter(option).validate_python(name) for name in typed.split()} == {known}
 
 
-@pytest.mark.parametrize("typed", ["q_proj,v_proj", "q_proj v_proj", "['q_proj', 'v_proj']", ["wq", "wv"]])
+@pytest.mark.parametrize(
+    ("typed", "advice"),
+    [("DPO", "reference model are not counted"), ("orpo", "two sequences for each pair"), ("grpo", "phase inference")],
+)
+def test_a_method_that_is_not_sized_is_refused_with_what_is(client: TestClient, typed: str, advice: str) -> None:
+    answer = client.post("/estimate", json={"workload": {**LORA, "method": typed}, "deployment": H100})
+    (problem,) = answer.json()["errors"]
+    assert (answer.status_code, problem["pointer"]) == (422, "#/workload/method")
+    assert problem["detail"].startswith(f"'{typed}' is not sized.")
+    assert advice in problem["detail"]
+
+
+@pytest.mark.parametrize("typed", ["FULL_SHARD", "zero3", "stage-3", 3.0])
+def test_stages_of_sharding_are_read(client: TestClient, typed: Any) -> None:
+    shown = estimate(client, {**LORA, "method": "full"}, total_accelerators=8, framework="fsdp", zero_stage=typed)
+    assert shown["deployment"]["zero_stage"] == 3
+
+
+TARGETS = [
+    "q_proj,v_proj",
+    "q_proj v_proj",
+    "['q_proj', 'v_proj']",
+    ["wq", "wv"],
+    r".*\.(q|v)_proj",
+    r"^(?!.*vision).*(?:q_proj|v_proj)$",
+]
+
+
+@pytest.mark.parametrize("typed", TARGETS)
 def test_lora_targets_are_read_as_files_write_them(client: TestClient, typed: str | list[str]) -> None:
     # rank 16 * 32 layers * ((4096 + 4096) for queries + (4096 + 1024) for values)
     assert lora_params(client, target_modules=typed) == 16 * 32 * (8192 + 5120)

@@ -81,6 +81,10 @@ MACHINES = {
     "ecs.ebmgn7e.32xlarge": ("nvidia-a100-sxm4-80gb", 8),
     "ecs.ebmgn7i.32xlarge": ("nvidia-a10", 4),
     "tpu-v5p-8": ("google-tpu-v5p", 4),
+    "tpu-v3-8": ("google-tpu-v3", 4),
+    "TPU v6e-8": ("google-tpu-v6e", 8),
+    "Standard_NC24rs_v2": ("nvidia-p100-pcie-16gb", 4),
+    "V100-32Gx4": ("nvidia-v100-pcie-32gb", 4),
     "v5litepod-16": ("google-tpu-v5e", 16),
 }
 

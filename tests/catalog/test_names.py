@@ -62,6 +62,11 @@ def test_names_differ_by_size_alone() -> None:
 TYPED = {
     "Llama 3.1 70B": "meta-llama/Llama-3.1-70B",
     "LLAMA_3.1_8B": "meta-llama/Llama-3.1-8B",
+    "Qwen/Qwen-7B": "Qwen/Qwen-7B-Chat",
+    "deepseek-v2.5:236b": "deepseek-ai/DeepSeek-V2.5",
+    "L3.3-70B-Euryale-v2.3": "meta-llama/Llama-3.3-70B-Instruct",
+    "MythoMax-L2-13B": "meta-llama/Llama-2-13b-hf",
+    "Qwen/Qwen-1_8B-Chat-Int8": "Qwen/Qwen-1_8B-Chat",
     "llama 3.1 70 billion": "meta-llama/Llama-3.1-70B",
     "llama3.1:70b": "meta-llama/Llama-3.1-70B-Instruct",
     "llama3.1:70b-instruct-q4_K_M": "meta-llama/Llama-3.1-70B-Instruct",

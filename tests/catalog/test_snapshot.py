@@ -95,7 +95,22 @@ def test_a_named_machine_is_recognized(catalog_index: CatalogIndex, name: str, s
     assert catalog_index.resolve_name(name).system == system
 
 
-@pytest.mark.parametrize(("name", "count"), [("8x L40S", 8), ("8xL40S", 8), ("L40S x 4", 4), ("7900xtx", None)])
+COUNTED = [
+    ("8x L40S", 8),
+    ("8xL40S", 8),
+    ("L40S x 4", 4),
+    ("7900xtx", None),
+    ("2x3090", 2),
+    ("3090x2", 2),
+    ("RTX 3090 (x2)", 2),
+    ("8 L40S", 8),
+    ("4 RTX A6000s", 4),
+    ("dual RTX 4090", 2),
+    ("24 GB 3090", None),
+]
+
+
+@pytest.mark.parametrize(("name", "count"), COUNTED)
 def test_a_number_before_a_name_is_recognized(catalog_index: CatalogIndex, name: str, count: int | None) -> None:
     assert catalog_index.resolve_name(name).count == count
     assert len(catalog_index.resolve_name(name).accelerators) == 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from app.catalog.names import NAME_TABLES, format_slug, kv_format_slug, option_slug
+from app.catalog.names import NAME_TABLES, fold_name, format_slug, kv_format_slug, option_slug, quote_name
 from app.sizing.compare import PRIORITY_BY_BOTTLENECK
 from app.sizing.hardware.engines.record import Policy
 from app.sizing.hardware.parts import SEGMENTS, Commitment, Environment, PriceKind, PricingModel, Segment, SystemKind
@@ -111,9 +111,25 @@ def _fold_by(aliases: Mapping[str, str]) -> BeforeValidator:
     return BeforeValidator(lambda value: option_slug(str(value), aliases) if isinstance(value, str | bool) else value)
 
 
+_UNSIZED = {name: each.advice for each in NAME_TABLES.unsized_methods for name in each.names.split()}
+
+
+def _fold_method(value: Any) -> Any:
+    """Accepts the names of tools for a training method. Raises ValueError with advice for one that is not sized."""
+    if isinstance(value, str) and (advice := _UNSIZED.get(value.strip().lower())):
+        raise ValueError(f"{quote_name(value)} is not sized. {advice}")
+    return option_slug(value, NAME_TABLES.methods) if isinstance(value, str) else value
+
+
+def _fold_stage(value: Any) -> Any:
+    """Accepts the names of tools for a stage of sharding."""
+    return NAME_TABLES.zero_stages.get(fold_name(value), value) if isinstance(value, str) else value
+
+
 FOLD_FORMAT = BeforeValidator(_fold_format)  # accepts common spellings: BF16, AWQ, Q4_K_M
 FOLD_KV_FORMAT = BeforeValidator(_fold_kv_format)  # and those of engines: fp8_e5m2, f16
-FOLD_METHOD = _fold_by(NAME_TABLES.methods)
+FOLD_ZERO_STAGE = BeforeValidator(_fold_stage)
+FOLD_METHOD = BeforeValidator(_fold_method)
 FOLD_OPTIMIZER = _fold_by({**NAME_TABLES.optimizers, **dict(zip(OPTIMIZERS, OPTIMIZERS, strict=True))})
 FOLD_PRECISION, FOLD_RECOMPUTATION = _fold_by(NAME_TABLES.precisions), _fold_by(NAME_TABLES.recomputations)
 

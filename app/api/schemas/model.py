@@ -107,10 +107,27 @@ class SampleSpec(RequestModel):
         return resize_samples(model, self.model_dump(exclude_none=True))
 
 
+def _pattern_targets(pattern: str) -> list[str]:
+    """Names of matrices at the end of a pattern, as PEFT takes one; the layers and towers that it selects are not read.
+
+    Check:
+        >>> _pattern_targets(r".*\\.(q|v)_proj"), _pattern_targets(r"^(?!.*vision).*(?:q_proj|v_proj)$")
+        (['q_proj', 'v_proj'], ['q_proj', 'v_proj'])
+        >>> _pattern_targets(r"model\\.layers\\.\\d+\\.self_attn\\.q_proj")
+        ['q_proj']
+    """
+    groups = re.findall(r"\((?:\?:)?([a-zA-Z0-9_|]+)\)([a-zA-Z0-9_]*)", pattern)
+    if groups:
+        return [name + groups[-1][1] for name in groups[-1][0].split("|") if name]
+    return re.findall(r"[a-zA-Z0-9_]+", pattern)[-1:]
+
+
 def _split_targets(value: Any) -> Any:
     """The preset that a text means, or the names that it lists, as configuration files and command lines do."""
     if not isinstance(value, str):
         return value
+    if re.search(r"[(|*^$\\]", value):
+        return _pattern_targets(value)
     preset = option_slug(value, NAME_TABLES.lora_targets)
     return preset if preset in LORA_TARGET_NAMES or not value.strip() else re.findall(r"[^\s,'\"\[\]]+", value)
 

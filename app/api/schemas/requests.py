@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from app.api.schemas.base import (
+    FOLD_ZERO_STAGE,
     INTEGER_VALUED,
     ActivationCheckpointingName,
     CommitmentName,
@@ -698,7 +699,7 @@ class DeploymentSpec(ReplicaSpec):
         "experts first, then layers. Default: as much as needed if nothing fits otherwise; 0: none.",
     )
     speculative: SpeculativeSpec | None = None
-    zero_stage: Annotated[int, Field(ge=0, le=3), INTEGER_VALUED] | None = None
+    zero_stage: Annotated[int, Field(ge=0, le=3), INTEGER_VALUED, FOLD_ZERO_STAGE] | None = None
     micro_batch_sequences: Degree | None = None
     activation_checkpointing: ActivationCheckpointingName | None = None
     optimizer_offload: bool | None = None

@@ -111,8 +111,9 @@ BLOCK_BITS: Mapping[str, float] = MappingProxyType(
 class _ImportanceMixture:
     """Block types of a GGUF file that is made with an importance matrix.
 
-    Those of most matrices, the embedding, the head, attention outputs, values, the first eighth of down projections,
-    queries and keys, and gate and up projections of the layers in the middle; "" is the type of most matrices.
+    Those of most matrices, the embedding, the head, attention outputs, values, values of key/value heads that serve
+    fewer than four query heads, the first eighth of down projections, queries and keys, and gate and up projections of
+    the layers in the middle; "" is the type of most matrices.
     """
 
     base: str
@@ -120,13 +121,14 @@ class _ImportanceMixture:
     head: str
     output: str = ""
     values: str = "q4_k"
+    own_values: str = ""
     first_down: str = ""
     queries: str = ""
     middle: str = ""
 
-    def block_type(self, role: str, layer: int, layers: int) -> str:
+    def block_type(self, role: str, layer: int, layers: int, heads_per_kv: float) -> str:
         if role in _VALUES:
-            return self.values
+            return self.values if heads_per_kv >= 4 or role != "v_proj" else self.own_values or self.base
         if role in _DOWN and layer < layers // 8:
             return self.first_down or self.base
         if role in _OUT:
@@ -138,21 +140,21 @@ class _ImportanceMixture:
         return self.base
 
 
-# As llama.cpp chooses them for models whose query heads share key/value heads.
+# As llama.cpp chooses them (src/llama-quant.cpp, llama_tensor_get_type_impl, read 2026-11-27).
 _IMPORTANCE_MIXTURES: Mapping[str, _ImportanceMixture] = MappingProxyType(
     {
         "iq4_nl": _ImportanceMixture("iq4_nl", "iq4_nl", "q6_k", values="q5_k", first_down="q5_k"),
         "iq4_xs": _ImportanceMixture("iq4_xs", "iq4_xs", "q6_k", values="q5_k", first_down="q5_k"),
-        "iq3_m": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", output="q4_k", first_down="q4_k"),
+        "iq3_m": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", output="q4_k", own_values="q4_k", first_down="q4_k"),
         "iq3_s": _ImportanceMixture("iq3_s", "iq3_s", "q6_k"),
         "iq3_xs": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", queries="iq3_xxs", middle="iq3_xxs"),
         "iq3_xxs": _ImportanceMixture("iq3_xxs", "iq3_s", "q5_k", output="iq3_s", queries="iq2_s"),
-        "iq2_m": _ImportanceMixture("iq2_s", "iq3_s", "q5_k", output="iq3_s", first_down="iq3_s"),
-        "iq2_s": _ImportanceMixture("iq2_xs", "iq3_s", "q5_k", output="iq3_s", first_down="iq3_s"),
-        "iq2_xs": _ImportanceMixture("iq2_xs", "q2_k", "q5_k", first_down="q2_k"),
-        "iq2_xxs": _ImportanceMixture("iq2_xxs", "q2_k", "q5_k", first_down="q2_k"),
-        "iq1_m": _ImportanceMixture("iq1_m", "q2_k", "q5_k", output="iq2_xxs", first_down="q2_k"),
-        "iq1_s": _ImportanceMixture("iq1_s", "q2_k", "q5_k", output="iq2_xxs", first_down="q2_k"),
+        "iq2_m": _ImportanceMixture("iq2_s", "iq3_s", "q5_k", output="iq3_s", own_values="iq3_s", first_down="iq3_s"),
+        "iq2_s": _ImportanceMixture("iq2_xs", "iq3_s", "q5_k", output="iq3_s", own_values="iq3_s", first_down="iq3_s"),
+        "iq2_xs": _ImportanceMixture("iq2_xs", "q2_k", "q5_k", own_values="q2_k", first_down="q2_k"),
+        "iq2_xxs": _ImportanceMixture("iq2_xxs", "q2_k", "q5_k", own_values="q2_k", first_down="q2_k"),
+        "iq1_m": _ImportanceMixture("iq1_m", "q2_k", "q5_k", output="iq2_xxs", own_values="q2_k", first_down="q2_k"),
+        "iq1_s": _ImportanceMixture("iq1_s", "q2_k", "q5_k", output="iq2_xxs", own_values="q2_k", first_down="q2_k"),
     }
 )
 # Fallback block types for rows whose length is not a multiple of 256.
@@ -170,7 +172,7 @@ def _has_extra_bits(layer: int, layers: int) -> bool:
 def _gguf_block_type(mixture: str, role: str, layer: int, layers: int, heads_per_kv: float) -> str:
     """Block type of one matrix in a GGUF file type, as llama.cpp chooses it without an importance matrix."""
     if mixture in _IMPORTANCE_MIXTURES:
-        return _IMPORTANCE_MIXTURES[mixture].block_type(role, layer, layers)
+        return _IMPORTANCE_MIXTURES[mixture].block_type(role, layer, layers, heads_per_kv)
     base = mixture if mixture in BLOCK_BITS else mixture.rsplit("_", 1)[0]
     values, down, out, fused = role in _VALUES, role in _DOWN, role in _OUT, role == "qkv_proj"
     if mixture == "q2_k":

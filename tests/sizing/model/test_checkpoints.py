@@ -122,3 +122,12 @@ def test_importance_file_types_have_llama_cpps_bits_per_weight(kind: str) -> Non
     model = _bare(ENTRIES["meta-llama/Llama-3.1-8B-Instruct"])
     bits = model.weights_bytes(WEIGHT_FORMATS[f"gguf-{kind}"]) * 8 / model.total_params
     assert bits == pytest.approx(IMPORTANCE[kind], rel=0.002)
+
+
+# llama.cpp pull request 8836: files of a model with two query heads to a key/value head
+@pytest.mark.parametrize(("kind", "bits"), [("iq1_s", 2.05), ("iq1_m", 2.20)])
+def test_importance_file_types_store_values_narrower_where_few_heads_share_them(kind: str, bits: float) -> None:
+    model = _bare(ENTRIES["google/gemma-2-9b-it"])
+    assert model.weights_bytes(WEIGHT_FORMATS[f"gguf-{kind}"]) * 8 / model.total_params == pytest.approx(
+        bits, abs=0.006
+    )

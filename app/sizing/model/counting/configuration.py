@@ -239,7 +239,8 @@ IMAGE_SIDE = 1024  # pixels
 class DefaultSettings:
     """Usual denoising steps, guidance, text tokens and sample size of a family.
 
-    With guidance above 1, the network is evaluated twice per step.
+    With guidance above 1, the network is evaluated twice per step. `cell_pixels` is the side of the square behind one
+    position, and `frames_per_position` the frames behind one latent frame.
 
     Source: the example calls of each model card and the defaults of the diffusers pipelines, 2026-11.
     """
@@ -250,6 +251,8 @@ class DefaultSettings:
     width: int = IMAGE_SIDE
     height: int = IMAGE_SIDE
     frames: int = 1
+    cell_pixels: int = CELL_PIXELS
+    frames_per_position: int = FRAMES_PER_POSITION
 
 
 FLUX_DISTILLED, FLUX_FAST = DefaultSettings(28, 1.0), DefaultSettings(4, 1.0, text_tokens=256)
@@ -261,6 +264,14 @@ DENOISERS: Mapping[str, DefaultSettings] = {
     "z_image": DefaultSettings(8, 1.0),
     "wan": DefaultSettings(50, 2.0, width=832, height=480, frames=81),
     "hunyuan_video": DefaultSettings(50, 1.0, width=1280, height=720, frames=129),
+    "ltx2": DefaultSettings(
+        30, 2.0, text_tokens=1024, width=768, height=512, frames=121, cell_pixels=32, frames_per_position=8
+    ),
+    "cosmos3": DefaultSettings(35, 2.0, width=1280, height=720, frames=189, cell_pixels=32),
+    "cosmos3_text2image": DefaultSettings(35, 2.0, cell_pixels=32),
+    "longcat_image": DefaultSettings(50, 2.0),
+    "longcat_image_edit": DefaultSettings(50, 2.0, text_tokens=512 + 4096),  # with the positions of the source image
+    "glm_image": DefaultSettings(50, 2.0),
 }
 DEFAULT_DENOISER = DefaultSettings(30, 1.0)
 

@@ -6,17 +6,15 @@ counted on the instantiated network. Their work on samples of other sizes follow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.configuration import (
-    CELL_PIXELS,
     DEFAULT_DENOISER,
     DENOISERS,
-    FRAMES_PER_POSITION,
     IMAGE_NETWORKS,
     IMAGE_SIDE,
     LATENT_PIXELS,
@@ -178,26 +176,38 @@ def registered_architecture(facts: RegisteredFacts) -> ModelArchitecture:
 def _with_towers(model: ModelArchitecture, components: Mapping[str, int]) -> ModelArchitecture:
     """The language model with towers of which only the size is known. They take memory; their work is not counted."""
     towers = tuple(Tensor(name, Part.ENCODER_TOWER, 1, size, ONCE) for name, size in components.items())
-    note = f"the work of {' and '.join(name.replace('_', ' ') for name in components)} is not counted, only its size"
-    return replace(model, tensors=(*model.tensors, *towers), assumed=(*model.assumed, note))
+    return replace(model, tensors=(*model.tensors, *towers), assumed=(*model.assumed, _size_only_note(components)))
+
+
+def _size_only_note(components: Iterable[str]) -> str:
+    return f"the work of {' and '.join(name.replace('_', ' ') for name in components)} is not counted, only its size"
 
 
 def _with_components(model: ModelArchitecture, components: Mapping[str, int]) -> ModelArchitecture:
-    """The denoiser with the text encoders and image decoder of its pipeline, which run once per sample."""
+    """The denoiser with the text encoders and image decoder of its pipeline, which run once per sample. The work of a
+    language model that writes the picture's tokens first is not counted.
+    """
     other_params = sum(v for k, v in components.items() if k not in _DENOISERS)
     tensor = Tensor("text_encoders_and_image_decoder", Part.ENCODER_TOWER, 1, other_params, ONCE)
     model = replace(model, tensors=(*model.tensors, tensor))
+    if "language_model" in components:
+        model = replace(model, assumed=(*model.assumed, _size_only_note(("language_model",))))
     assert model.law is not None
     reads_text = sum(v for k, v in components.items() if k.startswith("text_encoder"))
     tokens = max(model.law.fixed_positions, float(TEXT_ENCODER_TOKENS))
     return model.with_law(replace(model.law, extra_flops_fixed=2.0 * reads_text * tokens))
 
 
+def _denoiser_head_width(config: Config) -> Any:
+    """Width of an attention head, by either name that configurations give it; None if it is not stated."""
+    return config.get("attention_head_dim") or config.get("head_dim")
+
+
 def _network_from_facts(facts: RegisteredFacts) -> ModelArchitecture:
     """A network that is known by its registered parameters and FLOPs."""
     config = facts.config
     family = str(config.get("model_type", facts.family))
-    heads, size = config.get("num_attention_heads"), config.get("attention_head_dim")
+    heads, size = config.get("num_attention_heads"), _denoiser_head_width(config)
     wide = heads * size if isinstance(heads, int) and isinstance(size, int) else 1
     model = ModelArchitecture(
         name=facts.name,
@@ -257,7 +267,7 @@ def _denoiser_law(facts: RegisteredFacts, family: str) -> SampleLaw:
         width=usual.width if clip else side,
         height=usual.height if clip else side,
         frames=usual.frames,
-        frames_per_position=FRAMES_PER_POSITION,
+        frames_per_position=usual.frames_per_position,
         steps=usual.steps,
         guidance=usual.guidance,
         extra_flops_per_pixel=FIGURES.image_decoder_flops_per_pixel,
@@ -278,11 +288,12 @@ def _transformer_denoiser_law(law: SampleLaw, usual: DefaultSettings, facts: Reg
     width in all. Image and text may each have their own copy of a block.
     """
     config: Mapping[str, Any] = facts.config
-    layers = int(config.get("num_layers") or config["n_layers"]) + int(config.get("num_single_layers") or 0)
-    wide = int(config.get("dim") or config["num_attention_heads"] * config["attention_head_dim"])
+    blocks = config.get("num_layers") or config.get("num_hidden_layers") or config["n_layers"]
+    layers = int(blocks) + int(config.get("num_single_layers") or 0)
+    wide = int(config.get("dim") or config["num_attention_heads"] * _denoiser_head_width(config))
     pairs, counted = 4.0 * wide * layers, facts.step_flops or 0.0
-    cells = (law.width // CELL_PIXELS) * (law.height // CELL_PIXELS)
-    positions = cells * ((law.frames - 1) // FRAMES_PER_POSITION + 1) + usual.text_tokens
+    cells = (law.width // usual.cell_pixels) * (law.height // usual.cell_pixels)
+    positions = cells * ((law.frames - 1) // usual.frames_per_position + 1) + usual.text_tokens
     linear = (
         (counted - pairs * positions**2) / positions
         if counted
@@ -290,7 +301,7 @@ def _transformer_denoiser_law(law: SampleLaw, usual: DefaultSettings, facts: Reg
     )
     return replace(
         law,
-        cell_pixels=CELL_PIXELS,
+        cell_pixels=usual.cell_pixels,
         fixed_positions=float(usual.text_tokens),
         flops_per_position=max(linear, 0.0),
         flops_per_pair=pairs,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from app.sizing.model.sample import SampleShape
+from tests.examples import registered
 from tests.sizing.model.counting.bases import counted
 
 # (tokens, patches) for an image of a size, by the families' own rules
@@ -47,3 +49,17 @@ def test_work_of_a_sample_equals_the_counted_network(name: str, gflop: float) ->
     assert model.law is not None
     assert model.sample is not None
     assert model.sample.flops / model.law.guidance / 1e9 == pytest.approx(gflop, rel=0.002)
+
+
+# One denoising step at another size than the registered one, counted on the instantiated network.
+@pytest.mark.parametrize(
+    ("name", "shape", "teraflop"),
+    [
+        ("meituan-longcat/LongCat-Image", SampleShape(512, 512), 11.322),
+        ("Lightricks/LTX-2.5-Diffusers", SampleShape(1280, 704, 121), 537.14),
+    ],
+)
+def test_work_of_a_registered_denoiser_follows_the_size(name: str, shape: SampleShape, teraflop: float) -> None:
+    law = registered(name).law
+    assert law is not None
+    assert law.sample_work(shape).flops / law.guidance / 1e12 == pytest.approx(teraflop, rel=0.05)
