@@ -113,6 +113,14 @@ def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, onl
     assert "Cheapest addition" not in addition(1, include=[])
     assert addition(1, objective="latency") == addition(1)  # whose fastest fleet is larger
     assert "A6000" not in addition(1, "rtx 3060")  # which the constraints do not allow
+    assert "Cheaper" not in addition(1, "a6000", "rtx 3060")
+    other = re.search(r"Cheaper: 1 × (.*?), about (.*?) USD, enough for all of it", addition(1))
+    assert other is not None
+    usd = float(other[2].replace(",", ""))
+    assert usd < float(added[3].replace(",", ""))
+    if only:
+        less = {"pricing_models": ["owned"], "max_purchase_usd": 0.95 * usd}
+        assert not answered(client, chat("llama-3.1-70b"), [], **less)["recommendations"]
 
 
 def test_an_addition_counts_machines_like_those_owned(client: TestClient) -> None:
@@ -129,10 +137,20 @@ def test_an_addition_counts_machines_like_those_owned(client: TestClient) -> Non
     assert owning(total)["recommendations"][0]["deployment"]["total_accelerators"] == total
 
 
-def test_no_addition_is_named_if_none_is_enough(client: TestClient) -> None:
-    answer = answered(client, chat("llama-3.1-405b"), [{"accelerator": "rtx 3060", "count": 1}], inventory="only")
-    assert answer["recommendations"] == []
-    assert not any("Cheapest addition" in w["text"] for w in answer["warnings"])
+def test_an_addition_of_another_type_carries_the_rest_or_all_of_a_load(client: TestClient) -> None:
+    tiny = [{"accelerator": "rtx 3060", "count": 1}]
+
+    def added(workload: dict[str, Any], owned: list[dict[str, Any]], **limits: Any) -> str:
+        answer = answered(client, workload, owned, inventory="only", **limits)
+        assert answer["recommendations"] == []
+        return " ".join(w["text"] for w in answer["warnings"] if w["code"] == "inventory")
+
+    assert added(chat("llama-3.1-405b"), tiny).startswith("Cheapest addition: 8 × ")
+    assert not added(chat("llama-3.1-405b"), tiny, accelerators=["rtx 3060"])
+    rate = chat()
+    rate["traffic"] = {**rate["traffic"], "peak_requests_per_s": 14}
+    del rate["traffic"]["concurrent_requests"]
+    assert re.search(r"for \d+ % of the requests, next to your machines\.$", added(rate, [{"accelerator": "a6000", "count": 2}]))
 
 
 AFFORDABLE: dict[str, Any] = {"max_usd_per_hour": 3, "accelerators": ["a6000", "l40s"]}
@@ -210,15 +228,21 @@ def check_papers(client: TestClient, identity: str, fleet: dict[str, Any]) -> No
     assert [text.count(f"-{name}") > 0 for name, text in zip(weights, manifests, strict=True)] == [True] * len(groups)
 
 
-@pytest.mark.parametrize("change", [{"objective": "latency"}, {"constraints": {"max_power_kw": 100}}])
-def test_groups_are_combined_for_cost_and_without_limits_of_one_deployment_only(
-    client: TestClient, change: dict[str, Any]
-) -> None:
+def test_groups_are_combined_for_cost_and_share_all_limits(client: TestClient) -> None:
     workload = chat()
     workload["traffic"] = {**workload["traffic"], "peak_requests_per_s": 14}
     del workload["traffic"]["concurrent_requests"]
-    body = {"workload": workload, "inventory": TWO_TYPES, "limit": 1, "include": [], **change}
-    assert "mixed_fleet" not in client.post("/recommend", json=body).json()
+    body = {"workload": workload, "inventory": TWO_TYPES, "limit": 1, "include": [], "economics": {"country": "DE"}}
+
+    def owned_types(**change: Any) -> set[str]:
+        fleet = client.post("/recommend", json={**body, **change}).json().get("mixed_fleet", {"groups": []})
+        return {group["deployment"]["accelerator"] for group in fleet["groups"] if group["owned"]}
+
+    both = {"nvidia-rtx-a6000", "nvidia-l40s"}
+    assert owned_types() == owned_types(constraints={"max_power_kw": 3.2, "max_carbon_kg": 2000}) == both
+    assert owned_types(constraints={"max_power_kw": 2.0}) == {"nvidia-l40s"}
+    assert owned_types(constraints={"max_carbon_kg": 500}) < both
+    assert not owned_types(objective="latency")
 
 
 def test_more_than_the_inventory_holds_is_never_used(client: TestClient) -> None:
