@@ -71,12 +71,14 @@ from app.sizing.result import (
     HostedApi,
     Level,
     LevelDeployment,
+    MixedFleet,
     Notice,
     Ranked,
     Reason,
     Rejection,
     RunnerUp,
     ScalingCurve,
+    Verification,
 )
 from app.sizing.serving.finalists import (
     COUNTED_OBJECTIVES,
@@ -161,7 +163,8 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     addition = describe_addition(question, own, groups, stocked, catalog) if mixed is None else ""
     if mixed is not None:
         apart = f"{describe_question(question)}." if only else f"Without your inventory: {answer.summary}"
-        answer = replace(answer, mixed_fleet=mixed, summary=f"{mixed.text} {apart}")
+        verified = verify_fleet(mixed, question, own, stocked, catalog)
+        answer = replace(answer, mixed_fleet=mixed, summary=f"{mixed.text} {apart}", verification=verified)
     if only:
         notices = (Notice("inventory", addition),) if addition else ()
         rejected = found.rejected[: question.rejected_limit]
@@ -169,6 +172,19 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     alone = " in one deployment" if mixed is not None and mixed.groups[-1].owned else " alone" if mixed else ""
     reason = f"Your inventory cannot run this{alone}. {' '.join(r.text for r in found.rejected)} {addition}".rstrip()
     return with_reason(answer, reason)
+
+
+def verify_fleet(
+    fleet: MixedFleet, question: Question, own: Question, stocked: Catalog, catalog: Catalog
+) -> Verification | None:
+    """The benchmark of the group with the largest share, with what that group needs after each outcome; None if the
+    question leaves out the sensitivity, or without a command.
+    """
+    if not question.includes(Extra.SENSITIVITY):
+        return None
+    group = max(fleet.groups, key=lambda group: group.share)
+    asked, sold = (own, stocked) if group.owned else (question, catalog)
+    return choose_verification(at_share(asked, group.share), (group.first,), sold.host_counts)
 
 
 def recommend_for_sale(question: Question, catalog: Catalog) -> Answer:

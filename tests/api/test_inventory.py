@@ -150,7 +150,8 @@ def test_an_addition_of_another_type_carries_the_rest_or_all_of_a_load(client: T
     rate = chat()
     rate["traffic"] = {**rate["traffic"], "peak_requests_per_s": 14}
     del rate["traffic"]["concurrent_requests"]
-    assert re.search(r"for \d+ % of the requests, next to your machines\.$", added(rate, [{"accelerator": "a6000", "count": 2}]))
+    rest = added(rate, [{"accelerator": "a6000", "count": 2}])
+    assert re.search(r"for \d+ % of the requests, next to your machines\.$", rest)
 
 
 AFFORDABLE: dict[str, Any] = {"max_usd_per_hour": 3, "accelerators": ["a6000", "l40s"]}
@@ -191,6 +192,11 @@ def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(
     if name == "peak_requests_per_s":
         assert fleet["requests_per_s_capacity"] >= peak
     check_papers(client, answer["id"], fleet)
+    most = max(groups, key=lambda group: group["share"])["deployment"]
+    assert answer["verification"]["accelerator"] == most["accelerator"]
+    after = {each["outcome"]: each["total_accelerators"] for each in answer["verification"]["after"]}
+    assert bool(after) or first  # an answer with recommendations as well may be too long for it
+    assert not after or after["slower"] >= after["as_predicted"] == most["total_accelerators"]
     if first and fleet["saves_share"] > 0.05:
         standing = client.get(f"/recommendations/{answer['id']}/standing").json()
         assert standing["cheaper"]["rank"] == 0
@@ -216,6 +222,12 @@ def check_papers(client: TestClient, identity: str, fleet: dict[str, Any]) -> No
         paid = [line for line in bill["lines"] if line.get("line_total")]
         monthly = sum(line["line_total"] / line["term_months"] for line in paid)
         assert monthly == pytest.approx(730 * fleet["usd_per_hour"], rel=1e-3)
+    standing = client.get(f"{at}/standing?rank=0").json()
+    assert standing["holds"] and standing["plan"] == standing["today"]
+    assert (standing["plan"]["rank"], standing["plan"]["usd_per_hour"]) == (0, round(fleet["usd_per_hour"], 2))
+    machines = client.post(f"{at}/reprice?rank=0").json()["machines"]
+    same = machines.get("now", machines["then"]) == machines["then"]
+    assert same and ("yours" in machines["text"] or machines["text"].endswith("USD, then and today."))
     memo = client.get(f"{at}/bill-of-materials?rank=0&format=html")
     assert "already yours" in memo.text
     assert "<p>Serving " in memo.text
