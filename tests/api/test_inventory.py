@@ -394,6 +394,15 @@ def test_a_price_that_counts_is_spread_over_the_horizon(client: TestClient) -> N
     assert more == pytest.approx(40_000 / (36 * 730) + 40_000 * 0.05 / 8760, rel=1e-3)  # with maintenance
 
 
+def test_licenses_that_are_owned_are_on_no_bill(client: TestClient) -> None:
+    for licences in ([], ["nvidia ai enterprise"]):
+        owned = [{"accelerator": "h100 sxm", "count": 8, "licences": licences}]
+        answer = answered(client, chat(), owned, engines=["nim"])
+        bill = client.get(f"/recommendations/{answer['id']}/bill-of-materials").json()
+        assert any(line["kind"] == "licence" for line in bill["lines"]) != bool(licences)
+        assert any(w["code"] == "license_not_included" for w in answer["warnings"]) != bool(licences)
+
+
 def test_installed_machines_need_no_racks_and_no_network(client: TestClient) -> None:
     (best,) = answered(client, LONG_RUN, [{"system": "dgx h100", "count": 4, "usd_per_machine": 100_000}])[
         "recommendations"
