@@ -13,7 +13,7 @@ from app.api.schemas.conversion import estimate_json
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError
 from app.export.lines import MIXED_FLEET
-from app.export.repricing import RankedOption, ranked_options
+from app.export.repricing import RankedOption, fleet_option, ranked_options
 from app.export.standing import (
     Standing,
     age_findings,
@@ -79,7 +79,7 @@ def _price_fleet(
 ) -> PricedPlan:
     """The mixed fleet: its owned groups keep their cost."""
     groups, current = stored["mixed_fleet"]["groups"], list[Estimate]()
-    plan = _fleet_option([group["deployment"] for group in groups], sum(g["usd_per_hour"] for g in groups), names)
+    plan = fleet_option(stored["mixed_fleet"], names)
     usd_per_hour = 0.0
     for group in groups:
         if group["owned"]:
@@ -129,17 +129,10 @@ def _answer_today(
     answer = recommend_hardware(replace(question, first_only=True), catalog_index.catalog)
     if answer.mixed_fleet is not None:
         fleet = answer.mixed_fleet
-        groups = [group_deployment_json(group.first.estimate.deployment) for group in fleet.groups]
-        return question, _fleet_option(groups, fleet.usd_per_hour, names)
+        groups = [{"deployment": group_deployment_json(group.first.estimate.deployment)} for group in fleet.groups]
+        return question, fleet_option({"groups": groups, "usd_per_hour": fleet.usd_per_hour}, names)
     first = next((_option_of(r.estimate, 1, names) for r in answer.recommendations), None)
     return question, first
-
-
-def _fleet_option(groups: Sequence[StoredDocument], usd_per_hour: float, names: Mapping[str, str]) -> RankedOption:
-    pools = {str(place): deployment for place, deployment in enumerate(groups)}
-    cost = {"usd_per_hour": usd_per_hour}
-    document = {"rank": MIXED_FLEET, "deployment": {"accelerator": "", "pools": pools}, "cost": cost}
-    return ranked_options({"recommendations": [document]}, names)[0]
 
 
 def _option_of(estimate: Estimate, rank: int, names: Mapping[str, str]) -> RankedOption:

@@ -177,11 +177,9 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
 def verify_fleet(
     fleet: MixedFleet, question: Question, own: Question, stocked: Catalog, catalog: Catalog
 ) -> Verification | None:
-    """The benchmark of the group with the largest share, with what that group needs after each outcome; None if the
-    question leaves out the sensitivity, or without a command.
+    """The benchmark of the group with the largest share, with what that group needs after each outcome; None without a
+    command.
     """
-    if not question.includes(Extra.SENSITIVITY):
-        return None
     group = max(fleet.groups, key=lambda group: group.share)
     asked, sold = (own, stocked) if group.owned else (question, catalog)
     return choose_verification(at_share(asked, group.share), (group.first,), sold.host_counts)
