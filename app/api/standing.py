@@ -50,7 +50,7 @@ def judge_standing(
     return Standing(plan, now, cheapest, tuple(findings or [unchanged_finding(plan)]))
 
 
-# A plan as stored, the same at today's price of exactly its offers, and today's estimates of what is for sale.
+# A plan as stored, the same at today's price of exactly its offers, and today's estimates of the machines for sale.
 PricedPlan = tuple[RankedOption, RankedOption | None, Sequence[Estimate]]
 
 
