@@ -29,7 +29,7 @@ def make_tool(tool: Tool, document: Mapping[str, Any]) -> types.Tool:
         description=tool.description,
         input_schema=tool.input_schema(document),
         output_schema=tool.output_schema(document),
-        annotations=types.ToolAnnotations(read_only_hint=not tool.stores_answer, open_world_hint=False, **writing),
+        annotations=types.ToolAnnotations(read_only_hint=not tool.stores_answer, **writing),
     )
 
 

@@ -80,6 +80,8 @@ def brief_field(node: Schema, schemas: Mapping[str, Schema]) -> Schema:
     found, names = resolve_schema(node, schemas), field_names(node, schemas)
     kind = found.get("type") or ("object" if names else None)
     brief: Schema = {"type": kind} if kind else {}
+    if kind == "array":  # some clients refuse an array without a schema of its items
+        brief["items"] = {key: value for key, value in brief_field(found["items"], schemas).items() if key == "type"}
     if "enum" in found:
         brief["enum"] = found["enum"]
     return {**brief, "description": f"Fields: {names}."} if names else brief
@@ -276,7 +278,8 @@ pointer and the accepted values: correct it and call again. Figures are predicti
 PARTS = {"type": "array", "items": {"type": "string"}}
 RANK = {"type": "integer", "minimum": 1, "description": "Default: 1."}
 EXPORTED_RANK = {**RANK, "minimum": 0, "description": "Default: 1. 0 is the mixed fleet."}
-LOADS, LENGTHS = ("peak_requests_per_s", "concurrent_requests"), ("input_tokens", "output_tokens")
+LOADS, LENGTHS = ("peak_requests_per_s", "users", "concurrent_requests"), ("input_tokens", "output_tokens")
+USER_REQUESTS_PER_HOUR = 12  # of a person who chats, as in the page's example
 LIMITS, RUN = ("ttft_ms", "tpot_ms"), ("training_tokens", "method", "deadline_days")  # of a service; of a run
 NUMBER, COUNT, TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
 
@@ -287,6 +290,8 @@ def flat_request(arguments: Json) -> dict[str, Any]:
     Arguments of a service stay in the workload of a run, and the API refuses them there.
     """
     given: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
+    if "users" in given:
+        given["users"] = {"count": given["users"], "requests_per_hour_each": USER_REQUESTS_PER_HOUR}
 
     def select(*names: str) -> dict[str, Any]:
         return {name: given[name] for name in names if name in given}
@@ -319,7 +324,7 @@ class Tool:
     render_text: Callable[[Mapping[str, Any]], str]
     arguments: Mapping[str, Schema] = field(default_factory=dict)
     required: tuple[str, ...] = ()
-    omitted: tuple[str, ...] = ()  # fields of the request that are accepted but not listed
+    omitted: tuple[str, ...] = ()  # fields or arguments that are accepted but not listed
     elsewhere: tuple[str, ...] = ()  # fields of the request that recommend lists
     to_request: Callable[[Json], dict[str, Any]] | None = None
     short: bool = False  # whether an answer has no further members that an agent would request
@@ -328,13 +333,14 @@ class Tool:
     def input_schema(self, document: Mapping[str, Any]) -> Schema:
         """JSON schema of the tool's arguments; for requests, derived from the OpenAPI document."""
         if self.request is None or self.to_request is not None:
-            shape: Schema = {"type": "object", "properties": dict(self.arguments)}
+            listed = {name: schema for name, schema in self.arguments.items() if name not in self.omitted}
+            shape: Schema = {"type": "object", "properties": listed}
             if self.required:
                 shape["required"] = list(self.required)
         else:
             schemas = document["components"]["schemas"]
             shape = request_schema(self.request, schemas, omitted=self.omitted, elsewhere=self.elsewhere)
-        if self.short:
+        if self.short or self.to_request is not None:
             return shape
         return {**shape, "properties": {**shape["properties"], "parts": PARTS}}
 
@@ -345,7 +351,7 @@ class Tool:
         return {"type": "object", "required": [name for name in self.default_members if name in always]}
 
 
-FILED = ("label", "reference", "cost_centre", "rejected_limit", "trace", "include", "as_of")
+FILED = ("label", "reference", "cost_centre", "rejected_limit", "trace", "include", "as_of", "handoff")
 RANKED = (
     *("id", "catalog", "as_of", "summary", "warnings", "recommendations", "considered", "rejected_by_code"),
     *("cheaper_if", "maximum", "mixed_fleet"),
@@ -355,10 +361,10 @@ TOOLS = (
         name="size_hardware",
         title="Size hardware",
         description=(
-            "Which hardware, how many, from whom and at which cost, for serving (a load in requests per second or in "
-            "flight) or for training (training_tokens; with method lora, qlora or full: fine-tuning). Returns the best "
-            f'{DEFAULT_LIMIT} options and an id. Example: {{"model": "llama-3.1-70b-instruct", "peak_requests_per_s": '
-            '10, "input_tokens": 1000, "output_tokens": 300, "ttft_ms": 1000}'
+            "Which hardware, how many, from whom and at which cost, for serving (a load in requests per second, users, "
+            "or requests in flight) or for training (training_tokens; with method lora, qlora or full: fine-tuning). "
+            f'Returns the best {DEFAULT_LIMIT} options and an id. Example: {{"model": "llama-3.1-70b", '
+            '"peak_requests_per_s": 10, "input_tokens": 1000, "output_tokens": 300, "ttft_ms": 1000}'
         ),
         method="POST",
         path="/recommend",
@@ -366,13 +372,14 @@ TOOLS = (
         default_members=RANKED,
         render_text=recommendation_text,
         arguments={
-            "model": {**TEXT, "description": "Name, such as llama-3.1-70b-instruct or a Hugging Face id."},
+            "model": {**TEXT, "description": "Name, such as llama-3.1-70b, or a Hugging Face id."},
             "peak_requests_per_s": NUMBER,
+            "users": {**COUNT, "description": f"Each sends {USER_REQUESTS_PER_HOUR} requests per hour."},
             "concurrent_requests": {**COUNT, "description": "Instead of a rate. Default: 1."},
             "input_tokens": {**NUMBER, "description": "Mean per request."},
             "output_tokens": {**NUMBER, "description": "Mean per request."},
             "ttft_ms": {**NUMBER, "description": "Limit of TTFT, p95."},
-            "tpot_ms": {**NUMBER, "description": "Limit of TPOT, p95."},
+            "tpot_ms": NUMBER,
             "training_tokens": NUMBER,
             "method": {"enum": ["full", "lora", "qlora"], "description": "Of fine-tuning."},
             "deadline_days": NUMBER,
@@ -380,6 +387,7 @@ TOOLS = (
             "max_usd_per_hour": NUMBER,
         },
         required=("model",),
+        omitted=("tpot_ms",),
         to_request=flat_request,
         stores_answer=True,
     ),
@@ -387,10 +395,10 @@ TOOLS = (
         name="recommend",
         title="Recommend hardware",
         description=(
-            "The same for every request that the service takes: traffic classes, hours, inventory, limits on place and "
-            f"power. Returns {DEFAULT_LIMIT} options (`limit`), warnings, cheaper alternatives, rejections by reason. "
-            'Example: {"workload": {"phase": "inference", "model": "llama-3.1-70b-instruct", "traffic": '
-            '{"peak_requests_per_s": 10, "input_tokens": 1024, "output_tokens": 256}, "slo": {"ttft_ms": 1000}}}'
+            "Everything that the service takes: traffic classes, hours, inventory, limits on place and power. Returns "
+            f"{DEFAULT_LIMIT} options (`limit`), cheaper alternatives, rejections by reason. "
+            'Example: {"workload": {"phase": "inference", "model": "llama-3.1-70b", "traffic": {"peak_requests_per_s": '
+            '10, "input_tokens": 1024}, "slo": {"ttft_ms": 1000}}}'
         ),
         method="POST",
         path="/recommend",
@@ -404,9 +412,9 @@ TOOLS = (
         name="estimate",
         title="Estimate a deployment",
         description=(
-            "Whether a workload fits given hardware, and its memory, latency, tokens per second, cost, power and "
-            'bottleneck. Example: {"workload": {"phase": "fine_tuning", "model": "llama-3.1-70b", "method": "qlora", '
-            '"training_tokens": 50000000}, "deployment": {"accelerator": "rtx a6000", "total_accelerators": 4}}'
+            "Whether a workload fits given hardware; its memory, speed, cost, power and bottleneck. Example: "
+            '{"workload": {"phase": "fine_tuning", "model": "llama-3.1-70b", "method": "qlora", "training_tokens": '
+            '50000000}, "deployment": {"accelerator": "rtx a6000", "total_accelerators": 4}}'
         ),
         method="POST",
         path="/estimate",
@@ -424,16 +432,16 @@ TOOLS = (
         title="Compare options",
         description=(
             "Options of one workload side by side, each a fixed `deployment` or the best within `constraints`; or one "
-            'model in several `phases`. Example: {"workload": {"phase": "inference", "model": '
-            '"llama-3.1-8b-instruct", "traffic": {"peak_requests_per_s": 5}}, "options": [{"name": "best"}, {"name": '
-            '"on H100", "constraints": {"accelerators": ["nvidia-h100-*"]}}]}'
+            'model in several `phases`. Example: {"workload": {"phase": "inference", "model": "llama-3.1-8b", '
+            '"traffic": {"peak_requests_per_s": 5}}, "options": [{"name": "best"}, {"name": "L4", "constraints": '
+            '{"accelerators": ["l4"]}}]}'
         ),
         method="POST",
         path="/compare",
         request="CompareRequest",
         default_members=("catalog", "as_of", "summary", "options", "table", "differences"),
         render_text=comparison_text,
-        omitted=FILED,
+        omitted=(*FILED, "objective"),
         elsewhere=("workload", "economics", "assumptions", "constraints"),
         stores_answer=True,
     ),
@@ -457,10 +465,9 @@ TOOLS = (
         name="diagnose",
         title="Diagnose",
         description=(
-            "Findings from observed figures, metrics or logs of a deployment: cause, evidence, change. Example: "
-            '{"workload": {"phase": "inference", "model": "llama-3.1-8b-instruct", "traffic": {"peak_requests_per_s": '
-            '5}}, "deployment": {"accelerator": "h100 sxm", "total_accelerators": 1, "engine": "vllm"}, "observed": '
-            '{"service": {"ttft_p95_ms": 4000}}}'
+            "Findings from observed figures, metrics or logs of a deployment: cause, change. Example: "
+            '{"workload": {"phase": "inference", "model": "llama-3.1-8b", "traffic": {"peak_requests_per_s": 5}}, '
+            '"deployment": {"accelerator": "h100 sxm"}, "observed": {"service": {"ttft_p95_ms": 4000}}}'
         ),
         method="POST",
         path="/diagnose",
@@ -494,7 +501,7 @@ TOOLS = (
         title="Explain an answer",
         description=(
             "The reasons for one option of a stored answer, why others were rejected, and what would change it. "
-            'Example: {"id": "rec_0123456789ab...", "rank": 1, "parts": ["assumptions"]}'
+            'Example: {"id": "rec_...", "rank": 1}'
         ),
         method="GET",
         path="/recommendations/{id}",
@@ -507,7 +514,7 @@ TOOLS = (
     Tool(
         name="bill_of_materials",
         title="Bill of materials",
-        description='Priced lines of one option. Example: {"id": "rec_0123456789ab...", "rank": 1}',
+        description='Priced lines of one option. Example: {"id": "rec_..."}',
         method="GET",
         path="/recommendations/{id}/bill-of-materials",
         request=None,
@@ -521,7 +528,7 @@ TOOLS = (
         title="Files of an option",
         description=(
             "Scripts or manifests for a target: vllm, kubernetes, slurm ... Example: "
-            '{"id": "rec_0123456789ab...", "target": "kubernetes"}'
+            '{"id": "rec_...", "target": "kubernetes"}'
         ),
         method="GET",
         path="/recommendations/{id}/deployment",

@@ -24,7 +24,7 @@ from app.api.questions import (
 )
 from app.api.schemas.answers import NoticeShown
 from app.api.schemas.conversion import answer_json, estimate_json, fleet_json
-from app.api.schemas.filing import estimate_supply, supply_json
+from app.api.schemas.filing import estimate_supply, lots_json, supply_json
 from app.api.schemas.repricing import MachinesToday
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.filing import Filing
@@ -34,7 +34,7 @@ from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.compiled import engine_version
 from app.db import PUBLIC
 from app.errors import AppError, Unanswerable
-from app.export.lines import FILING_FIELDS, Bill, Settlement, build_bill, option_title
+from app.export.lines import FILING_FIELDS, MIXED_FLEET, Bill, Settlement, build_bill, option_title
 from app.sizing.assumptions.answer import AnswerAssumptions, DecisionsAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions, MachineAssumptions
 from app.sizing.assumptions.serving import DayAssumptions, ServingAssumptions
@@ -47,6 +47,7 @@ from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer, Estimate
 from app.sizing.snapshot import Catalog
+from app.sizing.whatif.mixed import at_share
 from app.work import stage
 
 MAX_BYTES = 29_999
@@ -483,20 +484,76 @@ def machines_today(
 ) -> MachinesToday:
     """Returns today's price of the option at `rank`: with its original offer, or without it if the offer has ended."""
     deployment = stored["recommendations"][rank - 1]["deployment"]
+    if is_owned(deployment):
+        return MachinesToday(None, OWNED_TODAY)
+    found = _price_machines(stored, deployment, 1.0, catalog_index, catalog_store, today)
+    if isinstance(found, str):
+        return MachinesToday(None, found)
+    question, result, text = found
+    supply = estimate_supply(result, question, catalog_index.catalog, catalog_index.purchasing)
+    ranked = [estimate_json(result, trace=False)]
+    return MachinesToday(_build_bill(stored, ranked, supply, 1, catalog_index, today), text)
+
+
+def fleet_today(
+    stored: StoredDocument,
+    supply: StoredDocument,
+    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
+    today: date,
+) -> MachinesToday:
+    """Returns today's price of the mixed fleet, whose owned groups keep their cost."""
+    groups, texts = list[dict[str, Any]](), list[str]()
+    for group in supply["mixed_fleet"]:
+        if group["owned"]:
+            groups.append(group)
+            continue
+        deployment, share = group["option"]["deployment"], group["share"]
+        found = _price_machines(stored, deployment, share, catalog_index, catalog_store, today)
+        if isinstance(found, str):
+            return MachinesToday(None, found)
+        question, result, text = found
+        option = estimate_json(result, trace=False, neighbours=0, simulated=False)
+        lots = lots_json(result, question, catalog_index.catalog, catalog_index.purchasing)
+        groups.append({**group, "option": option, "lots": lots})
+        texts += [text] if text else []
+    if all(group["owned"] for group in groups):
+        return MachinesToday(None, OWNED_TODAY)
+    bill = _build_bill(stored, [], {**supply, "mixed_fleet": groups}, MIXED_FLEET, catalog_index, today)
+    return MachinesToday(bill, " ".join(texts))
+
+
+OWNED_TODAY = "These machines are yours: the prices of today do not change what they cost."
+
+
+def is_owned(deployment: StoredDocument) -> bool:
+    """Returns whether a plan runs on machines that the caller owns, which no seller can withdraw."""
     parts = (deployment, *(deployment.get("pools") or {}).values())
-    if any((part.get("offer") or {}).get("provider") == INVENTORY for part in parts):
-        return MachinesToday(None, "These machines are yours: the prices of today do not change what they cost.")
+    return any((part.get("offer") or {}).get("provider") == INVENTORY for part in parts)
+
+
+def _price_machines(
+    stored: StoredDocument,
+    deployment: StoredDocument,
+    share: float,
+    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
+    today: date,
+) -> tuple[Question, Estimate, str] | str:
+    """Returns the question and today's estimate of machines at a share of the load, and a note if their offer has
+    ended; or why they have no price.
+    """
     refused = ""
     for which, listing in enumerate(relaxed_deployments(deployment)):
         try:
-            question, result = estimate_today(stored, listing, catalog_index, catalog_store, today)
+            question, result = estimate_today(stored, listing, catalog_index, catalog_store, today, share)
         except AppError as error:
             refused = refused or error.detail
             continue
         if result.cost is not None and result.cost.usd_per_hour is not None:
             text = "" if which == 0 else "The original offer has ended. These are the cheapest equivalent machines."
-            return MachinesToday(_build_bill(stored, question, result, catalog_index, today), text)
-    return MachinesToday(None, refused or "No current price exists for these machines.")
+            return question, result, text
+    return refused or "No current price exists for these machines."
 
 
 def relaxed_deployments(deployment: StoredDocument) -> Iterator[dict[str, Any]]:
@@ -522,8 +579,9 @@ def estimate_today(
     catalog_index: CatalogIndex,
     catalog_store: CatalogStore,
     today: date,
+    share: float = 1.0,
 ) -> tuple[Question, Estimate]:
-    """Returns a deployment judged for the stored request at today's prices, and its question."""
+    """Returns a deployment judged for a share of the load of the stored request at today's prices, and its question."""
     stored_request = stored["request"]
     body = {name: stored_request[name] for name in ("workload", "economics", "assumptions") if name in stored_request}
     sure = {name: value for name, value in stored_request.get("constraints", {}).items() if name == "confidence"}
@@ -533,13 +591,19 @@ def estimate_today(
     except ValidationError:
         raise UnsupportedStoredRequest("This version of the service no longer accepts the stored deployment.") from None
     question, named = build_estimate_question(request, catalog_index, catalog_store, today)
+    question = question if share == 1.0 else at_share(question, share)
     return question, estimate_deployment(question, named, catalog_index.catalog)
 
 
 def _build_bill(
-    stored: StoredDocument, question: Question, result: Estimate, catalog_index: CatalogIndex, today: date
+    stored: StoredDocument,
+    ranked: list[Document],
+    supply: Document,
+    rank: int,
+    catalog_index: CatalogIndex,
+    today: date,
 ) -> Bill:
-    """Returns the bill of a deployment as today's answer would show it."""
+    """Returns the bill of a deployment or of a mixed fleet as today's answer would show it."""
     catalog = catalog_index.catalog
     document = {
         "id": stored["id"],
@@ -547,7 +611,6 @@ def _build_bill(
         "as_of": today.isoformat(),
         "catalog": catalog_json(catalog),
         "request": stored["request"],
-        "recommendations": [estimate_json(result, trace=False)],
+        "recommendations": ranked,
     }
-    supply = orjson.loads(orjson.dumps(estimate_supply(result, question, catalog, catalog_index.purchasing)))
-    return replace(build_bill(document, supply, 1, Settlement()), rank=1)
+    return build_bill(document, orjson.loads(orjson.dumps(supply)), rank, Settlement())

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
-from app.api.answering import StoredDocument, UnsupportedStoredRequest, estimate_today, load_stored_request
+from app.api.answering import StoredDocument, UnsupportedStoredRequest, estimate_today, is_owned, load_stored_request
 from app.api.questions import build_recommend_question
 from app.api.schemas.answers import group_deployment_json
 from app.api.schemas.conversion import estimate_json
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError
 from app.export.lines import MIXED_FLEET
-from app.export.repricing import RankedOption, ranked_options
+from app.export.repricing import RankedOption, fleet_option, ranked_options
 from app.export.standing import (
     Standing,
     age_findings,
@@ -22,60 +22,93 @@ from app.export.standing import (
     offer_findings,
     unchanged_finding,
 )
-from app.sizing.hardware.listings import INVENTORY
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import Estimate, MixedFleet
+from app.sizing.result import Estimate
 
 
 def judge_standing(
     stored: StoredDocument, rank: int, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> Standing:
-    """Returns the standing of the plan at `rank`, which the answer must have."""
+    """Returns the standing of the plan at `rank`, or of the mixed fleet, which the answer must have."""
     names = {a.slug: a.name for a in catalog_index.catalog.accelerators}
-    ranked = stored["recommendations"][rank - 1]
-    plan = ranked_options({"recommendations": [ranked]}, names)[0]
-    question, current = _price_plan(stored, ranked["deployment"], catalog_index, catalog_store, today)
-    now = plan if _is_own(ranked["deployment"]) else None
-    if current is not None:
-        now = _option_of(current, rank, names)
+    if rank == MIXED_FLEET:
+        plan, now, priced = _price_fleet(stored, catalog_index, catalog_store, today, names)
+    else:
+        plan, now, priced = _price_rank(stored, rank, catalog_index, catalog_store, today, names)
     asked, cheapest = _answer_today(stored, catalog_index, catalog_store, today, names)
     share = asked.assumptions.near_tie_share
     reference = plan if now is None else now
     if cheapest is not None and not is_cheaper(cheapest, reference, share):
         cheapest = None
     findings = [*offer_findings(plan, now)]
-    if current is not None and current.cost is not None and question is not None:
-        limit = asked.constraints.max_price_age_days or question.assumptions.stale_price_days
-        findings += age_findings(current.cost.price, limit)
+    limit = asked.constraints.max_price_age_days or asked.assumptions.stale_price_days
+    for current in priced:
+        findings += age_findings(None if current.cost is None else current.cost.price, limit)
     if cheapest is not None:
         findings.append(cheaper_finding(cheapest, reference, share))
     return Standing(plan, now, cheapest, tuple(findings or [unchanged_finding(plan)]))
 
 
-def _is_own(deployment: StoredDocument) -> bool:
-    """Returns whether a plan runs on hardware that the caller owns, which no seller can withdraw."""
-    return (deployment.get("offer") or {}).get("provider") == INVENTORY
+# A plan as stored, the same at today's price of exactly its offers, and today's estimates of the machines for sale.
+PricedPlan = tuple[RankedOption, RankedOption | None, Sequence[Estimate]]
+
+
+def _price_rank(
+    stored: StoredDocument,
+    rank: int,
+    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
+    today: date,
+    names: Mapping[str, str],
+) -> PricedPlan:
+    ranked = stored["recommendations"][rank - 1]
+    plan = ranked_options({"recommendations": [ranked]}, names)[0]
+    if is_owned(ranked["deployment"]):
+        return plan, plan, ()
+    current = _price_plan(stored, ranked["deployment"], 1.0, catalog_index, catalog_store, today)
+    return (plan, None, ()) if current is None else (plan, _option_of(current, rank, names), (current,))
+
+
+def _price_fleet(
+    stored: StoredDocument,
+    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
+    today: date,
+    names: Mapping[str, str],
+) -> PricedPlan:
+    """The mixed fleet: its owned groups keep their cost."""
+    groups, current = stored["mixed_fleet"]["groups"], list[Estimate]()
+    plan = fleet_option(stored["mixed_fleet"], names)
+    usd_per_hour = 0.0
+    for group in groups:
+        if group["owned"]:
+            usd_per_hour += group["usd_per_hour"]
+            continue
+        found = _price_plan(stored, group["deployment"], group["share"], catalog_index, catalog_store, today)
+        if found is None or found.cost is None or found.cost.usd_per_hour is None:
+            return plan, None, ()
+        usd_per_hour += found.cost.usd_per_hour
+        current.append(found)
+    return plan, replace(plan, amount=usd_per_hour), current
 
 
 def _price_plan(
     stored: StoredDocument,
     deployment: StoredDocument,
+    share: float,
     catalog_index: CatalogIndex,
     catalog_store: CatalogStore,
     today: date,
-) -> tuple[Question | None, Estimate | None]:
-    """Returns today's estimate of a plan with exactly its offers, and its question; None if an offer has ended."""
-    if _is_own(deployment):
-        return None, None
+) -> Estimate | None:
+    """Returns today's estimate of a plan with exactly its offers at a share of the load; None if an offer has ended."""
     try:
-        question, found = estimate_today(stored, deployment, catalog_index, catalog_store, today)
+        found = estimate_today(stored, deployment, catalog_index, catalog_store, today, share)[1]
     except UnsupportedStoredRequest:
         raise
     except AppError:
-        return None, None
-    priced = found.cost is not None and found.cost.usd_per_hour is not None
-    return (question, found) if priced else (None, None)
+        return None
+    return found if found.cost is not None and found.cost.usd_per_hour is not None else None
 
 
 def _answer_today(
@@ -95,16 +128,11 @@ def _answer_today(
         return question, None
     answer = recommend_hardware(replace(question, first_only=True), catalog_index.catalog)
     if answer.mixed_fleet is not None:
-        return question, _fleet_option(answer.mixed_fleet, names)
+        fleet = answer.mixed_fleet
+        groups = [{"deployment": group_deployment_json(group.first.estimate.deployment)} for group in fleet.groups]
+        return question, fleet_option({"groups": groups, "usd_per_hour": fleet.usd_per_hour}, names)
     first = next((_option_of(r.estimate, 1, names) for r in answer.recommendations), None)
     return question, first
-
-
-def _fleet_option(fleet: MixedFleet, names: Mapping[str, str]) -> RankedOption:
-    groups = {str(place): group_deployment_json(g.first.estimate.deployment) for place, g in enumerate(fleet.groups)}
-    cost = {"usd_per_hour": fleet.usd_per_hour}
-    document = {"rank": MIXED_FLEET, "deployment": {"accelerator": "", "pools": groups}, "cost": cost}
-    return ranked_options({"recommendations": [document]}, names)[0]
 
 
 def _option_of(estimate: Estimate, rank: int, names: Mapping[str, str]) -> RankedOption:

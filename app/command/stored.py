@@ -78,7 +78,7 @@ def approve(
 
 def reprice(
     identity: Identity,
-    rank: Annotated[int, typer.Option(min=1, help="Rank of the option.")] = 1,
+    rank: Annotated[int, typer.Option(min=0, help="Rank of the option; 0 is the mixed fleet.")] = 1,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
@@ -88,8 +88,9 @@ def reprice(
     if as_json:
         typer.echo(json_text(found))
         return
-    prices = found["catalog"]["now"]["prices_as_of"]
-    typer.echo(f"{found['machines']['option']}, prices up to {prices}: {found['machines']['text']}")
+    prices, machines = found["catalog"]["now"]["prices_as_of"], found.get("machines")
+    if machines is not None:
+        typer.echo(f"{machines['option']}, prices up to {prices}: {machines['text']}")
     typer.echo(f"Answer at today's prices: {found['today']['id']}.")
     for text in found["today"]["why"]:
         typer.echo(f"- {text}")

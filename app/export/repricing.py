@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import zip_longest
 from typing import Any
 
-from app.export.lines import CENT, Bill, Line, Unit, clean_text, format_decimal, round_half_up
+from app.export.lines import CENT, MIXED_FLEET, Bill, Line, Unit, clean_text, format_decimal, round_half_up
 from app.sizing.hardware.parts import PriceKind
 from app.sizing.words import provider_name
 
@@ -159,12 +159,22 @@ class RankedOption:
 
 
 def ranked_options(answer: Document, names: Mapping[str, str]) -> list[RankedOption]:
-    """Summaries of all ranks of an answer.
+    """Summaries of all ranks of an answer, or of its mixed fleet if it has none.
 
     Parameters:
         names: display names of accelerators by slug.
     """
+    fleet = answer.get("mixed_fleet")
+    if fleet and not answer["recommendations"]:
+        return [fleet_option(fleet, names)]
     return [_ranked_option(ranked, names) for ranked in answer["recommendations"]]
+
+
+def fleet_option(fleet: Document, names: Mapping[str, str]) -> RankedOption:
+    """Summary of a mixed fleet."""
+    pools = {str(place): group["deployment"] for place, group in enumerate(fleet["groups"])}
+    cost = {"usd_per_hour": fleet["usd_per_hour"]}
+    return _ranked_option({"rank": MIXED_FLEET, "deployment": {"accelerator": "", "pools": pools}, "cost": cost}, names)
 
 
 def _ranked_option(ranked: Document, names: Mapping[str, str]) -> RankedOption:

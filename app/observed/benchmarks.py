@@ -1,11 +1,12 @@
 """Runs from the result files of benchmarks, recognized by content.
 
 Only field names and units are taken from the tools. Sources, read 2026-11-25 to 2026-11-27: vllm-project/vllm
-(vllm bench serve --save-result and its table), sgl-project/sglang (bench_serving, one object per line, bare Infinity),
-vllm-project/guidellm 0.8 (benchmarks.json, report version 2), ai-dynamo/aiperf 0.13 and GenAI-Perf
-(profile_export JSON: each metric has its unit), kubernetes-sigs/inference-perf 0.7 (lifecycle metrics of a stage),
-llm-d/llm-d-benchmark (Benchmark Report 0.1 to 0.2.1), ggml-org/llama.cpp (llama-bench -o json and its table),
-mlcommons/inference (mlperf_log_summary.txt). Logs of trainers and engines are read as `logs.py` reads them.
+(vllm bench serve --save-result and its table, vllm bench latency and throughput --output-json), sgl-project/sglang
+(bench_serving, one object per line, bare Infinity), vllm-project/guidellm 0.8 (benchmarks.json, report version 2),
+ai-dynamo/aiperf 0.13 and GenAI-Perf (profile_export JSON: each metric has its unit), kubernetes-sigs/inference-perf 0.7
+(lifecycle metrics of a stage), llm-d/llm-d-benchmark (Benchmark Report 0.1 to 0.2.1), ggml-org/llama.cpp (llama-bench
+-o json and its table), mlcommons/inference (mlperf_log_summary.txt). Logs of trainers and engines are read as `logs.py`
+reads them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -86,7 +88,8 @@ def name_from_path(path: str | None) -> str | None:
     return None if path is None else path.rstrip("/") or None
 
 
-# One of the readers below; each takes a decoded document or a text, and yields runs without digest.
+# One of the readers below; each takes a decoded document or a text, and yields runs without digest. Those of files that
+# state too little also take what the caller states, by field of MeasuredRun.
 Reader = Callable[[Any], Iterator[MeasuredRun]]
 
 
@@ -129,6 +132,32 @@ def read_bench_serve(node: Any) -> Iterator[MeasuredRun]:
         ),
         **latencies_ms(node),
         invalid=DRAFTED if any((number_at(node, name) or 0) > 1 for name in ACCEPTED_LENGTHS) else "",
+    )
+
+
+def read_bench_latency(node: Any, known: Mapping[str, Any]) -> Iterator[MeasuredRun]:
+    """The run of vllm bench latency: one batch after the other. The file states neither its size nor any length."""
+    batch, output, iterations = known.get("concurrency"), known.get("output_tokens"), values_of(node.get("latencies"))
+    yield MeasuredRun(
+        format="vllm-bench-latency",
+        engine="vllm",
+        concurrency=batch,
+        completed=times(batch, len(iterations)) if iterations else None,
+        output_tokens_per_s=divided(multiplied(batch, output), number_at(node, "avg_latency")),
+    )
+
+
+def read_bench_throughput(node: Any, known: Mapping[str, Any]) -> Iterator[MeasuredRun]:
+    """The run of vllm bench throughput, whose tokens are those of prompts and outputs together."""
+    requests, output = number_at(node, "num_requests"), known.get("output_tokens")
+    tokens = divided(number_at(node, "total_num_tokens"), requests)
+    yield MeasuredRun(
+        format="vllm-bench-throughput",
+        engine="vllm",
+        offline=True,
+        completed=requests,
+        input_tokens=None if tokens is None or output is None else positive(tokens - output),
+        output_tokens_per_s=multiplied(number_at(node, "requests_per_second"), output),
     )
 
 
@@ -440,7 +469,7 @@ def read_plain(node: Any) -> Iterator[MeasuredRun]:
 LLAMA_FIELDS = {"avg_ts", "n_prompt", "n_gen"}
 
 
-def reader_of(node: Any) -> Reader | None:
+def reader_of(node: Any, known: Mapping[str, Any]) -> Reader | None:
     """The reader of a decoded document, by its sure marks."""
     if isinstance(node, list):
         return read_llama_bench if node and set(mapping_at(node[0])) >= LLAMA_FIELDS else None
@@ -448,6 +477,10 @@ def reader_of(node: Any) -> Reader | None:
         return None
     if "request_throughput" in node and ("mean_ttft_ms" in node or "median_ttft_ms" in node or "completed" in node):
         return read_bench_serve
+    if "avg_latency" in node and "percentiles" in node:
+        return partial(read_bench_latency, known=known)
+    if "requests_per_second" in node and "total_num_tokens" in node:
+        return partial(read_bench_throughput, known=known)
     if "benchmarks" in node and "metadata" in node:
         return read_guidellm
     if "load_summary" in node and "successes" in node:
@@ -627,12 +660,12 @@ def read_measured_runs(text: str, known: Mapping[str, Any] | None = None) -> lis
     Parameters:
         known: what the caller states about the run, by field of MeasuredRun.
     """
-    documents = decode_documents(text)
+    documents, known = decode_documents(text), known or {}
     if documents and all(set(mapping_at(node)) >= LLAMA_FIELDS for node in documents):
         documents = [documents]  # one row per line
     found: Iterator[MeasuredRun]
     if documents is not None:
-        found = (run for node in documents for run in runs_of_document(node))
+        found = (run for node in documents for run in runs_of_document(node, known))
     elif (table := text.strip().removeprefix("\ufeff")).startswith("build_commit,") and ",avg_ts" in table[:1000]:
         found = with_digests(read_llama_csv(table), text)
     elif MLPERF_MARK in text:
@@ -642,7 +675,7 @@ def read_measured_runs(text: str, known: Mapping[str, Any] | None = None) -> lis
     elif LLAMA_MARK.search(text):
         found = with_digests(read_llama_table(text), text)
     else:
-        found = with_digests(read_pasted_log(text, known or {}), text)
+        found = with_digests(read_pasted_log(text, known), text)
     runs = [*islice(found, MAX_RUNS + 1)]
     if not runs:
         raise UnreadableText("The file has no result of a run.")
@@ -651,15 +684,16 @@ def read_measured_runs(text: str, known: Mapping[str, Any] | None = None) -> lis
     return runs
 
 
-def runs_of_document(node: Any) -> Iterator[MeasuredRun]:
+def runs_of_document(node: Any, known: Mapping[str, Any]) -> Iterator[MeasuredRun]:
     """The runs of one decoded document. Raises UnreadableText if no tool is recognized."""
-    reader = reader_of(node)
+    reader = reader_of(node, known)
     if reader is None:
         names = ", ".join(sorted(map(str, node))[:5]) if isinstance(node, Mapping) else type(node).__name__
         raise UnreadableText(
-            f"The JSON is of no known benchmark; it begins with {names[:MAX_TEXT]}. Known are vllm bench serve, SGLang "
-            "bench_serving, GuideLLM, AIPerf, GenAI-Perf, inference-perf, Benchmark Report, llama-bench, MLPerf "
-            "summaries, logs of trainers and engines, and plain objects with the fields of this service."
+            f"The JSON is of no known benchmark; it begins with {names[:MAX_TEXT]}. Known are vllm bench serve, vllm "
+            "bench latency, vllm bench throughput, SGLang bench_serving, GuideLLM, AIPerf, GenAI-Perf, inference-perf, "
+            "Benchmark Report, llama-bench, MLPerf summaries, logs of trainers and engines, and plain objects with the "
+            "fields of this service."
         )
     yield from with_digests(reader(node), json.dumps(node, sort_keys=True, separators=(",", ":")))
 

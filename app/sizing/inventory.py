@@ -57,6 +57,7 @@ def machine_record(owned: OwnedHardware, catalog: Catalog, today: str) -> System
             record.network_bytes_per_s if owned.network_gbit_s is None else owned.network_gbit_s * GBIT
         ),
         power_w=record.power_w if owned.power_kw is None else owned.power_kw * 1e3,
+        licences=owned.licences,
     )
 
 

@@ -40,7 +40,7 @@ from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.licenses import find_licenses
 from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator
+from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator, PricingModel
 from app.sizing.hardware.support.records import Work
 from app.sizing.inventory import (
     describe_use,
@@ -67,15 +67,18 @@ from app.sizing.result import (
     Effect,
     Estimate,
     FilterStage,
+    FleetGroup,
     HostedApi,
     Level,
     LevelDeployment,
+    MixedFleet,
     Notice,
     Ranked,
     Reason,
     Rejection,
     RunnerUp,
     ScalingCurve,
+    Verification,
 )
 from app.sizing.serving.finalists import (
     COUNTED_OBJECTIVES,
@@ -105,7 +108,7 @@ from app.sizing.whatif.cases import (
 from app.sizing.whatif.drafts import cheaper_with_draft
 from app.sizing.whatif.largest import at_largest_load, describe_largest
 from app.sizing.whatif.limits import closest_option, find_feasible_plans, find_relaxations, note_on_closest
-from app.sizing.whatif.mixed import find_groups, mixed_fleet
+from app.sizing.whatif.mixed import at_share, complete_groups, find_owned_groups, limits_left, mixed_fleet, share_left
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
     compare_rent_and_buy,
@@ -113,7 +116,7 @@ from app.sizing.whatif.prices import (
     find_cheaper_services,
     find_leading_discount,
 )
-from app.sizing.words import format_count
+from app.sizing.words import format_count, percent
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools
@@ -154,12 +157,14 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
         return replace(found, rejected=found.rejected[: question.rejected_limit])
     only = question.constraints.inventory_only
     answer = found if only else recommend_for_sale(question, catalog)
-    groups = find_groups(question, own, stocked, catalog, first_option)
-    mixed = mixed_fleet(groups, next(iter(answer.recommendations), None))
-    addition = describe_addition(question, own, stocked, catalog) if mixed is None else ""
+    groups = find_owned_groups(question, own, stocked, first_option)
+    fleet = complete_groups(question, groups, catalog, first_option)
+    mixed = mixed_fleet(fleet, next(iter(answer.recommendations), None))
+    addition = describe_addition(question, own, groups, stocked, catalog) if mixed is None else ""
     if mixed is not None:
         apart = f"{describe_question(question)}." if only else f"Without your inventory: {answer.summary}"
-        answer = replace(answer, mixed_fleet=mixed, summary=f"{mixed.text} {apart}")
+        verified = verify_fleet(mixed, question, own, stocked, catalog)
+        answer = replace(answer, mixed_fleet=mixed, summary=f"{mixed.text} {apart}", verification=verified)
     if only:
         notices = (Notice("inventory", addition),) if addition else ()
         rejected = found.rejected[: question.rejected_limit]
@@ -167,6 +172,17 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     alone = " in one deployment" if mixed is not None and mixed.groups[-1].owned else " alone" if mixed else ""
     reason = f"Your inventory cannot run this{alone}. {' '.join(r.text for r in found.rejected)} {addition}".rstrip()
     return with_reason(answer, reason)
+
+
+def verify_fleet(
+    fleet: MixedFleet, question: Question, own: Question, stocked: Catalog, catalog: Catalog
+) -> Verification | None:
+    """The benchmark of the group with the largest share, with what that group needs after each outcome; None without a
+    command.
+    """
+    group = max(fleet.groups, key=lambda group: group.share)
+    asked, sold = (own, stocked) if group.owned else (question, catalog)
+    return choose_verification(at_share(asked, group.share), (group.first,), sold.host_counts)
 
 
 def recommend_for_sale(question: Question, catalog: Catalog) -> Answer:
@@ -187,21 +203,26 @@ def with_reason(answer: Answer, reason: str) -> Answer:
     return replace(answer, warnings=(notice, *answer.warnings))
 
 
-def describe_addition(question: Question, own: Question, stocked: Catalog, catalog: Catalog) -> str:
-    """What to add to an inventory that cannot run a workload, where more of one owned type can, as a sentence: the
-    machines for sale, or more of the machines that are owned, whichever costs less. Empty if no number is enough, if
-    the question leaves out the sensitivity, or if several models share the machines.
+def describe_addition(
+    question: Question, own: Question, groups: Sequence[FleetGroup], stocked: Catalog, catalog: Catalog
+) -> str:
+    """What to add to an inventory that cannot run a workload, as sentences: the cheapest addition of an owned type, the
+    machines for sale or more of those that are owned, and another type that costs less. Empty if no number is enough,
+    if the question leaves out the sensitivity, or if several models share the machines.
 
     Parameters:
         own: the question restricted to its inventory.
+        groups: groups of owned replicas that carry a part of the load.
         stocked: the catalog with the machines of the inventory alone.
     """
     if not question.includes(Extra.SENSITIVITY) or question.first_only or question.companions:
         return ""
     owned = {one.accelerator: one.count for one in question.inventory}
     limits = replace(own.constraints, price_kinds=question.constraints.price_kinds, stock=())
-    asked = replace(question, inventory=(), limit=len(owned), largest=None, extras=frozenset())
-    bought = replace(asked, constraints=limits, objective=Objective.COST)
+    asked = replace(
+        question, inventory=(), limit=len(owned), largest=None, extras=frozenset(), objective=Objective.COST
+    )
+    bought = replace(asked, constraints=limits)
     same = replace(bought, constraints=replace(own.constraints, stock=()))
     with suspend_recording():
         for_sale = search_within_limits(bought, catalog)[2].estimates
@@ -213,15 +234,63 @@ def describe_addition(question: Question, own: Question, stocked: Catalog, catal
     }
     additions = list_additions((*for_sale, *of_own_kind), owned, prices)
     cheapest = min(additions, key=lambda addition: addition[0], default=None)
+    other = describe_other_type(replace(asked, limit=ADDITIONS_COMPARED), groups, cheapest and cheapest[0], catalog)
     if cheapest is None:
-        return ""
+        return other
     usd, more, fleet = cheapest
     part = catalog.accelerators[catalog.accelerator_index[fleet.accelerator]]
     machines = format_count(fleet.nodes or 1, "machine")
     return (
         f"Cheapest addition of a type that you own: {more} × {part.name}, about {format_usd(usd)} at the price of "
-        f"machines for sale, so that you have {fleet.total_accelerators} in {machines}."
-    )
+        f"machines for sale, so that you have {fleet.total_accelerators} in {machines}. {other}"
+    ).rstrip()
+
+
+def describe_other_type(
+    question: Question, groups: Sequence[FleetGroup], most_usd: float | None, catalog: Catalog
+) -> str:
+    """The machines for sale with the lowest purchase price that carry the load that owned replicas leave, or all of it,
+    as a sentence; empty if the constraints allow no purchase, or if none costs less than another addition.
+
+    Parameters:
+        most_usd: price of the other addition; None if there is none.
+    """
+    limits = question.constraints
+    if limits.pricing_models and PricingModel.OWNED not in limits.pricing_models:
+        return ""
+    budgets = [usd for usd in (limits.max_purchase_usd, most_usd) if usd is not None]
+    found = list[tuple[float, float, Deployment]]()
+    for carried in ((), groups) if groups else ((),):
+        left, share = limits_left(question, carried), share_left(carried)
+        if left is None or not share:
+            continue
+        left, budget = replace(left, pricing_models=(PricingModel.OWNED,)), min(budgets, default=None)
+        asked = at_share(question, share) if carried else question
+        while priced := list_purchases(replace(asked, constraints=left), budget, catalog):
+            usd, fleet = min(priced, key=lambda each: each[0])
+            found.append((usd, share, fleet))
+            budget = usd * (1 - question.assumptions.near_tie_share)
+    if not found:
+        return ""
+    usd, share, d = min(found, key=lambda each: each[0])
+    name = f"{d.total_accelerators} × {catalog.accelerators[catalog.accelerator_index[d.accelerator]].name}"
+    if share < 1:
+        use = f"for {percent(share)} of the requests, next to your machines"
+    else:
+        use = "enough for all of it, so that your machines stay free"
+    return f"{'Cheapest addition' if most_usd is None else 'Cheaper'}: {name}, about {format_usd(usd)}, {use}."
+
+
+def list_purchases(question: Question, most_usd: float | None, catalog: Catalog) -> list[tuple[float, Deployment]]:
+    """Purchase prices of the best fleets within a budget, USD, with the fleets."""
+    asked = replace(question, constraints=replace(question.constraints, max_purchase_usd=most_usd))
+    with suspend_recording():
+        estimates = search_within_limits(asked, catalog)[2].estimates
+    return [
+        (each.cost.purchase_usd, each.deployment)
+        for each in estimates
+        if each.cost is not None and each.cost.purchase_usd and each.deployment.pools is None
+    ]
 
 
 def list_additions(
@@ -659,6 +728,7 @@ def cheapest_option(options: Options, catalog: Catalog) -> CheapestOption:
     return CheapestOption(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))
 
 
+ADDITIONS_COMPARED = 5  # types for sale whose purchase prices are compared
 CHEAPER_TYPES = 4  # cheaper accelerator types beyond the limits of a request that are tried by formulas
 
 

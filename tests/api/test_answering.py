@@ -258,7 +258,7 @@ def test_what_cannot_be_priced_again_is_said(later: TestClient, then: dict[str, 
     assert later.post(f"/recommendations/rec_{28 * '0'}/reprice").status_code == 404
     assert later.post(f"/recommendations/{then[RENTED]['id']}/reprice?rank=99").status_code == 404
     assert later.post(f"/recommendations/{then[NOTHING]['id']}/reprice?rank=2").status_code == 404
-    assert later.post(f"/recommendations/{then[RENTED]['id']}/reprice?rank=0").status_code == 422
+    assert later.post(f"/recommendations/{then[RENTED]['id']}/reprice?rank=0").status_code == 404
     unread = later.post(f"/recommendations/{then[RENTED]['id']}/reprice", json={"rank": 2})
     assert (unread.status_code, unread.json()["type"]) == (400, "/problems/no-body-taken")
     engine = later.app.state.sessions.kw["bind"]  # type: ignore[attr-defined]
@@ -338,11 +338,11 @@ def test_checking_stores_nothing_and_leaves_the_answer_alone(
 def test_an_answer_without_a_plan_or_without_the_rank_has_no_standing(
     client: TestClient, then: dict[str, dict[str, Any]]
 ) -> None:
-    for answer, rank in ((then[NOTHING], 1), (then[RENTED], 99)):
+    for answer, rank in ((then[NOTHING], 1), (then[RENTED], 99), (then[RENTED], 0)):
         refused = client.get(f"/recommendations/{answer['id']}/standing", params={"rank": rank})
         assert (refused.status_code, refused.json()["type"]) == (404, "/problems/unknown-rank")
     assert client.get(f"/recommendations/rec_{28 * '0'}/standing").status_code == 404
-    assert client.get(f"/recommendations/{then[RENTED]['id']}/standing?rank=0").status_code == 422
+    assert client.get(f"/recommendations/{then[RENTED]['id']}/standing?rank=-1").status_code == 422
 
 
 def test_the_command_notifies_of_what_changed(

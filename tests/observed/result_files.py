@@ -54,6 +54,19 @@ Median TTFT (ms):                        288.10
 P99 TTFT (ms):                           902.77
 Mean TPOT (ms):                          41.90
 """
+VLLM_LATENCY = {
+    "avg_latency": 2.61,
+    "std_latency": 0.01,
+    "latencies": [2.60, 2.61, 2.62] * 10,
+    "percentiles": {"10": 2.60, "25": 2.60, "50": 2.61, "75": 2.62, "90": 2.62, "99": 2.62},
+}
+VLLM_THROUGHPUT = {
+    "elapsed_time": 62.5,
+    "num_requests": 1000,
+    "total_num_tokens": 640000,
+    "requests_per_second": 16.0,
+    "tokens_per_second": 10240.0,
+}
 GUIDELLM: dict[str, Any] = {
     "metadata": {"version": 2, "guidellm_version": "0.8.1"},
     "benchmarks": [
@@ -257,6 +270,8 @@ FILES: dict[str, tuple[str, str]] = {
     "vllm": ("vllm-bench-serve", json.dumps(VLLM)),
     "sglang": ("sglang-bench-serving", SGLANG),
     "screen": ("vllm-bench-serve", SCREEN),
+    "vllm-latency": ("vllm-bench-latency", json.dumps(VLLM_LATENCY)),
+    "vllm-throughput": ("vllm-bench-throughput", json.dumps(VLLM_THROUGHPUT)),
     "guidellm": ("guidellm", json.dumps(GUIDELLM)),
     "aiperf": ("aiperf", json.dumps(AIPERF)),
     "genai-perf": ("genai-perf", json.dumps(GENAI_PERF)),

@@ -17,7 +17,13 @@ from app.observed.measured_run import MeasuredRun, UnusableRun, check_run, fill_
 from tests.observed.result_files import AIPERF, FILES, GUIDELLM, PLAIN, REPORT, VLLM
 from tests.observed.test_startup import VLLM as STARTUP
 
-STATED = {"accelerators": 8.0, "global_batch_sequences": 32.0, "sequence_length": 2048.0}
+STATED = {
+    "concurrency": 8.0,
+    "output_tokens": 128.0,
+    "accelerators": 8.0,
+    "global_batch_sequences": 32.0,
+    "sequence_length": 2048.0,
+}
 # What the first run of each file says: load, lengths, output tokens/s, TTFT and TPOT.
 READ: dict[str, dict[str, float | str]] = {
     "vllm": {"concurrency": 24, "input_tokens": 1024, "output_tokens_per_s": 1718, "ttft_s": 0.46, "tpot_s": 0.0124},
@@ -29,6 +35,8 @@ READ: dict[str, dict[str, float | str]] = {
         "tpot_s": 0.039,
     },
     "screen": {"tensor_parallel": 2, "concurrency": 24, "output_tokens_per_s": 401.57, "ttft_s": 0.3102},
+    "vllm-latency": {"engine": "vllm", "concurrency": 8, "completed": 240, "output_tokens_per_s": 8 * 128 / 2.61},
+    "vllm-throughput": {"completed": 1000, "input_tokens": 640 - 128, "output_tokens_per_s": 16 * 128},
     "guidellm": {"concurrency": 8, "completed": 96, "failed": 0, "output_tokens_per_s": 409.6, "tpot_s": 0.041},
     "aiperf": {"accelerator": "NVIDIA H100 80GB HBM3", "concurrency": 24, "ttft_p99_s": 0.9, "tpot_s": 0.041},
     "genai-perf": {"model": "llama-3.1-8b-instruct", "concurrency": 24, "ttft_s": 0.301},

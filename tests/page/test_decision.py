@@ -115,3 +115,29 @@ def test_a_request_that_nothing_meets_says_what_is_closest_and_what_would_change
     )
     assert browser.answered()["request"]["workload"]["model"] == name
     browser.complaints()  # the browser reports the 404
+
+
+FIRST_LOAD = """
+const done = arguments[0];
+let shifts = 0;
+new PerformanceObserver((l) => l.getEntries().forEach((e) => { shifts += e.value; }))
+  .observe({ type: 'layout-shift', buffered: true });
+const loaded = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
+const asked = loaded.filter((e) => e.name.endsWith('/recommend'));
+const bytes = loaded.reduce((sum, e) => sum + e.transferSize, 0);
+setTimeout(() => done([bytes, shifts, asked.length, asked[0].responseEnd, asked[0].duration]), 200);
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_first_answer_comes_early_and_moves_nothing(browser: Browser, width: int) -> None:
+    browser.window.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
+    browser.open(width=width)
+    browser.answered()
+    browser.window.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": False})
+    sent_bytes, shift, asked, answered_ms, answer_ms = browser.window.execute_async_script(FIRST_LOAD)
+    assert 50_000 < sent_bytes < 200_000
+    assert shift == 0
+    assert asked == 1
+    # One second after the load on an idle machine, where an answer takes 100 ms or more.
+    assert answered_ms < 10 * answer_ms

@@ -16,6 +16,7 @@ from app.api.answering import (
     NOT_STORED,
     catalog_json,
     find_or_compute_answer,
+    fleet_today,
     identify_request,
     json_bytes,
     load_stored_request,
@@ -51,7 +52,7 @@ from app.catalog.holdings import Holdings
 from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
-from app.export.lines import FILING_FIELDS, Settlement, build_bill
+from app.export.lines import FILING_FIELDS, MIXED_FLEET, Settlement, build_bill
 from app.export.repricing import explain_first, has_same_first, ranked_options
 from app.sizing.compare import Comparison, Outcome, compare_outcomes, evaluate_option
 from app.sizing.decisions.machines import with_relevant_measurements
@@ -345,9 +346,13 @@ def compute_repricing(
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
     directory = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
     machines = {}
-    if stored["recommendations"] or rank > 1:
+    if stored["recommendations"] or rank != 1:
         then = build_bill(stored, supply, rank, Settlement())
-        machines = {"machines": repriced_json(then, machines_today(stored, rank, directory, catalog_store, today))}
+        if rank == MIXED_FLEET:
+            priced = fleet_today(stored, supply, directory, catalog_store, today)
+        else:
+            priced = machines_today(stored, rank, directory, catalog_store, today)
+        machines = {"machines": repriced_json(then, priced)}
 
     request = load_stored_request(stored, as_of=None)
     check_filing(request, answers)

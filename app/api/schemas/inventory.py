@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from app.api.schemas.base import INTEGER_VALUED, Name, RequestModel, with_examples
+from app.api.schemas.base import INTEGER_VALUED, Name, PrintableText, RequestModel, with_examples
 from app.sizing.hardware.parts import OwnedHardware
+from app.sizing.hardware.terms import commercial_terms
 
 InventoryUse = Literal["only", "first", "ignore"]
+
+
+def find_licence(name: str) -> str:
+    """A software license under the name of the catalog if it has one, else as typed."""
+    known = {licence.casefold(): licence for goods, licence in commercial_terms() if goods == "licence"}
+    return known.get(name.casefold(), name)
+
+
+LicenceName = Annotated[PrintableText, AfterValidator(find_licence)]
 
 
 class InventorySpec(RequestModel):
@@ -42,11 +52,14 @@ class InventorySpec(RequestModel):
     network_gbit_s: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
         None, description="Network bandwidth of a whole machine. Default: that of the machine's record."
     )
-
     power_kw: Annotated[float, Field(gt=0, le=1e4)] | None = Field(
         None,
         description="Power of a machine under load. Default: that of its record, or the sum of its parts.",
     )
+    licences: Annotated[
+        list[LicenceName],
+        Field(max_length=20, description="Software licenses that you have for the machines; no bill asks for them."),
+    ] = []
 
     @model_validator(mode="after")
     def _check(self) -> InventorySpec:
@@ -76,4 +89,5 @@ class InventorySpec(RequestModel):
             ram_gib=self.host_memory_gib,
             network_gbit_s=self.network_gbit_s,
             power_kw=self.power_kw,
+            licences=tuple(self.licences),
         )

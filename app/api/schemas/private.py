@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from app.api.schemas.base import (
     INTEGER_VALUED,
@@ -16,8 +16,7 @@ from app.api.schemas.base import (
     ResponseModel,
     with_examples,
 )
-from app.api.schemas.inventory import InventorySpec
-from app.sizing.hardware.terms import commercial_terms
+from app.api.schemas.inventory import InventorySpec, LicenceName
 
 RecordName = Annotated[
     str,
@@ -79,15 +78,6 @@ class StoredHardware(InventorySpec):
         fields = {name: value for name, value in self.model_dump(exclude_unset=True).items() if name not in OWN_FIELDS}
         count = self.count if self.free is None else self.free
         return {**fields, "count": count} if count else None
-
-
-def find_licence(name: str) -> str:
-    """A software license under the name of the catalog if it has one, else as typed."""
-    known = {licence.casefold(): licence for goods, licence in commercial_terms() if goods == "licence"}
-    return known.get(name.casefold(), name)
-
-
-LicenceName = Annotated[PrintableText, AfterValidator(find_licence)]
 
 
 class QuoteSpec(RequestModel):

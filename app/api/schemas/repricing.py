@@ -47,7 +47,7 @@ class RepriceQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rank: int = Field(1, ge=1, le=1000)
+    rank: int = Field(1, ge=0, le=1000, description="Rank of the option; 0 is the mixed fleet.")
 
 
 class MovedCauseShown(ResultModel, of=Cause):

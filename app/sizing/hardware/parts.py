@@ -353,6 +353,7 @@ class OwnedHardware:
     ram_gib: float | None = None  # memory of a machine's host; None: that of the record
     network_gbit_s: float | None = None  # network of a machine; None: that of the record
     power_kw: float | None = None  # power of a machine under load; None: that of the record
+    licences: tuple[str, ...] = ()  # software licenses that the caller has for the machines
 
     @property
     def machines(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -21,9 +22,9 @@ SMALLEST_SHARE = 1e-6  # of the load: less is nothing
 
 def can_mix(question: Question) -> bool:
     """Whether groups of replicas can share the load: that of a service to run at least cost, which requests join one by
-    one. Limits on power and carbon are judged for one deployment only.
+    one.
     """
-    workload, limits = question.workload, question.constraints
+    workload = question.workload
     return (
         isinstance(workload, InferenceWorkload)
         and workload.load in (Load.OPEN, Load.CLOSED)
@@ -31,44 +32,48 @@ def can_mix(question: Question) -> bool:
         and question.objective is Objective.COST
         and not question.companions
         and question.largest is None
-        and limits.max_power_w is None
-        and limits.max_carbon_kg is None
     )
 
 
-def find_groups(
-    question: Question, own: Question, stocked: Catalog, catalog: Catalog, find_first: FindFirst
+def find_owned_groups(
+    question: Question, own: Question, stocked: Catalog, find_first: FindFirst
 ) -> tuple[FleetGroup, ...]:
-    """Groups of replicas that carry the load of a question together, the owned ones first; empty if they do not.
-
-    Each type of the inventory carries as much as it can, the type with the largest share first. The cheapest machines
-    for sale carry the rest, unless only the inventory counts. Each group meets all limits for its share by itself, with
-    its own spares.
+    """Groups of owned replicas that carry a load or a part of it: each type of the inventory carries as much as it can,
+    the type with the largest share first. Each group meets all limits for its share by itself, with its own spares.
 
     Parameters:
         own: the question restricted to its inventory.
         stocked: the catalog with the machines of the inventory alone.
         find_first: returns the first recommendation for a question, None if there is none.
     """
-    if not can_mix(question):
-        return ()
-    groups, left = list[FleetGroup](), 1.0
-    while left > SMALLEST_SHARE and len(groups) < MAX_OWNED_GROUPS:
+    groups = list[FleetGroup]()
+    while can_mix(question) and share_left(groups) and len(groups) < MAX_OWNED_GROUPS:
         remaining = with_unused_types(own, groups)
-        group = None if remaining is None else largest_group(remaining, stocked, left, find_first)
+        group = None if remaining is None else largest_group(remaining, stocked, share_left(groups), find_first)
         if group is None:
             break
         groups.append(group)
-        left -= group.share
-    if not groups or (left > SMALLEST_SHARE and question.constraints.inventory_only):
-        return ()
-    if left > SMALLEST_SHARE:
-        limits = limits_left(question.constraints, groups)
-        bought = None if limits is None else find_first(at_share(replace(question, constraints=limits), left), catalog)
-        if bought is None:
-            return ()
-        groups.append(FleetGroup(False, left, bought))
     return tuple(groups)
+
+
+def share_left(groups: Sequence[FleetGroup]) -> float:
+    """Share of the load that no group carries; 0 if it is negligible."""
+    left = 1.0 - sum(group.share for group in groups)
+    return left if left > SMALLEST_SHARE else 0.0
+
+
+def complete_groups(
+    question: Question, groups: Sequence[FleetGroup], catalog: Catalog, find_first: FindFirst
+) -> tuple[FleetGroup, ...]:
+    """Owned groups with the cheapest machines for sale that carry the rest of the load; empty if there are none, or if
+    only the inventory counts and is not enough.
+    """
+    left = share_left(groups)
+    if not left or not groups or question.constraints.inventory_only:
+        return () if left else tuple(groups)
+    limits = limits_left(question, groups)
+    bought = None if limits is None else find_first(at_share(replace(question, constraints=limits), left), catalog)
+    return () if bought is None else (*groups, FleetGroup(False, left, bought))
 
 
 def at_share(question: Question, share: float) -> Question:
@@ -113,18 +118,22 @@ def with_unused_types(own: Question, groups: Sequence[FleetGroup]) -> Question |
     """The question restricted to the types of the inventory that no group uses, and to what the groups leave of its
     limits; None if nothing is left.
     """
-    limits = limits_left(own.constraints, groups)
+    limits = limits_left(own, groups)
     used = {part.accelerator for group in groups for part in list_parts(group.first.estimate.deployment)}
     unused = tuple(name for name in own.constraints.accelerators if name not in used)
     return None if limits is None or not unused else replace(own, constraints=replace(limits, accelerators=unused))
 
 
-def limits_left(limits: Constraints, groups: Sequence[FleetGroup]) -> Constraints | None:
-    """The limits on money and accelerators without what some groups take; None if nothing is left of one."""
-    costs = [cost for group in groups if (cost := group.first.estimate.cost) is not None]
+def limits_left(question: Question, groups: Sequence[FleetGroup]) -> Constraints | None:
+    """The limits of a question on money, power, carbon and accelerators without what some groups take; None if nothing
+    is left of one.
+    """
+    limits, costs = question.constraints, [cost for group in groups if (cost := group.first.estimate.cost) is not None]
     taken = {
         "max_usd_per_hour": sum(cost.full_usd_per_hour or 0.0 for cost in costs),
         "max_purchase_usd": sum(cost.purchase_usd or 0.0 for cost in costs),
+        "max_power_w": sum(cost.power_w for cost in costs) / question.assumptions.load_power_fraction,
+        "max_carbon_kg": sum(math.inf if cost.carbon is None else cost.carbon.kg for cost in costs),
         "max_accelerators": sum(group.first.estimate.deployment.total_accelerators or 0 for group in groups),
     }
     left = {name: most - taken[name] for name in taken if (most := getattr(limits, name)) is not None}

@@ -199,6 +199,14 @@ def test_an_upload_asks_for_exactly_what_the_file_lacks(client: TestClient) -> N
 COMPLETED: dict[str, dict[str, Any]] = {
     "sglang": {"model": "llama-3.1-8b-instruct", **STACK, "engine_version": "0.5.2"},
     "screen": {**STACK, "accelerators": 2},
+    "vllm-latency": {
+        "model": "llama-3.1-8b-instruct",
+        **STACK,
+        "concurrent_requests": 8,
+        "input_tokens": 32,
+        "output_tokens": 128,
+    },
+    "vllm-throughput": {"model": "llama-3.1-8b-instruct", **STACK, "output_tokens": 128},
     "guidellm": {"model": "llama-3.1-8b-instruct", "engine": "vllm", **STACK},
     "aiperf": {"engine": "vllm", "engine_version": "0.30.0", "weight_format": "bf16"},
     "genai-perf": {"engine": "vllm", "engine_version": "0.30.0", "weight_format": "bf16"},

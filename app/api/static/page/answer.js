@@ -35,12 +35,12 @@ async function filesOf(address) {
   return [list(found.notes), ...found.files.flatMap((f) => [element("a", { href: `${address}&file=${encodeURIComponent(f.name)}`, click: save }, f.name), element("pre", { tabindex: 0 }, f.text)])];
 }
 
-// The groups of machines that carry the load together where the inventory alone is not enough. Their rank is 0.
-export function fleetOf({ id, mixed_fleet: fleet }) {
+// The groups of machines that carry the load together where no single deployment of the inventory does. Their rank is 0.
+export function fleetOf({ id, mixed_fleet: fleet, recommendations }) {
   if (!fleet) return null;
   const rows = fleet.groups.map((g) => [nameOf(g), offerOf(g), `${show(100 * g.share)} %`, money(g.usd_per_hour)]);
   return element("section", { class: "fleet", "aria-label": "Mixed fleet" },
-    element("h3", {}, "Mixed fleet"), element("p", {}, fleet.text),
+    element("h3", {}, "Mixed fleet"), recommendations.length ? element("p", {}, fleet.text) : null,
     table(["Hardware", "Source", "Requests", "Per hour"], rows, "Groups of replicas behind one router"),
     later("Export", () => filesAt(id, 0)));
 }

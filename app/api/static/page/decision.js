@@ -69,6 +69,7 @@ export function showDecision(answer, before, top, tiles) {
     const title = answer.mixed_fleet ? "Only your machines together meet these limits" : NOTHING;
     top.replaceChildren(element("h2", {}, title), element("p", { class: "summary" }, answer.summary));
     tiles.replaceChildren(...[hosted(answer)].filter(Boolean));
+    tiles.hidden = !tiles.childElementCount;
     return `${title}.`;
   }
   const was = comparable(before, answer) ? before : null;
@@ -77,6 +78,7 @@ export function showDecision(answer, before, top, tiles) {
   const price = headline(first);
   if (was && headline(was.recommendations[0]).textContent !== price.textContent) price.classList.add("changed");
   top.replaceChildren(element("h2", {}, nameOf(first), element("small", {}, ` ${offerOf(first)}`)), price, ...(change ? [element("p", { class: "moved" }, change)] : []));
+  tiles.hidden = false;
   tiles.replaceChildren(element("ul", { class: "tiles" }, ...figures(answer).map((f) => tile(f, old.get(f.name)))), ...[hosted(answer)].filter(Boolean));
   return [`${nameOf(first)} ranks first.`, change].filter(Boolean).join(" ");
 }

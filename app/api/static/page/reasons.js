@@ -18,7 +18,7 @@ function rejected(answer) {
   const counts = Object.entries(answer.rejected_by_code).map(([code, n]) => `${words(code)} ${n}`);
   const total = Object.values(answer.rejected_by_code).reduce((a, b) => a + b, 0);
   const cells = (r) => [typeOf(r.accelerator), r.text, words(r.code)];
-  return folded(`Rejected: ${total} accelerator types`, element("p", {}, counts.join(", ")), searchableRejections(answer, cells, ["Accelerator", "Reason", "Category"]));
+  return folded(`Rejected: ${total} accelerator type${total === 1 ? "" : "s"}`, element("p", {}, counts.join(", ")), searchableRejections(answer, cells, ["Accelerator", "Reason", "Category"]));
 }
 
 function cheaper(answer) {
@@ -43,7 +43,8 @@ async function sensitivityOf(id) {
 async function changes(answer) {
   const ranges = answer.recommendations.length ? sensitivityOf(answer.id) : null;
   const [whole, found] = await Promise.all([completed(answer), ranges]);
-  return [found && tornado(found), list(whole.sensitivity.map((s) => `${s.change}: ${s.effect}`)), cheaper(whole)];
+  const additions = answer.recommendations.length ? [] : whole.warnings.filter((w) => w.code === "inventory").map((w) => w.text);
+  return [found && tornado(found), additions.length ? list(additions) : null, list(whole.sensitivity.map((s) => `${s.change}: ${s.effect}`)), cheaper(whole)];
 }
 
 export function reasons(answer, form, change) {
@@ -53,7 +54,7 @@ export function reasons(answer, form, change) {
   sensitivity.open = !first;
   return [
     first ? element("details", { open: wide.matches }, element("summary", {}, "Why this option"), element("p", { class: "summary" }, answer.summary), list([...first.explanation.map((e) => e.text), ...(answer.hosted_api ? [answer.hosted_api.text] : [])])) : null,
-    sensitivity,
+    first || !answer.mixed_fleet ? sensitivity : null,
     verification ? folded("Benchmark before buying", element("pre", { tabindex: 0 }, verification.command), element("p", {}, `${verification.accelerators} × ${typeOf(verification.accelerator)}, about ${show(verification.minutes)} minutes${verification.usd ? `, ${money(verification.usd)}` : ""}. ${verification.decides}`)) : null,
     assumed(answer, form, change),
     rejected(answer),

@@ -175,7 +175,7 @@ function listed(options, choose) {
   } }), c.name);
   const columns = element("details", {}, element("summary", {}, "Columns"), element("div", { class: "buttons" }, ...usable.map(tick)));
   draw();
-  return { made: element("details", { class: "plain", open: wide.matches }, element("summary", {}, `Table of ${options.length} options`), held, columns), mark: (index) => ((chosen = index), draw()) };
+  return { made: element("details", { class: "plain", open: wide.matches }, element("summary", {}, `Table of ${options.length} option${options.length === 1 ? "" : "s"}`), held, columns), mark: (index) => ((chosen = index), draw()) };
 }
 
 // options: [{answer, r}], best first. Returns the section's content and the function that marks the selected option.

@@ -11,14 +11,20 @@ const detail = element("div", {});
 
 const planText = (plan) => (plan ? `${plan.option} from ${called(plan.provider)}, ${plan.usd_total ? money(plan.usd_total) : `${money(plan.usd_per_hour)}/h`}` : "no longer offered");
 
+// The first option of an answer; an answer without options may have a mixed fleet, whose rank is 0.
+async function rankOf(id) {
+  const { recommendations, mixed_fleet } = await get(`/recommendations/${id}`);
+  return !recommendations.length && mixed_fleet ? 0 : 1;
+}
+
 async function standing(id) {
-  const now = await get(`/recommendations/${id}/standing`);
+  const now = await get(`/recommendations/${id}/standing?rank=${await rankOf(id)}`);
   return [element("p", { class: now.holds ? "summary" : "warning" }, now.holds ? "The plan still holds." : "The plan no longer holds."), list(now.findings.map((f) => f.text)),
     table(["Plan", "Offer"], [["As stored", planText(now.plan)], ["Today", planText(now.today)], ...(now.cheaper ? [["Cheaper today", planText(now.cheaper)]] : [])], "Plans")];
 }
 
 async function reprice(id) {
-  const { machines, today } = (await send("POST", `/recommendations/${id}/reprice`)).body;
+  const { machines, today } = (await send("POST", `/recommendations/${id}/reprice?rank=${await rankOf(id)}`)).body;
   const rows = (machines?.lines ?? []).map((l) => [(l.then ?? l.now).description, money(l.then?.line_total), money(l.now?.line_total), money(l.difference), l.causes.map((c) => c.text).join(" ")]);
   return [element("p", { class: "summary" }, machines?.text ?? "Nothing was feasible when this answer was stored."), rows.length ? table(["Line", "Then", "Today", "Difference", "Cause"], rows, "Bill then and today") : null,
     element("p", {}, today.why.join(" "), " ", element("a", { href: `/#a=${today.id}` }, "Today's answer"))];

@@ -1,4 +1,5 @@
 // One answer on one page, to read, print or send: the decision, the best options, risks and reasons.
+import { fleetOf } from "../answer.js";
 import { get } from "../api.js";
 import { chanceOf, showDecision, warningsOf } from "../decision.js";
 import { layoutOf, nameOf, sellerOf } from "../deployment.js";
@@ -24,7 +25,11 @@ await during(view, async () => {
   showDecision(answer, null, top, tiles);
   document.querySelector("h1").textContent = answer.request.label ?? "Recommendation";
   document.title = `${answer.request.label ?? "Recommendation"} – Headroom`;
-  if (!first) return [top, tiles, element("p", {}, answer.summary)];
+  const evaluated = [
+    element("p", { class: "source" }, `Prices up to ${answer.catalog.prices_as_of}, evaluated ${answer.as_of}. Answer ${answer.id}. `, element("a", { href: `/#a=${answer.id}` }, "The whole answer"), ". ", element("a", { href: `/pages/answers?id=${answer.id}` }, "Approve or price it again"), "."),
+    element("p", { class: "buttons" }, element("button", { type: "button", click: () => print() }, "Print")),
+  ];
+  if (!first) return [top, tiles, fleetOf(answer), answer.warnings.length ? section("Risks", list(warningsOf(answer))) : null, ...evaluated];
   const rows = answer.recommendations.slice(0, OPTIONS).map((r) => [`${r.rank}. ${nameOf(r)}`, sellerOf(r), cost(r), speed(r), chance(r)]);
   const views = tradeoff(answer.recommendations.map((r) => ({ r })), (index) => views.mark(index));
   views.mark(0);
@@ -33,7 +38,6 @@ await during(view, async () => {
     section("Options", table(["Option", "Offer", "Cost", first.performance.days ? "Duration" : "First token / per token, p95", "Meets the limits"], rows, "Options")),
     answer.recommendations.length > 2 ? views.made[0] : null,
     element("div", { class: "two" }, section("Risks", list(warningsOf(answer))), section("Reasons", list(first.explanation.slice(0, REASONS).map((e) => e.text)))),
-    element("p", { class: "source" }, `Prices up to ${answer.catalog.prices_as_of}, evaluated ${answer.as_of}. Answer ${answer.id}. `, element("a", { href: `/#a=${answer.id}` }, "The whole answer"), ". ", element("a", { href: `/pages/answers?id=${answer.id}` }, "Approve or price it again"), "."),
-    element("p", { class: "buttons" }, element("button", { type: "button", click: () => print() }, "Print")),
+    ...evaluated,
   ];
 });
