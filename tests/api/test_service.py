@@ -242,7 +242,7 @@ def test_schemathesis_finds_nothing(sqlite_url: str, loaded: LoadedCatalog) -> N
         assert isinstance(found, Ok)
         operation = found.ok()
 
-        @settings(max_examples=12, database=None)
+        @settings(max_examples=8, database=None)
         @given(case=operation.as_strategy())
         def conforms(case: schemathesis.Case[Any]) -> None:
             case.validate_response(case.call(), excluded_checks=[positive_data_acceptance])
