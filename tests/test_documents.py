@@ -176,6 +176,7 @@ def test_every_block_is_run_or_says_that_it_is_not() -> None:
         assert re.findall(r"(?:^|\n)\n {4}\S.*", text) == [], path.name
 
 
+@cache
 def anchors(path: Path) -> set[str]:
     """What links of a page may lead to: its headings as the viewer names them."""
     heads = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)

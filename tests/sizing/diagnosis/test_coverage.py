@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
 import pytest
 
+from app.sizing.diagnosis import case
 from app.sizing.diagnosis.case import (
     Case,
     DevicesObservation,
@@ -21,7 +23,10 @@ from app.sizing.diagnosis.case import (
 )
 from app.sizing.diagnosis.coverage import LOWER_IS_WORSE, expected_values, unjudged_quantities
 from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
-from app.sizing.question import Question
+from app.sizing.estimate import estimate_deployment
+from app.sizing.question import Deployment, Question
+from app.sizing.result import Estimate
+from app.sizing.snapshot import Catalog
 from tests.examples import PRETRAIN
 from tests.sizing.compare.given import HEAVY
 from tests.sizing.diagnosis.given import (
@@ -56,6 +61,24 @@ EVERY = [
     if group != ("training" if serves else "service")
     for field in fields(kind)
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def each_deployment_is_estimated_once() -> Iterator[None]:
+    """Hundreds of observations are of the same two deployments."""
+    known: dict[str, Estimate] = {}
+
+    def estimate(question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
+        if catalog is not SMALL:
+            return estimate_deployment(question, deployment, catalog)
+        key = repr((question, deployment))
+        if key not in known:
+            known[key] = estimate_deployment(question, deployment, catalog)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(case, "estimate_deployment", estimate)
+        yield
 
 
 @cache
