@@ -11,15 +11,20 @@ EXTRAS := --extra export --extra jwt --extra mcp --extra nebius --extra otel --e
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 PIP_INSTALL := python -m pip install --quiet --disable-pip-version-check
 PIP_COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
+# The tests start many processes: none compiles a module that another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-docs test-traced test-page test-clients explore lint mutants instantiate trace-grid bench artefacts accuracy changelog format lock sbom audit clean
+.PHONY: run test test-fast test-all test-docs test-traced test-page test-clients explore lint mutants instantiate trace-grid bench artefacts accuracy changelog format lock sbom audit clean
 
 run: $(VENV)/.run
 	@$(BIN)/headroom prepare
 	@exec $(BIN)/headroom serve --port $(PORT)
 
 # Everything but the slow sweeps, under six minutes on two cores.
-test: lint
+test: $(VENV)/.dev
+	$(MAKE) --jobs 2 lint test-fast
+
+test-fast: $(VENV)/.dev
 	$(PYTEST) -m "not slow and not torch and not page and not clients"
 
 # What CI runs: the slow sweeps too, and what needs PyTorch, a browser or Node.js. The parts that use one core each run

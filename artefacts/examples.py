@@ -254,22 +254,20 @@ def real_exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
     yield "/accuracy", "get", None, client.get("/accuracy").json()
 
 
-def make_examples() -> dict[str, Any]:
+def make_examples(client: TestClient) -> dict[str, Any]:
     """Examples of all schemas that occur in real requests and answers."""
-    with service_client() as client:
-        document = client.get("/openapi.json").json()
-        examples = Examples(document)
-        for path, method, body, answer in real_exchanges(client):
-            operation = document["paths"][path][method]
-            if body is not None:
-                examples.record_example(body, operation["requestBody"]["content"]["application/json"]["schema"])
-            examples.record_example(answer, operation["responses"]["200"]["content"]["application/json"]["schema"])
-        refused = client.post(
-            "/recommend", json={**worked_requests()["recommend-inference-chat-70b"], "limit": 0}
-        ).json()
-        examples.record_example(refused, {"$ref": f"{REF}Problem"})
+    document = client.get("/openapi.json").json()
+    examples = Examples(document)
+    for path, method, body, answer in real_exchanges(client):
+        operation = document["paths"][path][method]
+        if body is not None:
+            examples.record_example(body, operation["requestBody"]["content"]["application/json"]["schema"])
+        examples.record_example(answer, operation["responses"]["200"]["content"]["application/json"]["schema"])
+    refused = client.post("/recommend", json={**worked_requests()["recommend-inference-chat-70b"], "limit": 0}).json()
+    examples.record_example(refused, {"$ref": f"{REF}Problem"})
     return dict(sorted(examples.found.items()))
 
 
 def write() -> None:
-    FILE.write_text(json.dumps(make_examples(), indent=1, ensure_ascii=False) + "\n")
+    with service_client() as client:
+        FILE.write_text(json.dumps(make_examples(client), indent=1, ensure_ascii=False) + "\n")

@@ -31,7 +31,6 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
-from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from calibration.case import NotCompared, parse_number
 from calibration.serving.runs import LOADS, Start
@@ -138,12 +137,13 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
     )
 
 
-def run_figures(row: MeasurementRow, builder: TrainingCases, catalog: Catalog) -> list[Compared]:
+def run_figures(row: MeasurementRow, builder: TrainingCases) -> list[Compared]:
     """Figures of a training row as /estimate answers them: speed, peak memory, and hours of a whole run."""
     said = published_runs()[row.id]
     asked = builder.read_question(said)
     total = parse_number(said.get("tokens_total"))
     workload = replace(asked.workload, units=total) if total else asked.workload
+    catalog = builder.catalog
     e = estimate_deployment(Question(workload), asked.deployment, catalog)
     family = catalog.accelerators[catalog.accelerator_index[asked.run.accelerator]].family
     found = []
@@ -174,23 +174,21 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, catalog: Catalog) -
     return found
 
 
-def compare_row(row: MeasurementRow, store: CatalogStore, builder: TrainingCases) -> list[Compared]:
+def compare_row(row: MeasurementRow, builder: TrainingCases) -> list[Compared]:
     """The figures of one row with the engine's; raises NotCompared if the row is incomplete or the engine declines."""
-    catalog = store.catalog()
     if row.accelerator is None or row.num_accelerators is None:
         raise NotCompared("accelerator is not in the catalog")
     try:
-        return run_figures(row, builder, catalog) if row.kind == "training" else sample_figures(row, store, catalog)
+        return (run_figures if row.kind == "training" else sample_figures)(row, builder)
     except AppError as error:
         raise NotCompared(f"declined: {error.code}") from None
 
 
-def sample_figures(row: MeasurementRow, store: CatalogStore, catalog: Catalog) -> list[Compared]:
+def sample_figures(row: MeasurementRow, builder: TrainingCases) -> list[Compared]:
     """Figures of a serving row for encoders, images and speech."""
-    try:
-        model = store.find_model(row.model or "")
-    except AppError:
-        raise NotCompared("model is not in the catalog under that name") from None
+    model, catalog = builder.model_named(row.model or ""), builder.catalog
+    if model is None:
+        raise NotCompared("model is not in the catalog under that name")
     if model.kind == "decoder":
         raise NotCompared("a token stream: compared by python -m calibration")
     e = estimate_deployment(*sample_question(model, row), catalog)
@@ -229,7 +227,7 @@ def compare_all(rows: list[MeasurementRow], store: CatalogStore) -> tuple[list[C
     builder = TrainingCases(store.catalog(), store.find_model)
     for row in rows:
         try:
-            found.extend(compare_row(row, store, builder))
+            found.extend(compare_row(row, builder))
         except NotCompared as why:
             left_out[row.kind, str(why)] += 1
     return found, left_out

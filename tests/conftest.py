@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from alembic import command
 from alembic.config import Config
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.orm import Session, sessionmaker
 from starlette.testclient import TestClient
 
@@ -94,8 +94,20 @@ def postgres_server() -> Iterator[str]:
         Path(folder).chmod(0o755)
         english_below(Path(folder) / "locales")
         server = get_server(Path(folder) / "data", cleanup_mode="stop")
-        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        forgo_durability(url)
+        yield url
         server.cleanup()
+
+
+def forgo_durability(url: str) -> None:
+    """Has a server whose data is not needed after the tests not wait for its disk."""
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for name in ("fsync", "full_page_writes", "synchronous_commit"):
+            connection.execute(text(f"ALTER SYSTEM SET {name} = off"))
+        connection.execute(text("SELECT pg_reload_conf()"))
+    engine.dispose()
 
 
 def english_below(folder: Path) -> None:
@@ -120,13 +132,20 @@ def new_postgres_database(server: str, name: str, how: str = "") -> str:
 
 
 @pytest.fixture(scope="session")
+def prepared_postgres(postgres_server: str) -> Callable[[str], str]:
+    """Creates migrated and seeded databases by name: copies of one that nothing else connects to."""
+    template = prepare(new_postgres_database(postgres_server, "headroom_template"))
+    return lambda name: new_postgres_database(postgres_server, name, f'TEMPLATE "{make_url(template).database}"')
+
+
+@pytest.fixture(scope="session")
 def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return prepare(f"sqlite:///{tmp_path_factory.mktemp('db')}/headroom.sqlite3")
 
 
 @pytest.fixture(scope="session")
-def postgres_url(postgres_server: str) -> str:
-    return prepare(new_postgres_database(postgres_server, "headroom_test"))
+def postgres_url(prepared_postgres: Callable[[str], str]) -> str:
+    return prepared_postgres("headroom_test")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import pytest
 
 from app import compiled
 from app.compiled import ENGINE_ROOTS, ROOT, CodeBase, _cached_engine_version
+from app.config import Settings
 from app.sizing.serving.simulation import native
 
 MAIN = """\
@@ -166,7 +167,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_engine_of_this_service(engine: Path) -> None:
     """The identity of answers: unchanged by comments and moves, changed by the arithmetic of a formula."""
-    before = CodeBase(engine).digest_from(ENGINE_ROOTS)
+    before = compiled.engine_version(Settings().cache_dir).partition("-")[0]
     memory = engine / "app" / "sizing" / "serving" / "memory.py"
     memory.write_text("# A remark.\n" + memory.read_text().replace('"""', '"""A remark. ', 1))
     moved = engine / "app" / "sizing" / "bounds"
@@ -183,15 +184,22 @@ def test_the_engine_of_this_service(engine: Path) -> None:
 
 
 def test_the_version_is_computed_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that takes nothing is no error."""
+    computed: list[object] = []
+
+    def compute(_: CodeBase, roots: object) -> str:
+        computed.append(roots)
+        return "f" * 16
+
+    monkeypatch.setattr(CodeBase, "digest_from", compute)
     first = _cached_engine_version(tmp_path)
-    monkeypatch.delattr(CodeBase, "digest_from")
+    assert first.partition("-")[0] == "f" * 16
     assert _cached_engine_version(tmp_path) == first
+    assert computed == [ENGINE_ROOTS]
     assert [file.read_text() for file in tmp_path.iterdir()] == [first]
-
-
-def test_a_folder_that_takes_nothing_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert _cached_engine_version(tmp_path / "file" / "below") == _cached_engine_version(tmp_path / "other")
+    assert _cached_engine_version(tmp_path / "file" / "below") == first
+    assert len(computed) == 2
 
 
 ASK = """

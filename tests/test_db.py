@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
 from starlette.testclient import TestClient
 
+from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.db import DatabaseError, DatabaseLimits, make_engine
 from app.errors import describe_error
 from app.main import create_app
-from tests.conftest import new_postgres_database, prepare
 from tests.examples import body
 from tests.test_telemetry import value as counted
 
@@ -118,15 +118,16 @@ def test_a_locked_file_is_waited_for_and_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_stored_answers_are_read_in_any_zone_of_the_server(postgres_server: str) -> None:
-    url = new_postgres_database(postgres_server, "zone")
+def test_stored_answers_are_read_in_any_zone_of_the_server(
+    prepared_postgres: Callable[[str], str], loaded: LoadedCatalog
+) -> None:
+    url = prepared_postgres("zone")
     plain = make_engine(url)
     with plain.begin() as connection:
         name = connection.execute(text("select current_database()")).scalar()
         connection.execute(text(f"alter database \"{name}\" set timezone to 'Etc/UTC'"))
     plain.dispose()
-    prepare(url)
-    app = create_app(Settings(database_url=url))
+    app = create_app(Settings(database_url=url), loaded)
     with TestClient(app, raise_server_exceptions=False) as client:
         stored = client.post("/recommend", json=body("recommend-inference-chat-70b")).json()["id"]
         answer = client.get(f"/recommendations/{stored}")

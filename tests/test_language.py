@@ -9,8 +9,6 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 ROOMS = ("app", "calibration", "headroom_client", "migrations", "benchmarks", "artefacts", "tests")
 CODE = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path != Path(__file__))
@@ -28,7 +26,7 @@ WORDS = (
     *("as predicted it would do", "with which all that is asked holds"),
 )
 BANNED = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
-IN_NAMES = re.compile(r"(?:^|_)(?:told|reckoned|mended|beside|aside|whoever|nobody)(?:_|$)", re.IGNORECASE)
+IN_NAMES = re.compile(r"(?<![^\W_])(?:told|reckoned|mended|beside|aside|whoever|nobody)(?![^\W_])", re.IGNORECASE)
 # Words of others: quoted lines of a page, and the deprecated value of the wire where it is named as such.
 QUOTED = re.compile(r"^> .*$|`[^`]*`|[\"']reckoned[\"']", re.MULTILINE)
 PLACEHOLDER = re.compile(r"(?<![\w.@/])@[A-Z]{3,}\b")
@@ -52,37 +50,47 @@ def texts_of(path: Path) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
-@pytest.mark.parametrize("path", CODE, ids=named)
-def test_code_is_in_plain_english(path: Path) -> None:
+def names_in(source: str) -> list[str]:
+    """The names that a module defines or reads."""
+    nodes = ast.walk(ast.parse(source))
+    names = (getattr(n, "name", None) or getattr(n, "id", None) or getattr(n, "arg", None) for n in nodes)
+    return [name for name in names if isinstance(name, str)]
+
+
+def test_code_is_in_plain_english() -> None:
     """Strings, docstrings, comments and names."""
-    found = [f"{line}: {word}" for line, text in texts_of(path) for word in banned_in(text)]
-    for node in ast.walk(ast.parse(path.read_text())):
-        name = getattr(node, "name", None) or getattr(node, "id", None) or getattr(node, "arg", None)
-        if isinstance(name, str) and IN_NAMES.search(name):
-            found.append(f"{getattr(node, 'lineno', 0)}: the name {name}")
+    found = []
+    for path in CODE:
+        source = path.read_text()
+        if BANNED.search(source):
+            found += [f"{named(path)}:{line}: {word}" for line, text in texts_of(path) for word in banned_in(text)]
+        if IN_NAMES.search(source):
+            found += [f"{named(path)}: the name {name}" for name in names_in(source) if IN_NAMES.search(name)]
     assert found == []
 
 
-@pytest.mark.parametrize("path", [*PAGES, *SHOWN], ids=named)
-def test_documents_and_the_page_are_in_plain_english(path: Path) -> None:
-    text = path.read_text()
-    assert banned_in(text) == []
-    assert PLACEHOLDER.findall(QUOTED.sub("", text)) == []
+def test_the_words_are_found_in_texts_and_names(tmp_path: Path) -> None:
+    path = tmp_path / "sample.py"
+    path.write_text('def was_told(x):\n    """Do it.\n\n    Beside `told`."""\n    return x  # so many\n')
+    assert [word for _, text in texts_of(path) for word in banned_in(text)] == ["Beside", "so many"]
+    assert [name for name in names_in(path.read_text()) if IN_NAMES.search(name)] == ["was_told"]
+    assert IN_NAMES.search(path.read_text())
 
 
-@pytest.mark.parametrize("path", PAGES, ids=named)
-def test_percent_is_written_one_way(path: Path) -> None:
+def test_documents_and_the_page_are_in_plain_english() -> None:
+    for path in (*PAGES, *SHOWN):
+        text = QUOTED.sub("", path.read_text())
+        assert BANNED.findall(text) + PLACEHOLDER.findall(text) == [], named(path)
+
+
+def test_percent_is_written_one_way() -> None:
     """With a space before the sign, outside code."""
-    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
-    assert PERCENT.findall(QUOTED.sub("", text)) == []
+    for path in PAGES:
+        text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+        assert PERCENT.findall(QUOTED.sub("", text)) == [], named(path)
 
 
 def test_few_functions_are_named_by_one_word() -> None:
-    names = [
-        node.name.strip("_")
-        for path in CODE
-        if path.is_relative_to(ROOT / "app")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("__")
-    ]
+    defined = re.compile(r"^ *(?:async )?def (?!__)_*(\w+)", re.MULTILINE)
+    names = [name for path in CODE if path.is_relative_to(ROOT / "app") for name in defined.findall(path.read_text())]
     assert sum("_" not in name for name in names) < 0.15 * len(names)

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from app.agents.server import transport_security
 from app.agents.tools import TOOLS
+from app.catalog.snapshot import LoadedCatalog
 from app.cli import cli
 from app.command.lists import open_service
 from app.config import Settings
@@ -323,9 +324,9 @@ def test_the_command_reports_that_no_service_answers_and_ends() -> None:
 
 
 def test_what_a_tool_asks_of_the_service_goes_by_the_id_of_the_request_that_called_it(
-    sqlite_url: str, capsys: pytest.CaptureFixture[str]
+    sqlite_url: str, loaded: LoadedCatalog, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    app = create_app(Settings(database_url=sqlite_url, today=DAY, access_log="on"))
+    app = create_app(Settings(database_url=sqlite_url, today=DAY, access_log="on"), loaded)
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "estimate", "arguments": ON_H100}}
     sent = {"accept": "application/json, text/event-stream", "host": "localhost", "x-request-id": "of-this-call"}
     with TestClient(app) as client:

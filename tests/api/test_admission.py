@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from app.api.admission import SPENT_HALF_LIFE_S, Admission, CostAccounts, RequestSlot
 from app.api.problems import MalformedRequest
+from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.errors import Overloaded, TooManyAtOnce, Unanswerable
 from app.main import create_app
@@ -234,8 +235,10 @@ async def test_another_host_is_waited_for_within_the_deadline() -> None:
         await Asker().asks(Admission(at_once=1, most_waiting=4, limit_s=0.1), lambda: external_result(Future()))
 
 
-def test_refusals_are_problems_with_retry_after(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = create_app(Settings(database_url=sqlite_url, request_deadline_s=0.001))
+def test_refusals_are_problems_with_retry_after(
+    sqlite_url: str, loaded: LoadedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(Settings(database_url=sqlite_url, request_deadline_s=0.001), loaded)
     question = body("recommend-inference-chat-70b")
     with TestClient(app, raise_server_exceptions=False) as client:
         late = client.post("/recommend", json={**question, "reference": "not known yet"})
@@ -248,8 +251,10 @@ def test_refusals_are_problems_with_retry_after(sqlite_url: str, monkeypatch: py
             assert full.headers["retry-after"] == str(error.retry_after_s)
 
 
-def test_a_known_answer_does_not_wait_in_the_queue(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = create_app(Settings(database_url=sqlite_url))
+def test_a_known_answer_does_not_wait_in_the_queue(
+    sqlite_url: str, loaded: LoadedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(Settings(database_url=sqlite_url), loaded)
     question = body("recommend-inference-chat-70b")
     with TestClient(app, raise_server_exceptions=False) as client:
         first = client.post("/recommend", json=question)
@@ -262,8 +267,8 @@ def test_a_known_answer_does_not_wait_in_the_queue(sqlite_url: str, monkeypatch:
         assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "#/objective")
 
 
-def test_who_has_filed_its_share_is_refused_before_anything_is_computed(sqlite_url: str) -> None:
-    app = create_app(Settings(database_url=sqlite_url, filed_bytes_per_day=1))
+def test_who_has_filed_its_share_is_refused_before_anything_is_computed(sqlite_url: str, loaded: LoadedCatalog) -> None:
+    app = create_app(Settings(database_url=sqlite_url, filed_bytes_per_day=1), loaded)
     question = body("recommend-inference-embeddings")
     with TestClient(app, raise_server_exceptions=False, client=("203.0.113.9", 443)) as client:
         first = client.post("/recommend", json={**question, "label": "first"})

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from artefacts import examples
 
@@ -19,7 +20,7 @@ def undated(value: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_every_schema_shows_an_example_answered_today() -> None:
-    assert undated(json.loads(examples.FILE.read_text())) == undated(examples.make_examples()), (
+def test_every_schema_shows_an_example_answered_today(client: TestClient) -> None:
+    assert undated(json.loads(examples.FILE.read_text())) == undated(examples.make_examples(client)), (
         "make artefacts PART=examples"
     )

@@ -27,6 +27,7 @@ from app.api import middleware, problems
 from app.api.middleware import RequestMiddleware, parse_traceparent
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore
+from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
@@ -296,8 +297,8 @@ LARGE, SMALL = "/catalog/accelerators", "/livez"
 
 
 @pytest.fixture(scope="module")
-def open_to_home(sqlite_url: str) -> Iterator[TestClient]:
-    with TestClient(create_app(Settings(database_url=sqlite_url, cors_origins=(HOME,)))) as client:
+def open_to_home(sqlite_url: str, loaded: LoadedCatalog) -> Iterator[TestClient]:
+    with TestClient(create_app(Settings(database_url=sqlite_url, cors_origins=(HOME,)), loaded)) as client:
         yield client
 
 

@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.catalog.files import read_rows
+from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.main import create_app
 from app.sizing.hardware.parts import COUNTED, FIRM
@@ -189,8 +190,8 @@ def test_a_day_before_all_prices_is_refused(client: TestClient, path: str) -> No
     assert "oldest rent is of 2022-02-09" in refused.json()["detail"]
 
 
-def test_without_a_fixed_day_it_is_the_utc_day(sqlite_url: str) -> None:
-    with TestClient(create_app(Settings(database_url=sqlite_url))) as made:
+def test_without_a_fixed_day_it_is_the_utc_day(sqlite_url: str, loaded: LoadedCatalog) -> None:
+    with TestClient(create_app(Settings(database_url=sqlite_url), loaded)) as made:
         before = datetime.now(UTC).date().isoformat()
         answer = recommend(made)
         assert before <= answer["as_of"] <= datetime.now(UTC).date().isoformat()

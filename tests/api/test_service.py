@@ -23,6 +23,7 @@ from app.api.schemas import catalog as wire
 from app.api.schemas import requests
 from app.api.schemas.inspect import InspectResponse
 from app.catalog.files import read_rows
+from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.main import create_app
 from app.sizing.assumptions import Assumptions
@@ -230,17 +231,18 @@ def test_every_example_is_an_instance_of_its_schema() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Do not use the .random. module")  # the service's threads draw identifiers meanwhile
-def test_schemathesis_finds_nothing(sqlite_url: str) -> None:
+def test_schemathesis_finds_nothing(sqlite_url: str, loaded: LoadedCatalog) -> None:
     """Generated requests of every operation: documented statuses, documented shapes, never a server error.
 
     That a schema-valid request is accepted is not asked: rules between fields answer 422.
     """
-    schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(Settings(database_url=sqlite_url)))
+    app = create_app(Settings(database_url=sqlite_url), loaded)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     for found in schema.get_all_operations():
         assert isinstance(found, Ok)
         operation = found.ok()
 
-        @settings(max_examples=12, database=None)
+        @settings(max_examples=8, database=None)
         @given(case=operation.as_strategy())
         def conforms(case: schemathesis.Case[Any]) -> None:
             case.validate_response(case.call(), excluded_checks=[positive_data_acceptance])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from app.config import Settings
 from app.db import EVERY_TENANT, acting_for, make_engine
 from app.main import create_app
 from artefacts.service import DAY
-from tests.conftest import copied, new_postgres_database, prepare
+from tests.conftest import copied
 
 NOW = datetime.now(UTC)
 FILING = Filing(None, None, None, "m", None, None)
@@ -105,11 +105,11 @@ def test_webhooks_and_buyers_see_the_answers_of_their_tenant(service: Service) -
 
 
 @pytest.fixture(scope="module")
-def limited(postgres_server: str) -> Iterator[tuple[Engine, Engine]]:
+def limited(prepared_postgres: Callable[[str], str]) -> Iterator[tuple[Engine, Engine]]:
     """Engines of a role without privileges beyond the tables, as a service has, and of the owner, of a database of
     their own.
     """
-    postgres_url = prepare(new_postgres_database(postgres_server, "tenants_test"))
+    postgres_url = prepared_postgres("tenants_test")
     owner = make_engine(postgres_url)
     role = "headroom_service"
     with owner.begin() as connection:

@@ -33,7 +33,7 @@ MODELS = (
     "deepseek-ai/DeepSeek-R1",
     "Qwen/Qwen2.5-32B-Instruct",
 )
-QUESTIONS = 80
+QUESTIONS = 50
 
 
 def texts(node: Any) -> Iterator[str]:

@@ -28,11 +28,6 @@ ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in read_rows("measurem
 EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 
-@pytest.fixture(scope="module")
-def builder(catalog: Catalog, catalog_store: CatalogStore) -> TrainingCases:
-    return TrainingCases(catalog, catalog_store.find_model)
-
-
 @pytest.mark.parametrize(
     ("row", "precision", "optimizer"),
     [
@@ -131,21 +126,21 @@ def test_a_framework_of_another_kind_tells_of_itself_alone(framework: str, name:
     assert coefficient_framework(row | {"source_key": "mlperf_training_v4.0"}, "megatron") == "megatron"
 
 
-def test_experts_are_spread_over_the_ranks_there_are(builder: TrainingCases) -> None:
+def test_experts_are_spread_over_the_ranks_there_are(training_cases: TrainingCases) -> None:
     row = next(r for r in ROWS.values() if r["model"] == "openai/gpt-oss-20b" and r["num_accelerators"] == "8")
-    asked = builder.read_question(row)
-    plans, degree = builder.choose_layout(asked.workload, asked.deployment, asked.run)
+    asked = training_cases.read_question(row)
+    plans, degree = training_cases.choose_layout(asked.workload, asked.deployment, asked.run)
     assert 8 % float(plans.expert_parallel[0]) == 0
     assert float((plans.ranks * degree)[0]) == 8
 
 
-def test_a_run_offloads_what_it_says(builder: TrainingCases) -> None:
+def test_a_run_offloads_what_it_says(training_cases: TrainingCases) -> None:
     row = next(r for r in ROWS.values() if r["source_key"] == "tinyllama_readme" and r["num_accelerators"] == "16")
-    deployment = builder.read_question(row).deployment
+    deployment = training_cases.read_question(row).deployment
     assert not (deployment.optimizer_offload or deployment.parameter_offload or deployment.activation_offload)
 
 
-def test_samples_of_many_lengths_are_no_rate_of_tokens(builder: TrainingCases) -> None:
+def test_samples_of_many_lengths_are_no_rate_of_tokens(training_cases: TrainingCases) -> None:
     """BERT's second phase sorts its samples into bins of 64 tokens up to 512; its first is 128 long."""
     bert = [r for r in ROWS.values() if r["source_key"] == "nvidia_dle" and r["model"] == "bert-large-uncased"]
     for framework, length, rate in (("PyTorch", "512", False), ("PyTorch", "128", True), ("TensorFlow 2", "512", True)):
@@ -154,4 +149,4 @@ def test_samples_of_many_lengths_are_no_rate_of_tokens(builder: TrainingCases) -
             for r in bert
             if r["framework"] == framework and r["seq_len"] == length and r["method"] == "pretrain" and r["precision"]
         )
-        assert (builder.read_question(row).units_per_s is not None) is rate
+        assert (training_cases.read_question(row).units_per_s is not None) is rate

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
 
 import pytest
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from app.catalog.snapshot import CatalogStore
 from app.db import make_engine
@@ -25,18 +24,17 @@ FAMILIES = {
 
 
 @pytest.fixture(scope="module")
-def by_type(sqlite_url: str) -> Iterator[dict[str, list[float]]]:
+def by_type(sqlite_url: str, catalog_store: CatalogStore) -> dict[str, list[float]]:
     engine = make_engine(sqlite_url)
-    store = CatalogStore(sessionmaker(engine), check_s=3600)
     with Session(engine) as session:
         rows = [r for r in speed_rows(session) if r.kind == "inference" and not r.payload.get("ttft_ms_mean")]
-    found, _ = compare_all(rows, store)
+    engine.dispose()
+    found, _ = compare_all(rows, catalog_store)
     ratios: dict[str, list[float]] = defaultdict(list)
     for c in found:
         if c.metric.startswith("samples/s, "):
             ratios[c.metric.removeprefix("samples/s, ")].append(c.ratio)
-    yield ratios
-    engine.dispose()
+    return ratios
 
 
 @pytest.mark.parametrize("kind", [t for types in FAMILIES.values() for t in types])

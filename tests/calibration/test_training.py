@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from app.catalog.files import read_data_file, read_rows
-from app.catalog.snapshot import CatalogStore
 from app.sizing.accuracy import headline_figures
 from app.sizing.columns import column, column_names
 from app.sizing.hardware.achieved import TrainingAchieved, TrainingMemoryFactors
@@ -26,18 +25,15 @@ ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in read_rows("measurem
 EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 
-@pytest.fixture(scope="module")
-def builder(catalog: Catalog, catalog_store: CatalogStore) -> TrainingCases:
-    return TrainingCases(catalog, catalog_store.find_model)
-
-
 @pytest.mark.slow
-def test_the_committed_predictions_are_what_the_engine_computes(builder: TrainingCases, catalog: Catalog) -> None:
+def test_the_committed_predictions_are_what_the_engine_computes(
+    training_cases: TrainingCases, catalog: Catalog
+) -> None:
     """The factors in the catalogue, through the formulas that answer /estimate, give the figures in the files."""
     same = []
     chosen = [r for r in catalog.evidence.rows if r.metric in ("training_tokens_per_s", "peak_memory_bytes")]
     for c in chosen[::23]:
-        case = next(k for k in builder.build_cases(ROWS[c.measurement]) if c.metric in k.measured)
+        case = next(k for k in training_cases.build_cases(ROWS[c.measurement]) if c.metric in k.measured)
         at = {"family": case.stack.family, "engine": case.stack.engine, "format_class": case.stack.format_class}
 
         def values(table: type, at: dict[str, str] = at, generation: str = case.stack.generation) -> Any:
@@ -75,13 +71,15 @@ def test_committed_errors_keep_the_promises(catalog: Catalog) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_names_no_stage_shards_nothing_or_everything(builder: TrainingCases) -> None:
+def test_a_run_that_names_no_stage_shards_nothing_or_everything(training_cases: TrainingCases) -> None:
     stages = set()
     for row in list(ROWS.values())[::7]:
         try:
-            asked = builder.read_question(row)
+            asked = training_cases.read_question(row)
             if (asked.deployment.framework, asked.deployment.zero_stage) == ("fsdp", None):
-                stages |= set(builder.choose_layout(asked.workload, asked.deployment, asked.run)[0].zero_stage.tolist())
+                stages |= set(
+                    training_cases.choose_layout(asked.workload, asked.deployment, asked.run)[0].zero_stage.tolist()
+                )
         except NotCompared:
             continue
     assert stages == {0.0, 3.0}
@@ -109,7 +107,7 @@ def test_rows_with_all_needed_fields_are_answered() -> None:
     assert len(missing) <= 0.05 * len(named), missing[:20]
 
 
-def test_utilisation_becomes_tokens(builder: TrainingCases) -> None:
+def test_utilisation_becomes_tokens(training_cases: TrainingCases) -> None:
     """MFU of the source's convention: 6 N and full attention, over the peak of the precision."""
     row = {
         **EMPTY,
@@ -127,8 +125,8 @@ def test_utilisation_becomes_tokens(builder: TrainingCases) -> None:
         "source_ref": "r",
         "source_date": "2024-01",
     }
-    found = builder.read_question(row).units_per_s
-    model = builder.read_question(row).workload.model
+    found = training_cases.read_question(row).units_per_s
+    model = training_cases.read_question(row).workload.model
     assert found == pytest.approx(0.5 * 312e12 / (6 * model.matmul_params + 12 * 32 * 4096 * 2048))
 
 
@@ -156,7 +154,7 @@ def test_utilisation_becomes_tokens(builder: TrainingCases) -> None:
         ),
     ],
 )
-def test_what_cannot_be_compared_is_said(builder: TrainingCases, change: dict[str, str], why: str) -> None:
+def test_what_cannot_be_compared_is_said(training_cases: TrainingCases, change: dict[str, str], why: str) -> None:
     row = {
         **EMPTY,
         "id": "x",
@@ -174,6 +172,6 @@ def test_what_cannot_be_compared_is_said(builder: TrainingCases, change: dict[st
         "source_ref": "r",
         "source_date": "2024-01",
     }
-    assert builder.build_cases(row)
+    assert training_cases.build_cases(row)
     with pytest.raises(NotCompared, match=why):
-        builder.build_cases({**row, **change})
+        training_cases.build_cases({**row, **change})

@@ -20,7 +20,7 @@ from app.command.prepare import prepare_database
 from app.config import Settings
 from app.main import create_app
 from artefacts.service import DAY
-from tests.conftest import new_postgres_database, prepare
+from tests.conftest import copied
 from tests.examples import body
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
@@ -76,10 +76,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[s
 
             return restore
 
-        yield prepare(f"sqlite:///{file}"), back_up
+        yield copied(request.getfixturevalue("sqlite_url"), file), back_up
         return
-    server = request.getfixturevalue("postgres_server")
-    url = make_url(prepare(new_postgres_database(server, "headroom_backup")))
+    url = make_url(request.getfixturevalue("prepared_postgres")("headroom_backup"))
     target = url.set(drivername="postgresql").render_as_string(hide_password=False)
     maintenance = url.set(drivername="postgresql", database="postgres").render_as_string(hide_password=False)
 

@@ -31,9 +31,10 @@ from app.catalog.queries import count_rows
 from app.catalog.seed import model_entries, seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import CatalogVersionRow, ModelAliasRow, ModelRow
-from app.db import Base, make_engine
+from app.db import make_engine
 from app.errors import UnknownModel, UnreadableConfiguration
 from app.work import AwaitExternal, report_stages_to
+from tests.conftest import copied
 from tests.examples import LLAMA_8B, LLAMA_8B_CONFIG
 
 
@@ -344,11 +345,8 @@ def test_work_that_somebody_listens_to_is_begun_anew_once_the_hub_answered(sessi
 
 
 @pytest.fixture
-def sessions(tmp_path: Path) -> Iterator[sessionmaker[Session]]:
-    engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
-    Base.metadata.create_all(engine)
-    with Session(engine) as session:
-        seed_catalog(session)
+def sessions(sqlite_url: str, tmp_path: Path) -> Iterator[sessionmaker[Session]]:
+    engine = make_engine(copied(sqlite_url, tmp_path / "s.sqlite3"))
     yield sessionmaker(engine)
     engine.dispose()
 

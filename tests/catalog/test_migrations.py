@@ -20,7 +20,7 @@ from app.catalog.recommendations import pack_part, unpack_part
 from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore, EmptyCatalog
 from app.db import Base, make_engine
-from tests.conftest import migrations_for, new_postgres_database, prepare
+from tests.conftest import copied, migrations_for, new_postgres_database
 
 
 def test_a_version_before_may_still_write_predictions(tmp_path: Path) -> None:
@@ -100,10 +100,11 @@ def checksum(engine: Engine, *queries: str) -> str:
 def test_what_was_stored_survives_going_down_and_up_and_the_catalogue_is_none_until_loaded(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url = f"sqlite:///{tmp_path}/m.sqlite3"
     if kind == "postgres":
-        url = new_postgres_database(request.getfixturevalue("postgres_server"), "headroom_down")
-    config, engine = migrations_for(prepare(url)), make_engine(url)
+        url = request.getfixturevalue("prepared_postgres")("headroom_down")
+    else:
+        url = copied(request.getfixturevalue("sqlite_url"), tmp_path / "m.sqlite3")
+    config, engine = migrations_for(url), make_engine(url)
     with engine.begin() as connection:
         for i in range(3):
             values = {"id": f"rec_{i}", "body": ANSWER, "supply": ANSWER, "size": 3 * len(ANSWER)}

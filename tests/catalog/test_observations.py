@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from app.catalog.tables import CatalogVersionRow, OfferRow
 from app.db import make_engine
 from app.sizing.hardware.parts import Offer
 from tests.catalog.observed import L4, NEW, moment, observed, publish
-from tests.conftest import copied, new_postgres_database, prepare
+from tests.conftest import copied
 
 ELSEWHERE = NEW._replace(region="us-nowhere2")
 FIRST, SECOND = "2026-10-01", "2026-11-10"
@@ -131,8 +131,8 @@ def test_the_country_of_a_region_is_one_of_its_provider_and_contradicts_no_price
 
 
 @pytest.mark.slow
-def test_postgresql_answers_as_sqlite_does(postgres_server: str) -> None:
-    engine = make_engine(prepare(new_postgres_database(postgres_server, "headroom_market")))
+def test_postgresql_answers_as_sqlite_does(prepared_postgres: Callable[[str], str]) -> None:
+    engine = make_engine(prepared_postgres("headroom_market"))
     check_market(engine)
     months = {f"y{day:%Ym%m}" for day in (moment(FIRST), moment(SECOND), moment("2026-12-01"))}
     for table in PARTITIONED:

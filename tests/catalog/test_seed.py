@@ -19,6 +19,7 @@ from app.db import Base, make_engine
 from app.errors import AmbiguousModel, UnknownModel
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
+from tests.conftest import copied
 from tests.examples import CHAT, PRETRAIN, rows_in
 
 
@@ -35,11 +36,9 @@ def test_a_second_seed_changes_nothing(sqlite_url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_changed_catalogue_is_replaced_whole(tmp_path: Path) -> None:
-    engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
-    Base.metadata.create_all(engine)
+def test_a_changed_catalogue_is_replaced_whole(sqlite_url: str, tmp_path: Path) -> None:
+    engine = make_engine(copied(sqlite_url, tmp_path / "s.sqlite3"))
     with Session(engine) as session:
-        seeding.seed_catalog(session)
         session.execute(update(AcceleratorRow).where(AcceleratorRow.slug == "nvidia-l4").values(power_w=1.0))
         session.execute(delete(OfferRow).where(OfferRow.provider == "aws"))
         session.execute(update(CatalogVersionRow).values(digest="older"))
@@ -68,11 +67,11 @@ def test_spreads_and_what_predictions_were_said_to_hold_come_out_as_the_files_ha
 
 
 @pytest.mark.slow
-def test_a_failing_seed_leaves_the_old_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
-    Base.metadata.create_all(engine)
+def test_a_failing_seed_leaves_the_old_catalogue(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_engine(copied(sqlite_url, tmp_path / "s.sqlite3"))
     with Session(engine) as session:
-        seeding.seed_catalog(session)
         session.execute(update(CatalogVersionRow).values(digest="older"))
         session.commit()
 
@@ -116,12 +115,8 @@ def test_an_empty_database_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_lost_database_keeps_the_market_at_hand(tmp_path: Path) -> None:
-    path = tmp_path / "l.sqlite3"
-    engine = make_engine(f"sqlite:///{path}")
-    Base.metadata.create_all(engine)
-    with Session(engine) as session:
-        seeding.seed_catalog(session)
+def test_a_lost_database_keeps_the_market_at_hand(sqlite_url: str, tmp_path: Path) -> None:
+    engine = make_engine(copied(sqlite_url, tmp_path / "l.sqlite3"))
     store = CatalogStore(sessionmaker(engine), check_s=0)
     before = store.catalog()
     Base.metadata.drop_all(engine)
@@ -130,11 +125,8 @@ def test_a_lost_database_keeps_the_market_at_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_newer_version_replaces_the_market(tmp_path: Path) -> None:
-    engine = make_engine(f"sqlite:///{tmp_path}/n.sqlite3")
-    Base.metadata.create_all(engine)
-    with Session(engine) as session:
-        seeding.seed_catalog(session)
+def test_a_newer_version_replaces_the_market(sqlite_url: str, tmp_path: Path) -> None:
+    engine = make_engine(copied(sqlite_url, tmp_path / "n.sqlite3"))
     store = CatalogStore(sessionmaker(engine), check_s=0)
     before = store.catalog()
     with Session(engine) as session:
@@ -173,11 +165,9 @@ def test_an_unknown_model_names_the_nearest(sqlite_url: str) -> None:
     engine.dispose()
 
 
-def test_an_ambiguous_alias_is_refused_with_the_choices(tmp_path: Path) -> None:
-    engine = make_engine(f"sqlite:///{tmp_path}/a.sqlite3")
-    Base.metadata.create_all(engine)
+def test_an_ambiguous_alias_is_refused_with_the_choices(sqlite_url: str, tmp_path: Path) -> None:
+    engine = make_engine(copied(sqlite_url, tmp_path / "a.sqlite3"))
     with Session(engine) as session:
-        seeding.seed_catalog(session)
         from app.catalog.tables import ModelAliasRow  # noqa: PLC0415
 
         session.add_all(

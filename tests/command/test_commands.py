@@ -5,20 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from app.catalog.snapshot import LoadedCatalog
 from app.cli import cli
+from app.main import create_app
 
 CHAT = ("--model", "llama-3.1-8b-instruct", "--rps", "5", "--in", "1,000", "--out", "200", "--accelerator", "l4")
 QUICK = ("--set", "assumptions.simulated_requests=1000")
 
 
 @pytest.fixture
-def here(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(sqlite_url: str, loaded: LoadedCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command starts a service of its own with the catalog of the tests."""
+    monkeypatch.setattr("app.command.local.create_app", partial(create_app, loaded=loaded))
     monkeypatch.setenv("HEADROOM_DATABASE_URL", sqlite_url)
     monkeypatch.setenv("HEADROOM_TODAY", "2026-11-20")
 

@@ -14,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner, Result
 
+from app.catalog.snapshot import LoadedCatalog
 from app.cli import cli
 from app.command import measuring
 from app.config import Settings
@@ -35,10 +36,10 @@ REQUEST: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def service(sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def service(sqlite_url: str, loaded: LoadedCatalog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an application with a database of its own."""
     url = copied(sqlite_url, tmp_path_factory.mktemp("measuring") / "own.sqlite3")
-    app = create_app(Settings(database_url=url, today=DAY, access_log="off"))
+    app = create_app(Settings(database_url=url, today=DAY, access_log="off"), loaded)
     with TestClient(app), serve_app(app) as address:
         yield address
     app.state.sessions.kw["bind"].dispose()

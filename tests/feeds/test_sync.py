@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,14 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
-from urllib.request import urlopen
 
 import pytest
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session, sessionmaker
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from app.catalog.observations import (
@@ -36,9 +34,10 @@ from app.catalog.observations import (
 )
 from app.catalog.queries import newest_version
 from app.catalog.seed import publish_observations
-from app.catalog.snapshot import CatalogIndex, CatalogStore
+from app.catalog.snapshot import CatalogIndex, CatalogStore, LoadedCatalog
 from app.catalog.tables import CatalogVersionRow, OfferRow
 from app.cli import cli
+from app.config import Settings
 from app.db import make_engine
 from app.feeds import gpuhunt, sync
 from app.feeds.client import FeedError
@@ -46,6 +45,7 @@ from app.feeds.gate import KnownPrices, check_prices
 from app.feeds.naming import FeedNames
 from app.feeds.prices import Source
 from app.feeds.sync import FEEDS, FeedAccess, PriceSync, PriceSyncRunner
+from app.main import create_app
 from tests.catalog.observed import moment
 from tests.conftest import copied
 from tests.feeds import formats
@@ -280,48 +280,43 @@ STATED = {
 }
 
 
-def shown_today(url: str) -> dict[tuple[str, str], float]:
+def shown_today(client: TestClient) -> dict[tuple[str, str], float]:
     """The on-demand prices of the same machines that a service shows as observed today."""
     shown, today = dict[tuple[str, str], float](), datetime.now(UTC).date().isoformat()
     for provider in {provider for provider, _ in STATED}:
-        query = urlencode({"provider": provider, "pricing_model": "on_demand", "limit": 1000})
-        with urlopen(f"{url}/catalog/offers?{query}", timeout=10) as answer:
-            rows = json.load(answer)["items"]
+        query: dict[str, str | int] = {"provider": provider, "pricing_model": "on_demand", "limit": 1000}
+        rows = client.get("/catalog/offers", params=query).json()["items"]
         shown |= {(provider, row["instance_type"]): row["usd_per_hour"] for row in rows if row["as_of"] == today}
     return shown
 
 
 @pytest.mark.slow
-def test_the_service_reads_every_keyless_feed_by_itself(engine: Engine, server: FeedServer) -> None:
+def test_the_service_reads_every_keyless_feed_by_itself(
+    engine: Engine, server: FeedServer, loaded: LoadedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in the container: the service on a prepared database, with an interval and no command."""
+    monkeypatch.setattr("app.feeds.sync.PriceSyncRunner", partial(PriceSyncRunner, poll_s=0.1))
     keyless = {feed.name for feed in FEEDS.values() if not feed.needs_key}
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    environment = {
-        "HEADROOM_DATABASE_URL": str(engine.url),
-        "HEADROOM_PRICE_FEED_URLS": json.dumps(dict.fromkeys(keyless, server.url)),
-        "HEADROOM_PRICE_FEED_NETWORKS": '["127.0.0.0/8"]',
-        "HEADROOM_PRICE_SYNC_INTERVAL_HOURS": "1",
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "app", "serve", "--port", str(port)],
-        env={**os.environ, **environment},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    settings = Settings(
+        database_url=str(engine.url),
+        price_feed_urls=dict.fromkeys(keyless, server.url),
+        price_feed_networks=LOOPBACK,
+        price_sync_interval_hours=1,
+        snapshot_check_s=0.5,
+        access_log="off",
     )
-    try:
+    app = create_app(settings, loaded)
+    with TestClient(app) as client:
         synced, until = set[str](), time.monotonic() + 120
         while synced != keyless and time.monotonic() < until:
-            time.sleep(1)
+            time.sleep(0.1)
             with Session(engine) as session:
                 synced = {*session.scalars(select(SyncRow.feed).where(SyncRow.state == "stored", SyncRow.accepted > 0))}
         assert synced == keyless
-        while (shown := shown_today(f"http://127.0.0.1:{port}")) != STATED and time.monotonic() < until:
-            time.sleep(1)
+        while (shown := shown_today(client)) != STATED and time.monotonic() < until:
+            time.sleep(0.1)
         assert shown == STATED
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+    app.state.sessions.kw["bind"].dispose()
 
 
 @pytest.mark.slow
@@ -363,7 +358,7 @@ MANY_PRICES = formats.gpuhunt_routes(rows=[{**formats.GPUHUNT_ROW, "location": f
 @pytest.mark.slow
 def test_a_killed_sync_leaves_the_old_or_the_new_version(engine: Engine, server: FeedServer, tmp_path: Path) -> None:
     server.routes |= MANY_PRICES
-    for i in range(3):
+    for i in range(2):
         own = make_engine(copied(str(engine.url), tmp_path / f"{i}.sqlite3"))
         kill_in_sync(own, server, random.Random(i).uniform(0.0, 1.0))
         check_one_version(own)

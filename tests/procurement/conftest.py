@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.main import create_app
 from app.procurement.desk import GuessLimit
@@ -27,9 +28,9 @@ class Patient(GuessLimit):
 
 
 @pytest.fixture(scope="session")
-def service(sqlite_url: str) -> Iterator[TestClient]:
+def service(sqlite_url: str, loaded: LoadedCatalog) -> Iterator[TestClient]:
     settings = Settings(database_url=sqlite_url, today=DAY, public_url=HERE, punchout_buyers=(ACME, OTHER))
-    app = create_app(settings)
+    app = create_app(settings, loaded)
     app.state.desk._guesses = Patient()
     with TestClient(app, base_url=HERE, follow_redirects=False) as made:
         yield made

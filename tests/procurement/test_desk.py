@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
+from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.main import create_app
 from app.procurement.desk import FREE_GUESSES, Buyers, GuessLimit
@@ -104,12 +105,14 @@ def test_a_patient_guesser_waits_longer_each_time(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("way", ["cxml", "oci"])
-def test_a_guesser_gets_429_also_with_many_credentials_in_a_document(sqlite_url: str, way: str) -> None:
+def test_a_guesser_gets_429_also_with_many_credentials_in_a_document(
+    sqlite_url: str, loaded: LoadedCatalog, way: str
+) -> None:
     settings = Settings(database_url=sqlite_url, public_url=HERE, punchout_buyers=(ACME,))
     credential = (
         "<Credential domain='NetworkId'><Identity>AN01000000001</Identity><SharedSecret>x</SharedSecret></Credential>"
     )
-    with TestClient(create_app(settings), base_url=HERE, follow_redirects=False) as service:
+    with TestClient(create_app(settings, loaded), base_url=HERE, follow_redirects=False) as service:
 
         def guess() -> int:
             if way == "oci":

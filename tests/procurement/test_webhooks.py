@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from app.api.schemas.results import Notice
 from app.catalog.events import EVENTS, STANDING, STATUS, STORED
 from app.catalog.outbox import RETRY_WAITS, DeliveryRow, DeliveryStore, Outbox
+from app.catalog.snapshot import LoadedCatalog
 from app.cli import cli
 from app.config import Settings
 from app.db import make_engine
@@ -274,14 +275,14 @@ def slow() -> Iterator[str]:
 
 
 def test_a_running_service_tells_of_answers_and_their_status(
-    sqlite_url: str, slow: str, monkeypatch: pytest.MonkeyPatch
+    sqlite_url: str, loaded: LoadedCatalog, slow: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.procurement.webhooks.POLL_S", 0.1)
     settings = Settings(
         database_url=sqlite_url, today=DAY, plain_http=True, webhooks=(Webhook(name="wire", url=slow, secret=SECRET),)
     )
     Slow.got.clear()
-    with TestClient(create_app(settings)) as service:
+    with TestClient(create_app(settings, loaded)) as service:
         asked = {**body("recommend-inference-chat-70b"), "label": "to be noticed"}
         answer = service.post("/recommend", json=asked).json()
         again = service.post("/recommend", json=asked)  # known: nothing happened

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
@@ -199,6 +199,7 @@ def test_runs_that_are_not_sized_could_not_have_won_or_tied(
 
 
 @pytest.mark.slow
+@settings(max_examples=5)
 @given(SERVICES, st.sampled_from(Objective))
 def test_what_only_rules_say_wins_nowhere_where_something_is_documented(
     catalog: Catalog, workload: InferenceWorkload, objective: Objective

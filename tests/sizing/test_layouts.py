@@ -23,7 +23,7 @@ from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Sl
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
 from tests.sizing.test_competition import CROWDED
 
-WHOLE_MARKET = settings(max_examples=8)
+WHOLE_MARKET = settings(max_examples=6)
 
 GIANT, MIXTURE = registered("meta-llama/Llama-3.1-405B-Instruct"), registered("Qwen/Qwen3-30B-A3B")
 SERVICES = st.builds(

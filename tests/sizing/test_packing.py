@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -71,7 +71,7 @@ from app.sizing.packing import (
 )
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import DeviceMemory, Packing
+from app.sizing.result import DeviceMemory, Packing, Placement
 from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.memory import STATIC_RULE
@@ -195,7 +195,7 @@ def test_only_what_comes_by_itself_leaves_time_to_others() -> None:
     assert not leaves_time_to_others(replace(CHAT, load=Load.CLOSED, in_flight=8.0, requests=100.0))
 
 
-SLOW = settings(max_examples=8)
+SLOW = settings(max_examples=7)
 ON_BIG = Deployment("acme-big")
 EMBEDDINGS = registered("BAAI/bge-m3")
 
@@ -225,31 +225,29 @@ def packed(main: InferenceWorkload, companions: tuple[Companion, ...], deploymen
     return found.packing
 
 
-@pytest.mark.slow
-@SLOW
-@given(CHATS, COMPANIONS)
-def test_no_card_is_promised_twice(main: InferenceWorkload, companions: tuple[Companion, ...]) -> None:
-    packing = packed(main, companions)
-    cards: dict[int, list[tuple[str, float, float]]] = {}
+def check_no_card_is_promised_twice(packing: Packing) -> None:
+    """Every replica stands on a card of its own, and a card is cut or shared within what it has."""
+    cards: dict[int, list[Placement]] = {}
     for p in packing.on:
         for card in range(p.card, p.card + p.cards):
-            cards.setdefault(card, []).append((p.name, p.share_memory, p.share_time))
-    for shares in cards.values():
-        limit = 1.0 if len(shares) == 1 else 0.95
-        assert sum(memory for _, memory, _ in shares) <= limit + 1e-9
-        assert sum(time for _, _, time in shares) <= limit + 1e-9
-        assert len({name for name, _, _ in shares}) == len(shares)
-    stands = Counter(name for shares in cards.values() for name, _, _ in shares)
+            cards.setdefault(card, []).append(p)
+    for on in cards.values():
+        limit = 1.0 if len(on) == 1 else 0.95
+        assert sum(p.share_memory for p in on) <= limit + 1e-9
+        assert sum(p.share_time for p in on) <= limit + 1e-9
+        assert len({p.name for p in on}) == len(on)
+        sliced = [BY_NAME[p.slice] for p in on if p.slice is not None]
+        assert len(sliced) in (0, len(on))
+        assert not sliced or fit_together(tuple(sorted(sliced)), 8)
+    stands = Counter(p.name for on in cards.values() for p in on)
     assert sorted(cards) == list(range(1, (packing.cards or 0) + 1))
     for model in packing.models:
         assert stands[model.name] % model.replicas == 0
         assert stands[model.name] >= model.replicas
 
 
-@pytest.mark.slow
-@SLOW
-@given(CHATS, COMPANIONS)
-def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tuple[Companion, ...]) -> None:
+def check_every_limit_holds(main: InferenceWorkload, companions: tuple[Companion, ...], expected: Packing) -> None:
+    """In the share of each model; the same set is packed the same."""
     promised: list[tuple[Member, Share]] = []
     usual = packing.describe_member
 
@@ -259,7 +257,7 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, usual.__name__, noted)
-        packed(main, companions)
+        assert packed(main, companions) == expected
     question = Question(main)
     for member, share in promised:
         if share.plan is None or share.settings is None:
@@ -279,27 +277,28 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
 @pytest.mark.slow
 @SLOW
 @given(CHATS, COMPANIONS)
-def test_a_companion_more_never_costs_less(main: InferenceWorkload, companions: tuple[Companion, ...]) -> None:
-    every = packed(main, companions)
+def test_a_set_is_packed_within_every_card_and_limit_the_same_each_time_and_one_more_never_costs_less(
+    main: InferenceWorkload, companions: tuple[Companion, ...]
+) -> None:
+    packing = packed(main, companions)
+    check_no_card_is_promised_twice(packing)
+    check_every_limit_holds(main, companions, packing)
+    if len(companions) > 1:
+        turned = packed(main, companions[::-1])
+        assert (turned.cards, turned.usd_per_hour) == (packing.cards, packing.usd_per_hour)
     for left_out in range(len(companions)):
         fewer = companions[:left_out] + companions[left_out + 1 :]
         if fewer:
             some = packed(main, fewer)
-            assert (some.cards or 0) <= (every.cards or np.inf)
-            assert (some.usd_per_hour or 0) <= (every.usd_per_hour or np.inf)
+            assert (some.cards or 0) <= (packing.cards or np.inf)
+            assert (some.usd_per_hour or 0) <= (packing.usd_per_hour or np.inf)
     alone = estimate_deployment(Question(main), ON_BIG, SMALL)
     assert alone.cost is not None
-    assert (alone.cost.usd_per_hour or 0) <= (every.usd_per_hour or np.inf)
-
-
-@pytest.mark.slow
-@SLOW
-@given(CHATS, COMPANIONS)
-def test_the_same_set_is_packed_the_same(main: InferenceWorkload, companions: tuple[Companion, ...]) -> None:
-    once = packed(main, companions)
-    assert once == packed(main, companions)
-    turned = packed(main, companions[::-1])
-    assert (turned.cards, turned.usd_per_hour) == (once.cards, once.usd_per_hour)
+    assert (alone.cost.usd_per_hour or 0) <= (packing.usd_per_hour or np.inf)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SMALL, "slicings", {})
+        shared = packed(main, companions)
+    assert (packing.cards or 0) <= (shared.cards or np.inf)
 
 
 def test_two_quiet_models_share_a_card() -> None:
@@ -397,40 +396,6 @@ def cut_cards() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SMALL, "slicings", {"acme-big": H100})
         yield
-
-
-@pytest.mark.slow
-@settings(max_examples=12)
-@given(CHATS, COMPANIONS)
-def test_a_card_is_cut_or_shared_and_never_holds_more_than_it_has(
-    main: InferenceWorkload, companions: tuple[Companion, ...]
-) -> None:
-    packing = packed(main, companions)
-    cards = defaultdict(list)
-    for p in packing.on:
-        cards[p.card].append(p)
-    for on in cards.values():
-        sliced = [BY_NAME[p.slice] for p in on if p.slice is not None]
-        assert len(sliced) in (0, len(on))
-        if sliced:
-            assert fit_together(tuple(sorted(sliced)), 8)
-        else:
-            limit = 1.0 if len(on) == 1 else 0.95
-            assert sum(p.share_memory for p in on) <= limit + 1e-9
-            assert sum(p.share_time for p in on) <= limit + 1e-9
-
-
-@pytest.mark.slow
-@settings(max_examples=8)
-@given(CHATS, COMPANIONS)
-def test_slices_never_take_more_cards_than_shares_alone(
-    main: InferenceWorkload, companions: tuple[Companion, ...]
-) -> None:
-    with_slices = packed(main, companions)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SMALL, "slicings", {})
-        shared = packed(main, companions)
-    assert (with_slices.cards or 0) <= (shared.cards or np.inf)
 
 
 def test_where_slices_do_they_are_taken() -> None:

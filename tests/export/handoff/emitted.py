@@ -27,8 +27,7 @@ def check_scripts(folder: Path, *texts: str) -> None:
     for number, text in enumerate(texts):
         (folder / f"{number}.sh").write_text(text)
     paths = [str(folder / f"{number}.sh") for number in range(len(texts))]
-    for path in paths:
-        subprocess.run(["bash", "-n", path], check=True)
+    subprocess.run(["bash", "-c", 'for path; do bash -n "$path" || exit; done', "each", *paths], check=True)
     done = subprocess.run([SHELLCHECK, "-S", "warning", *paths], capture_output=True, text=True, check=False)
     assert not done.stdout + done.stderr
 

@@ -102,8 +102,9 @@ def test_a_tiny_model_trains_saves_and_resumes(
         (tmp_path / file.name).write_text(file.text)
     (tmp_path / "data.jsonl").write_text(60 * (json.dumps(RECORD) + "\n"))
     second, fourth = (tmp_path / "out" / checkpoint.format(step) for step in (2, 4))
-    assert f"Starting from {model}." in train(tmp_path, model, 2, "--smoke")
-    assert not (tmp_path / "out" / "smoke" / second.name).exists()
+    if trains == "full":  # the lines of the smoke step are the same for every tool
+        assert f"Starting from {model}." in train(tmp_path, model, 2, "--smoke")
+        assert not (tmp_path / "out" / "smoke" / second.name).exists()
     assert f"Starting from {model}." in train(tmp_path, model, 2)
     assert second.exists()
     assert (tmp_path / "out" / saved).is_file()

@@ -52,17 +52,14 @@ def value_after(words: list[str], flag: str) -> str:
     return words[words.index(flag) + 1]
 
 
-@ALL
-def test_scripts_are_valid_bash_and_python(option: Option, tmp_path: Path) -> None:
-    for file in files_of(option).files:
-        if file.name == "train.sh":
-            check_scripts(tmp_path, file.text)
-        elif file.media_type == "application/x-sh":
-            subprocess.run(["bash", "-n"], input=file.text, text=True, check=True)
-        elif file.name.endswith(".py"):
-            compile(file.text, file.name, "exec")
-        elif file.name.endswith((".yaml", ".json")):
-            assert yaml.safe_load(file.text)
+def test_scripts_are_valid_bash_and_python(tmp_path: Path) -> None:
+    files = [file for option in RUNS.values() for file in files_of(option).files]
+    check_scripts(tmp_path, *{file.text for file in files if file.media_type == "application/x-sh"})
+    for name, text in {(file.name, file.text) for file in files}:
+        if name.endswith(".py"):
+            compile(text, name, "exec")
+        elif name.endswith((".yaml", ".json")):
+            assert yaml.safe_load(text)
 
 
 def test_the_benchmark_of_a_run_says_which_checkout_it_needs() -> None:

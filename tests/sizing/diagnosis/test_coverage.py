@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
 import pytest
 
+from app.sizing.diagnosis import case
 from app.sizing.diagnosis.case import (
     Case,
     DevicesObservation,
@@ -21,7 +23,10 @@ from app.sizing.diagnosis.case import (
 )
 from app.sizing.diagnosis.coverage import LOWER_IS_WORSE, expected_values, unjudged_quantities
 from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
-from app.sizing.question import Question
+from app.sizing.estimate import estimate_deployment
+from app.sizing.question import Deployment, Question
+from app.sizing.result import Estimate
+from app.sizing.snapshot import Catalog
 from tests.examples import PRETRAIN
 from tests.sizing.compare.given import HEAVY
 from tests.sizing.diagnosis.given import (
@@ -58,6 +63,24 @@ EVERY = [
 ]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def each_deployment_is_estimated_once() -> Iterator[None]:
+    """Hundreds of observations are of the same two deployments."""
+    known: dict[str, Estimate] = {}
+
+    def estimate(question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
+        if catalog is not SMALL:
+            return estimate_deployment(question, deployment, catalog)
+        key = repr((question, deployment))
+        if key not in known:
+            known[key] = estimate_deployment(question, deployment, catalog)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(case, "estimate_deployment", estimate)
+        yield
+
+
 @cache
 def everything_observed(serves: bool) -> dict[str, float | None]:
     """Expected values where everything is known."""
@@ -90,7 +113,7 @@ def test_a_value_alone_at_ten_times_its_expectation_is_found_or_named(serves: bo
 
 
 @pytest.mark.parametrize(("serves", "group", "name"), [one for one in EVERY if one[2] not in LISTS])
-@pytest.mark.parametrize("noise", [0.9, 1.0, 1.1])
+@pytest.mark.parametrize("noise", [0.9, 1.1])
 def test_a_value_alone_near_its_expectation_is_no_finding(serves: bool, group: str, name: str, noise: float) -> None:
     usual = everything_observed(serves).get(name)
     if not usual or name in ("temperature_c", "needed_cache_bytes", "failed_allocation_bytes"):

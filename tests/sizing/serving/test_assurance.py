@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.estimate import estimate_deployment
@@ -184,6 +184,7 @@ def sized(found: Estimate) -> list[float]:
 
 
 @pytest.mark.slow
+@settings(max_examples=6)
 @given(WORKLOADS, CONFIDENCES)
 def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_same(
     catalog: Catalog, workload: InferenceWorkload, confidence: float
