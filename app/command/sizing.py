@@ -365,7 +365,7 @@ def runnable(
     if max_usd_per_hour is not None:
         searched["constraints"] = {"max_usd_per_hour": max_usd_per_hour}
     with open_client(url) as client, show_progress("Sizing..."):
-        owned = [parse_owned(text) for text in own or ()]
+        owned: list[Any] = [parse_owned(text) for text in own or ()]
         found: Any = client.runnable(owned, limit=limit, **searched)
         while found["next_cursor"] and len(found["items"]) < limit:  # a page may end early
             cursor, left = found["next_cursor"], limit - len(found["items"])
