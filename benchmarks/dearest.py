@@ -151,7 +151,12 @@ def starts() -> dict[str, list[tuple[str, Any]]]:
         "POST /compare": [*compared, ("phases", small["/compare"][1])],
         "POST /diagnose": [*pasted, *(("worked", each) for each in small["/diagnose"])],
         "POST /catalog/models/inspect": [*odd, ("worked", small["/catalog/models/inspect"][1])],
-        "POST /catalog/models/runnable": [("worked", {"inventory": [{"accelerator": "a6000", "count": 4}]})],
+        "POST /catalog/models/runnable": [
+            ("worked", {"inventory": [{"accelerator": "a6000", "count": 4}]}),
+            ("no model is fast enough", {"inventory": [{"accelerator": "l4", "count": 1}], "min_tokens_per_s": 1e5}),
+            ("no offer is cheap enough", {"constraints": {"max_usd_per_hour": 0.01}, "limit": 50}),
+            ("long sequences", {"constraints": {"max_usd_per_hour": 100}, "limit": 50, "sequence_length": 100_000}),
+        ],
         "GET /recommendations/{id}/sensitivity": [(name, most[name]) for name in ANSWERED],
     }
     last = last_found()

@@ -11,6 +11,7 @@ from app.api.questions import build_recommend_question
 from app.api.schemas.requests import RecommendRequest
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError
+from app.sizing.inventory import stocked_catalog
 from app.sizing.question import LARGEST_MODEL, Question
 from app.sizing.recommend import is_feasible
 from app.sizing.result import LargestLoad
@@ -45,14 +46,16 @@ def with_largest_model(
     recent = (f["hf_id"] for f in list_language_models(catalog_store) if f["release_date"] >= oldest)
     names = request.models or [*recent]
     asked = {name: _about_model(request, name) for name in names}
+    catalog = catalog_index.catalog
+    stocked = stocked_catalog(catalog, own.inventory, own.today) if own.inventory else catalog
     types: tuple[str, ...] | None = None
     if not request.models and not own.inventory:
         # What the smallest model needs is least: types beyond the limits for it are beyond them for every other one.
         smallest = next(_questions([*asked.values()][::-1], catalog_index, catalog_store, today), None)
-        found = None if smallest is None else find_feasible_plans(smallest[1], catalog_index.catalog)
-        types = () if found is None else found.within(own.constraints).types(catalog_index.catalog)
+        found = None if smallest is None else find_feasible_plans(smallest[1], catalog)
+        types = () if found is None else found.within(own.constraints).types(catalog)
     for changed, question in _questions([*asked.values()], catalog_index, catalog_store, today):
-        if is_feasible(question, catalog_index.catalog, types):
+        if is_feasible(question, catalog, stocked, types):
             model = question.workload.model
             times = model.total_params / own.workload.model.total_params
             return changed, LargestLoad(LARGEST_MODEL, float(model.total_params), times, model.name)

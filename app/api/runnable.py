@@ -30,33 +30,41 @@ from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
+# CPU seconds of a search, on the machine that measured docs/held.md: at least, and for each plan that it evaluates.
+SEARCH_S, PLAN_S = 0.008, 2.5e-6
+MOST_PAGE_S = 1.5  # CPU seconds of the searches of one page; those of its first model may take longer
 TUNED_TOKENS = 1e6  # of the fine-tuning runs whose speed is shown: little enough for the usual deadline
 WORKLOAD: TypeAdapter[Any] = TypeAdapter(WorkloadSpec)
 
 
 def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date, holdings: Holdings) -> Response:
-    """Computes one page of the models that an inventory or limits allow, those with the most parameters first."""
+    """Computes one page of the models that an inventory or limits allow, those with the most parameters first.
+
+    A page ends early where its searches are estimated to take MOST_PAGE_S, so it may have fewer items than the limit.
+    """
     request = parse_body(raw, RunnableRequest)
     index = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
     template = with_inventory(request, holdings)
     inventory = check_request(template, index)
     stocked = stocked_catalog(index.catalog, inventory, today.isoformat()) if inventory else index.catalog
-    items, further = list[dict[str, Any]](), False
+    items, cursor, spent_s, most_s = list[dict[str, Any]](), request.cursor, 0.0, 0.0
     for facts in list_candidates(request, catalog_store):
-        found = dict[Use, Estimate]()
+        if len(items) == request.limit or spent_s + most_s > MOST_PAGE_S:
+            break
+        found, cpu_s = dict[Use, Estimate](), 0.0
         for use in Use:
             asked = template.model_copy(update=use_fields(request, facts["hf_id"], use))
-            best = find_best(asked, index, catalog_store, today, stocked, found.get(Use.ONE_STREAM))
+            best, plans = find_best(asked, index, catalog_store, today, stocked, found.get(Use.ONE_STREAM))
+            cpu_s += SEARCH_S + PLAN_S * plans
             if best is not None:
                 found[use] = best
-            if not found or len(items) == request.limit:
-                break  # no other use needs less memory, or the model is only known to be on the next page
-        further = bool(found) and len(items) == request.limit
-        if further:
-            break
+            if not found:
+                break  # no other use needs less memory
+        cursor, spent_s, most_s = facts["hf_id"], spent_s + cpu_s, max(most_s, cpu_s)
         if found:
             items.append(runnable_model_json(facts, found))
-    cursor = items[-1]["model"] if further else None
+    else:
+        cursor = None
     return Response(json_bytes({"items": items, "next_cursor": cursor}), media_type="application/json")
 
 
@@ -122,28 +130,33 @@ def find_best(
     today: date,
     stocked: Catalog,
     stream: Estimate | None,
-) -> Estimate | None:
-    """Returns the fastest deployment on the inventory or, without one, within the limits; None if nothing can run this.
-    Raises Unanswerable if the constraints exclude the inventory.
+) -> tuple[Estimate | None, int]:
+    """Returns the fastest deployment on the inventory or, without one, within the limits, and about how many plans the
+    search evaluated; None if nothing can run this. Raises Unanswerable if the constraints exclude the inventory.
 
     Parameters:
         stocked: the catalog with the machines of the inventory alone; without one, the whole catalog.
         stream: the deployment for one stream, whose weight format is tried if no usual one fits.
     """
+    plans = 0
     try:
         question = build_recommend_question(asked, index, catalog_store, today)
     except AppError:
-        return None  # the model has no such use, or takes no sequence of this length
+        return None, plans  # the model has no such use, or takes no sequence of this length
     own = restrict_to_inventory(question, index.catalog) if question.inventory else question
     if own is None:
         refuse_exclusion(question, index.catalog)
-        return None
-    own = replace(own, first_only=True)
-    try:
-        found = recommend_from(own, stocked).recommendations
-        if not found and stream is not None and isinstance(own.workload, InferenceWorkload):
-            limits = replace(own.constraints, weight_formats=(stream.deployment.weight_format or "",))
-            found = recommend_from(replace(own, constraints=limits), stocked).recommendations
-    except AppError:
-        return None
-    return found[0].estimate if found else None
+        return None, plans
+    variants = [replace(own, first_only=True)]
+    if stream is not None and isinstance(own.workload, InferenceWorkload):
+        limits = replace(own.constraints, weight_formats=(stream.deployment.weight_format or "",))
+        variants.append(replace(variants[0], constraints=limits))
+    for variant in variants:
+        try:
+            found = recommend_from(variant, stocked)
+        except AppError:
+            break
+        if found.recommendations:
+            return found.recommendations[0].estimate, plans + found.considered.plans
+        plans += 2 * found.considered.plans  # tried again with longer limits, or at outdated prices
+    return None, plans

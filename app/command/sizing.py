@@ -365,7 +365,12 @@ def runnable(
     if max_usd_per_hour is not None:
         searched["constraints"] = {"max_usd_per_hour": max_usd_per_hour}
     with open_client(url) as client, show_progress("Sizing..."):
-        found: Any = client.runnable([parse_owned(text) for text in own or ()], limit=limit, **searched)
+        owned: list[Any] = [parse_owned(text) for text in own or ()]
+        found: Any = client.runnable(owned, limit=limit, **searched)
+        while found["next_cursor"] and len(found["items"]) < limit:  # a page may end early
+            cursor, left = found["next_cursor"], limit - len(found["items"])
+            page = client.runnable(owned, limit=left, cursor=cursor, **searched)
+            found = {"items": [*found["items"], *page["items"]], "next_cursor": page["next_cursor"]}
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     if form is OutputFormat.JSON:
         typer.echo(json_text(found))

@@ -66,6 +66,7 @@ def service_usd_per_hour(search: Search[InferenceWorkload]) -> float | None:
 
 # Branches that the search visits before it returns the best arrangement found so far.
 MAX_BRANCHES = 4_000
+MAX_SIZED_MEMBERS = 12  # models sized for shared cards, over all types tried; each takes some 0.1 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -732,7 +733,12 @@ def with_enough_finalists(question: Question) -> Question:
     """The question with enough finalists to try with their companions."""
     if not ranks_by_total_cost(question):
         return question
-    return replace(question, limit=max(question.limit, int(question.assumptions.packed_types)))
+    return replace(question, limit=max(question.limit, packed_types(question)))
+
+
+def packed_types(question: Question) -> int:
+    """How many accelerator types are tried: fewer where many companions make each one expensive."""
+    return max(1, min(int(question.assumptions.packed_types), MAX_SIZED_MEMBERS // (1 + len(question.companions))))
 
 
 def ranks_by_total_cost(question: Question) -> bool:
@@ -758,7 +764,7 @@ def pack_finalists(
         return tuple(estimates), order, scores
     with suspend_recording():
         companion_usd = companions_usd_per_hour(search)
-        count = int(search.question.assumptions.packed_types) if ranks_by_total_cost(search.question) else 1
+        count = packed_types(search.question) if ranks_by_total_cost(search.question) else 1
         packed = [
             replace(e, packing=pack_models(search, e, plans.take(order[i : i + 1]), companion_usd))
             for i, e in enumerate(estimates[:count])

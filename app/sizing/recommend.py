@@ -396,16 +396,17 @@ def has_hardware(question: Question, catalog: Catalog) -> bool:
     return bool(search_current_prices(replace(question, first_only=True, cost_only=True), catalog)[2].estimates)
 
 
-def is_feasible(question: Question, catalog: Catalog, types: tuple[str, ...] | None = None) -> bool:
+def is_feasible(question: Question, catalog: Catalog, stocked: Catalog, types: tuple[str, ...] | None = None) -> bool:
     """Whether some hardware meets the limits of a question: that of its inventory or, unless only that counts, hardware
     for sale within limits on accelerators, money and power.
 
     Parameters:
+        stocked: the catalog with the machines of the inventory alone.
         types: accelerator types for sale to consider; None: all.
     """
     limits, sale = question.constraints, replace(question, inventory=())
     own = restrict_to_inventory(question, catalog) if question.inventory else None
-    if own is not None and has_hardware(own, stocked_catalog(catalog, question.inventory, question.today)):
+    if own is not None and has_hardware(own, stocked):
         return True
     if limits.inventory_only or not is_limited(limits):
         return False

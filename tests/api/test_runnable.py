@@ -64,12 +64,20 @@ def test_limits_stand_in_for_machines(client: TestClient, limits: dict[str, Any]
     assert best["cost"][unit] <= limits[f"max_{unit}"]
 
 
-def test_pages_join_to_the_whole_list(client: TestClient) -> None:
+def test_pages_join_to_the_whole_list(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = runnable(client, GAMING_CARD, q="llama-3.2", limit=3)
     first = runnable(client, GAMING_CARD, q="llama-3.2", limit=1)
     rest = runnable(client, GAMING_CARD, q="llama-3.2", limit=2, cursor=first["next_cursor"])
     assert first["items"] + rest["items"] == whole["items"]
     assert rest["next_cursor"] == whole["next_cursor"]
+    monkeypatch.setattr("app.api.runnable.MOST_PAGE_S", 0.0)  # a page ends after one model
+    page = runnable(client, GAMING_CARD, q="llama-3.2", limit=3)
+    items, sizes = page["items"], [len(page["items"])]
+    while page["next_cursor"]:
+        page = runnable(client, GAMING_CARD, q="llama-3.2", limit=3, cursor=page["next_cursor"])
+        items, sizes = items + page["items"], [*sizes, len(page["items"])]
+    assert items[:3] == whole["items"]
+    assert {*sizes} == {0, 1}
 
 
 def test_slow_and_unreleased_models_are_left_out(client: TestClient, catalog_store: CatalogStore) -> None:

@@ -374,6 +374,13 @@ def test_only_where_money_decides_are_more_types_sought() -> None:
     assert with_enough_finalists(replace(question, companions=())).limit == 1
 
 
+@pytest.mark.parametrize(("companions", "wanted", "tried"), [(1, 3, 3), (3, 3, 3), (4, 3, 2), (8, 3, 1), (1, 50, 6)])
+def test_many_companions_are_tried_on_fewer_types(companions: int, wanted: int, tried: int) -> None:
+    assumed = replace(Assumptions(), packed_types=wanted)
+    question = Question(QUIET, companions=(Companion("other", QUIET),) * companions, limit=1, assumptions=assumed)
+    assert with_enough_finalists(question).limit == tried
+
+
 def test_what_all_take_beyond_a_limit_is_not_promised() -> None:
     loads = tuple(Companion(f"model {i}", HEAVY) for i in range(3))
     free = estimate_deployment(Question(HEAVY, companions=loads), ON_BIG, SMALL)

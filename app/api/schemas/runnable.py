@@ -154,7 +154,10 @@ class RunnableResponse(ResponseModel):
     model_config = with_examples({"items": [MODEL_EXAMPLE], "next_cursor": "Qwen/Qwen3-32B"})
 
     items: list[RunnableModelShown]
-    next_cursor: str | None
+    next_cursor: str | None = Field(
+        description="Send it as `cursor` for the next page; null on the last one. A page may have fewer items than "
+        "`limit`, or none."
+    )
 
 
 def runnable_model_json(facts: Mapping[str, Any], uses: Mapping[Use, Estimate]) -> dict[str, Any]:

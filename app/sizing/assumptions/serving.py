@@ -164,13 +164,13 @@ class PackingAssumptions:
         low=1,
         high=50,
         unit="types",
-        reason="accelerator types tried when all models share cards",
+        reason="accelerator types tried when all models share cards, fewer with more than three companions",
         source="assumed: the types that are best for the first model",
         as_of="2026-11",
     )
     packing_step_share: float = assumption(
         0.05,
-        low=0.02,
+        low=0.05,
         high=0.5,
         unit="1",
         reason="step size of the shares of a card",
