@@ -59,6 +59,7 @@ from app.sizing.question import (
     Question,
     find_within_longer_limits,
     list_with_fewer_hits,
+    list_without_drafts,
 )
 from app.sizing.result import (
     Answer,
@@ -257,7 +258,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware of a catalog that can run a workload, and explain why the rest was rejected."""
     question, largest = at_largest_load(question, catalog, lambda asked: has_hardware(asked, catalog))
     question = replace(question, assumptions=question.assumptions.with_recording())
-    search, rejections, result = search_within_limits(question, catalog)
+    asked, (search, rejections, result) = question, search_within_limits(question, catalog)
     question, rejected = search.question, rejections.closest_first()
     ranked = rank_estimates(result, catalog)
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
@@ -278,7 +279,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     ranked = add_class_comparison(search, ranked)
     ranked = tuple(replace(r, estimate=with_carbon_reasons(question, r.estimate)) for r in ranked)
     ranked = with_searched_level(question, catalog, ranked)
-    notices = find_warnings(question, ranked, cheapest)
+    notices = (*left_out_drafts(asked, question), *find_warnings(question, ranked, cheapest))
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
     settled = choose_verification(question, ranked, catalog.host_counts)
@@ -300,6 +301,16 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
         maximum=largest,
         licenses=find_licenses(list_sources(question, ranked, hosted)),
     )
+
+
+def left_out_drafts(asked: Question, answered: Question) -> Iterator[Notice]:
+    """Say that an answer does without the speculative decoding that the request asks for."""
+    if asked.constraints.speculative is not None and answered.constraints.speculative is None:
+        text = (
+            "Speculative decoding is left out: with the requested acceptance rate, it costs more than it saves. "
+            "`/estimate` judges a deployment with it."
+        )
+        yield Notice("speculation_left_out", text)
 
 
 def list_sources(question: Question, ranked: Sequence[Ranked], hosted: HostedApi | None) -> Iterator[str]:
@@ -387,7 +398,7 @@ def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[
     """
     while True:
         rejections = Rejections(catalog.accelerators)
-        search, result = find_with_fewer_hits(Search.start(question, catalog, rejections))
+        search, result = find_with_fewer_options(Search.start(question, catalog, rejections))
         wrong = quotes_of_other_quantities(result.estimates, catalog)
         if not wrong:
             return search, search.rejections, result
@@ -395,20 +406,36 @@ def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[
         question = replace(question, constraints=replace(question.constraints, excluded_listings=excluded))
 
 
-def find_with_fewer_hits(search: Search[Workload]) -> tuple[Search[Workload], SearchResult]:
-    """The finalists of a search, or of one with fewer hits of prefix caches where these cost less."""
+def find_with_fewer_options(search: Search[Workload]) -> tuple[Search[Workload], SearchResult]:
+    """The finalists of a search, or of one with fewer hits of prefix caches or without speculative decoding where these
+    cost less.
+    """
     result = find_finalists(search)
     for question in list_with_fewer_hits(search.question):
-        best = min(result.scores, default=np.inf)
-        if best < np.inf and question.objective not in COUNTED_OBJECTIVES:
-            break
-        other = search.ask(question)
-        assert isinstance(other.workload, InferenceWorkload)
-        if may_score_below(other.of(other.workload).unrecorded(), best):
-            other = replace(other, rejections=Rejections(search.catalog.accelerators))
-            found = find_finalists(other)
-            search, result = (other, found) if min(found.scores, default=np.inf) < best else (search, result)
+        search, result = better_search(search, result, question, by_formulas=True)
+    for question in list_without_drafts(search.question):
+        search, result = better_search(search, result, question)
     return search, result
+
+
+def better_search(
+    search: Search[Workload], result: SearchResult, question: Question, *, by_formulas: bool = False
+) -> tuple[Search[Workload], SearchResult]:
+    """A search with its result, or that of another question about a service where this ranks an option better. Where
+    some hardware serves, only objectives for which fewer replicas are always better compare questions.
+
+    Parameters:
+        by_formulas: whether formulas must find a better option first.
+    """
+    best, other = min(result.scores, default=np.inf), search.ask(question)
+    if best < np.inf and question.objective not in COUNTED_OBJECTIVES:
+        return search, result
+    assert isinstance(other.workload, InferenceWorkload)
+    if by_formulas and not may_score_below(other.of(other.workload).unrecorded(), best):
+        return search, result
+    other = replace(other, rejections=Rejections(search.catalog.accelerators))
+    found = find_finalists(other)
+    return (other, found) if min(found.scores, default=np.inf) < best else (search, result)
 
 
 def may_score_below(search: Search[InferenceWorkload], score: float) -> bool:

@@ -579,7 +579,14 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
         money = ratio_or_none(spent_usd(mine.estimate), spent_usd(best.estimate))
     if money is not None:
         same = abs(money - 1) < ROUNDS_TO_0_PERCENT
-        cost = "costs the same" if same else f"costs {percent(abs(money - 1))} {'more' if money > 1 else 'less'}"
+        difference = f"{percent(abs(money - 1))} {'more' if money > 1 else 'less'}"
+        cost = (
+            "costs the same"
+            if same
+            else f"costs {format_number(money)} times as much"
+            if money >= 2
+            else f"costs {difference}"
+        )
         parts.append(cost + confidence)
     time = ratio_or_none(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:

@@ -118,6 +118,7 @@ def speed(e2e_s: float) -> Any:
     ("usd_per_hour", "e2e_s", "words", "money"),
     [
         (60.0, 3.0, "costs 50 % more and takes 1.5 times as long per request", 1.5),
+        (90.0, 2.0, "costs 2.25 times as much and is equally fast", 2.25),
         (30.0, 1.0, "costs 25 % less and takes 50 % less time per request", 0.75),
         (40.1, 2.05, "costs the same and is equally fast", 1.0025),
         (40.4, 2.2, "costs 1 % more and takes 1.1 times as long per request", 1.01),
