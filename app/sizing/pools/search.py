@@ -305,20 +305,19 @@ def better_split(
     Parameters:
         types: accelerator types of the pools; any type if empty.
         simulated_score: simulated score of the best single-pool plan.
-        expected_score: score of that plan by formulas.
+        expected_score: score of that plan by formulas. Simulations usually shift both in the same way; where they find
+            the single-pool plan worse, pairs compete with what they find.
     """
-    splits = may_split(search.question, search.workload)
-    pairs = rank_pairs(search, plans, types, expected_score) if splits else None
+    near_tie = search.question.assumptions.near_tie_share
+    best, to_beat = None, simulated_score * (1 - near_tie)  # of near ties one pool is simpler
+    below = expected_score if simulated_score == np.inf else max(expected_score, to_beat)
+    pairs = rank_pairs(search, plans, types, below) if may_split(search.question, search.workload) else None
     if pairs is None:
         return None
     score = objective_score(search.question.objective, pairs.ranking_measures(search.question, search.workload))
-    open_pairs = score < expected_score  # compares formulas with formulas: a simulation shifts both in the same way
+    open_pairs = score < below
     types_of = pairs.reads.accelerator * (int(plans.accelerator.max()) + 1) + pairs.writes.accelerator
     caches_of = pairs.writes.plans.engine * 16 + pairs.writes.plans.kv
-    best, to_beat = (
-        None,
-        simulated_score * (1 - search.question.assumptions.near_tie_share),
-    )  # of near ties one pool is simpler
     failures, serving = Counter[tuple[int, int]](), 0
     for _ in range(MAX_PAIR_SIMULATIONS):
         row = next_row(search.question, search.workload, pairs, open_pairs)

@@ -482,6 +482,8 @@ def test_the_first_of_equal_pairs_is_kept_and_must_be_better_than_what_it_replac
     assert rows_tried(monkeypatch, pairs, simulated_score=9.1 / near_tie)[1] == 9.0
     assert rows_tried(monkeypatch, pairs, expected_score=10.0) == ([], None)
     assert rows_tried(monkeypatch, pairs, expected_score=10.1) == ([0, 1], 9.0)
+    # Simulations find the single pool far worse than formulas: pairs that formulas place between the two may be better.
+    assert rows_tried(monkeypatch, pairs, expected_score=10.0, simulated_score=11.0) == ([0, 1], 9.0)
 
 
 def test_only_pairs_whose_transfer_carries_the_load_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
