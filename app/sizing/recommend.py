@@ -82,6 +82,8 @@ from app.sizing.serving.finalists import (
     COUNTED_OBJECTIVES,
     Finalists,
     first_replica,
+    is_decided_by_load,
+    plans_of_types_that_may_win,
     ranked_rows,
     select_finalists,
 )
@@ -439,11 +441,15 @@ def better_search(
 
 
 def may_score_below(search: Search[InferenceWorkload], score: float) -> bool:
-    """Whether formulas find a deployment of a service that scores below this."""
+    """Whether formulas find a deployment of a service that scores below this, or one simulation of some layout at the
+    load that decides does.
+    """
     with suspend_recording():
         options = search_plans(search, plans_to_serve(search), breaks_ties=False)
     scores = objective_score(search.question.objective, measures(search.workload, options))
-    return float(np.min(scores, initial=np.inf)) < score
+    if not len(options) or float(np.min(scores)) < score or not is_decided_by_load(search):
+        return float(np.min(scores, initial=np.inf)) < score
+    return len(plans_of_types_that_may_win(search, options, score)) > 0
 
 
 def without_extras(ranked: Ranked, question: Question) -> Ranked:
