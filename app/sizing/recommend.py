@@ -282,6 +282,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     ranked = tuple(replace(r, estimate=with_carbon_reasons(question, r.estimate)) for r in ranked)
     ranked = with_searched_level(question, catalog, ranked)
     notices = (*left_out_drafts(asked, question), *find_warnings(question, ranked, cheapest))
+    notices = (*notices, *far_cheaper_types(search, ranked))
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
     settled = choose_verification(question, ranked, catalog.host_counts)
@@ -713,17 +714,51 @@ def cheapest_for_warning(
         return cheapest
     if cheaper_is_enough(question, ranked[0], cheapest) or not isinstance(workload, InferenceWorkload):
         return cheapest
-    types = cheaper_types(question, search.catalog, ranked[0].estimate, cheapest.usd_per_hour)
+    other = cheapest_beyond_limits(search.of(workload), ranked[0].estimate, cheapest.usd_per_hour)
+    return cheapest if other is None or not cheaper_is_enough(question, ranked[0], other) else other
+
+
+def cheapest_beyond_limits(
+    search: Search[InferenceWorkload], first: Estimate, usd_per_hour: float
+) -> CheapestOption | None:
+    """The cheapest option by formulas of a few types that the request excludes; None if there is none.
+
+    Parameters:
+        first: the first recommendation.
+        usd_per_hour: hourly cost that one accelerator must stay below, USD/h.
+    """
+    question = search.question
+    types = cheaper_types(question, search.catalog, first, usd_per_hour)
     constraints = replace(
         question.constraints, accelerators=types, by_pattern=types, exclude_accelerators=(), vendors=(), segments=()
     )
-    found = search.ask(replace(question, constraints=constraints, companions=(), limit=1)).of(workload).unrecorded()
+    asked = replace(question, constraints=constraints, companions=(), limit=1)
+    found = search.ask(asked).of(search.workload).unrecorded()
     with suspend_recording():
         options = search_plans(found, plans_to_serve(found)) if types else None
     if options is None or not len(options):
-        return cheapest
-    other = replace(cheapest_option(options, search.catalog), beyond_limits=True)
-    return other if cheaper_is_enough(question, ranked[0], other) else cheapest
+        return None
+    return replace(cheapest_option(options, search.catalog), beyond_limits=True)
+
+
+FAR_CHEAPER = 0.5  # share of the cost below which an option beyond the limits on types is named
+
+
+def far_cheaper_types(search: Search[Workload], ranked: tuple[Ranked, ...]) -> Iterator[Notice]:
+    """Say how much less types cost that a request excludes, where only longer latency limits left it an option."""
+    workload, question = search.workload, search.question
+    if not ranked or not isinstance(workload, InferenceWorkload) or not limits_types(question):
+        return
+    usd = estimate_usd_per_hour(ranked[0].estimate)
+    if (workload.assumed_times or 1.0) <= 1 or question.companions or not usd:
+        return
+    other = cheapest_beyond_limits(search.of(workload), ranked[0].estimate, usd)
+    if other is not None and other.usd_per_hour < FAR_CHEAPER * usd:
+        text = (
+            f"Without the limits on accelerators, {other.accelerators:,} × {other.name} would cost about "
+            f"{format_usd(other.usd_per_hour)}/h instead of {format_usd(usd)}/h."
+        )
+        yield Notice("far_cheaper_types", text)
 
 
 def cheaper_types(question: Question, catalog: Catalog, first: Estimate, usd_per_hour: float) -> tuple[str, ...]:

@@ -407,6 +407,7 @@ def describe_probability(estimate: Estimate) -> str:
 # Differences that rounding hides: whole percents for money, two digits for time.
 ROUNDS_TO_0_PERCENT = 0.005
 ROUNDS_TO_ONE = 0.05
+FAR_PURCHASE = 2.0  # ratio of purchase prices over that of costs from which a comparison states the purchases
 KNOWN_SOFTWARE = "use whichever you know"  # how to choose between near ties of software
 # What options of a near tie have in common, by objective: for one option and for several.
 NEAR_TIE_WORDS = {
@@ -616,6 +617,9 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
             resource = f"Both use {numbers}{per}"
     name = mine.accelerator.name
     text = f"{lead.format(name=name)} {' and '.join(parts) or 'has no known price'}. {resource}."
+    bought, own = (0.0 if e.cost is None else e.cost.purchase_usd or 0.0 for e in (mine.estimate, best.estimate))
+    if bought and own and money and not 1 / FAR_PURCHASE < bought / own / money < FAR_PURCHASE:
+        text += f" Its purchase costs {format_usd(bought)} instead of {format_usd(own)}."
     return Reason("comparison", text, "cost_ratio", money or 0.0, "1")
 
 

@@ -102,12 +102,12 @@ def tie_share(recipes: Column, assumed: Assumptions) -> Column:
 
     Parameters:
         recipes: published recipes of the stack of every row.
-    Check: without recipes, with one, with three and with 99.
-        >>> tie_share(np.array([0.0, 1.0, 3.0, 99.0]), Assumptions()).round(3).tolist()
-        [0.25, 0.15, 0.1, 0.052]
+    Check: without recipes, with ten and with 90.
+        >>> tie_share(np.array([0.0, 10.0, 90.0]), Assumptions()).round(3).tolist()
+        [0.25, 0.15, 0.07]
     """
     share, most = assumed.near_tie_share, max(assumed.near_tie_share, assumed.no_recipe_saving)
-    return share + (most - share) / (1 + recipes)
+    return share + (most - share) / (1 + recipes / assumed.few_recipes)
 
 
 def near_ties(score: Column, usd: Column, best_score: Column, best_usd: Column, share: Column) -> Mask:
