@@ -95,6 +95,7 @@ LONG: Body = {"peak_requests_per_s": 0.5, "input_tokens": {"mean": 100_000, "p95
 LONG |= {"output_tokens": {"mean": 500, "p95": 1000}}
 H100 = {"accelerators": ["nvidia-h100-sxm5-80gb"], "environments": ["cloud"]}
 TURNS: Body = {"peak_requests_per_s": 9.11, "input_tokens": 15_100, "output_tokens": 562}
+KEPT: Body = {"cached_prefix_fraction": 0.34, "turn_gap_s": 40.4}
 SHORT: Body = {"peak_requests_per_s": 39.9, "input_tokens": {"mean": 440, "p95": 876}}
 SHORT |= {"output_tokens": {"mean": 40, "p95": 95}}
 TIES: Body = {"peak_requests_per_s": 38.8, "input_tokens": 1520, "output_tokens": {"mean": 481, "p95": 766}}
@@ -129,7 +130,7 @@ HELD: dict[str, tuple[Body, ...]] = {
     ),
     "prefixes of sessions that formulas find worth keeping": tuple(
         service("Qwen2.5-14B-Instruct", {"ttft_ms": 1040.0, "tpot_ms": 79.2, "percentile": 99}, **TURNS, **hits)
-        for hits in ({"cached_prefix_fraction": 0.34, "turn_gap_s": 40.4}, {})
+        for hits in (KEPT, Body())
     ),
     "one pool that simulations find more expensive than formulas": tuple(
         service("Qwen/Qwen3-235B-A22B", {"ttft_ms": 6490.0, "tpot_ms": 30.1, "percentile": 50}, limits, **SHORT)

@@ -192,9 +192,9 @@ def test_drafts_are_left_out_where_they_cost_more(accepted: float, *, left_out: 
     assert ("speculation_left_out" in [notice.code for notice in found.warnings]) == left_out
 
 
-@pytest.mark.parametrize(("share", "times", "told"), [(0.4, 2.0, True), (0.6, 2.0, False), (0.4, 1.0, False)])
+@pytest.mark.parametrize(("share", "times", "stated"), [(0.4, 2.0, True), (0.6, 2.0, False), (0.4, 1.0, False)])
 def test_limits_on_types_say_what_they_cost_where_only_longer_limits_leave_an_option(
-    monkeypatch: pytest.MonkeyPatch, share: float, times: float, *, told: bool
+    monkeypatch: pytest.MonkeyPatch, share: float, times: float, *, stated: bool
 ) -> None:
     limits = Constraints(vendors=("Acme",))
     ranked = recommend_hardware(Question(CHAT, limits, limit=1), SMALL).recommendations
@@ -202,7 +202,7 @@ def test_limits_on_types_say_what_they_cost_where_only_longer_limits_leave_an_op
     monkeypatch.setattr(recommend, "cheapest_beyond_limits", lambda *_: other)
     asked = Question(replace(CHAT, slo=replace(CHAT.slo, assumed_times=times)), limits)
     notices = [*recommend.far_cheaper_types(Search.start(asked, SMALL), ranked)]
-    assert ["2 × Acme Big would cost about" in notice.text for notice in notices] == [True] * told
+    assert ["2 × Acme Big would cost about" in notice.text for notice in notices] == [True] * stated
 
 
 SAFER = st.builds(

@@ -134,13 +134,13 @@ def test_a_comparison_with_the_best_states_both_ratios(
     assert found.value == pytest.approx(money)
 
 
-@pytest.mark.parametrize(("bought", "told"), [(450_000.0, True), (14_000.0, False), (None, False)])
-def test_a_comparison_states_purchases_that_differ_more_than_costs(bought: float | None, *, told: bool) -> None:
+@pytest.mark.parametrize(("bought", "stated"), [(450_000.0, True), (14_000.0, False), (None, False)])
+def test_a_comparison_states_purchases_that_differ_more_than_costs(bought: float | None, *, stated: bool) -> None:
     """An owned machine costs a run little, however expensive it is to buy."""
     own = ranked(cost=replace(cost(40.0), purchase_usd=4_700.0))
     other = ranked(2, CARD, cost=replace(cost(80.0), purchase_usd=bought))
     text = compare_with_best(other, own, lead=LEAD).text
-    assert text.endswith(" Its purchase costs 450,000 USD instead of 4,700 USD.") == told
+    assert text.endswith(" Its purchase costs 450,000 USD instead of 4,700 USD.") == stated
 
 
 def test_where_neither_money_nor_time_is_known_the_price_is_said_to_be_missing() -> None:
