@@ -566,6 +566,15 @@ def with_explanation(ranked: Ranked, explanation: tuple[Reason, ...]) -> Ranked:
     return replace(ranked, estimate=replace(ranked.estimate, explanation=explanation))
 
 
+def cost_words(ratio: float) -> str:
+    """How a cost compares with another one, from their ratio: "costs 25 % less", "costs 3 times as much"."""
+    if abs(ratio - 1) < ROUNDS_TO_0_PERCENT:
+        return "costs the same"
+    if ratio >= 2:
+        return f"costs {format_number(ratio)} times as much"
+    return f"costs {percent(abs(ratio - 1))} {'more' if ratio > 1 else 'less'}"
+
+
 def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     """How an option differs from the best one: cost, time, and the resource that limits it.
 
@@ -579,16 +588,7 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     if money is None:
         money = ratio_or_none(spent_usd(mine.estimate), spent_usd(best.estimate))
     if money is not None:
-        same = abs(money - 1) < ROUNDS_TO_0_PERCENT
-        difference = f"{percent(abs(money - 1))} {'more' if money > 1 else 'less'}"
-        cost = (
-            "costs the same"
-            if same
-            else f"costs {format_number(money)} times as much"
-            if money >= 2
-            else f"costs {difference}"
-        )
-        parts.append(cost + confidence)
+        parts.append(cost_words(money) + confidence)
     time = ratio_or_none(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:
         same = abs(time - 1) < ROUNDS_TO_ONE

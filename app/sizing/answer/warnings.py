@@ -59,11 +59,8 @@ SLOW_CASE = "In a slow case (slow end of the 80 % interval),"
 REMEDY = "Run the benchmark or plan for a higher confidence."
 RUN_BENCHMARK = "Run the benchmark before buying."
 BENCHMARK_FIRST = "Benchmark the first option before buying."
-BENCHMARK_ADVICE = (
-    REMEDY,
-    RUN_BENCHMARK,
-    BENCHMARK_FIRST,
-)  # sentences that recommend a benchmark, at the end of a text
+# Sentences that recommend a benchmark, at the end of a text.
+BENCHMARK_ADVICE = (REMEDY, RUN_BENCHMARK, BENCHMARK_FIRST)
 THIN_MARGIN = "thin_margin"  # recommends a benchmark within its text
 
 
