@@ -545,12 +545,12 @@ def _reject_too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejec
     unclustered = alone & ~layouts.machine.training_class
     unlinked = alone & np.isnan(layouts.node.network_bytes_per_s)
     late, until = "{name} needs at least {needed} on {on}", "the deadline is {available}."
-    sure, single = f"{late} ({percent(margins.asked)} confidence)", f"{late}, the largest machine on sale; {until}"
+    sure = f"{late} ({percent(margins.asked)} confidence)"
     for rows, text in (
         (fitting & (expected_s <= deadline_s), f"{sure}; {until} The median prediction meets the deadline."),
         (fitting & ~unclustered & ~unlinked, f"{late}; {until}"),
-        (fitting & unclustered, f"{single} Machines of this class are not connected into clusters."),
-        (fitting, f"{single} No listing states a network that connects several."),
+        (fitting & unclustered, f"{late} (not clustered); {until}"),
+        (fitting, f"{late} (no network listed); {until}"),
     ):
         unexplained = rejections.rows_of_eliminated_types(accelerator, fitting & timely, rows)
         rejections.reject_with_shortfall(
