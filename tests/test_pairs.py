@@ -94,6 +94,12 @@ CARDS = {"accelerators": ["amd-mi300x", "nvidia-a100-sxm4-40gb"], "confidence": 
 LONG: Body = {"peak_requests_per_s": 0.5, "input_tokens": {"mean": 100_000, "p95": 128_000}}
 LONG |= {"output_tokens": {"mean": 500, "p95": 1000}}
 H100 = {"accelerators": ["nvidia-h100-sxm5-80gb"], "environments": ["cloud"]}
+TURNS: Body = {"peak_requests_per_s": 9.11, "input_tokens": 15_100, "output_tokens": 562}
+KEPT: Body = {"cached_prefix_fraction": 0.34, "turn_gap_s": 40.4}
+SHORT: Body = {"peak_requests_per_s": 39.9, "input_tokens": {"mean": 440, "p95": 876}}
+SHORT |= {"output_tokens": {"mean": 40, "p95": 95}}
+TIES: Body = {"peak_requests_per_s": 38.8, "input_tokens": 1520, "output_tokens": {"mean": 481, "p95": 766}}
+TIES |= {"cached_prefix_fraction": 0.86, "shared_prefix_fraction": 0.26, "turn_gap_s": 1.06}
 BATCH = service("deepseek-ai/DeepSeek-V3", {}, offline=True, **VOLUME)
 HELD: dict[str, tuple[Body, ...]] = {
     "a layout that ties by formulas": (
@@ -121,6 +127,18 @@ HELD: dict[str, tuple[Body, ...]] = {
     "long prompts that formulas fit into too small replicas": tuple(
         service("Llama-3.3-70B-Instruct", {"ttft_ms": 20_000, "tpot_ms": 60}, {**H100, "confidence": share}, **LONG)
         for share in (0.5, 0.8)
+    ),
+    "prefixes of sessions that formulas find worth keeping": tuple(
+        service("Qwen2.5-14B-Instruct", {"ttft_ms": 1040.0, "tpot_ms": 79.2, "percentile": 99}, **TURNS, **hits)
+        for hits in (KEPT, Body())
+    ),
+    "one pool that simulations find more expensive than formulas": tuple(
+        service("Qwen/Qwen3-235B-A22B", {"ttft_ms": 6490.0, "tpot_ms": 30.1, "percentile": 50}, limits, **SHORT)
+        for limits in ({"confidence": 0.65}, {"confidence": 0.95})
+    ),
+    "pools whose caches tie by formulas": tuple(
+        service("deepseek-ai/DeepSeek-V3", {"tpot_ms": 23.3, "percentile": 50}, {"kv_formats": kept}, **TIES)
+        for kept in (["fp16", "fp8"], ["fp8"])
     ),
     "work that ends, ranked at its confidence": tuple(
         {**BATCH, "constraints": {"confidence": confidence}} for confidence in (0.9, 0.95)

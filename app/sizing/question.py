@@ -372,3 +372,11 @@ def list_with_fewer_hits(question: Question) -> Iterator[Question]:
     without = workload.without_session_hits
     if without is not None:
         yield replace(question, workload=without)
+
+
+def list_without_drafts(question: Question) -> Iterator[Question]:
+    """The question without speculative decoding, if it asks for it: drafts that are often rejected cost more than they
+    save, and a drafting engine or layout may be a more expensive one.
+    """
+    if question.constraints.speculative is not None:
+        yield replace(question, constraints=replace(question.constraints, speculative=None))

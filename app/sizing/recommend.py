@@ -59,6 +59,7 @@ from app.sizing.question import (
     Question,
     find_within_longer_limits,
     list_with_fewer_hits,
+    list_without_drafts,
 )
 from app.sizing.result import (
     Answer,
@@ -84,6 +85,8 @@ from app.sizing.serving.finalists import (
     COUNTED_OBJECTIVES,
     Finalists,
     first_replica,
+    is_decided_by_load,
+    plans_of_types_that_may_win,
     ranked_rows,
     select_finalists,
 )
@@ -326,7 +329,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware of a catalog that can run a workload, and explain why the rest was rejected."""
     question, largest = at_largest_load(question, catalog, lambda asked: has_hardware(asked, catalog))
     question = replace(question, assumptions=question.assumptions.with_recording())
-    search, rejections, result = search_within_limits(question, catalog)
+    asked, (search, rejections, result) = question, search_within_limits(question, catalog)
     question, rejected = search.question, rejections.closest_first()
     ranked = rank_estimates(result, catalog)
     considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
@@ -347,7 +350,8 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     ranked = add_class_comparison(search, ranked)
     ranked = tuple(replace(r, estimate=with_carbon_reasons(question, r.estimate)) for r in ranked)
     ranked = with_searched_level(question, catalog, ranked)
-    notices = find_warnings(question, ranked, cheapest)
+    notices = (*left_out_drafts(asked, question), *find_warnings(question, ranked, cheapest))
+    notices = (*notices, *far_cheaper_types(search, ranked))
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
     settled = choose_verification(question, ranked, catalog.host_counts)
@@ -369,6 +373,16 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
         maximum=largest,
         licenses=find_licenses(list_sources(question, ranked, hosted)),
     )
+
+
+def left_out_drafts(asked: Question, answered: Question) -> Iterator[Notice]:
+    """Say that an answer does without the speculative decoding that the request asks for."""
+    if asked.constraints.speculative is not None and answered.constraints.speculative is None:
+        text = (
+            "Speculative decoding is left out: with the requested acceptance rate, it costs more than it saves. "
+            "`/estimate` judges a deployment with it."
+        )
+        yield Notice("speculation_left_out", text)
 
 
 def list_sources(question: Question, ranked: Sequence[Ranked], hosted: HostedApi | None) -> Iterator[str]:
@@ -457,7 +471,7 @@ def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[
     """
     while True:
         rejections = Rejections(catalog.accelerators)
-        search, result = find_with_fewer_hits(Search.start(question, catalog, rejections))
+        search, result = find_with_fewer_options(Search.start(question, catalog, rejections))
         wrong = quotes_of_other_quantities(result.estimates, catalog)
         if not wrong:
             return search, search.rejections, result
@@ -465,28 +479,48 @@ def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[
         question = replace(question, constraints=replace(question.constraints, excluded_listings=excluded))
 
 
-def find_with_fewer_hits(search: Search[Workload]) -> tuple[Search[Workload], SearchResult]:
-    """The finalists of a search, or of one with fewer hits of prefix caches where these cost less."""
+def find_with_fewer_options(search: Search[Workload]) -> tuple[Search[Workload], SearchResult]:
+    """The finalists of a search, or of one with fewer hits of prefix caches or without speculative decoding where these
+    cost less.
+    """
     result = find_finalists(search)
     for question in list_with_fewer_hits(search.question):
-        best = min(result.scores, default=np.inf)
-        if best < np.inf and question.objective not in COUNTED_OBJECTIVES:
-            break
-        other = search.ask(question)
-        assert isinstance(other.workload, InferenceWorkload)
-        if may_score_below(other.of(other.workload).unrecorded(), best):
-            other = replace(other, rejections=Rejections(search.catalog.accelerators))
-            found = find_finalists(other)
-            search, result = (other, found) if min(found.scores, default=np.inf) < best else (search, result)
+        search, result = better_search(search, result, question, by_formulas=True)
+    for question in list_without_drafts(search.question):
+        search, result = better_search(search, result, question)
     return search, result
 
 
+def better_search(
+    search: Search[Workload], result: SearchResult, question: Question, *, by_formulas: bool = False
+) -> tuple[Search[Workload], SearchResult]:
+    """A search with its result, or that of another question about a service where this ranks an option better. Where
+    some hardware serves, only objectives for which fewer replicas are always better compare questions.
+
+    Parameters:
+        by_formulas: whether formulas must find a better option first.
+    """
+    best, other = min(result.scores, default=np.inf), search.ask(question)
+    if best < np.inf and question.objective not in COUNTED_OBJECTIVES:
+        return search, result
+    assert isinstance(other.workload, InferenceWorkload)
+    if by_formulas and not may_score_below(other.of(other.workload).unrecorded(), best):
+        return search, result
+    other = replace(other, rejections=Rejections(search.catalog.accelerators))
+    found = find_finalists(other)
+    return (other, found) if min(found.scores, default=np.inf) < best else (search, result)
+
+
 def may_score_below(search: Search[InferenceWorkload], score: float) -> bool:
-    """Whether formulas find a deployment of a service that scores below this."""
+    """Whether formulas find a deployment of a service that scores below this, or one simulation of some layout at the
+    load that decides does.
+    """
     with suspend_recording():
         options = search_plans(search, plans_to_serve(search), breaks_ties=False)
     scores = objective_score(search.question.objective, measures(search.workload, options))
-    return float(np.min(scores, initial=np.inf)) < score
+    if not len(options) or float(np.min(scores)) < score or not is_decided_by_load(search):
+        return float(np.min(scores, initial=np.inf)) < score
+    return len(plans_of_types_that_may_win(search, options, score)) > 0
 
 
 def without_extras(ranked: Ranked, question: Question) -> Ranked:
@@ -751,17 +785,51 @@ def cheapest_for_warning(
         return cheapest
     if cheaper_is_enough(question, ranked[0], cheapest) or not isinstance(workload, InferenceWorkload):
         return cheapest
-    types = cheaper_types(question, search.catalog, ranked[0].estimate, cheapest.usd_per_hour)
+    other = cheapest_beyond_limits(search.of(workload), ranked[0].estimate, cheapest.usd_per_hour)
+    return cheapest if other is None or not cheaper_is_enough(question, ranked[0], other) else other
+
+
+def cheapest_beyond_limits(
+    search: Search[InferenceWorkload], first: Estimate, usd_per_hour: float
+) -> CheapestOption | None:
+    """The cheapest option by formulas of a few types that the request excludes; None if there is none.
+
+    Parameters:
+        first: the first recommendation.
+        usd_per_hour: hourly cost that one accelerator must stay below, USD/h.
+    """
+    question = search.question
+    types = cheaper_types(question, search.catalog, first, usd_per_hour)
     constraints = replace(
         question.constraints, accelerators=types, by_pattern=types, exclude_accelerators=(), vendors=(), segments=()
     )
-    found = search.ask(replace(question, constraints=constraints, companions=(), limit=1)).of(workload).unrecorded()
+    asked = replace(question, constraints=constraints, companions=(), limit=1)
+    found = search.ask(asked).of(search.workload).unrecorded()
     with suspend_recording():
         options = search_plans(found, plans_to_serve(found)) if types else None
     if options is None or not len(options):
-        return cheapest
-    other = replace(cheapest_option(options, search.catalog), beyond_limits=True)
-    return other if cheaper_is_enough(question, ranked[0], other) else cheapest
+        return None
+    return replace(cheapest_option(options, search.catalog), beyond_limits=True)
+
+
+FAR_CHEAPER = 0.5  # share of the cost below which an option beyond the limits on types is named
+
+
+def far_cheaper_types(search: Search[Workload], ranked: tuple[Ranked, ...]) -> Iterator[Notice]:
+    """Say how much less types cost that a request excludes, where only longer latency limits left it an option."""
+    workload, question = search.workload, search.question
+    if not ranked or not isinstance(workload, InferenceWorkload) or not limits_types(question):
+        return
+    usd = estimate_usd_per_hour(ranked[0].estimate)
+    if (workload.assumed_times or 1.0) <= 1 or question.companions or not usd:
+        return
+    other = cheapest_beyond_limits(search.of(workload), ranked[0].estimate, usd)
+    if other is not None and other.usd_per_hour < FAR_CHEAPER * usd:
+        text = (
+            f"Without the limits on accelerators, {other.accelerators:,} × {other.name} would cost about "
+            f"{format_usd(other.usd_per_hour)}/h instead of {format_usd(usd)}/h."
+        )
+        yield Notice("far_cheaper_types", text)
 
 
 def cheaper_types(question: Question, catalog: Catalog, first: Estimate, usd_per_hour: float) -> tuple[str, ...]:

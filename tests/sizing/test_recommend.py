@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.sizing import recommend
+from app.sizing.answer.overkill import CheapestOption
 from app.sizing.decisions.placement import surviving_replicas
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment, is_within_reach
 from app.sizing.hardware.parts import KINDS
-from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.question import Constraints, Deployment, DraftMethod, Objective, Question, Speculative
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer, CostSummary, Estimate, Ranked
 from app.sizing.snapshot import Catalog
@@ -178,6 +181,28 @@ def test_more_to_choose_from_is_never_worse(workload: InferenceWorkload) -> None
     assert everything <= cheapest(weight_formats=("bf16", "fp8"), vendors=("Bolt",)) + 1e-9
     both = cheapest(weight_formats=("bf16", "gguf-q4_k_m"), engines=("vllm", "llama.cpp"))
     assert both <= cheapest(weight_formats=("bf16", "gguf-q4_k_m"), engines=("vllm",)) + 1e-9
+
+
+@pytest.mark.parametrize(("accepted", "left_out"), [(0.05, True), (0.95, False)])
+def test_drafts_are_left_out_where_they_cost_more(accepted: float, *, left_out: bool) -> None:
+    busy = replace(CHAT, peak_per_s=400.0)
+    drafts = Constraints(speculative=Speculative(DraftMethod.EAGLE, 5, accepted))
+    found, without = (recommend_hardware(Question(busy, limits, limit=1), SMALL) for limits in (drafts, Constraints()))
+    assert best(found) <= best(without) + 1e-9
+    assert ("speculation_left_out" in [notice.code for notice in found.warnings]) == left_out
+
+
+@pytest.mark.parametrize(("share", "times", "stated"), [(0.4, 2.0, True), (0.6, 2.0, False), (0.4, 1.0, False)])
+def test_limits_on_types_say_what_they_cost_where_only_longer_limits_leave_an_option(
+    monkeypatch: pytest.MonkeyPatch, share: float, times: float, *, stated: bool
+) -> None:
+    limits = Constraints(vendors=("Acme",))
+    ranked = recommend_hardware(Question(CHAT, limits, limit=1), SMALL).recommendations
+    other = CheapestOption("Acme Big", 2, share * usd(ranked[0].estimate))
+    monkeypatch.setattr(recommend, "cheapest_beyond_limits", lambda *_: other)
+    asked = Question(replace(CHAT, slo=replace(CHAT.slo, assumed_times=times)), limits)
+    notices = [*recommend.far_cheaper_types(Search.start(asked, SMALL), ranked)]
+    assert ["2 × Acme Big would cost about" in notice.text for notice in notices] == [True] * stated
 
 
 SAFER = st.builds(

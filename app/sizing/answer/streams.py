@@ -468,10 +468,11 @@ class TokenAnswerWriter:
         if longest <= 0:
             return weights_reason(stored_model, weights, usable)
         held_at_once = format_count(math.floor(pool / longest), "sequence")
+        each = " on each data-parallel rank" if at(judged.plans.data_parallel, row) > 1 else ""
         text = (
             f"{stored_model} takes {weights:.1f} GiB of {usable:.1f} GiB usable memory {location}. That leaves "
             f"{pool / GIB:.1f} GiB for the KV cache: room for {held_at_once} of "
-            f"{workload.max_context_tokens:,.0f} tokens."
+            f"{workload.max_context_tokens:,.0f} tokens{each}."
         )
         sessions, waiting = idle_session_memory(judged, row)
         if sessions:

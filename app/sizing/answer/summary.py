@@ -407,6 +407,7 @@ def describe_probability(estimate: Estimate) -> str:
 # Differences that rounding hides: whole percents for money, two digits for time.
 ROUNDS_TO_0_PERCENT = 0.005
 ROUNDS_TO_ONE = 0.05
+FAR_PURCHASE = 2.0  # ratio of purchase prices over that of costs from which a comparison states the purchases
 KNOWN_SOFTWARE = "use whichever you know"  # how to choose between near ties of software
 # What options of a near tie have in common, by objective: for one option and for several.
 NEAR_TIE_WORDS = {
@@ -565,6 +566,15 @@ def with_explanation(ranked: Ranked, explanation: tuple[Reason, ...]) -> Ranked:
     return replace(ranked, estimate=replace(ranked.estimate, explanation=explanation))
 
 
+def cost_words(ratio: float) -> str:
+    """How a cost compares with another one, from their ratio: "costs 25 % less", "costs 3 times as much"."""
+    if abs(ratio - 1) < ROUNDS_TO_0_PERCENT:
+        return "costs the same"
+    if ratio >= 2:
+        return f"costs {format_number(ratio)} times as much"
+    return f"costs {percent(abs(ratio - 1))} {'more' if ratio > 1 else 'less'}"
+
+
 def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     """How an option differs from the best one: cost, time, and the resource that limits it.
 
@@ -578,9 +588,7 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     if money is None:
         money = ratio_or_none(spent_usd(mine.estimate), spent_usd(best.estimate))
     if money is not None:
-        same = abs(money - 1) < ROUNDS_TO_0_PERCENT
-        cost = "costs the same" if same else f"costs {percent(abs(money - 1))} {'more' if money > 1 else 'less'}"
-        parts.append(cost + confidence)
+        parts.append(cost_words(money) + confidence)
     time = ratio_or_none(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:
         same = abs(time - 1) < ROUNDS_TO_ONE
@@ -609,6 +617,9 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
             resource = f"Both use {numbers}{per}"
     name = mine.accelerator.name
     text = f"{lead.format(name=name)} {' and '.join(parts) or 'has no known price'}. {resource}."
+    bought, own = (0.0 if e.cost is None else e.cost.purchase_usd or 0.0 for e in (mine.estimate, best.estimate))
+    if bought and own and money and not 1 / FAR_PURCHASE < bought / own / money < FAR_PURCHASE:
+        text += f" Its purchase costs {format_usd(bought)} instead of {format_usd(own)}."
     return Reason("comparison", text, "cost_ratio", money or 0.0, "1")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -57,6 +57,11 @@ from app.sizing.workload import FailureDomain, InferenceWorkload, Load, Method, 
 
 SLOW_CASE = "In a slow case (slow end of the 80 % interval),"
 REMEDY = "Run the benchmark or plan for a higher confidence."
+RUN_BENCHMARK = "Run the benchmark before buying."
+BENCHMARK_FIRST = "Benchmark the first option before buying."
+# Sentences that recommend a benchmark, at the end of a text.
+BENCHMARK_ADVICE = (REMEDY, RUN_BENCHMARK, BENCHMARK_FIRST)
+THIN_MARGIN = "thin_margin"  # recommends a benchmark within its text
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,16 @@ def find_cautions(question: Question, ranked: Sequence[Ranked]) -> list[Notice]:
     if not ranked or ranked[0].estimate.performance is None or not ranked[0].estimate.fits:
         return []
     answer = FeasibleAnswer(question, ranked[0].estimate, ranked[0].estimate.performance, ranked[1:])
-    return [notice for caution in CAUTIONS if (notice := caution(answer)) is not None]
+    return [*advise_once(notice for caution in CAUTIONS if (notice := caution(answer)) is not None)]
+
+
+def advise_once(notices: Iterable[Notice]) -> Iterator[Notice]:
+    """The same notices; only the first one that recommends a benchmark says so."""
+    advised = False
+    for notice in notices:
+        advice = next((advice for advice in BENCHMARK_ADVICE if notice.text.endswith(f" {advice}")), "")
+        yield replace(notice, text=notice.text.removesuffix(f" {advice}")) if advised and advice else notice
+        advised = advised or bool(advice) or notice.code == THIN_MARGIN
 
 
 def thin_margin(answer: FeasibleAnswer) -> Notice | None:
@@ -107,17 +121,18 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
         instead = "" if after.unreachable is None else f" {after.unreachable.instead}"
         text = (
             f"{sure}. With this layout, no number of these accelerators reaches {percent(after.confidence)} "
-            f"({weakest_condition(assurance)}). Run the benchmark before buying.{instead}"
+            f"({weakest_condition(assurance)}). {RUN_BENCHMARK}{instead}"
         )
-        return Notice("thin_margin", text)
+        return Notice(THIN_MARGIN, text)
     growth = after.cost / max(here.cost, 1e-9)
     if growth < assumed.thin_margin_growth:
         return None
+    same = after.deployment is None and after.total_accelerators == here.total_accelerators
+    less = ", with settings that take less memory" if same else ""
     return Notice(
-        "thin_margin",
-        f"{sure} with {describe_level(here)}; {percent(after.confidence)} confidence needs {describe_level(after)}. "
-        "Run the "
-        f"benchmark before buying, or set confidence to {after.confidence:g}.",
+        THIN_MARGIN,
+        f"{sure} with {describe_level(here)}; {percent(after.confidence)} confidence needs {describe_level(after)}"
+        f"{less}. Run the benchmark before buying, or set confidence to {after.confidence:g}.",
     )
 
 
@@ -166,14 +181,17 @@ def low_end_misses_load(answer: FeasibleAnswer) -> Notice | None:
     point = getattr(p, p.interval.quantity, None)
     if workload is None or workload.load is not Load.OPEN or not capacity or not point or p.utilization_at_peak is None:
         return None
-    factor = slowdown_factor(p.interval, point, more_is_better=True)
+    factor, what = (
+        slowdown_factor(p.interval, point, more_is_better=True),
+        "samples" if workload.model.sample else "requests",
+    )
     carried = workload.peak_per_s / max(p.utilization_at_peak, 1e-9) / factor
     if p.utilization_at_peak > 1 or carried >= workload.peak_per_s:
         return None
     return Notice(
         "low_end_misses_load",
         f"{SLOW_CASE} the deployment serves {format_number(carried)} of the {format_number(workload.peak_per_s)} "
-        f"requests/s at peak. {REMEDY}",
+        f"{what}/s at peak. {REMEDY}",
     )
 
 
@@ -350,8 +368,7 @@ def roofline_above_calibrated(answer: FeasibleAnswer) -> Notice | None:
             return Notice(
                 "roofline_above_calibrated",
                 "No published benchmark is close to the first option (basis: roofline). "
-                f"{other.accelerator.name}, ranked {other.rank}, is based on published benchmarks. "
-                "Benchmark the first option before buying.",
+                f"{other.accelerator.name}, ranked {other.rank}, is based on published benchmarks. {BENCHMARK_FIRST}",
             )
     return None
 
@@ -363,7 +380,7 @@ def one_source_only(answer: FeasibleAnswer) -> Notice | None:
         return None
     known = "No source has" if sources < 1 else "Only one source has"
     runtime = product_name(d.engine or d.framework or "")
-    text = f"{known} published benchmarks of {runtime} on this hardware family. Run the benchmark before buying."
+    text = f"{known} published benchmarks of {runtime} on this hardware family. {RUN_BENCHMARK}"
     return Notice("one_source_only", text)
 
 

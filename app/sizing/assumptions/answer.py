@@ -201,6 +201,15 @@ class AnswerAssumptions:
         source="assumed: errors of predictions, work of porting",
         as_of="2026-11",
     )
+    few_recipes: float = assumption(
+        10,
+        low=0.1,
+        high=1000,
+        unit="1",
+        reason="published recipes that halve the saving beyond a near tie",
+        source="assumed: as many as one project publishes for one family of models",
+        as_of="2026-11",
+    )
     published_use_ratio: float = assumption(
         3,
         low=1,

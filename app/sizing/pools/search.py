@@ -131,7 +131,7 @@ DECODE_DEPLOYMENT = Deployment("", scheduler=MIXED_SCHEDULER)
 # Bounds of the search, not of hardware. On the catalog, six services with 8B and 70B models were tested. One simulated
 # pair instead of two cost 6 % more in one of them. Four pairs, pairs up to 1.3 times the best score, or ten types found
 # nothing better.
-MAX_SIMULATED_PAIRS = 2  # maximum number of simulated pairs from the first better one: others follow if they are close
+MAX_SIMULATED_PAIRS = 3  # maximum number of simulated pairs from the first better one: others follow if they are close
 MAX_FAILED_POOLS = 2  # pools of one accelerator type that cannot serve or cost too much, after which it is left out
 MAX_PAIR_SIMULATIONS = 6  # maximum number of simulated pairs, with those that cannot serve or cost too much
 MAX_CLOSE_RATIO = 1.1  # maximum ratio to the best score for simulating a pair of other accelerator types
@@ -305,19 +305,19 @@ def better_split(
     Parameters:
         types: accelerator types of the pools; any type if empty.
         simulated_score: simulated score of the best single-pool plan.
-        expected_score: score of that plan by formulas.
+        expected_score: score of that plan by formulas. Simulations usually shift both in the same way; where they find
+            the single-pool plan worse, pairs compete with what they find.
     """
-    splits = may_split(search.question, search.workload)
-    pairs = rank_pairs(search, plans, types, expected_score) if splits else None
+    near_tie = search.question.assumptions.near_tie_share
+    best, to_beat = None, simulated_score * (1 - near_tie)  # of near ties one pool is simpler
+    below = expected_score if simulated_score == np.inf else max(expected_score, to_beat)
+    pairs = rank_pairs(search, plans, types, below) if may_split(search.question, search.workload) else None
     if pairs is None:
         return None
     score = objective_score(search.question.objective, pairs.ranking_measures(search.question, search.workload))
-    open_pairs = score < expected_score  # compares formulas with formulas: a simulation shifts both in the same way
+    open_pairs = score < below
     types_of = pairs.reads.accelerator * (int(plans.accelerator.max()) + 1) + pairs.writes.accelerator
-    best, to_beat = (
-        None,
-        simulated_score * (1 - search.question.assumptions.near_tie_share),
-    )  # of near ties one pool is simpler
+    caches_of = pairs.writes.plans.engine * 16 + pairs.writes.plans.kv
     failures, serving = Counter[tuple[int, int]](), 0
     for _ in range(MAX_PAIR_SIMULATIONS):
         row = next_row(search.question, search.workload, pairs, open_pairs)
@@ -334,10 +334,11 @@ def better_split(
             open_pairs &= failed_rows != failed_rows[row[0]]
             open_pairs &= (kinds != kind) | (failures[fails, kind] < MAX_FAILED_POOLS)
             continue
-        serving += 1
+        serving, most_close = serving + 1, MAX_CLOSE_RATIO * score[row[0]]
         if simulated.score < to_beat:
             best, to_beat = simulated, simulated.score
-        open_pairs &= (types_of != types_of[row[0]]) & (score <= MAX_CLOSE_RATIO * score[row[0]])
+        alike = types_of == types_of[row[0]]  # other engines or caches on these types may win by formulas alone
+        open_pairs &= np.where(alike, (caches_of != caches_of[row[0]]) & (score < to_beat), score <= most_close)
     return None if best is None else (pair_estimate(search, best), best)
 
 

@@ -331,9 +331,11 @@ def _connected_layouts(layouts: Layouts, node: Machines, among: Mask, affordable
     """The layouts of a mask without those that a machine splits over the network although another one of its type does
     not.
 
-    The ranks of a pipeline stage exchange data at every layer; the stages themselves may span machines.
+    The ranks of a pipeline stage exchange data at every layer; the stages themselves may span machines, but not
+    machines with one accelerator each where others have several.
     """
-    stage, connected = layouts.tensor_parallel * layouts.data_parallel, node.connected_accelerators
+    stage = np.maximum(layouts.tensor_parallel * layouts.data_parallel, np.minimum(layouts.accelerator_count, 2.0))
+    connected = node.connected_accelerators
     wide = np.flatnonzero(stage > connected.min(initial=np.inf))
     if not len(wide) or not among[:, wide].any():
         return among

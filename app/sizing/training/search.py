@@ -539,19 +539,20 @@ def _reject_too_large(
 
 def _reject_too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
     """Reject types that miss the deadline; types whose median prediction meets it get a text of their own."""
-    margins, expected_s = attempts.layouts.stack.margins, attempts.wall_s
-    wall_s, accelerator = expected_s * margins.time_factor, attempts.layouts.accelerator
-    timely = wall_s <= deadline_s
-    late = "{name} needs at least {needed} on {on}"
+    layouts, margins, expected_s = attempts.layouts, attempts.layouts.stack.margins, attempts.wall_s
+    wall_s, accelerator = expected_s * margins.time_factor, layouts.accelerator
+    timely, alone = wall_s <= deadline_s, attempts.largest_accelerators <= layouts.accelerators_per_node
+    unclustered = alone & ~layouts.machine.training_class
+    unlinked = alone & np.isnan(layouts.node.network_bytes_per_s)
+    late, until = "{name} needs at least {needed} on {on}", "the deadline is {available}."
+    sure = f"{late} ({percent(margins.asked)} confidence)"
     for rows, text in (
-        (
-            fitting & (expected_s <= deadline_s),
-            f"{late} ({percent(margins.asked)} confidence); the deadline is {{available}}. "
-            "The median prediction meets the deadline.",
-        ),
-        (fitting, f"{late}; the deadline is {{available}}."),
+        (fitting & (expected_s <= deadline_s), f"{sure}; {until} The median prediction meets the deadline."),
+        (fitting & ~unclustered & ~unlinked, f"{late}; {until}"),
+        (fitting & unclustered, f"{late} (not clustered); {until}"),
+        (fitting, f"{late} (no network listed); {until}"),
     ):
-        unexplained = rejections.rows_of_eliminated_types(accelerator, rows & timely, rows)
+        unexplained = rejections.rows_of_eliminated_types(accelerator, fitting & timely, rows)
         rejections.reject_with_shortfall(
             accelerator[unexplained],
             timely[unexplained],

@@ -118,6 +118,7 @@ def speed(e2e_s: float) -> Any:
     ("usd_per_hour", "e2e_s", "words", "money"),
     [
         (60.0, 3.0, "costs 50 % more and takes 1.5 times as long per request", 1.5),
+        (90.0, 2.0, "costs 2.25 times as much and is equally fast", 2.25),
         (30.0, 1.0, "costs 25 % less and takes 50 % less time per request", 0.75),
         (40.1, 2.05, "costs the same and is equally fast", 1.0025),
         (40.4, 2.2, "costs 1 % more and takes 1.1 times as long per request", 1.01),
@@ -131,6 +132,15 @@ def test_a_comparison_with_the_best_states_both_ratios(
     found = compare_with_best(other, ranked(), lead=LEAD)
     assert found.text.startswith(f"Compared with the best option, Acme Card {words}. It uses 24 accelerators with ")
     assert found.value == pytest.approx(money)
+
+
+@pytest.mark.parametrize(("bought", "stated"), [(450_000.0, True), (14_000.0, False), (None, False)])
+def test_a_comparison_states_purchases_that_differ_more_than_costs(bought: float | None, *, stated: bool) -> None:
+    """An owned machine costs a run little, however expensive it is to buy."""
+    own = ranked(cost=replace(cost(40.0), purchase_usd=4_700.0))
+    other = ranked(2, CARD, cost=replace(cost(80.0), purchase_usd=bought))
+    text = compare_with_best(other, own, lead=LEAD).text
+    assert text.endswith(" Its purchase costs 450,000 USD instead of 4,700 USD.") == stated
 
 
 def test_where_neither_money_nor_time_is_known_the_price_is_said_to_be_missing() -> None:

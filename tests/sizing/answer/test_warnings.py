@@ -157,6 +157,8 @@ def test_a_cliff_in_numbers() -> None:
     unreachable = Unreachable("A latency may exceed its limit.", "A looser limit would reach it.")
     (text,) = texts_of(assurance=sure(Level(0.8, 8), Level(0.9, None, unreachable=unreachable)))
     assert text.endswith("Run the benchmark before buying. A looser limit would reach it.")
+    (text,) = texts_of(assurance=sure(Level(0.8, 8, usd_total=78.0), Level(0.9, 8, usd_total=134.0)))
+    assert "needs 8 accelerators (134 USD), with settings that take less memory." in text
     assert describe_level(Level(0.9, 1)) == "1 accelerator"
     assert describe_level(Level(0.9, 1024, usd_total=5000.0)) == "1,024 accelerators (5,000 USD)"
 
@@ -284,6 +286,13 @@ def test_a_data_sheet_above_results() -> None:
 def test_one_source(sources: int | None, begins: list[str]) -> None:
     texts = [text.removeprefix("one_source_only: ") for text in texts_of(sources=sources)]
     assert [text[: len(b)] for text, b in zip(texts, begins, strict=True)] == begins
+
+
+def test_only_the_first_caution_recommends_a_benchmark() -> None:
+    cliff = sure(Level(0.8, 8, usd_per_hour=8.0), Level(0.9, 16, usd_per_hour=16.0))
+    texts = texts_of(sources=0, assurance=cliff)
+    assert [text.count("Run the benchmark") for text in texts] == [1, 0]
+    assert texts[1].endswith("on this hardware family.")
 
 
 @pytest.mark.parametrize("cheaper", ["apart", "together", None])

@@ -24,6 +24,7 @@ from app.sizing.pools.parts import decode_reserve_s, decode_workload, prefill_wo
 from app.sizing.pools.search import (
     DECODE_DEPLOYMENT,
     MAX_CLOSE_RATIO,
+    MAX_SIMULATED_PAIRS,
     PoolPairs,
     SimulatedPool,
     better_split,
@@ -378,10 +379,10 @@ def rows_tried(
         failed = pair.get("fails")
         return (row(score=pair.get("simulated", pair["score"])), 1) if failed is None else (None, failed)
 
-    types = columns("types")
+    types, caches = columns("types"), np.array([pair.get("cache", 0) for pair in pairs])
     ranked = row(
         reads=row(accelerator=types[0]),
-        writes=row(accelerator=types[1]),
+        writes=row(accelerator=types[1], plans=row(engine=np.zeros(len(pairs), np.int64), kv=caches)),
         plan_rows=columns("plans"),
         ranking_measures=lambda *_: None,
         take=lambda number: number,
@@ -404,6 +405,17 @@ def test_a_second_pair_is_simulated_for_other_types_with_a_close_score(monkeypat
         second = {"score": score, "types": types, "simulated": 9.0}
         pairs = [{"score": 10.0, "types": (0, 1)}, second, {"score": 10.5, "types": (0, 1), "simulated": 1.0}]
         assert rows_tried(monkeypatch, pairs) == (([0, 1], 9.0) if follows else ([0], 10.0))
+
+
+def test_a_pair_with_another_cache_follows_if_formulas_place_it_before_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = {"score": 10.0, "types": (0, 1), "simulated": 10.5}
+    for score, cache, tried in ((10.4, 1, [0, 1]), (10.6, 1, [0]), (10.4, 0, [0])):
+        second = {"score": score, "types": (0, 1), "cache": cache, "simulated": 10.4}
+        # The last pair is too expensive to follow; its types complete the range.
+        pairs = [first, second, {"score": 20.0, "types": (1, 1)}]
+        assert rows_tried(monkeypatch, pairs)[0] == tried
 
 
 def test_pairs_have_the_same_types_only_where_both_pools_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,12 +482,14 @@ def test_the_first_of_equal_pairs_is_kept_and_must_be_better_than_what_it_replac
     assert rows_tried(monkeypatch, pairs, simulated_score=9.1 / near_tie)[1] == 9.0
     assert rows_tried(monkeypatch, pairs, expected_score=10.0) == ([], None)
     assert rows_tried(monkeypatch, pairs, expected_score=10.1) == ([0, 1], 9.0)
+    # Simulations find the single pool far worse than formulas: pairs that formulas place between the two may be better.
+    assert rows_tried(monkeypatch, pairs, expected_score=10.0, simulated_score=11.0) == ([0, 1], 9.0)
 
 
 def test_only_pairs_whose_transfer_carries_the_load_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [{"score": 10.0}, {"score": 10.1}, {"score": 10.2}]
     for carries in product((True, False), repeat=3):
-        wanted = [n for n, carried in enumerate(carries) if carried][:2]
+        wanted = [n for n, carried in enumerate(carries) if carried][:MAX_SIMULATED_PAIRS]
         assert rows_tried(monkeypatch, pairs, carries)[0] == wanted
     ways = {True: LINK, False: replace(LINK, requests_per_s_capacity=1.0)}
     monkeypatch.undo()

@@ -16,7 +16,7 @@ from app.sizing.serving.plans import Plans
 from app.sizing.workload import Lengths
 from tests.examples import LLAMA_70B
 from tests.sizing.serving.given import CONFIG, DENSE, MIXTURE, planned, rented
-from tests.sizing.small import BIG, CARD, DESK, SUPPORT, SYSTEMS, snapshot
+from tests.sizing.small import BIG, CARD, DESK, OFFERS, SUPPORT, SYSTEMS, snapshot
 
 # 812 GB in 16 bit: eleven devices' worth.
 GIANT = read_architecture(
@@ -209,6 +209,16 @@ def test_cards_share_a_slot_and_small_engines_split_layers() -> None:
     small = Deployment(DESK.slug, engine="llama.cpp", weight_format="gguf-q4_k_m", system="host-1x-bolt-desk")
     assert layouts(planned(of=of, fixed=small)) == {(1, 1)}
     assert layouts(planned(of=of, fixed=replace(small, tensor_parallel=2))) == set()
+
+
+def test_stages_span_machines_of_one_accelerator_only_where_no_others_are_on_sale() -> None:
+    single = replace(SYSTEMS[0], slug="big-1", accelerator_count=1, scaleup_domain_size=1.0)
+    cheap = replace(OFFERS[0], system="big-1", instance_type="big-1", accelerator_count=1, usd_per_hour=1.0)
+    in_stages = {"tensor_parallel": 1, "pipeline_parallel": 2}
+    both = rented(of=snapshot(systems=(*SYSTEMS, single), offers=(*OFFERS, cheap)), fixed=in_stages)
+    assert set(both.accelerators_per_node.tolist()) == {8.0}
+    alone = rented(of=snapshot(systems=(single,), offers=(cheap,)), fixed=in_stages)
+    assert set(alone.accelerators_per_node.tolist()) == {1.0}
 
 
 def test_ranks_of_a_group_share_a_link_of_their_domain_or_the_slots_of_one_machine() -> None:

@@ -36,7 +36,7 @@ from app.sizing.training.search import (
     smallest_runs,
 )
 from tests.examples import PRETRAIN, col
-from tests.sizing.small import BIG, SMALL, snapshot
+from tests.sizing.small import BIG, SMALL, SYSTEMS, snapshot
 from tests.sizing.training.layouts import WORKLOAD, plans_of
 
 
@@ -115,6 +115,22 @@ def test_a_late_run_is_reported_with_its_days() -> None:
     assert late.needed == pytest.approx(FASTEST_S / 86400)
     assert late.available == pytest.approx(FASTEST_S / 2 / 86400)
     assert "median prediction" not in late.text
+
+
+def test_a_late_run_on_one_machine_says_why_it_has_no_more() -> None:
+    """No listing states a network, or machines of the class form no clusters."""
+    late = replace(WORKLOAD, deadline_s=60.0)
+    systems = [replace(s, network_bytes_per_s=None) for s in SYSTEMS]
+    small = [replace(a, training_class=False) if a.slug == BIG.slug else a for a in SMALL.accelerators]
+    for catalog, why in (
+        (snapshot(systems=systems), "no network listed"),
+        (snapshot(accelerators=small), "not clustered"),
+    ):
+        layouts = plans_of(catalog, late, accelerator=BIG.slug, micro_batch_sequences=1)
+        rejections = Rejections(catalog.accelerators)
+        assert not len(smallest_runs(late, counts_of(late), layouts, Question(late), rejections))
+        (rejected,) = rejections.by_accelerator.values()
+        assert rejected.text.endswith(f"on 8 accelerators ({why}); the deadline is 1 minute.")
 
 
 def test_a_run_that_is_late_with_the_confidence_asked_only_says_so() -> None:
