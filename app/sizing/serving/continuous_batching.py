@@ -266,9 +266,9 @@ def prompts_extra_s(
     """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
     latency = np.where(prefill_first, prefill.prefill_links_s, 0.0)
-    exposed_dispatch = launch_s(prefill, prompts_in_step * prefill.new_tokens) - np.where(
-        prefill_first, 0.0, streamed_step_s
-    )
+    tokens = prompts_in_step * prefill.new_tokens
+    launched = launch_s(prefill.dispatch_s, prefill.graph_dispatch_s, prefill.graph_tokens, tokens)
+    exposed_dispatch = launched - np.where(prefill_first, 0.0, streamed_step_s)
     return np.maximum(prompts_linear_s + prompts_in_step * each + latency, exposed_dispatch)
 
 

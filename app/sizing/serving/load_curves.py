@@ -68,6 +68,7 @@ from app.work import stage
 
 WAITS = ("ttft", "tpot", "e2e", "queue", "gap")
 LATENCIES = WAITS[:3]
+QUEUED = ("ttft", "e2e", "queue")  # waits that include the time in the queue
 STATISTICS = ("mean", "p50", "p95", "p99")
 AT_LIMIT = "at_limit"  # the percentile at which limits hold
 STATISTIC_COLUMNS = (*STATISTICS, AT_LIMIT)
@@ -129,12 +130,7 @@ class Interpolation:
 
     lighter: int  # index of the lighter neighbor
     heavier: int  # index of the heavier neighbor
-    fraction: float  # distance from the lighter one in log space, 0 to 1; above 1: extrapolated
-
-    @property
-    def clamped_fraction(self) -> float:
-        """The fraction, at most 1: no extrapolation beyond the heavier load."""
-        return min(self.fraction, 1.0)
+    fraction: float  # distance from the lighter one in log space, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +156,14 @@ class Curve:
         return self.closed or bool(self.loads[-1] >= self.stable_below)
 
     def interpolation_at(self, load: float) -> Interpolation:
-        """Position of a load: clamped at the lightest load; above the heaviest, waits of a closed loop are
-        extrapolated.
-        """
+        """Position of a load, clamped at the lightest and the heaviest."""
         last = len(self.loads) - 1
         low = max(min(int(self.loads.searchsorted(load, side="right")) - 1, last - 1), 0)
         high = min(low + 1, last)
         if high == low or load <= self.loads[low]:
             return Interpolation(low, high, 0.0)
         part = float(np.log(load / self.loads[low]) / np.log(self.loads[high] / self.loads[low]))
-        return Interpolation(low, high, part if self.closed else min(part, 1.0))
+        return Interpolation(low, high, min(part, 1.0))
 
     def statistic_s(self, wait: str, statistic: str) -> Column:
         """One statistic of a wait at every load, s."""
@@ -188,11 +182,14 @@ class Curve:
     def simulated_bracketing_waits(self, wait: str, statistic: str, load: float) -> tuple[float, float, float]:
         """The same for the simulated requests, also where the queue never empties.
 
-        A wait of zero at the lighter load is not extrapolated.
+        Requests in flight beyond the heaviest simulated load all wait in the queue (Little's law).
         """
         at, values = self.interpolation_at(load), self.statistic_s(wait, statistic)
-        lighter = float(values[at.lighter])
-        return lighter, float(values[at.heavier]), at.fraction if lighter > 0 else at.clamped_fraction
+        heavier = float(values[at.heavier])
+        if self.closed and load > self.loads[-1]:
+            queued_s = (load - self.loads[-1]) / self.answered_per_s[-1] if wait in QUEUED else 0.0
+            return heavier, float(heavier + queued_s), 1.0
+        return float(values[at.lighter]), heavier, at.fraction
 
     def wait_s(self, wait: str, statistic: str, load: float) -> float:
         """Wait at a load, s; infinite where the queue never empties."""
@@ -207,7 +204,7 @@ class Curve:
     def interpolate_value(self, values: Column, load: float) -> float:
         """Value at a load of a quantity that is no wait, interpolated linearly."""
         at = self.interpolation_at(load)
-        return float(values[at.lighter] + at.clamped_fraction * (values[at.heavier] - values[at.lighter]))
+        return float(values[at.lighter] + at.fraction * (values[at.heavier] - values[at.lighter]))
 
     def interpolate_proportional(self, values: Column, load: float) -> float:
         """Value at a load of a quantity that grows with the load from zero, as by Little's law."""

@@ -313,19 +313,20 @@ def dispatch_s(work: PrefillWork, achieved: Achieved) -> Column:
 
 
 @formula(unit="s", source="vLLM: FULL_AND_PIECEWISE graphs up to max_cudagraph_capture_size; measured on one H100")
-def launch_s(prefill: PrefillTerms, step_tokens: Column) -> Column:
+def launch_s(dispatch_s: Column, graph_dispatch_s: Column, graph_tokens: Column, step_tokens: Column) -> Column:
     """Host time to launch a step with prompts: less if captured graphs hold as many tokens.
 
     Parameters:
-        prefill: prefill terms: launch times with and without graphs, and the most tokens of a graph.
+        dispatch_s: time to launch the layers one by one, s.
+        graph_dispatch_s: time to launch them from graphs, s.
+        graph_tokens: most tokens that a graph holds.
         step_tokens: prompt tokens in the step.
     Limits: decodes that share the step do not count.
     Check: graphs of up to 512 tokens.
-        >>> terms = row(dispatch_s=0.02, graph_dispatch_s=0.001, graph_tokens=512)
-        >>> one(launch_s(terms, col(512))), one(launch_s(terms, col(513)))
-        (0.001, 0.02)
+        >>> [one(launch_s(col(0.02), col(0.001), col(512), col(tokens))) for tokens in (512, 513)]
+        [0.001, 0.02]
     """
-    return np.where(step_tokens <= prefill.graph_tokens, prefill.graph_dispatch_s, prefill.dispatch_s)
+    return np.where(step_tokens <= graph_tokens, graph_dispatch_s, dispatch_s)
 
 
 def prefill_terms(
@@ -438,7 +439,9 @@ def prefill_step_s(prefill_linear_s: Column, prompts_per_step: Column, prefill: 
     """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
     device = prefill_linear_s + prompts_per_step * each + prefill.prefill_links_s
-    lasts: Column = np.maximum(device, launch_s(prefill, prompts_per_step * prefill.new_tokens))
+    tokens = prompts_per_step * prefill.new_tokens
+    launched = launch_s(prefill.dispatch_s, prefill.graph_dispatch_s, prefill.graph_tokens, tokens)
+    lasts: Column = np.maximum(device, launched)
     return lasts
 
 

@@ -332,6 +332,11 @@ def last_chunk_excess_s(r: Replica, tokens: int) -> float:
     return float(max(last_s - prompt_attention_total_s(r, first), 0.0))
 
 
+def launch_s(r: Replica, tokens: int) -> float:
+    """Least time of a step with prompts of so many tokens, s."""
+    return r.graph_dispatch_s if tokens <= r.graph_tokens else r.dispatch_s
+
+
 def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> None:
     """Run one step that computes `tokens` prompt tokens, together with decodes where the scheduler mixes them."""
     equivalent, links_s, attention_s, left, whole = 0.0, r.prompt_token_s * tokens / r.ranks, 0.0, tokens, 0
@@ -370,10 +375,9 @@ def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -
     # With more prompts, the first stage waits while the others compute the last chunk.
     idle_s = longer_s * (1 - share) if s.number[PREFILLING] - whole + waiting_requests(s) > 0 else 0.0
     held = held_bytes(r, s)
-    dispatch_s = r.graph_dispatch_s if busy + tokens <= r.graph_tokens else r.dispatch_s
+    dispatch_s = launch_s(r, busy + tokens)
     if busy > 0:
-        if r.stages_overlap:
-            dispatch_s *= share  # a stage launches its own layers
+        dispatch_s *= share if r.stages_overlap else 1.0  # a stage launches its own layers
         lasts_s = max(decode_step_s(r, s, 0) + extra_s * share, dispatch_s, busy * r.stream_token_s) + idle_s
         record_time(s, lasts_s, held)
         advance_decodes(s, 1, lasts_s, lasts_s, lasts_s)
