@@ -435,7 +435,7 @@ def test_only_machines_that_may_cost_less_are_searched_and_simulated(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searches = list[tuple[Any, ...]]()
-    search_machines = prices._search_machines
+    search_machines: Any = prices._search_machines
 
     def record_search(*given: Any) -> Any:
         searches.append(given)
