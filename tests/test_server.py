@@ -76,7 +76,7 @@ def served(limits: Limits = LIMITS, **given: Any) -> Iterator[tuple[Server, Call
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    address = server._listen_sockets[0].getsockname()
+    address = server.address
     opened: list[socket.socket] = []
 
     def connect() -> socket.socket:
@@ -340,7 +340,7 @@ def test_no_client_connects_between_the_last_look_at_the_queue_and_the_close(mon
 
     async def looks_twice(server: Server) -> None:
         """The queue is looked at for the last time, and before the close a client tries to connect."""
-        address = server._listen_sockets[0].getsockname()
+        address = server.address
         try:
             await asyncio.to_thread(socket.create_connection, address, 0.3)
             tries.append(None)

@@ -123,6 +123,12 @@ class Server(uvicorn.Server):
             listening.listen(QUEUED_CONNECTIONS)
             self._resume_accepting(listening)
 
+    @property
+    def address(self) -> tuple[Any, ...]:
+        """Host and port of a server that has started."""
+        found: tuple[Any, ...] = self._listen_sockets[0].getsockname()
+        return found
+
     def _resume_accepting(self, listening: socket.socket) -> None:
         if not self._has_closed:
             asyncio.get_running_loop().add_reader(listening, self._accept_one, listening)
