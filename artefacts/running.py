@@ -52,7 +52,7 @@ def serve_app(app: ASGIApp) -> Iterator[str]:
     thread.start()
     while not server.started:
         time.sleep(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]
+    port = server.address[1]
     url = f"http://127.0.0.1:{port}"
     try:
         # Wait until the catalog is loaded, so that its log lines do not mix with the output of commands.

@@ -76,7 +76,7 @@ def served(limits: Limits = LIMITS, **given: Any) -> Iterator[tuple[Server, Call
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    address = server.servers[0].sockets[0].getsockname()
+    address = server.address
     opened: list[socket.socket] = []
 
     def connect() -> socket.socket:
@@ -278,6 +278,20 @@ def test_one_address_may_be_limited_to_fewer() -> None:
         assert client.recv(65536).startswith(b"HTTP/1.1 200")
 
 
+def test_a_burst_is_queued_and_leaves_connections_to_other_processes() -> None:
+    with served(Limits(), workers=2) as (server, connect):
+        connect()
+        until(lambda: len(server.pool.connections) == 1)
+        loop, held = next(iter(server.pool.connections)).loop, threading.Event()
+        loop.call_soon_threadsafe(held.wait)
+        for _ in range(30):
+            connect()
+        held.set()
+        before = time.monotonic()
+        until(lambda: len(server.pool.connections) == 31)
+        assert time.monotonic() - before > 0.15  # each waits for 10 ms after the first few
+
+
 def test_a_stop_drains_and_answers_all_that_was_accepted() -> None:
     with served(Limits(), drain_s=0.5) as (server, connect):
         kept, under_way = connect(), connect()
@@ -326,7 +340,7 @@ def test_no_client_connects_between_the_last_look_at_the_queue_and_the_close(mon
 
     async def looks_twice(server: Server) -> None:
         """The queue is looked at for the last time, and before the close a client tries to connect."""
-        address = server._listen_sockets[0].getsockname()
+        address = server.address
         try:
             await asyncio.to_thread(socket.create_connection, address, 0.3)
             tries.append(None)

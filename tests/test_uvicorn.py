@@ -41,7 +41,7 @@ READ: dict[tuple[str, type], tuple[str, ...]] = {
         *("disconnected", "keep_alive", "message_event", "response_complete", "response_started"),
     ),
     (CONNECTIONS, ServerState): ("connections",),
-    (LISTENING, Config): ("backlog", "host", "port"),
+    (LISTENING, Config): ("host", "port", "workers"),
     (LISTENING, Server): ("config", "server_state", "should_exit", "startup", "on_tick", "shutdown"),
     (LISTENING, LifespanOn): ("state",),
     (WORKERS, Config): ("timeout_graceful_shutdown", "workers"),
@@ -51,7 +51,7 @@ READ: dict[tuple[str, type], tuple[str, ...]] = {
     ),
     (WORKERS, Server): ("started", "should_exit"),
 }
-SET_LATER = {"servers", "lifespan"}  # set by a running server, read in listening.py
+SET_LATER = {"lifespan"}  # set by a running server, read in listening.py
 # Methods and properties that app/server replaces without calling the original.
 REPLACED = {
     Connection: (HttpToolsProtocol, ("send_400_response",)),

@@ -1,5 +1,8 @@
 """Server of one process, with a graceful shutdown that loses no accepted connection.
 
+It accepts one connection at a time. One of several processes then waits, the longer the more requests it has, so that
+the others take the next connections of a burst.
+
 After a signal the server drains: it answers requests with `Connection: close` and sets `draining` in the state of
 their scope. Then the kernel drops attempts to connect, and the server accepts the connections that are queued at the
 socket, closes the socket and finishes the requests in progress.
@@ -18,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing import parent_process
 from pathlib import Path
 from types import FrameType
@@ -30,6 +34,9 @@ from app.server.connections import Connection, ConnectionPool, Limits, list_conn
 
 POLL_S = 0.02
 MEMORY_TICKS = 10  # ticks of 0.1 s between two looks at the memory
+QUEUED_CONNECTIONS = 2048  # most connections that the kernel keeps until a process accepts them
+PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # wait of one of several processes after it accepts: for each request, and at most
+RETRY_S = 1.0  # wait after a failure to accept, for example without a free file descriptor
 HANDSHAKE_S = 0.2  # between the drop of new attempts to connect and the close of the socket
 SO_ATTACH_FILTER = 26  # Linux: asm-generic/socket.h
 # Classic BPF: drop a TCP segment with SYN and without ACK (byte 13 of the header), keep all others.
@@ -105,13 +112,54 @@ class Server(uvicorn.Server):
         self.out_of_memory = False
         self._skip_drain = False
         self._listen_sockets: list[socket.socket] = []
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._has_closed = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        # These duplicates outlive the server's own sockets: the kernel keeps queued connections while one is open.
-        self._listen_sockets = [
-            socket.socket(fileno=os.dup(s.fileno())) for server in self.servers for s in server.sockets or ()
-        ]
+        self._listen_sockets = sockets or [self.config.bind_socket()]
+        await super().startup([])  # without sockets of uvicorn's: its event loop would accept every connection at once
+        for listening in self._listen_sockets:
+            listening.setblocking(False)
+            listening.listen(QUEUED_CONNECTIONS)
+            self._resume_accepting(listening)
+
+    @property
+    def address(self) -> tuple[Any, ...]:
+        """Host and port of a server that has started."""
+        found: tuple[Any, ...] = self._listen_sockets[0].getsockname()
+        return found
+
+    def _resume_accepting(self, listening: socket.socket) -> None:
+        if not self._has_closed:
+            asyncio.get_running_loop().add_reader(listening, self._accept_one, listening)
+
+    def _accept_one(self, listening: socket.socket) -> None:
+        loop, pause_s = asyncio.get_running_loop(), 0.0
+        try:
+            accepted = listening.accept()[0]
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # another process has taken it, or the client has closed it
+        except OSError as error:
+            server_log.error("Cannot accept connections: %s", error)
+            pause_s = RETRY_S
+        else:
+            connecting = loop.create_task(self._connect_accepted(accepted))
+            self._connecting.add(connecting)
+            connecting.add_done_callback(self._connecting.discard)
+            if self.config.workers > 1:
+                requests = sum(c.is_busy or c.expects_request(FIRST_REQUEST_S) for c in list_connections(self.pool))
+                pause_s = min(PAUSE_S * (1 + requests), MAX_PAUSE_S)
+        if pause_s:
+            loop.remove_reader(listening)
+            loop.call_later(pause_s, self._resume_accepting, listening)
+
+    async def _connect_accepted(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        accepted.setblocking(False)
+        with suppress(OSError):  # the client has already closed it
+            await loop.connect_accepted_socket(
+                partial(Connection, self.config, self.pool, self.lifespan.state), accepted
+            )
 
     async def on_tick(self, counter: int) -> bool:
         self.last_tick = time.monotonic()
@@ -141,11 +189,9 @@ class Server(uvicorn.Server):
             for listening in self._listen_sockets:
                 drop_new_connections(listening)
         await asyncio.sleep(HANDSHAKE_S)
-        for server in self.servers:
-            server.close()
-        for given in sockets or ():
-            given.close()
-        await asyncio.sleep(POLL_S)
+        self._has_closed = True
+        for listening in self._listen_sockets:
+            asyncio.get_running_loop().remove_reader(listening)
         await self._accept_pending()
         await self._wait_until(
             FIRST_REQUEST_S, lambda: not any(c.expects_request(FIRST_REQUEST_S) for c in list_connections(self.pool))
@@ -167,16 +213,8 @@ class Server(uvicorn.Server):
         """Accepts the connections that the kernel has queued, then closes the listening sockets."""
         waiting: list[socket.socket] = []
         for listening in self._listen_sockets:
-            listening.setblocking(False)
             with suppress(OSError):  # the queue is empty, or no file descriptor is left
-                while len(waiting) <= self.config.backlog:
+                while len(waiting) <= QUEUED_CONNECTIONS:
                     waiting.append(listening.accept()[0])
             listening.close()
-        loop = asyncio.get_running_loop()
-        for accepted in waiting:
-            accepted.setblocking(False)
-            with suppress(OSError):  # the client has already closed it
-                await loop.connect_accepted_socket(lambda: self._make_connection(loop), accepted)
-
-    def _make_connection(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        return Connection(self.config, self.pool, self.lifespan.state, loop)
+        await asyncio.gather(*map(self._connect_accepted, waiting), *self._connecting)

@@ -627,6 +627,19 @@ def simulated_slack(
     return limits_s / waits_s
 
 
+def may_carry_below(search: Search[InferenceWorkload], options: Options, to_beat: Column) -> Mask:
+    """Mask of options that may carry the load at a score below `to_beat`, as far as one simulated load tells."""
+    able = np.ones(len(options), bool)
+    if is_decided_by_load(search):
+        replicas = most_winning_replicas(search, options, to_beat)
+        able = replicas > 0
+        left = np.flatnonzero(able)
+        if len(left):
+            slack = simulated_slack(search, options.take(left), replicas[left], None)
+            able[left] = slack >= 1 / CHECK_TOLERANCE
+    return able
+
+
 def plans_of_types_that_may_win(search: Search[InferenceWorkload], options: Options, to_beat: float) -> Options:
     """Plans of the leading types of which some layout may reach a better score than `to_beat`."""
     workload, objective = search.workload, search.question.objective

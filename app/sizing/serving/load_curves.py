@@ -689,7 +689,7 @@ def cached_draw(workload: InferenceWorkload) -> Callable[[int], DrawnRequests]:
 
 def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     """`count` random requests of a workload, the same for every replica and load."""
-    chances = stratified_uniforms(SEED, CLASSES, count)
+    chances = stratified_uniforms(SEED, CLASSES, count) if workload.classes else None
     prompts, answers = workload.draw_lengths(
         stratified_quantiles(SEED, PROMPTS, count), stratified_quantiles(SEED, OUTPUTS, count), chances
     )
@@ -700,7 +700,7 @@ def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
         np.floor(prompts * workload.cached_prefix_fraction).astype(np.int64),
         int(workload.input_tokens.mean * workload.shared_prefix_fraction),
         workload.turn_gap_s,
-        draw_population(workload.classes, chances) if workload.classes else None,
+        None if chances is None else draw_population(workload.classes, chances),
     )
 
 

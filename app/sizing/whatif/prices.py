@@ -57,7 +57,7 @@ from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.parts import COUNTED, PricingModel
 from app.sizing.question import Objective, Question
 from app.sizing.result import AcquisitionOption, Cheaper, CostSummary, Effect, Estimate, Part, Ranked, describe_risk
-from app.sizing.serving.finalists import simulate_candidates
+from app.sizing.serving.finalists import may_carry_below, simulate_candidates
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.options import Options, measures, served_per_s, stable_key, units_per_request
@@ -189,11 +189,17 @@ def find_cheaper_services(
             if len(movable)
             else []
         )
+        to_beat = np.full(len(ACCEPTING), usd * (1 - question.assumptions.near_tie_share))
+        for priced in found:
+            np.minimum.at(to_beat, priced.accepting, priced.usd)
         proven = _best_stacks(workload, options)
         others = machines.take(~known)
+        if steady and not workload.hourly_shares:
+            least_usd = others.usd_per_hour * _min_machines(workload)
+            others = others.take(least_usd < to_beat[accepting[others.listing]])
         if len(others):
             limit = max_usd_per_hour if steady else None
-            found.append(_search_machines(question, workload, catalog, others, accepting, proven, limit))
+            found.append(_search_machines(question, workload, catalog, others, accepting, proven, limit, to_beat))
         return _cheaper_options(question, catalog, concat_tables(found), usd) if found else ()
 
 
@@ -296,9 +302,14 @@ def _search_machines(
     accepting: Codes,
     proven: Codes,
     most_usd: float | None,
+    to_beat: Column,
 ) -> PricedDeployments:
     """Plans on machines of other kinds. Hardware families that were evaluated use only the stacks that were best on
     them.
+
+    Parameters:
+        most_usd: highest cost, USD/h; None without a limit.
+        to_beat: cost from which a plan with each acceptance code is of no use, USD or USD/h.
     """
     limits = question.constraints
     if most_usd is not None:
@@ -312,7 +323,8 @@ def _search_machines(
     families = plans.stacks.table.family
     worth = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
     options = search_plans(Search.start(question, catalog, unread).of(workload), plans.take(worth), breaks_ties=False)
-    options = _keep_simulated(question, workload, options, catalog, accepting[options.plans.offered.listing], unread)
+    accepted = accepting[options.plans.offered.listing]
+    options = _keep_simulated(question, workload, options, catalog, accepted, unread, to_beat)
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
     total = usd if workload.is_finite else np.full(len(usd), np.nan)
@@ -327,17 +339,17 @@ def _keep_simulated(
     catalog: Catalog,
     accepted: Codes,
     unread: NullRejections,
+    to_beat: Column,
 ) -> Options:
     """The cheapest option of each acceptance code with its simulated performance, without those that fail in
-    simulation.
+    simulation or cannot cost less than `to_beat`.
     """
     if not len(options) or not is_simulated(workload):
         return options
     first = cheapest_per_machine(accepted, measures(workload, options).usd, np.arange(len(options)))
-    _, _, found = simulate_candidates(
-        Search.start(question, catalog, unread).of(workload), options.take(first), most_requests=MAX_SIMULATED_REQUESTS
-    )
-    return found
+    search, options = Search.start(question, catalog, unread).of(workload), options.take(first)
+    options = options.take(may_carry_below(search, options, to_beat[accepted[first]]))
+    return simulate_candidates(search, options, most_requests=MAX_SIMULATED_REQUESTS)[2] if len(options) else options
 
 
 def _cheaper_options(question: Question, catalog: Catalog, found: PricedDeployments, usd: float) -> tuple[Cheaper, ...]:

@@ -197,14 +197,21 @@ class Lengths:
             place = np.searchsorted(column(self.upto), uniforms, side="right")
             lengths = column(self.values)[np.minimum(place, len(self.values) - 1)]
         elif sigma := self.sigma:
-            z, _ = normal_grid()
-            lengths = np.rint(quantiles.interpolate_normal(self.scaled_exp(sigma * z)))
+            lengths = np.rint(quantiles.interpolate_normal(log_normal_grid(self, sigma)))
             lengths = lengths if self.longest is None else np.minimum(lengths, math.floor(self.longest))
         else:
             lengths = np.full(len(uniforms), np.rint(self.mean))
         least = 1.0 if self.mean > 0 else 0.0
         whole: Codes = np.maximum(lengths, least).astype(np.int64)
         return whole
+
+
+@lru_cache(maxsize=64)
+def log_normal_grid(lengths: Lengths, sigma: float) -> Column:
+    """Lengths of a log-normal, before it is cut, at each value of `normal_grid`; read-only."""
+    values = lengths.scaled_exp(sigma * normal_grid()[0])
+    values.flags.writeable = False
+    return values
 
 
 def resize_samples(model: ModelArchitecture, requested: Mapping[str, Any]) -> ModelArchitecture:

@@ -431,6 +431,25 @@ def test_excluded_machines_are_the_cheapest_of_each_condition_below_a_price() ->
     assert keys[0] == keys[1] == keys[2] != keys[3]
 
 
+def test_only_machines_that_may_cost_less_are_searched_and_simulated(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = list[tuple[Any, ...]]()
+    search_machines: Any = prices._search_machines
+
+    def record_search(*given: Any) -> Any:
+        searches.append(given)
+        return search_machines(*given)
+
+    monkeypatch.setattr(prices, "_search_machines", record_search)
+    recommend_hardware(Question(CHAT), catalog)
+    ((*others, to_beat),) = searches
+    machines, accepting = others[3], others[4]
+    assert len(machines) and (machines.usd_per_hour < to_beat[accepting[machines.listing]]).all()
+    monkeypatch.delattr(prices, "simulate_candidates")
+    assert not len(search_machines(*others, np.zeros(len(to_beat))))
+
+
 def test_a_service_is_priced_again_where_no_plan_changes() -> None:
     big = replace(CHAT, peak_per_s=400.0, average_per_s=200.0)
     found = cheaper_options(big, accelerators=("acme-big",), providers=("sky",))

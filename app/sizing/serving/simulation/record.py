@@ -169,7 +169,7 @@ def draw_uniforms(seed: int, stream: int, count: int) -> Column:
     return numbers
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def stratified_uniforms(seed: int, stream: int, count: int) -> Column:
     """One random number in each of `count` equal intervals from 0 to 1, in random order; read-only.
 
@@ -182,7 +182,7 @@ def stratified_uniforms(seed: int, stream: int, count: int) -> Column:
     return numbers
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def stratified_quantiles(seed: int, stream: int, count: int) -> Quantiles:
     """The same numbers as quantiles, which many workloads share, with every quantile found once."""
     return Quantiles(stratified_uniforms(seed, stream, count))
@@ -203,7 +203,7 @@ def unit_gaps(seed: int, count: int, burstiness: float) -> Column:
     return np.where(short, gaps / (2 * share), gaps / (2 * (1 - share)))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def unit_arrivals(seed: int, count: int, burstiness: float) -> Column:
     """Arrival times with these gaps; read-only."""
     arrivals: Column = np.cumsum(unit_gaps(seed, count, burstiness))
