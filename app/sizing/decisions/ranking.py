@@ -149,12 +149,12 @@ def familiar_first(score: Column, usd: Column, recipes: Column, assumed: Assumpt
     """Order of rows that are given best first: of the near ties of the first row, the best comes first that has about
     as much published use as any.
 
-    Check: the third row has more published use and costs 4 % more than the first; the fourth costs 10 % more. Without
-    any recipe, the first would give way to the fourth.
+    Check: the third row has more published use and costs 4 % more than the first; the fourth has most and costs 10 %
+    more. A first row with one recipe gives way even to the fourth.
         >>> score = np.array([100.0, 102.0, 104.0, 110.0])
-        >>> familiar_first(score, score, np.array([1.0, 0.0, 5.0, 90.0]), Assumptions()).tolist()
+        >>> familiar_first(score, score, np.array([90.0, 0.0, 900.0, 9000.0]), Assumptions()).tolist()
         [2, 0, 1, 3]
-        >>> familiar_first(score, score, np.array([0.0, 0.0, 5.0, 90.0]), Assumptions()).tolist()
+        >>> familiar_first(score, score, np.array([1.0, 0.0, 5.0, 90.0]), Assumptions()).tolist()
         [3, 0, 1, 2]
     """
     order = np.arange(len(score))
