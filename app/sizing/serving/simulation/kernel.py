@@ -333,7 +333,7 @@ def last_chunk_excess_s(r: Replica, tokens: int) -> float:
 
 
 def launch_s(r: Replica, tokens: int) -> float:
-    """Least time of a step with prompts of so many tokens, s."""
+    """Least time of a step with prompts that has this number of tokens, s."""
     return r.graph_dispatch_s if tokens <= r.graph_tokens else r.dispatch_s
 
 
