@@ -29,7 +29,7 @@ from app.sizing.hardware.achieved import CoefficientTable, Factor
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import LEVELS, Spread
 from calibration.case import Case
-from calibration.fit import Problem, fit_parameters, fit_problem, predict_figures
+from calibration.fit import Parameter, Problem, fit_parameters, fit_problem, predict_figures
 from calibration.memory_logs import MemoryLog, read_logs
 from calibration.scale_ups import ScaleUp, scale_ups, summarize_scale_ups
 from calibration.serving.aside import EXCLUDED_RESULTS
@@ -70,10 +70,14 @@ class Calibration:
 
 
 def predict_left_out_source(
-    problem: str, cases: Sequence[Case], table: CoefficientTable, source: str
+    problem: str, cases: Sequence[Case], table: CoefficientTable, start: Mapping[Parameter, float], source: str
 ) -> list[tuple[str, str, float]]:
-    """(case, metric, prediction) of one source, from a fit to all other sources."""
-    parameters = fit_parameters(PROBLEMS[problem], [c for c in cases if c.source != source], table, rounds=FOLD_ROUNDS)
+    """(case, metric, prediction) of one source, from a fit to all other sources that starts at the fit to all.
+
+    Started at the prior centers, the serving fit without a large source ends in a worse minimum of the same cost.
+    """
+    others = [c for c in cases if c.source != source]
+    parameters = fit_parameters(PROBLEMS[problem], others, table, FOLD_ROUNDS, start)
     own = [c for c in cases if c.source == source]
     return [
         (own[p.case].id, p.metric, value) for p, value in predict_figures(PROBLEMS[problem], own, table, parameters)
@@ -87,7 +91,7 @@ def fit_and_compare(name: str, cases: Sequence[Case], table: CoefficientTable) -
     parameters = dict(zip(fit.names, solution.tolist(), strict=True))
     sources = sorted({c.source for c in cases})
     with ProcessPoolExecutor(WORKERS) as pool:
-        folds = pool.map(partial(predict_left_out_source, name, cases, table), sources)
+        folds = pool.map(partial(predict_left_out_source, name, cases, table, parameters), sources)
         held_out = {(case, metric): value for found in folds for case, metric, value in found}
     stacks: dict[str, set[tuple[str, str, str]]] = {s: set() for s in sources}
     for case in cases:
