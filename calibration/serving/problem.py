@@ -84,7 +84,7 @@ LEVELS: Levels = MappingProxyType(
             ("engine",): 0.14,
             ("engine", "generation"): 0.14,
             ("runtime", "vendor"): 0.1,
-            ("family", "generation"): 0.14,
+            ("generation", "family"): 0.14,
             ("engine", "family"): 0.1,
         },
         "moe_layer_overhead_s": {(): 0.35, ("vendor",): 0.14, ("engine",): 0.21},
