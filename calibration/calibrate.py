@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ from app.sizing.hardware.achieved import CoefficientTable, Factor
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import LEVELS, Spread
 from calibration.case import Case
-from calibration.fit import Problem, fit_parameters, fit_problem, predict_figures
+from calibration.fit import KEYS, Parameter, Problem, fit_parameters, fit_problem, predict_figures
 from calibration.memory_logs import MemoryLog, read_logs
 from calibration.scale_ups import ScaleUp, scale_ups, summarize_scale_ups
 from calibration.serving.aside import EXCLUDED_RESULTS
@@ -70,24 +71,37 @@ class Calibration:
 
 
 def predict_left_out_source(
-    problem: str, cases: Sequence[Case], table: CoefficientTable, source: str
+    problem: str, cases: Sequence[Case], table: CoefficientTable, start: Mapping[Parameter, float], source: str
 ) -> list[tuple[str, str, float]]:
-    """(case, metric, prediction) of one source, from a fit to all other sources."""
-    parameters = fit_parameters(PROBLEMS[problem], [c for c in cases if c.source != source], table, rounds=FOLD_ROUNDS)
+    """(case, metric, prediction) of one source, from a fit to all other sources that starts at the fit to all.
+
+    Started at the prior centers, the serving fit without a large source ends in a worse minimum of the same cost.
+    """
+    others = [c for c in cases if c.source != source]
+    parameters = fit_parameters(PROBLEMS[problem], others, table, FOLD_ROUNDS, start)
     own = [c for c in cases if c.source == source]
     return [
         (own[p.case].id, p.metric, value) for p, value in predict_figures(PROBLEMS[problem], own, table, parameters)
     ]
 
 
+def parameters_in_force(table: CoefficientTable) -> dict[Parameter, float]:
+    """The logarithm of every factor of a table, by parameter."""
+    found = {}
+    for factor in (f for factors in table.factors.values() for f in factors):
+        keys = tuple(k for k in KEYS if getattr(factor, k) != "*")
+        found[factor.name, keys, tuple(getattr(factor, k) for k in keys)] = math.log(factor.value)
+    return found
+
+
 def fit_and_compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[list[Factor], list[Compared]]:
-    """Fits one problem and predicts every figure with and without its source."""
+    """Fits one problem, from the factors in force, and predicts every figure with and without its source."""
     problem = PROBLEMS[name]
-    fit, solution = fit_problem(problem, cases, table)
+    fit, solution = fit_problem(problem, cases, table, start=parameters_in_force(table))
     parameters = dict(zip(fit.names, solution.tolist(), strict=True))
     sources = sorted({c.source for c in cases})
     with ProcessPoolExecutor(WORKERS) as pool:
-        folds = pool.map(partial(predict_left_out_source, name, cases, table), sources)
+        folds = pool.map(partial(predict_left_out_source, name, cases, table, parameters), sources)
         held_out = {(case, metric): value for found in folds for case, metric, value in found}
     stacks: dict[str, set[tuple[str, str, str]]] = {s: set() for s in sources}
     for case in cases:

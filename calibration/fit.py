@@ -247,15 +247,19 @@ class Fit:
 
 
 def fit_problem(
-    problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = FIT_ROUNDS
+    problem: Problem,
+    cases: Sequence[Case],
+    table: CoefficientTable,
+    rounds: int = FIT_ROUNDS,
+    start: Mapping[Parameter, float] | None = None,
 ) -> tuple[Fit, Column]:
-    """The fit to all cases that are not excluded.
+    """The fit to all cases that are not excluded, from `start` or from the prior centers.
 
     If the problem simulates runs, the runs are simulated at the fitted coefficients and fitted again.
     """
     used: Sequence[Any] = [c for c in cases if c.exclusion_reason is None]
     fit = Fit(problem, used, table)
-    x = fit.center.copy()
+    x = fit.match_parameters(start or {})
     for _ in range(1 if problem.add_run_ratios is None else rounds):
         if problem.add_run_ratios is not None:
             fit = Fit(problem, problem.add_run_ratios(used, fit.coefficients_at(x)), table)
@@ -264,10 +268,14 @@ def fit_problem(
 
 
 def fit_parameters(
-    problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = FIT_ROUNDS
+    problem: Problem,
+    cases: Sequence[Case],
+    table: CoefficientTable,
+    rounds: int = FIT_ROUNDS,
+    start: Mapping[Parameter, float] | None = None,
 ) -> dict[Parameter, float]:
     """Parameters fitted to all cases that are not excluded."""
-    fit, x = fit_problem(problem, cases, table, rounds)
+    fit, x = fit_problem(problem, cases, table, rounds, start)
     return dict(zip(fit.names, x.tolist(), strict=True))
 
 

@@ -41,7 +41,8 @@ PEAKS = ("training_memory",)
 PEAK_SHAPES = tuple(product((0.0,), (0.5, 1.0, 2.0, 4.0, 8.0), (0.0,)))
 # Quantities whose errors have common causes share one spread per group.
 GROUPS = (
-    ("throughput", "single_stream", "tpot", "e2e"),
+    ("throughput", "tpot", "e2e"),
+    ("single_stream",),  # without a batch or a queue
     ("ttft",),
     ("prefill",),
     ("training", "training_samples"),
