@@ -35,7 +35,9 @@ OWN = (
     "app.sizing.evidence",
     "app.sizing.uncertainty",
 )
-ROUNDS = 4  # most refits: the factors choose the layouts that rows leave open, until they no longer change
+# Most refits: the factors choose the layouts that rows leave open. The last fit stands where rows still alternate between
+# two layouts that are about equally fast.
+ROUNDS = 3
 
 
 def case_predictions(catalog: Catalog, store: CatalogStore) -> Iterator[str]:
@@ -95,5 +97,5 @@ def write() -> dict[str, Digests]:
         write_files(calibrate_data_files())
         seen, now = now, fit_fingerprint()
         if seen == now:
-            return {"behaviour": {"of all cases": now}}
-    raise RuntimeError(f"Layouts still change after {ROUNDS} fits: a published row has two equally fast layouts.")
+            break
+    return {"behaviour": {"of all cases": now}}
