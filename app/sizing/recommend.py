@@ -261,21 +261,20 @@ def describe_other_type(
     limits = question.constraints
     if limits.pricing_models and PricingModel.OWNED not in limits.pricing_models:
         return ""
-    budgets = [usd for usd in (limits.max_purchase_usd, most_usd) if usd is not None]
-    found = list[tuple[float, float, Deployment]]()
+    budget = min((usd for usd in (limits.max_purchase_usd, most_usd) if usd is not None), default=None)
+    best: tuple[float, float, Deployment] | None = None
     for carried in ((), groups) if groups else ((),):
         left, share = limits_left(question, carried), share_left(carried)
         if left is None or not share:
             continue
-        left, budget = replace(left, pricing_models=(PricingModel.OWNED,)), min(budgets, default=None)
         asked = at_share(question, share) if carried else question
-        while priced := list_purchases(replace(asked, constraints=left), budget, catalog):
+        asked = replace(asked, constraints=replace(left, pricing_models=(PricingModel.OWNED,)))
+        while priced := list_purchases(asked, budget, catalog):
             usd, fleet = min(priced, key=lambda each: each[0])
-            found.append((usd, share, fleet))
-            budget = usd * (1 - question.assumptions.near_tie_share)
-    if not found:
+            best, budget = (usd, share, fleet), usd * (1 - question.assumptions.near_tie_share)
+    if best is None:
         return ""
-    usd, share, d = min(found, key=lambda each: each[0])
+    usd, share, d = best
     name = f"{d.total_accelerators} × {catalog.accelerators[catalog.accelerator_index[d.accelerator]].name}"
     if share < 1:
         use = f"for {percent(share)} of the requests, next to your machines"
@@ -285,10 +284,10 @@ def describe_other_type(
 
 
 def list_purchases(question: Question, most_usd: float | None, catalog: Catalog) -> list[tuple[float, Deployment]]:
-    """Purchase prices of the best fleets within a budget, USD, with the fleets."""
+    """Purchase prices of the best fleets within a budget, USD, with the fleets; none needs longer limits than usual."""
     asked = replace(question, constraints=replace(question.constraints, max_purchase_usd=most_usd))
     with suspend_recording():
-        estimates = search_within_limits(asked, catalog)[2].estimates
+        estimates = search_current_prices(asked, catalog)[2].estimates
     return [
         (each.cost.purchase_usd, each.deployment)
         for each in estimates
