@@ -350,7 +350,8 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     ranked = tuple(replace(r, estimate=with_carbon_reasons(question, r.estimate)) for r in ranked)
     ranked = with_searched_level(question, catalog, ranked)
     notices = (*left_out_drafts(asked, question), *find_warnings(question, ranked, cheapest))
-    notices = (*notices, *far_cheaper_types(search, ranked))
+    if cheapest is None or not cheapest.beyond_limits:  # or the warnings name it
+        notices = (*notices, *far_cheaper_types(search, ranked))
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
     settled = choose_verification(question, ranked, catalog.host_counts)
