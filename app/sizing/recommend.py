@@ -379,8 +379,8 @@ def left_out_drafts(asked: Question, answered: Question) -> Iterator[Notice]:
     """Say that an answer does without the speculative decoding that the request asks for."""
     if asked.constraints.speculative is not None and answered.constraints.speculative is None:
         text = (
-            "Speculative decoding is left out: with the requested acceptance rate, it costs more than it saves. "
-            "`/estimate` judges a deployment with it."
+            "Speculative decoding is left out: no option with the requested method and acceptance rate is better than "
+            "those without it. `/estimate` judges a deployment with it."
         )
         yield Notice("speculation_left_out", text)
 
@@ -486,7 +486,7 @@ def find_with_fewer_options(search: Search[Workload]) -> tuple[Search[Workload],
     result = find_finalists(search)
     for question in list_with_fewer_hits(search.question):
         search, result = better_search(search, result, question, by_formulas=True)
-    for question in list_without_drafts(search.question):
+    for question in list_without_drafts(search.question) if result.plans else ():  # or no engine drafts so
         search, result = better_search(search, result, question)
     return search, result
 
