@@ -50,7 +50,7 @@ from app.sizing.inventory import (
     stocked_catalog,
 )
 from app.sizing.packing import pack_finalists, with_enough_finalists
-from app.sizing.pools.search import better_split
+from app.sizing.pools.search import better_split, least_usd_per_hour
 from app.sizing.question import (
     Constraints,
     Deployment,
@@ -515,9 +515,13 @@ def may_score_below(search: Search[InferenceWorkload], score: float) -> bool:
     """Whether formulas find a deployment of a service that scores below this, or one simulation of some layout at the
     load that decides does.
     """
+    workload = search.workload
     with suspend_recording():
-        options = search_plans(search, plans_to_serve(search), breaks_ties=False)
-    scores = objective_score(search.question.objective, measures(search.workload, options))
+        plans = plans_to_serve(search)
+        if search.question.objective is Objective.COST and not workload.is_finite:
+            plans = plans.take(np.flatnonzero(least_usd_per_hour(workload, plans) < score))
+        options = search_plans(search, plans, breaks_ties=False)
+    scores = objective_score(search.question.objective, measures(workload, options))
     if not len(options) or float(np.min(scores)) < score or not is_decided_by_load(search):
         return float(np.min(scores, initial=np.inf)) < score
     return len(plans_of_types_that_may_win(search, options, score)) > 0
