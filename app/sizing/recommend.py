@@ -50,7 +50,7 @@ from app.sizing.inventory import (
     stocked_catalog,
 )
 from app.sizing.packing import pack_finalists, with_enough_finalists
-from app.sizing.pools.search import better_split
+from app.sizing.pools.search import better_split, least_usd_per_hour
 from app.sizing.question import (
     Constraints,
     Deployment,
@@ -261,21 +261,20 @@ def describe_other_type(
     limits = question.constraints
     if limits.pricing_models and PricingModel.OWNED not in limits.pricing_models:
         return ""
-    budgets = [usd for usd in (limits.max_purchase_usd, most_usd) if usd is not None]
-    found = list[tuple[float, float, Deployment]]()
+    budget = min((usd for usd in (limits.max_purchase_usd, most_usd) if usd is not None), default=None)
+    best: tuple[float, float, Deployment] | None = None
     for carried in ((), groups) if groups else ((),):
         left, share = limits_left(question, carried), share_left(carried)
         if left is None or not share:
             continue
-        left, budget = replace(left, pricing_models=(PricingModel.OWNED,)), min(budgets, default=None)
         asked = at_share(question, share) if carried else question
-        while priced := list_purchases(replace(asked, constraints=left), budget, catalog):
+        asked = replace(asked, constraints=replace(left, pricing_models=(PricingModel.OWNED,)))
+        while priced := list_purchases(asked, budget, catalog):
             usd, fleet = min(priced, key=lambda each: each[0])
-            found.append((usd, share, fleet))
-            budget = usd * (1 - question.assumptions.near_tie_share)
-    if not found:
+            best, budget = (usd, share, fleet), usd * (1 - question.assumptions.near_tie_share)
+    if best is None:
         return ""
-    usd, share, d = min(found, key=lambda each: each[0])
+    usd, share, d = best
     name = f"{d.total_accelerators} × {catalog.accelerators[catalog.accelerator_index[d.accelerator]].name}"
     if share < 1:
         use = f"for {percent(share)} of the requests, next to your machines"
@@ -285,10 +284,10 @@ def describe_other_type(
 
 
 def list_purchases(question: Question, most_usd: float | None, catalog: Catalog) -> list[tuple[float, Deployment]]:
-    """Purchase prices of the best fleets within a budget, USD, with the fleets."""
+    """Purchase prices of the best fleets within a budget, USD, with the fleets; none needs longer limits than usual."""
     asked = replace(question, constraints=replace(question.constraints, max_purchase_usd=most_usd))
     with suspend_recording():
-        estimates = search_within_limits(asked, catalog)[2].estimates
+        estimates = search_current_prices(asked, catalog)[2].estimates
     return [
         (each.cost.purchase_usd, each.deployment)
         for each in estimates
@@ -351,7 +350,8 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     ranked = tuple(replace(r, estimate=with_carbon_reasons(question, r.estimate)) for r in ranked)
     ranked = with_searched_level(question, catalog, ranked)
     notices = (*left_out_drafts(asked, question), *find_warnings(question, ranked, cheapest))
-    notices = (*notices, *far_cheaper_types(search, ranked))
+    if cheapest is None or not cheapest.beyond_limits:  # or the warnings name it
+        notices = (*notices, *far_cheaper_types(search, ranked))
     if not ranked and (unsuited := unsuited_for_training(question, allowed_types(question, catalog))) is not None:
         notices = (*notices, unsuited)
     settled = choose_verification(question, ranked, catalog.host_counts)
@@ -379,8 +379,8 @@ def left_out_drafts(asked: Question, answered: Question) -> Iterator[Notice]:
     """Say that an answer does without the speculative decoding that the request asks for."""
     if asked.constraints.speculative is not None and answered.constraints.speculative is None:
         text = (
-            "Speculative decoding is left out: with the requested acceptance rate, it costs more than it saves. "
-            "`/estimate` judges a deployment with it."
+            "Speculative decoding is left out: no option with the requested method and acceptance rate is better than "
+            "those without it. `/estimate` judges a deployment with it."
         )
         yield Notice("speculation_left_out", text)
 
@@ -486,7 +486,7 @@ def find_with_fewer_options(search: Search[Workload]) -> tuple[Search[Workload],
     result = find_finalists(search)
     for question in list_with_fewer_hits(search.question):
         search, result = better_search(search, result, question, by_formulas=True)
-    for question in list_without_drafts(search.question):
+    for question in list_without_drafts(search.question) if result.plans else ():  # or no engine drafts so
         search, result = better_search(search, result, question)
     return search, result
 
@@ -515,9 +515,13 @@ def may_score_below(search: Search[InferenceWorkload], score: float) -> bool:
     """Whether formulas find a deployment of a service that scores below this, or one simulation of some layout at the
     load that decides does.
     """
+    workload = search.workload
     with suspend_recording():
-        options = search_plans(search, plans_to_serve(search), breaks_ties=False)
-    scores = objective_score(search.question.objective, measures(search.workload, options))
+        plans = plans_to_serve(search)
+        if search.question.objective is Objective.COST and not workload.is_finite:
+            plans = plans.take(np.flatnonzero(least_usd_per_hour(workload, plans) < score))
+        options = search_plans(search, plans, breaks_ties=False)
+    scores = objective_score(search.question.objective, measures(workload, options))
     if not len(options) or float(np.min(scores)) < score or not is_decided_by_load(search):
         return float(np.min(scores, initial=np.inf)) < score
     return len(plans_of_types_that_may_win(search, options, score)) > 0

@@ -181,10 +181,8 @@ def low_end_misses_load(answer: FeasibleAnswer) -> Notice | None:
     point = getattr(p, p.interval.quantity, None)
     if workload is None or workload.load is not Load.OPEN or not capacity or not point or p.utilization_at_peak is None:
         return None
-    factor, what = (
-        slowdown_factor(p.interval, point, more_is_better=True),
-        "samples" if workload.model.sample else "requests",
-    )
+    factor = slowdown_factor(p.interval, point, more_is_better=True)
+    what = "samples" if workload.model.sample else "requests"
     carried = workload.peak_per_s / max(p.utilization_at_peak, 1e-9) / factor
     if p.utilization_at_peak > 1 or carried >= workload.peak_per_s:
         return None

@@ -46,7 +46,7 @@ from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Settings
 from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.load_curves import waits_at
 from app.sizing.serving.options import Options, carbon_kg_per_unit, within_constraints
-from app.sizing.serving.plans import Plans
+from app.sizing.serving.plans import KV_NAMES, Plans
 from app.sizing.serving.search import confidence_margins, required_replicas, search_plans, with_replica_count
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load, Slo
@@ -317,7 +317,7 @@ def better_split(
     score = objective_score(search.question.objective, pairs.ranking_measures(search.question, search.workload))
     open_pairs = score < below
     types_of = pairs.reads.accelerator * (int(plans.accelerator.max()) + 1) + pairs.writes.accelerator
-    caches_of = pairs.writes.plans.engine * 16 + pairs.writes.plans.kv
+    caches_of = pairs.writes.plans.engine * len(KV_NAMES) + pairs.writes.plans.kv
     failures, serving = Counter[tuple[int, int]](), 0
     for _ in range(MAX_PAIR_SIMULATIONS):
         row = next_row(search.question, search.workload, pairs, open_pairs)
