@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -146,11 +146,6 @@ class Observations:
     training: TrainingObservation = TrainingObservation()
     devices: DevicesObservation = DevicesObservation()
     memory: MemoryObservation = MemoryObservation()
-
-
-LATENCY_FIELDS = tuple(
-    f.name for f in fields(ServiceObservation) if f.name.split("_")[0] in ("ttft", "tpot", "inter", "queue")
-)
 
 
 @dataclass(frozen=True, slots=True)
