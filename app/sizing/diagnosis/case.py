@@ -357,9 +357,9 @@ class Case:
             return None
         return variant if variant.fits and variant.performance is not None else None
 
-    def estimate_gain(self, deployment: Deployment, question: Question | None = None) -> float:
+    def estimate_gain(self, deployment: Deployment) -> float:
         """Share of the speed after a change that the change adds, from the estimates before and after."""
-        return speed_loss_share(self.estimate_variant(deployment, question), self.expected_estimate)
+        return speed_loss_share(self.estimate_variant(deployment), self.expected_estimate)
 
     def estimate_loss(self, *, compute: float = 1.0, link: float = 1.0) -> float:
         """Share of the speed that is lost if compute or links run at the given share of their rate, from two
