@@ -25,11 +25,9 @@ explains the symbols: search it for a word of the meaning. [accuracy.md](accurac
 published results."""
 
 
-def fill_paragraph(text: str, indent: str = "") -> str:
+def fill_paragraph(text: str) -> str:
     """One paragraph, filled to the width of the page."""
-    return textwrap.fill(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def fill_docstring(docstring: str) -> str:
