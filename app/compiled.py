@@ -10,7 +10,6 @@ one of several fields of the same name does change the digest.
 from __future__ import annotations
 
 import ast
-import builtins
 import hashlib
 import os
 import platform
@@ -36,7 +35,6 @@ ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 4
 # Keywords that only document.
 DOCUMENTING = frozenset({"description"})
-BUILTINS = frozenset(dir(builtins))
 
 Definition = tuple[str, str]  # module, name; the name "" stands for a module's loose statements
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda

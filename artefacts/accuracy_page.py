@@ -105,9 +105,9 @@ def bullet_list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def slice_rows(found: Iterable[Slice], *, fewest: int = MIN_ROWS) -> list[list[str]]:
+def slice_rows(found: Iterable[Slice]) -> list[list[str]]:
     """Table rows for slices with enough results."""
-    return [[f"{NAMES[s.metric]}, {s.value}", *slice_figures(s)] for s in found if s.rows >= fewest]
+    return [[f"{NAMES[s.metric]}, {s.value}", *slice_figures(s)] for s in found if s.rows >= MIN_ROWS]
 
 
 def format_reasons(counts: Mapping[str, int]) -> str:

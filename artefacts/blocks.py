@@ -9,7 +9,7 @@ from pathlib import Path
 
 from artefacts.service import ROOT
 
-GENERATED = ("accuracy.md", "decisions.md", "deployed.md", "engine.md", "held.md", "nomenclature.md", "walk.md")
+GENERATED = ("accuracy.md", "decisions.md", "deployed.md", "engine.md", "held.md", "nomenclature.md")
 FENCE = re.compile(r"^```(\w*)[ ]?(.*)\n((?:.*\n)*?)```$", flags=re.MULTILINE)
 NOT_RUN = "not run"
 # Run by `make test-clients`: a program that uses a generated client, or the commands that generate it.

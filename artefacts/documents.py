@@ -13,7 +13,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from app.catalog.queries import calibration_notes
-from artefacts import decisions, walk
+from artefacts import decisions
 from artefacts.blocks import ANSWER, JSON, fenced_blocks, output_blocks, replace_blocks, request_path, written_by_hand
 from artefacts.running import run_blocks, serve_app
 from artefacts.service import ROOT, service_client
@@ -73,9 +73,8 @@ def refresh_document(text: str, client: TestClient, url: str) -> str:
 
 
 def write() -> None:
-    """Updates the manually written pages, docs/walk.md and docs/decisions.md."""
+    """Updates the manually written pages and docs/decisions.md."""
     with service_client() as client, serve_app(client.app) as url:
-        walk.write_walk(client)
         decisions.write_decisions(client)
         for path in written_by_hand():
             path.write_text(refresh_document(path.read_text(), client, url))

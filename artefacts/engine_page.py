@@ -21,15 +21,13 @@ HEAD = """# The engine, formula by formula
 file, with the unit of its value, the arithmetic read from its source code (intermediate names are expanded), its
 parameters, source, validity limits, a worked example, and the tests that use it. A trace (`"trace": true` in a request)
 shows each formula under the same name, with numbers in place of the constants. [nomenclature.md](nomenclature.md)
-explains the symbols: search it for a word of the meaning. [walk.md](walk.md) follows ten formulas to their test and
-their trace line. [accuracy.md](accuracy.md) compares predictions with published results."""
+explains the symbols: search it for a word of the meaning. [accuracy.md](accuracy.md) compares predictions with
+published results."""
 
 
-def fill_paragraph(text: str, indent: str = "") -> str:
+def fill_paragraph(text: str) -> str:
     """One paragraph, filled to the width of the page."""
-    return textwrap.fill(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def fill_docstring(docstring: str) -> str:

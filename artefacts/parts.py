@@ -150,7 +150,7 @@ def examples_inputs() -> Digests:
 
 
 def documents_inputs() -> Digests:
-    modules = [f"artefacts.{name}" for name in ("documents", "walk", "decisions")]
+    modules = [f"artefacts.{name}" for name in ("documents", "decisions")]
     return {
         **answer_inputs(),
         "code of the documents": sources().digest_from(modules),
@@ -162,7 +162,7 @@ def documents_inputs() -> Digests:
 def documents_outputs() -> Digests:
     """The answers that pages show, without their prose."""
     parts = {path.relative_to(ROOT).as_posix(): shown_answers(path) for path in written_by_hand()}
-    pages = file_digests(ROOT / "docs" / "walk.md", ROOT / "docs" / "decisions.md")
+    pages = file_digests(ROOT / "docs" / "decisions.md")
     return {**{f"{name}, answers": content_digest(text) for name, text in parts.items() if text}, **pages}
 
 

@@ -21,18 +21,6 @@ def test_generated_files_are_of_this_tree(part: Part) -> None:
     assert not changed, f"changed since: {', '.join(changed)}. Run: make artefacts PART={part.name}"
 
 
-def test_the_walk_leads_to_files_and_tests_that_are_there() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `([\w/.]+)` \| `([^`]+)` \| `(\w+)` in `([\w/.-]+)` \|$", walk(), re.MULTILINE)
-    assert len(rows) == 10
-    for name, path, test, line, request in rows:
-        assert re.search(rf"^def {name}\(", (ROOT / path).read_text(), re.MULTILINE), name
-        file, _, function = test.partition("::")
-        where = (ROOT / file.partition(" ")[0]).read_text()
-        assert not function or f"def {function}(" in where, test
-        assert line == name
-        assert (ROOT / request).exists()
-
-
 def test_every_heading_of_the_engine_page_has_an_anchor_of_its_own() -> None:
     headings = re.findall(r"^#+ (.*)$", engine_page.page(), re.MULTILINE)
     anchors = [anchor_of(heading) for heading in headings]
@@ -52,7 +40,3 @@ def test_units_of_rates_say_what_they_count() -> None:
     assert [units[name] for name in ("batch", "hosts", "in_flight", "replicas")] == [
         *("sequences", "hosts", "requests", "replicas"),
     ]
-
-
-def walk() -> str:
-    return (ROOT / "docs" / "walk.md").read_text()

@@ -386,11 +386,11 @@ def last_sync(session: Session, feed: str, part: str) -> SyncRow | None:
     return session.scalars(query.order_by(SyncRow.id.desc()).limit(1)).first()
 
 
-def list_quarantine(session: Session, *, decided: bool = False) -> list[tuple[QuarantineRow, OfferKeyRow]]:
-    """Returns the prices in quarantine, oldest first: those that wait, or also those that were decided."""
-    query = select(QuarantineRow, OfferKeyRow).where(QuarantineRow.key == OfferKeyRow.id)
-    if not decided:
-        query = query.where(QuarantineRow.decision.is_(None))
+def list_quarantine(session: Session) -> list[tuple[QuarantineRow, OfferKeyRow]]:
+    """Returns the prices in quarantine that wait for a decision, oldest first."""
+    query = select(QuarantineRow, OfferKeyRow).where(
+        QuarantineRow.key == OfferKeyRow.id, QuarantineRow.decision.is_(None)
+    )
     return [(row[0], row[1]) for row in session.execute(query.order_by(QuarantineRow.id))]
 
 

@@ -116,9 +116,6 @@ class Sampler:
         except Exception:
             self.nvml = None
 
-    def clock_mhz(self) -> float | None:
-        return self.nvml and self.nvml.nvmlDeviceGetClockInfo(self.handle, self.nvml.NVML_CLOCK_SM)
-
     def max_clock_mhz(self) -> float | None:
         return self.nvml and self.nvml.nvmlDeviceGetMaxClockInfo(self.handle, self.nvml.NVML_CLOCK_SM)
 

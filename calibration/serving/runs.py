@@ -75,8 +75,8 @@ class LengthSpread:
         """Parses a row's column; a blank column gives the spread assumed for any service.
 
         Check:
-            >>> LengthSpread.read("uniform 0.8-1").mean
-            0.9
+            >>> LengthSpread.parse_text("uniform 0.8-1").low
+            0.8
         """
         kind, _, numbers = text.partition(" ")
         if kind == "uniform":
@@ -85,11 +85,6 @@ class LengthSpread:
         if kind == "lognormal":
             return cls(p95_to_mean=float(numbers))
         return cls() if kind == "fixed" else cls(p95_to_mean=Assumptions.default_value("length_p95_to_mean"))
-
-    @property
-    def mean_factor(self) -> float:
-        """Mean length relative to the published one."""
-        return (self.low + self.high) / 2
 
     def lengths_around(self, tokens: float) -> Lengths:
         """The lengths for a published number of tokens."""

@@ -23,11 +23,6 @@ from calibration.tracing.stand_ins import (
 )
 
 
-def uses_fp32_norms(setup: Setup) -> bool:
-    """Whether norms, embedding, head and the residual stream are in FP32."""
-    return setup.weights in ("sharded", "autocast") or (setup.method == "qlora" and setup.kbit_widening)
-
-
 def param_dtype(setup: Setup) -> Any:
     """Data type of a trained matrix."""
     return torch.float32 if setup.weights in ("sharded", "autocast") else torch.bfloat16

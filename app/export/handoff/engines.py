@@ -402,20 +402,19 @@ def parse_version(text: str | None, launch: Launch) -> Version:
 
 
 def start_command(
-    group: ReplicaGroup, launch: Launch, *, cache_tokens: int, shared_name: str | None = None, config: str = CONFIG
+    group: ReplicaGroup, launch: Launch, *, cache_tokens: int, shared_name: str | None = None
 ) -> list[str]:
     """Command that starts one machine's part of a replica, split as a shell splits it.
 
     Parameters:
         cache_tokens: size of the KV cache in tokens.
         shared_name: name of the model in requests, if pools load different weights.
-        config: name of the configuration file.
     """
     places = dict(group.places)
     places["cache_tokens"] = cache_tokens
     # The script writes one file.
     places |= dict.fromkeys(("ranks_config", "draft_config", "written_config", "host_config"))
-    places["config"] = config if config_text(group, launch) else None
+    places["config"] = CONFIG if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
     pool = shlex.split(POOL_SERVERS[launch.engine].flags_of(group.role, shared_name)) if group.is_pool else ()
     return [*tokens, *pool, *launch.network_flags]

@@ -17,7 +17,6 @@ WARMUP_SHARE = 0.03  # of the steps: Dettmers et al. 2023 (arXiv:2305.14314), ap
 UNTIMED_SAVES = 10  # checkpoints of a run whose answer states no interval
 DEFAULT_KEPT = 3  # checkpoints that stay, if the answer states no capacity
 DROPOUT = 0.05  # of adapters in frameworks that were sized with dropout
-TEXT_KINDS = ("decoder", "embedding", "reranker")
 MIN_OUTER_LAYERS = 2  # of the first and the last pipeline stage together
 SHARDED = 3  # the ZeRO stage that also shards the weights
 # Lightning's names of mixed and pure half precision; all others are 32 bit.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -146,11 +146,6 @@ class Observations:
     training: TrainingObservation = TrainingObservation()
     devices: DevicesObservation = DevicesObservation()
     memory: MemoryObservation = MemoryObservation()
-
-
-LATENCY_FIELDS = tuple(
-    f.name for f in fields(ServiceObservation) if f.name.split("_")[0] in ("ttft", "tpot", "inter", "queue")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,9 +357,9 @@ class Case:
             return None
         return variant if variant.fits and variant.performance is not None else None
 
-    def estimate_gain(self, deployment: Deployment, question: Question | None = None) -> float:
+    def estimate_gain(self, deployment: Deployment) -> float:
         """Share of the speed after a change that the change adds, from the estimates before and after."""
-        return speed_loss_share(self.estimate_variant(deployment, question), self.expected_estimate)
+        return speed_loss_share(self.estimate_variant(deployment), self.expected_estimate)
 
     def estimate_loss(self, *, compute: float = 1.0, link: float = 1.0) -> float:
         """Share of the speed that is lost if compute or links run at the given share of their rate, from two

@@ -125,9 +125,9 @@ class Inventory:
         length = outputs if bias is True else int(bias)
         self.add_tensor(Tensor(f"{role}.bias", part, length, 1, layers, copies, used))
 
-    def add_vector(self, role: str, part: Part, size: int, layers: tuple[int, ...] = ONCE, *, copies: int = 1) -> None:
+    def add_vector(self, role: str, part: Part, size: int, layers: tuple[int, ...] = ONCE) -> None:
         """Add learnable elements that no token multiplies: norms, sinks, convolutions, scalars."""
-        self.add_tensor(Tensor(role, part, size, 1, layers, copies, copies))
+        self.add_tensor(Tensor(role, part, size, 1, layers))
 
     def add_table(self, role: str, rows: int, width: int, part: Part = Part.EMBEDDING) -> None:
         """Add a look-up table."""

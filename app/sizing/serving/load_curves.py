@@ -502,27 +502,6 @@ def pooled_replicas(workload: InferenceWorkload, replicas: Column) -> Codes:
     return pooled
 
 
-def simulate_curves(
-    workload: InferenceWorkload,
-    plans: Plans,
-    memory: ServingMemory,
-    assumed: Assumptions,
-    requested: Deployment | None = None,
-    most_requests: int | None = None,
-) -> tuple[Curve, ...]:
-    """Load curve of every plan with one replica.
-
-    Parameters:
-        requested: deployment settings fixed by the request.
-        most_requests: cap on the simulated requests per load.
-    """
-    with suspend_recording():
-        replicas = build_replicas(workload, plans, memory, assumed, requested)
-    together = (memory.sequences * plans.data_parallel).astype(np.int64)
-    count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
-    return curves_of_replicas(workload, replicas, together, np.ones(len(plans), np.int64), count)
-
-
 def curves_of_replicas(
     workload: InferenceWorkload,
     replicas: Sequence[Replica],

@@ -107,11 +107,6 @@ class Counts:
     sample_score_pairs: float  # attention score pairs of all heads, scaled by the element width
 
     @property
-    def layer_params(self) -> float:
-        """Parameters of an average layer, without embedding and head."""
-        return (self.total_params - self.embedding_params - self.head_params) / max(1.0, self.weight_layers)
-
-    @property
     def recomputed_share(self) -> float:
         """Share of layers that are recomputed if every second layer is; with an odd number, the extra layer is not."""
         return self.num_layers // 2 / max(1.0, self.num_layers)

@@ -53,7 +53,6 @@ from app.sizing.serving.load_curves import (
     running_limit,
     sample_trace,
     saturation_rate_per_s,
-    simulate_curves,
     simulate_one_load,
     waits_at,
     window_bounds,
@@ -207,10 +206,13 @@ FEW = replace(Assumptions(), simulated_requests=2000.0)
 SPREAD: dict[str, Any] = {"input_tokens": Lengths(800.0, 1600.0), "output_tokens": Lengths(200.0, 400.0)}
 
 
-def found(workload: InferenceWorkload, asked: Deployment | None = None) -> Curve:
+def found(workload: InferenceWorkload, asked: Deployment | None = None, assumed: Assumptions = FEW) -> Curve:
     plans = on_big()
     memory, _ = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
-    return simulate_curves(workload, plans, memory, FEW, asked)[0]
+    replicas = build_replicas(workload, plans, memory, assumed, asked)
+    together = (memory.sequences * plans.data_parallel).astype(np.int64)
+    one = np.ones(len(plans), np.int64)
+    return curves_of_replicas(workload, replicas, together, one, int(assumed.simulated_requests))[0]
 
 
 def test_rates_are_shares_of_what_a_replica_can_do_and_no_wait_falls_with_the_load() -> None:
@@ -448,7 +450,7 @@ def test_workloads_that_only_need_another_fleet_share_their_curves(changes: dict
 def test_a_check_at_one_rate_agrees_with_the_curve() -> None:
     workload, plans = varied(**SPREAD), on_big()
     memory, _ = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
-    (whole,) = simulate_curves(workload, plans, memory, Assumptions())
+    whole = found(workload, assumed=Assumptions())
     for place in (1, 3):
         (only,) = simulate_one_load(workload, plans, memory, whole.loads[[place]], Assumptions())
         assert only.loads.tolist() == [whole.loads[place]]
@@ -460,7 +462,7 @@ def test_a_check_at_one_rate_agrees_with_the_curve() -> None:
 def test_a_check_with_a_number_in_flight_agrees_with_the_curve() -> None:
     workload, plans = varied(**SPREAD, load=Load.CLOSED, in_flight=32.0, peak_per_s=0.0), on_big()
     memory, _ = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
-    (whole,) = simulate_curves(workload, plans, memory, Assumptions())
+    whole = found(workload, assumed=Assumptions())
     for held in (4.0, 32.0):
         (only,) = simulate_one_load(workload, plans, memory, col(held), Assumptions())
         assert only.closed and only.loads.tolist() == [held]

@@ -62,9 +62,9 @@ class Tower:
         """Add learnable elements that nothing multiplies."""
         self.inventory.add_vector(role, PART, size)
 
-    def add_patch_embedding(self, *, bias: bool, frames: int = 1, channels: int = 3) -> None:
-        """Add the convolution that turns a patch into a vector."""
-        size = channels * frames * self.patch_pixels**2
+    def add_patch_embedding(self, *, bias: bool, frames: int = 1) -> None:
+        """Add the convolution that turns a patch of RGB pixels into a vector."""
+        size = 3 * frames * self.patch_pixels**2
         self.inventory.add_linear(
             "patch_embedding", PART, size, self.width, ONCE, bias=bias, quantized=False, per=Per.NEVER
         )
