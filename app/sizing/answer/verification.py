@@ -262,7 +262,8 @@ def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
     """Benchmark of the deployment's engine, for token streams or for single-forward work."""
     engine = engine_named(d.engine or "")
     if workload.single_pass:
-        return engine.one_pass or single_forward_benchmark(workload.model)
+        used = engine.one_pass or single_forward_benchmark(workload.model)
+        return replace(used, load=used.reranks) if workload.model.reranks and used.reranks else used
     own = engine.benchmark
     return own if d.speculative is None or not own.own_prompts else replace(own, load=own.own_prompts)
 
@@ -413,6 +414,8 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
         "held": batch * (prompt + output),
         "prefix": prefix or None,
         "input": max(1, prompt - prefix),
+        "query": max(1, prompt // 2),
+        "passage": max(1, prompt - prompt // 2),
         "spread": uniform_spread(workload),
     }
 

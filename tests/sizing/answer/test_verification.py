@@ -296,6 +296,9 @@ def test_single_passes_are_measured_by_what_the_model_is() -> None:
         return serving_benchmark(replace(CHAT, model=registered(name)), replace(DEPLOYMENT, engine=engine))
 
     assert used("BAAI/bge-large-en-v1.5", "pytorch") is BENCHMARKS["embeddings"]
+    assert used("BAAI/bge-reranker-v2-m3", "pytorch").load == BENCHMARKS["embeddings"].reranks
+    assert "/v1/embeddings" in used("BAAI/bge-large-en-v1.5", "text-embeddings-inference").load
+    assert "hf_tei_rankings" in used("BAAI/bge-reranker-v2-m3", "text-embeddings-inference").load
     assert used("stabilityai/stable-diffusion-xl-base-1.0", "pytorch") is BENCHMARKS["pictures"]
     assert used("microsoft/resnet-50", "pytorch") is BENCHMARKS["passes"]
     assert used("microsoft/resnet-50", "tensorrt") is BENCHMARKS["tensorrt"]
