@@ -120,8 +120,10 @@ def read_benchmark(name: str, table: Mapping[str, Any]) -> Benchmark:
     if server is not None and server not in SERVERS:
         raise InvalidFact(f"{where}: no server {server!r}. Servers: {', '.join(SERVERS)}.")
     benchmark = build(Benchmark, {**table, "server": SERVERS.get(server or "")}, where=where)
-    loads = {name: _expand_fragments(getattr(benchmark, name), where) for name in ("load", "own_prompts", "reranks")}
-    return replace(benchmark, **loads)
+    load, own_prompts, reranks = (
+        _expand_fragments(text, where) for text in (benchmark.load, benchmark.own_prompts, benchmark.reranks)
+    )
+    return replace(benchmark, load=load, own_prompts=own_prompts, reranks=reranks)
 
 
 _TABLES = read_toml(FILE)
