@@ -730,18 +730,8 @@ def launch_specs(question: Question, estimate: Estimate, host_counts: HostCounts
         used = training_benchmark(workload, d)
         steps = math.ceil(workload.units / max(1.0, step_batch(workload.global_batch, d) * workload.units_per_sequence))
         places = {**training_places(workload, d, used, question.assumptions, host_counts), "all_steps": steps}
-        return (
-            LaunchSpec(
-                "train",
-                d.framework or "",
-                d.framework_version,
-                1,
-                hosts_of_run(d, host_counts),
-                used,
-                places,
-                host_counts.machines.get(d.system or "", 1),
-            ),
-        )
+        machines, hosts = hosts_of_run(d, host_counts), host_counts.machines.get(d.system or "", 1)
+        return (LaunchSpec("train", d.framework or "", d.framework_version, 1, machines, used, places, hosts),)
     if d.pools is None:
         return (build_launch_spec(question, workload, d, estimate, "serve", host_counts),)
     alone = load_places(workload, replace(d, replicas=1), p, question.assumptions)
