@@ -48,11 +48,11 @@ DECIDING_CODES = (
     "storage",
     "price",
 )
-# Kinds of prices that a seller has published or quoted, or that the request states.
 # Amounts in texts of the answer: "9.16 USD/h", and two of them as "16.03 instead of 9.16 USD/h".
 AMOUNT = re.compile(
     r"(?:(?P<other>\d[\d,]*(?:\.\d+)?)(?P<words> instead of | to ))?(?P<amount>\d[\d,]*(?:\.\d+)?) USD\b"
 )
+# Kinds of prices that a seller has published or quoted, or that the request states.
 FIRM_KINDS = frozenset(("asked", *(kind.value for kind in FIRM)))
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from app.errors import Unanswerable
 from app.sizing.columns import GBIT, GIB
 from app.sizing.decisions.machines import types_allowed
+from app.sizing.hardware.hosts import HostCounts
 from app.sizing.hardware.listings import INVENTORY, generic_host
 from app.sizing.hardware.parts import (
     BOARDS,
@@ -69,7 +70,7 @@ def stocked_catalog(catalog: Catalog, inventory: Sequence[OwnedHardware], today:
     stocked.systems = {**catalog.systems, **own}
     stocked.system_slugs = tuple(stocked.systems)
     stocked.owned_systems = list(own.values())
-    stocked.host_counts = catalog.host_counts | {slug: record.hosts for slug, record in own.items() if record.hosts > 1}
+    stocked.host_counts = HostCounts.from_systems(stocked.systems.values(), catalog.host_counts.slices)
     stocked.offers = stocked.past_offers = ()
     stocked.providers = tuple(sorted({*catalog.providers, INVENTORY}))
     stocked.machines, stocked.listings = stocked.list_machines()

@@ -18,7 +18,7 @@ from app.sizing.columns import Codes, Column, Mask, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.hosts import HostProcessor, other_host, socket_bytes_per_s
+from app.sizing.hardware.hosts import HostCounts, HostProcessor, other_host, socket_bytes_per_s
 from app.sizing.hardware.listings import PRICING, ListingBuilder, generic_hosts, has_price, purchase_terms
 from app.sizing.hardware.parts import (
     LINKS,
@@ -228,7 +228,8 @@ class Catalog:
         """Index machines for sale and their prices."""
         self.systems, self.owned_systems = index_systems(self.accelerators, systems)
         self.system_slugs = tuple(self.systems)
-        self.host_counts = {slug: s.hosts for slug, s in self.systems.items() if s.hosts > 1}
+        tpus = {a.slug for a in self.accelerators if a.family == "tpu"}
+        self.host_counts = HostCounts.from_systems(self.systems.values(), tpus)
         self.offers, self.past_offers = sort_offers(offers), sort_offers(past_offers)
         known = (*self.offers, *self.past_offers)
         self.providers = tuple(sorted({o.provider for o in known} | {s.provider for s in self.systems.values()}))

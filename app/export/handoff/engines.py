@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, yaml_text
 from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, fill_template
+from app.sizing.hardware.hosts import OTHER_HOSTS
 from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
 
@@ -67,8 +68,8 @@ class Launch:
 
 SAMPLES = "serve_samples.py"
 SERVES_HTTP = "fastapi==0.165.0 uvicorn==0.54.0 python-multipart==0.0.34"
-# Machines whose processors are not those of PyTorch's public images.
-ARM_HOSTS = ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300", "nvidia-gb10")
+# Accelerators on machines whose processors are not those of PyTorch's public images.
+ARM_HOSTS = tuple(accelerator for host in OTHER_HOSTS for accelerator in host.accelerators)
 LAUNCHES = (
     Launch(
         "vllm",

@@ -166,6 +166,7 @@ def slurm_job(part: ReplicaLaunch, script: str) -> str:
     """Batch job of a group of replicas. A task whose machine fails is queued again."""
     group, launches = part.group, part.spans_machines and not part.launch.starts_per_machine
     tasks = group.per_machine if launches else 1
+    port = f"$(({part.port} + SLURM_ARRAY_TASK_ID))" if part.replicas_per_machine > 1 else part.port
     run = f"srun --kill-on-bad-exit=1 bash -c 'NODE_RANK=\"$SLURM_NODEID\" exec bash ./{script}'"
     lines = (
         f"#SBATCH --job-name={part.name}",
@@ -175,11 +176,10 @@ def slurm_job(part: ReplicaLaunch, script: str) -> str:
         f"#SBATCH --gpus-per-node={group.per_machine}",
         "#SBATCH --requeue",
         "set -euo pipefail",
-        f"export PORT=$(({part.port} + SLURM_ARRAY_TASK_ID))",
+        f"export PORT={port}",
         'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)"',
         "export MASTER_ADDR",
-        f'echo "$MASTER_ADDR:{"$PORT" if part.replicas_per_machine > 1 else part.port}" '
-        '> "ADDRESS.$SLURM_ARRAY_TASK_ID"',
+        'echo "$MASTER_ADDR:$PORT" > "ADDRESS.$SLURM_ARRAY_TASK_ID"',
         f"exec bash ./{script}" if launches else run,
     )
     header = "".join(f"# {line}\n" for line in part.option.header_lines)

@@ -11,10 +11,6 @@ from app.export.handoff.option import SHELL, File, Option, ReplicaGroup, build_s
 from app.sizing.hardware.benchmarks import BENCHMARKS, CHECKED, Places, fill_template
 from app.sizing.words import join_words
 
-EMBEDDINGS_BACKEND = (
-    "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
-)
-
 # What a benchmark reads from the environment, as its script asks for it. Scripts of several machines set the ranks.
 VARIABLE = re.compile(r"\$([A-Z][A-Z_]+)")
 INPUTS = {
@@ -43,6 +39,8 @@ CHECKOUTS = {
 }
 # Loads that are measured in a library: no generator is known for their servers.
 LIBRARY_LOADS = tuple(BENCHMARKS[name].load for name in ("pictures", "passes", "faster-whisper"))
+EMBEDDINGS, AT_URL = BENCHMARKS["embeddings"], BENCHMARKS["embeddings-at-url"]
+SERVER_LOADS = {EMBEDDINGS.load: AT_URL.load, EMBEDDINGS.reranks: AT_URL.reranks}  # those of a library by the server's
 RANKS = ("NODE_RANK", "MASTER_ADDR")
 REPORT_NOTE = (
     "# The report stays in benchmark.log. POST /measurements reads it, or the JSON file of a generator that writes one."
@@ -85,16 +83,15 @@ def benchmark_file(option: Option) -> File:
     if option.shared_name is not None:
         places |= {"model": option.shared_name}
     own = _own_load(group)
-    embeds = EMBEDDINGS_BACKEND in own
+    generates = "{output}" in own
     commands = {
         "own": own,
         **(
-            {}
-            if embeds
-            or group.load in LIBRARY_LOADS
-            or group.places.get("draft_method")  # they send random text
-            or group.software == "ollama"  # whose own command first creates the model that it measures
-            else {"aiperf": BENCHMARKS["aiperf"].load, "guidellm": BENCHMARKS["guidellm"].load}
+            {"aiperf": BENCHMARKS["aiperf"].load, "guidellm": BENCHMARKS["guidellm"].load}
+            if generates
+            and not group.places.get("draft_method")  # they send random text
+            and group.software != "ollama"  # whose own command first creates the model that it measures
+            else {}
         ),
     }
     filled = {name: fill_template(command, places) for name, command in commands.items()}
@@ -111,7 +108,7 @@ def benchmark_file(option: Option) -> File:
             "# Run this next to one replica, or next to the router of two pools. The first argument selects the load",
             f"# generator (default: own, the generator of the engine): {', '.join(commands)}.",
             *([f"# Flags of the generators checked in {join_words(checked)}."] if checked else []),
-            *([] if embeds else [REPORT_NOTE]),
+            *([REPORT_NOTE] if generates else []),
             'case "${1:-own}" in',
             *cases,
             f'  *) echo "Unknown generator. Use one of: {", ".join(commands)}." >&2; exit 2 ;;',
@@ -126,8 +123,7 @@ def _own_load(group: ReplicaGroup) -> str:
     """
     if group.server or group.load in LIBRARY_LOADS:
         return group.load
-    embeds = group.load == BENCHMARKS["embeddings"].load
-    return BENCHMARKS["embeddings-at-url" if embeds else "server-at-url"].load
+    return SERVER_LOADS.get(group.load, BENCHMARKS["server-at-url"].load)
 
 
 def _with_deviations(places: Places) -> Places:

@@ -193,8 +193,9 @@ def build_group(start: Document, lot: Document, deployment: Document) -> Replica
         sku=lot["accelerator"]["sku"],
         accelerator=lot["accelerator"]["name"],
         vendor=lot["accelerator"]["maker"],
-        machine_accelerators=max(
-            1, lot.get("accelerators", 1) // max(1, lot.get("machines", 1) * start.get("hosts", 1))
+        machine_accelerators=max(  # chips that are rented one by one come on machines of several
+            -(-int(start["places"]["accelerators"]) // start["machines"]),
+            lot.get("accelerators", 1) // max(1, lot.get("machines", 1) * start.get("hosts", 1)),
         ),
         provider=offer.get("provider"),
         region=offer.get("region"),

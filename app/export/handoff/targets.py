@@ -157,7 +157,7 @@ def build_files(option: Option, target: str, version: str | None) -> Handoff:
     made = chosen.builder(replace(option, checked=checked), version, target)
     contained = any(word in file.text for file in made.files for word in ("image:", "image_id:", "docker run"))
     lacks = NO_RDMA.get(target, ()) if any(group.machines > 1 for group in option.groups) else ()
-    arm = (ARM_IMAGE,) if contained and option.groups[0].sku.startswith(ARM_HOSTS) else ()
+    arm = (ARM_IMAGE,) if contained and option.groups[0].sku in ARM_HOSTS else ()
     return replace(made, notes=(*made.notes, *arm, *lacks))
 
 

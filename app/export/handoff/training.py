@@ -35,8 +35,8 @@ SEED = 42
 NO_SAVE = 1_000_000_000  # steps between checkpoints of the smoke step: none
 MEMORY_TOLERANCE = 0.25  # share by which the smoke step may differ from the predicted memory
 MIB_PER_GIB = 1024
-# Prints the memory in use on the fullest accelerator in MiB, by vendor.
 READS_ADDRESSES = ("axolotl", "maxtext")  # trainers that read data from object storage
+# Prints the memory in use on the fullest accelerator in MiB, by vendor.
 MEMORY_READERS = {
     "NVIDIA": "nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | sort -n | tail -n 1",
     "AMD": "rocm-smi --showmeminfo vram --csv | awk -F, 'NR > 1 && $3 + 0 > m { m = $3 } END { print int(m / 2^20) }'",

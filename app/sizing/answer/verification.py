@@ -6,9 +6,8 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from app.sizing.answer.money import format_usd
@@ -30,6 +29,7 @@ from app.sizing.hardware.benchmarks import (
 )
 from app.sizing.hardware.checkpoints import GGUF, gguf_reference, published_checkpoint
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.hosts import HostCounts
 from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, PoolServers
 from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
 from app.sizing.model.architecture import ModelArchitecture, is_adapted
@@ -47,8 +47,7 @@ RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes some settings only
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
 LOCAL_DRAFT = "./draft"  # path of a draft that is not published
-HostCounts = Mapping[str, int]  # hosts of each machine that has several, by slug
-ONE_HOST: HostCounts = MappingProxyType({})  # every machine is one host
+ONE_HOST = HostCounts()  # every machine is one host
 MIN_BURSTINESS = 0.1  # smallest burstiness that a load generator can reproduce
 
 
@@ -184,12 +183,14 @@ def machines_per_replica(d: Deployment) -> int:
 
 
 def hosts_per_replica(d: Deployment, host_counts: HostCounts) -> int:
-    """Hosts that one replica or run needs; as many as machines, but for machines of several hosts."""
-    hosts = host_counts.get(d.system or "", 1)
-    if hosts == 1:
-        return machines_per_replica(d)
-    each = (d.total_accelerators or 1) // max(1, d.nodes or 1)
-    return math.ceil((d.accelerators_per_replica or 1) / max(1, each // hosts))
+    """Hosts that one replica or run needs; as many as machines, but for machines of several hosts and for chips that
+    are rented one by one.
+    """
+    hosts, taken = host_counts.machines.get(d.system or "", 1), d.accelerators_per_replica or 1
+    each = max(1, (d.total_accelerators or 1) // max(1, d.nodes or 1))
+    if each == 1 and d.system is None:
+        return host_counts.of_chips(d.accelerator, taken)
+    return math.ceil(taken / max(1, each // hosts))
 
 
 def serving_minutes(p: Performance, assumed: Assumptions) -> float:
@@ -262,7 +263,8 @@ def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
     """Benchmark of the deployment's engine, for token streams or for single-forward work."""
     engine = engine_named(d.engine or "")
     if workload.single_pass:
-        return engine.one_pass or single_forward_benchmark(workload.model)
+        used = engine.one_pass or single_forward_benchmark(workload.model)
+        return replace(used, load=used.reranks) if workload.model.reranks and used.reranks else used
     own = engine.benchmark
     return own if d.speculative is None or not own.own_prompts else replace(own, load=own.own_prompts)
 
@@ -413,6 +415,8 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
         "held": batch * (prompt + output),
         "prefix": prefix or None,
         "input": max(1, prompt - prefix),
+        "query": max(1, prompt // 2),
+        "passage": max(1, prompt - prompt // 2),
         "spread": uniform_spread(workload),
     }
 
@@ -491,7 +495,8 @@ def training_places(
 
 def hosts_of_run(d: Deployment, host_counts: HostCounts) -> int:
     """Hosts of a training run."""
-    return hosts_per_replica(d, host_counts) if d.system in host_counts else d.nodes or 1
+    several = d.system in host_counts.machines or d.accelerator in host_counts.slices
+    return hosts_per_replica(d, host_counts) if several else d.nodes or 1
 
 
 def adapted_roles(model: ModelArchitecture, targets: str | tuple[str, ...]) -> list[str]:
@@ -725,18 +730,8 @@ def launch_specs(question: Question, estimate: Estimate, host_counts: HostCounts
         used = training_benchmark(workload, d)
         steps = math.ceil(workload.units / max(1.0, step_batch(workload.global_batch, d) * workload.units_per_sequence))
         places = {**training_places(workload, d, used, question.assumptions, host_counts), "all_steps": steps}
-        return (
-            LaunchSpec(
-                "train",
-                d.framework or "",
-                d.framework_version,
-                1,
-                hosts_of_run(d, host_counts),
-                used,
-                places,
-                host_counts.get(d.system or "", 1),
-            ),
-        )
+        machines, hosts = hosts_of_run(d, host_counts), host_counts.machines.get(d.system or "", 1)
+        return (LaunchSpec("train", d.framework or "", d.framework_version, 1, machines, used, places, hosts),)
     if d.pools is None:
         return (build_launch_spec(question, workload, d, estimate, "serve", host_counts),)
     alone = load_places(workload, replace(d, replicas=1), p, question.assumptions)
@@ -760,7 +755,7 @@ def build_launch_spec(
     used, p = serving_benchmark(workload, d), estimate.performance
     assert p is not None
     places = serving_places(workload, d, estimate, used, question.assumptions, host_counts)
-    machines, hosts = hosts_per_replica(d, host_counts), host_counts.get(d.system or "", 1)
+    machines, hosts = hosts_per_replica(d, host_counts), host_counts.machines.get(d.system or "", 1)
     replicas = (d.replicas or 1) + (d.spare_replicas or 0)
     return LaunchSpec(role, d.engine or "", d.engine_version, replicas, machines, used, places, hosts)
 

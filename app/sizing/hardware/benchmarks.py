@@ -44,7 +44,7 @@ class Benchmark:
     checkpoint to its own names. `hardware` and `fp8` map the maker of the accelerators to the name that the software
     gives its kind of hardware and its FP8 kernels. `adapts` is true if the command can train adapters. `counts` says
     how to compute the predicted rate from the report, if the report does not print it. `own_prompts` is the load with
-    prompts of the user; empty if there is none.
+    prompts of the user, and `reranks` the load with pairs of texts; empty if there is none.
     """
 
     load: str
@@ -56,6 +56,7 @@ class Benchmark:
     adapts: bool = True
     counts: str = ""
     own_prompts: str = ""
+    reranks: str = ""
 
     @property
     def command(self) -> str:
@@ -119,8 +120,10 @@ def read_benchmark(name: str, table: Mapping[str, Any]) -> Benchmark:
     if server is not None and server not in SERVERS:
         raise InvalidFact(f"{where}: no server {server!r}. Servers: {', '.join(SERVERS)}.")
     benchmark = build(Benchmark, {**table, "server": SERVERS.get(server or "")}, where=where)
-    load, own_prompts = (_expand_fragments(text, where) for text in (benchmark.load, benchmark.own_prompts))
-    return replace(benchmark, load=load, own_prompts=own_prompts)
+    load, own_prompts, reranks = (
+        _expand_fragments(text, where) for text in (benchmark.load, benchmark.own_prompts, benchmark.reranks)
+    )
+    return replace(benchmark, load=load, own_prompts=own_prompts, reranks=reranks)
 
 
 _TABLES = read_toml(FILE)

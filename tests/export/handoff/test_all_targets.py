@@ -132,7 +132,7 @@ def test_no_target_leaves_a_slot_a_silent_default_or_an_unknown_flag() -> None:
     assert len(made) >= 600
 
 
-@pytest.mark.parametrize("place", ["load", "own_prompts"])
+@pytest.mark.parametrize("place", ["load", "own_prompts", "reranks"])
 def test_no_benchmark_of_an_answer_has_an_unknown_flag(place: str) -> None:
     for name, benchmark in BENCHMARKS.items():
         template = re.sub(r"[\[\]]|(?<=\w)\{\w+\}", " ", getattr(benchmark, place))

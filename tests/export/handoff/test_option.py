@@ -117,4 +117,5 @@ def test_notes_state_the_replicas_and_the_ramp() -> None:
 def test_a_rack_gives_the_accelerators_of_one_host() -> None:
     each = start("vllm", USED["vllm"])
     assert option(each).groups[0].machine_accelerators == 8  # 80 accelerators in 10 machines
-    assert option({**each, "hosts": 4}).groups[0].machine_accelerators == 2
+    assert option({**each, "hosts": 4, "machines": 4}).groups[0].machine_accelerators == 2
+    assert option({**each, "hosts": 8}).groups[0].machine_accelerators == 8  # chips that are rented one by one

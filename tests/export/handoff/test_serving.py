@@ -290,6 +290,20 @@ def test_embeddings_are_measured_by_their_own_load_alone() -> None:
     assert "guidellm" not in text
 
 
+def test_a_reranker_is_measured_with_pairs_of_texts() -> None:
+    pairs: dict[str, Any] = {"query": 512, "passage": 512, "embeds": ""}
+    sent = {
+        "text-embeddings-inference": "--endpoint-type hf_tei_rankings",  # POST /rerank with query and texts
+        "vllm": "--endpoint /v1/rerank",
+        "sglang": "--endpoint /v1/rerank",
+    }
+    for engine, line in sent.items():
+        own = engine_named(engine).one_pass or BENCHMARKS["embeddings"]
+        reranks = option(start(engine, replace(own, load=own.reranks), **pairs))
+        text = text_of(build_handoff(reranks, "shell", None), "benchmark.sh")
+        assert line in text and "embeddings" not in text and "(default: own, the generator of the engine): own." in text
+
+
 def test_tgi_keeps_more_requests_waiting_than_it_runs() -> None:
     tokens = first(served("tgi")).command_tokens
     assert said(tokens, "--max-batch-size") == 64
@@ -386,5 +400,5 @@ def test_work_in_single_passes_is_measured_at_its_server_or_in_its_library() -> 
 
 def test_every_variable_of_a_benchmark_has_a_sentence() -> None:
     for name, benchmark in BENCHMARKS.items():
-        for command in (benchmark.load, benchmark.own_prompts or ""):
+        for command in (benchmark.load, benchmark.own_prompts, benchmark.reranks):
             assert all(line.startswith(': "${') for line in input_lines(command)), name

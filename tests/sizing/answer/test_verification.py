@@ -17,6 +17,7 @@ import pytest
 
 from app.sizing.answer.pipelines import pipeline_layout
 from app.sizing.answer.verification import (
+    ONE_HOST,
     DecisionValue,
     benchmark_outcomes,
     benchmark_speed,
@@ -45,10 +46,12 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
 from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Places
 from app.sizing.hardware.engines import ENGINES
+from app.sizing.hardware.hosts import HostCounts
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import NativeQuantization
 from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question, Speculative
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Outcome, Performance, Ranked
+from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL, outcome_levels
 from app.sizing.workload import Lengths, Load, Method
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
@@ -133,20 +136,28 @@ def test_machines_of_a_replica(size: int, total: int, nodes: int, machines: int)
     assert machines_per_replica(placed) == machines
 
 
-RACK = {"rack": 18}  # hosts of the rack, 4 accelerators each
+RACK = HostCounts({"rack": 18})  # hosts of the rack, 4 accelerators each
 
 
 @pytest.mark.parametrize(("size", "hosts"), [(1, 1), (4, 1), (6, 2), (8, 2), (72, 18)])
 def test_a_replica_in_a_rack_spans_hosts(size: int, hosts: int) -> None:
     placed = replace(DEPLOYMENT, system="rack", accelerators_per_replica=size, total_accelerators=72, nodes=1)
     assert hosts_per_replica(placed, RACK) == hosts
-    assert hosts_per_replica(placed, {}) == machines_per_replica(placed) == 1
+    assert hosts_per_replica(placed, ONE_HOST) == machines_per_replica(placed) == 1
+
+
+@pytest.mark.parametrize(("size", "hosts"), [(1, 1), (2, 1), (4, 1), (8, 1), (16, 4), (32, 8)])
+def test_chips_that_are_rented_one_by_one_come_on_hosts_of_several(catalog: Catalog, size: int, hosts: int) -> None:
+    layout = {"accelerators_per_replica": size, "tensor_parallel": size, "total_accelerators": size, "nodes": size}
+    found = estimated(performance=SERVED, accelerator="google-tpu-v6e", system=None, **layout)
+    (start,) = launch_specs(Question(CHAT), found, catalog.host_counts)
+    assert (start.machines, start.places["machines"]) == (hosts, None if hosts == 1 else hosts)
 
 
 def test_commands_start_every_host_of_a_rack_and_the_rack_is_rented_once() -> None:
     layout: dict[str, Any] = {"accelerators_per_replica": 8, "tensor_parallel": 8, "total_accelerators": 72, "nodes": 1}
     found = estimated(performance=SERVED, system="rack", **layout)
-    one, rack = (plan_benchmark(Question(CHAT), found, counts) for counts in ({}, RACK))
+    one, rack = (plan_benchmark(Question(CHAT), found, counts) for counts in (ONE_HOST, RACK))
     assert one is not None
     assert rack is not None
     assert "--nnodes" not in one.command
@@ -296,6 +307,9 @@ def test_single_passes_are_measured_by_what_the_model_is() -> None:
         return serving_benchmark(replace(CHAT, model=registered(name)), replace(DEPLOYMENT, engine=engine))
 
     assert used("BAAI/bge-large-en-v1.5", "pytorch") is BENCHMARKS["embeddings"]
+    assert used("BAAI/bge-reranker-v2-m3", "pytorch").load == BENCHMARKS["embeddings"].reranks
+    assert "/v1/embeddings" in used("BAAI/bge-large-en-v1.5", "text-embeddings-inference").load
+    assert "hf_tei_rankings" in used("BAAI/bge-reranker-v2-m3", "text-embeddings-inference").load
     assert used("stabilityai/stable-diffusion-xl-base-1.0", "pytorch") is BENCHMARKS["pictures"]
     assert used("microsoft/resnet-50", "pytorch") is BENCHMARKS["passes"]
     assert used("microsoft/resnet-50", "tensorrt") is BENCHMARKS["tensorrt"]

@@ -1,6 +1,7 @@
 // Shows the texts of an answer: reasons, sensitivity, assumptions and rejected hardware.
 import { get, post } from "./api.js";
 import { assumed } from "./assumed.js";
+import { counted } from "./deployment.js";
 import { tornado } from "./drawings.js";
 import { during, element, folded, later, list, money, show, sought, table, wide, words } from "./dom.js";
 import { called, typeOf } from "./names.js";
@@ -18,7 +19,7 @@ function rejected(answer) {
   const counts = Object.entries(answer.rejected_by_code).map(([code, n]) => `${words(code)} ${n}`);
   const total = Object.values(answer.rejected_by_code).reduce((a, b) => a + b, 0);
   const cells = (r) => [typeOf(r.accelerator), r.text, words(r.code)];
-  return folded(`Rejected: ${total} accelerator type${total === 1 ? "" : "s"}`, element("p", {}, counts.join(", ")), searchableRejections(answer, cells, ["Accelerator", "Reason", "Category"]));
+  return folded(`Rejected: ${counted(total, "accelerator type")}`, element("p", {}, counts.join(", ")), searchableRejections(answer, cells, ["Accelerator", "Reason", "Category"]));
 }
 
 function cheaper(answer) {

@@ -1,6 +1,6 @@
 // Shows all feasible options as a plot of cost against latency and as a sortable table. One option is selected in both.
 import { figure, frame, legendOf, place, scale, widthWithin } from "./charts.js";
-import { nameOf, sellerOf } from "./deployment.js";
+import { counted, nameOf, sellerOf } from "./deployment.js";
 import { chanceOf } from "./decision.js";
 import { about, drawn, element, money, show, wide, words } from "./dom.js";
 import { lasting, speedOf } from "./figures.js";
@@ -175,7 +175,7 @@ function listed(options, choose) {
   } }), c.name);
   const columns = element("details", {}, element("summary", {}, "Columns"), element("div", { class: "buttons" }, ...usable.map(tick)));
   draw();
-  return { made: element("details", { class: "plain", open: wide.matches }, element("summary", {}, `Table of ${options.length} option${options.length === 1 ? "" : "s"}`), held, columns), mark: (index) => ((chosen = index), draw()) };
+  return { made: element("details", { class: "plain", open: wide.matches }, element("summary", {}, `Table of ${counted(options.length, "option")}`), held, columns), mark: (index) => ((chosen = index), draw()) };
 }
 
 // options: [{answer, r}], best first. Returns the section's content and the function that marks the selected option.

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import uvicorn
 from fastapi import FastAPI, Form, HTTPException, UploadFile
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 WINDOW_S, SAMPLES_PER_S = 30, 16_000
 
@@ -100,7 +100,7 @@ class Picture(BaseModel):
     """Body of a request for pictures."""
 
     prompt: str
-    n: int = 1
+    n: int = Field(1, ge=1, le=10)
 
 
 def serve_pictures(options: argparse.Namespace, app: FastAPI) -> None:
