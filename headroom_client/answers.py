@@ -615,7 +615,7 @@ class HandoffShown(TypedDict):
     notes: list[str]
 
 
-HandoffTarget: TypeAlias = "Literal['shell', 'docker', 'docker-compose', 'kubernetes', 'kserve', 'llm-d', 'dynamo', 'ray', 'skypilot', 'dstack', 'torchrun', 'deepspeed', 'megatron', 'accelerate', 'slurm', 'vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'ollama', 'lmdeploy', 'tgi', 'text-embeddings-inference', 'mlx']"
+HandoffTarget: TypeAlias = "Literal['shell', 'docker', 'docker-compose', 'kubernetes', 'kserve', 'llm-d', 'dynamo', 'ray', 'skypilot', 'dstack', 'torchrun', 'deepspeed', 'megatron', 'accelerate', 'slurm', 'vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'ollama', 'lmdeploy', 'tgi', 'text-embeddings-inference', 'mlx', 'ctranslate2', 'diffusers']"
 
 
 class HoldShown(TypedDict):
@@ -1658,6 +1658,7 @@ class SchedulingListed(TypedDict):
     batch_wait_share: float
     planning_lag_steps: int
     output_reserve_share: float
+    graph_tokens: int
     sources: dict[str, str]
     read: str
 
