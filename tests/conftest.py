@@ -139,8 +139,14 @@ def prepared_postgres(postgres_server: str) -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+def prepared_sqlite(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A migrated and seeded database file that no service uses."""
     return prepare(f"sqlite:///{tmp_path_factory.mktemp('db')}/headroom.sqlite3")
+
+
+@pytest.fixture(scope="session")
+def sqlite_url(prepared_sqlite: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return copied(prepared_sqlite, tmp_path_factory.mktemp("db") / "headroom.sqlite3")
 
 
 @pytest.fixture(scope="session")

@@ -342,12 +342,13 @@ def test_what_would_help_counts_no_more_than_is_owned(client: TestClient) -> Non
 
     sixteen = [{"accelerator": "h100 sxm", "count": 16}]
     (best,) = answered(client, workload, sixteen, inventory="only")["recommendations"]
-    enough, unsure = effects(16)
+    enough, smaller, unsure = effects(16)
     assert enough["change"] == "allow other accelerators"
     cost = f"{best['cost']['usd_per_hour']:.2f} USD/h"  # of operation alone: nothing is bought
     assert enough["effect"] == f"feasible with 16 × NVIDIA H100 SXM5 80GB ({cost})"
     assert unsure["change"] == "lower the confidence to 50 %"
-    assert effects(8) == [unsure]
+    assert smaller["change"] == "allow an 8-bit KV cache"
+    assert effects(8) == [smaller, unsure]
 
 
 def test_prices_of_owned_hardware_are_not_varied(client: TestClient) -> None:

@@ -109,6 +109,14 @@ def test_a_run_is_at_least_of_one_token(client: TestClient) -> None:
     assert refused.json()["errors"][0]["pointer"] == "#/workload/training_tokens"
 
 
+def test_a_rate_near_zero_has_no_bill_to_divide(client: TestClient) -> None:
+    question = body("recommend-inference-8b-small-team")
+    question["workload"]["traffic"] = {"peak_requests_per_s": 5e-324, "input_tokens": 900, "output_tokens": 200}
+    answer = client.post("/recommend", json=question)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["recommendations"][0]["deployment"]["replicas"] == 1
+
+
 def test_bad_requests_of_all_kinds_are_answered_by_the_rules(client: TestClient) -> None:
     assert run_campaign(client, count=200, seed=20)
 

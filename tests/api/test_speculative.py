@@ -91,7 +91,7 @@ def test_a_published_draft_is_offered_and_saves_about_what_a_recommendation_with
     asked = {"method": "eagle", "draft_tokens": 2, "acceptance_rate": 0.554}
     drafting = qwen(client, constraints={"speculative": asked}, include=["cheaper_if"])
     needed = drafting["recommendations"][0]["deployment"]["total_accelerators"]
-    assert offer["total_accelerators"] == pytest.approx(needed, rel=0.15)
+    assert offer["total_accelerators"] == pytest.approx(needed, rel=0.25)
     assert not [c for c in drafting.get("cheaper_if", []) if c["if"].startswith("speculative decoding")]
 
 

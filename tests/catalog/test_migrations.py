@@ -103,7 +103,7 @@ def test_what_was_stored_survives_going_down_and_up_and_the_catalogue_is_none_un
     if kind == "postgres":
         url = request.getfixturevalue("prepared_postgres")("headroom_down")
     else:
-        url = copied(request.getfixturevalue("sqlite_url"), tmp_path / "m.sqlite3")
+        url = copied(request.getfixturevalue("prepared_sqlite"), tmp_path / "m.sqlite3")
     config, engine = migrations_for(url), make_engine(url)
     with engine.begin() as connection:
         for i in range(3):

@@ -75,8 +75,8 @@ PLANTED = (
     Planted(
         "sizing/pools/search.py",
         "better_split",
-        "1 - search.question.assumptions.near_tie_share",
-        "1 - 2 * search.question.assumptions.near_tie_share",
+        "simulated_score * (1 - near_tie)",
+        "simulated_score * (1 - 2 * near_tie)",
         "requires twice the margin from a split",
     ),
     # Finalists, assurance and margins of serving.

@@ -207,7 +207,7 @@ class AnswerAssumptions:
         high=1000,
         unit="1",
         reason="published recipes that halve the saving beyond a near tie",
-        source="assumed: as many as one project publishes for one family of models",
+        source="assumed: what one project publishes for a model family",
         as_of="2026-11",
     )
     published_use_ratio: float = assumption(

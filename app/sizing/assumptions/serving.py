@@ -164,7 +164,7 @@ class PackingAssumptions:
         low=1,
         high=50,
         unit="types",
-        reason="accelerator types tried when all models share cards, fewer with more than three companions",
+        reason="types tried for shared cards; fewer for over 4 models",
         source="assumed: the types that are best for the first model",
         as_of="2026-11",
     )

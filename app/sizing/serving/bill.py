@@ -88,7 +88,7 @@ def bills_of_certainty(
     planned = asked / np.maximum(loads.planned, 1e-12) * each
     spared = planned * ((fleet.replicas + fleet.spare_replicas) / fleet.replicas)  # exactly `planned` without spares
     table = np.stack([*counts, planned, spared, fleet.accelerators])
-    carries = (loads.planned * fleet.replicas >= asked * (1 - 1e-9)) & (loads.planned > 1e-9)
+    carries = (loads.planned * fleet.replicas >= asked * (1 - 1e-9)) & (loads.planned > 1e-9) & (table > 0).all(axis=0)
 
     def bill_of(row: int) -> tuple[CertaintyFactor, ...]:
         removed = removal_texts(workload, judged, runs, row)

@@ -67,8 +67,9 @@ def test_prompts_alone_wait_as_long_over_an_infinite_link_as_in_one_engine() -> 
 
 def test_answers_alone_take_as_long_over_an_infinite_link_as_in_one_engine() -> None:
     writing = at_rate(20.0, input_tokens=Lengths(1.0))
-    one = whole(INFINITE, writing, engine="vllm", max_batch=256)
-    two = split(pools_of(decode={**ONE, "max_batch": 256}), INFINITE, writing, engine="vllm")
+    fixed: dict[str, Any] = {"max_batch": 256, "weight_format": "fp8"}
+    one = whole(INFINITE, writing, engine="vllm", **fixed)
+    two = split(pools_of(decode={**ONE, **fixed}), INFINITE, writing, engine="vllm")
     alone, both = speed(one).tpot, speed(two).tpot
     assert alone is not None and both is not None
     assert [getattr(both, s) for s in STATISTICS] == pytest.approx([getattr(alone, s) for s in STATISTICS], rel=1e-3)
