@@ -35,8 +35,8 @@ OWN = (
     "app.sizing.evidence",
     "app.sizing.uncertainty",
 )
-# Most refits: the factors choose the layouts that rows leave open. The last fit stands where rows still alternate between
-# two layouts that are about equally fast.
+# Most refits: the factors choose the layouts that rows leave open. The last fit stands where rows still alternate
+# between two layouts that are about equally fast.
 ROUNDS = 3
 
 
