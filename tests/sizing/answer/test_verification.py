@@ -148,7 +148,12 @@ def test_a_replica_in_a_rack_spans_hosts(size: int, hosts: int) -> None:
 
 @pytest.mark.parametrize(("size", "hosts"), [(1, 1), (2, 1), (4, 1), (8, 1), (16, 4), (32, 8)])
 def test_chips_that_are_rented_one_by_one_come_on_hosts_of_several(catalog: Catalog, size: int, hosts: int) -> None:
-    layout = {"accelerators_per_replica": size, "tensor_parallel": size, "total_accelerators": size, "nodes": size}
+    layout: dict[str, Any] = {
+        "accelerators_per_replica": size,
+        "tensor_parallel": size,
+        "total_accelerators": size,
+        "nodes": size,
+    }
     found = estimated(performance=SERVED, accelerator="google-tpu-v6e", system=None, **layout)
     (start,) = launch_specs(Question(CHAT), found, catalog.host_counts)
     assert (start.machines, start.places["machines"]) == (hosts, None if hosts == 1 else hosts)
