@@ -125,7 +125,7 @@ new PerformanceObserver((l) => l.getEntries().forEach((e) => { shifts += e.value
 const loaded = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
 const asked = loaded.filter((e) => e.name.endsWith('/recommend'));
 const bytes = loaded.reduce((sum, e) => sum + e.transferSize, 0);
-setTimeout(() => done([bytes, shifts, asked.length, asked[0].responseEnd, asked[0].duration]), 200);
+setTimeout(() => done([bytes, shifts, asked.length, asked[0].responseEnd]), 200);
 """
 
 
@@ -135,9 +135,8 @@ def test_the_first_answer_comes_early_and_moves_nothing(browser: Browser, width:
     browser.open(width=width)
     browser.answered()
     browser.window.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": False})
-    sent_bytes, shift, asked, answered_ms, answer_ms = browser.window.execute_async_script(FIRST_LOAD)
+    sent_bytes, shift, asked, answered_ms = browser.window.execute_async_script(FIRST_LOAD)
     assert 50_000 < sent_bytes < 200_000
     assert shift == 0
     assert asked == 1
-    # One second after the load on an idle machine, where an answer takes 100 ms or more.
-    assert answered_ms < 10 * answer_ms
+    assert answered_ms < 3_000  # 1 s on an idle machine
