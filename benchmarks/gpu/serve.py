@@ -3,8 +3,8 @@
 Needs vLLM and aiohttp, no network and no checkpoint: weights are random (`--load-format dummy`), and the tokenizer
 knows one word per token. Run it on an idle GPU with unchanged clocks:
 
-    python benchmarks/gpu/serve.py --out points.jsonl --limit-s 550
-    python benchmarks/gpu/serve.py --out own-h100-2026-11-27.jsonl --rows rows.csv   # as rows of published results
+    python -m benchmarks.gpu.serve --out points.jsonl --limit-s 550
+    python -m benchmarks.gpu.serve --out own-h100-2026-11-27.jsonl --rows rows.csv   # as rows of published results
 
 Each model is served by `vllm serve` with the defaults of vLLM; a client on the same machine streams completions of
 random token ids. Each point is one JSON line, written when it is done. A second run with the same file skips the points
@@ -199,31 +199,6 @@ STATED = (
     "max_num_batched_tokens",
     "memory",
 )
-
-
-class Meter:
-    """Energy, power and clock of the GPU; without NVML every reading is None."""
-
-    def __init__(self) -> None:
-        try:
-            import pynvml
-
-            pynvml.nvmlInit()
-            self.nvml: Any = pynvml
-            self.handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        except Exception:
-            self.nvml = None
-
-    def read(self) -> dict[str, float | None]:
-        if not self.nvml:
-            return {"mj": None, "sm_mhz": None, "celsius": None, "used_bytes": None}
-        n, h = self.nvml, self.handle
-        return {
-            "mj": n.nvmlDeviceGetTotalEnergyConsumption(h),
-            "sm_mhz": n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_SM),
-            "celsius": n.nvmlDeviceGetTemperature(h, n.NVML_TEMPERATURE_GPU),
-            "used_bytes": n.nvmlDeviceGetMemoryInfo(h).used,
-        }
 
 
 class Client:
@@ -422,7 +397,7 @@ class Recorder:
         print(point["server"], point["key"], short, flush=True)
 
 
-async def measure(rec: Recorder, meter: Meter, server: str, model: str, weights: str) -> None:
+async def measure(rec: Recorder, sampler: Any, server: str, model: str, weights: str) -> None:
     import aiohttp
 
     temperature = 0.0 if server.startswith(("8b", "32b")) else 1.0
@@ -437,15 +412,14 @@ async def measure(rec: Recorder, meter: Meter, server: str, model: str, weights:
                 continue
             if time.monotonic() > rec.end:
                 return
-            before, began = meter.read(), time.perf_counter()
-            try:
-                found = await asyncio.wait_for(run(client), 90)
-            except Exception as error:
-                found = {"error": f"{type(error).__name__}: {error}"[:400]}
-            after, took = meter.read(), time.perf_counter() - began
-            if before["mj"] is not None and after["mj"] is not None and took > 0.5:
-                found["power_w"] = (after["mj"] - before["mj"]) / 1e3 / took
-            rec.write(base | {"key": key, **fields, "took_s": took, "sm_mhz": after["sm_mhz"], **found})
+            found: dict[str, Any] = {}
+            began = time.perf_counter()
+            with sampler.watch(found):
+                try:
+                    found |= await asyncio.wait_for(run(client), 90)
+                except Exception as error:
+                    found["error"] = f"{type(error).__name__}: {error}"[:400]
+            rec.write(base | {"key": key, **fields, "took_s": time.perf_counter() - began, **found})
 
 
 async def ready(process: subprocess.Popen[bytes], end: float) -> bool:
@@ -463,7 +437,7 @@ async def ready(process: subprocess.Popen[bytes], end: float) -> bool:
     return False
 
 
-def serve(rec: Recorder, meter: Meter, work: Path, server: str, model: str, weights: str, options: list[str]) -> None:
+def serve(rec: Recorder, sampler: Any, work: Path, server: str, model: str, weights: str, options: list[str]) -> None:
     if all((server, key) in rec.done for key, *_ in points_of(server)) or time.monotonic() > rec.end - 60:
         return
     log = work / f"{server}.log"
@@ -481,9 +455,11 @@ def serve(rec: Recorder, meter: Meter, work: Path, server: str, model: str, weig
         print(f"-- {server} started in {time.monotonic() - began:.1f} s", flush=True)
         lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in log.read_text(errors="replace").splitlines()]
         stated = [line[:600] for line in lines if any(s in line for s in STATED)]
-        state = {"start_s": time.monotonic() - began, "used_bytes": meter.read()["used_bytes"], "stated": stated}
+        version = re.search(r"LLM engine \(v([\d.]+)", "\n".join(lines))
+        state = {"start_s": time.monotonic() - began, "used_bytes": sampler.used_bytes(), "stated": stated}
+        state |= {"gpu": sampler.describe().get("gpu"), "engine_version": version and version[1]}
         rec.write({"server": server, "model": model, "weights": weights, "key": "start", "options": options, **state})
-        asyncio.run(measure(rec, meter, server, model, weights))
+        asyncio.run(measure(rec, sampler, server, model, weights))
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -493,13 +469,11 @@ def serve(rec: Recorder, meter: Meter, work: Path, server: str, model: str, weig
 # The columns of `measurements_inference.csv` that a kind of point sets, and how its requests arrived.
 STARTS = {"one by one": "single", "at once": "burst", "in flight": "steady", "random arrivals": "poisson"}
 LOADS = {"one by one": "single", "random arrivals": "request_rate"}
+ACCELERATORS = {"NVIDIA H100 80GB HBM3": "nvidia-h100-sxm5-80gb"}
 FIXED = {
-    "accelerator": "nvidia-h100-sxm5-80gb",
-    "accelerator_as_published": "NVIDIA H100 80GB HBM3",
     "num_accelerators": "1",
     "kv_precision": "bf16",
     "engine": "vLLM",
-    "engine_version": "0.25.1",
     "tp": "1",
     "run_client": "http",
     "length_spread": "fixed",
@@ -507,21 +481,28 @@ FIXED = {
 
 
 def rows_of(points: list[dict[str, Any]], source: str) -> list[dict[str, str]]:
-    """The measured points as rows of a published result; the first rows of a burst of prompts count their tokens."""
+    """The measured points as rows of a published result, by the card and the engine of the start of their server."""
 
     def number(value: float) -> str:
         return f"{value:.6g}"
 
     rows: list[dict[str, str]] = []
+    started: dict[str, dict[str, Any]] = {}
     for p in points:
+        if p["key"] == "start":
+            started[p["server"]] = p
         if p["key"] == "start" or "error" in p:
             continue
+        start = started[p["server"]]
         kind, in_flight = p["kind"], p.get("in_flight", 1)
         row = FIXED | {
             "id": f"{source}-{len(rows) + 1:04d}",
             "source_key": source,
             "source_ref": f"benchmarks/gpu/{source}.jsonl: {p['server']}, {p['key']}",
             "source_date": source[-10:],
+            "accelerator": ACCELERATORS[start["gpu"]],
+            "accelerator_as_published": start["gpu"],
+            "engine_version": start["engine_version"],
             "model": p["model"],
             "weight_precision": p["weights"],
             "load_kind": LOADS.get(kind, "concurrency"),
@@ -563,10 +544,12 @@ def main() -> None:
         return
     args.work.mkdir(parents=True, exist_ok=True)
     write_models(args.work)
-    rec, meter = Recorder(args.out, time.monotonic() + args.limit_s), Meter()
+    from benchmarks.gpu.measure import Sampler
+
+    rec, sampler = Recorder(args.out, time.monotonic() + args.limit_s), Sampler()
     for server, model, weights, options in SERVERS:
         if not args.only or server in args.only:
-            serve(rec, meter, args.work, server, model, weights, options)
+            serve(rec, sampler, args.work, server, model, weights, options)
 
 
 if __name__ == "__main__":
