@@ -173,16 +173,24 @@ MODELS: dict[str, dict[str, Any]] = {
         "moe_layer_freq": 1,
     },
 }
-# (name, model, weight format, options). Mixtures of experts sample at temperature 1: with random weights the most
+# Two servers that start on one card at the same time are given their memory: each would count the other's as its own.
+SHARED_CARD = ["--gpu-memory-utilization", "0.3", "--kv-cache-memory-bytes", str(10 * 10**9)]
+# Groups of (name, model, weight format, options). The servers of a group start together and are measured one after the
+# other, while the rest of the group is idle. Mixtures of experts sample at temperature 1: with random weights the most
 # likely token would be the same in each sequence, and all would read the same experts.
-SERVERS: list[tuple[str, str, str, list[str]]] = [
-    ("8b", "meta-llama/Llama-3.1-8B", "bf16", []),
-    ("32b-fp8", "Qwen/Qwen3-32B", "fp8", ["--quantization", "fp8"]),
-    ("gpt-oss", "openai/gpt-oss-20b", "mxfp4", []),
-    ("30b-a3b", "Qwen/Qwen3-30B-A3B", "bf16", []),
-    ("v2-lite", "deepseek-ai/DeepSeek-V2-Lite", "bf16", []),
-    ("8b-eager", "meta-llama/Llama-3.1-8B", "bf16", ["--enforce-eager"]),
-    ("8b-fp8", "meta-llama/Llama-3.1-8B", "fp8", ["--quantization", "fp8"]),
+Server = tuple[str, str, str, list[str]]
+GROUPS: list[list[Server]] = [
+    [("8b", "meta-llama/Llama-3.1-8B", "bf16", [])],
+    [("32b-fp8", "Qwen/Qwen3-32B", "fp8", ["--quantization", "fp8"])],
+    [
+        ("gpt-oss", "openai/gpt-oss-20b", "mxfp4", SHARED_CARD),
+        ("v2-lite", "deepseek-ai/DeepSeek-V2-Lite", "bf16", SHARED_CARD),
+    ],
+    [("30b-a3b", "Qwen/Qwen3-30B-A3B", "bf16", [])],
+    [
+        ("8b-eager", "meta-llama/Llama-3.1-8B", "bf16", ["--enforce-eager", *SHARED_CARD]),
+        ("8b-fp8", "meta-llama/Llama-3.1-8B", "fp8", ["--quantization", "fp8", *SHARED_CARD]),
+    ],
 ]
 SMALLEST_VOCABULARY = 102400
 STATED = (
@@ -204,8 +212,8 @@ STATED = (
 class Client:
     """Streams completions and keeps the times of their tokens."""
 
-    def __init__(self, session: Any, temperature: float) -> None:
-        self.session, self.temperature = session, temperature
+    def __init__(self, session: Any, port: int, temperature: float) -> None:
+        self.session, self.port, self.temperature = session, port, temperature
         self.random = random.Random(0)
 
     def prompt(self, tokens: int) -> list[int]:
@@ -224,7 +232,7 @@ class Client:
         data = json.dumps(body).encode()
         start = time.perf_counter()
         async with self.session.post(
-            f"http://127.0.0.1:{PORT}/v1/completions", data=data, headers={"Content-Type": "application/json"}
+            f"http://127.0.0.1:{self.port}/v1/completions", data=data, headers={"Content-Type": "application/json"}
         ) as reply:
             if reply.status != 200:
                 raise RuntimeError(f"{reply.status}: {(await reply.text())[:300]}")
@@ -321,7 +329,7 @@ Point = tuple[str, dict[str, Any], Callable[[Client], Awaitable[dict[str, Any]]]
 
 def points_of(name: str) -> list[Point]:
     """The points of a server, in order of value."""
-    big = name == "32b-fp8"
+    big = name in ("32b-fp8", "30b-a3b")
 
     def single(tokens: int, output: int, count: int) -> Point:
         fields = {"kind": "one by one", "in_flight": 1, "input_tokens": tokens, "output_tokens": output}
@@ -345,12 +353,12 @@ def points_of(name: str) -> list[Point]:
         return [*prompts[:3], *streams[:1], burst(512, 128, 64)]
     rest = [
         loop(1024, 256, 16, 7),
-        loop(1024, 256, 128, 10),
+        loop(1024, 256, 64 if name == "30b-a3b" else 128, 10),
         burst(2048, 1, 32 if big else 64),
         single(32000, 1, 2),
         single(32000, 48, 1),
         burst(512, 128, 4),
-        burst(512, 192, 256),
+        burst(512, 192, 128 if name == "30b-a3b" else 256),
         burst(512, 128, 64),
         poisson(1024, 256, 3 if big else 10, 12),
         loop(4096, 512, 32, 8),
@@ -397,13 +405,13 @@ class Recorder:
         print(point["server"], point["key"], short, flush=True)
 
 
-async def measure(rec: Recorder, sampler: Any, server: str, model: str, weights: str) -> None:
+async def measure(rec: Recorder, sampler: Any, port: int, server: str, model: str, weights: str) -> None:
     import aiohttp
 
     temperature = 0.0 if server.startswith(("8b", "32b")) else 1.0
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=120)) as session:
-        client = Client(session, temperature)
+        client = Client(session, port, temperature)
         base = {"server": server, "model": model, "weights": weights}
         await at_once(client, 512, 16, 16)
         await one_by_one(client, 4096, 8, 1)
@@ -422,13 +430,13 @@ async def measure(rec: Recorder, sampler: Any, server: str, model: str, weights:
             rec.write(base | {"key": key, **fields, "took_s": time.perf_counter() - began, **found})
 
 
-async def ready(process: subprocess.Popen[bytes], end: float) -> bool:
+async def ready(process: subprocess.Popen[bytes], port: int, end: float) -> bool:
     import aiohttp
 
     async with aiohttp.ClientSession() as session:
         while process.poll() is None and time.monotonic() < end:
             try:
-                async with session.get(f"http://127.0.0.1:{PORT}/health") as reply:
+                async with session.get(f"http://127.0.0.1:{port}/health") as reply:
                     if reply.status == 200:
                         return True
             except aiohttp.ClientError:
@@ -437,32 +445,44 @@ async def ready(process: subprocess.Popen[bytes], end: float) -> bool:
     return False
 
 
-def serve(rec: Recorder, sampler: Any, work: Path, server: str, model: str, weights: str, options: list[str]) -> None:
-    if all((server, key) in rec.done for key, *_ in points_of(server)) or time.monotonic() > rec.end - 60:
-        return
-    log = work / f"{server}.log"
+def start(work: Path, port: int, server: Server) -> subprocess.Popen[bytes]:
+    name, model, _, options = server
     command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(work / model.replace("/", "--"))]
     command += ["--load-format", "dummy", "--tokenizer", str(work / "tokenizer"), "--served-model-name", "m"]
-    command += ["--port", str(PORT), "--generation-config", "vllm", "--disable-uvicorn-access-log", *options]
+    command += ["--port", str(port), "--generation-config", "vllm", "--disable-uvicorn-access-log", *options]
+    with (work / f"{name}.log").open("wb") as file:
+        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def serve(rec: Recorder, sampler: Any, work: Path, group: list[Server]) -> None:
+    group = [s for s in group if not all((s[0], key) in rec.done for key, *_ in points_of(s[0]))]
+    if not group or time.monotonic() > rec.end - 60:
+        return
     began = time.monotonic()
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+    processes = [start(work, PORT + i, server) for i, server in enumerate(group)]
     try:
-        if not asyncio.run(ready(process, min(rec.end, began + 200))):
-            text = log.read_text(errors="replace")
-            print(f"-- {server} did not start in {time.monotonic() - began:.0f} s\n{text[-3500:]}", flush=True)
-            return
-        print(f"-- {server} started in {time.monotonic() - began:.1f} s", flush=True)
-        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in log.read_text(errors="replace").splitlines()]
-        stated = [line[:600] for line in lines if any(s in line for s in STATED)]
-        version = re.search(r"LLM engine \(v([\d.]+)", "\n".join(lines))
-        state = {"start_s": time.monotonic() - began, "used_bytes": sampler.used_bytes(), "stated": stated}
-        state |= {"gpu": sampler.describe().get("gpu"), "engine_version": version and version[1]}
-        rec.write({"server": server, "model": model, "weights": weights, "key": "start", "options": options, **state})
-        asyncio.run(measure(rec, sampler, server, model, weights))
+        started = []
+        for i, (process, server) in enumerate(zip(processes, group, strict=True)):
+            name, model, weights, options = server
+            log = work / f"{name}.log"
+            if not asyncio.run(ready(process, PORT + i, min(rec.end, began + 260))):
+                text = log.read_text(errors="replace")
+                print(f"-- {name} did not start in {time.monotonic() - began:.0f} s\n{text[-3500:]}", flush=True)
+                continue
+            print(f"-- {name} started in {time.monotonic() - began:.1f} s", flush=True)
+            lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in log.read_text(errors="replace").splitlines()]
+            stated = [line[:600] for line in lines if any(s in line for s in STATED)]
+            version = re.search(r"LLM engine \(v([\d.]+)", "\n".join(lines))
+            state = {"start_s": time.monotonic() - began, "used_bytes": sampler.used_bytes(), "stated": stated}
+            state |= {"gpu": sampler.describe().get("gpu"), "engine_version": version and version[1]}
+            rec.write({"server": name, "model": model, "weights": weights, "key": "start", "options": options, **state})
+            started.append((PORT + i, name, model, weights))
+        for at in started:
+            asyncio.run(measure(rec, sampler, *at))
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        for process in processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         time.sleep(1)
 
 
@@ -547,9 +567,8 @@ def main() -> None:
     from benchmarks.gpu.measure import Sampler
 
     rec, sampler = Recorder(args.out, time.monotonic() + args.limit_s), Sampler()
-    for server, model, weights, options in SERVERS:
-        if not args.only or server in args.only:
-            serve(rec, sampler, args.work, server, model, weights, options)
+    for group in GROUPS:
+        serve(rec, sampler, args.work, [s for s in group if not args.only or s[0] in args.only])
 
 
 if __name__ == "__main__":
