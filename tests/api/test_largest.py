@@ -164,7 +164,7 @@ def test_sizes_beyond_the_searches_in_order_are_searched_by_halves(
 
 
 def test_an_answer_names_the_models_that_were_not_searched(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.api.largest_model.searches_allowed", lambda request: 1)
+    monkeypatch.setattr("app.api.largest_model.searches_allowed", lambda _: 1)
     models = ["deepseek-v3", "llama-3.1-405b", "llama-3.3-70b", "llama-3.1-8b", "llama-3.2-3b", "llama-3.2-1b"]
     limits = {"inventory": [{"accelerator": "l4", "count": 1}], "constraints": {"inventory": "only"}}
     answer = best(client, {"workload": served("llama-3.2-1b"), "maximize": "model", "models": models, **limits})
