@@ -74,7 +74,7 @@ class AnswerTotals:
 
 
 class Pruner:
-    """Deletes surplus answers and webhook notices in small batches. Any number of processes may do so on one database."""
+    """Deletes surplus answers and notices in small batches. Any number of processes may do so on one database."""
 
     def __init__(self, engine: Engine, keeping: RetentionPolicy) -> None:
         self._engine, self._policy = engine, keeping
