@@ -669,8 +669,10 @@ MAX_LEVEL_RATIO = 2.0  # ratio of the costs of a higher level and the first opti
 
 def with_searched_level(question: Question, catalog: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """Ranked services, the first one with what a search finds for the next higher confidence, where its own layout
-    costs far more at that level or does not reach it.
+    costs far more at that level or does not reach it; unless the question leaves out alternatives.
     """
+    if not question.includes(Extra.ALTERNATIVES):
+        return ranked
     sure = ranked[0].estimate.assurance if ranked else None
     if sure is None or question.objective is not Objective.COST or not isinstance(question.workload, InferenceWorkload):
         return ranked
