@@ -122,6 +122,18 @@ def is_damaged(error: BaseException) -> bool:
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+STORAGE_REMEDIES = {
+    sqlite3.SQLITE_FULL: "The disk of the database is full: free space on it.",
+    sqlite3.SQLITE_READONLY: "The database cannot be written: make its file and its folder writable.",
+    sqlite3.SQLITE_CANTOPEN: "The database cannot be opened: make its file and its folder exist and be writable.",
+}
+
+
+def storage_remedy(error: BaseException) -> str | None:
+    """Returns what the operator must do about the disk of a SQLite file; None if it is not the cause."""
+    return STORAGE_REMEDIES.get(getattr(getattr(error, "orig", error), "sqlite_errorcode", 0) & 0xFF)
+
+
 def sqlite_damage(engine: Engine) -> str | None:
     """Returns the first fault that SQLite finds in its file; None if it finds none, and for other databases."""
     if engine.dialect.name != "sqlite":

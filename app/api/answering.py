@@ -398,10 +398,11 @@ def find_or_compute_answer(
     with stage("read"):
         catalog_index = index_on_day(catalog_index, request.as_of, today, holdings)
         which = "first of your models" if request.models else "largest model"
-        request, largest = with_largest_model(request, catalog_index, catalog_store, today)
+        request, largest, skipped = with_largest_model(request, catalog_index, catalog_store, today)
         question = build_recommend_question(request, catalog_index, catalog_store, today)
 
     answer = recommend_hardware(question, with_relevant_measurements(question, catalog_index.catalog))
+    answer = replace(answer, warnings=(*skipped, *answer.warnings))
     if largest is not None:
         found = f"The {which} within the limits is {largest.model}."
         answer = replace(answer, maximum=largest, summary=f"{found} {answer.summary}")

@@ -22,6 +22,7 @@ Place = tuple[str | int, ...]
 
 MAX_DEPTH = 32
 MAX_NUMBER_LENGTH = 60
+MIN_MAGNITUDE = 1e-30  # of a number other than 0: quotients by it remain finite
 MAX_FIELDS = 100  # of a form
 MAX_MEMBERS = 20_000  # of all objects of a document; each that its schema does not have is an error to be described
 
@@ -151,8 +152,8 @@ def _is_large(value: Any) -> bool:
 
 def _read_float(text: str) -> float:
     value = float(text)
-    if len(text) > MAX_NUMBER_LENGTH or not math.isfinite(value):
-        raise _malformed_json("A number is out of range.")
+    if len(text) > MAX_NUMBER_LENGTH or not math.isfinite(value) or 0 < abs(value) < MIN_MAGNITUDE:
+        raise _malformed_json(f"A number is out of range: send 0, or a magnitude from {MIN_MAGNITUDE:g} to 1.8e+308.")
     return value
 
 

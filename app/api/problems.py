@@ -24,7 +24,7 @@ from starlette.responses import Response
 from app.api.doubts import accepted_names_hint, unit_hint
 from app.api.meant import explain_misnamed, is_configuration, related_fields, smallest_request
 from app.catalog.names import quote_name
-from app.db import DatabaseError, is_damaged
+from app.db import DatabaseError, is_damaged, storage_remedy
 from app.errors import (
     AppError,
     ChangedMeanwhile,
@@ -445,7 +445,7 @@ async def handle_database_error(_: Request, error: DatabaseError) -> Response:
     return problem_response(
         503,
         code="database-unavailable",
-        detail="The catalog database is not available. Retry after the time in Retry-After.",
+        detail=storage_remedy(error) or "The catalog database is not available. Retry after the time in Retry-After.",
         headers={"Retry-After": "2"},
     )
 

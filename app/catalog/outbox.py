@@ -46,6 +46,10 @@ RETRY_WAITS = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800, 7200, 
 CLAIM_DURATION = timedelta(seconds=120)
 
 
+# Deliveries that one endpoint keeps; beyond them, the oldest are deleted, dead ones first.
+MOST_KEPT = 20_000
+
+
 class DeliveryRow(Base):
     """One event for one endpoint; deleted after delivery."""
 
@@ -205,6 +209,19 @@ class DeliveryStore:
         with self._transaction() as connection:
             again = update(rows).where(rows.dead.is_(True)).values(dead=False, tries=0, due_at=now)
             return int(connection.execute(again).rowcount)
+
+    def delete_surplus(self, most: int = MOST_KEPT) -> int:
+        """Deletes the oldest deliveries of each endpoint that has more than `most`, dead ones first, and returns their
+        number.
+        """
+        rows, deleted = DeliveryRow, 0
+        counted = select(rows.endpoint, func.count()).group_by(rows.endpoint).having(func.count() > most)
+        with self._transaction() as connection:
+            for endpoint, count in connection.execute(counted).all():
+                of_it = select(rows.id).where(rows.endpoint == endpoint)
+                oldest = of_it.order_by(rows.dead.desc(), rows.id).limit(count - most)
+                deleted += int(connection.execute(delete(rows).where(rows.id.in_(oldest))).rowcount)
+        return deleted
 
     def count_pending(self) -> tuple[int, int]:
         """Returns the number of pending and of dead deliveries."""

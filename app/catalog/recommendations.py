@@ -35,7 +35,7 @@ from app.catalog.filing import (
     unknown_recommendation,
 )
 from app.catalog.observations import delete_expired_leases, extend_lease
-from app.catalog.outbox import Outbox, event_data
+from app.catalog.outbox import DeliveryStore, Outbox, event_data
 from app.catalog.purchasing import PunchoutSessionRow
 from app.catalog.tables import RecommendationRow
 from app.db import EVERY_TENANT, PUBLIC, DatabaseError, acting_for
@@ -74,7 +74,7 @@ class AnswerTotals:
 
 
 class Pruner:
-    """Deletes surplus answers in small batches. Any number of processes may do so on one database."""
+    """Deletes surplus answers and notices in small batches. Any number of processes may do so on one database."""
 
     def __init__(self, engine: Engine, keeping: RetentionPolicy) -> None:
         self._engine, self._policy = engine, keeping
@@ -99,6 +99,7 @@ class Pruner:
         while not self._stopped.wait(EVERY_S * uniform(0.5, 1.5)):  # spreads processes out
             try:
                 deleted = self.prune_all(now=datetime.now(UTC))
+                notices = DeliveryStore(self._engine).delete_surplus()
                 self.report_sizes()
             except DatabaseError as error:
                 telemetry.record_prune_failure()
@@ -107,6 +108,8 @@ class Pruner:
                 telemetry.record_pruned(deleted.answers)
                 if deleted.answers:
                     log.info("answers_pruned", answers=deleted.answers, bytes=deleted.bytes)
+                if notices:
+                    log.warning("webhooks_deleted", notices=notices)
 
     def report_sizes(self) -> None:
         """Reports the size of the stored answers and its limits to the metrics. Raises DatabaseError."""

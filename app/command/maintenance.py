@@ -4,11 +4,14 @@ that the service needs).
 
 from __future__ import annotations
 
+import shutil
 import socket
+import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -126,6 +129,7 @@ def record_standing(
             outbox.record_standing(session, get_filing(session, identity), changes, note)
 
 
+LEAST_FREE_BYTES = 50_000_000  # on the disk of a SQLite file
 OLD_DAYS = 180  # age from which prices count as out of date
 
 
@@ -159,7 +163,7 @@ def check_machine(port: int) -> Iterator[Finding]:
     """Check Python, settings, simulation, database, catalog and port on this machine."""
     from app.command.settings import load_settings
     from app.compiled import NOT_COMPILED, compile_simulation
-    from app.db import DatabaseError, is_damaged, make_engine
+    from app.db import DatabaseError, is_damaged, make_engine, storage_remedy
 
     configured = load_settings()
     version = ".".join(map(str, sys.version_info[:3]))
@@ -177,7 +181,7 @@ def check_machine(port: int) -> Iterator[Finding]:
         yield Finding(
             "database",
             f"does not answer: {str(error).splitlines()[0]}",
-            "Start the database, or correct HEADROOM_DATABASE_URL.",
+            storage_remedy(error) or "Start the database, or correct HEADROOM_DATABASE_URL.",
         )
         return
     finally:
@@ -196,7 +200,7 @@ def check_schema(engine: Engine, configured: Settings) -> Finding:
     from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
 
-    from app.db import sqlite_damage
+    from app.db import STORAGE_REMEDIES, sqlite_damage
     from app.migrating import alembic_config
 
     damage = sqlite_damage(engine)
@@ -206,7 +210,10 @@ def check_schema(engine: Engine, configured: Settings) -> Finding:
         now = MigrationContext.configure(connection).get_current_revision()
     newest = ScriptDirectory.from_config(alembic_config()).get_current_head()
     name = configured.database_url.partition(":")[0].partition("+")[0]
-    return Finding("database", f"{name}, revision {now or 'none'}", None if now == newest else "Run headroom prepare.")
+    fix = None if now == newest else "Run headroom prepare."
+    if name == "sqlite" and shutil.disk_usage(Path(engine.url.database or "").resolve().parent).free < LEAST_FREE_BYTES:
+        fix = STORAGE_REMEDIES[sqlite3.SQLITE_FULL]
+    return Finding("database", f"{name}, revision {now or 'none'}", fix)
 
 
 def check_service(url: str | None) -> Iterator[Finding]:

@@ -164,16 +164,28 @@ def _query_pair(pair: object) -> tuple[float | None, float | None]:
     return (at if at is not None and math.isfinite(at) and at >= 0 else None), value
 
 
+# Most lines: no escapes, exemplars or reserved names, and plain decimal numbers.
+LABEL = r'([a-zA-Z][a-zA-Z0-9_]*)="([^"\\\\#]*)"'
+NUMBERS = r"([0-9.]{1,20})(?: ([0-9]{1,20}))?"
+PLAIN = re.compile(rf"([a-zA-Z_:][\w:]*)(?:\{{({LABEL}(?:,{LABEL})*)\}})? {NUMBERS}", re.ASCII)
+PLAIN_LABEL = re.compile(LABEL, re.ASCII)
+
+
 def _parse_sample(line: str, ordinal: int) -> tuple[Sample, float, float | None] | None:
+    plain = PLAIN.fullmatch(line)
     try:
-        (family,) = text_string_to_metric_families(EXEMPLAR.sub("", line) + "\n")
-        (sample,) = family.samples
-    except (ValueError, IndexError, KeyError, TypeError):
+        if plain is not None:
+            pairs = PLAIN_LABEL.findall(plain[2] or "")
+            name, found, value, stamp = plain[1], dict(pairs), float(plain[7]), plain[8] and int(plain[8]) / 1e3
+        if plain is None or len(found) < len(pairs):
+            (family,) = text_string_to_metric_families(EXEMPLAR.sub("", line) + "\n")
+            (sample,) = family.samples
+            name, found, value, stamp = sample.name, sample.labels, float(sample.value), sample.timestamp
+    except (ArithmeticError, ValueError, IndexError, KeyError, TypeError):
         return None
-    labels = tuple(sorted(sample.labels.items()))
+    labels = tuple(sorted(found.items()))
     source = (str(ordinal), *(value for label, value in labels if label in SOURCE_LABELS))
-    moment = _timestamp_seconds(sample.timestamp)
-    return Sample(canonical_name(sample.name), labels, source), float(sample.value), moment
+    return Sample(canonical_name(name), labels, source), value, _timestamp_seconds(stamp)
 
 
 def _timestamp_seconds(stamp: object) -> float | None:

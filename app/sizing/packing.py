@@ -9,8 +9,9 @@ in its share however busy the other models are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -98,6 +99,7 @@ class Room:
         return memory <= self.memory_share + ROUNDING and time <= self.time_share + ROUNDING
 
 
+SHARES = ("memory_share", "time_share")  # what options take of a card
 Tenants = tuple[int, ...]  # indices of the models on a card, in order
 Cards = Mapping[Tenants, int]  # number of cards with each set of models
 
@@ -124,6 +126,22 @@ class CardSearch:
     placed_options: dict[int, Option] = field(default_factory=dict)
     best: Arrangement | None = None
     branches: int = 0
+    least: Mapping[str, Sequence[float]] = field(init=False)  # what each model takes at least, by resource
+    least_cards: Sequence[int] = field(init=False)  # of each model
+
+    def __post_init__(self) -> None:
+        self.least_cards = [min((o.cards for o in options), default=0) for options in self.models]
+        self.least = {
+            name: [
+                min((o.cards * min(self.most(name), getattr(o, name)) for o in options), default=0.0)
+                for options in self.models
+            ]
+            for name in SHARES
+        }
+
+    def most(self, name: str) -> float:
+        """Largest total share of a card."""
+        return 1.0 if self.room.parts else float(getattr(self.room, name))
 
     def find_best(self) -> Arrangement | None:
         """The best arrangement found; None where a model has no option."""
@@ -173,12 +191,12 @@ class CardSearch:
         model.
         """
         least = sum(cards.values())
-        for name in ("memory_share", "time_share"):
-            most = 1.0 if self.room.parts else getattr(self.room, name)
+        for name in SHARES:
+            most = self.most(name)
             whole = sum(n * min(most, sum(getattr(self.placed_options[i], name) for i in t)) for t, n in cards.items())
-            whole += sum(min(o.cards * min(most, getattr(o, name)) for o in self.models[i]) for i in remaining)
+            whole += sum(self.least[name][i] for i in remaining)
             least = max(least, math.ceil(whole / most - ROUNDING))
-        return max([least, *(min(o.cards for o in self.models[i]) for i in remaining)])
+        return max([least, *(self.least_cards[i] for i in remaining)])
 
 
 def min_volume(options: Sequence[Option], room: Room) -> float:
@@ -295,13 +313,31 @@ def find_shares(search: Search[Workload], member: Member) -> list[Share]:
     candidates = (
         candidate_time_shares(search.question, whole=whole) if leaves_time_to_others(member.workload) else [1.0] * whole
     )
-    for time_share in candidates:
-        at_share = size_at_time_share(search, member, memory_taken, time_share)
-        if not at_share:
+    sized = cache(lambda place: size_at_time_share(search, member, memory_taken, candidates[place]))
+    memory_by_cards = cache(lambda place: {s.option.cards: s.option.memory_share for s in reversed(sized(place))})
+    for place in distinct_places(memory_by_cards, len(candidates)):
+        if not sized(place):
             break  # a smaller share of time is infeasible too
-        shares += at_share
+        shares += sized(place)
     beaten = [any(dominates_share(o, s, j < i) for j, o in enumerate(shares) if j != i) for i, s in enumerate(shares)]
     return [s for s, worse in zip(shares, beaten, strict=True) if not worse or s.option.time_share == 1]
+
+
+def distinct_places(value_at: Callable[[int], object], count: int) -> list[int]:
+    """Places in order without those between two of equal value: a value that changes does not return to what it was.
+
+    Check:
+        >>> distinct_places([1, 1, 1, 1, 2, 3, 3, 3].__getitem__, 8)
+        [0, 3, 4, 5, 7]
+    """
+    chosen, between = {0, count - 1} if count else set[int](), [(0, count - 1)]
+    while between:
+        low, high = between.pop()
+        if high - low > 1 and value_at(low) != value_at(high):
+            middle = (low + high) // 2
+            chosen.add(middle)
+            between += [(low, middle), (middle, high)]
+    return sorted(chosen)
 
 
 def dominates_share(other: Share, share: Share, before: bool) -> bool:

@@ -410,9 +410,11 @@ def has_hardware(question: Question, catalog: Catalog) -> bool:
     return bool(search_current_prices(replace(question, first_only=True, cost_only=True), catalog)[2].estimates)
 
 
-def is_feasible(question: Question, catalog: Catalog, stocked: Catalog, types: tuple[str, ...] | None = None) -> bool:
-    """Whether some hardware meets the limits of a question: that of its inventory or, unless only that counts, hardware
-    for sale within limits on accelerators, money and power.
+def is_likely_feasible(
+    question: Question, catalog: Catalog, stocked: Catalog, types: tuple[str, ...] | None = None
+) -> bool:
+    """Whether formulas find hardware within the limits of a question: that of its inventory or, unless only that
+    counts, hardware for sale within limits on accelerators, money and power.
 
     Parameters:
         stocked: the catalog with the machines of the inventory alone.
@@ -420,11 +422,20 @@ def is_feasible(question: Question, catalog: Catalog, stocked: Catalog, types: t
     """
     limits, sale = question.constraints, replace(question, inventory=())
     own = restrict_to_inventory(question, catalog) if question.inventory else None
-    if own is not None and has_hardware(own, stocked):
+    if own is not None and len(find_feasible_plans(own, stocked).within(own.constraints)):
         return True
     if limits.inventory_only or not is_limited(limits):
         return False
-    return len(find_feasible_plans(sale, catalog, types).within(limits)) > 0 and has_hardware(sale, catalog)
+    return len(find_feasible_plans(sale, catalog, types).within(limits)) > 0
+
+
+def is_feasible(question: Question, catalog: Catalog, stocked: Catalog) -> bool:
+    """Whether hardware within the limits of a question, as in `is_likely_feasible`, meets them when simulated."""
+    limits, sale = question.constraints, replace(question, inventory=())
+    own = restrict_to_inventory(question, catalog) if question.inventory else None
+    if own is not None and has_hardware(own, stocked):
+        return True
+    return not limits.inventory_only and is_limited(limits) and has_hardware(sale, catalog)
 
 
 def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
@@ -658,8 +669,10 @@ MAX_LEVEL_RATIO = 2.0  # ratio of the costs of a higher level and the first opti
 
 def with_searched_level(question: Question, catalog: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """Ranked services, the first one with what a search finds for the next higher confidence, where its own layout
-    costs far more at that level or does not reach it.
+    costs far more at that level or does not reach it; unless the question leaves out alternatives.
     """
+    if not question.includes(Extra.ALTERNATIVES):
+        return ranked
     sure = ranked[0].estimate.assurance if ranked else None
     if sure is None or question.objective is not Objective.COST or not isinstance(question.workload, InferenceWorkload):
         return ranked

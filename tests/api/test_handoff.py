@@ -140,6 +140,7 @@ def test_the_command_of_the_verification_is_in_the_benchmark(
         ("target=vllm&rank=-1", 422, ""),
         ("target=vllm&engine_version=%24(rm)", 422, ""),
         ("target=vllm&engine_version=0.0.1;x", 422, ""),
+        (f"target=vllm&engine_version={'9' * 5000}", 422, ""),
     ],
 )
 def test_what_cannot_be_handed_off_is_said(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api.largest_model import list_language_models
+from app.api.largest_model import find_first, list_language_models
 from app.api.merge_patch import apply_merge_patch
 from app.catalog.snapshot import CatalogStore
 
@@ -140,6 +140,37 @@ def test_models_are_tried_in_the_order_of_the_request(client: TestClient) -> Non
     none = found("deepseek-v3")
     assert "maximum" not in none
     assert none["request"]["workload"]["model"] == "llama-3.2-1b"
+
+
+@pytest.mark.parametrize(
+    ("likely", "met", "searches", "found"),
+    [
+        ("0010100000", "0000100000", 20, 4),  # in order, as exactly as there is time
+        ("0000000000", "0000000000", 10, None),
+        ("0000000111", "0000000101", 2, 7),  # the other sizes by halves
+        ("00..0.1.01", "0000001001", 2, 6),  # without models that have no such use
+        ("0000000111", "0000000001", 2, 9),  # a simulation decides
+        ("0000001111", "0000000000", 2, None),
+    ],
+)
+def test_sizes_beyond_the_searches_in_order_are_searched_by_halves(
+    likely: str, met: str, searches: int, found: int | None
+) -> None:
+    known: dict[str, bool | None] = {"0": False, "1": True, ".": None}
+    sizes = [1e9 * n for n in range(len(likely), 0, -1)]
+    place, judged = find_first(sizes, lambda i: known[likely[i]], lambda i: met[i] == "1", searches)
+    assert place == found
+    assert searches == 2 or judged == set(range(len(likely) if found is None else found + 1))
+
+
+def test_an_answer_names_the_models_that_were_not_searched(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.api.largest_model.searches_allowed", lambda _: 1)
+    models = ["deepseek-v3", "llama-3.1-405b", "llama-3.3-70b", "llama-3.1-8b", "llama-3.2-3b", "llama-3.2-1b"]
+    limits = {"inventory": [{"accelerator": "l4", "count": 1}], "constraints": {"inventory": "only"}}
+    answer = best(client, {"workload": served("llama-3.2-1b"), "maximize": "model", "models": models, **limits})
+    (notice,) = [each for each in answer["warnings"] if each["code"] == "models_not_searched"]
+    assert notice["text"].startswith("2 models were not searched, llama-3.1-405b first, because")
+    assert answer["maximum"]["model"] == "meta-llama/Llama-3.2-3B"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ MALFORMED = {
     "infinity": GOOD.replace('"limit": 5', '"limit": Infinity').encode(),
     "minus infinity": GOOD.replace('"limit": 5', '"limit": -Infinity').encode(),
     "overflow": GOOD.replace('"limit": 5', '"limit": 1e400').encode(),
+    "underflow": GOOD.replace('"limit": 5', '"limit": 1e-320').encode(),
     "many digits": GOOD.replace('"limit": 5', '"limit": ' + "9" * 4299).encode(),
     "deep": b"[" * 900 + b"]" * 900,
     "deep object": b'{"a":' * 300 + b"1" + b"}" * 300,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from app.cli import cli
 from app.command.maintenance import format_amount
 from app.command.service import find_damage_within
 from app.config import Settings
+from app.db import storage_remedy
 from app.main import create_app
 from tests.conftest import copied
 from tests.examples import body
@@ -71,6 +73,33 @@ def test_problems_of_a_damaged_file_have_a_type_of_their_own_and_no_retry_after(
     assert (refused.status_code, refused.json()["type"]) == (503, "/problems/database-damaged")
     assert "damaged" in refused.json()["detail"] and "retry-after" not in refused.headers
     assert (ready.status_code, "its database is damaged" in ready.json()["detail"]) == (503, True)
+
+
+@pytest.mark.parametrize(
+    ("target", "statement", "remedy"),
+    [
+        ("none/x.sqlite3", "SELECT 1", "its file and its folder exist"),
+        ("x.sqlite3?mode=ro", "CREATE TABLE a (b)", "its file and its folder writable"),
+        ("x.sqlite3", "INSERT INTO t VALUES (zeroblob(100000))", "free space"),
+        ("x.sqlite3", "nonsense", ""),
+    ],
+)
+def test_what_the_disk_of_a_database_lacks_is_named(tmp_path: Path, target: str, statement: str, remedy: str) -> None:
+    with sqlite3.connect(tmp_path / "x.sqlite3") as made:
+        made.execute("CREATE TABLE t (a)")
+    with pytest.raises(sqlite3.Error) as caught:
+        connection = sqlite3.connect(f"file:{tmp_path}/{target}", uri=True)
+        connection.execute("PRAGMA max_page_count = 4")
+        connection.execute(statement)
+    assert remedy in (storage_remedy(caught.value) or "") and bool(remedy) == bool(storage_remedy(caught.value))
+
+
+def test_doctor_finds_a_full_disk(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADROOM_DATABASE_URL", sqlite_url)
+    monkeypatch.setattr("app.command.maintenance.LEAST_FREE_BYTES", 1e18)
+    result = CliRunner().invoke(cli, ["doctor", "--port", "1"])
+    assert result.exit_code == 1
+    assert "FIX database: sqlite, revision " in result.output and "free space" in result.output
 
 
 def test_prepare_changes_nothing_in_a_damaged_file(damaged: str, monkeypatch: pytest.MonkeyPatch) -> None:

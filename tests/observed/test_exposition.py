@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.observed.exposition import Histogram, Metric, Series, canonical_name, parse_scrape
+from app.observed.exposition import Histogram, Metric, Series, _parse_sample, canonical_name, parse_scrape
 from tests.observed.written import FIRST_TOKEN_BUCKETS, STARTED_S, written
 
 
@@ -32,9 +33,31 @@ def test_prometheus_writes_moments_in_milliseconds() -> None:
 
 
 def test_a_broken_line_is_reported_and_the_others_are_read() -> None:
-    scrape = parse_scrape('a 1\na{b="c} 1\nnot a metric\nb{\nc NaN\nd 2', None, lambda _: True)
+    late = f"e 1 {'9' * 400}\nf {'9' * 400}"
+    scrape = parse_scrape(f'a 1\na{{b="c}} 1\nnot a metric\nb{{\nc NaN\n{late}\nd 2', None, lambda _: True)
     assert {sample.name: value for sample, value in scrape.values.items()} == {"a": 1.0, "d": 2.0}
-    assert scrape.unread.lines == 3 and scrape.unread.first[0] == 'line 2: a{b="c} 1'
+    assert scrape.unread.lines == 5 and scrape.unread.first[0] == 'line 2: a{b="c} 1'
+
+
+LABELS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "le", "engine", "_a", "__name__"]), st.sampled_from(["", "0", "+Inf", "a,b", "#", "é"])
+    )
+)
+
+
+@settings(max_examples=40)
+@given(
+    name=st.sampled_from(["a", "v:b", "_x"]),
+    labels=LABELS,
+    rest=st.from_regex(r" [0-9.e]{1,3}( [0-9.-]{1,3})?", fullmatch=True),
+)
+def test_plain_lines_are_read_as_the_library_reads_them(name: str, labels: list[tuple[str, str]], rest: str) -> None:
+    line = name + "{" * bool(labels) + ",".join(f'{key}="{value}"' for key, value in labels) + "}" * bool(labels) + rest
+    with pytest.MonkeyPatch.context() as patch:
+        plain = _parse_sample(line, 0)
+        patch.setattr("app.observed.exposition.PLAIN", re.compile("(?!)"))
+        assert repr(_parse_sample(line, 0)) == repr(plain)
 
 
 def test_metrics_that_mean_nothing_here_are_counted_once_each() -> None:

@@ -251,7 +251,7 @@ def test_a_missing_answer_is_reported_on_a_page(buyer: BuyerSide, stored: dict[s
     buyer.open()
     missing = f"{buyer.url}?recommendation=rec_{'0' * 28}"
     assert "is stored under this id" in buyer.get(missing, status=404).text
-    for rank in ("0", "99", "x", "²"):
+    for rank in ("0", "99", "x", "²", "9" * 5000):
         form = HtmlForm("post", buyer.url, [("recommendation", stored["id"]), ("rank", rank)])
         assert "no rank" in buyer.submit(form, status=404).text
     sent = buyer.service.post(buyer.url, content=b"a=%ff", headers={"content-type": FORM})

@@ -162,6 +162,18 @@ def test_waits_grow_and_end_in_a_dead_letter_that_can_be_revived(engine: Engine)
     assert sends.deliver_due() == (1, 0)
 
 
+def test_an_endpoint_keeps_a_limited_number_of_notices_and_loses_the_dead_ones_first(engine: Engine) -> None:
+    store = DeliveryStore(engine)
+    note(engine, ERP, BI.model_copy(update={"events": ERP.events}), many=5)
+    for permanently in (False, True):
+        delivery = store.claim_due(["erp"], now=datetime.now(UTC))
+        assert delivery is not None
+        store.mark_failed(delivery, "HTTP 500", now=datetime.now(UTC), permanently=permanently)
+    assert store.count_pending() == (9, 1)
+    assert (store.delete_surplus(4), store.count_pending()) == (2, (8, 0))
+    assert (store.delete_surplus(), store.delete_surplus(3), store.count_pending()) == (0, 2, (6, 0))
+
+
 def test_who_is_gone_is_not_asked_again(engine: Engine) -> None:
     note(engine, ERP)
     courier(engine, Receiver(410)).deliver_due()

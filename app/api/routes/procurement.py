@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
@@ -295,7 +296,7 @@ def hand_over_basket(
         _check_visible(desk, buyer, sessions, fields["recommendation"])
         rank = fields.get("rank", "1")
         body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(fields["recommendation"]))
-        bill = build_bill(body, supply, int(rank) if rank.isdecimal() and rank.isascii() else -1, Settlement())
+        bill = build_bill(body, supply, int(rank) if re.fullmatch("[0-9]{1,9}", rank) else -1, Settlement())
     form, buyer = _require_session_desk(desk).hand_over(token, bill, now=datetime.now(UTC))
     return private_page(handover_page(form), content_policy=page_policy(buyer.hosts, form.address))
 

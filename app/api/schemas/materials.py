@@ -92,6 +92,7 @@ class HandoffQuery(BaseModel):
     )
     engine_version: str | None = Field(
         None,
+        max_length=60,
         pattern=r"^v?\d+(\.\d+){0,3}[A-Za-z0-9.+-]{0,20}$",
         description="Installed version of the engine. Default: the version from which the flags were read.",
     )
