@@ -19,8 +19,8 @@ from app.api.questions import (
     build_estimate_question,
     build_recommend_question,
     capacity_since,
+    complete_request,
     index_on_day,
-    with_stored_inventory,
 )
 from app.api.schemas.answers import NoticeShown
 from app.api.schemas.conversion import answer_json, estimate_json, fleet_json
@@ -388,7 +388,7 @@ def find_or_compute_answer(
     store: bool = True,
 ) -> StoredAnswer:
     """Returns the stored answer to a request, or computes a new one and stores it, unless `store` is False."""
-    request = with_stored_inventory(request, holdings)
+    request = complete_request(request, holdings)
     relevant = relevant_identity(request, catalog_index, catalog_store, today, holdings)
     identity, canonical = identify_request(request, relevant, today, holdings)
     known = answers.find_answer(identity)

@@ -16,7 +16,7 @@ from app.api.checks import check_constraints
 from app.api.largest_model import list_language_models
 from app.api.naming import resolve_recommend_names
 from app.api.problems import unknown_cursor
-from app.api.questions import build_recommend_question, index_on_day, with_stored_inventory
+from app.api.questions import build_recommend_question, index_on_day, with_limited_rents, with_stored_inventory
 from app.api.schemas.requests import RecommendRequest, WorkloadSpec
 from app.api.schemas.runnable import RunnableRequest, Use, runnable_model_json
 from app.catalog.holdings import Holdings
@@ -90,7 +90,7 @@ def with_inventory(request: RunnableRequest, holdings: Holdings) -> RecommendReq
     given = {"inventory": request.inventory, "constraints": request.constraints}
     template = with_stored_inventory(template.model_copy(update=given), holdings)
     if not template.inventory and template.is_limited:
-        return template
+        return with_limited_rents(template)
     if not template.inventory:
         detail = (
             "There is no hardware to run models on. List yours, store it with POST /catalog/inventory, or set "

@@ -68,7 +68,23 @@ def test_the_largest_load_is_feasible_and_a_tenth_more_is_not(
     assert same["recommendations"][0]["deployment"] == deployment
     more = best(client, {"workload": load_in(workload, largest["value"] * 1.15), **limits})
     owned = "inventory" in limits
+    for level in answer["recommendations"][0]["confidence"]["by_level"]:  # what is not owned has no operating cost
+        is_more = owned and (level["total_accelerators"] or 0) > deployment["total_accelerators"]
+        assert not is_more or ("usd_per_hour" not in level and "your inventory has" in level["unreachable"]["why"])
     assert not [r for r in more["recommendations"] if not owned or r["deployment"]["offer"]["provider"] == "inventory"]
+
+
+def test_a_purchase_budget_alone_buys_and_rents_nothing(client: TestClient) -> None:
+    """It limits no rent, so that rents would carry any load."""
+    body = {"workload": chat(peak_requests_per_s=1), "maximize": "requests_per_s"}
+    answer = best(client, {**body, "constraints": {"max_purchase_usd": 30_000}})
+    (option,) = answer["recommendations"]
+    assert option["deployment"]["offer"]["pricing_model"] == "owned" and option["cost"]["purchase_usd"] <= 30_000
+    assert answer["request"]["constraints"]["pricing_models"] == ["owned"]
+    assert "purchases_only" in [warning["code"] for warning in answer["warnings"]]
+    limits = {"max_purchase_usd": 30_000, "environments": ["cloud"]}
+    refused = client.post("/recommend", json={**body, "constraints": limits})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "#/constraints/max_purchase_usd")
 
 
 def test_more_money_never_carries_less(client: TestClient) -> None:

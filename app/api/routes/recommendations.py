@@ -34,9 +34,9 @@ from app.api.questions import (
     RequestedOption,
     build_estimate_question,
     build_options,
+    complete_request,
     index_on_day,
     option_error,
-    with_stored_inventory,
 )
 from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.api.schemas.compare import CompareRequest, CompareResponse, comparison_json
@@ -229,7 +229,7 @@ def find_known_recommendation(
     if index is None or (index.catalog.measured is not None and not isinstance(request.workload.model, str)):
         # Being loaded; or measurements count, and a model is to be read before it is known which.
         return recommend_cpu_s(request)
-    asked = with_stored_inventory(request, holdings)
+    asked = complete_request(request, holdings)
     relevant = relevant_identity(asked, index, catalog_store, today, holdings)
     body = answers.find_answer(identify_request(asked, relevant, today, holdings)[0])
     return recommend_cpu_s(request) if body is None else Response(body, media_type="application/json")

@@ -449,7 +449,9 @@ def add_comparisons(
         return ranked
     best, share = ranked[0], question.assumptions.near_tie_share
     why = "This is the only accelerator type that meets the limits."
-    if question.constraints.stock:
+    if len(question.constraints.stock) == 1:
+        why = "Your accelerator type meets the limits."
+    elif question.constraints.stock:
         why = "This is the only one of your accelerator types that meets the limits."
     if feasible > 1:
         lead = f"within {percent(max(share, 1 / best.score - 1))} of " if best.score < 1 - ROUNDING else ""
