@@ -57,7 +57,7 @@ LARGEST_REQUEST_COUNTED = 2_000
 DEFAULT_LIMIT: int = RecommendRequest.model_fields["limit"].default
 OMITTED_COUNT_BYTES = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
-REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS = 12, 10, 8
+REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS, LAST_REJECTIONS = 12, 10, 8, 6
 FEWEST_CHEAPER, MAX_CHEAPER_DROPPED = 2, 6
 FAILURE_INTERVALS = 6
 COMPARISON_CODES = ("comparison",)
@@ -87,11 +87,11 @@ def json_bytes(document: Any) -> bytes:
 
 def fit_to_size(document: Document) -> bytes:
     """Returns the answer as JSON within 30 KB, reduced step by step until it fits. A request for more than the default
-    number of options has room for as much about each of them.
+    number of options has room for as much about each of them, and so has a mixed fleet.
     """
     counted = {name: value for name, value in document["request"].items() if name not in FILING_FIELDS}
     words, rest = len(json_bytes(document["request"])) - len(json_bytes(counted)), len(json_bytes(counted))
-    options = max(DEFAULT_LIMIT, document["request"].get("limit", DEFAULT_LIMIT))
+    options = max(DEFAULT_LIMIT, document["request"].get("limit", DEFAULT_LIMIT)) + ("mixed_fleet" in document)
     room = MAX_BYTES * options // DEFAULT_LIMIT + words + max(0, rest - LARGEST_REQUEST_COUNTED)
     leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
     first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
@@ -308,9 +308,10 @@ LAST_STEPS = (
     _for_ranks_after(_without_intervals, after=1),
     _for_ranks_after(_thin_failure_minutes(1), after=0),
     _for_ranks_after(_halve_load_curve, after=0),
-    _without_outcomes,
     _without("licenses"),
     *[_without_smallest_saving] * MAX_CHEAPER_DROPPED,
+    _limit_entries("rejected", LAST_REJECTIONS),
+    _without_outcomes,
     _for_ranks_after(_without_intervals, after=0),
 )
 
