@@ -74,6 +74,20 @@ def test_the_largest_load_is_feasible_and_a_tenth_more_is_not(
     assert not [r for r in more["recommendations"] if not owned or r["deployment"]["offer"]["provider"] == "inventory"]
 
 
+def test_the_types_of_an_inventory_carry_the_largest_load_together(client: TestClient) -> None:
+    owned = [{"accelerator": "rtx 3090", "count": 4}, {"accelerator": "rtx 4090", "count": 3}]
+    body = {"workload": {**chat(users={"count": 10, "requests_per_hour_each": 60}), "model": "qwen3-8b"}}
+    together = best(client, {**body, "maximize": "users", "inventory": owned})
+    alone = best(client, {**body, "maximize": "users", "inventory": owned[1:]})["maximum"]["value"]
+    groups = together["mixed_fleet"]["groups"]
+    assert [group["deployment"]["total_accelerators"] for group in groups] == [3, 4]
+    assert sum(group["share"] for group in groups) == pytest.approx(1, abs=1e-5)
+    assert groups[0]["share"] * together["maximum"]["value"] == pytest.approx(alone, rel=0.1)
+    assert together["recommendations"] == [] and {r["code"] for r in together["rejected"]} == {"inventory_too_small"}
+    bill = client.get(f"/recommendations/{together['id']}/bill-of-materials?rank=0").json()
+    assert sum(line.get("owned", False) for line in bill["lines"]) == 2
+
+
 def test_a_purchase_budget_alone_buys_and_rents_nothing(client: TestClient) -> None:
     """It limits no rent, so that rents would carry any load."""
     body = {"workload": chat(peak_requests_per_s=1), "maximize": "requests_per_s"}
