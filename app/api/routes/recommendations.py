@@ -305,7 +305,7 @@ def get_recommendation_by_id(
     headers = {
         "Last-Modified": format_datetime(stored_at, usegmt=True),
         "ETag": f'"{id}"',
-        "Cache-Control": "immutable, max-age=31536000",
+        "Cache-Control": "private, immutable, max-age=31536000",
     }
     return Response(body, media_type="application/json", headers=headers)
 
