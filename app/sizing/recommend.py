@@ -282,7 +282,7 @@ def describe_addition(
     part = catalog.accelerators[catalog.accelerator_index[fleet.accelerator]]
     machines, each = format_count(fleet.nodes or 1, "machine"), (fleet.total_accelerators or 0) // (fleet.nodes or 1)
     size = next(one.per_machine for one in question.inventory if one.accelerator == fleet.accelerator)
-    machines += "" if each == size else f" with {each} each instead of {size}"
+    machines += "" if each == size else f" of {each} instead of {size}"
     return (
         f"Cheapest addition of a type that you own: {more} × {part.name}, about {format_usd(usd)} at the price of "
         f"machines for sale, so that you have {fleet.total_accelerators} in {machines}. {other}"

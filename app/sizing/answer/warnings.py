@@ -183,12 +183,11 @@ def low_end_misses_load(answer: FeasibleAnswer) -> Notice | None:
     factor = slowdown_factor(p.interval, point, more_is_better=True)
     what = "samples" if workload.model.sample else "requests"
     carried = workload.peak_per_s / max(p.utilization_at_peak, 1e-9) / factor
-    if p.utilization_at_peak > 1 or carried >= workload.peak_per_s:
+    served, peak = format_number(carried), format_number(workload.peak_per_s)
+    if p.utilization_at_peak > 1 or carried >= workload.peak_per_s or served == peak:
         return None
     return Notice(
-        "low_end_misses_load",
-        f"{SLOW_CASE} the deployment serves {format_number(carried)} of the {format_number(workload.peak_per_s)} "
-        f"{what}/s at peak. {REMEDY}",
+        "low_end_misses_load", f"{SLOW_CASE} the deployment serves {served} of the {peak} {what}/s at peak. {REMEDY}"
     )
 
 

@@ -175,7 +175,7 @@ def test_the_low_end_misses_the_load() -> None:
     # carries 5 / 0.9 = 5.56 requests/s as predicted, at worst 80 % of that
     (text,) = texts_of(utilization_at_peak=0.9)
     assert text.startswith(f"low_end_misses_load: {SLOW_CASE} the deployment serves 4.44 of the 5 requests/s at peak.")
-    assert codes(utilization_at_peak=0.79) == []
+    assert codes(utilization_at_peak=0.79) == codes(utilization_at_peak=0.80005) == []  # 5 of 5 is no news
     assert codes(utilization_at_peak=1.1) == []  # overloaded as predicted
     assert codes(replace(CHAT, load=Load.OFFLINE), utilization_at_peak=0.9) == []
     assert codes(utilization_at_peak=None) == []
