@@ -84,8 +84,15 @@ def test_the_types_of_an_inventory_carry_the_largest_load_together(client: TestC
     assert sum(group["share"] for group in groups) == pytest.approx(1, abs=1e-5)
     assert groups[0]["share"] * together["maximum"]["value"] == pytest.approx(alone, rel=0.1)
     assert together["recommendations"] == [] and {r["code"] for r in together["rejected"]} == {"inventory_too_small"}
-    bill = client.get(f"/recommendations/{together['id']}/bill-of-materials?rank=0").json()
-    assert sum(line.get("owned", False) for line in bill["lines"]) == 2
+    at = f"/recommendations/{together['id']}"  # without a single option, the mixed fleet is the plan
+    bill = client.get(f"{at}/bill-of-materials").json()
+    assert bill["rank"] == 0 and sum(line.get("owned", False) for line in bill["lines"]) == 2
+    standing = client.get(f"{at}/standing").json()
+    assert standing["holds"] and standing["plan"]["rank"] == 0
+    assert client.get(f"{at}/deployment?target=shell").json()["rank"] == 0
+    assert client.post(f"{at}/reprice").json()["machines"]["rank"] == 0
+    missing = client.get(f"{at}/standing?rank=1").json()["detail"]
+    assert missing == "This answer has no rank 1. No single option was feasible. Rank 0 is its mixed fleet."
 
 
 def test_a_purchase_budget_alone_buys_and_rents_nothing(client: TestClient) -> None:

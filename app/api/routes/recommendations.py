@@ -52,7 +52,7 @@ from app.catalog.holdings import Holdings
 from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
-from app.export.lines import FILING_FIELDS, MIXED_FLEET, Settlement, build_bill
+from app.export.lines import FILING_FIELDS, MIXED_FLEET, Settlement, build_bill, plan_rank
 from app.export.repricing import explain_first, has_same_first, ranked_options
 from app.sizing.compare import Comparison, Outcome, compare_outcomes, evaluate_option
 from app.sizing.decisions.machines import with_relevant_measurements
@@ -336,7 +336,7 @@ async def post_reprice(
 
 def compute_repricing(
     identity: str,
-    rank: int,
+    asked: int | None,
     answers: TenantAnswers,
     catalog_store: CatalogStore,
     today: date,
@@ -345,7 +345,7 @@ def compute_repricing(
     """Prices the machines of a stored answer again and answers its request again."""
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
     directory = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
-    machines = {}
+    machines, rank = {}, plan_rank(stored, asked)
     if stored["recommendations"] or rank != 1:
         then = build_bill(stored, supply, rank, Settlement())
         if rank == MIXED_FLEET:
@@ -398,10 +398,16 @@ async def get_standing(
 
 
 def compute_standing(
-    identity: str, rank: int, answers: TenantAnswers, catalog_store: CatalogStore, today: date, holdings: Holdings
+    identity: str,
+    asked: int | None,
+    answers: TenantAnswers,
+    catalog_store: CatalogStore,
+    today: date,
+    holdings: Holdings,
 ) -> Response:
     """Judges the plan at a rank of a stored answer at today's catalog."""
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
+    rank = plan_rank(stored, asked)
     build_bill(stored, supply, rank, Settlement())  # an answer without this rank has no plan to judge
     directory = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
     document = {
