@@ -26,7 +26,7 @@ from app.sizing.answer.overkill import (
     limits_types,
 )
 from app.sizing.answer.serving import estimate_deployments, price_deployments
-from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_question, write_summary
+from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_workload, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import assumed_limits_missed, find_warnings, unsuited_for_training
@@ -168,7 +168,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     mixed = mixed_fleet(fleet, next(iter(answer.recommendations), None))
     addition = describe_addition(question, own, groups, stocked, catalog) if mixed is None else ""
     if mixed is not None:
-        apart = f"{describe_question(question)}." if only else f"Without your inventory: {answer.summary}"
+        apart = f"{describe_workload(question.workload)}." if only else f"Without your inventory: {answer.summary}"
         verified = verify_fleet(mixed, question, own, stocked, catalog)
         answer = replace(answer, mixed_fleet=mixed, summary=f"{mixed.text} {apart}", verification=verified)
     if only:
@@ -205,7 +205,7 @@ def maximize_together(question: Question, own: Question, stocked: Catalog, alone
     largest = LargestLoad(sought.unit.value, load, times)
     mine = replace(mine, workload=sought.workload_at(times))
     verified = verify_fleet(fleet, mine, mine, stocked, stocked)
-    summary = f"{describe_largest(largest)}{fleet.text} {describe_question(mine)}."
+    summary = f"{describe_largest(largest)}{fleet.text} {describe_workload(mine.workload)}."
     return replace(
         recommend_from_inventory(replace(question, largest=None), mine, stocked),
         maximum=largest,
