@@ -57,7 +57,7 @@ LARGEST_REQUEST_COUNTED = 2_000
 DEFAULT_LIMIT: int = RecommendRequest.model_fields["limit"].default
 OMITTED_COUNT_BYTES = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
-REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS, LAST_REJECTIONS = 12, 10, 8, 6
+REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS = 12, 10, 8
 FEWEST_CHEAPER, MAX_CHEAPER_DROPPED = 2, 6
 FAILURE_INTERVALS = 6
 COMPARISON_CODES = ("comparison",)
@@ -310,7 +310,6 @@ LAST_STEPS = (
     _for_ranks_after(_halve_load_curve, after=0),
     _without("licenses"),
     *[_without_smallest_saving] * MAX_CHEAPER_DROPPED,
-    _limit_entries("rejected", LAST_REJECTIONS),
     _without_outcomes,
     _for_ranks_after(_without_intervals, after=0),
 )
