@@ -68,7 +68,7 @@ def test_the_largest_load_is_feasible_and_a_tenth_more_is_not(
     assert same["recommendations"][0]["deployment"] == deployment
     more = best(client, {"workload": load_in(workload, largest["value"] * 1.15), **limits})
     owned = "inventory" in limits
-    for level in answer["recommendations"][0]["confidence"]["by_level"]:  # what is not owned has no operating cost
+    for level in answer["recommendations"][0]["confidence"]["by_level"]:  # no operating cost of machines not owned
         is_more = owned and (level["total_accelerators"] or 0) > deployment["total_accelerators"]
         assert not is_more or ("usd_per_hour" not in level and "your inventory has" in level["unreachable"]["why"])
     assert not [r for r in more["recommendations"] if not owned or r["deployment"]["offer"]["provider"] == "inventory"]
