@@ -97,12 +97,12 @@ class Headroom:
             found = {**more, **parts, "asked": found["asked"] + more["asked"]}
         return cast("answers.SensitivityShown", found)
 
-    def reprice(self, identity: str, *, rank: int = 1) -> answers.RepriceResponse:
+    def reprice(self, identity: str, *, rank: int | None = None) -> answers.RepriceResponse:
         """Compare a stored answer with current prices."""
         path = f"/recommendations/{identity}/reprice"
         return cast("answers.RepriceResponse", self._transport.send_request("POST", path, query={"rank": rank}).json())
 
-    def standing(self, identity: str, *, rank: int = 1) -> answers.StandingResponse:
+    def standing(self, identity: str, *, rank: int | None = None) -> answers.StandingResponse:
         """Check whether a stored plan still holds at today's catalog."""
         path = f"/recommendations/{identity}/standing"
         return cast("answers.StandingResponse", self._transport.send_request("GET", path, query={"rank": rank}).json())
@@ -130,18 +130,18 @@ class Headroom:
         )
         return cast("answers.StatusShown", changed.json())
 
-    def bill_of_materials(self, identity: str, *, rank: int = 1, **further: Any) -> answers.MaterialsShown:
+    def bill_of_materials(self, identity: str, *, rank: int | None = None, **further: Any) -> answers.MaterialsShown:
         """Bill of materials of one ranked option."""
         path = f"/recommendations/{identity}/bill-of-materials"
         return cast("answers.MaterialsShown", self._get_json(path, rank=rank, **further))
 
-    def export(self, identity: str, form: str, *, rank: int = 1, **further: Any) -> bytes:
+    def export(self, identity: str, form: str, *, rank: int | None = None, **further: Any) -> bytes:
         """Bill of materials as a file: csv, xlsx, cxml, oci, ubl, html or json."""
         path = f"/recommendations/{identity}/bill-of-materials"
         return self._transport.send_request("GET", path, query={"rank": rank, "format": form, **further}).content
 
     def deployment(
-        self, identity: str, target: str = "shell", *, rank: int = 1, **further: Any
+        self, identity: str, target: str = "shell", *, rank: int | None = None, **further: Any
     ) -> answers.HandoffShown:
         """Files that start one ranked option."""
         path = f"/recommendations/{identity}/deployment"

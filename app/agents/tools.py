@@ -277,7 +277,7 @@ pointer and the accepted values: correct it and call again. Figures are predicti
 (`confidence`) too."""
 PARTS = {"type": "array", "items": {"type": "string"}}
 RANK = {"type": "integer", "minimum": 1, "description": "Default: 1."}
-EXPORTED_RANK = {**RANK, "minimum": 0, "description": "Default: 1. 0 is the mixed fleet."}
+EXPORTED_RANK = {**RANK, "minimum": 0, "description": "0 is the mixed fleet. Default: 1, else 0."}
 LOADS, LENGTHS = ("peak_requests_per_s", "users", "concurrent_requests"), ("input_tokens", "output_tokens")
 USER_REQUESTS_PER_HOUR = 12  # of a person who chats, as in the page's example
 LIMITS, RUN = ("ttft_ms", "tpot_ms"), ("training_tokens", "method", "deadline_days")  # of a service; of a run

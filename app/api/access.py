@@ -169,6 +169,7 @@ def bearer_token(request: Request) -> str | None:
 async def identify_caller(request: Request) -> Caller:
     """Returns who sent a request. Raises Unauthenticated, InvalidKey, MissingScope and RateLimited."""
     needed = _needed_scope(request)
+    set_response_headers({"Vary": "Authorization"})  # or a cache gives the answer of one tenant to another
     caller = await _read_caller(request, needed)
     if needed is not None and not caller.may(needed):
         if not caller.key_id:

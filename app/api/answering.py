@@ -19,8 +19,8 @@ from app.api.questions import (
     build_estimate_question,
     build_recommend_question,
     capacity_since,
+    complete_request,
     index_on_day,
-    with_stored_inventory,
 )
 from app.api.schemas.answers import NoticeShown
 from app.api.schemas.conversion import answer_json, estimate_json, fleet_json
@@ -87,11 +87,11 @@ def json_bytes(document: Any) -> bytes:
 
 def fit_to_size(document: Document) -> bytes:
     """Returns the answer as JSON within 30 KB, reduced step by step until it fits. A request for more than the default
-    number of options has room for as much about each of them.
+    number of options has room for as much about each of them, and so has a mixed fleet.
     """
     counted = {name: value for name, value in document["request"].items() if name not in FILING_FIELDS}
     words, rest = len(json_bytes(document["request"])) - len(json_bytes(counted)), len(json_bytes(counted))
-    options = max(DEFAULT_LIMIT, document["request"].get("limit", DEFAULT_LIMIT))
+    options = max(DEFAULT_LIMIT, document["request"].get("limit", DEFAULT_LIMIT)) + ("mixed_fleet" in document)
     room = MAX_BYTES * options // DEFAULT_LIMIT + words + max(0, rest - LARGEST_REQUEST_COUNTED)
     leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
     first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
@@ -308,9 +308,9 @@ LAST_STEPS = (
     _for_ranks_after(_without_intervals, after=1),
     _for_ranks_after(_thin_failure_minutes(1), after=0),
     _for_ranks_after(_halve_load_curve, after=0),
-    _without_outcomes,
     _without("licenses"),
     *[_without_smallest_saving] * MAX_CHEAPER_DROPPED,
+    _without_outcomes,
     _for_ranks_after(_without_intervals, after=0),
 )
 
@@ -388,7 +388,7 @@ def find_or_compute_answer(
     store: bool = True,
 ) -> StoredAnswer:
     """Returns the stored answer to a request, or computes a new one and stores it, unless `store` is False."""
-    request = with_stored_inventory(request, holdings)
+    request = complete_request(request, holdings)
     relevant = relevant_identity(request, catalog_index, catalog_store, today, holdings)
     identity, canonical = identify_request(request, relevant, today, holdings)
     known = answers.find_answer(identity)

@@ -14,6 +14,7 @@ from app.sizing.words import join_words
 from app.sizing.workload import MAX_P95_TO_MEAN
 
 UNUSUAL_UNIT, TOO_WIDE, PREFIX_CACHE_OFF = "unit_looks_wrong", "spread_too_wide", "prefix_cache_off"
+PURCHASES_ONLY = "purchases_only"
 MAX_PERCENT = 100.0
 # Hint on the unit of a field, for a value outside its range.
 UNIT_HINTS: Mapping[str, str] = {
@@ -99,6 +100,9 @@ TYPICAL_RANGES = (
 def input_warnings(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:
     """Yields warnings about values that were changed, ignored or probably given in another unit."""
     yield from unit_warnings(request)
+    if isinstance(request, RecommendRequest) and request.maximize and request.constraints.limits_purchases_alone:
+        text = "Only purchases count: max_purchase_usd does not limit rents. To include rents, set max_usd_per_hour."
+        yield Notice(PURCHASES_ONLY, text)
     if isinstance(request.workload, InferenceSpec):
         traffic = request.workload.traffic
         launched = request.deployment.scheduler if isinstance(request, EstimateRequest) else None

@@ -19,7 +19,7 @@ from app.api.answering import json_bytes
 from app.api.questions import build_estimate_question
 from app.api.schemas.measurements import MeasurementQuery, measurement_json
 from app.api.schemas.requests import EstimateRequest
-from app.catalog.keys import Caller
+from app.api.writes import Write, perform_write
 from app.catalog.measuring import (
     StoredMeasurement,
     delete_measurement,
@@ -355,28 +355,31 @@ def compute_upload(
     query: MeasurementQuery,
     sessions: sessionmaker[Session],
     catalog_store: CatalogStore,
-    caller: Caller,
+    write: Write,
     today: date,
 ) -> Response:
     """Reads, compares and stores the runs of a file."""
     index = catalog_store.published()
     runs = read_upload(raw, query, index, today)
     compared = [compare_run(run, index, catalog_store) for run in runs]
-    stamp, new = comparison_stamp(index.catalog), False
-    stored: list[StoredMeasurement] = []
-    with sessions() as session, session.begin():
+    stamp = comparison_stamp(index.catalog)
+
+    def store(session: Session) -> Response:
+        new, stored = False, list[StoredMeasurement]()
         for run, measurement in zip(runs, compared, strict=True):
             if query.dry_run:
                 stored.append(StoredMeasurement(datetime.now(UTC), stored_run(run), measurement, stamp))
                 continue
-            found, is_new = store_measurement(session, caller, stored_run(run), measurement, stamp)
+            found, is_new = store_measurement(session, write.caller, stored_run(run), measurement, stamp)
             stored.append(found)
             new |= is_new
-        known = list_measurements(session, caller.tenant)
-    notes = list(upload_notes(compared, with_known(compared, known)))
-    shown = [measurement_json(each, dry_run=query.dry_run) for each in stored]
-    document = {"stored": new, "measurements": shown, "notes": notes}
-    return Response(json_bytes(document), status_code=201 if new else 200, media_type="application/json")
+        known = list_measurements(session, write.caller.tenant)
+        notes = list(upload_notes(compared, with_known(compared, known)))
+        shown = [measurement_json(each, dry_run=query.dry_run) for each in stored]
+        document = {"stored": new, "measurements": shown, "notes": notes}
+        return Response(json_bytes(document), status_code=201 if new else 200, media_type="application/json")
+
+    return perform_write(sessions, write, store)
 
 
 def with_known(compared: Sequence[OwnMeasurement], known: Sequence[StoredMeasurement]) -> MeasuredStacks:
@@ -385,7 +388,11 @@ def with_known(compared: Sequence[OwnMeasurement], known: Sequence[StoredMeasure
     return MeasuredStacks({**every, **{m.identity: m for m in compared}}.values())
 
 
-def remove_measurement(sessions: sessionmaker[Session], caller: Caller, identity: str) -> None:
+def remove_measurement(sessions: sessionmaker[Session], write: Write, identity: str) -> Response:
     """Deletes a measurement in a transaction of its own."""
-    with sessions() as session, session.begin():
-        delete_measurement(session, caller, identity)
+
+    def delete(session: Session) -> Response:
+        delete_measurement(session, write.caller, identity)
+        return Response(status_code=204)
+
+    return perform_write(sessions, write, delete)

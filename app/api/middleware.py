@@ -55,7 +55,7 @@ class RequestRecord:
     status: int = 0
     sent_bytes: int = 0
     complete: bool = False
-    further_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    further_headers: dict[bytes, bytes] = field(default_factory=dict)
 
     def adopt_span(self, span: Span) -> None:
         """Takes over the ids of the span that is exported."""
@@ -76,7 +76,7 @@ class RequestRecord:
             (b"x-request-id", self.request_id.encode()),
             (b"traceresponse", self.traceparent.encode()),
             (b"x-content-type-options", b"nosniff"),
-            *self.further_headers,
+            *self.further_headers.items(),
         ]
 
 
@@ -115,9 +115,9 @@ def parse_traceparent(sent: bytes) -> tuple[str, str, str] | None:
 
 
 def set_response_headers(headers: dict[str, str]) -> None:
-    """Sets headers of the response to the current request, whatever answers it. A later call replaces them."""
+    """Sets headers of the response to the current request, whatever answers it. A later call replaces its own names."""
     if (request := _current.get()) is not None:
-        request.further_headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        request.further_headers |= {name.lower().encode(): value.encode() for name, value in headers.items()}
 
 
 def forwarded_headers() -> dict[str, str]:

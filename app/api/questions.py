@@ -49,6 +49,26 @@ def index_on_day(
         raise
 
 
+def complete_request(request: RecommendRequest, holdings: Holdings) -> RecommendRequest:
+    """Returns the request with the stored inventory, and without rents where no limit would bound them."""
+    request = with_stored_inventory(request, holdings)
+    return request if request.maximize is None else with_limited_rents(request)
+
+
+def with_limited_rents(request: RecommendRequest) -> RecommendRequest:
+    """Returns the request with purchases alone if a purchase budget is its only limit: with rents, there would be no
+    largest load. Raises Unanswerable if the request allows only rents.
+    """
+    asked = request.constraints
+    if not asked.limits_purchases_alone:
+        return request
+    if (asked.pricing_models and "owned" not in asked.pricing_models) or asked.environments == ["cloud"]:
+        detail = "max_purchase_usd does not limit rents. Set max_usd_per_hour, or allow purchases."
+        raise Unanswerable(detail, errors=[{"pointer": "#/constraints/max_purchase_usd", "detail": detail}])
+    bought = asked.model_copy(update={"pricing_models": ["owned"], "commitment": "none"})
+    return request.model_copy(update={"constraints": bought})
+
+
 def with_stored_inventory(request: RecommendRequest, holdings: Holdings) -> RecommendRequest:
     """Returns the request with the free hardware that its tenant has stored, unless it has an inventory of its own or
     ignores the stored one. So the stored answer and its id contain the inventory that was used.
@@ -290,7 +310,7 @@ def build_options(
             if isinstance(whole, EstimateRequest):
                 option = Option(name, *build_estimate_question(whole, catalog_index, catalog_store, today))
             else:
-                whole = with_stored_inventory(whole, holdings)
+                whole = complete_request(whole, holdings)
                 option = Option(name, build_recommend_question(whole, catalog_index, catalog_store, today))
         except ValidationError as error:
             errors = relocate_errors(validation_errors(error.errors(include_url=False), body, model), pointer, own)

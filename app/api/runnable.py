@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -16,7 +17,7 @@ from app.api.checks import check_constraints
 from app.api.largest_model import list_language_models
 from app.api.naming import resolve_recommend_names
 from app.api.problems import unknown_cursor
-from app.api.questions import build_recommend_question, index_on_day, with_stored_inventory
+from app.api.questions import build_recommend_question, index_on_day, with_limited_rents, with_stored_inventory
 from app.api.schemas.requests import RecommendRequest, WorkloadSpec
 from app.api.schemas.runnable import RunnableRequest, Use, runnable_model_json
 from app.catalog.holdings import Holdings
@@ -47,6 +48,9 @@ def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date
     template = with_inventory(request, holdings)
     inventory = check_request(template, index)
     stocked = stocked_catalog(index.catalog, inventory, today.isoformat()) if inventory else index.catalog
+    owned = Counter[str]()
+    for one in inventory:
+        owned[one.accelerator] += one.count
     items, cursor, spent_s, most_s = list[dict[str, Any]](), request.cursor, 0.0, 0.0
     for facts in list_candidates(request, catalog_store):
         if len(items) == request.limit or spent_s + most_s > MOST_PAGE_S:
@@ -57,7 +61,7 @@ def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date
             best, plans = find_best(asked, index, catalog_store, today, stocked, found.get(Use.ONE_STREAM))
             cpu_s += SEARCH_S + PLAN_S * plans
             if best is not None:
-                found[use] = best
+                found[use] = fill_machines(best, owned) if use is Use.THROUGHPUT else best
             if not found:
                 break  # no other use needs less memory
         cursor, spent_s, most_s = facts["hf_id"], spent_s + cpu_s, max(most_s, cpu_s)
@@ -66,6 +70,22 @@ def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date
     else:
         cursor = None
     return Response(json_bytes({"items": items, "next_cursor": cursor}), media_type="application/json")
+
+
+def fill_machines(estimate: Estimate, owned: Mapping[str, int]) -> Estimate:
+    """Returns a service without limits on all owned machines of its type: replicas side by side add up."""
+    d, speed = estimate.deployment, estimate.performance
+    times = owned.get(d.accelerator, 0) // (d.total_accelerators or 1)
+    if times < 2 or speed is None or speed.output_tokens_per_s is None or d.replicas is None:
+        return estimate
+    low, high = speed.interval.low * times, speed.interval.high * times
+    more = replace(
+        speed,
+        output_tokens_per_s=speed.output_tokens_per_s * times,
+        interval=replace(speed.interval, low=low, high=high),
+    )
+    fleet = replace(d, replicas=d.replicas * times, total_accelerators=(d.total_accelerators or 0) * times)
+    return replace(estimate, deployment=fleet, performance=more)
 
 
 def list_candidates(request: RunnableRequest, catalog_store: CatalogStore) -> list[Mapping[str, Any]]:
@@ -90,7 +110,7 @@ def with_inventory(request: RunnableRequest, holdings: Holdings) -> RecommendReq
     given = {"inventory": request.inventory, "constraints": request.constraints}
     template = with_stored_inventory(template.model_copy(update=given), holdings)
     if not template.inventory and template.is_limited:
-        return template
+        return with_limited_rents(template)
     if not template.inventory:
         detail = (
             "There is no hardware to run models on. List yours, store it with POST /catalog/inventory, or set "
@@ -119,7 +139,7 @@ def use_fields(request: RunnableRequest, model: str, use: Use) -> dict[str, Any]
     else:
         run = {"training_tokens": TUNED_TOKENS, "sequence_length": request.sequence_length}
         body = {"phase": "fine_tuning", "model": model, "method": use.value, **run}
-    objective = Objective.LATENCY if use is Use.ONE_STREAM else Objective.THROUGHPUT
+    objective = Objective.THROUGHPUT if use is Use.THROUGHPUT else Objective.LATENCY
     return {"workload": WORKLOAD.validate_python(body), "objective": objective.value}
 
 

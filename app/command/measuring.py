@@ -61,7 +61,7 @@ def measure(
             typer.echo(note)
         with show_progress("Sizing..."):
             again: Any = client.recommend(answer["request"])
-    typer.echo(f"\nBefore: {first_option_text(answer)}\nNow:    {first_option_text(again)}")
+    typer.echo(f"\nBefore: {first_plan(answer)[0]}\nNow:    {first_plan(again)[0]}")
     typer.echo(saving_text(answer, again))
     typer.echo(f"\n{again['id']}: headroom explain {again['id']}")
 
@@ -100,9 +100,11 @@ def outcome_text(outcome: Mapping[str, Any]) -> str:
 
 
 def answered_parameters(answer: Mapping[str, Any], check: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of the measurement that an answer gives: those of the option that its benchmark measures."""
-    options = [r["deployment"] for r in answer["recommendations"]]
-    measured = [d for d in options if d["accelerator"] == check["accelerator"]]
+    """Parameters of the measurement that an answer gives: those of the option that its benchmark measures, which is a
+    group of the mixed fleet if there is one.
+    """
+    options = answer["mixed_fleet"]["groups"] if answer.get("mixed_fleet") else answer["recommendations"]
+    measured = [d for each in options if (d := each["deployment"])["accelerator"] == check["accelerator"]]
     if not measured:
         return {}
     found = {name: measured[0][field] for field, name in DEPLOYED.items() if measured[0].get(field) is not None}
@@ -133,21 +135,26 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def first_option_text(answer: Mapping[str, Any]) -> str:
-    """The first option of an answer in a few words."""
-    if not answer["recommendations"]:
-        return "no option meets the requirements"
-    first = answer["recommendations"][0]
-    usd = first["cost"].get("usd_per_hour")
-    price = "" if usd is None else f", {usd:,.2f} USD/h"
-    return f"{first['deployment']['total_accelerators']} x {first['deployment']['accelerator']}{price}"
+def first_plan(answer: Mapping[str, Any]) -> tuple[str, float | None]:
+    """The mixed fleet of an answer, else its first option, in a few words, and its cost in USD/h.
+
+    Check:
+        >>> group = {"deployment": {"total_accelerators": 4, "accelerator": "nvidia-l40s"}}
+        >>> first_plan({"recommendations": [], "mixed_fleet": {"groups": [group, group], "usd_per_hour": 1.5}})
+        ('4 x nvidia-l40s and 4 x nvidia-l40s, 1.50 USD/h', 1.5)
+    """
+    fleet, options = answer.get("mixed_fleet"), answer["recommendations"][:1]
+    usd = fleet["usd_per_hour"] if fleet else options[0]["cost"].get("usd_per_hour") if options else None
+    plan = [each["deployment"] for each in (fleet["groups"] if fleet else options)]
+    if not plan:
+        return "no option meets the requirements", None
+    text = " and ".join(f"{d['total_accelerators']} x {d['accelerator']}" for d in plan)
+    return text + ("" if usd is None else f", {usd:,.2f} USD/h"), usd
 
 
 def saving_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """What the measurement saves, as a sentence."""
-    former, now = (
-        a["recommendations"][0]["cost"].get("usd_per_hour") if a["recommendations"] else None for a in (before, after)
-    )
+    former, now = first_plan(before)[1], first_plan(after)[1]
     if former is None or now is None:
         return "The costs cannot be compared."
     saved = (former - now) * HOURS_PER_MONTH

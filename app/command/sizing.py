@@ -407,7 +407,7 @@ def export(
         str | None,
         typer.Option(help="Platform to start the option on: vllm, kubernetes, slurm ...", show_default=False),
     ] = None,
-    rank: Annotated[int, typer.Option(min=1, help="Rank of the option.")] = 1,
+    rank: Annotated[int | None, typer.Option(min=0, help="Rank of the option; 0 is the mixed fleet.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Output file, or the folder for the files of --target.")
     ] = None,

@@ -78,7 +78,7 @@ def approve(
 
 def reprice(
     identity: Identity,
-    rank: Annotated[int, typer.Option(min=0, help="Rank of the option; 0 is the mixed fleet.")] = 1,
+    rank: Annotated[int | None, typer.Option(min=0, help="Rank of the option; 0 is the mixed fleet.")] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:

@@ -485,6 +485,13 @@ class UnknownRank(NotFound):
 MIXED_FLEET = 0  # in place of a rank: the groups of the mixed fleet
 
 
+def plan_rank(answer: Document, rank: int | None) -> int:
+    """The rank, or that of the plan that an answer recommends: its first option, or else its mixed fleet."""
+    if rank is None:
+        return MIXED_FLEET if answer.get("mixed_fleet") and not answer["recommendations"] else 1
+    return rank
+
+
 def option_name(rank: int) -> str:
     """What the answer calls an option: its rank, or the mixed fleet."""
     return "mixed fleet" if rank == MIXED_FLEET else f"rank {rank}"
@@ -507,9 +514,9 @@ def select_options(answer: Document, supply: Document, rank: int) -> tuple[Store
     if rank == MIXED_FLEET and fleet:
         return tuple(StoredOption(**group) for group in fleet)
     if not 1 <= rank <= len(ranked):
-        reason = f"It has ranks 1 to {len(ranked)}" if ranked else "No option was feasible, so there is nothing to buy"
-        also = ", and rank 0 for its mixed fleet" if fleet else ""
-        raise UnknownRank(f"This answer has no rank {rank}. {reason}{also}.", ranks=len(ranked))
+        reason = f"It has ranks 1 to {len(ranked)}." if ranked else "No single option was feasible."
+        also = " Rank 0 is its mixed fleet." if fleet else "" if ranked else " There is nothing to buy."
+        raise UnknownRank(f"This answer has no rank {rank}. {reason}{also}", ranks=len(ranked))
     starts = supply["starts"][rank - 1] if "starts" in supply else None
     return (StoredOption(ranked[rank - 1], supply["ranks"][rank - 1], starts),)
 

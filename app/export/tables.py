@@ -166,10 +166,10 @@ def confidence_lines(each: Json) -> Iterator[str]:
         ['- 90 %: 10 accelerators, 22.9 USD/h']
     """
     for level in each.get("confidence", {}).get("by_level", ()):
-        if level["total_accelerators"] is not None:
-            found = size_text(level)
-        elif reason := level.get("unreachable"):
+        if reason := level.get("unreachable"):
             found = f"{reason['why']} {reason['instead']}"
+        elif level["total_accelerators"] is not None:
+            found = size_text(level)
         else:
             found = "another layout or accelerator"
         yield f"- {level['confidence'] * 100:g} %: {found}"

@@ -630,9 +630,8 @@ def read_pasted_log(text: str, known: Mapping[str, Any]) -> Iterator[MeasuredRun
     context = RunContext(accelerators=accelerators, tokens_per_step=step_tokens, sequences_per_step=sequences)
     reading = read_log(text, context)
     values = {(f.group, f.quantity): f.value for f in reading.figures}
-    trained = values.get(("training", "step_time_s"))
+    trained, trainer = values.get(("training", "step_time_s")), likeliest_trainer(split_lines(text))
     if trained is not None or ("training", "tokens_per_s") in values:
-        trainer = likeliest_trainer(split_lines(text))
         yield MeasuredRun(
             format="trainer-log",
             engine=None if trainer is None or trainer.name == "huggingface" else trainer.name,
@@ -647,6 +646,8 @@ def read_pasted_log(text: str, known: Mapping[str, Any]) -> Iterator[MeasuredRun
             concurrency=values.get(("service", "running")),
             output_tokens_per_s=values[("service", "output_tokens_per_s")],
         )
+    elif trainer is not None and reading.notes:
+        raise UnusableRun(" ".join(reading.notes))
     else:
         raise UnusableRun(
             "The log has no speed: start-up lines state memory only. Upload the result of a benchmark, and send "

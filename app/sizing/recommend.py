@@ -26,7 +26,7 @@ from app.sizing.answer.overkill import (
     limits_types,
 )
 from app.sizing.answer.serving import estimate_deployments, price_deployments
-from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_question, write_summary
+from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_workload, write_summary
 from app.sizing.answer.training import build_training_estimates
 from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import assumed_limits_missed, find_warnings, unsuited_for_training
@@ -55,6 +55,7 @@ from app.sizing.question import (
     Constraints,
     Deployment,
     Extra,
+    LoadUnit,
     Objective,
     Question,
     find_within_longer_limits,
@@ -70,6 +71,7 @@ from app.sizing.result import (
     FilterStage,
     FleetGroup,
     HostedApi,
+    LargestLoad,
     Level,
     LevelDeployment,
     MixedFleet,
@@ -157,6 +159,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     stocked = stocked_catalog(catalog, question.inventory, question.today)
     found = recommend_from_inventory(question, own, stocked)
     if found.recommendations:
+        found = maximize_together(question, own, stocked, found) or found
         return replace(found, rejected=found.rejected[: question.rejected_limit])
     only = question.constraints.inventory_only
     answer = found if only else recommend_for_sale(question, catalog)
@@ -165,7 +168,7 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     mixed = mixed_fleet(fleet, next(iter(answer.recommendations), None))
     addition = describe_addition(question, own, groups, stocked, catalog) if mixed is None else ""
     if mixed is not None:
-        apart = f"{describe_question(question)}." if only else f"Without your inventory: {answer.summary}"
+        apart = f"{describe_workload(question.workload)}." if only else f"Without your inventory: {answer.summary}"
         verified = verify_fleet(mixed, question, own, stocked, catalog)
         answer = replace(answer, mixed_fleet=mixed, summary=f"{mixed.text} {apart}", verification=verified)
     if only:
@@ -175,6 +178,41 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     alone = " in one deployment" if mixed is not None and mixed.groups[-1].owned else " alone" if mixed else ""
     reason = f"Your inventory cannot run this{alone}. {' '.join(r.text for r in found.rejected)} {addition}".rstrip()
     return with_reason(answer, reason)
+
+
+def maximize_together(question: Question, own: Question, stocked: Catalog, alone: Answer) -> Answer | None:
+    """The answer about the largest load that the types of an inventory carry together; None if the request seeks no
+    load, or if one type carries it all.
+
+    Parameters:
+        own: the question restricted to its inventory.
+        alone: the answer about the type that carries the largest load alone.
+    """
+    sought, most, types = question.largest, alone.maximum, len(own.constraints.accelerators)
+    if sought is None or most is None or types < 2:
+        return None
+    beyond = most.times * types  # as each type carries at most as much as the best one
+    asked, mine = (replace(each, workload=sought.workload_at(beyond), largest=None) for each in (question, own))
+    groups = find_owned_groups(asked, mine, stocked, first_option)
+    carried = sum(group.share for group in groups)
+    fleet = None
+    if len(groups) > 1:
+        fleet = mixed_fleet([replace(group, share=group.share / carried) for group in groups], None)
+    if fleet is None:
+        return None
+    times = beyond * carried
+    load = float(int(sought.load * times)) if sought.unit is LoadUnit.USERS else sought.load * times
+    largest = LargestLoad(sought.unit.value, load, times)
+    mine = replace(mine, workload=sought.workload_at(times))
+    verified = verify_fleet(fleet, mine, mine, stocked, stocked)
+    summary = f"{describe_largest(largest)}{fleet.text} {describe_workload(mine.workload)}."
+    return replace(
+        recommend_from_inventory(replace(question, largest=None), mine, stocked),
+        maximum=largest,
+        mixed_fleet=fleet,
+        summary=summary,
+        verification=verified,
+    )
 
 
 def verify_fleet(
@@ -242,7 +280,9 @@ def describe_addition(
         return other
     usd, more, fleet = cheapest
     part = catalog.accelerators[catalog.accelerator_index[fleet.accelerator]]
-    machines = format_count(fleet.nodes or 1, "machine")
+    machines, each = format_count(fleet.nodes or 1, "machine"), (fleet.total_accelerators or 0) // (fleet.nodes or 1)
+    size = next(one.per_machine for one in question.inventory if one.accelerator == fleet.accelerator)
+    machines += "" if each == size else f" of {each} instead of {size}"
     return (
         f"Cheapest addition of a type that you own: {more} × {part.name}, about {format_usd(usd)} at the price of "
         f"machines for sale, so that you have {fleet.total_accelerators} in {machines}. {other}"

@@ -543,7 +543,7 @@ class LevelDeployment:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """Why no number of accelerators reaches a confidence level, and what would."""
+    """Why no number of accelerators, or of those owned, reaches a confidence level, and what would."""
 
     why: str
     instead: str
@@ -551,22 +551,34 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Accelerators and cost needed at one confidence; None where no number of accelerators is enough."""
+    """Accelerators and cost needed at one confidence; None where no number of accelerators is enough. More than the
+    caller owns have no cost.
+    """
 
     confidence: float
     total_accelerators: int | None
     usd_per_hour: float | None = None  # cost of a service, USD/h
     usd_total: float | None = None  # cost of a run at its duration at this confidence, USD
     deployment: LevelDeployment | None = None  # another deployment, where it serves this level at less cost
-    unreachable: Unreachable | None = None  # why no number is enough
+    unreachable: Unreachable | None = None  # why no number, or none that the caller has, is enough
 
     @property
     def cost(self) -> float:
         """Cost in USD, or the number of accelerators where there is no price; infinite where no number is enough."""
         spent = self.usd_total if self.usd_total is not None else self.usd_per_hour
-        if self.total_accelerators is None:
+        if self.total_accelerators is None or self.unreachable is not None:
             return math.inf
         return float(self.total_accelerators) if spent is None else spent
+
+    def within_stock(self, owned: float) -> Level:
+        """The level, without a cost if it needs more accelerators than the caller owns; infinite: hardware for sale."""
+        if self.total_accelerators is None or self.total_accelerators <= owned:
+            return self
+        reason = Unreachable(
+            f"It takes {self.total_accelerators:,} accelerators, and your inventory has {owned:,.0f}.",
+            "More of them, a looser limit, another layout, or the benchmark in `verification` would reach it.",
+        )
+        return Level(self.confidence, self.total_accelerators, unreachable=reason)
 
 
 class BillFactor(StrEnum):

@@ -198,8 +198,7 @@ def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(
     most = max(groups, key=lambda group: group["share"])["deployment"]
     assert answer["verification"]["accelerator"] == most["accelerator"]
     after = {each["outcome"]: each["total_accelerators"] for each in answer["verification"]["after"]}
-    assert bool(after) or first  # an answer with recommendations as well may be too long for it
-    assert not after or after["slower"] >= after["as_predicted"] == most["total_accelerators"]
+    assert after["slower"] >= after["as_predicted"] == most["total_accelerators"]
     if first and fleet["saves_share"] > 0.05:
         standing = client.get(f"/recommendations/{answer['id']}/standing").json()
         assert standing["cheaper"]["rank"] == 0

@@ -68,7 +68,44 @@ def test_the_largest_load_is_feasible_and_a_tenth_more_is_not(
     assert same["recommendations"][0]["deployment"] == deployment
     more = best(client, {"workload": load_in(workload, largest["value"] * 1.15), **limits})
     owned = "inventory" in limits
+    for level in answer["recommendations"][0]["confidence"]["by_level"]:  # no operating cost of machines not owned
+        is_more = owned and (level["total_accelerators"] or 0) > deployment["total_accelerators"]
+        assert not is_more or ("usd_per_hour" not in level and "your inventory has" in level["unreachable"]["why"])
     assert not [r for r in more["recommendations"] if not owned or r["deployment"]["offer"]["provider"] == "inventory"]
+
+
+def test_the_types_of_an_inventory_carry_the_largest_load_together(client: TestClient) -> None:
+    owned = [{"accelerator": "rtx 3090", "count": 4}, {"accelerator": "rtx 4090", "count": 3}]
+    body = {"workload": {**chat(users={"count": 10, "requests_per_hour_each": 60}), "model": "qwen3-8b"}}
+    together = best(client, {**body, "maximize": "users", "inventory": owned})
+    alone = best(client, {**body, "maximize": "users", "inventory": owned[1:]})["maximum"]["value"]
+    groups = together["mixed_fleet"]["groups"]
+    assert [group["deployment"]["total_accelerators"] for group in groups] == [3, 4]
+    assert sum(group["share"] for group in groups) == pytest.approx(1, abs=1e-5)
+    assert groups[0]["share"] * together["maximum"]["value"] == pytest.approx(alone, rel=0.1)
+    assert together["recommendations"] == [] and {r["code"] for r in together["rejected"]} == {"inventory_too_small"}
+    at = f"/recommendations/{together['id']}"  # without a single option, the mixed fleet is the plan
+    bill = client.get(f"{at}/bill-of-materials").json()
+    assert bill["rank"] == 0 and sum(line.get("owned", False) for line in bill["lines"]) == 2
+    standing = client.get(f"{at}/standing").json()
+    assert standing["holds"] and standing["plan"]["rank"] == 0
+    assert client.get(f"{at}/deployment?target=shell").json()["rank"] == 0
+    assert client.post(f"{at}/reprice").json()["machines"]["rank"] == 0
+    missing = client.get(f"{at}/standing?rank=1").json()["detail"]
+    assert missing == "This answer has no rank 1. No single option was feasible. Rank 0 is its mixed fleet."
+
+
+def test_a_purchase_budget_alone_buys_and_rents_nothing(client: TestClient) -> None:
+    """It limits no rent, so that rents would carry any load."""
+    body = {"workload": chat(peak_requests_per_s=1), "maximize": "requests_per_s"}
+    answer = best(client, {**body, "constraints": {"max_purchase_usd": 30_000}})
+    (option,) = answer["recommendations"]
+    assert option["deployment"]["offer"]["pricing_model"] == "owned" and option["cost"]["purchase_usd"] <= 30_000
+    assert answer["request"]["constraints"]["pricing_models"] == ["owned"]
+    assert "purchases_only" in [warning["code"] for warning in answer["warnings"]]
+    limits = {"max_purchase_usd": 30_000, "environments": ["cloud"]}
+    refused = client.post("/recommend", json={**body, "constraints": limits})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "#/constraints/max_purchase_usd")
 
 
 def test_more_money_never_carries_less(client: TestClient) -> None:

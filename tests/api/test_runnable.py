@@ -35,6 +35,23 @@ def test_a_workstation_serves_and_tunes_models_the_largest_first(client: TestCli
     assert all(found["throughput"] > found["one_stream"] >= 5 for found in by_model.values())
 
 
+def test_batches_and_tuning_use_all_machines(client: TestClient) -> None:
+    """Desks side by side add up for batches; a run is spread over the cards of a machine."""
+    one, five = (
+        {
+            use["use"]: use
+            for use in runnable(client, [{"accelerator": "m3 ultra 80c", "count": n}], q="qwen3-8b", limit=1)["items"][
+                0
+            ]["uses"]
+        }["throughput"]
+        for n in (1, 5)
+    )
+    assert five["replicas"] == five["accelerators"] == 5 * one["accelerators"]
+    assert five["tokens_per_s"] == pytest.approx(5 * one["tokens_per_s"], rel=1e-4)
+    tuned = runnable(client, WORKSTATION, q="qwen3-8b", limit=1)["items"][0]["uses"]
+    assert {use["use"]: use["accelerators"] for use in tuned if "lora" in use["use"]} == {"lora": 4, "qlora": 4}
+
+
 def test_the_speed_is_that_of_a_recommendation(client: TestClient) -> None:
     stream = runnable(client, WORKSTATION, q="qwen3-32b", limit=1)["items"][0]["uses"][0]
     traffic = {"batch": 1, "input_tokens": 1024, "output_tokens": 256}

@@ -73,6 +73,7 @@ def test_an_answer_belongs_to_the_tenant_that_asked(service: Service) -> None:
             for below in ("", "/status", "/bill-of-materials", "/deployment"):
                 answer = service.call("GET", path + below, reader)
                 assert answer.status_code == (200 if mine else 404), (owner, reader, below)
+                assert "Authorization" in answer.headers["vary"]  # so that no cache mixes them up
             listed = [item["id"] for item in service.call("GET", "/recommendations", reader).json()["items"]]
             assert (identity in listed) is mine
     again = service.call("POST", "/recommend", "acme", json=ASKED).json()

@@ -144,5 +144,10 @@ def test_an_answer_gives_the_parameters_of_its_benchmark() -> None:
     ],
 )
 def test_the_saving_is_a_sentence(before: float | None, after: float, text: str) -> None:
-    answers = [{"recommendations": [{"cost": {"usd_per_hour": usd}}]} for usd in (before, after)]
+    deployment = {"total_accelerators": 1, "accelerator": "a"}
+    answers = [{"recommendations": [{"cost": {"usd_per_hour": u}, "deployment": deployment}]} for u in (before, after)]
     assert text in measuring.saving_text(*answers)
+    if before is not None:  # a mixed fleet is the plan, whatever single options cost
+        groups = [{"deployment": deployment}]
+        fleets = [{**answers[1], "mixed_fleet": {"groups": groups, "usd_per_hour": u}} for u in (before, after)]
+        assert text in measuring.saving_text(*fleets)

@@ -14,6 +14,7 @@ import pytest
 from app.errors import Unanswerable
 from app.observed.benchmarks import read_measured_runs
 from app.observed.measured_run import MeasuredRun, UnusableRun, check_run, fill_run
+from tests.observed.logged import MEGATRON
 from tests.observed.result_files import AIPERF, FILES, GUIDELLM, PLAIN, REPORT, VLLM
 from tests.observed.test_startup import VLLM as STARTUP
 
@@ -120,9 +121,11 @@ def test_a_report_of_several_replicas_is_refused() -> None:
         check_run(read_measured_runs(json.dumps(several))[0])
 
 
-def test_a_start_up_log_alone_has_no_speed() -> None:
-    with pytest.raises(Unanswerable, match="has no speed"):
+def test_a_log_without_a_speed_is_refused_with_its_reason() -> None:
+    with pytest.raises(Unanswerable, match="has no speed: start-up lines"):
         read_measured_runs(STARTUP)
+    with pytest.raises(Unanswerable, match="A step in the log has 512 sequences, a step of the workload 64"):
+        read_measured_runs(MEGATRON, {"global_batch_sequences": 64.0, "sequence_length": 4096.0})
 
 
 DAMAGED_TABLE = "build_commit,avg_ts,n_prompt,n_gen\n" + "x" * 200_000

@@ -22,10 +22,8 @@ from app.api.schemas.measurements import (
     MeasurementShown,
     measurement_json,
 )
-from app.catalog.measuring import (
-    get_measurement,
-    list_measurements,
-)
+from app.api.writes import IdempotencyKey, Write
+from app.catalog.measuring import get_measurement, list_measurements
 
 
 async def _get_measured_catalogs(request: Request) -> MeasuredCatalogs:
@@ -58,6 +56,7 @@ router = APIRouter(tags=["measurements"])
     summary="Upload the result of a benchmark or a training log",
 )
 async def post_measurement(
+    request: Request,
     raw: RawResultFile,
     query: Annotated[MeasurementQuery, Query()],
     sessions: Sessions,
@@ -66,12 +65,14 @@ async def post_measurement(
     turn: LongSlot,
     caller: KnownCaller,
     today: Today,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Recognizes the file by its content, compares each run with its prediction, and stores it. From then on it moves
     predictions of the same stack, and by distance those of its neighbors. If the file does not state something, the
     problem lists the parameters to add. A second upload of the same content is the same measurement.
     """
-    answer = await turn.answer_shared(compute_upload, raw, query, sessions, catalog_store, caller, today)
+    write = Write.of(request, caller, idempotency_key, raw)
+    answer = await turn.answer_exclusively(compute_upload, raw, query, sessions, catalog_store, write, today)
     if not query.dry_run:
         catalogs.forget(caller.tenant)
     return answer
@@ -117,9 +118,15 @@ def get_own_measurement(id: MeasurementId, sessions: Sessions, tenant: Tenant) -
     summary="Delete a measurement",
 )
 async def delete_own_measurement(
-    id: MeasurementId, sessions: Sessions, catalogs: Catalogs, caller: KnownCaller
+    request: Request,
+    id: MeasurementId,
+    sessions: Sessions,
+    catalogs: Catalogs,
+    caller: KnownCaller,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Deletes a measurement. Its effect ends: answers are again those without it, with the same ids."""
-    await run_in_threadpool(remove_measurement, sessions, caller, id)
+    write = Write.of(request, caller, idempotency_key)
+    response = await run_in_threadpool(remove_measurement, sessions, write, id)
     catalogs.forget(caller.tenant)
-    return Response(status_code=204)
+    return response

@@ -41,7 +41,7 @@ from app.export.columns import csv_bytes
 from app.export.cxml import cxml_bytes
 from app.export.handoff.option import File, Handoff, load_options
 from app.export.handoff.targets import build_fleet_handoff
-from app.export.lines import FILING_LABELS, Bill, Settlement, build_bill
+from app.export.lines import FILING_LABELS, Bill, Settlement, build_bill, plan_rank
 from app.export.memo import render_memo, select_ranks
 from app.export.oci import oci_bytes
 from app.export.quotes import render_quote_requests
@@ -85,7 +85,8 @@ def get_deployment(
     are generated from the stored answer only and contain no secrets. Set `file` to download one file.
     """
     body, supply = answers.get_answer_and_supply(id)
-    options = load_options(orjson.loads(body), orjson.loads(supply), asked.rank, asked.volume_claim)
+    answer = orjson.loads(body)
+    options = load_options(answer, orjson.loads(supply), plan_rank(answer, asked.rank), asked.volume_claim)
     made = build_fleet_handoff(options, asked.target, asked.engine_version)
     if asked.file is None:
         return Response(json_bytes(HandoffShown.as_json(made)), media_type="application/json")
@@ -141,9 +142,9 @@ def get_bill_of_materials(
     """
     body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(id))
     settlement, order = asked.to_settlement(), asked.to_order()
-    bill = build_bill(body, supply, asked.rank, settlement, order)
+    bill = build_bill(body, supply, plan_rank(body, asked.rank), settlement, order)
     if asked.format == "html":
-        ranks = select_ranks(body, supply, asked.rank)
+        ranks = select_ranks(body, supply, bill.rank)
         others = [build_bill(body, supply, rank, settlement, order) for rank in ranks]
         return _file_response(render_memo(body, supply, others, bill), bill, "html", "text/html", "html", PRINT_POLICY)
     if asked.format == "rfq":

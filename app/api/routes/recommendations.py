@@ -34,9 +34,9 @@ from app.api.questions import (
     RequestedOption,
     build_estimate_question,
     build_options,
+    complete_request,
     index_on_day,
     option_error,
-    with_stored_inventory,
 )
 from app.api.schemas.answers import EstimateShown, RecommendResponse
 from app.api.schemas.compare import CompareRequest, CompareResponse, comparison_json
@@ -52,7 +52,7 @@ from app.catalog.holdings import Holdings
 from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
-from app.export.lines import FILING_FIELDS, MIXED_FLEET, Settlement, build_bill
+from app.export.lines import FILING_FIELDS, MIXED_FLEET, Settlement, build_bill, plan_rank
 from app.export.repricing import explain_first, has_same_first, ranked_options
 from app.sizing.compare import Comparison, Outcome, compare_outcomes, evaluate_option
 from app.sizing.decisions.machines import with_relevant_measurements
@@ -229,7 +229,7 @@ def find_known_recommendation(
     if index is None or (index.catalog.measured is not None and not isinstance(request.workload.model, str)):
         # Being loaded; or measurements count, and a model is to be read before it is known which.
         return recommend_cpu_s(request)
-    asked = with_stored_inventory(request, holdings)
+    asked = complete_request(request, holdings)
     relevant = relevant_identity(asked, index, catalog_store, today, holdings)
     body = answers.find_answer(identify_request(asked, relevant, today, holdings)[0])
     return recommend_cpu_s(request) if body is None else Response(body, media_type="application/json")
@@ -305,7 +305,7 @@ def get_recommendation_by_id(
     headers = {
         "Last-Modified": format_datetime(stored_at, usegmt=True),
         "ETag": f'"{id}"',
-        "Cache-Control": "immutable, max-age=31536000",
+        "Cache-Control": "private, immutable, max-age=31536000",
     }
     return Response(body, media_type="application/json", headers=headers)
 
@@ -336,7 +336,7 @@ async def post_reprice(
 
 def compute_repricing(
     identity: str,
-    rank: int,
+    asked: int | None,
     answers: TenantAnswers,
     catalog_store: CatalogStore,
     today: date,
@@ -345,7 +345,7 @@ def compute_repricing(
     """Prices the machines of a stored answer again and answers its request again."""
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
     directory = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
-    machines = {}
+    machines, rank = {}, plan_rank(stored, asked)
     if stored["recommendations"] or rank != 1:
         then = build_bill(stored, supply, rank, Settlement())
         if rank == MIXED_FLEET:
@@ -398,10 +398,16 @@ async def get_standing(
 
 
 def compute_standing(
-    identity: str, rank: int, answers: TenantAnswers, catalog_store: CatalogStore, today: date, holdings: Holdings
+    identity: str,
+    asked: int | None,
+    answers: TenantAnswers,
+    catalog_store: CatalogStore,
+    today: date,
+    holdings: Holdings,
 ) -> Response:
     """Judges the plan at a rank of a stored answer at today's catalog."""
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
+    rank = plan_rank(stored, asked)
     build_bill(stored, supply, rank, Settlement())  # an answer without this rank has no plan to judge
     directory = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
     document = {

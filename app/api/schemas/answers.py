@@ -176,7 +176,9 @@ class LevelShown(ResultModel, of=Level):
     deployment: LevelDeploymentShown | None = Field(
         None, description="Another deployment, if it serves this level at less cost than the one recommended."
     )
-    unreachable: UnreachableShown | None = Field(None, description="Why no number of accelerators is enough.")
+    unreachable: UnreachableShown | None = Field(
+        None, description="Why no number of accelerators, or none that you own, is enough; the level then has no cost."
+    )
 
 
 class CertaintyFactorShown(ResultModel, of=CertaintyFactor):
@@ -213,7 +215,7 @@ class BenchmarkOutcomeShown(ResultModel, of=BenchmarkOutcome):
     unit: str
     total_accelerators: int | None = Field(
         description="Accelerators that this deployment needs then at the requested confidence; null if no number is "
-        "enough."
+        "enough. More than your inventory has are given without a cost."
     )
     usd_per_hour: float | None = None
     usd_total: float | None = None

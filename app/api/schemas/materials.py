@@ -86,7 +86,12 @@ class HandoffQuery(BaseModel):
     target: TargetName | None = Field(
         None, description="Tool to write files for. Default: shell, or else the first target that can start the option."
     )
-    rank: int = Field(1, ge=0, le=1000, description="Rank of the option; 0 for the mixed fleet.")
+    rank: int | None = Field(
+        None,
+        ge=0,
+        le=1000,
+        description="Rank of the option; 0 is the mixed fleet. Default: 1, or 0 if no single option is feasible.",
+    )
     file: str | None = Field(
         None, min_length=1, max_length=120, description="Name of a file; returns only this file, unchanged."
     )
@@ -185,7 +190,12 @@ class MaterialsQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rank: int = Field(1, ge=0, le=1000, description="Rank of the option; 0 for the mixed fleet.")
+    rank: int | None = Field(
+        None,
+        ge=0,
+        le=1000,
+        description="Rank of the option; 0 is the mixed fleet. Default: 1, or 0 if no single option is feasible.",
+    )
     format: Annotated[Literal["json", "csv", "xlsx", "cxml", "oci", "ubl", "html", "rfq"], Component("BillFormat")] = (
         "json"
     )

@@ -47,7 +47,12 @@ class RepriceQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rank: int = Field(1, ge=0, le=1000, description="Rank of the option; 0 is the mixed fleet.")
+    rank: int | None = Field(
+        None,
+        ge=0,
+        le=1000,
+        description="Rank of the option; 0 is the mixed fleet. Default: 1, or 0 if no single option is feasible.",
+    )
 
 
 class MovedCauseShown(ResultModel, of=Cause):

@@ -480,6 +480,13 @@ class ConstraintsSpec(RequestModel):
         "the work and otherwise hardware for sale, or it is ignored.",
     )
 
+    @property
+    def limits_purchases_alone(self) -> bool:
+        """Whether a purchase budget is the only limit, although rents are allowed, which it does not limit."""
+        others = (self.max_usd_per_hour, self.max_accelerators, self.max_power_kw, self.max_carbon_kg)
+        limited = self.max_purchase_usd is not None and all(limit is None for limit in others)
+        return limited and self.environments != ["on_prem"]
+
     def to_constraints(self, assumed: Assumptions) -> Constraints:
         return Constraints(
             environments=tuple(Environment(e) for e in self.environments),

@@ -241,11 +241,13 @@ def memory_interval(finalists: Finalists, row: int) -> Interval:
 
 def run_assurance(finalists: Finalists, row: int) -> Assurance:
     """Probabilities of one run, and the accelerators and cost that each confidence level needs."""
-    sure = finalists.assurance
+    sure, owned = finalists.assurance, at(finalists.assurance.owned, row)
 
     def levels_of(confidences: Sequence[float], accelerators: Column, usd_total: Column) -> tuple[Level, ...]:
         return tuple(
-            Level(level, None if finite_or_none(count) is None else int(count), usd_total=finite_or_none(usd))
+            Level(
+                level, None if finite_or_none(count) is None else int(count), usd_total=finite_or_none(usd)
+            ).within_stock(owned)
             for level, count, usd in zip(confidences, accelerators.tolist(), usd_total.tolist(), strict=True)
         )
 

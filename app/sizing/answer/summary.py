@@ -238,12 +238,11 @@ def write_summary(question: Question, ranked: Sequence[Ranked], closest: Rejecti
 
     The decision memo cuts the request off at ". Recommended: ".
     """
-    opening = describe_question(question)
     if not ranked:
         near = closest.text if closest is not None else "The catalog is empty."
         none = "None of your hardware" if question.constraints.stock else "No hardware in the catalog"
-        return f"{opening}. {none} meets the limits. Closest option: {near}{note}"
-    first = ranked[0].estimate
+        return f"{describe_workload(question.workload)}. {none} meets the limits. Closest option: {near}{note}"
+    opening, first = describe_question(question), ranked[0].estimate
     days = None if first.performance is None else first.performance.days
     hardware, lasting = describe_hardware(ranked[0]), ""
     if first.deployment.pools is None:
@@ -449,7 +448,9 @@ def add_comparisons(
         return ranked
     best, share = ranked[0], question.assumptions.near_tie_share
     why = "This is the only accelerator type that meets the limits."
-    if question.constraints.stock:
+    if len(question.constraints.stock) == 1:
+        why = "Your accelerator type meets the limits."
+    elif question.constraints.stock:
         why = "This is the only one of your accelerator types that meets the limits."
     if feasible > 1:
         lead = f"within {percent(max(share, 1 / best.score - 1))} of " if best.score < 1 - ROUNDING else ""

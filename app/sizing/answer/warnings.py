@@ -57,8 +57,8 @@ from app.sizing.workload import FailureDomain, InferenceWorkload, Load, Method, 
 
 SLOW_CASE = "In a slow case (slow end of the 80 % interval),"
 REMEDY = "Run the benchmark or plan for a higher confidence."
-RUN_BENCHMARK = "Run the benchmark before buying."
-BENCHMARK_FIRST = "Benchmark the first option before buying."
+RUN_BENCHMARK = "Run the benchmark before deciding."
+BENCHMARK_FIRST = "Benchmark the first option before deciding."
 # Sentences that recommend a benchmark, at the end of a text.
 BENCHMARK_ADVICE = (REMEDY, RUN_BENCHMARK, BENCHMARK_FIRST)
 THIN_MARGIN = "thin_margin"  # recommends a benchmark within its text
@@ -124,16 +124,15 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
             f"({weakest_condition(assurance)}). {RUN_BENCHMARK}{instead}"
         )
         return Notice(THIN_MARGIN, text)
-    growth = after.cost / max(here.cost, 1e-9)
-    if growth < assumed.thin_margin_growth:
+    if after.cost / max(here.cost, 1e-9) < assumed.thin_margin_growth:
         return None
     same = after.deployment is None and after.total_accelerators == here.total_accelerators
     less = ", with settings that take less memory" if same else ""
-    return Notice(
-        THIN_MARGIN,
-        f"{sure} with {describe_level(here)}; {percent(after.confidence)} confidence needs {describe_level(after)}"
-        f"{less}. Run the benchmark before buying, or set confidence to {after.confidence:g}.",
-    )
+    need = f"{sure} with {describe_level(here)}; {percent(after.confidence)} confidence needs {describe_level(after)}"
+    if after.unreachable is not None:
+        return Notice(THIN_MARGIN, f"{need}, more than your inventory has. {RUN_BENCHMARK}")
+    advice = f"{RUN_BENCHMARK.removesuffix('.')}, or set confidence to {after.confidence:g}."
+    return Notice(THIN_MARGIN, f"{need}{less}. {advice}")
 
 
 def condition_probabilities(assurance: Assurance) -> list[tuple[float, str]]:
@@ -184,12 +183,11 @@ def low_end_misses_load(answer: FeasibleAnswer) -> Notice | None:
     factor = slowdown_factor(p.interval, point, more_is_better=True)
     what = "samples" if workload.model.sample else "requests"
     carried = workload.peak_per_s / max(p.utilization_at_peak, 1e-9) / factor
-    if p.utilization_at_peak > 1 or carried >= workload.peak_per_s:
+    served, peak = format_number(carried), format_number(workload.peak_per_s)
+    if p.utilization_at_peak > 1 or carried >= workload.peak_per_s or served == peak:
         return None
     return Notice(
-        "low_end_misses_load",
-        f"{SLOW_CASE} the deployment serves {format_number(carried)} of the {format_number(workload.peak_per_s)} "
-        f"{what}/s at peak. {REMEDY}",
+        "low_end_misses_load", f"{SLOW_CASE} the deployment serves {served} of the {peak} {what}/s at peak. {REMEDY}"
     )
 
 
@@ -806,7 +804,7 @@ def accuracy_check_owed(best: TopAnswer) -> Notice | None:
     return Notice(
         "accuracy_check_owed",
         f"Weights are stored in {format_name(stored.name)}, with fewer bits than the published "
-        f"{format_name(native.name)}. Check accuracy on your own task before buying.",
+        f"{format_name(native.name)}. Check accuracy on your own task before deciding.",
     )
 
 

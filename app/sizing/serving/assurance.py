@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import ROUNDING, Codes, Column, concat_tables
-from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, run_s, usd_total
+from app.sizing.decisions.cost import accelerators_in_stock, can_meet_deadline, deployment_cost, run_s, usd_total
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.formula import suspend_recording
 from app.sizing.question import CONFIDENCE_GRID, CONFIDENCE_LEVELS, Question
@@ -146,6 +146,8 @@ def estimate_assurance(
     bounded, in_time = has_speed_limits(workload), workload.deadline_s is not None
     asked = question.constraints.confidence
     shown, after = {*CONFIDENCE_LEVELS, asked}, outcome_levels(asked)
+    stock = accelerators_in_stock(question.constraints, judged.options.plans.accelerator).tolist()
+    by_level = [tuple(level.within_stock(most) for level in own) for most, own in zip(stock, by_level, strict=True)]
     return tuple(
         Assurance(
             asked,

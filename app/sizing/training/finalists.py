@@ -19,7 +19,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, at
 from app.sizing.decisions.acquisition import itemize_costs
-from app.sizing.decisions.cost import Cost, usd_total
+from app.sizing.decisions.cost import Cost, accelerators_in_stock, usd_total
 from app.sizing.formula import Trace, record_trace, suspend_recording
 from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.result import Part
@@ -148,6 +148,7 @@ class RunAssurance(Columns):
     after: tuple[float, ...]  # levels of the outcomes of a benchmark
     accelerators_after: Column  # accelerators paid for after each outcome
     usd_total_after: Column  # cost after each outcome, USD
+    owned: Column  # accelerators of the type that the caller owns; infinite for hardware for sale
 
 
 def assess_assurance(
@@ -176,6 +177,7 @@ def assess_assurance(
         after=outcomes,
         accelerators_after=accelerators_after,
         usd_total_after=usd_after,
+        owned=accelerators_in_stock(question.constraints, plans.accelerator),
     )
 
 

@@ -265,6 +265,18 @@ def test_what_cannot_be_compared_is_refused_as_a_problem(client: TestClient, why
     assert response.json()["detail"]
 
 
+def test_a_repeated_upload_or_deletion_with_one_key_has_one_effect(own: TestClient) -> None:
+    headers = {"Idempotency-Key": "upload-1", "content-type": "application/json"}
+    first, again = (own.post("/measurements", content=json.dumps(PLAIN), headers=headers) for _ in "12")
+    assert (first.status_code, again.status_code, again.headers["idempotency-replayed"]) == (201, 201, "true")
+    assert again.content == first.content
+    path = f"/measurements/{first.json()['measurements'][0]['id']}"
+    assert [own.delete(path, headers={"Idempotency-Key": "delete-1"}).status_code for _ in "12"] == [204, 204]
+    assert own.delete(path).status_code == 404
+    other = own.post("/measurements", content=json.dumps(PLAIN | {"ttft_ms": 470}), headers=headers)
+    assert (other.status_code, other.json()["type"]) == (422, "/problems/idempotency-key-reused")
+
+
 def test_the_same_content_with_other_parameters_is_a_conflict(own: TestClient) -> None:
     stored = upload(own, VLLM, **STACK).json()["measurements"][0]["id"]
     other = upload(own, VLLM, **STACK | {"weight_format": "fp8"})

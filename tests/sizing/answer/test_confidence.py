@@ -65,6 +65,7 @@ def finalists(**columns: Any) -> Any:
             after=(0.9, 0.6),
             accelerators_after=np.array([[np.nan, 4.0]]),
             usd_total_after=np.array([[np.nan, 90.0]]),
+            owned=np.array([np.inf]),
         ),
     }
     return row(**known | columns)

@@ -149,14 +149,14 @@ def test_a_cliff_in_numbers() -> None:
     (text,) = texts_of(assurance=hourly)
     assert text == (
         "thin_margin: Sized for 80 % confidence with 8 accelerators (16.00 USD/h); 90 % confidence needs "
-        "16 accelerators (32.00 USD/h). Run the benchmark before buying, or set confidence to 0.9."
+        "16 accelerators (32.00 USD/h). Run the benchmark before deciding, or set confidence to 0.9."
     )
     (text,) = texts_of(assurance=sure(Level(0.8, 8), Level(0.9, None)))
     assert "no number of these accelerators reaches 90 % (load and limits: 84 % likely)" in text
     assert "set confidence" not in text  # no confidence would help
     unreachable = Unreachable("A latency may exceed its limit.", "A looser limit would reach it.")
     (text,) = texts_of(assurance=sure(Level(0.8, 8), Level(0.9, None, unreachable=unreachable)))
-    assert text.endswith("Run the benchmark before buying. A looser limit would reach it.")
+    assert text.endswith("Run the benchmark before deciding. A looser limit would reach it.")
     (text,) = texts_of(assurance=sure(Level(0.8, 8, usd_total=78.0), Level(0.9, 8, usd_total=134.0)))
     assert "needs 8 accelerators (134 USD), with settings that take less memory." in text
     assert describe_level(Level(0.9, 1)) == "1 accelerator"
@@ -175,7 +175,7 @@ def test_the_low_end_misses_the_load() -> None:
     # carries 5 / 0.9 = 5.56 requests/s as predicted, at worst 80 % of that
     (text,) = texts_of(utilization_at_peak=0.9)
     assert text.startswith(f"low_end_misses_load: {SLOW_CASE} the deployment serves 4.44 of the 5 requests/s at peak.")
-    assert codes(utilization_at_peak=0.79) == []
+    assert codes(utilization_at_peak=0.79) == codes(utilization_at_peak=0.80005) == []  # 5 of 5 is no news
     assert codes(utilization_at_peak=1.1) == []  # overloaded as predicted
     assert codes(replace(CHAT, load=Load.OFFLINE), utilization_at_peak=0.9) == []
     assert codes(utilization_at_peak=None) == []
