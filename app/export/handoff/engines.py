@@ -403,13 +403,14 @@ def parse_version(text: str | None, launch: Launch) -> Version:
 
 
 def start_command(
-    group: ReplicaGroup, launch: Launch, *, cache_tokens: int, shared_name: str | None = None
+    group: ReplicaGroup, launch: Launch, *, cache_tokens: int, shared_name: str | None, has_stages: bool
 ) -> list[str]:
     """Command that starts one machine's part of a replica, split as a shell splits it.
 
     Parameters:
         cache_tokens: size of the KV cache in tokens.
         shared_name: name of the model in requests, if pools load different weights.
+        has_stages: whether the prefill pool has pipeline stages.
     """
     places = dict(group.places)
     places["cache_tokens"] = cache_tokens
@@ -417,7 +418,8 @@ def start_command(
     places |= dict.fromkeys(("ranks_config", "draft_config", "written_config", "host_config"))
     places["config"] = CONFIG if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
-    pool = shlex.split(POOL_SERVERS[launch.engine].flags_of(group.role, shared_name)) if group.is_pool else ()
+    servers = POOL_SERVERS[launch.engine] if group.is_pool else None
+    pool = shlex.split(servers.flags_of(group.role, shared_name, has_stages=has_stages)) if servers else ()
     return [*tokens, *pool, *launch.network_flags]
 
 
@@ -492,13 +494,16 @@ def ollama_lines(group: ReplicaGroup, launch: Launch, name: str, port: str) -> t
         port: port of the server, or a shell variable that holds it.
     """
     settings = shlex.split(fill_template((group.server or launch.server).command, group.places))[:-2]
+    origin = str(group.places["gguf_origin"])
+    # Ollama reads a relative path from the folder of the Modelfile: cmd/cmd.go of ollama/ollama, read 2026-11-27.
+    folder = '"$PWD"/' if origin.startswith("./") else ""
     return (
         f"export {' '.join(settings)} OLLAMA_HOST=0.0.0.0:{port} OLLAMA_KEEP_ALIVE=-1",
         "ollama serve &",
         "SERVER=$!",
         "trap 'kill -TERM \"$SERVER\"' TERM INT",
         "until ollama list > /dev/null 2>&1; do sleep 1; done",
-        f"echo FROM {shlex.quote(str(group.places['gguf_origin']))} > /tmp/Modelfile",
+        f"echo FROM {folder}{shlex.quote(origin.removeprefix('./'))} > /tmp/Modelfile",
         f"ollama create {name} -f /tmp/Modelfile",
         f"ollama run {name} '' > /dev/null",
         'wait "$SERVER"',

@@ -351,6 +351,7 @@ def slurm_files(option: Option, _version: str | None, target: str) -> Handoff:
         "#SBATCH --ntasks-per-node=1",
         f"#SBATCH --gpus-per-node={group.per_machine}",
         "#SBATCH --exclusive",
+        "#SBATCH --mem=0",  # all of a machine's; without it, a job gets the default of the cluster
         "#SBATCH --requeue",
         "#SBATCH --open-mode=append",
     )

@@ -119,6 +119,11 @@ class Option:
         return option_name(self.rank) + (f", group {self.fleet_group}" if self.fleet_group else "")
 
     @property
+    def prefill_has_stages(self) -> bool:
+        """Whether the option has a prefill pool with pipeline stages."""
+        return any(group.role == "prefill" and group.int_place("pipeline") > 1 for group in self.groups)
+
+    @property
     def shared_name(self) -> str | None:
         """Name that requests use, if the pools load different weights; else the repository names the model."""
         if len({group.model for group in self.groups}) == 1:

@@ -41,7 +41,7 @@ from app.export.handoff.option import (
 )
 from app.export.handoff.weights import conversion_files, weights_notes
 from app.sizing.hardware.benchmarks import place_names
-from app.sizing.hardware.pool_servers import POOL_SERVERS
+from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS
 from app.sizing.words import join_words, product_name
 
 OWN_ROUTER = (
@@ -107,8 +107,10 @@ class ReplicaLaunch:
     @property
     def command_tokens(self) -> list[str]:
         """Start command, split as a shell splits it."""
-        name = self.option.shared_name
-        command = start_command(self.group, self.launch, cache_tokens=self.cache_tokens, shared_name=name)
+        name, stages = self.option.shared_name, self.option.prefill_has_stages
+        command = start_command(
+            self.group, self.launch, cache_tokens=self.cache_tokens, shared_name=name, has_stages=stages
+        )
         command += revision_tokens(self.group, self.launch, self.version)
         if replica_range(self.option):
             command += self.launch.metrics_flags
@@ -171,6 +173,8 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
             raise NotServable(f"{engine} has no known flags for this way to draft tokens.")
         if group.is_pool and launch.engine not in POOL_SERVERS:
             raise NotServable(f"{engine} does not support separate prefill and decode pools.")
+        if group.role == DECODE and group.int_place("pipeline") > 1 and POOL_SERVERS[launch.engine].pipelined:
+            raise NotServable(f"{engine} moves no KV cache into decode replicas with pipeline stages.")
         if launch.engine == "vllm" and group.int_place("data") > 1 and group.int_place("data") % group.machines:
             raise NotServable("vLLM splits ranks evenly: data_parallel must be divisible by the machines per replica.")
         filled = {name for name, value in group.places.items() if value is not None}

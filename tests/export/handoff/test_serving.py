@@ -197,6 +197,16 @@ def test_pools_are_started_apart_with_a_router() -> None:
     assert router["context_servers"]["num_instances"] == len(router["context_servers"]["urls"]) == 3
 
 
+def test_prefill_stages_of_vllm_write_into_decode_replicas_without_stages() -> None:
+    stages = {"tensor": 4, "stage": 4, "pipeline": 2}
+    prefill, decode = (start("vllm", USED["vllm"], role, **stages) for role in ("prefill", "decode"))
+    made = build_handoff(option(prefill, start("vllm", USED["vllm"], "decode")), "vllm", None)
+    for role in ("prefill", "decode"):
+        assert '"kv_connector": "NixlPushConnector"' in text_of(made, f"{role}.sh")
+    with pytest.raises(Unanswerable, match="decode replicas with pipeline stages"):
+        plan_launches(option(prefill, decode), None)
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_pools_of_different_weights_serve_one_name(engine: str) -> None:
     places = {"prefill": {"model": "maker/Model-70B-FP8"}, "decode": {}}
