@@ -387,6 +387,20 @@ LAUNCHES = (
         loads=(BENCHMARKS["pictures"].load,),
         script=SAMPLES,
     ),
+    Launch(
+        "pytorch",
+        SERVERS["pytorch"],
+        source_version=(2, 10, 0),
+        source="transformers 5.23.0: transformers/pipelines; read 2026-11-27",
+        flags=dict.fromkeys(("--model", REVISION_FLAG, "--format", "--batch", "--port"), ANY_VERSION),
+        images={"NVIDIA": "pytorch/pytorch:{version}-cuda12.8-cudnn9-devel", "AMD": "rocm/pytorch:latest"},
+        own_images=tuple((start, "") for start in ARM_HOSTS),
+        single_machine=True,
+        container_setup="pip install transformers==5.23.0 pillow==13.0.0 timm==1.0.31 faster-whisper==1.2.1 "
+        + SERVES_HTTP,
+        loads=(BENCHMARKS["passes"].load,),
+        script=SAMPLES,
+    ),
 )
 BY_ENGINE = {launch.engine: launch for launch in LAUNCHES}
 

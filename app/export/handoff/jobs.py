@@ -23,6 +23,7 @@ from app.export.handoff.cluster import RESOURCES, node_selector
 from app.export.handoff.lifecycle import host_requests
 from app.export.handoff.option import (
     INTERFACES,
+    PIP_INSTALL,
     SHELL,
     YAML,
     File,
@@ -85,8 +86,8 @@ def container_image(run: TrainingRun) -> str:
 
 def container_lines(run: TrainingRun, *before: str) -> tuple[str, ...]:
     """Commands of a container: install what the image lacks, then train."""
-    packages = install_packages(run)
-    own = (f"pip install {packages}",) if packages else ()
+    packages = "" if run.group.vendor in run.trainer.complete_images else install_packages(run)
+    own = (f"{PIP_INSTALL} {packages}",) if packages else ()
     return ("set -euo pipefail", *before, *own, *run.trainer.container_setup)
 
 

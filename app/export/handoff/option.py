@@ -213,6 +213,8 @@ def build_group(start: Document, lot: Document, deployment: Document) -> Replica
 
 
 # Interfaces of the network between machines, for NCCL (and RCCL) and Gloo; they choose themselves if these are not set.
+# Images on Debian's Python refuse to install into it otherwise (PEP 668).
+PIP_INSTALL = "PIP_BREAK_SYSTEM_PACKAGES=1 pip install"
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 NETWORKS = f"If the machines have several networks, set {' and '.join(INTERFACES)} to the interface that connects them."
 SHELL, YAML, JSON, TEXT = "application/x-sh", "application/yaml", "application/json", "text/plain"

@@ -26,6 +26,7 @@ from app.export.handoff.engines import (
 from app.export.handoff.lifecycle import cache_environment
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import (
+    PIP_INSTALL,
     SHELL,
     TEXT,
     YAML,
@@ -125,7 +126,8 @@ class ReplicaLaunch:
 
     def container_lines(self, *before: str) -> tuple[str, ...]:
         """Lines of the start script in a container."""
-        return (*((self.setup_line,) if self.setup_line else ()), *self.script_lines(*before))
+        setup = self.setup_line.replace("pip install", PIP_INSTALL)
+        return (*((setup,) if setup else ()), *self.script_lines(*before))
 
     @property
     def setup_line(self) -> str:

@@ -37,6 +37,7 @@ SERVERS = {
     "mlx": "mlx_lm.server",
     "ctranslate2": "serve_samples.py speech",
     "diffusers": "serve_samples.py pictures",
+    "pytorch": "serve_samples.py passes",
 }
 TOOLS = {tuple(start.split()): frozenset(BY_ENGINE[engine].flags) for engine, start in SERVERS.items()}
 TOOLS |= {tuple(start.split()): frozenset(each["names"].split()) for start, each in NAMES["programs"].items()}

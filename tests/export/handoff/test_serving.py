@@ -343,7 +343,9 @@ def test_a_server_without_a_container_is_started_by_its_script() -> None:
         assert first(served("mlx", maker="Apple")).image
 
 
-@pytest.mark.parametrize(("engine", "kind"), [("ctranslate2", "speech"), ("diffusers", "pictures")])
+@pytest.mark.parametrize(
+    ("engine", "kind"), [("ctranslate2", "speech"), ("diffusers", "pictures"), ("pytorch", "passes")]
+)
 def test_a_library_is_served_by_a_script_for_its_own_work_alone(engine: str, kind: str) -> None:
     text = text_of(build_handoff(served(engine), "shell", None), "serve.sh")
     script, command = text.split("<<'EOF'\n")[1].split("\nEOF\n")
