@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, yaml_text
-from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, fill_template
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, draft_limit, fill_template
 from app.sizing.hardware.hosts import OTHER_HOSTS
 from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
@@ -56,6 +56,7 @@ class Launch:
     defaults: Mapping[str, str] = field(default_factory=dict)  # settings that stay as they are, and what they do
     single_machine: bool = False  # whether a replica can run on one machine only
     container_setup: str = ""  # script line before the start command in a container
+    plugins: Mapping[str, tuple[Version, str]] = field(default_factory=dict)  # first version and package by format
     own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
     requests_counter: str = ""  # Prometheus counter of answered requests
     queue_gauge: str = ""  # Prometheus gauge of waiting requests
@@ -81,6 +82,8 @@ LAUNCHES = (
             "--enable-prefix-caching": "on",
             "--trust-remote-code": "off",
         },
+        # vllm-project/vllm#43529 moved bitsandbytes out of the tree; read 2026-11-27.
+        plugins={"nf4": ((0, 28), "vllm-bnb-plugin==0.0.3")},
         flags={
             "--tensor-parallel-size": ANY_VERSION,
             SERVED_NAME: ANY_VERSION,
@@ -463,9 +466,8 @@ def draft_settings(group: ReplicaGroup) -> dict[str, object]:
     if not drafting:
         return {}
     model = {"speculative_model_dir": draft} if draft else {}
-    return {
-        "speculative_config": {"decoding_type": drafting, "max_draft_len": group.int_place("draft_tokens"), **model}
-    }
+    limit = draft_limit(str(group.places.get("draft_method")))
+    return {"speculative_config": {"decoding_type": drafting, limit: group.int_place("draft_tokens"), **model}}
 
 
 def with_port(tokens: list[str], launch: Launch, port: str) -> list[str]:

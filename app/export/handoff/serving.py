@@ -7,6 +7,7 @@ from typing import Any
 
 from app.errors import Unanswerable
 from app.export.handoff.engines import (
+    ANY_VERSION,
     BY_ENGINE,
     CONFIG,
     REVISION,
@@ -132,7 +133,14 @@ class ReplicaLaunch:
     @property
     def setup_line(self) -> str:
         """Line before the start command in a container, with the version of the engine."""
-        return self.launch.container_setup.replace("{version}", format_version(self.version))
+        setup = f"pip install {self.plugin}" if self.plugin else self.launch.container_setup
+        return setup.replace("{version}", format_version(self.version))
+
+    @property
+    def plugin(self) -> str:
+        """Package with which the engine loads weights of this format; empty if it needs none."""
+        since, package = self.launch.plugins.get(str(self.group.places.get("format")), (ANY_VERSION, ""))
+        return package if self.version >= since else ""
 
     def script_lines(self, *before: str, port: str | None = None) -> tuple[str, ...]:
         """Lines of the start script.
@@ -304,6 +312,10 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
             f"{product_name(launch.engine)} is a library: {launch.script}, which the files contain, runs requests that "
             f"wait together as one batch. It needs: {groups[0].setup_line}."
         )
+    notes += [
+        f"{product_name(launch.engine)} loads these weights with a plugin, which containers install: {each}."
+        for each in {part.plugin: None for part in groups if part.plugin}
+    ]
     notes += context_notes(groups[0])
     pinned = dict.fromkeys(part.group.model for part in groups if REVISION in part.command_tokens)
     if pinned:

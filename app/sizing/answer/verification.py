@@ -24,6 +24,7 @@ from app.sizing.hardware.benchmarks import (
     Benchmark,
     Places,
     Server,
+    draft_limit,
     fill_template,
     place_names,
 )
@@ -295,6 +296,7 @@ def drafting_places(model: ModelArchitecture, d: Deployment, used: Benchmark, co
         "draft": (published or LOCAL_DRAFT) if separate else None,
         "draft_gguf": f"{LOCAL_DRAFT}.gguf" if separate else None,
         "draft_tokens": s.draft_tokens,
+        "draft_limit": draft_limit(s.method.value),
         "draft_steps": None if looks_up else s.draft_tokens,
         "lookup_tokens": s.draft_tokens if looks_up else None,
         "verified_tokens": s.draft_tokens + 1,

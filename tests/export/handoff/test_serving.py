@@ -113,7 +113,8 @@ def test_a_draft_takes_flags_of_the_list_or_the_configuration(launch: Any, metho
     assert set(command_flags(tokens)) <= set(launch.flags)
     if launch.engine == "tensorrt-llm":
         settings = yaml.safe_load(config_text(part.group, launch))["speculative_config"]
-        assert settings["decoding_type"] == launch.server.drafting[method] and settings["max_draft_len"] == 3
+        assert settings["decoding_type"] == launch.server.drafting[method]
+        assert settings["num_nextn_predict_layers" if method == "mtp" else "max_draft_len"] == 3
         assert settings.get("speculative_model_dir") == DRAFTS[method].get("draft")
         assert "printf" not in " ".join(tokens)
     else:
@@ -362,6 +363,14 @@ def test_a_library_is_served_by_a_script_for_its_own_work_alone(engine: str, kin
 def test_the_benchmark_sends_to_the_port_of_its_engine(engine: str) -> None:
     text = text_of(build_handoff(served(engine), engine, None), "benchmark.sh")
     assert set(re.findall(r"localhost:(\d+)", text)) == {str(SERVERS[engine].port)}
+
+
+def test_vllm_loads_the_weights_of_bitsandbytes_with_a_plugin() -> None:
+    four_bits = served(format="nf4", conversion="bitsandbytes")
+    assert first(four_bits).setup_line == "pip install vllm-bnb-plugin==0.0.3"
+    assert not first(four_bits, "0.27.1").setup_line and not first(served()).setup_line
+    assert any("vllm-bnb-plugin==0.0.3" in note for note in build_handoff(four_bits, "shell", None).notes)
+    assert "ray" not in build_handoff(four_bits, "shell", None).targets
 
 
 def test_notes_state_the_served_context_and_the_share_that_is_refused() -> None:
