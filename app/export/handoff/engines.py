@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.errors import Unanswerable
-from app.export.handoff.option import ReplicaGroup, yaml_text
+from app.export.handoff.option import ReplicaGroup, image_for, yaml_text
 from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, draft_limit, fill_template
 from app.sizing.hardware.hosts import OTHER_HOSTS
 from app.sizing.hardware.pool_servers import POOL_SERVERS
@@ -542,7 +542,7 @@ def container_image(group: ReplicaGroup, launch: Launch, version: Version) -> st
             known = "The published images do not support this accelerator."
         hardware = group.accelerator if image == "" else group.vendor
         raise NoImage(f"No container image of {product_name(launch.engine)} is known for {hardware}. {known}")
-    return image.format(version=format_version(version), minor=format_version(version[:2]))
+    return image_for(image.format(version=format_version(version), minor=format_version(version[:2])), group.sku)
 
 
 def format_command(tokens: list[str]) -> str:

@@ -32,6 +32,7 @@ from app.export.handoff.option import (
     add_header,
     build_script,
     dns_label,
+    image_for,
     read_script,
     yaml_text,
 )
@@ -81,7 +82,7 @@ def container_image(run: TrainingRun) -> str:
     if image is None:
         software = product_name(run.option.software)
         raise NoJob(f"No container image of {software} for {run.group.vendor} accelerators is known.")
-    return image
+    return image_for(image, run.group.sku)
 
 
 def container_lines(run: TrainingRun, *before: str) -> tuple[str, ...]:
