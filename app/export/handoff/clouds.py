@@ -206,7 +206,8 @@ def dstack_service(part: ReplicaLaunch) -> Document:
         "env": ["HF_TOKEN", *(f"{name}={value}" for name, value in part.environment.items())],
         "commands": [*enter_weights(group), *part.container_lines()],
         "port": part.port,
-        "model": group.model,
+        # dstack gives this model an address for chats, which encoders and samplers do not answer.
+        **({"model": group.model} if group.places.get("served") else {}),
         **_dstack_replicas(part),
         # The cache of the machine outlives the container; where a backend has none, weights are downloaded again.
         "volumes": [

@@ -299,15 +299,17 @@ def header_lines(part: ReplicaLaunch) -> tuple[str, ...]:
 
 
 def disruption_budget(part: ReplicaLaunch) -> Manifest:
-    """PodDisruptionBudget: node drains stop no more replicas at once than there are spares, but at least one."""
-    leads = {"role": "leader"} if part.spans_machines else {}
+    """PodDisruptionBudget: node drains stop no more replicas at once than there are spares, but at least one.
+
+    It counts every pod of a replica on several machines: if one stops, all of them start again.
+    """
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": build_metadata(part),
         "spec": {
             "maxUnavailable": max(1, part.option.spares),
-            "selector": {"matchLabels": {**pod_labels(part), **leads}},
+            "selector": {"matchLabels": pod_labels(part)},
         },
     }
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.errors import Unanswerable
-from app.export.handoff.option import ReplicaGroup, yaml_text
-from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, fill_template
+from app.export.handoff.option import ReplicaGroup, image_for, yaml_text
+from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, draft_limit, fill_template
 from app.sizing.hardware.hosts import OTHER_HOSTS
 from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
@@ -56,6 +56,7 @@ class Launch:
     defaults: Mapping[str, str] = field(default_factory=dict)  # settings that stay as they are, and what they do
     single_machine: bool = False  # whether a replica can run on one machine only
     container_setup: str = ""  # script line before the start command in a container
+    plugins: Mapping[str, tuple[Version, str]] = field(default_factory=dict)  # first version and package by format
     own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
     requests_counter: str = ""  # Prometheus counter of answered requests
     queue_gauge: str = ""  # Prometheus gauge of waiting requests
@@ -81,6 +82,8 @@ LAUNCHES = (
             "--enable-prefix-caching": "on",
             "--trust-remote-code": "off",
         },
+        # vllm-project/vllm#43529 moved bitsandbytes out of the tree; read 2026-11-27.
+        plugins={"nf4": ((0, 28), "vllm-bnb-plugin==0.0.3")},
         flags={
             "--tensor-parallel-size": ANY_VERSION,
             SERVED_NAME: ANY_VERSION,
@@ -387,6 +390,20 @@ LAUNCHES = (
         loads=(BENCHMARKS["pictures"].load,),
         script=SAMPLES,
     ),
+    Launch(
+        "pytorch",
+        SERVERS["pytorch"],
+        source_version=(2, 10, 0),
+        source="transformers 5.23.0: transformers/pipelines; read 2026-11-27",
+        flags=dict.fromkeys(("--model", REVISION_FLAG, "--format", "--batch", "--port"), ANY_VERSION),
+        images={"NVIDIA": "pytorch/pytorch:{version}-cuda12.8-cudnn9-devel", "AMD": "rocm/pytorch:latest"},
+        own_images=tuple((start, "") for start in ARM_HOSTS),
+        single_machine=True,
+        container_setup="pip install transformers==5.23.0 pillow==13.0.0 timm==1.0.31 faster-whisper==1.2.1 "
+        + SERVES_HTTP,
+        loads=(BENCHMARKS["passes"].load,),
+        script=SAMPLES,
+    ),
 )
 BY_ENGINE = {launch.engine: launch for launch in LAUNCHES}
 
@@ -403,13 +420,14 @@ def parse_version(text: str | None, launch: Launch) -> Version:
 
 
 def start_command(
-    group: ReplicaGroup, launch: Launch, *, cache_tokens: int, shared_name: str | None = None
+    group: ReplicaGroup, launch: Launch, *, cache_tokens: int, shared_name: str | None, has_stages: bool
 ) -> list[str]:
     """Command that starts one machine's part of a replica, split as a shell splits it.
 
     Parameters:
         cache_tokens: size of the KV cache in tokens.
         shared_name: name of the model in requests, if pools load different weights.
+        has_stages: whether the prefill pool has pipeline stages.
     """
     places = dict(group.places)
     places["cache_tokens"] = cache_tokens
@@ -417,7 +435,8 @@ def start_command(
     places |= dict.fromkeys(("ranks_config", "draft_config", "written_config", "host_config"))
     places["config"] = CONFIG if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
-    pool = shlex.split(POOL_SERVERS[launch.engine].flags_of(group.role, shared_name)) if group.is_pool else ()
+    servers = POOL_SERVERS[launch.engine] if group.is_pool else None
+    pool = shlex.split(servers.flags_of(group.role, shared_name, has_stages=has_stages)) if servers else ()
     return [*tokens, *pool, *launch.network_flags]
 
 
@@ -447,9 +466,8 @@ def draft_settings(group: ReplicaGroup) -> dict[str, object]:
     if not drafting:
         return {}
     model = {"speculative_model_dir": draft} if draft else {}
-    return {
-        "speculative_config": {"decoding_type": drafting, "max_draft_len": group.int_place("draft_tokens"), **model}
-    }
+    limit = draft_limit(str(group.places.get("draft_method")))
+    return {"speculative_config": {"decoding_type": drafting, limit: group.int_place("draft_tokens"), **model}}
 
 
 def with_port(tokens: list[str], launch: Launch, port: str) -> list[str]:
@@ -492,13 +510,16 @@ def ollama_lines(group: ReplicaGroup, launch: Launch, name: str, port: str) -> t
         port: port of the server, or a shell variable that holds it.
     """
     settings = shlex.split(fill_template((group.server or launch.server).command, group.places))[:-2]
+    origin = str(group.places["gguf_origin"])
+    # Ollama reads a relative path from the folder of the Modelfile: cmd/cmd.go of ollama/ollama, read 2026-11-27.
+    folder = '"$PWD"/' if origin.startswith("./") else ""
     return (
         f"export {' '.join(settings)} OLLAMA_HOST=0.0.0.0:{port} OLLAMA_KEEP_ALIVE=-1",
         "ollama serve &",
         "SERVER=$!",
         "trap 'kill -TERM \"$SERVER\"' TERM INT",
         "until ollama list > /dev/null 2>&1; do sleep 1; done",
-        f"echo FROM {shlex.quote(str(group.places['gguf_origin']))} > /tmp/Modelfile",
+        f"echo FROM {folder}{shlex.quote(origin.removeprefix('./'))} > /tmp/Modelfile",
         f"ollama create {name} -f /tmp/Modelfile",
         f"ollama run {name} '' > /dev/null",
         'wait "$SERVER"',
@@ -521,7 +542,7 @@ def container_image(group: ReplicaGroup, launch: Launch, version: Version) -> st
             known = "The published images do not support this accelerator."
         hardware = group.accelerator if image == "" else group.vendor
         raise NoImage(f"No container image of {product_name(launch.engine)} is known for {hardware}. {known}")
-    return image.format(version=format_version(version), minor=format_version(version[:2]))
+    return image_for(image.format(version=format_version(version), minor=format_version(version[:2])), group.sku)
 
 
 def format_command(tokens: list[str]) -> str:

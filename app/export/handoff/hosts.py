@@ -6,7 +6,7 @@ import shlex
 
 from app.export.handoff.clouds import LOCAL_WEIGHTS
 from app.export.handoff.cluster import WEIGHTS
-from app.export.handoff.lifecycle import CACHE, cache_environment, drain_s, start_note
+from app.export.handoff.lifecycle import CACHE, cache_environment, drain_s, host_requests, start_note
 from app.export.handoff.option import INTERFACES, NETWORKS, SHELL, File, Handoff, Option, build_script
 from app.export.handoff.serving import (
     NotServable,
@@ -167,13 +167,19 @@ def slurm_job(part: ReplicaLaunch, script: str) -> str:
     group, launches = part.group, part.spans_machines and not part.launch.starts_per_machine
     tasks = group.per_machine if launches else 1
     port = f"$(({part.port} + SLURM_ARRAY_TASK_ID))" if part.replicas_per_machine > 1 else part.port
-    run = f"srun --kill-on-bad-exit=1 bash -c 'NODE_RANK=\"$SLURM_NODEID\" exec bash ./{script}'"
+    needs = host_requests(part.option, group)
+    cpus, memory = f"--cpus-per-task={needs['cpu']}", needs["memory"].removesuffix("i")
+    whole = group.per_machine == group.machine_accelerators
+    host = ("--exclusive", "--mem=0") if whole else (cpus, f"--mem={memory}")
+    step = "srun --kill-on-bad-exit=1" + ("" if whole else f" {cpus}")  # a step does not take them from the job
+    run = f"{step} bash -c 'NODE_RANK=\"$SLURM_NODEID\" exec bash ./{script}'"
     lines = (
         f"#SBATCH --job-name={part.name}",
         f"#SBATCH --array=0-{group.replicas - 1}",
         f"#SBATCH --nodes={group.machines}",
         f"#SBATCH --ntasks-per-node={tasks}",
         f"#SBATCH --gpus-per-node={group.per_machine}",
+        *(f"#SBATCH {flag}" for flag in host),
         "#SBATCH --requeue",
         "set -euo pipefail",
         f"export PORT={port}",

@@ -23,6 +23,7 @@ from app.export.handoff.cluster import RESOURCES, node_selector
 from app.export.handoff.lifecycle import host_requests
 from app.export.handoff.option import (
     INTERFACES,
+    PIP_INSTALL,
     SHELL,
     YAML,
     File,
@@ -31,6 +32,7 @@ from app.export.handoff.option import (
     add_header,
     build_script,
     dns_label,
+    image_for,
     read_script,
     yaml_text,
 )
@@ -80,13 +82,13 @@ def container_image(run: TrainingRun) -> str:
     if image is None:
         software = product_name(run.option.software)
         raise NoJob(f"No container image of {software} for {run.group.vendor} accelerators is known.")
-    return image
+    return image_for(image, run.group.sku)
 
 
 def container_lines(run: TrainingRun, *before: str) -> tuple[str, ...]:
     """Commands of a container: install what the image lacks, then train."""
-    packages = install_packages(run)
-    own = (f"pip install {packages}",) if packages else ()
+    packages = "" if run.group.vendor in run.trainer.complete_images else install_packages(run)
+    own = (f"{PIP_INSTALL} {packages}",) if packages else ()
     return ("set -euo pipefail", *before, *own, *run.trainer.container_setup)
 
 
@@ -351,6 +353,7 @@ def slurm_files(option: Option, _version: str | None, target: str) -> Handoff:
         "#SBATCH --ntasks-per-node=1",
         f"#SBATCH --gpus-per-node={group.per_machine}",
         "#SBATCH --exclusive",
+        "#SBATCH --mem=0",  # all of a machine's; without it, a job gets the default of the cluster
         "#SBATCH --requeue",
         "#SBATCH --open-mode=append",
     )

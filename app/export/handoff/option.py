@@ -119,6 +119,11 @@ class Option:
         return option_name(self.rank) + (f", group {self.fleet_group}" if self.fleet_group else "")
 
     @property
+    def prefill_has_stages(self) -> bool:
+        """Whether the option has a prefill pool with pipeline stages."""
+        return any(group.role == "prefill" and group.int_place("pipeline") > 1 for group in self.groups)
+
+    @property
     def shared_name(self) -> str | None:
         """Name that requests use, if the pools load different weights; else the repository names the model."""
         if len({group.model for group in self.groups}) == 1:
@@ -208,6 +213,21 @@ def build_group(start: Document, lot: Document, deployment: Document) -> Replica
 
 
 # Interfaces of the network between machines, for NCCL (and RCCL) and Gloo; they choose themselves if these are not set.
+VOLTA = ("nvidia-v100", "nvidia-titan-v")
+
+
+def image_for(image: str, sku: str) -> str:
+    """Image with kernels for an accelerator: those of PyTorch for CUDA 12.8 have none for Volta since PyTorch 2.8.
+
+    Check:
+        >>> image_for("pytorch/pytorch:2.10.0-cuda12.8-cudnn9-devel", "nvidia-v100-pcie-16gb")
+        'pytorch/pytorch:2.10.0-cuda12.6-cudnn9-devel'
+    """
+    return image.replace("-cuda12.8-", "-cuda12.6-") if sku.startswith(VOLTA) else image
+
+
+# Images on Debian's Python refuse to install into it otherwise (PEP 668).
+PIP_INSTALL = "PIP_BREAK_SYSTEM_PACKAGES=1 pip install"
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 NETWORKS = f"If the machines have several networks, set {' and '.join(INTERFACES)} to the interface that connects them."
 SHELL, YAML, JSON, TEXT = "application/x-sh", "application/yaml", "application/json", "text/plain"

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.errors import Unanswerable
 from app.export.handoff.engines import (
+    ANY_VERSION,
     BY_ENGINE,
     CONFIG,
     REVISION,
@@ -26,6 +27,7 @@ from app.export.handoff.engines import (
 from app.export.handoff.lifecycle import cache_environment
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import (
+    PIP_INSTALL,
     SHELL,
     TEXT,
     YAML,
@@ -41,7 +43,7 @@ from app.export.handoff.option import (
 )
 from app.export.handoff.weights import conversion_files, weights_notes
 from app.sizing.hardware.benchmarks import place_names
-from app.sizing.hardware.pool_servers import POOL_SERVERS
+from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS
 from app.sizing.words import join_words, product_name
 
 OWN_ROUTER = (
@@ -107,8 +109,10 @@ class ReplicaLaunch:
     @property
     def command_tokens(self) -> list[str]:
         """Start command, split as a shell splits it."""
-        name = self.option.shared_name
-        command = start_command(self.group, self.launch, cache_tokens=self.cache_tokens, shared_name=name)
+        name, stages = self.option.shared_name, self.option.prefill_has_stages
+        command = start_command(
+            self.group, self.launch, cache_tokens=self.cache_tokens, shared_name=name, has_stages=stages
+        )
         command += revision_tokens(self.group, self.launch, self.version)
         if replica_range(self.option):
             command += self.launch.metrics_flags
@@ -123,12 +127,20 @@ class ReplicaLaunch:
 
     def container_lines(self, *before: str) -> tuple[str, ...]:
         """Lines of the start script in a container."""
-        return (*((self.setup_line,) if self.setup_line else ()), *self.script_lines(*before))
+        setup = self.setup_line.replace("pip install", PIP_INSTALL)
+        return (*((setup,) if setup else ()), *self.script_lines(*before))
 
     @property
     def setup_line(self) -> str:
         """Line before the start command in a container, with the version of the engine."""
-        return self.launch.container_setup.replace("{version}", format_version(self.version))
+        setup = f"pip install {self.plugin}" if self.plugin else self.launch.container_setup
+        return setup.replace("{version}", format_version(self.version))
+
+    @property
+    def plugin(self) -> str:
+        """Package with which the engine loads weights of this format; empty if it needs none."""
+        since, package = self.launch.plugins.get(str(self.group.places.get("format")), (ANY_VERSION, ""))
+        return package if self.version >= since else ""
 
     def script_lines(self, *before: str, port: str | None = None) -> tuple[str, ...]:
         """Lines of the start script.
@@ -171,6 +183,8 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
             raise NotServable(f"{engine} has no known flags for this way to draft tokens.")
         if group.is_pool and launch.engine not in POOL_SERVERS:
             raise NotServable(f"{engine} does not support separate prefill and decode pools.")
+        if group.role == DECODE and group.int_place("pipeline") > 1 and POOL_SERVERS[launch.engine].pipelined:
+            raise NotServable(f"{engine} moves no KV cache into decode replicas with pipeline stages.")
         if launch.engine == "vllm" and group.int_place("data") > 1 and group.int_place("data") % group.machines:
             raise NotServable("vLLM splits ranks evenly: data_parallel must be divisible by the machines per replica.")
         filled = {name for name, value in group.places.items() if value is not None}
@@ -298,6 +312,10 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
             f"{product_name(launch.engine)} is a library: {launch.script}, which the files contain, runs requests that "
             f"wait together as one batch. It needs: {groups[0].setup_line}."
         )
+    notes += [
+        f"{product_name(launch.engine)} loads these weights with a plugin, which containers install: {each}."
+        for each in {part.plugin: None for part in groups if part.plugin}
+    ]
     notes += context_notes(groups[0])
     pinned = dict.fromkeys(part.group.model for part in groups if REVISION in part.command_tokens)
     if pinned:

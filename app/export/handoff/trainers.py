@@ -39,6 +39,7 @@ class Trainer:
     config: str = ""
     images: Mapping[str, str] = field(default_factory=dict)
     install: str = ""
+    complete_images: tuple[str, ...] = ()  # vendors whose image has this release of the trainer
     container_setup: tuple[str, ...] = ()  # lines after the installation in a container
     may_be_empty: tuple[str, ...] = ()  # variables of which an empty value has a meaning
     optimizers: Mapping[str, str] = field(default_factory=dict)

@@ -46,6 +46,10 @@ REQUIRE_RANK = (
     ': "${NODE_RANK:?set it to 0 on the first machine, then 1, 2, ...}" '
     '"${MASTER_ADDR:?set it to the address of the first machine}"'
 )
+RENDEZVOUS = (
+    "# Without this, torchrun finds no first machine if the machines resolve their own names to 127.0.0.1.",
+    'export PET_RDZV_CONF="is_host=$((NODE_RANK == 0))"',
+)
 ABSOLUTE = (
     "# Relative paths are those of the folder in which you start the script.",
     'absolute() { if [[ $1 != /* && ($1 == ./* || $1 == ../* || -e $1) ]]; then echo "$PWD/$1"; else echo "$1"; fi; }',
@@ -105,7 +109,7 @@ def fill_settings(settings: Mapping[str, Any], places: Mapping[str, Any]) -> dic
 def train_script(run: TrainingRun) -> str:
     """Script of the run. With --smoke it runs two steps and compares their memory with the prediction."""
     group = run.group
-    many = (REQUIRE_RANK,) if group.machines > 1 else ()
+    many = (REQUIRE_RANK, *(RENDEZVOUS if run.trainer.launcher == "torchrun" else ())) if group.machines > 1 else ()
     about = (
         f"# {group.accelerators} x {group.accelerator} on {format_count(group.machines, 'machine')}, "
         f"{product_name(run.option.software)}. Run it on every machine: first with --smoke, then without.",

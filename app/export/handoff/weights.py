@@ -95,7 +95,7 @@ def _gguf_lines(model: str, file: str, stored: str) -> tuple[str, ...]:
     matrix = ': "${CALIBRATION_FILE:?set it to a text file like your own traffic}"'
     return (
         "# Run this in the folder of llama.cpp, with its programs on the PATH.",
-        f"hf download {model} --local-dir ./source",
+        f"hf download {model} --local-dir ./source --exclude 'original/*'",  # copies in another format
         f"python convert_hf_to_gguf.py ./source --outfile {wide} --outtype auto",
         *((matrix, f'llama-imatrix -m {wide} -f "$CALIBRATION_FILE" -o imatrix.gguf') if texts else ()),
         f"llama-quantize {'--imatrix imatrix.gguf ' if texts else ''}{wide} {_in_weights(file)} {kind}",

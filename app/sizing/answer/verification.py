@@ -24,6 +24,7 @@ from app.sizing.hardware.benchmarks import (
     Benchmark,
     Places,
     Server,
+    draft_limit,
     fill_template,
     place_names,
 )
@@ -295,6 +296,7 @@ def drafting_places(model: ModelArchitecture, d: Deployment, used: Benchmark, co
         "draft": (published or LOCAL_DRAFT) if separate else None,
         "draft_gguf": f"{LOCAL_DRAFT}.gguf" if separate else None,
         "draft_tokens": s.draft_tokens,
+        "draft_limit": draft_limit(s.method.value),
         "draft_steps": None if looks_up else s.draft_tokens,
         "lookup_tokens": s.draft_tokens if looks_up else None,
         "verified_tokens": s.draft_tokens + 1,
@@ -685,11 +687,17 @@ def pools_command(used: Benchmark, server: Server, servers: PoolServers, places:
     asked = {**places[DECODE], "model": name or places[DECODE]["model"]}
     ready = WAIT_FOR_POOLS.format(port=server.port, path=server.path) + servers.router
     measured = ready + READY.format(port=server.port, path=server.path) + fill_template(used.load, asked) + STOP
-    starts = (f"{role}) {pool_server_command(server, servers, role, own, name)} ;;" for role, own in places.items())
+    stages = places[PREFILL]["pipeline"] is not None
+    starts = (
+        f"{role}) {pool_server_command(server, servers, role, own, name, has_stages=stages)} ;;"
+        for role, own in places.items()
+    )
     return f"case $ROLE in {' '.join(starts)} *) {measured} ;; esac"
 
 
-def pool_server_command(server: Server, servers: PoolServers, role: str, places: Places, name: str | None) -> str:
+def pool_server_command(
+    server: Server, servers: PoolServers, role: str, places: Places, name: str | None, *, has_stages: bool
+) -> str:
     """Command that starts the server of a pool's replica, which requests call `name` if the pools' weights differ."""
     written = (
         f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG_FILE}; " if role in servers.config else ""
@@ -697,7 +705,7 @@ def pool_server_command(server: Server, servers: PoolServers, role: str, places:
     parts = (
         servers.environment.get(role, ""),
         fill_template(server.command, places),
-        servers.flags_of(role, name),
+        servers.flags_of(role, name, has_stages=has_stages),
         servers.listen_flags,
     )
     return written + " ".join(part for part in parts if part)

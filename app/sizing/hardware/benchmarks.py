@@ -71,6 +71,14 @@ class Benchmark:
         return fill_template(self.command, places)
 
 
+def draft_limit(method: str) -> str:
+    """Setting of TensorRT-LLM for the number of draft tokens: MTP ignores max_draft_len.
+
+    Source: tensorrt_llm/llmapi/llm_args.py, MTPDecodingConfig; read 2026-11-27.
+    """
+    return "num_nextn_predict_layers" if method == "mtp" else "max_draft_len"
+
+
 def fill_template(command: str, places: Places) -> str:
     """A command template with its places filled; values are quoted for the shell.
 

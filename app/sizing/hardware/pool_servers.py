@@ -28,16 +28,22 @@ class PoolServers:
     environment: Mapping[str, str] = field(default_factory=dict)  # environment variables by pool
     config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     mixed_flags: Mapping[str, str] = field(default_factory=dict)  # instead of `flags` if the pools' weights differ
+    # Names that replace others in the flags if prefill has pipeline stages. With such names, decode has none.
+    pipelined: Mapping[str, str] = field(default_factory=dict)
 
-    def flags_of(self, role: str, shared_name: str | None) -> str:
+    def flags_of(self, role: str, shared_name: str | None, *, has_stages: bool = False) -> str:
         """Flags of the servers of a pool.
 
         Parameters:
             shared_name: name of the model in requests, if the pools load different weights.
+            has_stages: whether the prefill pool has pipeline stages.
         """
-        if shared_name is None or role not in self.mixed_flags:
-            return self.flags[role]
-        return f"{self.mixed_flags[role]} {shlex.quote(shared_name)}"
+        flags = self.flags[role]
+        if shared_name is not None and role in self.mixed_flags:
+            flags = f"{self.mixed_flags[role]} {shlex.quote(shared_name)}"
+        for name, other in self.pipelined.items() if has_stages else ():
+            flags = flags.replace(f'"{name}"', f'"{other}"')
+        return flags
 
 
 FILE = "pool_servers.toml"

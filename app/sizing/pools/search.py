@@ -22,6 +22,7 @@ from app.sizing.decisions.ranking import Measures, objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula, suspend_recording
+from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.pools.estimate import DISAGGREGATING_ENGINES, MIXED_SCHEDULER, max_concurrent_prompts
 from app.sizing.pools.joined import PoolEstimates, combine_estimates
 from app.sizing.pools.parts import (
@@ -239,6 +240,12 @@ def disaggregating_plans(plans: Plans, catalog: Catalog, types: Codes) -> Plans:
     return plans.take(rows)
 
 
+def requires_one_stage(plans: Plans, catalog: Catalog) -> Mask:
+    """Mask of plans on engines that move no KV cache into decode replicas with pipeline stages."""
+    named = [code for code, name in enumerate(catalog.engines) if name in POOL_SERVERS and POOL_SERVERS[name].pipelined]
+    return np.isin(plans.engine, named)
+
+
 def least_usd_per_hour(workload: InferenceWorkload, plans: Plans) -> Column:
     """Lower bound of the hourly cost of a pool of every plan: one replica and its spares; 0 where the price is unknown
     or the hours of a day release machines.
@@ -271,7 +278,8 @@ def rank_pairs(
         return None
     latent = context_splits(search.workload.model).latent  # only MLA latents may be transferred split
     split = able if latent else able.take(able.context_parallel == 1)
-    writes = search_plans(search.unrecorded().of(decode_workload(search.workload, 0.0)), split, breaks_ties=False)
+    writes_able = split.take(~requires_one_stage(split, search.catalog) | (split.pipeline_parallel == 1))
+    writes = search_plans(search.unrecorded().of(decode_workload(search.workload, 0.0)), writes_able, breaks_ties=False)
     if not len(writes):
         return None
     whole = whole.take(reads_usd + np.nan_to_num(writes.daily_usd_per_hour).min() < most_usd)

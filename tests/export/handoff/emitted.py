@@ -34,23 +34,30 @@ def check_scripts(folder: Path, *texts: str) -> None:
 
 def emitted(made: Handoff) -> set[str]:
     """Flags and key=value words of the command of a run, and keys of its configuration files."""
+    return {name for name, _ in handed_values(made)}
+
+
+def handed_values(made: Handoff) -> Iterator[tuple[str, str]]:
+    """Flags and keys that the command of a run and its configuration files set, each with its value."""
     files = {file.name: file.text for file in made.files}
     words = shlex.split(files["train.sh"].split("train=(\n", 1)[1].split("\n)\n", 1)[0])
-    flags = {word for word in words if word.startswith("--") and word != "--"}
-    pairs = {word.split("=")[0] for word in words if "=" in word and not word.startswith("-")}
-    configurations = (text for name, text in files.items() if name.endswith(".yaml"))
-    return flags | pairs | {key for text in configurations for key in _keys(yaml.load(text, LOADER))}
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        name, is_pair, value = word.partition("=")
+        if is_pair or (word.startswith("--") and word != "--"):
+            yield name, value if is_pair else following
+    for text in (text for name, text in files.items() if name.endswith(".yaml")):
+        yield from _pairs(yaml.load(text, LOADER))
 
 
-def _keys(document: Any) -> Iterator[str]:
-    """Keys of a document at all depths."""
+def _pairs(document: Any) -> Iterator[tuple[str, str]]:
+    """Keys of a document at all depths, with their values as text."""
     if isinstance(document, Mapping):
         for key, value in document.items():
-            yield str(key)
-            yield from _keys(value)
+            yield str(key), str(value)
+            yield from _pairs(value)
     elif isinstance(document, list):
         for item in document:
-            yield from _keys(item)
+            yield from _pairs(item)
 
 
 HEREDOC = re.compile(r"^cat > \S+ <<'EOF'\n.*?^EOF\n", re.MULTILINE | re.DOTALL)

@@ -21,6 +21,7 @@ USED = {
     "mlx": BENCHMARKS["mlx"],
     "ctranslate2": BENCHMARKS["faster-whisper"],
     "diffusers": BENCHMARKS["pictures"],
+    "pytorch": BENCHMARKS["passes"],
 }
 LOAD = {
     "rate": 4.0,

@@ -17,10 +17,11 @@ from app.export.handoff.option import Handoff, Option
 from app.export.handoff.run import training_run
 from app.export.handoff.serving import plan_launches
 from app.export.handoff.targets import RUN_TARGETS, TARGETS, build_files
+from app.export.handoff.trainers import TRAINERS
 from app.export.handoff.training import used_variables
-from app.sizing.hardware.benchmarks import BENCHMARKS, CHECKED
+from app.sizing.hardware.benchmarks import BENCHMARKS, CHECKED, place_names
 from app.sizing.hardware.pool_servers import POOL_SERVERS
-from tests.export.handoff.emitted import emitted, unknown_flags, unknown_in_shell
+from tests.export.handoff.emitted import emitted, handed_values, unknown_flags, unknown_in_shell
 from tests.export.handoff.runs import RUNS
 from tests.export.handoff.stored import pooled, served
 from tests.export.handoff.test_serving import HOST_CACHE, LAYOUTS, drafting
@@ -37,6 +38,7 @@ SERVERS = {
     "mlx": "mlx_lm.server",
     "ctranslate2": "serve_samples.py speech",
     "diffusers": "serve_samples.py pictures",
+    "pytorch": "serve_samples.py passes",
 }
 TOOLS = {tuple(start.split()): frozenset(BY_ENGINE[engine].flags) for engine, start in SERVERS.items()}
 TOOLS |= {tuple(start.split()): frozenset(each["names"].split()) for start, each in NAMES["programs"].items()}
@@ -130,6 +132,25 @@ def test_no_target_leaves_a_slot_a_silent_default_or_an_unknown_flag() -> None:
     assert not faults, sorted(faults)
     assert len(options) >= 60
     assert len(made) >= 600
+
+
+@pytest.mark.parametrize("name", NAMES["choices"])
+def test_no_launcher_hands_over_a_value_that_its_tool_refuses(name: str) -> None:
+    chosen = {each: set(names.split()) for each, names in NAMES["choices"][name].items() if each != "source"}
+    if name in TRAINERS:
+        trainer = TRAINERS[name]
+        optimizer = next(each for each in chosen if each.strip("-") in ("optimizer", "opt_type"))
+        handed = {(optimizer, each) for each in (*trainer.optimizers.values(), *trainer.fused.values())}
+        runs = [option for option in RUNS.values() if training_run(option).trainer.name == name]
+        handed |= {pair for run in runs for pair in handed_values(build_files(run, "shell", None)) if pair[0] in chosen}
+    else:
+        used, server = BENCHMARKS[name], BY_ENGINE[name].server
+        tables = {"conversion": used.converts, "cache": used.caches, "drafting": server.drafting}
+        placed = place_names(server.command) & {*tables}
+        handed = {(each, str(value)) for each in placed for value in tables[each].values()}
+        assert placed == {*chosen}
+    assert handed
+    assert not {f"{each} {value}" for each, value in handed if value not in chosen[each] and value[0] != "$"}
 
 
 @pytest.mark.parametrize("place", ["load", "own_prompts", "reranks"])

@@ -60,6 +60,8 @@ def test_replicas_of_several_machines_are_groups_whose_pods_are_valid() -> None:
         kubernetes_validate.validate(whole, KUBERNETES, strict=True)
         assert "LWS_WORKER_INDEX" in pod["spec"]["containers"][0]["command"][2]
     assert service["spec"]["selector"]["role"] == "leader"
+    selected = budget["spec"]["selector"]["matchLabels"].items()
+    assert all(selected <= pod["metadata"]["labels"].items() for pod in pods(group))
 
 
 def test_accelerators_are_asked_for_as_they_are_limited_and_come_to_the_replica() -> None:

@@ -93,6 +93,8 @@ def test_ollama_creates_and_loads_the_model_that_requests_name(tmp_path: Path) -
     assert "OLLAMA_CONTEXT_LENGTH=8192" in text_of(made, "serve.sh")
     assert "Requests name the model model-70b." in made.notes
     half = text_of(build_handoff(served("ollama", **HALF), "shell", None), "serve.sh")
+    # Ollama looks for a relative path in the folder of the Modelfile.
+    assert 'echo FROM "$PWD"/Model-70B-q4_k_m.gguf > /tmp/Modelfile' in half
     assert "OLLAMA_HOST=0.0.0.0:$PORT" in half and "${REPLICA:?" in half
     assert "aiperf" not in text_of(made, "benchmark.sh")
 
@@ -136,7 +138,12 @@ def test_a_slurm_array_has_a_task_per_replica_and_a_rank_per_machine() -> None:
     assert "${NODE_RANK:?" in text_of(made, "serve.sh")
     shared = build_handoff(served(**HALF), "slurm", None)
     assert "--port $PORT" in text_of(shared, "serve.sh")
-    assert "export PORT=$((8000 + SLURM_ARRAY_TASK_ID))" in text_of(shared, "model-70b.sbatch")
+    part = text_of(shared, "model-70b.sbatch")
+    assert "export PORT=$((8000 + SLURM_ARRAY_TASK_ID))" in part
+    # Without these, a job gets one processor and the default memory of the cluster.
+    assert "#SBATCH --exclusive\n#SBATCH --mem=0\n" in job
+    assert "#SBATCH --cpus-per-task=6\n#SBATCH --mem=819G\n" in part and "--exclusive" not in part
+    assert "srun --kill-on-bad-exit=1 --cpus-per-task=6 bash" in part
 
 
 def test_tensorrt_llm_starts_its_ranks_itself_in_a_job() -> None:

@@ -59,6 +59,7 @@ def test_every_job_brings_the_files_of_the_run_and_keeps_secrets_out(
     assert {file.name: file.text for file in made.files if file.name in own} == own
     text = made.files[0].text
     assert "HF_TOKEN" in text or target == "slurm"
+    assert text.count("pip install") == text.count("PIP_BREAK_SYSTEM_PACKAGES=1 pip install")  # Debian's Python refuses
     for name in INPUTS:
         assert name in text
     if made.files[0].name.endswith((".sh", ".sbatch")):
@@ -95,6 +96,12 @@ def test_manifests_of_kubernetes_are_valid(option: Option) -> None:
     assert environment["OUTPUT_DIR"]["value"].startswith("/training/")
     assert not environment["DATASET"]["valueFrom"]["configMapKeyRef"].get("optional")
     assert {"files", "output", "shared-memory"} == {volume["name"] for volume in spec["volumes"]}
+
+
+def test_an_image_that_has_the_trainer_installs_nothing() -> None:
+    text = build_files(RUNS["axolotl-axolotl-lora-1"], "docker", None).files[0].text
+    assert "axolotlai/axolotl:0.21.0" in text
+    assert "pip install" not in text  # this image has no pip
 
 
 def test_sky_jobs_name_their_machines_and_stop_without_inputs() -> None:

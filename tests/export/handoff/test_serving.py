@@ -113,7 +113,8 @@ def test_a_draft_takes_flags_of_the_list_or_the_configuration(launch: Any, metho
     assert set(command_flags(tokens)) <= set(launch.flags)
     if launch.engine == "tensorrt-llm":
         settings = yaml.safe_load(config_text(part.group, launch))["speculative_config"]
-        assert settings["decoding_type"] == launch.server.drafting[method] and settings["max_draft_len"] == 3
+        assert settings["decoding_type"] == launch.server.drafting[method]
+        assert settings["num_nextn_predict_layers" if method == "mtp" else "max_draft_len"] == 3
         assert settings.get("speculative_model_dir") == DRAFTS[method].get("draft")
         assert "printf" not in " ".join(tokens)
     else:
@@ -195,6 +196,16 @@ def test_pools_are_started_apart_with_a_router() -> None:
     assert "--pd-disaggregation" in text_of(sglang, "router.sh")
     router = yaml.safe_load(text_of(build_handoff(pooled("tensorrt-llm"), "tensorrt-llm", None), "router.yaml"))
     assert router["context_servers"]["num_instances"] == len(router["context_servers"]["urls"]) == 3
+
+
+def test_prefill_stages_of_vllm_write_into_decode_replicas_without_stages() -> None:
+    stages = {"tensor": 4, "stage": 4, "pipeline": 2}
+    prefill, decode = (start("vllm", USED["vllm"], role, **stages) for role in ("prefill", "decode"))
+    made = build_handoff(option(prefill, start("vllm", USED["vllm"], "decode")), "vllm", None)
+    for role in ("prefill", "decode"):
+        assert '"kv_connector": "NixlPushConnector"' in text_of(made, f"{role}.sh")
+    with pytest.raises(Unanswerable, match="decode replicas with pipeline stages"):
+        plan_launches(option(prefill, decode), None)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
@@ -333,7 +344,9 @@ def test_a_server_without_a_container_is_started_by_its_script() -> None:
         assert first(served("mlx", maker="Apple")).image
 
 
-@pytest.mark.parametrize(("engine", "kind"), [("ctranslate2", "speech"), ("diffusers", "pictures")])
+@pytest.mark.parametrize(
+    ("engine", "kind"), [("ctranslate2", "speech"), ("diffusers", "pictures"), ("pytorch", "passes")]
+)
 def test_a_library_is_served_by_a_script_for_its_own_work_alone(engine: str, kind: str) -> None:
     text = text_of(build_handoff(served(engine), "shell", None), "serve.sh")
     script, command = text.split("<<'EOF'\n")[1].split("\nEOF\n")
@@ -350,6 +363,14 @@ def test_a_library_is_served_by_a_script_for_its_own_work_alone(engine: str, kin
 def test_the_benchmark_sends_to_the_port_of_its_engine(engine: str) -> None:
     text = text_of(build_handoff(served(engine), engine, None), "benchmark.sh")
     assert set(re.findall(r"localhost:(\d+)", text)) == {str(SERVERS[engine].port)}
+
+
+def test_vllm_loads_the_weights_of_bitsandbytes_with_a_plugin() -> None:
+    four_bits = served(format="nf4", conversion="bitsandbytes")
+    assert first(four_bits).setup_line == "pip install vllm-bnb-plugin==0.0.3"
+    assert not first(four_bits, "0.27.1").setup_line and not first(served()).setup_line
+    assert any("vllm-bnb-plugin==0.0.3" in note for note in build_handoff(four_bits, "shell", None).notes)
+    assert "ray" not in build_handoff(four_bits, "shell", None).targets
 
 
 def test_notes_state_the_served_context_and_the_share_that_is_refused() -> None:

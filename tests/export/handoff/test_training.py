@@ -95,6 +95,13 @@ def test_checkpoints_come_at_the_sized_interval() -> None:
     assert PERFORMANCE["step_time_s"] == 33.6
 
 
+def test_the_first_machine_hosts_the_rendezvous_whatever_its_name_resolves_to() -> None:
+    for option in (each for each in RUNS.values() if each.groups[0].machines > 1):
+        text, launcher = text_of(files_of(option), "train.sh"), training_run(option).trainer.launcher
+        lines = {"torchrun": 'export PET_RDZV_CONF="is_host=$((NODE_RANK == 0))"', "accelerate": "--rdzv_conf"}
+        assert lines.get(launcher, "") in text
+
+
 def test_the_batch_divides_over_the_ranks_and_the_run_trains_on_as_many_tokens() -> None:
     # 2,048 sequences do not divide over 30 ranks of 2: 34 x 2 x 30 are 2,040, and 119,210 steps become 119,678.
     option = run_option(

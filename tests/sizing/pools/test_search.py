@@ -40,6 +40,7 @@ from app.sizing.pools.search import (
     pair_transfer,
     prefill_options,
     rank_pairs,
+    requires_one_stage,
     simulate_pool,
     transfer_carries_load,
 )
@@ -552,6 +553,12 @@ def test_plans_can_be_pools_on_their_engines_in_device_memory_with_a_known_netwo
     both = [(able, False, 1e9, 1), (able, False, 1e9, 2)]
     assert disaggregating_plans(plans, SMALL, ANY) == both  # type: ignore[comparison-overlap]
     assert disaggregating_plans(plans, SMALL, np.array([2])) == both[1:]  # type: ignore[comparison-overlap]
+
+
+def test_decode_pools_of_vllm_have_one_stage() -> None:
+    plans: Any = row(engine=np.arange(len(SMALL.engines)))
+    one = requires_one_stage(plans, SMALL)
+    assert [name for name, needs in zip(SMALL.engines, one, strict=True) if needs] == ["vllm"]
 
 
 @pytest.mark.parametrize(("model", "splits"), [(MODEL, {1.0}), (LATENT, {1.0, 4.0, 8.0})], ids=["heads", "latents"])

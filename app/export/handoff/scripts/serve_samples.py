@@ -1,6 +1,8 @@
-"""Serves speech recognition with CTranslate2, or pictures with Diffusers: requests that wait together are one batch.
+"""Serves speech recognition with CTranslate2, pictures with Diffusers, or any pipeline of Transformers that takes a
+recording or a picture. Requests that wait together are one batch.
 
-The paths are those of the OpenAI API: /v1/audio/transcriptions and /v1/images/generations.
+The paths are those of the OpenAI API: /v1/audio/transcriptions and /v1/images/generations; /v1/predictions takes a
+picture.
 """
 
 import argparse
@@ -18,6 +20,8 @@ from typing import Annotated, Any
 
 import uvicorn
 from fastapi import FastAPI, Form, HTTPException, UploadFile
+from fastapi.encoders import jsonable_encoder
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 WINDOW_S, SAMPLES_PER_S = 30, 16_000
@@ -67,7 +71,7 @@ def serve_speech(options: argparse.Namespace, app: FastAPI) -> None:
     import ctranslate2
     import numpy as np
     from faster_whisper import WhisperModel
-    from faster_whisper.audio import decode_audio, pad_or_trim
+    from faster_whisper.audio import pad_or_trim
     from faster_whisper.tokenizer import Tokenizer
 
     whisper = WhisperModel(str(convert_speech(options)), compute_type=options.compute_type)
@@ -83,7 +87,14 @@ def serve_speech(options: argparse.Namespace, app: FastAPI) -> None:
         results = whisper.model.generate(view, prompts, beam_size=options.beams, max_length=whisper.max_length)
         return [reader.decode(each.sequences_ids[0]) for reader, each in zip(readers, results, strict=True)]
 
-    batcher, length = Batcher(run, options.batch), WINDOW_S * SAMPLES_PER_S
+    add_transcriptions(app, Batcher(run, options.batch))
+
+
+def add_transcriptions(app: FastAPI, batcher: Batcher) -> None:
+    """Adds the path that transcribes a recording in windows, each with the language of the request or none."""
+    from faster_whisper.audio import decode_audio
+
+    length = WINDOW_S * SAMPLES_PER_S
 
     @app.post("/v1/audio/transcriptions")
     async def transcribe(file: UploadFile, language: Annotated[str, Form()] = "") -> dict[str, str]:
@@ -109,15 +120,11 @@ def serve_pictures(options: argparse.Namespace, app: FastAPI) -> None:
     from diffusers import DiffusionPipeline
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[options.format]
+    dtype = getattr(torch, options.format)
     pipeline = DiffusionPipeline.from_pretrained(options.model, revision=options.revision, torch_dtype=dtype).to(device)
 
     def run(prompts: list[str]) -> list[str]:
-        texts = []
-        for image in pipeline(prompts, num_inference_steps=options.steps).images:
-            image.save(data := io.BytesIO(), format="PNG")
-            texts.append(base64.b64encode(data.getvalue()).decode())
-        return texts
+        return [encode_picture(image) for image in pipeline(prompts, num_inference_steps=options.steps).images]
 
     batcher = Batcher(run, options.batch)
 
@@ -126,21 +133,64 @@ def serve_pictures(options: argparse.Namespace, app: FastAPI) -> None:
         return {"data": [{"b64_json": text} for text in await batcher.results([picture.prompt] * picture.n)]}
 
 
+def serve_passes(options: argparse.Namespace, app: FastAPI) -> None:
+    """Adds a pipeline of Transformers: transcriptions, or predictions about a picture."""
+    import torch
+    from PIL import Image
+    from transformers import pipeline
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    named = {"task": options.task, "model": options.model, "revision": options.revision}
+    model = pipeline(**named, dtype=options.format, device=device, batch_size=options.batch)
+
+    def transcribe(windows: list[tuple[Any, str]]) -> list[str]:
+        texts = {}
+        for language in {language for _, language in windows}:  # a batch has one language
+            places = [place for place, (_, own) in enumerate(windows) if own == language]
+            inputs = [{"raw": windows[place][0], "sampling_rate": SAMPLES_PER_S} for place in places]
+            asked = {"generate_kwargs": {"language": language}} if language else {}
+            texts |= {place: each["text"] for place, each in zip(places, model(inputs, **asked), strict=True)}
+        return [texts[place] for place in range(len(windows))]
+
+    if model.task == "automatic-speech-recognition":
+        add_transcriptions(app, Batcher(transcribe, options.batch))
+        return
+    batcher = Batcher(lambda pictures: list(model(pictures)), options.batch)
+    encoders = {Image.Image: encode_picture, torch.Tensor: torch.Tensor.tolist}
+
+    @app.post("/v1/predictions")
+    async def predict(file: UploadFile) -> Any:
+        try:
+            picture = Image.open(io.BytesIO(await file.read())).convert("RGB")
+        except OSError as failure:
+            raise HTTPException(400, f"The file is no picture that can be read: {failure}") from failure
+        (found,) = await batcher.results([picture])
+        return JSONResponse(jsonable_encoder(found, custom_encoder=encoders))
+
+
+def encode_picture(picture: Any) -> str:
+    """A picture as PNG in base64."""
+    picture.save(data := io.BytesIO(), format="PNG")
+    return base64.b64encode(data.getvalue()).decode()
+
+
 def main() -> None:
     """Loads the model and serves it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["speech", "pictures"])
+    parser.add_argument("kind", choices=["speech", "pictures", "passes"])
     parser.add_argument("--model", required=True, help="repository of the Hugging Face hub, or a folder")
     parser.add_argument("--revision", help="branch, tag or commit of the repository")
     parser.add_argument("--batch", type=int, required=True, help="most samples of a batch")
     parser.add_argument("--compute-type", default="float16", help="speech: format of CTranslate2")
     parser.add_argument("--beams", type=int, default=5, help="speech: beams of the search")
-    parser.add_argument("--format", default="bf16", choices=["bf16", "fp16", "fp32"], help="pictures: number format")
+    formats = ["bfloat16", "float16", "float32"]
+    parser.add_argument("--format", default="bfloat16", choices=formats, help="pictures, passes: number format")
+    parser.add_argument("--task", help="passes: task of the pipeline, which a repository states and a folder does not")
     parser.add_argument("--steps", type=int, default=30, help="pictures: denoising steps")
     parser.add_argument("--port", type=int, default=8000)
     options = parser.parse_args()
     app = FastAPI()
-    {"speech": serve_speech, "pictures": serve_pictures}[options.kind](options, app)
+    {"speech": serve_speech, "pictures": serve_pictures, "passes": serve_passes}[options.kind](options, app)
     app.add_api_route("/health", lambda: {"status": "ready"})
     app.add_api_route("/v1/models", lambda: {"object": "list", "data": [{"id": options.model, "object": "model"}]})
     uvicorn.run(app, host="0.0.0.0", port=options.port)
