@@ -67,8 +67,8 @@ def logits_at_a_time(
         logits: logits of a micro-batch on one accelerator.
     Check: 16,384 tokens of Llama-3.1-8B: a fused loss takes 1,024 of them, one of up to 2^30 logits 4,096, a chunked
     loss 2,048.
-        >>> recipes = row(loss=np.array([FUSED, LIMITED, CHUNKED]), loss_chunks=col(1, 1, 8), chunk_logits=col(0, 2**30, 0))
-        >>> whole = row(tensor_parallel=col(1))
+        >>> limits = {"loss_chunks": col(1, 1, 8), "chunk_logits": col(0, 2**30, 0)}
+        >>> recipes, whole = row(loss=np.array([FUSED, LIMITED, CHUNKED]), **limits), row(tensor_parallel=col(1))
         >>> (logits_at_a_time(PRETRAIN_COUNTS, whole, recipes, col(16384), col(16384 * 128256)) / 128256).tolist()
         [1024.0, 4096.0, 2048.0]
     """
