@@ -13,7 +13,7 @@ from app.sizing.hardware.engines import LATENT_COPIES, RULES, EngineMemory, engi
 from app.sizing.hardware.engines.record import Policy, Preemption, Scheduler, Scheduling
 from app.sizing.hardware.hosts import has_peer_access
 from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
-from app.sizing.hardware.support.generations import multiprocessor_cycle_s
+from app.sizing.hardware.support.generations import generation_of, multiprocessor_cycle_s
 from app.sizing.model.formats import WEIGHT_FORMATS
 
 # Weight formats; the index is the code.
@@ -33,6 +33,21 @@ def codes(values: Sequence[int]) -> Codes:
     return np.array(values, dtype=np.int64)
 
 
+def bit16_flops_per_s(accelerator: Accelerator) -> float | None:
+    """Dense rate for matrices in 16 bit, FLOP/s; None if the catalog has none.
+
+    On CUDA chips without fast 16-bit arithmetic (Kepler, Maxwell, Pascal but for P100), libraries convert to FP32.
+
+    Check: a P40 has 11.76 TFLOPS in FP32 and 0.18 in FP16; a P100 multiplies in FP16.
+        >>> [bit16_flops_per_s(catalogued(slug)) / 1e12 for slug in ("nvidia-p40", "nvidia-p100-pcie-16gb")]
+        [11.76, 18.7]
+    """
+    generation, rates = generation_of(accelerator), accelerator.flops_per_s
+    if generation.capability and not {"bf16", "fp16"} & {*generation.multiplies}:
+        return rates.get("fp32")
+    return rates.get("bf16", rates.get("fp16"))
+
+
 @dataclass(frozen=True, slots=True)
 class AcceleratorColumns(Columns):
     """Accelerator types, one row each; NaN if the catalog has no number."""
@@ -40,7 +55,7 @@ class AcceleratorColumns(Columns):
     bytes_per_s: Column  # memory bandwidth
     slot_bytes_per_s: Column  # bandwidth of the PCIe slot, each way
     fp32: Column  # matrix rate in TF32 or FP32, FLOP/s
-    bit16: Column  # matrix rate in BF16 or FP16, FLOP/s
+    bit16: Column  # matrix rate in BF16 or FP16, FLOP/s; in FP32 on a CUDA chip that multiplies neither
     fp8: Column  # matrix rate, FLOP/s
     int8: Column  # matrix rate, operations/s
     fp4: Column  # matrix rate, FLOP/s
@@ -73,7 +88,7 @@ class AcceleratorColumns(Columns):
             bytes_per_s=column([a.memory_bytes_per_s for a in accelerators]),
             slot_bytes_per_s=column([a.slot_bytes_per_s for a in accelerators]),
             fp32=first_rate("tf32", "fp32"),
-            bit16=first_rate("bf16", "fp16"),
+            bit16=column([bit16_flops_per_s(a) for a in accelerators]),
             fp8=first_rate("fp8"),
             int8=first_rate("int8"),
             fp4=first_rate("fp4"),
