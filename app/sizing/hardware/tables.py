@@ -178,6 +178,7 @@ class MemoryRules(Columns):
     profiles_images: Mask
     latent_alignment_bytes: Column
     reserves_for_steps: Mask
+    hopper_rows_as_stored: Mask
 
     @classmethod
     def from_rules(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
@@ -194,11 +195,13 @@ class MemoryRules(Columns):
             profiles_images=flags([r.profiles_images for r in rules]),
             latent_alignment_bytes=column([r.latent_alignment_bytes for r in rules]),
             reserves_for_steps=flags([r.reserves_for_steps for r in rules]),
+            hopper_rows_as_stored=flags([r.hopper_rows_as_stored for r in rules]),
         )
 
 
 # Policies and preemption modes; the index is the code.
 POLICIES, PREEMPTIONS = tuple(Policy), tuple(Preemption)
+HOPPER_WIDTH_MULTIPLE = 64  # to which Triton's kernels pad the width of experts
 MAX_STEP_SIZES = 4  # step sizes by memory
 
 
@@ -329,7 +332,7 @@ class Stacks(Columns):
     rate: Codes  # matrix rate that it uses, index into RATES
     wide: Mask  # weights of 16 bits and more
     fp8_cache: Mask  # its checkpoints in this format use an FP8 KV cache
-    padded_experts: Mask  # rows of experts are padded to whole blocks at load time
+    expert_width_multiple: Column  # of a rank's MXFP4 experts, padded at load time; 0 if weights stay as stored
     dispatch_bytes: Column  # bytes per element dispatched to expert ranks; 0 without expert-parallel ranks
     combine_bytes: Column  # bytes per element combined from expert ranks
     context_bytes: Column  # bytes per element exchanged in decode context parallelism; 0 if unsupported
