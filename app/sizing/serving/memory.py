@@ -783,11 +783,11 @@ def device_weights_bytes(model: ModelArchitecture, plans: Plans, assumed: Assump
     padded: Column | float = 0.0
     multiple = plans.expert_width_multiple
     if multiple.any() and model.expert_width:
+        if model.family != "gpt_oss":  # AITER's kernels for a plain SwiGLU
+            multiple = np.minimum(multiple, 128.0)
         as_stored = plans.memory_rules.hopper_rows_as_stored & (multiple == HOPPER_WIDTH_MULTIPLE)
-        rows, shards = (
-            np.where(as_stored, 1.0, MXFP4_ROW_BLOCK),
-            np.where(plans.data_parallel > 1, 1.0, plans.tensor_parallel),
-        )
+        rows = np.where(as_stored, 1.0, MXFP4_ROW_BLOCK)
+        shards = np.where(plans.data_parallel > 1, 1.0, plans.tensor_parallel)
         share = mxfp4_padding_share(model.hidden_size, rows, model.expert_width, np.maximum(multiple, 1.0), shards)
         padded = np.where(multiple > 0, share, 0.0)
     return weights_bytes_per_accelerator(
