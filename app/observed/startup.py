@@ -12,7 +12,8 @@ jax-ml/jax, RESOURCE_EXHAUSTED errors of XLA. Read on 2026-11-26: the profile ta
 (vllm-project/vllm#10511), negative cache sizes and the refusal of a device that is in use (vllm-project/vllm,
 v1/worker/utils.py, request_memory). Read on 2026-11-27: vLLM 0.33 (v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py)
 and SGLang 0.5.23 (srt/mem_cache/memory_pool.py, swa_memory_pool.py, srt/model_executor); TensorRT-LLM's profile of
-memory, Ollama's buffers of mid-2025 and the errors of MPS, XPU and NPU in public issues.
+memory, Ollama's buffers of mid-2025, the one-line profile of vLLM 0.6 and 0.7, llama.cpp's memory breakdown and the
+errors of MPS, XPU, NPU and Vulkan in public issues.
 Limits: buffers in host memory are ignored.
 """
 
@@ -27,7 +28,7 @@ from app.sizing.columns import GIB, MIB
 from app.work import check_each
 
 UNITS = {"": 1.0, "B": 1.0, "K": 1024.0, "M": float(MIB), "G": float(GIB), "T": 1024.0 * GIB}
-AMOUNT = r"(?<![\d.])(\d+(?:\.\d+)?) ?([KMGT]?)i?B?\b"
+AMOUNT = r"(?<![\d.])(\d+(?:\.\d+)?) ?([KMGT]?)i?(?:B|bytes)?\b"
 COUNT = r"(?<![\d,])(\d+(?:,\d{3})*)"
 # Parts of these patterns that stand for more than one text.
 VARIABLE = re.compile(r"<\w+>|\[[^]]*\]|\((?:[^()]|\([^()]*\))*\)|\\.|.[?*+{]|[.?*+^$|}]")
@@ -93,6 +94,8 @@ LINES: tuple[MemoryLine, ...] = (
         "cache_bytes",
         r"Available KV cache memory: <AMOUNT>",
         r"memory reserved for KV Cache is <AMOUNT>",
+        r"reserved <AMOUNT> memory for KV Cache",
+        r"\bkv_cache_size=<AMOUNT>",
         r"available_kv_cache_memory +<AMOUNT>",
         r"Estimated max memory in KV cache : <AMOUNT>",
         r"Allocated <AMOUNT> for max tokens in paged KV cache",
@@ -145,7 +148,7 @@ LINES: tuple[MemoryLine, ...] = (
     ),
     *_bytes(
         "other_bytes",
-        r"non_torch_memory (?:takes| ) *<AMOUNT>",
+        r"non_torch_memory(?: takes| |=) *<AMOUNT>",
         r"<AMOUNT> for non-torch memory",
         r"Memory used outside torch .{0,60}in memory usage profiling: <AMOUNT>",
     ),
@@ -156,7 +159,8 @@ LINES: tuple[MemoryLine, ...] = (
     *_bytes("cache_bytes", r"available KV cache memory \(<AMOUNT>\)"),
     *_bytes(
         "failed_allocation_bytes",
-        r"[Tt]ried to allocate <AMOUNT>",
+        r"(?<!you )[Tt]ried to allocate <AMOUNT>",  # not PyTorch's allocator of host memory
+        r"Device memory allocation of size <AMOUNT> failed",
         r"while trying to allocate <AMOUNT>",
         r"allocating <AMOUNT> on device \d+: cudaMalloc failed",
         r"failed to allocate \w+ buffer of size <AMOUNT>",
@@ -167,7 +171,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"[A-Z]PU \d+; <AMOUNT> total capacity",
         r"device total memory <AMOUNT>",
         r"MPS allocated: .{0,80}max allowed: <AMOUNT>",
-        r"total_gpu_memory(?: \(| +)<AMOUNT>",
+        r"total_gpu_memory(?: \(| +|=)<AMOUNT>",
         r"max tokens in paged kv cache: total: <AMOUNT>",
     ),
     *_bytes("free_bytes", r"of which <AMOUNT> is free", r"already allocated; <AMOUNT> free"),
@@ -184,7 +188,8 @@ LINES: tuple[MemoryLine, ...] = (
 )
 # A line without any of these gives no memory figure; this check keeps long logs fast.
 KEYWORDS = re.compile(
-    r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory"
+    r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory|"
+    r"memory_breakdown|out of memory|OutOf|OUT_OF_MEMORY|ALLOC_FAILED|MemoryAllocation|retrying"
 )
 BLOCKS = re.compile(r"# (?:GPU|CUDA|cuda) blocks: (\d+)")
 DEFAULT_BLOCK_TOKENS = 16  # tokens of a cache block, where a log counts blocks only
@@ -194,11 +199,24 @@ NO_CACHE = re.compile(
     r"Not enough memory\. Please try to increase --mem-fraction-static|"
     r"Executor creation failed due to insufficient GPU memory"
 )
+# Errors that do not state how much they lacked.
+UNSTATED_FAILURE = re.compile(
+    r"(?:CUDA|ROCm|HIP|MUSA|SYCL) (?:driver |runtime )?error.{0,120}out of memory|"
+    r"[a-z]+Malloc(?:Async)? failed: out of memory|"
+    r"(?:CUDA_ERROR|hipError|ErrorOutOf|CUBLAS_STATUS|cudaError)_?(?:OUT_OF_MEMORY|OutOfMemory|DeviceMemory|ALLOC_FAILED|"
+    r"MemoryAllocation)"
+)
+RECOVERED = "retrying without pipeline parallelism"  # llama.cpp goes on with smaller buffers
 # A device of which other processes use so much that an engine refuses to start: free, whole and requested GiB.
 IN_USE = re.compile(
     r"Free memory on device .{0,20}?\(([\d.]+)/([\d.]+) GiB\) on startup is less than "
     r"(?:desired|the engine's budget) .{0,80}?, ([\d.]+) GiB\)"
 )
+# llama.cpp's table of a device, in MiB: total = free + (self = model + context + compute) + unaccounted.
+BREAKDOWN = re.compile(
+    rf"\| +- {DEVICE} .{{0,80}}\| +(\d+) = +(\d+) \+ \( *\d+ = +(\d+) \+ +(\d+) \+ +(\d+)\) \+ +-?\d+ \|"
+)
+BREAKDOWN_QUANTITIES = ("capacity_bytes", "free_bytes", "weights_bytes", "cache_bytes", "activation_bytes")
 IN_USE_QUANTITIES = ("free_bytes", "capacity_bytes", "failed_allocation_bytes")
 # Quantities of the group `memory`; the others are combined or counted in tokens.
 MEMORY_QUANTITIES = (
@@ -228,6 +246,11 @@ def _add_line(line: str, seen: dict[str, dict[str, list[float]]]) -> bool:
         return False
     found = [(d, each.quantity, value) for each in LINES for d, value in each.read(line)]
     found += [("", quantity, value) for quantity, value in _unsized_figures(line)]
+    if (row := BREAKDOWN.search(line)) is not None:  # a device of its own: its buffers have lines too
+        mib = map(float, row.groups()[1:])
+        found += [(f"{row[1]} table", q, x * MIB) for q, x in zip(BREAKDOWN_QUANTITIES, mib, strict=True)]
+    if RECOVERED in line:
+        seen.get("", {}).pop("failed_allocation_bytes", None)
     for device, quantity, value in found:
         seen.setdefault(device, {}).setdefault(quantity, []).append(value)
     return bool(found)
@@ -241,6 +264,8 @@ def _unsized_figures(line: str) -> Iterator[tuple[str, float]]:
         yield "cache_tokens", float(blocks[1]) * float(blocks[2])
     if NO_CACHE.search(line):
         yield "cache_bytes", 0.0
+    if UNSTATED_FAILURE.search(line):
+        yield "failed_allocation_bytes", 0.0
     if (in_use := IN_USE.search(line)) is not None:
         yield "process_bytes", 0.0  # the engine itself has not loaded anything
         for quantity, gib in zip(IN_USE_QUANTITIES, in_use.groups(), strict=True):
@@ -250,7 +275,7 @@ def _unsized_figures(line: str) -> Iterator[tuple[str, float]]:
 def _largest(seen: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float]:
     """One value per quantity: the sums of the fullest device, and the largest value of lines without a device."""
     named = {device: {name: sum(values) for name, values in of.items()} for device, of in seen.items() if device}
-    fullest = max(named.values(), key=lambda of: sum(of.values()), default={})
+    fullest = max(named.values(), key=lambda of: sum(of.values()) - of.get("capacity_bytes", 0.0), default={})
     return {**{name: max(values) for name, values in seen.get("", {}).items()}, **fullest}
 
 

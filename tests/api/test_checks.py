@@ -145,6 +145,20 @@ def test_a_version_has_the_recipe_of_its_day(client: TestClient) -> None:
     assert made["0.2.1"]["framework_version"] == "0.2.1"
 
 
+def test_unsloth_of_july_2024_held_all_logits_of_a_large_vocabulary(client: TestClient) -> None:
+    # unslothai/unsloth issue 824: "around 20g" on an RTX 4090; the gradients of its 2.1e9 logits are in place
+    tuned = TUNE | {"method": "qlora", "sequence_length": 16384, "global_batch_sequences": 1}
+    of_2024, today = (
+        asked(
+            client, tuned, framework="unsloth", framework_version=version, micro_batch_sequences=1, total_accelerators=1
+        ).json()["memory"]
+        for version in ("2024.7", None)
+    )
+    assert of_2024["per_accelerator_gib"]["total"] == pytest.approx(20e9 / 2**30, rel=0.2)
+    assert of_2024["peak_moment"] == "loss"
+    assert today["per_accelerator_gib"]["total"] < 15
+
+
 def test_selective_recomputation_is_refused_where_a_framework_has_no_way_of_it(client: TestClient) -> None:
     refused = asked(client, framework="deepspeed", activation_checkpointing="selective", workload=FULL)
     assert refused.status_code == 422

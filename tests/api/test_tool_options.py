@@ -131,7 +131,13 @@ def test_options_are_read_as_tools_name_them(option: Any, known: str, typed: str
 
 @pytest.mark.parametrize(
     ("typed", "advice"),
-    [("DPO", "reference model are not counted"), ("orpo", "two sequences for each pair"), ("grpo", "phase inference")],
+    [
+        ("DPO", "reference model are not counted"),
+        ("orpo", "two sequences for each pair"),
+        ("grpo", "phase inference"),
+        ("oft", "Size it as lora"),
+        ("freeze", "Size it as full for an upper bound"),
+    ],
 )
 def test_a_method_that_is_not_sized_is_refused_with_what_is(client: TestClient, typed: str, advice: str) -> None:
     answer = client.post("/estimate", json={"workload": {**LORA, "method": typed}, "deployment": H100})

@@ -100,7 +100,31 @@ time=2025-07-18 level=INFO source=ggml.go:365 msg="model weights" buffer=CUDA0 s
 time=2025-07-18 level=INFO source=ggml.go:365 msg="model weights" buffer=CPU size="680.0 MiB"
 time=2025-07-18 level=INFO source=ggml.go:672 msg="compute graph" backend=CUDA0 buffer_type=CUDA0 size="512.0 MiB"
 """
+VLLM_ONE_LINE = """\
+INFO 11-21 worker.py:232] Memory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=15.34GiB \
+peak_torch_memory=17.06GiB memory_usage_post_profile=15.35GiB non_torch_memory=0.35GiB kv_cache_size=3.81GiB \
+gpu_memory_utilization=0.90
+"""
+VLLM_FIXED = """\
+INFO 08-21 [gpu_worker.py:492] Initial free memory 31.16 GiB, reserved 4.25 GiB memory for KV Cache as specified by \
+kv_cache_memory_bytes config and skipped memory profiling.
+"""
+LLAMA_CPP_TABLE = """\
+load_tensors:        CUDA0 model buffer size = 13169.00 MiB
+llama_memory_breakdown_print: | memory breakdown [MiB] | total   free     self   model   context   compute |
+llama_memory_breakdown_print: |   - CUDA0 (RTX 4090)   | 24080 = 9436 + (14193 = 13169 +    39 +     985) +       451 |
+llama_memory_breakdown_print: |   - Host               |                  1246 =  1200 +     0 +      46              |
+"""
 STARTED = {
+    VLLM_ONE_LINE: {"capacity": 23.58, "overhead": 0.35, "cache": 3.81},
+    VLLM_FIXED: {"cache": 4.25},
+    LLAMA_CPP_TABLE: {
+        "capacity": 24080 / 1024,
+        "free": 9436 / 1024,
+        "weights": 13169 / 1024,
+        "cache": 39 / 1024,
+        "activation": 985 / 1024,
+    },
     VLLM: {"weights": 15.5, "cache": 8.11, "tokens": 178880, "overhead": 0.52},
     VLLM_BEFORE: {"weights": 14.99, "activation": 1.23, "cache": 54.88, "tokens": 28098 * 16, "overhead": 0.15},
     SGLANG: {"weights": 15.0, "cache": 49.5, "tokens": 406583, "overhead": 0.5},
@@ -140,6 +164,14 @@ FAILED = {
         "allocated": 36.5,
         "unused": 310.25 / 1024,
     },
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.70 GiB. GPU 0 has a total capacty of 6.00 GiB"
+    " of which 0 bytes is free. Of the allocated memory 2.93 GiB is allocated by PyTorch, and 2.30 GiB is reserved by "
+    "PyTorch but unallocated.": {"failed_allocation": 1.7, "capacity": 6, "free": 0, "allocated": 2.93, "unused": 2.3},
+    "Error: llama runner process has terminated: CUDA error: out of memory": {"failed_allocation": 0},
+    "[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mCudaStream->get()): out of memory": {
+        "failed_allocation": 0
+    },
+    "ggml_vulkan: Device memory allocation of size 5368709120 failed.": {"failed_allocation": 5},
     TORCH_BEFORE: {"failed_allocation": 2, "capacity": 39.39, "free": 1.25, "process": 37, "allocated": 36.5},
     "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 20480.00 MiB on device 0: cudaMalloc failed: out of "
     "memory": {"failed_allocation": 20},
@@ -195,6 +227,18 @@ def test_what_an_engine_prints_at_its_start_is_read_per_accelerator(text: str) -
 @pytest.mark.parametrize("text", FAILED)
 def test_an_out_of_memory_error_is_read(text: str) -> None:
     assert read("Traceback (most recent call last):\n" + text) == pytest.approx(FAILED[text])
+
+
+def test_a_failure_that_the_engine_recovers_from_is_no_error() -> None:
+    failed = "E ggml_gallocr_reserve_n_impl: failed to allocate CUDA1 buffer of size 54262464512\n"
+    retried = "W sched_reserve: compute buffer allocation failed, retrying without pipeline parallelism\n"
+    assert read(LLAMA_CPP + failed)["failed_allocation"] > 50
+    assert read(LLAMA_CPP + failed + retried) == pytest.approx(STARTED[LLAMA_CPP])
+
+
+def test_memory_of_the_host_is_not_that_of_an_accelerator() -> None:
+    with pytest.raises(UnreadableText):
+        read("RuntimeError: DefaultCPUAllocator: not enough memory: you tried to allocate 268435456 bytes.")
 
 
 def test_an_error_after_steps_of_training_is_read_with_the_steps() -> None:

@@ -309,7 +309,9 @@ class MemoryObservedSpec(RequestModel):
     activation_gib: Amount | None = None
     overhead_gib: Amount | None = Field(None, description="CUDA graphs and libraries.")
     needed_cache_gib: Amount | None = Field(None, description="KV cache that the longest context needs.")
-    failed_allocation_gib: Amount | None = Field(None, description="Allocation that failed.")
+    failed_allocation_gib: Amount | None = Field(
+        None, description="Allocation that failed. 0: the error does not state its size."
+    )
     capacity_gib: Amount | None = None
     free_gib: Amount | None = None
     process_gib: Amount | None = Field(None, description="Memory of this process.")

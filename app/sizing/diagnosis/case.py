@@ -226,7 +226,7 @@ class Case:
     def ran_out_of_memory(self) -> bool:
         """True if the observations contain an out-of-memory error."""
         m = self.memory
-        return bool(m.failed_allocation_bytes or m.needed_cache_bytes) or m.cache_bytes == 0
+        return m.failed_allocation_bytes is not None or bool(m.needed_cache_bytes) or m.cache_bytes == 0
 
     @property
     def assumptions(self) -> Assumptions:

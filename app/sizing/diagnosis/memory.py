@@ -65,7 +65,7 @@ def find_out_of_memory(case: Case) -> Iterator[Finding]:
     if not case.ran_out_of_memory:
         return
     needed = m.failed_allocation_bytes or m.needed_cache_bytes or 0.0
-    free = m.free_bytes if m.failed_allocation_bytes else m.cache_bytes
+    free = m.cache_bytes if m.failed_allocation_bytes is None else m.free_bytes
     cause, change, settings = explain_out_of_memory(case, max(0.0, needed - (free or 0.0)))
     yield Finding(
         "out_of_memory",
@@ -84,7 +84,9 @@ def find_out_of_memory(case: Case) -> Iterator[Finding]:
 def describe_out_of_memory(case: Case, needed: float, free: float | None) -> str:
     """What failed, what was free, and what was expected; sizes in bytes."""
     m, expected = case.memory, case.expected_memory
-    if not needed:
+    if m.failed_allocation_bytes == 0:
+        text = "An allocation failed, and the error does not state its size"
+    elif not needed:
         text = "No memory is left for the KV cache"
     elif m.failed_allocation_bytes:
         text = f"An allocation of {format_number(needed / GIB)} GiB failed"
@@ -94,7 +96,7 @@ def describe_out_of_memory(case: Case, needed: float, free: float | None) -> str
         text += "" if free is None else f", but the engine has {format_number(free / GIB)} GiB"
     if expected is None:
         return f"{text}."
-    if m.failed_allocation_bytes:
+    if m.failed_allocation_bytes is not None:
         whole, usable = expected.total_bytes / GIB, expected.usable_bytes / GIB
         return f"{text}. Expected need: {format_number(whole)} of {format_number(usable)} GiB usable."
     return f"{text}. Expected KV cache: {format_number(expected.kv_cache_bytes / GIB)} GiB."
@@ -103,9 +105,9 @@ def describe_out_of_memory(case: Case, needed: float, free: float | None) -> str
 def error_evidence(case: Case, expected: DeviceMemory, needed: float) -> tuple[Evidence, ...]:
     """Observed and expected memory of the accelerator, or of the KV cache if it was too small."""
     m = case.memory
-    if m.failed_allocation_bytes:
+    if m.failed_allocation_bytes is not None:
         seen = (m.process_bytes or m.allocated_bytes or 0.0) + needed
-        return (Evidence("memory_gib", seen / GIB, expected.total_bytes / GIB, "GiB"),)
+        return (Evidence("memory_gib", seen / GIB, expected.total_bytes / GIB, "GiB"),) if seen else ()
     return (Evidence("cache_gib", (m.cache_bytes or 0.0) / GIB, expected.kv_cache_bytes / GIB, "GiB"),)
 
 
@@ -121,7 +123,7 @@ def explain_out_of_memory(case: Case, missing_bytes: float) -> tuple[str, str, M
             cause = f"Other processes use {format_number(others / GIB)} GiB of the same accelerator."
             return cause, "Stop them, or let them use another accelerator.", {}
     expected = case.expected_memory
-    if not m.failed_allocation_bytes and expected and expected.kv_cache_bytes > (m.needed_cache_bytes or 0.0):
+    if m.failed_allocation_bytes is None and expected and expected.kv_cache_bytes > (m.needed_cache_bytes or 0.0):
         cause = "Weights, activations or other processes take more memory than expected, or the memory fraction is low."
         return cause, "Compare the terms of memory in the log, and raise the memory fraction.", {}
     cause = "The model, its states and its activations need more memory than the accelerator has."

@@ -34,7 +34,15 @@ from app.sizing.hardware.support.rules import (
     stored_as,
     verdict,
 )
-from app.sizing.hardware.tables import MemoryRules, SchedulingColumns, Stacks, codes, flags, index_by_name
+from app.sizing.hardware.tables import (
+    HOPPER_WIDTH_MULTIPLE,
+    MemoryRules,
+    SchedulingColumns,
+    Stacks,
+    codes,
+    flags,
+    index_by_name,
+)
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS, ModelTask
 
@@ -179,7 +187,7 @@ def stack_columns(
         rate=codes([RATES.index(s.rate) for s in stacks]),
         wide=flags([w.nominal_bits >= 16 for w in stored]),
         fp8_cache=flags(carries),
-        padded_experts=flags([w.name == "mxfp4" for w in stored]),
+        expert_width_multiple=column([_expert_width_multiple(s) for s in stacks]),
         dispatch_bytes=column([w.dispatch_bytes if w else 0.0 for w in wide]),
         combine_bytes=column([w.combine_bytes if w else 0.0 for w in wide]),
         context_bytes=column([c.exchanged_bytes if c else 0.0 for c in context]),
@@ -189,6 +197,21 @@ def stack_columns(
         scheduling=SchedulingColumns.from_rules([e.scheduling for e in of_engine], [s.family for s in stacks]),
         achieved=achieved,
     )
+
+
+# Marlin, FlashInfer; AITER. Others keep the width.
+WIDTH_MULTIPLES = {"nvidia_hopper": HOPPER_WIDTH_MULTIPLE, "nvidia": 128, "amd": 256}
+
+
+def _expert_width_multiple(stack: Stack) -> float:
+    """Multiple to which an engine pads the MLP width of MXFP4 experts on a rank; 0 if it keeps weights as stored.
+
+    Source: vLLM 0.33, fused_moe/oracle/mxfp4.py, mxfp4_round_up_hidden_size_and_intermediate_size; SGLang 0.5.23,
+    quantization/mxfp4.py.
+    """
+    if stack.weight_format != "mxfp4" or engine_named(stack.engine).ggml:
+        return 0.0
+    return WIDTH_MULTIPLES.get(stack.family, WIDTH_MULTIPLES.get(stack.family.partition("_")[0], 1))
 
 
 def _accelerator_mask(stacks: Sequence[Stack], accelerators: Mapping[str, int]) -> Mask:

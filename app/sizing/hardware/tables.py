@@ -13,7 +13,7 @@ from app.sizing.hardware.engines import LATENT_COPIES, RULES, EngineMemory, engi
 from app.sizing.hardware.engines.record import Policy, Preemption, Scheduler, Scheduling
 from app.sizing.hardware.hosts import has_peer_access
 from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
-from app.sizing.hardware.support.generations import multiprocessor_cycle_s
+from app.sizing.hardware.support.generations import generation_of, multiprocessor_cycle_s
 from app.sizing.model.formats import WEIGHT_FORMATS
 
 # Weight formats; the index is the code.
@@ -33,6 +33,21 @@ def codes(values: Sequence[int]) -> Codes:
     return np.array(values, dtype=np.int64)
 
 
+def bit16_flops_per_s(accelerator: Accelerator) -> float | None:
+    """Dense rate for matrices in 16 bit, FLOP/s; None if the catalog has none.
+
+    On CUDA chips without fast 16-bit arithmetic (Kepler, Maxwell, Pascal but for P100), libraries convert to FP32.
+
+    Check: a P40 has 11.76 TFLOPS in FP32 and 0.18 in FP16; a P100 multiplies in FP16.
+        >>> [bit16_flops_per_s(catalogued(slug)) / 1e12 for slug in ("nvidia-p40", "nvidia-p100-pcie-16gb")]
+        [11.76, 18.7]
+    """
+    generation, rates = generation_of(accelerator), accelerator.flops_per_s
+    if generation.capability and not {"bf16", "fp16"} & {*generation.multiplies}:
+        return rates.get("fp32")
+    return rates.get("bf16", rates.get("fp16"))
+
+
 @dataclass(frozen=True, slots=True)
 class AcceleratorColumns(Columns):
     """Accelerator types, one row each; NaN if the catalog has no number."""
@@ -40,7 +55,7 @@ class AcceleratorColumns(Columns):
     bytes_per_s: Column  # memory bandwidth
     slot_bytes_per_s: Column  # bandwidth of the PCIe slot, each way
     fp32: Column  # matrix rate in TF32 or FP32, FLOP/s
-    bit16: Column  # matrix rate in BF16 or FP16, FLOP/s
+    bit16: Column  # matrix rate in BF16 or FP16, FLOP/s; in FP32 on a CUDA chip that multiplies neither
     fp8: Column  # matrix rate, FLOP/s
     int8: Column  # matrix rate, operations/s
     fp4: Column  # matrix rate, FLOP/s
@@ -73,7 +88,7 @@ class AcceleratorColumns(Columns):
             bytes_per_s=column([a.memory_bytes_per_s for a in accelerators]),
             slot_bytes_per_s=column([a.slot_bytes_per_s for a in accelerators]),
             fp32=first_rate("tf32", "fp32"),
-            bit16=first_rate("bf16", "fp16"),
+            bit16=column([bit16_flops_per_s(a) for a in accelerators]),
             fp8=first_rate("fp8"),
             int8=first_rate("int8"),
             fp4=first_rate("fp4"),
@@ -163,6 +178,7 @@ class MemoryRules(Columns):
     profiles_images: Mask
     latent_alignment_bytes: Column
     reserves_for_steps: Mask
+    hopper_rows_as_stored: Mask
 
     @classmethod
     def from_rules(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
@@ -179,11 +195,13 @@ class MemoryRules(Columns):
             profiles_images=flags([r.profiles_images for r in rules]),
             latent_alignment_bytes=column([r.latent_alignment_bytes for r in rules]),
             reserves_for_steps=flags([r.reserves_for_steps for r in rules]),
+            hopper_rows_as_stored=flags([r.hopper_rows_as_stored for r in rules]),
         )
 
 
 # Policies and preemption modes; the index is the code.
 POLICIES, PREEMPTIONS = tuple(Policy), tuple(Preemption)
+HOPPER_WIDTH_MULTIPLE = 64  # to which Triton's kernels pad the width of experts
 MAX_STEP_SIZES = 4  # step sizes by memory
 
 
@@ -314,7 +332,7 @@ class Stacks(Columns):
     rate: Codes  # matrix rate that it uses, index into RATES
     wide: Mask  # weights of 16 bits and more
     fp8_cache: Mask  # its checkpoints in this format use an FP8 KV cache
-    padded_experts: Mask  # rows of experts are padded to whole blocks at load time
+    expert_width_multiple: Column  # of a rank's MXFP4 experts, padded at load time; 0 if weights stay as stored
     dispatch_bytes: Column  # bytes per element dispatched to expert ranks; 0 without expert-parallel ranks
     combine_bytes: Column  # bytes per element combined from expert ranks
     context_bytes: Column  # bytes per element exchanged in decode context parallelism; 0 if unsupported

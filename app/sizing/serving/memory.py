@@ -10,7 +10,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB, MIB, Codes, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.engines import LATENT_COPIES, RULES
-from app.sizing.hardware.tables import FORMATS, step_sizes
+from app.sizing.hardware.tables import FORMATS, HOPPER_WIDTH_MULTIPLE, step_sizes
 from app.sizing.model.architecture import AttentionGroup, ModelArchitecture
 from app.sizing.model.counts import LOGIT_BYTES
 from app.sizing.model.formats import WEIGHT_FORMATS
@@ -337,19 +337,29 @@ def capacity_bytes(memory_bytes: Column, memory_is_reported: Mask, assumed: Assu
     )
 
 
-@formula(unit="1", source="loaded checkpoints of gpt-oss: MXFP4 rows are padded to whole blocks of 256")
-def mxfp4_padding_share(hidden_size: float) -> float:
-    """Share by which MXFP4 expert weights grow when they are loaded.
+@formula(
+    unit="1",
+    source="vLLM 0.33: fused_moe/oracle/mxfp4.py, mxfp4_round_up_hidden_size_and_intermediate_size; logs of gpt-oss",
+)
+def mxfp4_padding_share(
+    hidden_size: float, row_multiple: Column, expert_width: float, width_multiple: Column, expert_shards: Column
+) -> Column:
+    """Share by which MXFP4 expert weights grow when they are loaded, because kernels take whole tiles.
 
     Parameters:
         hidden_size: hidden size of the model, which is the row length.
-    Limits: engines that keep rows as stored need less.
-    Check:
-        >>> round(float(mxfp4_padding_share(2880)), 4)  # 2,880 padded to 3,072: 61.1 GiB become 64.4
-        0.0667
+        row_multiple: multiple to which rows are padded.
+        expert_width: MLP width of one routed expert.
+        width_multiple: multiple to which a rank's part of that width is padded.
+        expert_shards: ranks that split every expert.
+    Limits: ranks that hold whole experts (expert parallelism within a replica) need less than tensor parallel ones.
+    Check: gpt-oss on an H100 (2,880 to 3,072), on an RTX 4090 (2,944 wide) and on two R9700 (1,440 to 1,536).
+        >>> mxfp4_padding_share(2880, col(256), 2880, col(64, 128, 256), col(1, 1, 2)).round(4).tolist()
+        [0.0667, 0.0904, 0.1378]
     """
-    padded: float = np.ceil(hidden_size / MXFP4_ROW_BLOCK) * MXFP4_ROW_BLOCK
-    return padded / hidden_size - 1
+    rows = np.ceil(hidden_size / row_multiple) * row_multiple / hidden_size
+    width = expert_width / expert_shards
+    return rows * np.ceil(width / width_multiple) * width_multiple / width - 1
 
 
 @formula(unit="B", source="counted from the model configuration; start-up logs of vLLM for the load overhead")
@@ -771,8 +781,15 @@ def pipelined_step_tokens(
 def device_weights_bytes(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> Column:
     """Weights of the fullest device, padding included, B."""
     padded: Column | float = 0.0
-    if plans.padded_experts.any():
-        padded = np.where(plans.padded_experts, mxfp4_padding_share(model.hidden_size), 0.0)
+    multiple = plans.expert_width_multiple
+    if multiple.any() and model.expert_width:
+        if model.family != "gpt_oss":  # AITER's kernels for a plain SwiGLU
+            multiple = np.minimum(multiple, 128.0)
+        as_stored = plans.memory_rules.hopper_rows_as_stored & (multiple == HOPPER_WIDTH_MULTIPLE)
+        rows = np.where(as_stored, 1.0, MXFP4_ROW_BLOCK)
+        shards = np.where(plans.data_parallel > 1, 1.0, plans.tensor_parallel)
+        share = mxfp4_padding_share(model.hidden_size, rows, model.expert_width, np.maximum(multiple, 1.0), shards)
+        padded = np.where(multiple > 0, share, 0.0)
     return weights_bytes_per_accelerator(
         plans.weights_bytes,
         plans.expert_bytes,

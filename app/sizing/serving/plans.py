@@ -122,8 +122,8 @@ class Plans(Columns):
         return lazy_rows(self.stacks.table.scheduling, self.stacks.rows)
 
     @property
-    def padded_experts(self) -> Mask:
-        return self.stacks.table.padded_experts[self.stacks.rows]
+    def expert_width_multiple(self) -> Column:
+        return self.stacks.table.expert_width_multiple[self.stacks.rows]
 
     @property
     def memory_bytes(self) -> Column:

@@ -14,8 +14,8 @@ from app.sizing.training.layer import ADAPTERS_AUTOCAST, EAGER, TRACED
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
-UPCAST, COMPILED, CHUNKED, FUSED, SHIFTED = (
-    vocabulary_code("loss", name) for name in ("upcast", "compiled", "chunked", "fused", "shifted")
+UPCAST, COMPILED, CHUNKED, FUSED, LIMITED, SHIFTED = (
+    vocabulary_code("loss", name) for name in ("upcast", "compiled", "chunked", "fused", "fused_limited", "shifted")
 )
 
 
@@ -45,7 +45,8 @@ def logits(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column)
 
 @formula(
     unit="logits",
-    source="Hsu et al. 2024 (arXiv:2410.10989), Liger's fused linear cross entropy; torchtune's chunked loss",
+    source="Hsu et al. 2024 (arXiv:2410.10989), Liger's fused linear cross entropy; torchtune's chunked loss; \
+unsloth_zoo/fused_losses/cross_entropy_loss.py, get_chunk_size",
 )
 def logits_at_a_time(
     counts: Counts, plans: TrainingPlans, recipe: Recipes, tokens_per_micro_batch: Column, logits: Column
@@ -53,7 +54,10 @@ def logits_at_a_time(
     """Logits that a loss processes at a time.
 
     A chunked loss takes a fixed number of chunks (torchtune: eight). A fused loss (Liger's fused linear cross
-    entropy) takes a power of two of tokens whose logits are about as large as the loss's input.
+    entropy) takes a power of two of tokens whose logits are about as large as the loss's input. A fused loss with a
+    limit (Unsloth: 4 GiB in 32 bit) takes all logits if they fit, and otherwise the fewest chunks, a multiple of four.
+
+    Limits: Unsloth takes smaller chunks on a card with less than 8 GiB free.
 
     Parameters:
         counts: model and run numbers (`Counts`).
@@ -61,15 +65,19 @@ def logits_at_a_time(
         recipe: framework recipes (`Recipes`).
         tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
         logits: logits of a micro-batch on one accelerator.
-    Check: 4,096 tokens of Llama-3.1-8B: a fused loss takes 256 of them, a chunked loss 512.
-        >>> recipes = row(loss=np.array([FUSED, CHUNKED]), loss_chunks=col(1, 8))
-        >>> whole = row(tensor_parallel=col(1))
-        >>> (logits_at_a_time(PRETRAIN_COUNTS, whole, recipes, col(4096), col(4096 * 128256)) / 128256).tolist()
-        [256.0, 512.0]
+    Check: 16,384 tokens of Llama-3.1-8B: a fused loss takes 1,024 of them, one of up to 2^30 logits 4,096, a chunked
+    loss 2,048.
+        >>> limits = {"loss_chunks": col(1, 1, 8), "chunk_logits": col(0, 2**30, 0)}
+        >>> recipes, whole = row(loss=np.array([FUSED, LIMITED, CHUNKED]), **limits), row(tensor_parallel=col(1))
+        >>> (logits_at_a_time(PRETRAIN_COUNTS, whole, recipes, col(16384), col(16384 * 128256)) / 128256).tolist()
+        [1024.0, 4096.0, 2048.0]
     """
     tokens = tokens_per_micro_batch * np.minimum(1.0, counts.hidden_size / counts.vocab_size)
     fused = np.exp2(np.ceil(np.log2(np.maximum(1.0, tokens)))) * counts.vocab_size / plans.tensor_parallel
-    return np.where(recipe.loss == FUSED, np.minimum(fused, logits), logits / recipe.loss_chunks)
+    share = logits / np.maximum(1.0, recipe.chunk_logits)
+    limited = logits / np.where(share <= 1.0, 1.0, 4.0 * np.ceil(share / 4.0))
+    chunks = np.where(recipe.loss == LIMITED, limited, logits / recipe.loss_chunks)
+    return np.where(recipe.loss == FUSED, np.minimum(fused, logits), chunks)
 
 
 @formula(unit="logits", source="definition")
@@ -129,7 +137,8 @@ def held_logits_bytes(
     view = np.where((recipe.loss == SHIFTED) & (plans.micro_batch_sequences <= 1), BYTES_32_BIT, 0.0)
     widened = recipe.kbit_widening & run.quantized & (recipe.adapter_precision != ADAPTERS_AUTOCAST)
     held = recipe.bytes_per_logit - view + np.where(widened, wider, 0.0)
-    return np.where(recipe.loss == FUSED, 0.0, held) * logits + recipe.chunk_bytes_per_logit * logits_at_a_time
+    fused = (recipe.loss == FUSED) | (recipe.loss == LIMITED)
+    return np.where(fused, 0.0, held) * logits + recipe.chunk_bytes_per_logit * logits_at_a_time
 
 
 @formula(unit="B", source=TRACED)
@@ -155,7 +164,8 @@ def head_backward_bytes(
     chunked = BYTES_16_BIT * np.maximum(0.0, logits - 2 * logits_at_a_time) + 3 * head_gradient_bytes
     fused = recipe.chunk_bytes_per_logit * logits_at_a_time + head_gradient_bytes
     whole = BYTES_16_BIT * logits + head_gradient_bytes
-    return stream_bytes + np.where(recipe.loss == CHUNKED, chunked, np.where(recipe.loss == FUSED, fused, whole))
+    by_chunk = (recipe.loss == FUSED) | (recipe.loss == LIMITED)
+    return stream_bytes + np.where(recipe.loss == CHUNKED, chunked, np.where(by_chunk, fused, whole))
 
 
 @formula(unit="B", source="definition")
@@ -197,7 +207,7 @@ def loss_bytes(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
     """Return the bytes at the end of forward that do not belong to layers."""
     recipe, run = plans.stack.recipe, counts.recipe
     whole = logits(counts, plans, tokens)
-    fused = (recipe.loss == FUSED).any()
+    fused = ((recipe.loss == FUSED) | (recipe.loss == LIMITED)).any()
     chunk = logits_at_a_time(counts, plans, recipe, tokens, whole) if fused else logits_of_chunk(recipe, whole)
     head = head_weights_gradient_bytes(counts, plans, run)
     held = held_logits_bytes(recipe, run, plans, whole, chunk)

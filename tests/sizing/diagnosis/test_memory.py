@@ -28,3 +28,9 @@ def diagnosed(observed: Observations) -> Diagnosis:
 def test_weights_far_from_the_expected_ones_are_found(share: float, codes: list[str]) -> None:
     observed = Observations(memory=MemoryObservation(weights_bytes=share * expected_memory().weights_bytes))
     assert [f.code for f in diagnosed(observed).findings] == codes
+
+
+def test_an_error_that_states_no_size_is_an_error() -> None:
+    (found,) = diagnosed(Observations(memory=MemoryObservation(failed_allocation_bytes=0.0))).findings
+    assert (found.code, found.evidence) == ("out_of_memory", ())
+    assert found.text.startswith("An allocation failed, and the error does not state its size. Expected need: ")

@@ -46,6 +46,13 @@ def test_a_fused_loss_takes_a_power_of_two_of_tokens() -> None:
     assert loss(loss="fused").logits_bytes.tolist() == [12 * 32 * VOCAB / 4 + HEAD + STREAM]
 
 
+@pytest.mark.parametrize(("logits", "chunks"), [(2**30, 1), (2**30 + 4, 4), (2**32, 4), (2**32 + 8, 8)])
+def test_a_limited_loss_takes_a_multiple_of_four_chunks(logits: int, chunks: int) -> None:
+    recipe = Recipes.from_recipes([TrainingRecipe("pytorch", loss="fused_limited")])
+    found = logits_at_a_time(COUNTS, layout(), recipe, col(TOKENS), np.array([float(logits)]))
+    assert found.tolist() == [logits / chunks]
+
+
 def test_the_last_norm() -> None:
     assert loss(kernels="eager").norm_bytes.tolist() == [TOKENS * 10 * 100 / 4]
     assert loss(kernels="fused").norm_bytes.tolist() == [TOKENS * 4 * 100 / 4]

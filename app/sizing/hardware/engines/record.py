@@ -197,6 +197,7 @@ class EngineMemory:
     is quantized), or its products with other projections. `profiles_images` is true if it reads the largest images at
     start, to reserve memory for them. `latent_alignment_bytes` is the multiple to which it pads a cached latent.
     `reserves_for_steps` is true if the default is what a reserve for steps, graphs and ranks leaves, not `fraction`.
+    `hopper_rows_as_stored` is true if Hopper kernels take rows of MXFP4 experts without padding.
     """
 
     fraction: float
@@ -211,6 +212,7 @@ class EngineMemory:
     profiles_images: bool = False
     latent_alignment_bytes: int = 0
     reserves_for_steps: bool = False
+    hopper_rows_as_stored: bool = False
 
 
 # Current behavior of vLLM.
@@ -225,6 +227,7 @@ USUAL_MEMORY = EngineMemory(
     index_contexts=40.0,
     latent_copies="quantized",
     profiles_images=True,
+    hopper_rows_as_stored=True,
 )
 USUAL_SCHEDULING = Scheduling()
 

@@ -57,7 +57,7 @@ def recipe_of_framework(name: str, version: str | None = None, method: str | Non
 
     Check:
         >>> recipe_of_framework("unsloth").loss
-        'fused'
+        'fused_limited'
     """
     release, engine = release_of(version), engine_named(name)
     for framework in dict.fromkeys((name, engine.base_engine(adapts=method in ADAPTERS), engine.base_engine())):

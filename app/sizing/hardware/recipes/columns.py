@@ -32,6 +32,7 @@ class Recipes(Columns):
     offloads_checkpoints: Mask  # activation checkpoints are on the host
     bytes_per_logit: Column  # bytes held per logit at the loss
     chunk_bytes_per_logit: Column  # bytes per logit of the chunk in progress
+    chunk_logits: Column  # most logits of a chunk, if the loss limits them
     loss_chunks: Column  # chunks of a micro-batch
     gathered_units: Column  # layers gathered at once
     gathers_to_recompute: Mask
@@ -60,6 +61,7 @@ class Recipes(Columns):
             offloads_checkpoints=flags([r.offloads_checkpoints for r in recipes]),
             bytes_per_logit=column([x.bytes_per_logit for x in losses]),
             chunk_bytes_per_logit=column([x.chunk_bytes_per_logit for x in losses]),
+            chunk_logits=column([x.chunk_logits for x in losses]),
             loss_chunks=column([r.loss_chunks for r in recipes]),
             gathered_units=column([r.gathered_units for r in recipes]),
             gathers_to_recompute=flags([r.gathers_to_recompute for r in recipes]),

@@ -17,6 +17,7 @@ class Loss:
     bytes_per_logit: float
     chunk_bytes_per_logit: float
     description: str
+    chunk_logits: float = 0.0  # most logits of a chunk, if the loss limits them; chunks are then multiples of four
 
 
 # Traced with PyTorch 2.15 and 2.13: log-softmax, its gradient and the nll gradient are 12 bytes in 32 bit.
@@ -34,6 +35,9 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
             Loss("compiled", 4.0, 0.0, "the loss is one kernel that stores no 32-bit copy"),
             Loss("chunked", 2.0, 2.0, "all 16-bit logits are held; a compiled loss works in chunks"),
             Loss("fused", 0.0, 12.0, "output head and loss are one kernel that works in chunks"),
+            Loss(
+                "fused_limited", 0.0, 4.0, "output head and loss are compiled for chunks of up to 2^30 logits", 2.0**30
+            ),
         )
     }
 )

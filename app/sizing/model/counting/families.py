@@ -290,8 +290,8 @@ MINICPM_V: Mapping[str, str] = {"2.0": "minicpm", "2.6": "qwen2", "4.5": "qwen3"
 # Wrapping models whose towers are not counted: an answer is about the language model and says so.
 UNCOUNTED_TOWERS = frozenset(
     {
-        *("gemma3n", "gemma4_unified", "glm4v", "glm4v_moe", "interns1", "minimax_m3_vl", "step3p7", "lfm2_vl"),
-        *("inkling_mm_model", "glm_ocr", "hunyuan_vl", "glmasr", "voxtral", "voxtral_realtime", "exaone4_5"),
+        *("gemma3n", "gemma4_unified", "interns1", "minimax_m3_vl", "step3p7"),
+        *("inkling_mm_model", "glm_ocr", "hunyuan_vl", "glmasr", "voxtral", "voxtral_realtime"),
         *(
             "minicpmo",
             "minicpmv4_6",

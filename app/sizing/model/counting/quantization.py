@@ -135,7 +135,8 @@ UNQUANTIZED = ("none", "null", "bf16", "fp16")
 def _method_of(stated: Mapping[str, Any]) -> str:
     """The method that a configuration names, in lower case with underscores as hyphens."""
     inner = stated.get("quantization")
-    named = stated.get("quant_method") or stated.get("quant_type_name") or stated.get("quant_library")
+    keys = ("quant_method", "quant_type_name", "quant_library", "method")
+    named = next((stated[key] for key in keys if stated.get(key)), None)
     if named is None and (stated.get("quant_algo") or (isinstance(inner, Mapping) and inner.get("quant_algo"))):
         named = "modelopt"
     if named is None and (stated.get("load_in_4bit") or stated.get("load_in_8bit")):
@@ -203,8 +204,19 @@ def _integer(value: Any, default: int) -> int:
 
 
 def _number(value: Any, default: float) -> float:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 32
-    return float(value) if fits else default
+    """A width in bits, also as text, or the default if none is given.
+
+    Raises UnreadableConfiguration for anything else, such as "mixed": a default would be an invented size.
+    """
+    if value is None:
+        return default
+    try:
+        bits = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        bits = math.nan
+    if not 0 < bits <= 32:
+        raise UnreadableConfiguration(f"A width of {str(value)[:40]!r} bits cannot be sized.", key=KEY)
+    return bits
 
 
 def _texts(*values: Any) -> list[str]:
@@ -285,32 +297,36 @@ def _integer_format(bits: float, narrow: str) -> str:
 def _read_gptq(stated: Mapping[str, Any], _: Config) -> Scheme:
     """GPTQ and its relatives. `dynamic` and `extra_config` hold other bits by module; "-:" marks modules left out."""
     bits, group = _number(stated.get("bits", stated.get("w_bit")), 4.0), _group_of(stated)
+    kind = str(stated.get("data_type", "int"))
     rules: list[Rule] = []
     dynamic = stated.get("dynamic")
     for pattern, own in dynamic.items() if isinstance(dynamic, Mapping) else ():
-        kept = WIDE if pattern.startswith("-") else _gptq_storage(own, bits, group)
+        kept = WIDE if pattern.startswith("-") else _gptq_storage(own, bits, group, kind)
         rules.append((f"re:{re.sub('^[-+]:', '', pattern)}", kept))
     extra = stated.get("extra_config")
     for pattern, own in extra.items() if isinstance(extra, Mapping) else ():
         literal = re.fullmatch(r"[\w.-]+", pattern) is not None
-        rules.append((pattern if literal else f"re:{pattern}", _gptq_storage(own, bits, group)))
+        rules.append((pattern if literal else f"re:{pattern}", _gptq_storage(own, bits, group, kind)))
     inside = stated.get("modules_in_block_to_quantize")
     named = [name for part in inside for name in _texts(part)] if isinstance(inside, list) else []
-    linear = _gptq_storage({}, bits, group)
+    linear = _gptq_storage({}, bits, group, kind)
     tables = linear if stated.get("lm_head") is True else None
     if named:
         rules = [*rules, *((name, linear) for name in named), ("*", WIDE)]
     return Scheme(linear, (*_skipped(stated), *rules, *((("embed_tokens", WIDE),) if tables else ())), tables=tables)
 
 
-def _gptq_storage(own: Any, bits: float, group: int) -> Storage:
+def _gptq_storage(own: Any, bits: float, group: int, kind: str) -> Storage:
+    """Integers, or the floating-point types of AutoRound: mx_fp, nv_fp, fp8."""
     own = own if isinstance(own, Mapping) else {}
-    bits = _number(own.get("bits"), bits)
-    return (
-        WIDE
-        if bits >= 16
-        else _grouped(_integer_format(bits, "int4-gptq"), bits, _group_of(own, group) if own else group)
-    )
+    bits, kind = _number(own.get("bits"), bits), str(own.get("data_type", kind))
+    if bits >= 16:
+        return WIDE
+    if "mx" in kind:
+        return Storage("mxfp4", MXFP4_BITS) if bits <= 4 else Storage("fp8", 8.25)
+    if "fp" in kind or "float" in kind:
+        return Storage("nvfp4", NVFP4_BITS) if bits <= 4 else Storage("fp8", 8.0, row_bits=16.0)
+    return _grouped(_integer_format(bits, "int4-gptq"), bits, _group_of(own, group) if own else group)
 
 
 def _read_bitsandbytes(stated: Mapping[str, Any], _: Config) -> Scheme:
@@ -496,7 +512,9 @@ def _read_torchao(stated: Mapping[str, Any], _: Config) -> Scheme:
     if isinstance(by_module, Mapping):
         default = by_module.get("_default")
         rules += [
-            (n, WIDE if own is None else _torchao_storage(own, {})) for n, own in by_module.items() if n[0] != "_"
+            (n, WIDE if own is None else _torchao_storage(own, {}))
+            for n, own in by_module.items()
+            if not n.startswith("_")
         ]
         linear = WIDE if default is None else _torchao_storage(default, {})
     else:
@@ -552,22 +570,28 @@ def _read_quark(stated: Mapping[str, Any], _: Config) -> Scheme:
 
 def _quark_storage(setting: Any) -> Storage:
     weight = setting.get("weight") if isinstance(setting, Mapping) else None
-    weight = weight[0] if isinstance(weight, list) and weight else weight
+    if isinstance(weight, list):  # stages of one quantization, of which the narrowest type is stored
+        stages = [_quark_storage({"weight": each}) for each in weight]
+        return min(stages, key=lambda kept: kept.bits, default=WIDE)
     if not isinstance(weight, Mapping):
         return WIDE
     kind, group = str(weight.get("dtype", "")).lower(), _integer(weight.get("group_size"), 0)
     if "fp4" in kind:
-        return Storage("mxfp4", MXFP4_BITS)
+        return Storage("nvfp4", NVFP4_BITS) if group == 16 else Storage("mxfp4", MXFP4_BITS)
     if "8" in kind:
         return Storage("fp8" if "fp8" in kind else "int8", 8.0 + (8 / group if group else 0.0))
-    return _grouped("int4-awq", float((_WIDTH.search(kind) or ("", 4))[1]), group or 128, zeros=False)
+    by_row = str(weight.get("qscheme", "")) in ("per_channel", "per_tensor")
+    bits = float((_WIDTH.search(kind) or ("", 4))[1])
+    return _grouped("int4-awq", bits, 0 if by_row else group or 128, zeros=False)
 
 
 def _read_exl(stated: Mapping[str, Any], _: Config) -> Scheme:
+    linear = Storage("int4-gptq", _number(stated.get("bits"), 4.0))
+    included = _texts(stated.get("module_include"))
+    if included:  # regular expressions of the modules that were converted
+        return Scheme(linear, (*((f"re:{pattern}", linear) for pattern in included), ("*", WIDE)))
     head = Storage("int4-gptq", _number(stated.get("head_bits"), 6.0))
-    return Scheme(
-        Storage("int4-gptq", _number(stated.get("bits"), 4.0)), (*_skipped(stated), ("embed_tokens", WIDE)), tables=head
-    )
+    return Scheme(linear, (*_skipped(stated), ("embed_tokens", WIDE)), tables=head)
 
 
 def _read_int8(stated: Mapping[str, Any], _: Config) -> Scheme:

@@ -80,8 +80,10 @@ class Tower:
         extra: int = 0,
         layers: int | None = None,
         heads_width: int | None = None,
+        kv_width: int | None = None,
     ) -> None:
         """Add transformer blocks. `norms` counts normalization vectors per block, and `extra` other elements per block.
+        `kv_width` is the width of keys and values if heads share them.
 
         Check: CLIP ViT-L/14 multiplies 24 * (4 * 1024^2 + 2 * 1024 * 4096) elements per patch.
             >>> registered("llava-hf/llava-1.5-7b-hf").source_matmul_params
@@ -94,8 +96,8 @@ class Tower:
         def add_matrix(role: str, inputs: int, outputs: int, bias: bool) -> None:
             into.add_linear(role, PART, inputs, outputs, every, bias=bias, quantized=False, per=Per.SOURCE)
 
-        for role in ("q", "k", "v"):
-            add_matrix(f"tower.{role}_proj", h, inner, attention_bias)
+        for role, width in (("q", inner), ("k", kv_width or inner), ("v", kv_width or inner)):
+            add_matrix(f"tower.{role}_proj", h, width, attention_bias)
         add_matrix("tower.o_proj", inner, h, out_bias)
         for role in ("up", "gate")[: 2 if gated else 1]:
             add_matrix(f"tower.{role}_proj", h, f, mlp_bias)
@@ -188,6 +190,12 @@ _INPUT_BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
     "mistral3": _mistral3_input,
     "qwen2_vl": _qwen2_input,
     "qwen2_5_vl": _qwen2_input,
+    "lfm2_vl": lambda tower: ImageInput(
+        tower.patch_pixels,
+        tower.outer_reader.size("downsample_factor", 2),
+        tile_pixels=tower.outer_reader.size("tile_size", 512),
+        max_tiles=tower.outer_reader.size("max_tiles", 10),
+    ),
 }
 
 
@@ -418,6 +426,44 @@ def _add_qwen2_5_vl_tower(tower: Tower) -> None:
     )
 
 
+def _add_exaone_tower(tower: Tower) -> None:
+    """Add Qwen2.5-VL's tower with grouped keys and values."""
+    merge, out = tower.reader.size("spatial_merge_size", 2), tower.reader.size("out_hidden_size", tower.text_width)
+    kv_heads = tower.reader.size("num_key_value_heads", tower.heads)
+    tower.add_patch_embedding(bias=False, frames=tower.reader.size("temporal_patch_size", 2))
+    tower.add_blocks(gated=True, norms=2, kv_width=tower.width // tower.heads * kv_heads)
+    tower.add_vector("merger.norm", tower.width)
+    add_patch_merger(tower, merge, out)
+
+
+def _add_glm4v_tower(tower: Tower) -> None:
+    """Add GLM's tower: blocks whose MLP is as wide as its output, a convolution that merges patches, a gated merger."""
+    merge, out = tower.reader.size("spatial_merge_size", 2), tower.reader.size("out_hidden_size", tower.text_width)
+    inner, tower.mlp_width = tower.mlp_width, out
+    bias = tower.reader.flag("attention_bias")
+    tower.add_patch_embedding(bias=True, frames=tower.reader.size("temporal_patch_size", 2))
+    tower.add_vector("positions_and_norms", (tower.patch_positions + 2) * tower.width)
+    tower.add_blocks(attention_bias=bias, out_bias=False, mlp_bias=False, gated=True, norms=2)
+    tower.add_projector_matrix("downsample", tower.width * merge**2, out)
+    tower.add_vector("merger.norm", 2 * out)
+    tower.add_projector_matrix("merger.proj", out, out, bias=False)
+    tower.add_projector_matrix("merger.up_and_gate", out, inner, bias=False, copies=2)
+    tower.add_projector_matrix("merger.down", inner, out, bias=False)
+
+
+def _add_lfm2_vl_tower(tower: Tower) -> None:
+    """Add a SigLIP 2 tower and a projector of concatenated patches."""
+    outer, wide = tower.outer_reader, tower.width * tower.outer_reader.size("downsample_factor", 2) ** 2
+    inner, bias = outer.size("projector_hidden_size", 2560), outer.flag("projector_bias", default=True)
+    tower.add_patch_embedding(bias=True)
+    tower.add_vector("positions_and_post_norm", (tower.reader.size("num_patches", 256) + 2) * tower.width)
+    tower.add_blocks()
+    if outer.flag("projector_use_layernorm", default=True):
+        tower.add_vector("projector.norm", 2 * wide)
+    tower.add_projector_matrix("projector.1", wide, inner, bias=bias)
+    tower.add_projector_matrix("projector.2", inner, tower.text_width, bias=bias)
+
+
 def _add_qwen3_vl_tower(tower: Tower) -> None:
     merge, out = tower.reader.size("spatial_merge_size", 2), tower.reader.size("out_hidden_size", tower.text_width)
     deep = tower.reader.find_value("deepstack_visual_indexes")
@@ -550,6 +596,10 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "muse_glimmer": (_add_muse_tower, None),
     "phi3_v": (_add_phi3_v_tower, None),
     "minicpmv": (_add_minicpm_tower, None),
+    "exaone4_5": (_add_exaone_tower, None),
+    "glm4v": (_add_glm4v_tower, None),
+    "glm4v_moe": (_add_glm4v_tower, None),
+    "lfm2_vl": (_add_lfm2_vl_tower, None),
 }
 _TOWERS: Mapping[str, Build] = {
     "clip_vision_model": _add_clip_tower,

@@ -28,6 +28,10 @@ def test_trl_no_longer_widens_a_quantised_base_and_has_narrow_adapters() -> None
     assert recipe_of_framework("trl", "0.26", "lora").adapter_precision == "autocast"
 
 
-def test_unsloth_fuses_head_and_loss_and_keeps_checkpoints_on_the_host() -> None:
-    recipe = recipe_of_framework("unsloth")
-    assert (recipe.loss, recipe.kernels, recipe.offloads_checkpoints) == ("fused", "fused", True)
+@pytest.mark.parametrize(
+    ("version", "loss"),
+    [("2024.7", "in_place"), ("2024.12", "fused"), ("2025.9.3", "fused_limited"), (None, "fused_limited")],
+)
+def test_unsloth_held_all_logits_until_it_fused_head_and_loss(version: str | None, loss: str) -> None:
+    recipe = recipe_of_framework("unsloth", version)
+    assert (recipe.loss, recipe.kernels, recipe.offloads_checkpoints) == (loss, "fused", True)

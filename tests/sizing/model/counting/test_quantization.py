@@ -19,6 +19,11 @@ from tests.sizing.model.counting.bases import ENTRIES
 
 PLAIN = read_architecture(LLAMA_8B_CONFIG, name="x")
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+# AMD Quark clips to FP8 first; the files hold integers of 4 bits with a scale per row.
+TWO_STAGES = [
+    {"dtype": "fp8_e4m3", "qscheme": "per_tensor"},
+    {"dtype": "int4", "qscheme": "per_channel", "ch_axis": 0},
+]
 INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": True}
 FP8 = {"num_bits": 8, "type": "float", "strategy": "tensor"}
 
@@ -79,6 +84,16 @@ def saved_bits(model: ModelArchitecture) -> float:
         ({"quant_method": "exl2", "bits": 4.25, "head_bits": 16}, "int4-gptq", 4.25),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8", 8.0),
         ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}}, "fp8", 8.0),
+        ({"quant_method": "quark", "global_quant_config": {"weight": TWO_STAGES}}, "int4-awq", 4.0),
+        (
+            {"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4", "group_size": 16}}},
+            "nvfp4",
+            4.5,
+        ),
+        ({"quant_method": "auto-round", "bits": 4, "group_size": 32, "data_type": "mx_fp"}, "mxfp4", 4.25),
+        ({"quant_method": "auto-round", "bits": 4, "group_size": 16, "data_type": "nv_fp"}, "nvfp4", 4.5),
+        ({"quant_method": "auto-round", "bits": "8", "group_size": 128}, "int8", 8.1875),
+        ({"quant_method": "exl3", "bits": 3, "module_include": [r"^model\.layers\.\d+\."]}, "int4-gptq", 3.0),
         ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": INT4}}}, "int4-awq", 4.125),
         ({"quant_method": "compressed-tensors", "config_groups": {}}, "bf16", 16.0),
         ({"quant_method": "compressed-tensors", "sparsity_config": {"format": "sparse-24-bitmask"}}, "bf16", 9.0),
@@ -210,6 +225,10 @@ def test_a_checkpoint_weighs_the_same_in_its_own_format() -> None:
 def test_an_unknown_method_is_refused_by_name() -> None:
     with pytest.raises(UnreadableConfiguration, match=r"'weird-4' is not known.*awq"):
         quantized(quant_method="weird_4", bits=4)
+    with pytest.raises(UnreadableConfiguration, match="'svdquant' is not known"):
+        quantized(method="svdquant", rank=32, weight={"dtype": "int4", "group_size": 64})
+    with pytest.raises(UnreadableConfiguration, match="'mixed' bits cannot be sized"):
+        quantized(quant_method="exl3", bits="mixed")
     with pytest.raises(UnreadableConfiguration, match="'W3A3' is not known"):
         quantized(quant_method="modelopt", quant_algo="W3A3")
 

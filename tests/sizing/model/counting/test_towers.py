@@ -18,6 +18,9 @@ IMAGES = {
     "meta-llama/Llama-4-Scout-17B-16E-Instruct": ((336, 336), 144, 576),
     "meta-llama/Llama-3.2-11B-Vision-Instruct": ((560, 560), 0, 1600),
     "HuggingFaceTB/SmolVLM-256M-Instruct": ((512, 512), 64, 1024),
+    "zai-org/GLM-4.1V-9B-Thinking": ((1008, 1008), 1296, 5184),
+    "LGAI-EXAONE/EXAONE-4.5-33B": ((1008, 1008), 1296, 5184),
+    "LiquidAI/LFM2.5-VL-1.6B": ((512, 512), 256, 1024),
 }
 
 
@@ -30,6 +33,14 @@ def test_image_tokens_follow_each_familys_rule(name: str) -> None:
     assert model.images.patch_count(width, height) == patches
     assert model.images.patch_count(4 * width, 4 * height) >= patches
     assert model.image_flops(width, height) > 2 * model.source_matmul_params * patches
+
+
+def test_the_tower_of_glm_is_counted_by_its_modules() -> None:
+    """24 blocks of 4 x 1536^2 + 3 x 1536 x 4096, the merging convolution, and a merger of 4096^2 + 3 x 4096 x 13696."""
+    blocks = 24 * (4 * 1536**2 + 3 * 1536 * 4096 + 2 * 1536)
+    ends = 1536 * (3 * 2 * 14**2 + 1) + (24**2 + 2) * 1536
+    merger = 4 * 1536 * 4096 + 4096 + 4096**2 + 3 * 4096 * 13696 + 2 * 4096
+    assert counted("zai-org/GLM-4.1V-9B-Thinking").total_params == 9_400_279_040 + blocks + ends + merger
 
 
 @pytest.mark.parametrize(
