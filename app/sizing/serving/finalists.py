@@ -575,7 +575,9 @@ class SimulationResults:
         scores = np.full(len(rows), np.inf)
         if not len(rows):
             return scores
-        passes, runs, again = simulate_candidates(self.search, self.options.take(rows), self.requested)
+        options = self.options.take(rows)
+        options = replace(options, settings=self.expected_settings(options))
+        passes, runs, again = simulate_candidates(self.search, options, self.requested)
         if passes.any():
             within = within_constraints(self.search.question, again, self.search.rejections)
             self.tables.append(again.take(within))
@@ -587,11 +589,29 @@ class SimulationResults:
             )
         return scores
 
+    def capacity_ratios(self) -> Column:
+        """Ratio between the capacity of each simulated row and that of the formulas."""
+        pairs = zip(self.tables, self.rows, strict=True)
+        return np.concatenate(
+            [np.zeros(0), *(table.capacity_per_s / self.options.capacity_per_s[rows] for table, rows in pairs)]
+        )
+
     def max_capacity_ratio(self) -> float:
         """Largest ratio between the simulated capacity of a row and that of the formulas; 0 without rows."""
-        pairs = zip(self.tables, self.rows, strict=True)
-        ratios = [table.capacity_per_s / self.options.capacity_per_s[rows] for table, rows in pairs]
-        return float(np.max(np.concatenate([*ratios, np.zeros(1)])))
+        return float(self.capacity_ratios().max(initial=0.0))
+
+    def expected_settings(self, options: Options) -> Settings:
+        """Settings of options with the replicas to expect after the simulations so far, so that the first pool that is
+        simulated is likely to be the one that the load needs.
+        """
+        workload, ratios = self.search.workload, self.capacity_ratios()
+        if self.requested is not None or not len(ratios) or not pools_replicas(workload):
+            return options.settings
+        capacity = options.capacity_per_s * min(1.0, float(np.median(ratios)))
+        replicas = required_replicas(
+            self.search.question, workload, options.plans, capacity, options.slo_batch, Settings()
+        )
+        return replace(options.settings, replicas=replicas)
 
     def merge(self) -> Finalists:
         """All options with the simulated rows as sized by their simulation, and the best row of each type."""
