@@ -275,9 +275,7 @@ class CoefficientTable:
         if not fitted:
             return base
         near = self._applicable_factors(name, engine, family) if name in self.factors else ()
-        applied = (
-            f.value for f in near if f.generation in ("*", generation) and f.format_class in ("*", format_class)
-        )
+        applied = (f.value for f in near if f.generation in ("*", generation) and f.format_class in ("*", format_class))
         return apply_factor(name, base, math.prod(applied))
 
     def _applicable_factors(self, name: str, engine: str, family: str) -> list[Factor]:

@@ -25,7 +25,7 @@ from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Assurance, FilterStage
 from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.capacity import replica_rate_per_s, utilization
-from app.sizing.serving.curve_ends import AssuredEnd, PlannedEnd
+from app.sizing.serving.curve_ends import AssuredEnd, CountedEnd, PlannedEnd
 from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
@@ -296,6 +296,7 @@ def simulate_replicas(
     *,
     most_requests: int | None = None,
     whole: bool = True,
+    counts_only: bool = False,
 ) -> SimulatedReplicas | None:
     """Simulate plans with complete settings; None for workloads that are not simulated.
 
@@ -305,6 +306,7 @@ def simulate_replicas(
         asked: the deployment that the request fixes.
         most_requests: cap on the simulated requests per load.
         whole: whether curves extend beyond the loads that determine what a replica is planned to carry.
+        counts_only: whether curves end where the number of replicas is known.
     """
     if not is_simulated(search.workload):
         return None
@@ -326,7 +328,15 @@ def simulate_replicas(
             around, reserve = margins.take(rows), workload.target_utilization
             running = sequences[rows].astype(np.int64)
             each = np.arange(len(rows))[:, None]
-            ends = None if whole else [PlannedEnd(1, workload.slo, around.take(row), reserve) for row in each]
+            limits = [(1, workload.slo, around.take(row), reserve) for row in each]
+            ends = (
+                None
+                if whole
+                else [
+                    CountedEnd(*of_row, workload.peak_per_s) if counts_only else PlannedEnd(*of_row)
+                    for of_row in limits
+                ]
+            )
             curves = curves_of_replicas(workload, own, running, together, count, around, ends)
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
@@ -704,9 +714,11 @@ def simulate_candidates(
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
+    counts_only: bool = False,
 ) -> tuple[Mask, SimulatedReplicas, Options]:
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
-    runs = simulate_replicas(search, options.plans, options.settings, asked, most_requests=most_requests, whole=False)
+    extent: dict[str, Any] = {"most_requests": most_requests, "whole": False, "counts_only": counts_only}
+    runs = simulate_replicas(search, options.plans, options.settings, asked, **extent)
     assert runs is not None
     passes = meets_limits(search, options, runs)
     runs, options = runs.take(np.flatnonzero(passes)), options.take(passes)

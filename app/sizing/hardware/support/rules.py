@@ -282,8 +282,9 @@ def verdict(
 
 @lru_cache(maxsize=4096)
 def work_key(engine: str, work: Work) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
-    """The builds of an engine that support a piece of work, and the rules about kinds of model that forbid it: an engine
-    supports serving work of one phase in the same way where these are equal.
+    """Builds of an engine that support a piece of work, and rules about kinds of model that forbid it.
+
+    An engine supports serving work of one phase in the same way where these are equal.
     """
     doing = tuple(supports_work(build, work) for build in BUILDS.get(engine, ()))
     return doing, tuple(work.task in f.tasks for f in FORBIDDEN if f.tasks)
