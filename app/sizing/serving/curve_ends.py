@@ -53,7 +53,8 @@ class CountedEnd(PlannedEnd):
             return True
         if curve.closed or min(self.margins.ttft[0], self.margins.tpot[0], self.margins.rate[0]) < 1:
             return False
-        heavier, stable = curve.with_constant_waits_up_to(MAX_STABLE_MULTIPLE * curve.stable_below), curve.stable_below
+        heavier = curve.with_constant_waits_up_to(MAX_STABLE_MULTIPLE * curve.stable_below)
+        stable = np.full(1, curve.stable_below)
         within = [confident_loads_per_s([c], self.slo, self.margins) for c in (curve, heavier)]
         planned = [planned_capacity_per_s(w, stable, self.margins.rate, self.target_utilization) for w in within]
         least, most = (replicas_for_rate(self.peak_per_s, each)[0] for each in planned)

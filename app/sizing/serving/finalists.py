@@ -389,6 +389,8 @@ def needed_replicas(question: Question, workload: InferenceWorkload, plans: Plan
     """
     capacity, held = runs.planned_capacity(workload)
     able = has_capacity(capacity, held)
+    if able.all():
+        return required_replicas(question, workload, plans, capacity, held, Settings())
     likely, likely_held = runs.expected_capacity(workload)
     at_all = has_capacity(likely, likely_held)
     stable = workload.target_utilization * stability_limits(runs.curves)
