@@ -51,7 +51,7 @@ def serve(
     with share_metrics() if processes > 1 else nullcontext():
         # NumPy would start threads for matrix products, which are not used here, and a parent of workers has none.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        with paused_collection():
+        with paused_collection(keeps_all=True):
             from app import server  # counts into the shared folder
             from app.db import ended_uncleanly
 

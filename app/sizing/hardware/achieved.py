@@ -274,10 +274,9 @@ class CoefficientTable:
         base = self.find_row(name, family=family, format_class=format_class, engine=engine).value
         if not fitted:
             return base
-        at = {"generation": generation, "format_class": format_class}
         near = self._applicable_factors(name, engine, family) if name in self.factors else ()
-        applied = [f.value for f in near if f.applies_to(**at)]
-        return apply_factor(name, base, math.prod(applied, start=1.0))
+        applied = (f.value for f in near if f.generation in ("*", generation) and f.format_class in ("*", format_class))
+        return apply_factor(name, base, math.prod(applied))
 
     def _applicable_factors(self, name: str, engine: str, family: str) -> list[Factor]:
         """Factors of a coefficient that can apply to an engine on a family, in any generation and format class."""

@@ -33,6 +33,7 @@ from app.sizing.hardware.support.rules import (
     no_engine_text,
     stored_as,
     verdict,
+    work_key,
 )
 from app.sizing.hardware.tables import (
     HOPPER_WIDTH_MULTIPLE,
@@ -133,8 +134,11 @@ def _engine_stacks(accelerator: Accelerator, engine: str, documents: SupportEvid
         works = [work for task in tasks if covers_work(engine, work := Work(phase, task=task))]
         taken = dict.fromkeys(f for work in works for f in accepted_formats(engine, work))
         taken |= dict.fromkeys(documents.formats(engine, accelerator.family, phase) if works else ())
+        keys = [work_key(engine, work) for work in works]
+        one_of_each = dict(zip(keys, works, strict=True))
         for weight_format in (f for f in taken if f in WEIGHT_FORMATS):
-            said = {w.task: verdict(accelerator, engine, weight_format, w, documents) for w in works}
+            said_of = {key: verdict(accelerator, engine, weight_format, w, documents) for key, w in one_of_each.items()}
+            said = {work.task: said_of[key] for work, key in zip(works, keys, strict=True)}
             yield from _stacks_by_variant(engine, accelerator.family, phase, weight_format, said)
 
 

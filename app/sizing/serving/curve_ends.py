@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.sizing.decisions.placement import planned_capacity_per_s, replicas_for_rate
 from app.sizing.serving.load_curves import MIN_LOADS_FOR_KNEE, Curve, CurveEnd, confident_loads_per_s
 from app.sizing.serving.margins import Margins
 from app.sizing.workload import Slo
@@ -38,6 +39,26 @@ class PlannedEnd(CurveEnd):
             return bool(curve.loads[-1] >= self.target_utilization * curve.stable_below)
         expected = curve.waits_and_limits(self.slo, Margins.without_margin(1))
         return [wait_s[0, -1] > limit_s for _, wait_s, limit_s in expected] == late
+
+
+@dataclass(frozen=True, slots=True)
+class CountedEnd(PlannedEnd):
+    """Test whether heavier request rates cannot change how many replicas carry the peak."""
+
+    peak_per_s: float  # request rate of all replicas at the peak, requests/s
+
+    def is_reached(self, curve: Curve) -> bool:
+        """Whether as many replicas are needed if waits beyond the curve stay constant as if they exceed every limit."""
+        if PlannedEnd.is_reached(self, curve):
+            return True
+        if curve.closed or min(self.margins.ttft[0], self.margins.tpot[0], self.margins.rate[0]) < 1:
+            return False
+        heavier = curve.with_constant_waits_up_to(MAX_STABLE_MULTIPLE * curve.stable_below)
+        stable = np.full(1, curve.stable_below)
+        within = [confident_loads_per_s([c], self.slo, self.margins) for c in (curve, heavier)]
+        planned = [planned_capacity_per_s(w, stable, self.margins.rate, self.target_utilization) for w in within]
+        least, most = (replicas_for_rate(self.peak_per_s, each)[0] for each in planned)
+        return bool(least == most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Assurance, FilterStage
 from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.capacity import replica_rate_per_s, utilization
-from app.sizing.serving.curve_ends import AssuredEnd, PlannedEnd
+from app.sizing.serving.curve_ends import AssuredEnd, CountedEnd, PlannedEnd
 from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
@@ -296,6 +296,7 @@ def simulate_replicas(
     *,
     most_requests: int | None = None,
     whole: bool = True,
+    counts_only: bool = False,
 ) -> SimulatedReplicas | None:
     """Simulate plans with complete settings; None for workloads that are not simulated.
 
@@ -305,6 +306,7 @@ def simulate_replicas(
         asked: the deployment that the request fixes.
         most_requests: cap on the simulated requests per load.
         whole: whether curves extend beyond the loads that determine what a replica is planned to carry.
+        counts_only: whether curves end where the number of replicas is known.
     """
     if not is_simulated(search.workload):
         return None
@@ -326,7 +328,15 @@ def simulate_replicas(
             around, reserve = margins.take(rows), workload.target_utilization
             running = sequences[rows].astype(np.int64)
             each = np.arange(len(rows))[:, None]
-            ends = None if whole else [PlannedEnd(1, workload.slo, around.take(row), reserve) for row in each]
+            limits = [(1, workload.slo, around.take(row), reserve) for row in each]
+            ends = (
+                None
+                if whole
+                else [
+                    CountedEnd(*of_row, workload.peak_per_s) if counts_only else PlannedEnd(*of_row)
+                    for of_row in limits
+                ]
+            )
             curves = curves_of_replicas(workload, own, running, together, count, around, ends)
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
@@ -379,6 +389,8 @@ def needed_replicas(question: Question, workload: InferenceWorkload, plans: Plan
     """
     capacity, held = runs.planned_capacity(workload)
     able = has_capacity(capacity, held)
+    if able.all():
+        return required_replicas(question, workload, plans, capacity, held, Settings())
     likely, likely_held = runs.expected_capacity(workload)
     at_all = has_capacity(likely, likely_held)
     stable = workload.target_utilization * stability_limits(runs.curves)
@@ -575,7 +587,9 @@ class SimulationResults:
         scores = np.full(len(rows), np.inf)
         if not len(rows):
             return scores
-        passes, runs, again = simulate_candidates(self.search, self.options.take(rows), self.requested)
+        options = self.options.take(rows)
+        options = replace(options, settings=self.expected_settings(options))
+        passes, runs, again = simulate_candidates(self.search, options, self.requested)
         if passes.any():
             within = within_constraints(self.search.question, again, self.search.rejections)
             self.tables.append(again.take(within))
@@ -587,11 +601,29 @@ class SimulationResults:
             )
         return scores
 
+    def capacity_ratios(self) -> Column:
+        """Ratio between the capacity of each simulated row and that of the formulas."""
+        pairs = zip(self.tables, self.rows, strict=True)
+        return np.concatenate(
+            [np.zeros(0), *(table.capacity_per_s / self.options.capacity_per_s[rows] for table, rows in pairs)]
+        )
+
     def max_capacity_ratio(self) -> float:
         """Largest ratio between the simulated capacity of a row and that of the formulas; 0 without rows."""
-        pairs = zip(self.tables, self.rows, strict=True)
-        ratios = [table.capacity_per_s / self.options.capacity_per_s[rows] for table, rows in pairs]
-        return float(np.max(np.concatenate([*ratios, np.zeros(1)])))
+        return float(self.capacity_ratios().max(initial=0.0))
+
+    def expected_settings(self, options: Options) -> Settings:
+        """Settings of options with the replicas to expect after the simulations so far, so that the first pool that is
+        simulated is likely to be the one that the load needs.
+        """
+        workload, ratios = self.search.workload, self.capacity_ratios()
+        if self.requested is not None or not len(ratios) or not pools_replicas(workload):
+            return options.settings
+        capacity = options.capacity_per_s * min(1.0, float(np.median(ratios)))
+        replicas = required_replicas(
+            self.search.question, workload, options.plans, capacity, options.slo_batch, Settings()
+        )
+        return replace(options.settings, replicas=replicas)
 
     def merge(self) -> Finalists:
         """All options with the simulated rows as sized by their simulation, and the best row of each type."""
@@ -684,9 +716,11 @@ def simulate_candidates(
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
+    counts_only: bool = False,
 ) -> tuple[Mask, SimulatedReplicas, Options]:
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
-    runs = simulate_replicas(search, options.plans, options.settings, asked, most_requests=most_requests, whole=False)
+    extent: dict[str, Any] = {"most_requests": most_requests, "whole": False, "counts_only": counts_only}
+    runs = simulate_replicas(search, options.plans, options.settings, asked, **extent)
     assert runs is not None
     passes = meets_limits(search, options, runs)
     runs, options = runs.take(np.flatnonzero(passes)), options.take(passes)

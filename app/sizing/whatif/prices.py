@@ -349,7 +349,11 @@ def _keep_simulated(
     first = cheapest_per_machine(accepted, measures(workload, options).usd, np.arange(len(options)))
     search, options = Search.start(question, catalog, unread).of(workload), options.take(first)
     options = options.take(may_carry_below(search, options, to_beat[accepted[first]]))
-    return simulate_candidates(search, options, most_requests=MAX_SIMULATED_REQUESTS)[2] if len(options) else options
+    if not len(options):
+        return options
+    # Over a day, the capacity of a replica decides how many are idle.
+    counts_only = not workload.hourly_shares
+    return simulate_candidates(search, options, most_requests=MAX_SIMULATED_REQUESTS, counts_only=counts_only)[2]
 
 
 def _cheaper_options(question: Question, catalog: Catalog, found: PricedDeployments, usd: float) -> tuple[Cheaper, ...]:

@@ -166,7 +166,7 @@ class Lengths:
             return low + (high - low) * percentile / 100
         if self.values:
             return float(self.values[bisect_left(self.upto, percentile / 100)])
-        length = float(self.scaled_exp(column((z_score(percentile) * self.sigma,)))[0])
+        length = log_normal_quantile(self, percentile)
         return length if self.longest is None else min(length, self.longest)
 
     def cut_at(self, percentile: float, window: float) -> Lengths:
@@ -204,6 +204,12 @@ class Lengths:
         least = 1.0 if self.mean > 0 else 0.0
         whole: Codes = np.maximum(lengths, least).astype(np.int64)
         return whole
+
+
+@lru_cache(maxsize=1024)
+def log_normal_quantile(lengths: Lengths, percentile: float) -> float:
+    """Length in tokens of a log-normal, before it is cut, at a percentile (0 to 100)."""
+    return float(lengths.scaled_exp(column((z_score(percentile) * lengths.sigma,)))[0])
 
 
 @lru_cache(maxsize=64)

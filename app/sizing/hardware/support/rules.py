@@ -281,6 +281,16 @@ def verdict(
 
 
 @lru_cache(maxsize=4096)
+def work_key(engine: str, work: Work) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+    """Builds of an engine that support a piece of work, and rules about kinds of model that forbid it.
+
+    An engine supports serving work of one phase in the same way where these are equal.
+    """
+    doing = tuple(supports_work(build, work) for build in BUILDS.get(engine, ()))
+    return doing, tuple(work.task in f.tasks for f in FORBIDDEN if f.tasks)
+
+
+@lru_cache(maxsize=4096)
 def apply_rules(generation: Generation, engine: str, weight_format: str, work: Work) -> Ruling:
     """Result of the rules without evidence; of several builds, the one that passes the most layers."""
     for f in _forbidden_for(engine, generation.name):
