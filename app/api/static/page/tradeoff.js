@@ -42,7 +42,7 @@ const describe = (p) => `${nameOf(p.r)}: ${money(p.y)} ${price(p.r).unit.replace
 // A name above or below its point, to its right or left, where it covers no other point or name; otherwise none.
 function labels(front, points, x, y, width) {
   const taken = points.map((p) => ({ from: x.at(p.x) - 6, to: x.at(p.x) + 6, y: y.at(p.y) + 4 }));
-  const free = (box) => box.from > place.left && box.to < width && box.y > place.top && taken.every((t) => Math.abs(t.y - box.y) > 13 || t.from > box.to || box.from > t.to);
+  const free = (box) => box.from > place.left && box.to < width && box.y > place.top && box.y < place.height - place.bottom && taken.every((t) => Math.abs(t.y - box.y) > 13 || t.from > box.to || box.from > t.to);
   return front.flatMap((p) => {
     const text = labelOf(p.r.deployment.accelerator ?? "two pools");
     const [long, at] = [7.2 * text.length, x.at(p.x)];
