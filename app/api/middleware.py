@@ -115,9 +115,10 @@ def parse_traceparent(sent: bytes) -> tuple[str, str, str] | None:
 
 
 def set_response_headers(headers: dict[str, str]) -> None:
-    """Sets headers of the response to the current request, whatever answers it. A later call replaces them."""
+    """Sets headers of the response to the current request, whatever answers it. A later call replaces their values."""
     if (request := _current.get()) is not None:
-        request.further_headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        added = {name.lower().encode(): value.encode() for name, value in headers.items()}
+        request.further_headers = list((dict(request.further_headers) | added).items())
 
 
 def forwarded_headers() -> dict[str, str]:

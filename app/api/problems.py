@@ -330,6 +330,8 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
         number = read_number(value, str(error["loc"][-1]).rpartition("_")[2])
         suggestion = f": send {number:.15g}" if number is not None and math.isfinite(number) else ""
         return f"Input should be a valid number{suggestion}, without quotes or a unit"
+    if kind in ("list_type", "tuple_type") and isinstance(value, str | int | float) and len(str(value)) <= 80:
+        return f"Input should be a list: send {orjson.dumps([value]).decode()}"
     if kind == "string_pattern_mismatch" and (form := ID_PATTERN.match(str(context.get("pattern", "")))):
         listed = f"GET {ID_LISTS[form[1]]} lists them"
         return f"{quote_name(str(value))} is not an id: {form[1]}_ and 28 hexadecimal digits. {listed}"

@@ -67,6 +67,7 @@ def first_error(client: TestClient, body: Any, path: str = "/recommend") -> tupl
         ),
         ({"workload": {"phase": "training", "model": "llama-3.1-8b"}}, "#/workload/training_tokens", "training_tokens"),
         ({"workload": CHAT, "economics": {"currency": "EUR"}}, "#/economics/currency", "A bill of materials converts"),
+        ({"workload": CHAT, "constraints": {"accelerators": "h100"}}, "#/constraints/accelerators", 'send ["h100"]'),
         ({"workload": {**CHAT, "model": "lama 3 seventy"}}, "#/workload/model", "Did you mean llama-3-70b"),
         ({"workload": {**CHAT, "model": "nonsuch"}}, "#/workload/model", "No name in the catalog is similar"),
     ],
