@@ -2,6 +2,7 @@
 import { plot } from "./charts.js";
 import { nameOf, sellerOf } from "./deployment.js";
 import { element, list, money, show, table, words } from "./dom.js";
+import { chanceText } from "./figures.js";
 import { called } from "./names.js";
 
 export const MOST_COMPARED = 8;
@@ -16,8 +17,7 @@ const QUANTITIES = {
 // The best value is bold.
 const row = (names) => ({ quantity, unit, values, best }) => {
   const share = unit === "1";
-  const most = quantity === "confidence" ? 0.99 : Infinity;
-  const shown = (value) => (value === null ? null : unit.startsWith("USD") ? money(value) : share ? `${show(100 * Math.min(value, most), 2)} %` : show(value));
+  const shown = (value) => (value === null ? null : unit.startsWith("USD") ? money(value) : quantity === "confidence" ? chanceText(value) : share ? `${show(100 * value, 2)} %` : show(value));
   const cells = values.map((value, i) => (names[i] === best ? element("strong", {}, shown(value)) : shown(value)));
   return [`${QUANTITIES[quantity] ?? words(quantity)}${share || ["USD", "accelerators"].includes(unit) ? "" : `, ${unit}`}`, ...cells];
 };

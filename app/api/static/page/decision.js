@@ -1,15 +1,12 @@
 // Shows the decision: hardware, seller, money, speed and probability, with the hosted API as option zero.
 import { nameOf, offerOf, typesOf } from "./deployment.js";
 import { about, element, money, show, words } from "./dom.js";
-import { headline, lasting, plannedCost } from "./figures.js";
+import { chanceOf, chanceText, headline, lasting, plannedCost } from "./figures.js";
 import { comparable, moved } from "./moved.js";
 import { called, typeOf } from "./names.js";
 
 const LARGEST = { requests_per_s: "load, requests/s", users: "load, users", tokens: "run, tokens" };
 const NOTHING = "No hardware meets these limits";
-
-// Probability that all limits hold, as a share.
-export const chanceOf = (r) => r.confidence?.meets_slo ?? r.confidence?.meets_deadline;
 
 // Warnings about the decision: one about prices of other options is left out.
 export function warningsOf({ warnings, recommendations }) {
@@ -30,7 +27,6 @@ function figures(answer) {
   const [r] = answer.recommendations;
   const { workload } = answer.request;
   const { cost, performance } = r;
-  const chance = chanceOf(r);
   const sure = plannedCost(r);
   const period = cost.usd_per_day ? { name: "Per day", text: money(cost.usd_per_day) } : { name: cost.usd_total ? "Per hour" : "Per month", text: money(cost.usd_total ? cost.usd_per_hour : cost.usd_per_month) };
   const { maximum } = answer;
@@ -42,7 +38,6 @@ function figures(answer) {
     latency(r, workload.slo, "ttft_ms", "First token"),
     latency(r, workload.slo, "tpot_ms", "Per token"),
     performance.ttft_ms ? null : latency(r, workload.slo, "e2e_ms", "Request"),
-    chance === undefined ? null : { name: performance.days ? "Meets deadline" : "Meets limits", text: `${show(Math.min(99, 100 * chance), 2)} %`, note: chance > 0.99 ? "or more likely" : "likely" },
   ].filter(Boolean);
 }
 
@@ -78,8 +73,13 @@ export function showDecision(answer, before, top, tiles) {
   const was = comparable(before, answer) ? before : null;
   const change = was ? moved(was, answer) : null;
   const old = new Map(was ? figures(was).map((f) => [f.name, f]) : []);
-  const price = headline(first);
-  const earlier = was ? [...headline(was.recommendations[0]).children].map((part) => part.textContent) : null;
+  const line = (r) => {
+    const made = headline(r);
+    if (chanceOf(r) !== undefined) made.append(element("strong", {}, `${chanceText(chanceOf(r))} likely to meet ${r.performance.days ? "the deadline" : "all limits"}`));
+    return made;
+  };
+  const price = line(first);
+  const earlier = was ? [...line(was.recommendations[0]).children].map((part) => part.textContent) : null;
   [...price.children].forEach((part, i) => earlier && part.classList.toggle("changed", part.textContent !== earlier[i]));
   top.replaceChildren(element("h2", {}, nameOf(first), element("small", {}, ` ${offerOf(first)}`)), price, ...(change ? [element("p", { class: "moved" }, change)] : []));
   tiles.hidden = false;

@@ -13,7 +13,7 @@ const LOAD_FIELDS = Object.fromEntries(LOADS.map((load) => [load, load === "user
 const RENAMED = { "reckoned": "estimate" };
 const SPECIAL = ["load", "more", "workload.phase"];
 
-export class Unreadable extends Error {
+class Unreadable extends Error {
   // missing: the field is empty, and the request needs it.
   constructor(path, message, missing = false) {
     super(message);

@@ -3,7 +3,7 @@ import { fleetOf } from "./answer.js";
 import { get, latest, post, save } from "./api.js";
 import { showDecision, warningsOf } from "./decision.js";
 import { typesOf } from "./deployment.js";
-import { element, list, plain, trouble, wide } from "./dom.js";
+import { element, plain, trouble, wide } from "./dom.js";
 import { Form } from "./form.js";
 import { knobs } from "./knobs.js";
 import { named } from "./names.js";

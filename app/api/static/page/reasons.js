@@ -45,7 +45,7 @@ async function changes(answer, form) {
   const ranges = answer.recommendations.length ? sensitivityOf(answer.id) : null;
   const [whole, found] = await Promise.all([completed(answer), ranges]);
   const additions = answer.recommendations.length ? [] : whole.warnings.filter((w) => w.code === "inventory").map((w) => w.text);
-  return [found && tornado(found), additions.length ? list(additions) : null, list(whole.sensitivity.map((s) => form.spoken(`${s.change}: ${s.effect}`))), cheaper(whole)];
+  return [found && tornado(found), additions.length ? list(additions) : null, list(whole.sensitivity.map((s) => form.spoken(`${s.change}: ${s.effect}.`).replace(/^[a-z]/, (c) => c.toUpperCase()))), cheaper(whole)];
 }
 
 export function reasons(answer, form, change) {

@@ -1,9 +1,8 @@
 // Shows all feasible options as a plot of cost against latency and as a sortable table. One option is selected in both.
 import { figure, frame, legendOf, place, scale, widthWithin } from "./charts.js";
 import { counted, nameOf, sellerOf } from "./deployment.js";
-import { chanceOf } from "./decision.js";
 import { about, drawn, element, money, show, wide, words } from "./dom.js";
-import { lasting, plannedCost, speedOf } from "./figures.js";
+import { chanceOf, chanceText, lasting, plannedCost, speedOf } from "./figures.js";
 import { called, labelOf } from "./names.js";
 
 export const isRun = (r) => r.performance.days !== undefined;
@@ -114,7 +113,7 @@ const COLUMNS = [
   { name: "TPOT p95, ms", of: (r) => r.performance.tpot_ms?.p95, text: about, first: true },
   { name: "Request p95, ms", of: (r) => r.performance.e2e_ms?.p95, text: about, first: false },
   { name: "Duration", of: (r) => r.performance.days, text: lasting, first: true },
-  { name: "Certainty", of: (r) => chanceOf(r), text: (v) => `${show(100 * v, 2)} %`, first: true },
+  { name: "Certainty", of: (r) => chanceOf(r), text: chanceText, first: true },
   { name: "Software", of: (r) => called(r.deployment.engine ?? r.deployment.framework ?? "two pools"), first: false },
   { name: "Bottleneck", of: (r) => words(r.bottleneck), first: false },
   { name: "Power, kW", of: (r) => r.cost.power_kw, text: show, first: false },

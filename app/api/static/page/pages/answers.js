@@ -19,7 +19,7 @@ async function rankOf(id) {
 
 async function standing(id) {
   const now = await get(`/recommendations/${id}/standing?rank=${await rankOf(id)}`);
-  return [element("p", { class: now.holds ? "summary" : "warning" }, now.holds ? "The plan still holds." : "The plan no longer holds."), list(now.findings.map((f) => f.text)),
+  return [element("p", { class: now.holds ? "summary" : "warning" }, now.holds ? "The plan still holds." : "The plan no longer holds."), list(now.findings.map((f) => counts(f.text))),
     table(["Plan", "Offer"], [["As stored", planText(now.plan)], ["Today", planText(now.today)], ...(now.cheaper ? [["Cheaper today", planText(now.cheaper)]] : [])], "Plans")];
 }
 

@@ -1,10 +1,10 @@
 // One answer on one page, to read, print or send: the decision, the best options, risks and reasons.
 import { fleetOf } from "../answer.js";
 import { get } from "../api.js";
-import { chanceOf, showDecision, warningsOf } from "../decision.js";
+import { showDecision, warningsOf } from "../decision.js";
 import { layoutOf, nameOf, sellerOf } from "../deployment.js";
 import { during, element, list, money, section, show, table } from "../dom.js";
-import { lasting } from "../figures.js";
+import { chanceOf, chanceText, lasting } from "../figures.js";
 import { view } from "../kit.js";
 import { named } from "../names.js";
 import { tradeoff } from "../tradeoff.js";
@@ -15,7 +15,7 @@ const REASONS = 5;
 const cost = ({ cost: c }) => (c.usd_total ? money(c.usd_total) : `${money(c.usd_per_hour)}/h`);
 const speed = ({ performance: p }) => (p.days ? lasting(p.days) : `${show((p.ttft_ms ?? p.e2e_ms)?.p95)} / ${show(p.tpot_ms?.p95)} ms`);
 const risks = (answer) => list(warningsOf(answer).map((w) => w.text));
-const chance = (r) => (chanceOf(r) === undefined ? null : `${show(Math.min(99, 100 * chanceOf(r)), 2)} %`);
+const chance = (r) => (chanceOf(r) === undefined ? null : chanceText(chanceOf(r)));
 
 await during(view, async () => {
   const id = new URLSearchParams(location.search).get("id");
