@@ -23,6 +23,7 @@ from starlette.responses import Response
 
 from app.api.doubts import accepted_names_hint, unit_hint
 from app.api.meant import explain_misnamed, is_configuration, related_fields, smallest_request
+from app.api.typed_numbers import read_number
 from app.catalog.names import quote_name
 from app.db import DatabaseError, is_damaged, storage_remedy
 from app.errors import (
@@ -325,8 +326,12 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
         return missing_tag_message(error, model)
     if kind in ("too_short", "too_long") and context.get("field_type") == "List":
         return list_length_message(str(error["loc"][-1]), context)
-    if kind.startswith(("int", "float")) and isinstance(value, str) and is_number(value):
-        return f"Input should be a number: send {value.strip()} without quotes"
+    if kind.startswith(("int", "float")) and isinstance(value, str):
+        number = read_number(value, str(error["loc"][-1]).rpartition("_")[2])
+        suggestion = f": send {number:.15g}" if number is not None and math.isfinite(number) else ""
+        return f"Input should be a valid number{suggestion}, without quotes or a unit"
+    if kind in ("list_type", "tuple_type") and isinstance(value, str | int | float) and len(str(value)) <= 80:
+        return f"Input should be a list: send {orjson.dumps([value]).decode()}"
     if kind == "string_pattern_mismatch" and (form := ID_PATTERN.match(str(context.get("pattern", "")))):
         listed = f"GET {ID_LISTS[form[1]]} lists them"
         return f"{quote_name(str(value))} is not an id: {form[1]}_ and 28 hexadecimal digits. {listed}"
@@ -352,14 +357,6 @@ def list_length_message(field: str, context: Mapping[str, Any]) -> str:
     if field in HOURLY:
         return f"Send {bound} numbers, one for each hour of the day, not {actual}"
     return f"Send at {'least' if 'min_length' in context else 'most'} {bound} entries, not {actual}"
-
-
-def is_number(text: str) -> bool:
-    """Returns whether a text is a finite number."""
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def query_model(request: Request) -> type[BaseModel] | None:
@@ -480,7 +477,8 @@ def invalid_request_response(errors: list[dict[str, str]], count: int) -> Respon
     """Returns a 422 response: the first error in the detail, all errors in `errors`."""
     first, more = errors[0], count - 1
     text = first["detail"]
-    detail = text if text.startswith(UNKNOWN_FIELD) else f"At {first['pointer']}: {text}"
+    named = text.startswith(UNKNOWN_FIELD) or first["pointer"].startswith("path/")
+    detail = text if named else f"At {first['pointer']}: {text}"
     detail += "" if detail.endswith((".", "?")) else "."
     if more:
         detail += f" ({more:,} more error{'s' if more > 1 else ''})"

@@ -15,6 +15,7 @@ import orjson
 import typer
 
 from app.api.merge_patch import Part, apply_merge_patch
+from app.api.typed_numbers import read_number
 from app.command.ending import Exit
 from headroom_client import Headroom, HeadroomError, NotReached
 
@@ -71,7 +72,7 @@ def describe_for_terminal(detail: str) -> str:
     """The detail of a problem with commands instead of routes of the API; sentences with other routes are left out.
 
     Check:
-        >>> describe_for_terminal("At path/id: 'x' is not an id. GET /recommendations lists them.")
+        >>> describe_for_terminal("'x' is not an id. GET /recommendations lists them.")
         "'x' is not an id. `headroom list` lists them."
         >>> describe_for_terminal("Unknown engine 'vlm'. GET /catalog/engines and /catalog/frameworks list all.")
         "Unknown engine 'vlm'."
@@ -83,7 +84,7 @@ def describe_for_terminal(detail: str) -> str:
 
     sentences = [ROUTE.sub(name_command, each) for each in re.split(r"(?<=[.?!]) (?=[A-Z`'])", detail)]
     kept = [each for each in sentences if not ROUTE.search(each)]
-    return re.sub(r"^At (path|query)/\w+: ", "", " ".join(kept or sentences))
+    return re.sub(r"^At query/\w+: ", "", " ".join(kept or sentences))
 
 
 @contextmanager
@@ -98,7 +99,6 @@ def show_progress(message: str) -> Iterator[None]:
         yield
 
 
-POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 MISSING_LOAD = (
     "The load is missing. For serving, set --rps, --users or --concurrent. For training, set --tokens; for "
     "fine-tuning, also set --method."
@@ -106,21 +106,14 @@ MISSING_LOAD = (
 # Constraints of an estimate request; a recommend request has more.
 ESTIMATE_CONSTRAINTS = ("confidence", "prefix_cache_tiers")
 SHARED_MEMBERS = ("workload", "economics", "assumptions")  # members that recommend and estimate requests share
-NUMBER = re.compile(r"^\s*([+-]?\d[\d,_ ]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z]*)\s*$", re.IGNORECASE)
 
 
 def parse_number(text: str) -> float | int:
-    """Parse a number as people type it.
-
-    Check:
-        >>> parse_number("1,000,000"), parse_number("1.5b"), parse_number("1 trillion"), parse_number("2e9")
-        (1000000, 1500000000, 1000000000000, 2000000000)
-    """
-    match = NUMBER.match(text)
-    if match is None or match[2].lower() not in {"", *POWERS}:
-        raise typer.BadParameter(f"{text!r} is not a number. Accepted forms: 1000, 1,000, 1e9, 70b, 1 trillion.")
-    value = float(re.sub(r"[,_ ]", "", match[1])) * POWERS.get(match[2].lower(), 1.0)
-    return int(value) if value.is_integer() else value
+    """Parse a number as people type it."""
+    value = read_number(text)
+    if value is None:
+        raise typer.BadParameter(f"{text!r} is not a number. Accepted forms: 1000, 1,000, 1e9, 70b, 1 trillion, 80%.")
+    return value
 
 
 def read_request(source: Path | None) -> Part:

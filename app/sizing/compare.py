@@ -779,11 +779,12 @@ def summarize_comparison(
 
 
 def _months_sentence(s: Spending) -> str:
-    """Sentence that names the cheapest way to acquire the cheapest option over the horizon."""
-    first, months = s.paths[0], len(s.paths[0].usd) - 1
-    way = f"{WAYS_IN_WORDS.get(first.way, first.way)} ({provider_name(first.provider)})"
-    text = f"Cheapest over {months} months: {way}, {format_usd(first.net_usd)}"
-    return f"{text}." if len(s.paths) == 1 else f"{text}; next best {format_usd(s.paths[1].net_usd)}."
+    """Sentence that names the cheapest ways to acquire the cheapest option over the horizon."""
+    cheapest, *others = [
+        f"{WAYS_IN_WORDS.get(p.way, p.way)} ({provider_name(p.provider)}), {format_usd(p.net_usd)}" for p in s.paths[:2]
+    ]
+    text = f"Cheapest over {len(s.paths[0].usd) - 1} months: {cheapest}"
+    return "; next best: ".join((text, *others)) + "."
 
 
 def _difference_sentence(d: Difference, o: Outcome) -> str:

@@ -46,7 +46,19 @@ def first_error(client: TestClient, body: Any, path: str = "/recommend") -> tupl
         (
             {"workload": {**CHAT, "traffic": {**TRAFFIC, "peak_requests_per_s": "5"}}},
             "#/workload/traffic/peak_requests_per_s",
-            "send 5 without quotes",
+            "send 5, without quotes",
+        ),
+        (
+            {"workload": {"phase": "training", "model": "llama-3.1-8b", "training_tokens": "1 trillion"}},
+            "#/workload/training_tokens",
+            "send 1000000000000, without quotes",
+        ),
+        ({"workload": CHAT, "constraints": {"confidence": "80 %"}}, "#/constraints/confidence", "send 0.8, without"),
+        ({"workload": {**CHAT, "slo": {"ttft_ms": "800 ms"}}}, "#/workload/slo/ttft_ms", "send 800, without"),
+        (
+            {"workload": {**CHAT, "slo": {"ttft_ms": "0.8 s"}}},
+            "#/workload/slo/ttft_ms",
+            "a valid number, without quotes",
         ),
         (
             {"workload": {**CHAT, "traffic": {**TRAFFIC, "hourly_factors": [1] * 23}}},
@@ -55,6 +67,7 @@ def first_error(client: TestClient, body: Any, path: str = "/recommend") -> tupl
         ),
         ({"workload": {"phase": "training", "model": "llama-3.1-8b"}}, "#/workload/training_tokens", "training_tokens"),
         ({"workload": CHAT, "economics": {"currency": "EUR"}}, "#/economics/currency", "A bill of materials converts"),
+        ({"workload": CHAT, "constraints": {"accelerators": "h100"}}, "#/constraints/accelerators", 'send ["h100"]'),
         ({"workload": {**CHAT, "model": "lama 3 seventy"}}, "#/workload/model", "Did you mean llama-3-70b"),
         ({"workload": {**CHAT, "model": "nonsuch"}}, "#/workload/model", "No name in the catalog is similar"),
     ],

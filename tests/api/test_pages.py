@@ -33,7 +33,9 @@ def test_every_page_has_its_module_and_is_linked(client: TestClient) -> None:
         assert page.headers["Content-Security-Policy"] == CONTENT_POLICY
         assert (f'href="/pages/{name}"' in start) == bool(purpose)
         for address in re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text):
-            assert client.get(address).status_code == 200, address
+            file = client.get(address)
+            assert file.status_code == 200, address
+            assert file.headers["cache-control"] == "no-cache"  # never modules of two releases on one page
 
 
 @pytest.mark.parametrize(("path", "known"), [("/pages/none", "compare, diagnose"), ("/guide/none", "/guide lists")])

@@ -83,8 +83,10 @@ def test_the_deprecated_spelling_of_a_price_kind_gives_the_same_answer(client: T
     assert old == new
     assert new["request"]["constraints"]["price_kinds"] == ["estimate"]
     assert {r["cost"]["price"]["kind"] for r in new["recommendations"]} == {"estimate"}
-    refused = client.post("/recommend", json={"workload": CHAT, "constraints": {"price_kinds": ["guess"]}})
-    assert refused.status_code == 422
+    for kind, status, since in (("guess", 422, None), ("reckoned", 200, "@1795564800")):
+        response = client.post("/recommend", json={"workload": CHAT, "constraints": {"price_kinds": [kind]}})
+        assert response.status_code == status
+        assert response.headers.get("deprecation") == since
 
 
 def test_commitments_are_taken_no_longer_than_asked(client: TestClient) -> None:

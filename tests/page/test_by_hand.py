@@ -55,7 +55,7 @@ def test_a_keyboard_is_enough(browser: Browser) -> None:
     assert browser.answered()["request"]["workload"]["model"] == {"parameters_billion": 70}
     browser.run("delete document.getElementById('answer').dataset.id; document.querySelector('[type=range]').focus()")
     browser.press("ARROW_RIGHT", "ARROW_RIGHT")
-    assert browser.answered()["request"]["workload"]["traffic"]["users"]["count"] == round(500 * 10**0.04)
+    assert browser.answered()["request"]["workload"]["traffic"]["users"]["count"] == round(1000 * 10**0.04)
     assert browser.run("return document.activeElement.type") == "range"
     browser.run("document.querySelector('.card.first summary').focus()")
     browser.press("ENTER")

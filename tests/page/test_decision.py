@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,7 +46,7 @@ def test_the_page_opens_with_a_decision_above_the_fold(browser: Browser, width: 
     first = answer["recommendations"][0]
     assert f"{first['deployment']['total_accelerators']} × " in browser.text("#top h2")
     assert f"${first['cost']['usd_per_hour']:.2f}/h" in browser.text("#top .headline")
-    assert f"{100 * first['confidence']['meets_slo']:.0f} %" in browser.text(".tiles")
+    assert f"{100 * first['confidence']['meets_slo']:.0f} %" in browser.text("#top .headline")
     cheapest = answer["hosted_api"]["hosts"][0]
     assert f"${cheapest['usd_per_month']:,.0f} per month" in browser.text(".hosted")
     assert browser.run("return location.hash") == ""
@@ -79,7 +81,7 @@ def test_a_changed_figure_is_marked_and_its_old_value_stays(browser: Browser) ->
     assert new > old
     month = browser.run("return [...document.querySelectorAll('.tile.changed')].map((t) => t.textContent)")
     assert f"Per month${new:,.0f}was ${old:,.0f}" in month
-    assert browser.run("return document.querySelector('#top .headline.changed') !== null")
+    assert browser.run("return document.querySelector('#top .headline .changed') !== null")
 
 
 def test_a_fault_in_a_folded_request_opens_it(browser: Browser) -> None:
@@ -92,10 +94,23 @@ def test_a_fault_in_a_folded_request_opens_it(browser: Browser) -> None:
     browser.complaints()  # the browser reports the 422
 
 
-def test_a_line_of_recorded_requests_that_cannot_be_read_is_named(browser: Browser) -> None:
+def test_recorded_requests_are_read_from_a_file_and_a_faulty_line_is_named(browser: Browser, tmp_path: Path) -> None:
     browser.open()
     browser.answered()
-    browser.type("load", "trace")
+    browser.type("load", "trace")  # nothing is entered yet: no error
+    browser.until("document.getElementById('status').textContent.startsWith('Recorded requests: enter a value.')")
+    assert browser.run("return document.querySelectorAll('.fault, [aria-invalid]').length") == 0
+    start = datetime(2026, 11, 20, 10)  # 1,200 s with one request a second, then a minute with ten a second
+    arrivals = [start + timedelta(seconds=s if s < 1200 else 1200 + 0.1 * (s - 1200)) for s in range(1800)]
+    recorded = tmp_path / "trace.csv"
+    recorded.write_text(
+        "\n".join(["time,output_tokens,prompt_tokens", *(f"{at},30{i % 10},800" for i, at in enumerate(arrivals))])
+    )
+    browser.run("delete document.getElementById('answer').dataset.id")
+    browser.window.find_element("id", "workload.traffic.trace-file").send_keys(str(recorded))
+    trace = browser.answered()["request"]["workload"]["traffic"]["trace"]
+    assert len(trace) == 800 and trace[0] == {"at_s": 0, "input_tokens": 800, "output_tokens": 300}
+    assert trace[-1]["at_s"] == pytest.approx(200 + 59.9)
     browser.type("workload.traffic.trace", "at_s, input_tokens, output_tokens\n0, 800, 300\nx1, 1200, 210")
     assert "“x1” is not a number" in browser.until("document.querySelector('.fault')?.textContent")
 

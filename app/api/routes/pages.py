@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 from importlib import resources
 from string import Template
+from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -43,6 +44,15 @@ LINKS = {
 NAMES = {**API_HOSTS, **PROVIDERS, **PRODUCTS}
 HEADER_MODULE = "/static/page/header.js"
 NO_SCRIPT = '<noscript><p class="warning">This page needs JavaScript. You can also use the API.</p></noscript>'
+
+
+class RevalidatedFiles(StaticFiles):
+    """Files that a browser compares with the service before use, so a page never has modules of two releases."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        response = super().file_response(*arguments, **options)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 def static_text(name: str) -> str:
@@ -102,7 +112,7 @@ def html_page(text: str, policy: str = CONTENT_POLICY) -> HTMLResponse:
 
 def install_pages(app: FastAPI) -> None:
     """Serves the pages from the package's own files."""
-    app.mount("/static", StaticFiles(packages=[("app.api", "static")]), name="static")
+    app.mount("/static", RevalidatedFiles(packages=[("app.api", "static")]), name="static")
     index = shell_page(
         "Headroom",
         static_text("index.html"),

@@ -158,7 +158,7 @@ def test_the_cheapest_way_is_named_with_its_horizon_and_the_next() -> None:
         SpendingPath("owned", "maker", (500.0, 500.0, 600.0), 100.0),
         SpendingPath("spot", "sky", (0.0, 1.0, 700.0)),
     )
-    for shown, ending in ((paths, "500 USD; next best 700 USD."), (paths[:1], "500 USD.")):
+    for shown, ending in ((paths, "500 USD; next best: spot capacity (sky), 700 USD."), (paths[:1], "500 USD.")):
         text = summarize_comparison((first,), (), (Spending("first", shown, ()),))
         assert "over 2 months: purchase" in text and text.endswith(ending)
         assert "months" not in summarize_comparison((first,), (), (Spending("other", shown, ()),))

@@ -1,6 +1,8 @@
 // Shows a comparison: its summary, the quantities side by side, the causes of differences and the cost over time.
 import { plot } from "./charts.js";
+import { nameOf, sellerOf } from "./deployment.js";
 import { element, list, money, show, table, words } from "./dom.js";
+import { chanceText } from "./figures.js";
 import { called } from "./names.js";
 
 export const MOST_COMPARED = 8;
@@ -15,7 +17,7 @@ const QUANTITIES = {
 // The best value is bold.
 const row = (names) => ({ quantity, unit, values, best }) => {
   const share = unit === "1";
-  const shown = (value) => (value === null ? null : unit.startsWith("USD") ? money(value) : share ? `${show(100 * value, 2)} %` : show(value));
+  const shown = (value) => (value === null ? null : unit.startsWith("USD") ? money(value) : quantity === "confidence" ? chanceText(value) : share ? `${show(100 * value, 2)} %` : show(value));
   const cells = values.map((value, i) => (names[i] === best ? element("strong", {}, shown(value)) : shown(value)));
   return [`${QUANTITIES[quantity] ?? words(quantity)}${share || ["USD", "accelerators"].includes(unit) ? "" : `, ${unit}`}`, ...cells];
 };
@@ -30,11 +32,14 @@ function spending({ name, ways, overtakes }) {
   ];
 }
 
+// The name of an option, with its hardware and seller if the service chose them.
+const headOf = ({ name, deployment: d, id }) => element("span", {}, id ? element("a", { href: `/#a=${id}` }, name) : name, d?.offer ? element("small", {}, [name.includes(nameOf({ deployment: d })) ? null : nameOf({ deployment: d }), sellerOf({ deployment: d })].filter(Boolean).join(", ")) : null);
+
 export function comparisonOf(found) {
   const names = found.options.map((o) => o.name);
   return [
     element("p", { class: "summary" }, found.summary),
-    table(["Quantity", ...names], found.table.map(row(names)), "Side by side"),
+    table(["Quantity", ...found.options.map(headOf)], found.table.map(row(names)), "Side by side"),
     ...found.options.filter((o) => o.why_not).map((o) => element("p", { class: "warning" }, `${o.name}: ${o.why_not}`)),
     found.differences.length ? list(found.differences.map((d) => `${d.name} costs ${show(d.ratio)} times as much as ${d.compared_with}: ${d.causes.map((c) => c.text).join("; ")}.`)) : null,
     ...(found.priorities ?? []).map((p) => element("p", {}, p.text)), ...(found.elsewhere ?? []).map((e) => element("p", {}, e.text)),

@@ -1,19 +1,17 @@
 // Shows the decision: hardware, seller, money, speed and probability, with the hosted API as option zero.
 import { nameOf, offerOf, typesOf } from "./deployment.js";
-import { about, element, money, show } from "./dom.js";
-import { headline, lasting } from "./figures.js";
+import { about, element, money, show, words } from "./dom.js";
+import { chanceOf, chanceText, headline, lasting, plannedCost } from "./figures.js";
 import { comparable, moved } from "./moved.js";
 import { called, typeOf } from "./names.js";
 
+const LARGEST = { requests_per_s: "load, requests/s", users: "load, users", tokens: "run, tokens" };
 const NOTHING = "No hardware meets these limits";
-
-// Probability that all limits hold, as a share.
-export const chanceOf = (r) => r.confidence?.meets_slo ?? r.confidence?.meets_deadline;
 
 // Warnings about the decision: one about prices of other options is left out.
 export function warningsOf({ warnings, recommendations }) {
   const types = typesOf({ recommendations: recommendations.slice(0, 1) });
-  return warnings.filter((w) => w.code !== "price_not_firm" || types.some((type) => w.text.includes(typeOf(type)))).map((w) => w.text);
+  return warnings.filter((w) => w.code !== "price_not_firm" || types.some((type) => w.text.includes(typeOf(type))));
 }
 
 // A figure with its limit: latencies state the percentile that the limits use.
@@ -29,17 +27,17 @@ function figures(answer) {
   const [r] = answer.recommendations;
   const { workload } = answer.request;
   const { cost, performance } = r;
-  const chance = chanceOf(r);
-  const sure = r.confidence?.by_level?.find((level) => level.confidence === r.confidence.asked)?.usd_total;
+  const sure = plannedCost(r);
   const period = cost.usd_per_day ? { name: "Per day", text: money(cost.usd_per_day) } : { name: cost.usd_total ? "Per hour" : "Per month", text: money(cost.usd_total ? cost.usd_per_hour : cost.usd_per_month) };
+  const { maximum } = answer;
   return [
+    maximum ? { name: `Largest ${LARGEST[maximum.quantity] ?? words(maximum.quantity)}`, text: maximum.model ?? about(maximum.value), note: maximum.model ? null : `${show(100 * maximum.times)} % of the stated load` } : null,
     { ...period, note: cost.purchase_usd ? `purchase ${money(cost.purchase_usd)}` : null },
     sure > cost.usd_total ? { name: `Cost at ${show(100 * r.confidence.asked)} % certainty`, text: money(sure) } : null,
     performance.days ? { name: "Duration", text: lasting(performance.days), note: workload.deadline_days ? `deadline ${lasting(workload.deadline_days)}` : null, share: workload.deadline_days ? performance.days / workload.deadline_days : null } : null,
     latency(r, workload.slo, "ttft_ms", "First token"),
     latency(r, workload.slo, "tpot_ms", "Per token"),
     performance.ttft_ms ? null : latency(r, workload.slo, "e2e_ms", "Request"),
-    chance === undefined ? null : { name: performance.days ? "Meets the deadline" : "Meets every limit", text: `${show(Math.min(99, 100 * chance), 2)} %`, note: chance > 0.99 ? "or more likely" : "likely" },
   ].filter(Boolean);
 }
 
@@ -75,8 +73,14 @@ export function showDecision(answer, before, top, tiles) {
   const was = comparable(before, answer) ? before : null;
   const change = was ? moved(was, answer) : null;
   const old = new Map(was ? figures(was).map((f) => [f.name, f]) : []);
-  const price = headline(first);
-  if (was && headline(was.recommendations[0]).textContent !== price.textContent) price.classList.add("changed");
+  const line = (r) => {
+    const made = headline(r);
+    if (chanceOf(r) !== undefined) made.append(element("strong", {}, `${chanceText(chanceOf(r))} likely to meet ${r.performance.days ? "the deadline" : "all limits"}`));
+    return made;
+  };
+  const price = line(first);
+  const earlier = was ? [...line(was.recommendations[0]).children].map((part) => part.textContent) : null;
+  [...price.children].forEach((part, i) => earlier && part.classList.toggle("changed", part.textContent !== earlier[i]));
   top.replaceChildren(element("h2", {}, nameOf(first), element("small", {}, ` ${offerOf(first)}`)), price, ...(change ? [element("p", { class: "moved" }, change)] : []));
   tiles.hidden = false;
   tiles.replaceChildren(element("ul", { class: "tiles" }, ...figures(answer).map((f) => tile(f, old.get(f.name)))), ...[hosted(answer)].filter(Boolean));

@@ -115,6 +115,7 @@ export function tornado({ flips, holds }) {
     const factor = f.value / f.now;
     if (factor < 1) at.low = Math.max(at.low, factor);
     else at.high = Math.min(at.high, factor);
+    if (f.unit === "1") at.high = Math.min(at.high, 1 / f.now); // a share
     at.texts.push(f.text);
   }
   for (const h of holds) entry(h.knob).texts.push(h.text);

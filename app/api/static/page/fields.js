@@ -17,7 +17,7 @@ export const HEADINGS = [
     {"path": "workload.traffic.deadline_hours", "label": "Deadline, hours", "kind": "number", "when": ["offline"]},
     {"path": "workload.traffic.input_tokens.mean", "label": "Input tokens", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "offline", "batch"]},
     {"path": "workload.traffic.output_tokens.mean", "label": "Output tokens", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "offline", "batch"]},
-    {"path": "workload.traffic.trace", "label": "Recorded requests", "kind": "trace", "wide": true, "when": ["trace"], "placeholder": "at_s, input_tokens, output_tokens\n0, 800, 300\n0.4, 1200, 210", "hint": "One request a line: arrival in seconds, input and output tokens. Or a JSON list."},
+    {"path": "workload.traffic.trace", "label": "Recorded requests", "kind": "trace", "wide": true, "when": ["trace"], "placeholder": "at_s, input_tokens, output_tokens\n0, 800, 300\n0.4, 1200, 210", "hint": "CSV with a time in seconds or a date, input tokens and output tokens; or a JSON list. Of a long file, the page uses the busiest part."},
     {"path": "workload.training_tokens", "label": "Training tokens", "kind": "number", "when": ["training", "fine_tuning"]},
     {"path": "workload.sequence_length", "label": "Sequence length, tokens", "kind": "number", "when": ["training", "fine_tuning"]},
     {"path": "workload.deadline_days", "label": "Deadline, days", "kind": "number", "when": ["training", "fine_tuning"]}
@@ -28,11 +28,11 @@ export const HEADINGS = [
     {"path": "workload.slo.ttft_ms", "label": "TTFT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
     {"path": "workload.slo.tpot_ms", "label": "TPOT limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "batch", "trace"]},
     {"path": "workload.slo.e2e_ms", "label": "Request limit, ms", "kind": "number", "when": ["users", "peak_requests_per_s", "concurrent_requests", "samples_per_s", "batch", "trace"]},
-    {"path": "constraints.environments", "label": "Where (neither: both)", "kind": "choices", "options": [["cloud", "cloud"], ["on_prem", "own machines"]]},
+    {"path": "constraints.environments", "label": "Where", "kind": "choice", "many": true, "options": [["", "anywhere"], ["cloud", "cloud"], ["on_prem", "own machines"]]},
     {"path": "inventory", "label": "Hardware that you own", "kind": "owned"}
   ]},
   {"heading": "Limits", "fields": [
-    {"path": "maximize", "label": "Find the most within the limits", "kind": "choice", "options": [["", "no: size for the load above"], ["requests_per_s", "requests per second"], ["users", "users"], ["model", "largest model"], ["tokens", "training tokens"]]},
+    {"path": "maximize", "label": "Find the largest", "kind": "choice", "options": [["", "nothing: size the stated load"], ["users", "number of users"], ["requests_per_s", "requests per second"], ["tokens", "training tokens"], ["model", "model"]], "hint": "Within a limit below, or on hardware that you own."},
     {"path": "constraints.inventory", "label": "Hardware that you own", "kind": "choice", "options": [["", "first, then hardware for sale"], ["only", "nothing else"], ["ignore", "ignored"]]},
     {"path": "workload.slo.percentile", "label": "Percentile of requests within the limits", "kind": "number", "hint": "50 to 99.9; default 95.", "when": ["users", "peak_requests_per_s", "concurrent_requests", "samples_per_s", "batch", "trace"]},
     {"path": "constraints.max_usd_per_hour", "label": "Maximum USD per hour", "kind": "number"},

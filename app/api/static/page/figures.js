@@ -3,6 +3,11 @@ import { about, element, money, show } from "./dom.js";
 
 export const speedOf = ({ performance: p }) => p.output_tokens_per_s ?? p.tokens_per_s ?? p.samples_per_s;
 export const unitOf = ({ performance: p }) => (p.output_tokens_per_s !== undefined || p.tokens_per_s !== undefined ? "tokens/s" : "samples/s");
+// Probability that all limits hold, as a share; as text, it is never certain.
+export const chanceOf = (r) => r.confidence?.meets_slo ?? r.confidence?.meets_deadline;
+export const chanceText = (share) => `${show(Math.min(99, 100 * share), 2)} %`;
+// The cost of a run at the confidence of the request, by which options rank; its median where they are equal.
+export const plannedCost = ({ cost, confidence: c }) => c?.by_level?.find((level) => level.confidence === c.asked)?.usd_total ?? cost.usd_total;
 export const priceOf = ({ cost: c }) => (c.usd_total ? { value: c.usd_total, of: "run cost" } : { value: c.usd_per_hour, of: "price" });
 
 const range = (low, high, unit) => `${about(low)} to ${about(high)} ${unit}`;

@@ -2,7 +2,9 @@
 import { element } from "./dom.js";
 import { HEADINGS } from "./fields.js";
 import { read, written } from "./numbers.js";
+import { dropBox } from "./kit.js";
 import { picker } from "./picker.js";
+import { busiest, readTrace, writeTrace } from "./recorded.js";
 
 const FIELDS = HEADINGS.flatMap((h) => h.fields.map((f) => ({ when: h.when, ...f })));
 const LOADS = FIELDS.find((f) => f.path === "load").options.map(([name]) => name);
@@ -11,10 +13,11 @@ const LOAD_FIELDS = Object.fromEntries(LOADS.map((load) => [load, load === "user
 const RENAMED = { "reckoned": "estimate" };
 const SPECIAL = ["load", "more", "workload.phase"];
 
-export class Unreadable extends Error {
-  constructor(path, message) {
+class Unreadable extends Error {
+  // missing: the field is empty, and the request needs it.
+  constructor(path, message, missing = false) {
     super(message);
-    this.path = path;
+    Object.assign(this, { path, missing });
   }
 }
 
@@ -26,7 +29,7 @@ function input(field) {
   if (field.kind === "choice") {
     return element("select", named, ...pairs(field.options).map(([value, text]) => element("option", { value }, text)));
   }
-  if (field.kind === "json" || field.kind === "trace") return element("textarea", { ...named, rows: 3, spellcheck: "false", placeholder: field.placeholder ?? "{ }" });
+  if (field.kind === "json") return element("textarea", { ...named, rows: 3, spellcheck: "false", placeholder: field.placeholder ?? "{ }" });
   const numeric = field.kind === "number" ? { inputmode: "decimal", class: "short" } : {};
   return element("input", { ...named, ...numeric, type: "text", list: field.list, autocomplete: "off", spellcheck: "false" });
 }
@@ -41,10 +44,10 @@ function ticked(field) {
 }
 
 const PICKED = ["owned", "types"];
-const TRACED = ["at_s", "input_tokens", "output_tokens", "prefix_tokens"];
 
 function shown(field) {
   if (PICKED.includes(field.kind)) return picker(field);
+  if (field.kind === "trace") return element("div", { class: "field wide", "data-path": field.path }, dropBox(field.label, { name: field.path, rows: 3, hint: field.hint, placeholder: field.placeholder, reading: busiest }).made);
   if (field.kind === "radio" || field.kind === "choices") return ticked(field);
   const hint = field.hint ? element("small", { id: `${field.path}-hint` }, field.hint) : null;
   const reading = field.kind === "number" ? element("output", { for: field.path, class: "reading" }) : null;
@@ -145,6 +148,7 @@ export class Form {
     }
     const text = control.value.trim();
     if (text === "") return undefined;
+    if (field.many) return [text];
     if (field.kind === "number") return this.#number(field, text);
     if (field.kind === "list") return text.split(",").map((part) => part.trim()).filter(Boolean);
     if (field.kind === "numbers") return text.split(/[,;\s]+/).filter(Boolean).map((part) => this.#number(field, part));
@@ -167,13 +171,13 @@ export class Form {
     return Object.fromEntries(parts.map((part) => [part.replace(/\s*\S+$/, ""), this.#number(field, part.split(/\s+/).at(-1))]));
   }
 
-  // Recorded requests: JSON, or lines of at_s, input_tokens, output_tokens and prefix_tokens, with or without their names.
   #trace(field, text) {
     if (text.startsWith("[")) return this.#json(field, text);
-    const lines = text.split("\n").filter((line, i) => line.trim() && !(i === 0 && line.startsWith(TRACED[0])));
-    const short = lines.find((line) => line.split(/[,;\t]/).length < 3);
-    if (short) throw new Unreadable(field.path, `${field.label}: “${short}” does not have a time, input tokens and output tokens.`);
-    return lines.map((line) => Object.fromEntries(line.split(/[,;\t]/).slice(0, TRACED.length).map((part, i) => [TRACED[i], this.#number(field, part.trim())])));
+    try {
+      return readTrace(text);
+    } catch ({ message }) {
+      throw new Unreadable(field.path, `${field.label}: ${message}`);
+    }
   }
 
   #json(field, text) {
@@ -192,7 +196,7 @@ export class Form {
     for (const field of FIELDS) {
       if (SPECIAL.includes(field.path) || !this.#active(field)) continue;
       const value = this.#value(field);
-      if (value === undefined && field.path === needed) throw new Unreadable(field.path, `${field.label}: enter a value.`);
+      if (value === undefined && field.path === needed) throw new Unreadable(field.path, `${field.label}: enter a value.`, true);
       if (value === undefined) continue;
       if (field.path === "workload.model.huggingface_config") made.workload.model = { huggingface_config: value };
       else nested(made, field.path, value);
@@ -255,10 +259,11 @@ export class Form {
     }
     const control = this.form.elements[field.path];
     if (control.draw) control.draw(value);
+    else if (field.many) control.value = value?.length === 1 ? value[0] : "";
     else if (value === undefined || value === null) {
       if (field.kind !== "choice" || pairs(field.options).some(([name]) => name === "")) control.value = "";
     } else if (field.kind === "json") control.value = JSON.stringify(value, null, 1);
-    else if (field.kind === "trace") control.value = value.map((each) => TRACED.map((name) => each[name]).filter((v) => v !== undefined).join(", ")).join("\n");
+    else if (field.kind === "trace") control.value = writeTrace(value);
     else if (field.kind === "list" || field.kind === "numbers") control.value = value.join(", ");
     else if (field.kind === "shares") control.value = formatShares(value);
     else control.value = typeof value === "number" ? written(value) : value;
@@ -295,7 +300,7 @@ export class Form {
 
   // The active field for the value with this name in an answer.
   home(name) {
-    return FIELDS.find((f) => (f.path.endsWith(`.${name}`) || f.path.endsWith(`.${name}.mean`)) && this.#active(f));
+    return FIELDS.find((f) => (f.path === name || f.path.endsWith(`.${name}`) || f.path.endsWith(`.${name}.mean`)) && this.#active(f));
   }
 
   // True if the name has a field only for another kind of load, so that here its value is derived.
@@ -312,7 +317,7 @@ export class Form {
   }
 
   enter(field, text) {
-    if (field.kind === "choices") this.#set(field, text.split(",").map((part) => part.trim()));
+    if (field.kind === "choices" || field.many) this.#set(field, text.split(",").map((part) => part.trim()));
     else {
       this.form.elements[field.path].value = text;
       this.#echo(this.form.elements[field.path]);
@@ -330,6 +335,12 @@ export class Form {
   // The field for a path of the request, or for the nearest part of it.
   #at(path) {
     return FIELDS.find(({ path: p }) => path === p || path.startsWith(`${p}.`) || p.startsWith(`${path}.`));
+  }
+
+  // A text of the service with labels in place of the names of fields.
+  spoken(text) {
+    const label = (name) => FIELDS.find((f) => f.path === name || f.path.endsWith(`.${name}`))?.label;
+    return text.replace(/`([^`]+)`/g, (_, name) => (label(name) ? `“${label(name)}”` : name));
   }
 
   labelAt(path) {

@@ -50,17 +50,19 @@ function readJson(text, name) {
 }
 
 // A box to paste text into, to drop a file on, or to choose one for.
-export function dropBox(label, { rows = 8, hint = "", placeholder = "" } = {}) {
-  const text = element("textarea", { id: "pasted", name: "pasted", rows, spellcheck: "false", placeholder });
-  const named = element("small", { role: "status" }, hint);
+// `reading`: returns the part of the text of a file to keep, and a note about it.
+export function dropBox(label, { name = "pasted", rows = 8, hint = "", placeholder = "", reading = (text) => [text, `${text.length.toLocaleString("en")} characters`] } = {}) {
+  const text = element("textarea", { id: name, name, rows, spellcheck: "false", placeholder, "aria-describedby": `${name}-hint` });
+  const named = element("small", { id: `${name}-hint`, role: "status" }, hint);
   async function take(file) {
     if (!file) return;
-    text.value = await file.text();
-    named.textContent = `${file.name}, ${text.value.length.toLocaleString("en")} characters`;
+    const [kept, note] = reading(await file.text());
+    text.value = kept;
+    named.textContent = `${file.name}: ${note}`;
     text.dispatchEvent(new Event("change", { bubbles: true }));
   }
-  const chosen = element("input", { type: "file", id: "file", change: () => take(chosen.files[0]) });
-  const made = element("div", { class: "drop" }, element("label", { for: "pasted" }, label), text, element("p", { class: "buttons" }, element("label", { for: "file" }, "Or choose a file, or drop it here:"), chosen), named);
+  const chosen = element("input", { type: "file", id: `${name}-file`, change: (event) => (event.stopPropagation(), take(chosen.files[0])) });
+  const made = element("div", { class: "drop" }, element("label", { for: name }, label), text, element("p", { class: "buttons" }, element("label", { for: `${name}-file` }, "Or choose a file, or drop it here:"), chosen), named);
   for (const kind of ["dragover", "dragleave", "drop"]) {
     made.addEventListener(kind, (event) => {
       event.preventDefault();

@@ -3,7 +3,7 @@ import { fleetOf } from "./answer.js";
 import { get, latest, post, save } from "./api.js";
 import { showDecision, warningsOf } from "./decision.js";
 import { typesOf } from "./deployment.js";
-import { element, list, plain, trouble, wide } from "./dom.js";
+import { element, plain, trouble, wide } from "./dom.js";
 import { Form } from "./form.js";
 import { knobs } from "./knobs.js";
 import { named } from "./names.js";
@@ -23,7 +23,12 @@ let before = null;
 let exploring = null;
 let timer = 0;
 
-function complain(error) {
+// Shows an error and marks its fields. `changed`: the field whose change sent the request. A field that it makes necessary
+// is named without an error, and the focus stays: nothing was entered there yet.
+function complain(error, changed = null) {
+  const early = changed && error.missing && error.path !== changed;
+  at("result").classList.add("stale");
+  if (early) return setStatus(`${error.message} Below is the answer to the previous request.`);
   const faults = error.path ? [{ path: error.path, detail: error.message }] : (error.errors ?? []).map((e) => ({ path: e.pointer.replace(/^#?\//, "").replaceAll("/", "."), detail: e.detail }));
   const marked = faults.map((f) => form.mark(f.path, plain(f.detail)));
   error.errors = error.errors?.filter((e, i) => !marked[i]) ?? (error.path ? [] : undefined);
@@ -32,7 +37,6 @@ function complain(error) {
   at("problem").replaceChildren(...trouble(error, (path) => form.labelAt(path)), ...(names.length ? [element("p", { class: "buttons" }, "Use ", ...names.map((name) => element("button", { type: "button", click: () => assume("model", name) }, name)))] : []),
     ...(fault?.path === "workload.model" && error.body?.type === "/problems/unknown-model" ? [element("p", {}, "For a model that is not in the catalog, paste its config.json under More options, Your own model, or enter its size, such as 70b.")] : []),
     ...(at("answer").childElementCount ? [element("p", {}, "Below is the answer to the previous request.")] : []));
-  at("result").classList.add("stale");
   setStatus("");
   if (document.activeElement?.type !== "range") marked.find(Boolean)?.focus();
 }
@@ -72,10 +76,20 @@ function fold() {
   at("question").open = at("turn").open = wide.matches;
 }
 
-// The first warnings; the others are folded on a narrow screen.
-function warned(texts) {
-  const more = texts.slice(MOST_WARNINGS);
-  return texts.length ? [element("div", { class: "warning" }, list(texts.slice(0, MOST_WARNINGS)), more.length ? element("details", { open: wide.matches }, element("summary", {}, `Warnings: ${more.length} more`), list(more)) : null)] : [];
+// The load that an inventory can carry, where it cannot carry the requested one.
+function largest({ workload, inventory, maximize }) {
+  const quantity = workload.phase !== "inference" ? "tokens" : workload.traffic?.users ? "users" : workload.traffic?.peak_requests_per_s ? "requests_per_s" : null;
+  return inventory?.length && quantity && !maximize ? element("button", { type: "button", click: () => assume("maximize", quantity) }, "Find the largest load for your hardware") : null;
+}
+
+// On a narrow screen, only the first warnings; the others are folded.
+function warned(answer) {
+  const passed = answer.recommendations[0]?.explanation.filter((e) => e.code === "published_use" && e.text.includes("ranks first")) ?? [];
+  const warnings = [...passed, ...warningsOf(answer)];
+  if (!warnings.length) return null;
+  const items = warnings.map(({ code, text }) => element("li", {}, form.spoken(text), code === "inventory" && text.includes("your inventory has") ? largest(answer.request) : null));
+  const more = wide.matches ? [] : items.splice(MOST_WARNINGS);
+  return element("div", { class: "warning" }, element("ul", {}, ...items), more.length ? element("details", {}, element("summary", {}, `Warnings: ${more.length} more`), element("ul", {}, ...more)) : null);
 }
 
 function render(answer) {
@@ -84,7 +98,7 @@ function render(answer) {
   exploring = answer.recommendations.length ? explored(answer) : null;
   const found = exploring?.nodes ?? [];
   keepState(() => at("answer").replaceChildren(
-    ...[fleetOf(answer)].filter(Boolean), ...warned(warningsOf(answer)), ...found, ...reasons(answer, form, assume),
+    ...[fleetOf(answer), warned(answer)].filter(Boolean), ...found, ...reasons(answer, form, assume),
     element("p", { class: "source" }, `Catalog ${answer.catalog.snapshot}, prices up to ${answer.catalog.prices_as_of}, price ages as of ${answer.as_of}. `,
       element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/pages/share?id=${answer.id}` }, "One-page view"), ". ", element("a", { href: `/pages/answers?id=${answer.id}` }, "Approve or price it again"), ". ", element("a", { href: `/recommendations/${answer.id}`, click: save }, "JSON"), "."),
   ));
@@ -102,7 +116,7 @@ function renderFirst(answer) {
 
 // `settled`: the request does not come from a moving slider. `shown`: scrolls the answer into view.
 // `example`: the request that the page opens with, which enters neither the address nor the recent requests.
-async function ask({ settled = true, shown = false, example = false } = {}) {
+async function ask({ settled = true, shown = false, example = false, changed = null } = {}) {
   clearTimeout(timer);
   at("problem").replaceChildren();
   form.unmark();
@@ -120,7 +134,7 @@ async function ask({ settled = true, shown = false, example = false } = {}) {
     if (!example && linkTo(body) !== location.hash) history[shown ? "pushState" : "replaceState"](null, "", linkTo(body));
     if (settled) settle(answer, body, { shown, example });
   } catch (error) {
-    complain(error);
+    complain(error, changed);
   }
   if (!recommend.asking()) setBusy(false);
 }
@@ -228,7 +242,7 @@ at("form").addEventListener("submit", (event) => {
   event.preventDefault();
   ask({ shown: true });
 });
-at("form").addEventListener("change", () => at("answer").childElementCount && soon(60, { settled: true }));
+at("form").addEventListener("change", ({ target }) => at("answer").childElementCount && soon(60, { settled: true, changed: target.name }));
 at("turn").addEventListener("change", (event) => event.stopPropagation()); // a slider has a request of its own
 at("form").elements["workload.model"].addEventListener("input", suggest);
 at("permalink").addEventListener("click", () => navigator.clipboard?.writeText(at("permalink").href).then(() => setStatus("Link copied."), () => null));

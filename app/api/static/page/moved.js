@@ -1,6 +1,6 @@
 // Describes how the first option changed since the previous answer: hardware, price and speed.
 import { nameOf } from "./deployment.js";
-import { priceOf, speedOf, unitOf } from "./figures.js";
+import { chanceOf, chanceText, priceOf, speedOf, unitOf } from "./figures.js";
 import { show } from "./dom.js";
 
 function change(what, before, now) {
@@ -22,6 +22,7 @@ export function moved(before, now) {
   const parts = [
     change(priceOf(is).of, priceOf(was).value, priceOf(is).value),
     is.performance.days ? change("duration", was.performance.days, is.performance.days) : change("speed", speedOf(was), speedOf(is)),
+    chanceOf(was) && chanceText(chanceOf(was)) !== chanceText(chanceOf(is)) ? `probability ${chanceText(chanceOf(was))} to ${chanceText(chanceOf(is))}` : null,
     change("TTFT p95", was.performance.ttft_ms?.p95, is.performance.ttft_ms?.p95),
     change("TPOT p95", was.performance.tpot_ms?.p95, is.performance.tpot_ms?.p95),
     change("request p95", was.performance.e2e_ms?.p95, is.performance.e2e_ms?.p95),

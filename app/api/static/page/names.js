@@ -32,6 +32,9 @@ export function quantityName(name) {
   return UNITS.reduce((text, [suffix, unit]) => text.replace(suffix, unit), spoken).replace(/^[a-z]/, (c) => c.toUpperCase());
 }
 
+// Counts of hardware in texts of the service as the page writes them: 8 × NVIDIA H100.
+export const counts = (text) => text.replace(/\b([\d,]+) x /g, "$1 × ");
+
 // Number formats as their makers write them: BF16, FP8, INT4-AWQ.
 export const formatName = (format) => format.toUpperCase();
 

@@ -105,8 +105,8 @@ export async function history(types) {
   const found = (await Promise.all(types.map(observed))).flat().filter((p) => p.pricing_model === "on_demand");
   const rows = found.map((p) => ({ ...p, x: yearOf(p.observed_on), y: p.usd_per_hour / p.accelerator_count })).sort((a, b) => b.x - a.x);
   if (!rows.length) return element("p", {}, "No price history is available for the ranked hardware.");
-  const seen = types.filter((type) => rows.some((p) => p.accelerator === type));
-  return plot("Observed on-demand prices", {
+  const seen = [...new Set(rows.map((p) => p.accelerator))];
+  return plot(`Observed on-demand prices${seen.length === 1 ? `: ${typeOf(seen[0])}` : ""}`, {
     series: seen.map((type) => ({ name: typeOf(type), line: false, points: rows.filter((p) => p.accelerator === type) })), zeroX: false, xText: dayOf,
     xLabel: "observed", yLabel: "USD/h per accelerator", heads: ["Observed", "Accelerator", "Provider", "Region", "USD/h per accelerator"],
     rows: rows.slice(0, 200).map((p) => [p.observed_on, typeOf(p.accelerator), called(p.provider), p.region ?? null, money(p.y)]),

@@ -1,6 +1,6 @@
 // Example requests. Each is a complete body of POST /recommend.
 export const PRESETS = [
-  {"name": "Chat", "request": {"workload": {"phase": "inference", "model": "meta-llama/Llama-3.1-8B-Instruct", "traffic": {"users": {"count": 500, "requests_per_hour_each": 12}, "input_tokens": 800, "output_tokens": 300}, "slo": {"ttft_ms": 1000, "tpot_ms": 50}}}},
+  {"name": "Chat", "request": {"workload": {"phase": "inference", "model": "meta-llama/Llama-3.1-70B-Instruct", "traffic": {"users": {"count": 1000, "requests_per_hour_each": 12}, "input_tokens": 1024, "output_tokens": 256}, "slo": {"ttft_ms": 1000, "tpot_ms": 50}, "availability": {"redundancy": "n+1"}}}},
   {"name": "RAG", "request": {"workload": {"phase": "inference", "model": "meta-llama/Llama-3.1-70B-Instruct", "traffic": {"peak_requests_per_s": 3, "input_tokens": {"mean": 6000, "p95": 12000}, "output_tokens": 350, "cached_prefix_fraction": 0.1}, "slo": {"ttft_ms": 4000, "tpot_ms": 60}}}},
   {"name": "Agents", "request": {"workload": {"phase": "inference", "model": "Qwen/Qwen2.5-32B-Instruct", "traffic": {"concurrent_requests": 60, "input_tokens": 12000, "output_tokens": 500, "cached_prefix_fraction": 0.8, "turn_gap_s": 15}, "slo": {"ttft_ms": 5000, "tpot_ms": 60}}}},
   {"name": "Code completion", "request": {"workload": {"phase": "inference", "model": "Qwen/Qwen2.5-Coder-7B-Instruct", "traffic": {"users": {"count": 300, "requests_per_hour_each": 120}, "input_tokens": 1500, "output_tokens": 40}, "slo": {"e2e_ms": 1200}}}},

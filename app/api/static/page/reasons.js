@@ -15,10 +15,10 @@ function searchableRejections(answer, cells, heads) {
   return held;
 }
 
-function rejected(answer) {
+function rejected(answer, form) {
   const counts = Object.entries(answer.rejected_by_code).map(([code, n]) => `${words(code)} ${n}`);
   const total = Object.values(answer.rejected_by_code).reduce((a, b) => a + b, 0);
-  const cells = (r) => [typeOf(r.accelerator), r.text, words(r.code)];
+  const cells = (r) => [typeOf(r.accelerator), form.spoken(r.text), words(r.code)];
   return folded(`Rejected: ${counted(total, "accelerator type")}`, element("p", {}, counts.join(", ")), searchableRejections(answer, cells, ["Accelerator", "Reason", "Category"]));
 }
 
@@ -41,23 +41,23 @@ async function sensitivityOf(id) {
 }
 
 // Effects of another limit, load or price, how far each value may change, and cheaper options if the buyer accepts more.
-async function changes(answer) {
+async function changes(answer, form) {
   const ranges = answer.recommendations.length ? sensitivityOf(answer.id) : null;
   const [whole, found] = await Promise.all([completed(answer), ranges]);
   const additions = answer.recommendations.length ? [] : whole.warnings.filter((w) => w.code === "inventory").map((w) => w.text);
-  return [found && tornado(found), additions.length ? list(additions) : null, list(whole.sensitivity.map((s) => `${s.change}: ${s.effect}`)), cheaper(whole)];
+  return [found && tornado(found), additions.length ? list(additions) : null, list(whole.sensitivity.map((s) => form.spoken(`${s.change}: ${s.effect}.`).replace(/^[a-z]/, (c) => c.toUpperCase()))), cheaper(whole)];
 }
 
 export function reasons(answer, form, change) {
   const [first] = answer.recommendations;
   const { verification } = answer;
-  const sensitivity = later(first ? "Sensitivity and cheaper alternatives" : "What would make it feasible", () => changes(answer));
+  const sensitivity = later(first ? "Sensitivity and cheaper alternatives" : "What would make it feasible", () => changes(answer, form));
   sensitivity.open = !first;
   return [
     first ? element("details", { open: wide.matches }, element("summary", {}, "Why this option"), element("p", { class: "summary" }, answer.summary), list([...first.explanation.map((e) => e.text), ...(answer.hosted_api ? [answer.hosted_api.text] : [])])) : null,
     first || !answer.mixed_fleet ? sensitivity : null,
     verification ? folded("Benchmark before deciding", element("pre", { tabindex: 0 }, verification.command), element("p", {}, `${verification.accelerators} × ${typeOf(verification.accelerator)}, about ${show(verification.minutes)} minutes${verification.usd ? `, ${money(verification.usd)}` : ""}. ${verification.decides}`)) : null,
     assumed(answer, form, change),
-    rejected(answer),
+    rejected(answer, form),
   ].filter(Boolean);
 }

@@ -1,14 +1,14 @@
 // Shows all feasible options as a plot of cost against latency and as a sortable table. One option is selected in both.
 import { figure, frame, legendOf, place, scale, widthWithin } from "./charts.js";
 import { counted, nameOf, sellerOf } from "./deployment.js";
-import { chanceOf } from "./decision.js";
 import { about, drawn, element, money, show, wide, words } from "./dom.js";
-import { lasting, speedOf } from "./figures.js";
+import { chanceOf, chanceText, lasting, plannedCost, speedOf } from "./figures.js";
 import { called, labelOf } from "./names.js";
 
 export const isRun = (r) => r.performance.days !== undefined;
 const picked = ({ low, high } = {}) => (low === undefined ? {} : { low, high });
-const price = (r) => (r.cost.usd_total ? { value: r.cost.usd_total, unit: "USD for the run" } : { value: r.cost.usd_per_hour, unit: "USD per hour" });
+// The cost by which options rank.
+const price = (r) => (r.cost.usd_total ? { value: plannedCost(r), unit: plannedCost(r) > r.cost.usd_total ? `USD for the run at ${show(100 * r.confidence.asked)} % certainty` : "USD for the run" } : { value: r.cost.usd_per_hour, unit: "USD per hour" });
 
 // The latency that matters: per token, per request, or the duration of the run; with its interval if available.
 function wait(r, hours) {
@@ -38,17 +38,17 @@ function pointsOf(options) {
 
 const describe = (p) => `${nameOf(p.r)}: ${money(p.y)} ${price(p.r).unit.replace("USD ", "")}, ${about(p.x)} ${p.w.unit}${p.high > p.low ? ` (80 % interval ${about(p.low)} to ${about(p.high)})` : ""}`;
 
-// A name next to its point, unless another name is already there.
-function labels(points, x, y, width) {
-  const taken = [];
-  return points.flatMap((p) => {
+// A name above or below its point, to its right or left, where it covers no other point or name; otherwise none.
+function labels(front, points, x, y, width) {
+  const taken = points.map((p) => ({ from: x.at(p.x) - 6, to: x.at(p.x) + 6, y: y.at(p.y) + 4 }));
+  const free = (box) => box.from > place.left && box.to < width && box.y > place.top && box.y < place.height - place.bottom && taken.every((t) => Math.abs(t.y - box.y) > 13 || t.from > box.to || box.from > t.to);
+  return front.flatMap((p) => {
     const text = labelOf(p.r.deployment.accelerator ?? "two pools");
-    const long = 7.5 * text.length;
-    const end = x.at(p.x) + 9 + long > width;
-    const box = { from: end ? x.at(p.x) - 9 - long : x.at(p.x) + 9, y: y.at(p.y) - 7 };
-    if (box.from < place.left || taken.some((t) => Math.abs(t.y - box.y) < 16 && t.from < box.from + long && box.from < t.from + t.long)) return [];
-    taken.push({ ...box, long });
-    return [drawn("text", { x: end ? x.at(p.x) - 9 : box.from, y: box.y, "text-anchor": end ? "end" : "start", class: "marked" }, text)];
+    const [long, at] = [7.2 * text.length, x.at(p.x)];
+    const box = [-10, 18].flatMap((up) => [{ from: at + 7, to: at + 7 + long }, { from: at - 7 - long, to: at - 7, end: true }].map((side) => ({ ...side, y: y.at(p.y) + up }))).find(free);
+    if (!box) return [];
+    taken.push(box);
+    return [drawn("text", { x: box.end ? box.to : box.from, y: box.y, "text-anchor": box.end ? "end" : "start", class: "marked" }, text)];
   });
 }
 
@@ -71,7 +71,7 @@ function cloud(options, choose) {
     frame(x, y, width, { xLabel: `${w.name}, ${w.unit}`, yLabel: price(r).unit, xText: about }), cross,
     drawn("polyline", { points: front.map((p) => `${x.at(p.x)},${y.at(p.y)}`).join(" "), class: "line stroke-1" }),
     ...points.map((p) => drawn("line", { x1: x.at(p.low), x2: x.at(p.high), y1: y.at(p.y), y2: y.at(p.y), class: "whisker stroke-0" })),
-    ...labels(front, x, y, width), ...dots);
+    ...labels(front, points, x, y, width), ...dots);
   const near = ({ target }) => points[dots.indexOf(target)];
   for (const kind of ["pointerover", "focusin"]) picture.addEventListener(kind, (event) => near(event) && point(near(event)));
   picture.addEventListener("pointerout", () => point(points[dots.findIndex((d) => d.getAttribute("aria-checked") === "true")] ?? points[0]));
@@ -87,7 +87,7 @@ function cloud(options, choose) {
   });
   const legend = legendOf([points.some((p) => p.high > p.low) ? "option with 80 % interval" : "option", "Pareto front: no option is cheaper and faster"]);
   const rows = points.map((p) => [nameOf(p.r), p.x, p.low, p.high, money(p.y)]);
-  const made = figure("Cost against latency", element("div", {}, picture, detail), ["Hardware", w.unit, "low", "high", price(r).unit], rows, legend);
+  const made = figure(`Cost against ${isRun(r) ? "duration" : "latency"}`, element("div", {}, picture, detail), ["Hardware", w.unit, "low", "high", price(r).unit], rows, legend);
   const mark = (index) => {
     const at = Math.max(0, points.findIndex((p) => p.index === index));
     dots.forEach((dot, i) => {
@@ -104,6 +104,7 @@ const COLUMNS = [
   { name: "Offer", of: sellerOf, first: true },
   { name: "USD/h", of: (r) => r.cost.usd_per_hour, text: money, first: true },
   { name: "Run cost", of: (r) => r.cost.usd_total, text: money, first: true },
+  { name: "At certainty", of: (r) => (r.cost.usd_total ? plannedCost(r) : null), text: money, first: true },
   { name: "Per month", of: (r) => (r.cost.usd_total ? null : r.cost.usd_per_month), text: money, first: false },
   { name: "Per day", of: (r) => r.cost.usd_per_day, text: money, first: true },
   { name: "Purchase", of: (r) => r.cost.purchase_usd, text: money, first: false },
@@ -112,7 +113,7 @@ const COLUMNS = [
   { name: "TPOT p95, ms", of: (r) => r.performance.tpot_ms?.p95, text: about, first: true },
   { name: "Request p95, ms", of: (r) => r.performance.e2e_ms?.p95, text: about, first: false },
   { name: "Duration", of: (r) => r.performance.days, text: lasting, first: true },
-  { name: "Certainty", of: (r) => chanceOf(r), text: (v) => `${show(100 * v, 2)} %`, first: true },
+  { name: "Certainty", of: (r) => chanceOf(r), text: chanceText, first: true },
   { name: "Software", of: (r) => called(r.deployment.engine ?? r.deployment.framework ?? "two pools"), first: false },
   { name: "Bottleneck", of: (r) => words(r.bottleneck), first: false },
   { name: "Power, kW", of: (r) => r.cost.power_kw, text: show, first: false },

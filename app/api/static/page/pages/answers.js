@@ -2,14 +2,14 @@
 import { get, save, send } from "../api.js";
 import { during, element, list, money, section, table, words } from "../dom.js";
 import { choice, field, form, input, values, view } from "../kit.js";
-import { called } from "../names.js";
+import { called, counts } from "../names.js";
 
 const STATUSES = ["draft", "approved", "ordered", "superseded"];
 const DONE = { draft: "Back to draft", approved: "Approve", ordered: "Mark as ordered", superseded: "Supersede" };
 const found = element("div", {});
 const detail = element("div", {});
 
-const planText = (plan) => (plan ? `${plan.option} from ${called(plan.provider)}, ${plan.usd_total ? money(plan.usd_total) : `${money(plan.usd_per_hour)}/h`}` : "no longer offered");
+const planText = (plan) => (plan ? `${counts(plan.option)} from ${called(plan.provider)}, ${plan.usd_total ? money(plan.usd_total) : `${money(plan.usd_per_hour)}/h`}` : "no longer offered");
 
 // The first option of an answer; an answer without options may have a mixed fleet, whose rank is 0.
 async function rankOf(id) {
@@ -19,7 +19,7 @@ async function rankOf(id) {
 
 async function standing(id) {
   const now = await get(`/recommendations/${id}/standing?rank=${await rankOf(id)}`);
-  return [element("p", { class: now.holds ? "summary" : "warning" }, now.holds ? "The plan still holds." : "The plan no longer holds."), list(now.findings.map((f) => f.text)),
+  return [element("p", { class: now.holds ? "summary" : "warning" }, now.holds ? "The plan still holds." : "The plan no longer holds."), list(now.findings.map((f) => counts(f.text))),
     table(["Plan", "Offer"], [["As stored", planText(now.plan)], ["Today", planText(now.today)], ...(now.cheaper ? [["Cheaper today", planText(now.cheaper)]] : [])], "Plans")];
 }
 
@@ -49,7 +49,7 @@ async function about(id) {
   const doing = (task) => () => during(result, task);
   const fields = element("div", { class: "fields" }, field("Your name", input("by")), field("Note", input("note")), filed.next.includes("superseded") ? field("Replaced by (id)", input("superseded_by")) : null);
   const button = (name, task) => element("button", { type: "button", click: doing(task) }, name);
-  return section(filed.option ?? "Nothing feasible",
+  return section(counts(filed.option ?? "Nothing feasible"),
     element("p", {}, `${filed.model ?? ""} `, element("code", {}, id), `: ${filed.status}. `, element("a", { href: `/#a=${id}` }, "Open the answer"), ", ", element("a", { href: `/recommendations/${id}/bill-of-materials?format=html`, click: save }, "printable memo"), "."),
     element("p", { class: "buttons" }, button("Check against today's catalog", () => standing(id)), button("Price again", () => reprice(id)), ["draft", "superseded"].includes(filed.status) ? button("Delete", () => remove(id, filed.etag)) : null),
     element("fieldset", {}, element("legend", {}, "Change the status"), fields, element("p", { class: "buttons" }, ...filed.next.map((s) => button(DONE[s], () => change(s, fields, id, filed.etag))))),
@@ -66,7 +66,7 @@ async function open(id) {
 async function answers(asked, cursor) {
   const { items, next_cursor } = await get(`/recommendations?${new URLSearchParams({ limit: 25, ...asked, ...(cursor ? { cursor } : {}) })}`);
   if (!items.length) return element("p", {}, "No stored answer matches. Every answer of the sizing page is stored.");
-  const rows = items.map((a) => [element("button", { type: "button", class: "pick", click: () => open(a.id) }, a.option ?? "Nothing feasible"), a.model ?? "own model", a.label ?? a.reference ?? "", words(a.status), a.stored_at.replace("T", " ").replace("Z", "")]);
+  const rows = items.map((a) => [element("button", { type: "button", class: "pick", click: () => open(a.id) }, counts(a.option ?? "Nothing feasible")), a.model ?? "own model", a.label ?? a.reference ?? "", words(a.status), a.stored_at.replace("T", " ").replace("Z", "")]);
   return [table(["First option", "Model", "Label or reference", "Status", "Stored, UTC"], rows, "Stored answers"), next_cursor ? element("button", { type: "button", click: (event) => more(event.target, asked, next_cursor) }, "Show older answers") : null];
 }
 

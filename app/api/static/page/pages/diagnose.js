@@ -1,6 +1,6 @@
 // Diagnoses a service or a training run from pasted metrics, a log, or single figures.
 import { post } from "../api.js";
-import { about, during, element, list, money, section, show, table } from "../dom.js";
+import { about, during, element, list, money, section, show, table, words } from "../dom.js";
 import { dropBox, field, form, hardware, input, number, requestChooser, values, view } from "../kit.js";
 import { named, quantityName } from "../names.js";
 import { requests } from "../past.js";
@@ -16,10 +16,12 @@ const isMetrics = (text) => /^# (HELP|TYPE) /m.test(text) || /^\s*\{"status":/.t
 
 const percent = (share) => (share === null || share === undefined ? "Cost unknown" : `Costs ${show(100 * share, 2)} %`);
 
+const settingsOf = (settings) => (Object.keys(settings ?? {}).length ? ` with ${Object.entries(settings).map(([name, value]) => `${words(name)} ${value ?? "default"}`).join(", ")} alone` : "");
+
 const finding = (f) => element("article", { class: "card" },
-  element("h3", {}, element("span", { class: "rank" }, f.rank), ` ${f.text}`), element("p", {}, `${percent(f.costs.share)}${f.costs.usd_per_month ? `, ${money(f.costs.usd_per_month)} per month` : ""}. ${f.cause}`), element("p", {}, element("strong", {}, f.change.text), f.change.gain_share ? ` Gain: ${show(100 * f.change.gain_share, 2)} %.` : ""),
+  element("h3", {}, element("span", { class: "rank" }, f.rank), ` ${f.text}`), element("p", {}, `${percent(f.costs.share)}${f.costs.usd_per_month ? `, ${money(f.costs.usd_per_month)} per month` : ""}. ${f.cause}`), element("p", {}, element("strong", {}, f.change.text), f.change.gain_share ? ` Gain${settingsOf(f.change.settings)}: ${show(100 * f.change.gain_share, 2)} %.` : ""),
   f.do_not_buy ? element("p", { class: "warning" }, `Do not buy ${f.do_not_buy}.`) : null,
-  f.evidence.length ? table(["Quantity", "Observed", "Expected", "Unit"], f.evidence.map((e) => [quantityName(e.quantity), e.observed, e.expected ?? null, e.unit === "1" ? "" : e.unit]), `Evidence: ${f.code}`) : null);
+  f.evidence.length ? table(["Quantity", "Observed", "Expected", "Unit"], f.evidence.map((e) => [quantityName(e.quantity), e.observed, e.expected ?? null, e.unit === "1" ? "" : e.unit]), `Evidence: ${words(f.code)}`) : null);
 
 function result(answer) {
   const { expected } = answer;

@@ -5,9 +5,9 @@ import { choice, dropBox, field, form, hardware, input, number, values, view } f
 import { named, quantityName, typeOf } from "../names.js";
 
 // Paths of the records of each kind, the fields of the form, and an example of a CSV table.
-const COMMON = [["name", "Your name of it", input], ["accelerator", "Accelerator", hardware], ["system", "Or a machine of the catalog", input]];
+const COMMON = [["name", "Name", input], ["accelerator", "Accelerator", hardware], ["system", "Or a machine of the catalog", input]];
 const KINDS = {
-  inventory: { title: "Hardware that you own", read: "/catalog/inventory", write: "/catalog/inventory", fields: [...COMMON, ["count", "How many machines or accelerators", number], ["free", "Of these free", number], ["place", "Place", input]], csv: "name,accelerator,count,free,place\nrack 4,a6000,8,4,Berlin" },
+  inventory: { title: "Hardware that you own", read: "/catalog/inventory", write: "/catalog/inventory", fields: [...COMMON, ["count", "Number of accelerators or machines", number], ["free", "Of these, free now", number], ["place", "Location", input]], csv: "name,accelerator,count,free,place\nrack 4,a6000,8,4,Berlin" },
   offers: { title: "Rents quoted to you", read: "/catalog/offers/own", write: "/catalog/offers", fields: [...COMMON, ["seller", "Seller", input], ["usd_per_hour", "USD per hour", number], ["accelerators", "Accelerators of the instance", number], ["valid_until", "Valid until", (n) => input(n, { type: "date" })]], csv: "name,seller,accelerator,accelerators,usd_per_hour\nframe contract,Example Cloud,h100 sxm,8,16.4" },
   systems: { title: "Machines quoted to you", read: "/catalog/systems/own", write: "/catalog/systems", fields: [...COMMON, ["seller", "Seller", input], ["usd", "USD per machine", number], ["accelerators", "Accelerators of the machine", number], ["valid_until", "Valid until", (n) => input(n, { type: "date" })]], csv: "name,seller,accelerator,accelerators,usd\nquote 1741,Example Systems,h200 sxm,8,285000" },
 };
