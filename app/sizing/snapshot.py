@@ -18,8 +18,15 @@ from app.sizing.columns import Codes, Column, Mask, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.hosts import HostCounts, HostProcessor, other_host, socket_bytes_per_s
-from app.sizing.hardware.listings import PRICING, ListingBuilder, generic_hosts, has_price, purchase_terms
+from app.sizing.hardware.hosts import HostProcessor, hosts_of_machines, other_host, socket_bytes_per_s
+from app.sizing.hardware.listings import (
+    PRICING,
+    ListingBuilder,
+    generic_hosts,
+    has_price,
+    purchase_terms,
+    whole_host_offers,
+)
 from app.sizing.hardware.parts import (
     LINKS,
     Accelerator,
@@ -224,13 +231,16 @@ class Catalog:
         self.place_grids: dict[tuple[str, str], int] = {}  # cache of the grids of providers' regions
         self.observed_days = tuple(observed_days)  # days of prices that stay in the database
 
+    def _sort_offers(self, offers: Sequence[Offer]) -> tuple[Offer, ...]:
+        """Offers of whole hosts, sorted."""
+        return sort_offers([*whole_host_offers(offers, self.systems.values())])
+
     def _index_prices(self, systems: Sequence[System], offers: Sequence[Offer], past_offers: Sequence[Offer]) -> None:
         """Index machines for sale and their prices."""
         self.systems, self.owned_systems = index_systems(self.accelerators, systems)
         self.system_slugs = tuple(self.systems)
-        tpus = {a.slug for a in self.accelerators if a.family == "tpu"}
-        self.host_counts = HostCounts.from_systems(self.systems.values(), tpus)
-        self.offers, self.past_offers = sort_offers(offers), sort_offers(past_offers)
+        self.host_counts = hosts_of_machines(self.systems.values())
+        self.offers, self.past_offers = self._sort_offers(offers), self._sort_offers(past_offers)
         known = (*self.offers, *self.past_offers)
         self.providers = tuple(sorted({o.provider for o in known} | {s.provider for s in self.systems.values()}))
         self.regions = tuple(sorted({o.region for o in known} | {Environment.ON_PREM.value}))
@@ -295,7 +305,7 @@ class Catalog:
         dated, parts = copy(self), {a.slug: a for a in self.accelerators}
         dated.priced_on = day
         if day < self.prices_as_of:
-            past = [*self.past_offers, *observed]
+            past = [*self.past_offers, *self._sort_offers(observed)]
             dated.__dict__.pop("capacity", None)
             dated.offers = tuple(_without_market(o) for o in offers_in_force(self.offers, past, day))
         dated.owned_systems = [
