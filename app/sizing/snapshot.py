@@ -18,6 +18,7 @@ from app.sizing.columns import Codes, Column, Mask, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.checkpoints import states_fp8_cache
 from app.sizing.hardware.hosts import HostProcessor, hosts_of_machines, other_host, socket_bytes_per_s
 from app.sizing.hardware.listings import (
     PRICING,
@@ -57,6 +58,7 @@ from app.sizing.hardware.tables import (
     Stacks,
     codes,
     equivalence_keys,
+    flags,
     index_by_name,
 )
 from app.sizing.measured import MeasuredStacks
@@ -327,6 +329,12 @@ class Catalog:
         pairs = zip(engine.tolist(), family.tolist(), strict=True)
         named = ((self.engines[e], self.families[f]) for e, f in pairs)
         return column([published_recipes(task, e, f, self._makers[f]) for e, f in named])
+
+    def states_fp8_cache(self, model_name: str, stacks: Stacks) -> Mask:
+        """Stacks that load a published checkpoint of the model which states an FP8 KV cache."""
+        rows = zip(stacks.weight_format.tolist(), stacks.engine.tolist(), stacks.family.tolist(), strict=True)
+        named = ((self.formats[w], self.engines[e], self._makers[self.families[f]].lower()) for w, e, f in rows)
+        return flags([states_fp8_cache(model_name, *stack) for stack in named])
 
     @cached_property
     def _makers(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from app.sizing.facts import InvalidFact, build_rows
@@ -66,6 +67,21 @@ def published_checkpoint(model_name: str, stored: str, engine: str, maker: str =
     refused = REFUSED_ON_AMD.get(engine, ()) if maker == "amd" else ()
     fitting = (c for c in PUBLISHED_CHECKPOINTS if c.model == model_name and c.holds(stored))
     return next((c for c in fitting if engine in LOADED_BY[c.tool] and c.tool not in refused), None)
+
+
+@cache
+def states_fp8_cache(model_name: str, stored: str, engine: str, maker: str) -> bool:
+    """Whether the published checkpoint that an engine loads states an FP8 KV cache, which the engine then uses.
+
+    ModelOpt writes `kv_cache_quant_algo`, and --kv-cache-dtype auto follows it.
+
+    Source: vllm-project/vllm#29980; sgl-project/sglang: configure_kv_cache_dtype in model_runner.py, 2026-11-27.
+    Check:
+        >>> [states_fp8_cache("meta-llama/Llama-3.3-70B-Instruct", "fp8", "vllm", maker) for maker in ("nvidia", "amd")]
+        [True, False]
+    """
+    published = published_checkpoint(model_name, stored, engine, maker)
+    return published is not None and published.tool == "modelopt"
 
 
 @dataclass(frozen=True, slots=True)

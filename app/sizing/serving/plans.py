@@ -473,8 +473,8 @@ def _rows_with_kv_format(name: str, stated: str, stacks: Stacks, stack: Codes) -
     """Rows whose stack supports a KV cache format, and its code.
 
     AUTO_KV is the format that the checkpoint states. If it states none: FP8 with the formats whose checkpoints for the
-    engine carry it (FP8 and NVFP4 on TensorRT-LLM), 16 bit otherwise, or the stack's own format if it has no such
-    cache.
+    engine carry it (FP8 and NVFP4 on TensorRT-LLM, ModelOpt's elsewhere), 16 bit otherwise, or the stack's own format
+    if it has no such cache.
     """
     if name != AUTO_KV:
         code = KV_NAMES.index(name)
