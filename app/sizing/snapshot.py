@@ -17,8 +17,8 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
+from app.sizing.hardware.checkpoints import loaded_weights
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.checkpoints import states_fp8_cache
 from app.sizing.hardware.hosts import HostProcessor, hosts_of_machines, other_host, socket_bytes_per_s
 from app.sizing.hardware.listings import (
     PRICING,
@@ -330,11 +330,21 @@ class Catalog:
         named = ((self.engines[e], self.families[f]) for e, f in pairs)
         return column([published_recipes(task, e, f, self._makers[f]) for e, f in named])
 
-    def states_fp8_cache(self, model_name: str, stacks: Stacks) -> Mask:
-        """Stacks that load a published checkpoint of the model which states an FP8 KV cache."""
+    def with_weights_of(self, model_name: str, native: str, stacks: Stacks) -> Stacks:
+        """Stacks with what is known of a model's checkpoints in their formats. Devices without FP8 rates ignore an FP8
+        cache.
+        """
         rows = zip(stacks.weight_format.tolist(), stacks.engine.tolist(), stacks.family.tolist(), strict=True)
-        named = ((self.formats[w], self.engines[e], self._makers[self.families[f]].lower()) for w, e, f in rows)
-        return flags([states_fp8_cache(model_name, *stack) for stack in named])
+        named = [(self.formats[w], self.engines[e], self.families[f]) for w, e, f in rows]
+        found = [loaded_weights(model_name, native, w, e, self._makers[f].lower()) for w, e, f in named]
+        states = [one.fp8_cache and f in self._fp8_families for one, (_, _, f) in zip(found, named, strict=True)]
+        converts = flags([one.user_converts for one in found])
+        return replace(stacks, fp8_cache=stacks.fp8_cache | flags(states), user_converts=converts)
+
+    @cached_property
+    def _fp8_families(self) -> frozenset[str]:
+        """Families that multiply in FP8."""
+        return frozenset(a.family for a in self.accelerators if "fp8" in a.flops_per_s)
 
     @cached_property
     def _makers(self) -> dict[str, str]:

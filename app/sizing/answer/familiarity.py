@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, at
+from app.sizing.columns import Codes, Column, Mask, at
 from app.sizing.decisions.ranking import tie_share
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.hardware.published_use import covers_task, use_task
@@ -28,6 +28,11 @@ class Contenders:
     engine: Codes
     published_recipes: Column
     score: Column  # smaller is better
+    user_converts: Mask | None = None  # whether the user converts the weights; None: never
+
+    def converts(self, row: int) -> bool:
+        """Whether an option has no recipes because the user has to convert its weights."""
+        return self.user_converts is not None and bool(self.user_converts[row])
 
     def name(self, row: int, search: Search[Workload], *, engine_only: bool = False) -> str:
         """An option as text: "Megatron-LM on NVIDIA H100 SXM5 80GB", or its engine only."""
@@ -67,15 +72,19 @@ def explain_published_use(
         same = contenders.accelerator[first] == contenders.accelerator[passed]
         one, other = (contenders.name(row, search, engine_only=bool(same)) for row in (first, passed))
         less = difference_words(_worse(contenders, passed, first), search.question.objective)
+        count = format_number(known[passed])
+        lacks = "needs weights that you convert" if contenders.converts(passed) else f"has {count}"
         text = (
-            f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, has {format_number(known[passed])}. "
-            f"Within {percent(float(tie_share(known[passed], search.question.assumptions)))}, more published use ranks "
-            "first."
+            f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, {lacks}. Within "
+            f"{percent(float(tie_share(known[passed], search.question.assumptions)))}, more published use ranks first."
         )
         return Reason("published_use", text, "published_recipes", at(known, first), "recipes")
     if known[first] or search.question.constraints.engines:
         return None
-    text = f"{contenders.name(first, search)} has {_recipes(0)} for {task} in the table of published use. "
+    lacks = f"has {_recipes(0)} for {task} in the table of published use"
+    if contenders.converts(first):
+        lacks = "needs weights that you convert: no repository is known to publish them for this engine"
+    text = f"{contenders.name(first, search)} {lacks}. "
     text += _why_first(search, contenders, first)
     return Reason("published_use", text, "published_recipes", 0.0, "recipes")
 

@@ -119,27 +119,28 @@ def near_ties(score: Column, usd: Column, best_score: Column, best_usd: Column, 
 
 
 def familiar_per_accelerator(
-    accelerator: Codes, best: Codes, score: Column, usd: Column, recipes: Column, assumed: Assumptions
+    accelerator: Codes, best: Codes, score: Column, measures: Measures, recipes: Column, assumed: Assumptions
 ) -> Codes:
-    """For each accelerator type, the best near tie of its best row that has about as much published use as any.
+    """For each accelerator type, the best near tie of its best row that has about as much published use as any, the
+    faster one of equally good rows.
 
     Parameters:
         accelerator: accelerator type of every row.
         best: the best row of each type.
         score: score of every row; smaller is better.
-        usd: cost of every row, USD.
+        measures: measures of every row.
         recipes: published recipes of the stack of every row.
         assumed: assumptions, with the share of a near tie and the ratio from which one stack is more used.
     """
     row_of = np.full(int(accelerator.max(initial=-1)) + 1, -1)
     row_of[accelerator[best]] = best
-    own = row_of[accelerator]
+    own, usd = row_of[accelerator], measures.usd
     near = (own >= 0) & near_ties(score, usd, score[own], usd[own], tie_share(recipes[own], assumed))
     most = np.zeros(len(row_of))
     np.maximum.at(most, accelerator[near], recipes[near])
     rows = np.flatnonzero(near & (recipes * assumed.published_use_ratio >= most[accelerator]))
     keeps_best = recipes[best] * assumed.published_use_ratio >= most[accelerator[best]]
-    order = rows[np.lexsort((score[rows], accelerator[rows]))]
+    order = rows[np.lexsort((measures.latency_s[rows], ranking_key(score[rows]), accelerator[rows]))]
     types, first = np.unique(accelerator[order], return_index=True)
     row_of[types] = order[first]
     return np.where(keeps_best, best, row_of[accelerator[best]])

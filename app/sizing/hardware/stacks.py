@@ -179,6 +179,7 @@ def stack_columns(
         rate=codes([RATES.index(s.rate) for s in stacks]),
         wide=flags([w.nominal_bits >= 16 for w in stored]),
         fp8_cache=flags(carries),
+        user_converts=np.zeros(len(stacks), bool),
         padded_experts=flags([w.name == "mxfp4" for w in stored]),
         dispatch_bytes=column([w.dispatch_bytes if w else 0.0 for w in wide]),
         combine_bytes=column([w.combine_bytes if w else 0.0 for w in wide]),

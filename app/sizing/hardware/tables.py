@@ -314,6 +314,7 @@ class Stacks(Columns):
     rate: Codes  # matrix rate that it uses, index into RATES
     wide: Mask  # weights of 16 bits and more
     fp8_cache: Mask  # its checkpoints in this format use an FP8 KV cache
+    user_converts: Mask  # no weights in this format are known; false before a model is known
     padded_experts: Mask  # rows of experts are padded to whole blocks at load time
     dispatch_bytes: Column  # bytes per element dispatched to expert ranks; 0 without expert-parallel ranks
     combine_bytes: Column  # bytes per element combined from expert ranks

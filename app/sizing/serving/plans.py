@@ -156,8 +156,13 @@ class Plans(Columns):
 
     @property
     def published_recipes(self) -> Column:
-        """Published recipes for this work with the engine on this family."""
-        return self.stacks.table.published_recipes[self.stacks.rows]
+        """Published recipes for this work with the engine on this family; 0 with weights that the user converts."""
+        return np.where(self.user_converts, 0.0, self.stacks.table.published_recipes[self.stacks.rows])
+
+    @property
+    def user_converts(self) -> Mask:
+        """Whether the user converts the weights."""
+        return self.stacks.table.user_converts[self.stacks.rows]
 
     @property
     def small_engine(self) -> Mask:

@@ -284,7 +284,8 @@ def prompt_attention_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved
         >>> fractions = row(
         ...     attention_compute_fraction=0.6, attention_half_length_tokens=1000.0, attention_fp8_speedup=1.25
         ... )
-        >>> [round(float(prompt_attention_s(row(fp8_attention=f, **tokens), per_s, fractions)) * 1e3, 3) for f in (0, 1)]
+        >>> work = [row(fp8_attention=f, **tokens) for f in (False, True)]
+        >>> [round(float(prompt_attention_s(w, per_s, fractions)) * 1e3, 3) for w in work]
         [3.333, 2.667]
     """
     fraction = (

@@ -970,16 +970,16 @@ def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[C
     """
     scores, tie = comparison_score(counts, costed, question), stable_run_key(costed)
     accelerator, recipes = costed.plans.accelerator, costed.plans.stack.published_recipes
-    usd, assumed = run_measures(counts, costed).usd, question.assumptions
+    every, assumed = run_measures(counts, costed), question.assumptions
     first = best_row_per_type(accelerator, scores, costed.cost.usd_per_hour, tie)
     if question.objective is not Objective.CARBON:
-        first = familiar_per_accelerator(accelerator, first, scores, usd, recipes, assumed)
+        first = familiar_per_accelerator(accelerator, first, scores, every, recipes, assumed)
     measures = run_measures(counts, costed.take(first))
     best = first[best_per_accelerator(accelerator[first], question.objective, measures, tie[first])]
     if question.objective is Objective.CARBON:
         return best, scores
     own = objective_score(question.objective, run_measures(counts, costed.take(best)))
-    return best[familiar_first(own, usd[best], recipes[best], assumed)], scores
+    return best[familiar_first(own, every.usd[best], recipes[best], assumed)], scores
 
 
 def run_measures(counts: Counts, costed: CostedRuns) -> Measures:

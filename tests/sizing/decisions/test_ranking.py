@@ -152,12 +152,15 @@ def test_each_type_takes_its_most_used_near_tie(options: list[tuple[int, float, 
     accelerator = np.array([kind for kind, _, _ in options])
     score, recipes = np.array([s for _, s, _ in options]), np.array([n for _, _, n in options])
     best = np.array([np.flatnonzero(accelerator == k)[np.argmin(score[accelerator == k])] for k in set(accelerator)])
-    rows = familiar_per_accelerator(accelerator, best, score, score, recipes, ASSUMED)
+    slow = Measures(score, -np.arange(len(score)), score, score)  # the last of equal rows is the fastest
+    rows = familiar_per_accelerator(accelerator, best, score, slow, recipes, ASSUMED)
     assert accelerator[rows].tolist() == accelerator[best].tolist()
     for row, own in zip(rows.tolist(), best.tolist(), strict=True):
         near = (accelerator == accelerator[own]) & (score <= score[own] * (1 + tie_share(recipes[own], ASSUMED)))
         used = near & (recipes * RATIO >= recipes[near].max())
-        assert score[row] == score[used].min()  # the best of those that are about as much used as any
+        # the best of those that are about as much used as any, and the fastest of equals
+        assert score[row] == score[used].min()
+        assert row in (own, max(np.flatnonzero(used & (score == score[row]))))
 
 
 def test_an_unknown_cost_does_not_keep_an_option_from_being_first() -> None:
