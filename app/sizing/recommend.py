@@ -41,6 +41,7 @@ from app.sizing.formula import suspend_recording
 from app.sizing.hardware.licenses import find_licenses
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator, PricingModel
+from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.support.records import Work
 from app.sizing.inventory import (
     describe_use,
@@ -698,15 +699,16 @@ def service_use(search: Search[InferenceWorkload], finalists: Finalists, score: 
     plans = finalists.options.plans
     contenders = Contenders(plans.accelerator, plans.engine, plans.published_recipes, score, plans.user_converts)
     work = Work(serving_backend(search.workload).phase, task=search.workload.model.task)
-    return explain_published_use(search, work, contenders, int(finalists.rows[0]), finalists.passed)
+    return explain_published_use(search, use_task(work), contenders, int(finalists.rows[0]), finalists.passed)
 
 
 def run_use(search: Search[TrainingWorkload], runs: CostedRuns, best: Codes, score: Column) -> Reason | None:
     """What published use has to do with the first place of a training run."""
     plans, workload = runs.plans, search.workload
-    contenders = Contenders(plans.accelerator, plans.framework, plans.stack.published_recipes, score)
-    work = Work(workload.phase, workload.method.value, workload.model.task)
-    return explain_published_use(search, work, contenders, int(best[0]), int(best[1]) if len(best) > 1 else None)
+    contenders = Contenders(plans.accelerator, plans.framework, runs.published_recipes, score)
+    work, first = Work(workload.phase, workload.method.value, workload.model.task), int(best[0])
+    task = use_task(work, experts=workload.model.is_moe, on_one=bool(runs.run.accelerators[first] == 1))
+    return explain_published_use(search, task, contenders, first, int(best[1]) if len(best) > 1 else None)
 
 
 def service_changes(

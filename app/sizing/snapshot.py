@@ -40,7 +40,7 @@ from app.sizing.hardware.parts import (
     System,
     slicings_by_accelerator,
 )
-from app.sizing.hardware.published_use import maker_of, published_recipes, use_task
+from app.sizing.hardware.published_use import maker_of, published_recipes
 from app.sizing.hardware.recipes import recipes_today
 from app.sizing.hardware.stacks import Software, all_stacks, stack_columns
 from app.sizing.hardware.support import records
@@ -323,9 +323,8 @@ class Catalog:
         dated.alike = equivalence_keys(dated.machines)
         return dated
 
-    def published_recipes(self, work: Work, engine: Codes, family: Codes) -> Column:
-        """Published recipes for a piece of work with each engine on each family of accelerators."""
-        task = use_task(work)
+    def published_recipes(self, task: str | None, engine: Codes, family: Codes) -> Column:
+        """Published recipes for a task of the table with each engine on each family of accelerators."""
         pairs = zip(engine.tolist(), family.tolist(), strict=True)
         named = ((self.engines[e], self.families[f]) for e, f in pairs)
         return column([published_recipes(task, e, f, self._makers[f]) for e, f in named])

@@ -14,6 +14,7 @@ from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import competing_mask
 from app.sizing.hardware.support.records import LEVELS, Level, Work
@@ -582,7 +583,7 @@ def _filter_stacks(catalog: Catalog, work: Work, formats: frozenset[str], engine
     selected = replace(
         selected,
         expected=level[keep] == LEVELS.index(Level.EXPECTED),
-        published_recipes=catalog.published_recipes(work, selected.engine, selected.family),
+        published_recipes=catalog.published_recipes(use_task(work), selected.engine, selected.family),
     )
     if not engines:
         on = competing_mask(selected.on, selected.expected, selected.named_only[:, TASKS.index(work.task)])
