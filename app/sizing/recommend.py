@@ -612,11 +612,14 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
-    as_known = objective_score(search.question.objective, measures(search.workload, options))
+    every = measures(search.workload, options)
+    as_known = objective_score(search.question.objective, every)
+    offered = np.where(options.plans.user_converts, np.inf, as_known)  # a near tie needs no conversion
+    offered[shown] = as_known[shown]
     result = SearchResult(
         estimates[: search.question.limit],
         tuple(finalists.scores.tolist()),
-        find_runners_up(search, options.accelerator, engines, as_known, shown, formats),
+        find_runners_up(search, options.accelerator, engines, offered, every.latency_s, shown, formats),
         len(plans),
         types,
         cheapest=cheapest_option(options, search.catalog),
@@ -888,7 +891,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     result = SearchResult(
         estimates,
         tuple(objective_score(search.question.objective, run_measures(counts, chosen)).tolist()),
-        find_runners_up(search, runs.plans.accelerator, runs.plans.framework, compared, shown),
+        find_runners_up(search, runs.plans.accelerator, runs.plans.framework, compared, runs.run.wall_s, shown),
         len(layouts),
         len(best),
         use=run_use(search, runs, best, compared),

@@ -120,8 +120,8 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
     if after.total_accelerators is None:
         instead = "" if after.unreachable is None else f" {after.unreachable.instead}"
         text = (
-            f"{sure}. With this layout, no number of these accelerators reaches {percent(after.confidence)} "
-            f"({weakest_condition(assurance)}). {RUN_BENCHMARK}{instead}"
+            f"{sure}. With this layout on these machines, no number of accelerators reaches "
+            f"{percent(after.confidence)} ({weakest_condition(assurance)}). {RUN_BENCHMARK}{instead}"
         )
         return Notice(THIN_MARGIN, text)
     growth = after.cost / max(here.cost, 1e-9)

@@ -167,12 +167,14 @@ def familiar_first(score: Column, usd: Column, recipes: Column, assumed: Assumpt
     return np.concatenate([[pick], np.delete(order, pick)])
 
 
-def best_of_other_engines(accelerator: Codes, engine: Codes, score: Column, chosen: Codes) -> Codes:
-    """For each chosen row, the best row of the same accelerator type with another engine; -1 where there is none."""
+def best_of_other_engines(accelerator: Codes, engine: Codes, score: Column, latency_s: Column, chosen: Codes) -> Codes:
+    """For each chosen row, the best row of the same accelerator type with another engine, the faster one of equally
+    good rows; -1 where there is none.
+    """
     own = np.full(int(accelerator.max(initial=-1)) + 1, -1)
     own[accelerator[chosen]] = engine[chosen]
     others = np.flatnonzero((own[accelerator] >= 0) & (own[accelerator] != engine))
-    worst_first = others[np.argsort(score[others], kind="stable")][::-1]
+    worst_first = others[np.lexsort((latency_s[others], ranking_key(score[others])))][::-1]
     best = np.full(len(own), -1)
     best[accelerator[worst_first]] = worst_first  # the last of several rows of a type wins
     return best[accelerator[chosen]]
@@ -183,11 +185,12 @@ def find_runners_up(
     accelerator: Codes,
     engine: Codes,
     score: Column,
+    latency_s: Column,
     shown: Codes,
     stored: Codes | None = None,
 ) -> tuple[RunnerUp | None, ...]:
     """For each shown row, the runner-up with another engine on the same accelerator type, if its score is close."""
-    others = best_of_other_engines(accelerator, engine, score, shown)
+    others = best_of_other_engines(accelerator, engine, score, latency_s, shown)
     own, share = score[shown], search.question.assumptions.near_tie_share
     # What formulas alone find far better was not found better by simulation. A score is infinite where it is unknown.
     near = (others >= 0) & (score[others] <= own * (1 + share)) & (score[others] >= own * (1 - share)) & (own < np.inf)
