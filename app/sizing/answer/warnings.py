@@ -118,7 +118,8 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
         return None
     sure = f"Sized for {percent(assurance.asked)} confidence"
     if after.total_accelerators is None:
-        instead = "" if after.unreachable is None else f" {after.unreachable.instead}"
+        search = f" Set confidence to {after.confidence:g} to search for machines that reach it."
+        instead = search if after.unreachable is None else f" {after.unreachable.instead}"
         text = (
             f"{sure}. With this layout on these machines, no number of accelerators reaches "
             f"{percent(after.confidence)} ({weakest_condition(assurance)}). {RUN_BENCHMARK}{instead}"

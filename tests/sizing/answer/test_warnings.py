@@ -153,7 +153,7 @@ def test_a_cliff_in_numbers() -> None:
     )
     (text,) = texts_of(assurance=sure(Level(0.8, 8), Level(0.9, None)))
     assert "no number of accelerators reaches 90 % (load and limits: 84 % likely)" in text
-    assert "set confidence" not in text  # no confidence would help
+    assert text.endswith("Set confidence to 0.9 to search for machines that reach it.")
     unreachable = Unreachable("A latency may exceed its limit.", "A looser limit would reach it.")
     (text,) = texts_of(assurance=sure(Level(0.8, 8), Level(0.9, None, unreachable=unreachable)))
     assert text.endswith("Run the benchmark before buying. A looser limit would reach it.")
