@@ -9,7 +9,7 @@ from dataclasses import replace
 from app.errors import Unanswerable
 from app.sizing.columns import GBIT, GIB
 from app.sizing.decisions.machines import types_allowed
-from app.sizing.hardware.hosts import HostCounts
+from app.sizing.hardware.hosts import hosts_of_machines
 from app.sizing.hardware.listings import INVENTORY, generic_host
 from app.sizing.hardware.parts import (
     BOARDS,
@@ -70,7 +70,7 @@ def stocked_catalog(catalog: Catalog, inventory: Sequence[OwnedHardware], today:
     stocked.systems = {**catalog.systems, **own}
     stocked.system_slugs = tuple(stocked.systems)
     stocked.owned_systems = list(own.values())
-    stocked.host_counts = HostCounts.from_systems(stocked.systems.values(), catalog.host_counts.slices)
+    stocked.host_counts = hosts_of_machines(stocked.systems.values())
     stocked.offers = stocked.past_offers = ()
     stocked.providers = tuple(sorted({*catalog.providers, INVENTORY}))
     stocked.machines, stocked.listings = stocked.list_machines()

@@ -41,6 +41,7 @@ from app.sizing.formula import suspend_recording
 from app.sizing.hardware.licenses import find_licenses
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator, PricingModel
+from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.support.records import Work
 from app.sizing.inventory import (
     describe_use,
@@ -662,11 +663,14 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
-    as_known = objective_score(search.question.objective, measures(search.workload, options))
+    every = measures(search.workload, options)
+    as_known = objective_score(search.question.objective, every)
+    offered = np.where(options.plans.user_converts, np.inf, as_known)  # a near tie needs no conversion
+    offered[shown] = as_known[shown]
     result = SearchResult(
         estimates[: search.question.limit],
         tuple(finalists.scores.tolist()),
-        find_runners_up(search, options.accelerator, engines, as_known, shown, formats),
+        find_runners_up(search, options.accelerator, engines, offered, every.latency_s, shown, formats),
         len(plans),
         types,
         cheapest=cheapest_option(options, search.catalog),
@@ -749,17 +753,18 @@ def with_cheaper_lower_levels(question: Question, ranked: tuple[Ranked, ...]) ->
 def service_use(search: Search[InferenceWorkload], finalists: Finalists, score: Column) -> Reason | None:
     """What published use has to do with the first place of a service."""
     plans = finalists.options.plans
-    contenders = Contenders(plans.accelerator, plans.engine, plans.published_recipes, score)
+    contenders = Contenders(plans.accelerator, plans.engine, plans.published_recipes, score, plans.user_converts)
     work = Work(serving_backend(search.workload).phase, task=search.workload.model.task)
-    return explain_published_use(search, work, contenders, int(finalists.rows[0]), finalists.passed)
+    return explain_published_use(search, use_task(work), contenders, int(finalists.rows[0]), finalists.passed)
 
 
 def run_use(search: Search[TrainingWorkload], runs: CostedRuns, best: Codes, score: Column) -> Reason | None:
     """What published use has to do with the first place of a training run."""
     plans, workload = runs.plans, search.workload
-    contenders = Contenders(plans.accelerator, plans.framework, plans.stack.published_recipes, score)
-    work = Work(workload.phase, workload.method.value, workload.model.task)
-    return explain_published_use(search, work, contenders, int(best[0]), int(best[1]) if len(best) > 1 else None)
+    contenders = Contenders(plans.accelerator, plans.framework, runs.published_recipes, score)
+    work, first = Work(workload.phase, workload.method.value, workload.model.task), int(best[0])
+    task = use_task(work, experts=workload.model.is_moe, on_one=bool(runs.run.accelerators[first] == 1))
+    return explain_published_use(search, task, contenders, first, int(best[1]) if len(best) > 1 else None)
 
 
 def service_changes(
@@ -939,7 +944,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     result = SearchResult(
         estimates,
         tuple(objective_score(search.question.objective, run_measures(counts, chosen)).tolist()),
-        find_runners_up(search, runs.plans.accelerator, runs.plans.framework, compared, shown),
+        find_runners_up(search, runs.plans.accelerator, runs.plans.framework, compared, runs.run.wall_s, shown),
         len(layouts),
         len(best),
         use=run_use(search, runs, best, compared),

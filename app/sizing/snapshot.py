@@ -17,9 +17,17 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
+from app.sizing.hardware.checkpoints import loaded_weights
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.hosts import HostCounts, HostProcessor, other_host, socket_bytes_per_s
-from app.sizing.hardware.listings import PRICING, ListingBuilder, generic_hosts, has_price, purchase_terms
+from app.sizing.hardware.hosts import HostProcessor, hosts_of_machines, other_host, socket_bytes_per_s
+from app.sizing.hardware.listings import (
+    PRICING,
+    ListingBuilder,
+    generic_hosts,
+    has_price,
+    purchase_terms,
+    whole_host_offers,
+)
 from app.sizing.hardware.parts import (
     LINKS,
     Accelerator,
@@ -32,7 +40,7 @@ from app.sizing.hardware.parts import (
     System,
     slicings_by_accelerator,
 )
-from app.sizing.hardware.published_use import maker_of, published_recipes, use_task
+from app.sizing.hardware.published_use import maker_of, published_recipes
 from app.sizing.hardware.recipes import recipes_today
 from app.sizing.hardware.stacks import Software, all_stacks, stack_columns
 from app.sizing.hardware.support import records
@@ -50,6 +58,7 @@ from app.sizing.hardware.tables import (
     Stacks,
     codes,
     equivalence_keys,
+    flags,
     index_by_name,
 )
 from app.sizing.measured import MeasuredStacks
@@ -224,13 +233,16 @@ class Catalog:
         self.place_grids: dict[tuple[str, str], int] = {}  # cache of the grids of providers' regions
         self.observed_days = tuple(observed_days)  # days of prices that stay in the database
 
+    def _sort_offers(self, offers: Sequence[Offer]) -> tuple[Offer, ...]:
+        """Offers of whole hosts, sorted."""
+        return sort_offers([*whole_host_offers(offers, self.systems.values())])
+
     def _index_prices(self, systems: Sequence[System], offers: Sequence[Offer], past_offers: Sequence[Offer]) -> None:
         """Index machines for sale and their prices."""
         self.systems, self.owned_systems = index_systems(self.accelerators, systems)
         self.system_slugs = tuple(self.systems)
-        tpus = {a.slug for a in self.accelerators if a.family == "tpu"}
-        self.host_counts = HostCounts.from_systems(self.systems.values(), tpus)
-        self.offers, self.past_offers = sort_offers(offers), sort_offers(past_offers)
+        self.host_counts = hosts_of_machines(self.systems.values())
+        self.offers, self.past_offers = self._sort_offers(offers), self._sort_offers(past_offers)
         known = (*self.offers, *self.past_offers)
         self.providers = tuple(sorted({o.provider for o in known} | {s.provider for s in self.systems.values()}))
         self.regions = tuple(sorted({o.region for o in known} | {Environment.ON_PREM.value}))
@@ -295,7 +307,7 @@ class Catalog:
         dated, parts = copy(self), {a.slug: a for a in self.accelerators}
         dated.priced_on = day
         if day < self.prices_as_of:
-            past = [*self.past_offers, *observed]
+            past = [*self.past_offers, *self._sort_offers(observed)]
             dated.__dict__.pop("capacity", None)
             dated.offers = tuple(_without_market(o) for o in offers_in_force(self.offers, past, day))
         dated.owned_systems = [
@@ -311,12 +323,27 @@ class Catalog:
         dated.alike = equivalence_keys(dated.machines)
         return dated
 
-    def published_recipes(self, work: Work, engine: Codes, family: Codes) -> Column:
-        """Published recipes for a piece of work with each engine on each family of accelerators."""
-        task = use_task(work)
+    def published_recipes(self, task: str | None, engine: Codes, family: Codes) -> Column:
+        """Published recipes for a task of the table with each engine on each family of accelerators."""
         pairs = zip(engine.tolist(), family.tolist(), strict=True)
         named = ((self.engines[e], self.families[f]) for e, f in pairs)
         return column([published_recipes(task, e, f, self._makers[f]) for e, f in named])
+
+    def with_weights_of(self, model_name: str, native: str, stacks: Stacks) -> Stacks:
+        """Stacks with what is known of a model's checkpoints in their formats. Devices without FP8 rates ignore an FP8
+        cache.
+        """
+        rows = zip(stacks.weight_format.tolist(), stacks.engine.tolist(), stacks.family.tolist(), strict=True)
+        named = [(self.formats[w], self.engines[e], self.families[f]) for w, e, f in rows]
+        found = [loaded_weights(model_name, native, w, e, self._makers[f].lower()) for w, e, f in named]
+        states = [one.fp8_cache and f in self._fp8_families for one, (_, _, f) in zip(found, named, strict=True)]
+        converts = flags([one.user_converts for one in found])
+        return replace(stacks, fp8_cache=stacks.fp8_cache | flags(states), user_converts=converts)
+
+    @cached_property
+    def _fp8_families(self) -> frozenset[str]:
+        """Families that multiply in FP8."""
+        return frozenset(a.family for a in self.accelerators if "fp8" in a.flops_per_s)
 
     @cached_property
     def _makers(self) -> dict[str, str]:

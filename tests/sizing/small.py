@@ -182,6 +182,7 @@ VALUES = {
     "prefill_compute_fraction": 0.7,
     "prefill_expert_fraction": 0.8,
     "attention_compute_fraction": 0.4,
+    "attention_fp8_speedup": 1.25,
     "attention_half_length_tokens": 512.0,
     "attention_memory_fraction": 0.6,
     "attention_latency_s": 2e-6,

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, at
+from app.sizing.columns import Codes, Column, Mask, at
 from app.sizing.decisions.ranking import tie_share
 from app.sizing.decisions.search import Search, Workload
-from app.sizing.hardware.published_use import covers_task, use_task
-from app.sizing.hardware.support.records import Work
+from app.sizing.hardware.published_use import covers_task
 from app.sizing.question import Objective, Question
 from app.sizing.result import Reason
 from app.sizing.words import format_number, percent, product_name
@@ -28,6 +27,11 @@ class Contenders:
     engine: Codes
     published_recipes: Column
     score: Column  # smaller is better
+    user_converts: Mask | None = None  # whether the user converts the weights; None: never
+
+    def converts(self, row: int) -> bool:
+        """Whether an option has no recipes because the user has to convert its weights."""
+        return self.user_converts is not None and bool(self.user_converts[row])
 
     def name(self, row: int, search: Search[Workload], *, engine_only: bool = False) -> str:
         """An option as text: "Megatron-LM on NVIDIA H100 SXM5 80GB", or its engine only."""
@@ -49,17 +53,17 @@ def difference_words(worse: float, objective: Objective) -> str:
 
 
 def explain_published_use(
-    search: Search[Workload], work: Work, contenders: Contenders, first: int, second: int | None
+    search: Search[Workload], task: str | None, contenders: Contenders, first: int, second: int | None
 ) -> Reason | None:
     """Reason that published use decided the first place, or that the first option has none; None without either.
 
     Parameters:
-        work: the piece of work, which selects the task of the table.
+        task: the task of the table.
         contenders: every option of the search.
         first: row of the first recommendation.
         second: row of the next accelerator type; None if there is none.
     """
-    task, known = use_task(work), contenders.published_recipes
+    known = contenders.published_recipes
     if not covers_task(task):
         return None
     passed = _passed_row(search.question, contenders, first, second)
@@ -67,17 +71,43 @@ def explain_published_use(
         same = contenders.accelerator[first] == contenders.accelerator[passed]
         one, other = (contenders.name(row, search, engine_only=bool(same)) for row in (first, passed))
         less = difference_words(_worse(contenders, passed, first), search.question.objective)
+        count = format_number(known[passed])
+        lacks = "needs weights that you convert" if contenders.converts(passed) else f"has {count}"
         text = (
-            f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, has {format_number(known[passed])}. "
-            f"Within {percent(float(tie_share(known[passed], search.question.assumptions)))}, more published use ranks "
-            "first."
+            f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, {lacks}. Within "
+            f"{percent(float(tie_share(known[passed], search.question.assumptions)))}, more published use ranks first."
         )
         return Reason("published_use", text, "published_recipes", at(known, first), "recipes")
-    if known[first] or search.question.constraints.engines:
+    if search.question.constraints.engines:
         return None
-    text = f"{contenders.name(first, search)} has {_recipes(0)} for {task} in the table of published use. "
+    if known[first]:
+        return _mainstream(search, task, contenders, first)
+    lacks = f"has {_recipes(0)} for {task} in the table of published use"
+    if contenders.converts(first):
+        lacks = "needs weights that you convert: no repository is known to publish them for this engine"
+    text = f"{contenders.name(first, search)} {lacks}. "
     text += _why_first(search, contenders, first)
     return Reason("published_use", text, "published_recipes", 0.0, "recipes")
+
+
+def _mainstream(search: Search[Workload], task: str | None, contenders: Contenders, first: int) -> Reason | None:
+    """Reason that the most used option is not first; None if it is not used far more."""
+    known, assumed = contenders.published_recipes, search.question.assumptions
+    known = np.where(np.isfinite(contenders.score), known, 0.0)
+    far_more = max(known[first], known.max() / assumed.published_use_ratio**2) * assumed.published_use_ratio
+    (more,) = np.nonzero(known >= far_more)
+    if not len(more):
+        return None
+    best = int(more[np.argmin(contenders.score[more])])
+    near, own = float(tie_share(known[first], assumed)), int(known[first])
+    if _worse(contenders, best, first) <= near:
+        return None
+    worse = difference_words(_worse(contenders, best, first), search.question.objective)
+    text = (
+        f"{contenders.name(first, search)} has {_recipes(own)} for {task}. {contenders.name(best, search)} has "
+        f"{format_number(known[best])} but is {worse}; within {percent(near)} it would rank first."
+    )
+    return Reason("published_use", text, "published_recipes", float(own), "recipes")
 
 
 def _passed_row(question: Question, contenders: Contenders, first: int, second: int | None) -> int | None:

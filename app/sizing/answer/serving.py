@@ -574,7 +574,7 @@ def estimate_deployments(
             each,
             trace=trace.row_steps(row) if question.trace and judged.memory.fits[row] else (),
             assurance=replace(assurances[row], bill=bills[row]),
-            explanation=(*each.explanation, *bill_reasons(bills[row])),
+            explanation=(*each.explanation, *bill_reasons(bills[row], each.deployment.nodes)),
             prefixes=prefixes[row],
             alternatives=others[row] if each.fits and not plans.offloads_weights[row] else (),
         )
@@ -582,10 +582,16 @@ def estimate_deployments(
     )
 
 
-def bill_reasons(bill: Sequence[CertaintyFactor]) -> Iterator[Reason]:
+def bill_reasons(bill: Sequence[CertaintyFactor], machines: int | None) -> Iterator[Reason]:
     """The bill of certainty as a sentence, where there is one."""
     if bill:
-        yield Reason("bill", bill_sentence(bill), "total_accelerators", bill[-1].total_accelerators, "accelerators")
+        yield Reason(
+            "bill",
+            bill_sentence(bill, machines or 1),
+            "total_accelerators",
+            bill[-1].total_accelerators,
+            "accelerators",
+        )
 
 
 def with_support_levels(

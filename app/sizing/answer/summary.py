@@ -637,10 +637,13 @@ def ratio_or_none(a: float | None, b: float | None) -> float | None:
 
 
 def spent_usd(e: Estimate) -> float | None:
-    """USD of the run, or USD per hour as the mean of a day."""
+    """USD of the run, per million units of offline work, or per hour as the mean of a day."""
     if e.cost is None:
         return None
-    return e.cost.usd_total if e.cost.usd_total is not None else e.cost.usd_per_hour
+    if e.cost.usd_total is not None:
+        return e.cost.usd_total
+    offline = e.performance is not None and e.performance.e2e is None
+    return e.cost.usd_per_million if offline else e.cost.usd_per_hour
 
 
 def duration_s(e: Estimate) -> float | None:

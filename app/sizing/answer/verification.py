@@ -6,8 +6,9 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from app.sizing.answer.money import format_usd
@@ -30,7 +31,6 @@ from app.sizing.hardware.benchmarks import (
 )
 from app.sizing.hardware.checkpoints import GGUF, gguf_reference, published_checkpoint
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.hosts import HostCounts
 from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, PoolServers
 from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
 from app.sizing.model.architecture import ModelArchitecture, is_adapted
@@ -48,7 +48,7 @@ RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes some settings only
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
 LOCAL_DRAFT = "./draft"  # path of a draft that is not published
-ONE_HOST = HostCounts()  # every machine is one host
+ONE_HOST: Mapping[str, int] = MappingProxyType({})  # every machine is one host
 MIN_BURSTINESS = 0.1  # smallest burstiness that a load generator can reproduce
 
 
@@ -88,7 +88,9 @@ class RunSection:
         )
 
 
-def plan_benchmark(question: Question, estimate: Estimate, host_counts: HostCounts = ONE_HOST) -> BenchmarkPlan | None:
+def plan_benchmark(
+    question: Question, estimate: Estimate, host_counts: Mapping[str, int] = ONE_HOST
+) -> BenchmarkPlan | None:
     """Benchmark plan of an estimate; None where the plan does not fit, has no predicted performance, or drafts tokens
     in a way for which no command is known.
     """
@@ -166,7 +168,11 @@ def work_share(matmul_params: float, head_params: float, layers_share: float) ->
 
 
 def section_places(
-    workload: TrainingWorkload, section: RunSection, used: Benchmark, assumed: Assumptions, host_counts: HostCounts
+    workload: TrainingWorkload,
+    section: RunSection,
+    used: Benchmark,
+    assumed: Assumptions,
+    host_counts: Mapping[str, int],
 ) -> Places:
     """Placeholders of the training command of a section."""
     smaller = replace(workload, global_batch=section.sequences)
@@ -183,14 +189,10 @@ def machines_per_replica(d: Deployment) -> int:
     return math.ceil((d.accelerators_per_replica or 1) / each)
 
 
-def hosts_per_replica(d: Deployment, host_counts: HostCounts) -> int:
-    """Hosts that one replica or run needs; as many as machines, but for machines of several hosts and for chips that
-    are rented one by one.
-    """
-    hosts, taken = host_counts.machines.get(d.system or "", 1), d.accelerators_per_replica or 1
+def hosts_per_replica(d: Deployment, host_counts: Mapping[str, int]) -> int:
+    """Hosts that one replica or run needs; as many as machines, but for machines of several hosts."""
+    hosts, taken = host_counts.get(d.system or "", 1), d.accelerators_per_replica or 1
     each = max(1, (d.total_accelerators or 1) // max(1, d.nodes or 1))
-    if each == 1 and d.system is None:
-        return host_counts.of_chips(d.accelerator, taken)
     return math.ceil(taken / max(1, each // hosts))
 
 
@@ -312,7 +314,7 @@ def serving_places(
     estimate: Estimate,
     used: Benchmark,
     assumed: Assumptions,
-    host_counts: HostCounts,
+    host_counts: Mapping[str, int],
 ) -> Places:
     """Placeholders of the serving command: one replica under the load it is predicted to carry.
 
@@ -449,7 +451,7 @@ def _shards_weights(d: Deployment) -> bool:
 
 
 def training_places(
-    workload: TrainingWorkload, d: Deployment, used: Benchmark, assumed: Assumptions, host_counts: HostCounts
+    workload: TrainingWorkload, d: Deployment, used: Benchmark, assumed: Assumptions, host_counts: Mapping[str, int]
 ) -> Places:
     """Placeholders of the training command: steps of the whole layout."""
     model = workload.model
@@ -495,10 +497,9 @@ def training_places(
     }
 
 
-def hosts_of_run(d: Deployment, host_counts: HostCounts) -> int:
+def hosts_of_run(d: Deployment, host_counts: Mapping[str, int]) -> int:
     """Hosts of a training run."""
-    several = d.system in host_counts.machines or d.accelerator in host_counts.slices
-    return hosts_per_replica(d, host_counts) if several else d.nodes or 1
+    return hosts_per_replica(d, host_counts) if d.system in host_counts else d.nodes or 1
 
 
 def adapted_roles(model: ModelArchitecture, targets: str | tuple[str, ...]) -> list[str]:
@@ -616,7 +617,7 @@ def pool_pair_share(estimate: Estimate) -> float:
 
 
 def plan_pools_benchmark(
-    question: Question, estimate: Estimate, host_counts: HostCounts = ONE_HOST
+    question: Question, estimate: Estimate, host_counts: Mapping[str, int] = ONE_HOST
 ) -> BenchmarkPlan | None:
     """Benchmark plan of two pools; None where the deployment does not fit or no command covers it."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
@@ -671,7 +672,7 @@ def pool_places(
     used: Benchmark,
     servers: PoolServers,
     question: Question,
-    host_counts: HostCounts,
+    host_counts: Mapping[str, int],
 ) -> Places:
     """Placeholders for one replica of a pool under the load of the pair, with a config file if the engine needs one."""
     places = serving_places(workload, pool, estimate, used, question.assumptions, host_counts)
@@ -729,7 +730,9 @@ class LaunchSpec:
     hosts: int = 1
 
 
-def launch_specs(question: Question, estimate: Estimate, host_counts: HostCounts = ONE_HOST) -> tuple[LaunchSpec, ...]:
+def launch_specs(
+    question: Question, estimate: Estimate, host_counts: Mapping[str, int] = ONE_HOST
+) -> tuple[LaunchSpec, ...]:
     """Launch specifications of an estimate; empty where it has no predicted performance."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if p is None:
@@ -738,7 +741,7 @@ def launch_specs(question: Question, estimate: Estimate, host_counts: HostCounts
         used = training_benchmark(workload, d)
         steps = math.ceil(workload.units / max(1.0, step_batch(workload.global_batch, d) * workload.units_per_sequence))
         places = {**training_places(workload, d, used, question.assumptions, host_counts), "all_steps": steps}
-        machines, hosts = hosts_of_run(d, host_counts), host_counts.machines.get(d.system or "", 1)
+        machines, hosts = hosts_of_run(d, host_counts), host_counts.get(d.system or "", 1)
         return (LaunchSpec("train", d.framework or "", d.framework_version, 1, machines, used, places, hosts),)
     if d.pools is None:
         return (build_launch_spec(question, workload, d, estimate, "serve", host_counts),)
@@ -757,13 +760,13 @@ def build_launch_spec(
     d: Deployment,
     estimate: Estimate,
     role: str,
-    host_counts: HostCounts,
+    host_counts: Mapping[str, int],
 ) -> LaunchSpec:
     """Launch specification for the replicas of one kind, of an estimate with a predicted performance."""
     used, p = serving_benchmark(workload, d), estimate.performance
     assert p is not None
     places = serving_places(workload, d, estimate, used, question.assumptions, host_counts)
-    machines, hosts = hosts_per_replica(d, host_counts), host_counts.machines.get(d.system or "", 1)
+    machines, hosts = hosts_per_replica(d, host_counts), host_counts.get(d.system or "", 1)
     replicas = (d.replicas or 1) + (d.spare_replicas or 0)
     return LaunchSpec(role, d.engine or "", d.engine_version, replicas, machines, used, places, hosts)
 
@@ -814,7 +817,7 @@ class DecisionValue:
 
 
 def choose_verification(
-    question: Question, ranked: Sequence[Ranked], host_counts: HostCounts = ONE_HOST
+    question: Question, ranked: Sequence[Ranked], host_counts: Mapping[str, int] = ONE_HOST
 ) -> Verification | None:
     """Benchmark whose result can save most; None without costs at other confidences or without a command.
 

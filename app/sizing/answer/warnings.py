@@ -118,10 +118,11 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
         return None
     sure = f"Sized for {percent(assurance.asked)} confidence"
     if after.total_accelerators is None:
-        instead = "" if after.unreachable is None else f" {after.unreachable.instead}"
+        search = f" Set confidence to {after.confidence:g} to search for machines that reach it."
+        instead = search if after.unreachable is None else f" {after.unreachable.instead}"
         text = (
-            f"{sure}. With this layout, no number of these accelerators reaches {percent(after.confidence)} "
-            f"({weakest_condition(assurance)}). {RUN_BENCHMARK}{instead}"
+            f"{sure}. With this layout on these machines, no number of accelerators reaches "
+            f"{percent(after.confidence)} ({weakest_condition(assurance)}). {RUN_BENCHMARK}{instead}"
         )
         return Notice(THIN_MARGIN, text)
     if after.cost / max(here.cost, 1e-9) < assumed.thin_margin_growth:

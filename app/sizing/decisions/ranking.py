@@ -119,27 +119,28 @@ def near_ties(score: Column, usd: Column, best_score: Column, best_usd: Column, 
 
 
 def familiar_per_accelerator(
-    accelerator: Codes, best: Codes, score: Column, usd: Column, recipes: Column, assumed: Assumptions
+    accelerator: Codes, best: Codes, score: Column, measures: Measures, recipes: Column, assumed: Assumptions
 ) -> Codes:
-    """For each accelerator type, the best near tie of its best row that has about as much published use as any.
+    """For each accelerator type, the best near tie of its best row that has about as much published use as any, the
+    faster one of equally good rows.
 
     Parameters:
         accelerator: accelerator type of every row.
         best: the best row of each type.
         score: score of every row; smaller is better.
-        usd: cost of every row, USD.
+        measures: measures of every row.
         recipes: published recipes of the stack of every row.
         assumed: assumptions, with the share of a near tie and the ratio from which one stack is more used.
     """
     row_of = np.full(int(accelerator.max(initial=-1)) + 1, -1)
     row_of[accelerator[best]] = best
-    own = row_of[accelerator]
+    own, usd = row_of[accelerator], measures.usd
     near = (own >= 0) & near_ties(score, usd, score[own], usd[own], tie_share(recipes[own], assumed))
     most = np.zeros(len(row_of))
     np.maximum.at(most, accelerator[near], recipes[near])
     rows = np.flatnonzero(near & (recipes * assumed.published_use_ratio >= most[accelerator]))
     keeps_best = recipes[best] * assumed.published_use_ratio >= most[accelerator[best]]
-    order = rows[np.lexsort((score[rows], accelerator[rows]))]
+    order = rows[np.lexsort((measures.latency_s[rows], ranking_key(score[rows]), accelerator[rows]))]
     types, first = np.unique(accelerator[order], return_index=True)
     row_of[types] = order[first]
     return np.where(keeps_best, best, row_of[accelerator[best]])
@@ -166,12 +167,14 @@ def familiar_first(score: Column, usd: Column, recipes: Column, assumed: Assumpt
     return np.concatenate([[pick], np.delete(order, pick)])
 
 
-def best_of_other_engines(accelerator: Codes, engine: Codes, score: Column, chosen: Codes) -> Codes:
-    """For each chosen row, the best row of the same accelerator type with another engine; -1 where there is none."""
+def best_of_other_engines(accelerator: Codes, engine: Codes, score: Column, latency_s: Column, chosen: Codes) -> Codes:
+    """For each chosen row, the best row of the same accelerator type with another engine, the faster one of equally
+    good rows; -1 where there is none.
+    """
     own = np.full(int(accelerator.max(initial=-1)) + 1, -1)
     own[accelerator[chosen]] = engine[chosen]
     others = np.flatnonzero((own[accelerator] >= 0) & (own[accelerator] != engine))
-    worst_first = others[np.argsort(score[others], kind="stable")][::-1]
+    worst_first = others[np.lexsort((latency_s[others], ranking_key(score[others])))][::-1]
     best = np.full(len(own), -1)
     best[accelerator[worst_first]] = worst_first  # the last of several rows of a type wins
     return best[accelerator[chosen]]
@@ -182,11 +185,12 @@ def find_runners_up(
     accelerator: Codes,
     engine: Codes,
     score: Column,
+    latency_s: Column,
     shown: Codes,
     stored: Codes | None = None,
 ) -> tuple[RunnerUp | None, ...]:
     """For each shown row, the runner-up with another engine on the same accelerator type, if its score is close."""
-    others = best_of_other_engines(accelerator, engine, score, shown)
+    others = best_of_other_engines(accelerator, engine, score, latency_s, shown)
     own, share = score[shown], search.question.assumptions.near_tie_share
     # What formulas alone find far better was not found better by simulation. A score is infinite where it is unknown.
     near = (others >= 0) & (score[others] <= own * (1 + share)) & (score[others] >= own * (1 - share)) & (own < np.inf)

@@ -35,6 +35,7 @@ class Achieved(Columns):
     prefill_compute_fraction: Column  # matrices of a prompt, of the share that large decode batches achieve
     prefill_expert_fraction: Column  # routed experts of a prompt, of the share that its other matrices achieve
     attention_compute_fraction: Column  # attention of a prompt, of the 16-bit matrix rate
+    attention_fp8_speedup: Column  # attention of a prompt with an FP8 KV cache, times the rate with a 16-bit one
     attention_half_length_tokens: Column  # tokens at which attention reaches half of its rate
     attention_memory_fraction: Column  # reading the KV cache, of the memory bandwidth
     attention_latency_s: Column  # s per layer
@@ -129,9 +130,8 @@ def ideal_coefficients(count: int) -> Achieved:
     """Coefficients of `count` rows that reach every rate fully and lose no time: an upper bound for any measurement."""
     whole, none = np.full(count, 1.0), np.zeros(count)
     values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
-    return Achieved(
-        **values | {"roofline_exponent": np.full(count, SHARP), "read_bytes_per_clock": np.full(count, np.inf)}
-    )
+    best = {"roofline_exponent": SHARP, "read_bytes_per_clock": np.inf, "attention_fp8_speedup": 2.0}
+    return Achieved(**values | {name: np.full(count, value) for name, value in best.items()})
 
 
 # Coefficients that a factor on all times divides or multiplies. The others are shares of one of these.

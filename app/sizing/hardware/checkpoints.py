@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from app.sizing.facts import InvalidFact, build_rows
+from app.sizing.hardware.engines import engine_named
+from app.sizing.model.formats import SIXTEEN_BIT, WEIGHT_FORMATS
 
 # Engines that load the checkpoints of a tool: lists of supported quantizations in the documentation of vLLM, SGLang,
 # TensorRT-LLM, TGI and LMDeploy, read 2026-11-26.
@@ -52,6 +55,9 @@ class PublishedCheckpoint:
 
 
 PUBLISHED_CHECKPOINTS: tuple[PublishedCheckpoint, ...] = build_rows(PublishedCheckpoint, "published_checkpoints.csv")
+_OF_MODEL: dict[str, list[PublishedCheckpoint]] = {}
+for _checkpoint in PUBLISHED_CHECKPOINTS:
+    _OF_MODEL.setdefault(_checkpoint.model, []).append(_checkpoint)
 
 
 def published_checkpoint(model_name: str, stored: str, engine: str, maker: str = "") -> PublishedCheckpoint | None:
@@ -64,8 +70,48 @@ def published_checkpoint(model_name: str, stored: str, engine: str, maker: str =
         'amd/Llama-3.1-70B-Instruct-FP8-KV'
     """
     refused = REFUSED_ON_AMD.get(engine, ()) if maker == "amd" else ()
-    fitting = (c for c in PUBLISHED_CHECKPOINTS if c.model == model_name and c.holds(stored))
+    fitting = (c for c in _OF_MODEL.get(model_name, ()) if c.holds(stored))
     return next((c for c in fitting if engine in LOADED_BY[c.tool] and c.tool not in refused), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedWeights:
+    """How an engine gets a model's weights in a format.
+
+    ModelOpt writes `kv_cache_quant_algo` into its checkpoints, and --kv-cache-dtype auto follows it.
+
+    Source: vllm-project/vllm#29980; sgl-project/sglang: configure_kv_cache_dtype in model_runner.py, 2026-11-27.
+    """
+
+    user_converts: bool  # no repository is known to have them, and the user calibrates and converts them
+    fp8_cache: bool  # the checkpoint states an FP8 KV cache
+
+
+@cache
+def loaded_weights(model_name: str, native: str, stored: str, engine: str, maker: str) -> LoadedWeights:
+    """How an engine gets the weights of a model on the accelerators of a maker.
+
+    GGUF and MLX files are published for nearly every model, and FP8 weights need no calibration data.
+
+    Parameters:
+        native: format of the model's own repository.
+    Check: NVIDIA publishes FP8 weights of this model and nobody INT8 ones that LMDeploy loads.
+        >>> fp8, int8 = [
+        ...     loaded_weights("meta-llama/Llama-3.3-70B-Instruct", "bf16", stored, engine, "nvidia")
+        ...     for stored, engine in (("fp8", "vllm"), ("int8", "lmdeploy"))
+        ... ]
+        >>> (fp8.user_converts, fp8.fp8_cache), (int8.user_converts, int8.fp8_cache)
+        ((False, True), (True, False))
+    """
+    wide = native in SIXTEEN_BIT
+    if stored == native or (wide and WEIGHT_FORMATS[stored].nominal_bits >= 16):
+        return LoadedWeights(user_converts=False, fp8_cache=False)
+    published = published_checkpoint(model_name, stored, engine, maker)
+    if published is not None:
+        return LoadedWeights(user_converts=False, fp8_cache=published.tool == "modelopt")
+    usual = stored == "fp8" or "gguf" in stored or "mlx" in stored
+    converts = usual or (wide and stored in engine_named(engine).benchmark.converts)
+    return LoadedWeights(user_converts=not converts, fp8_cache=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from app.sizing.columns import GB
 from app.sizing.facts import build, build_rows, parse_number, read_rows
-from app.sizing.hardware.parts import Segment, System, SystemKind
+from app.sizing.hardware.parts import Segment, System
 
 FILE = "host_processors.csv"
 
@@ -48,35 +48,9 @@ def socket_bytes_per_s(cpu_model: str | None) -> float | None:
     return next((g.bytes_per_s for g in GENERATIONS if any(word in name for word in g.name_patterns)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class HostCounts:
-    """Hosts of machines that have several, and of the slices of chips that are rented one by one."""
-
-    machines: Mapping[str, int] = field(default_factory=dict)  # by slug
-    slices: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # by accelerator and chips
-
-    @classmethod
-    def from_systems(cls, systems: Iterable[System], rented_by_chip: Collection[str]) -> HostCounts:
-        """Host counts of systems; `rented_by_chip` are the accelerators of which each slice is a system."""
-        machines, slices = dict[str, int](), dict[str, dict[int, int]]()
-        for s in systems:
-            if s.hosts > 1:
-                machines[s.slug] = s.hosts
-            if s.accelerator in rented_by_chip and s.kind is SystemKind.POD_SLICE:
-                slices.setdefault(s.accelerator, {})[int(s.accelerator_count)] = s.hosts
-        return cls(machines, slices)
-
-    def of_chips(self, accelerator: str, chips: int) -> int:
-        """Hosts of chips that are rented one by one: those of the smallest slice that has as many.
-
-        Check: four chips are one host, sixteen are four hosts of four.
-            >>> counts = HostCounts(slices={"tpu": {4: 1, 8: 1, 16: 4}})
-            >>> [counts.of_chips("tpu", chips) for chips in (2, 8, 12, 32)], counts.of_chips("gpu", 4)
-            ([1, 1, 3, 8], 4)
-        """
-        slices = self.slices.get(accelerator, {1: 1})
-        size = min((size for size in slices if size >= chips), default=max(slices))
-        return -(-chips * slices[size] // size)
+def hosts_of_machines(systems: Iterable[System]) -> Mapping[str, int]:
+    """Number of hosts of the machines that have several, by slug."""
+    return {s.slug: s.hosts for s in systems if s.hosts > 1}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ Machines that are equal in everything a formula reads share one row, so that a s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -117,6 +117,30 @@ def _has_office_network(system: System) -> bool:
     """Whether the network of a machine is an office network, over which no model is split."""
     network = system.network_bytes_per_s or 0.0
     return system.kind is SystemKind.WORKSTATION and network < MIN_FABRIC_BYTES_PER_S
+
+
+def whole_host_offers(offers: Iterable[Offer], systems: Iterable[System]) -> Iterator[Offer]:
+    """Offers with those of single chips replaced by one of each host that the provider rents with such chips.
+
+    Providers of pod slices price a chip-hour, but rent whole hosts: a slice of four TPU chips is one machine.
+    """
+    hosts: dict[tuple[str, str], list[System]] = {}
+    for system in systems:
+        if system.kind is SystemKind.POD_SLICE and system.hosts == 1:
+            hosts.setdefault((system.provider, system.accelerator), []).append(system)
+    for offer in offers:
+        rented = hosts.get((offer.provider, offer.accelerator), ())
+        if not rented or offer.system is not None or offer.accelerator_count != 1:
+            yield offer
+            continue
+        for host in rented:
+            yield replace(
+                offer,
+                system=host.slug,
+                instance_type=host.name,
+                accelerator_count=host.accelerator_count,
+                usd_per_hour=offer.usd_per_hour * host.accelerator_count,
+            )
 
 
 def node_of(index: int, accelerator: Accelerator, count: float, system: System | None) -> Node:

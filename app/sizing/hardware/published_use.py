@@ -48,15 +48,26 @@ class PublishedUse:
 PUBLISHED_USE = build_rows(PublishedUse, "published_use.csv")
 
 
-def use_task(work: Work) -> str | None:
+# Tasks with rows of their own for mixtures of experts, and for runs on one accelerator.
+_WITH_EXPERTS = {"pre-training": "MoE pre-training"}
+_ON_ONE = {"full fine-tuning": "full fine-tuning on one accelerator"}
+
+
+def use_task(work: Work, *, experts: bool = False, on_one: bool = False) -> str | None:
     """The task of the table for a piece of work; None for work that the table does not cover.
 
+    Parameters:
+        experts: whether the model is a mixture of experts.
+        on_one: whether the run takes one accelerator.
     Check:
         >>> use_task(Work("fine_tuning", "lora")), use_task(Work("sample_inference", task=ModelTask.VISION))
         ('LoRA', None)
+        >>> use_task(Work("training", "full"), experts=True), use_task(Work("fine_tuning", "full"), on_one=True)
+        ('MoE pre-training', 'full fine-tuning on one accelerator')
     """
     if work.task is ModelTask.DECODER:
-        return _TEXT_TASKS.get((work.phase, work.method))
+        task = _TEXT_TASKS.get((work.phase, work.method), "")
+        return (_WITH_EXPERTS if experts else {}).get(task) or (_ON_ONE if on_one else {}).get(task) or task or None
     return None if work.is_training else _SERVED_TASKS.get(work.task)
 
 

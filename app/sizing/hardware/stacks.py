@@ -192,6 +192,7 @@ def stack_columns(
         wide=flags([w.nominal_bits >= 16 for w in stored]),
         fp8_cache=flags(carries),
         expert_width_multiple=column([_expert_width_multiple(s) for s in stacks]),
+        user_converts=np.zeros(len(stacks), bool),
         dispatch_bytes=column([w.dispatch_bytes if w else 0.0 for w in wide]),
         combine_bytes=column([w.combine_bytes if w else 0.0 for w in wide]),
         context_bytes=column([c.exchanged_bytes if c else 0.0 for c in context]),

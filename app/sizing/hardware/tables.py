@@ -333,6 +333,7 @@ class Stacks(Columns):
     wide: Mask  # weights of 16 bits and more
     fp8_cache: Mask  # its checkpoints in this format use an FP8 KV cache
     expert_width_multiple: Column  # of a rank's MXFP4 experts, padded at load time; 0 if weights stay as stored
+    user_converts: Mask  # no weights in this format are known; false before a model is known
     dispatch_bytes: Column  # bytes per element dispatched to expert ranks; 0 without expert-parallel ranks
     combine_bytes: Column  # bytes per element combined from expert ranks
     context_bytes: Column  # bytes per element exchanged in decode context parallelism; 0 if unsupported

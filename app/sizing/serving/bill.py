@@ -147,14 +147,26 @@ def limit_text(workload: InferenceWorkload, runs: SimulatedReplicas | None, row:
     return text
 
 
-def bill_sentence(bill: Sequence[CertaintyFactor]) -> str:
-    """A bill as one sentence."""
+FEW_MACHINES = 3  # of so many, one more costs over 30 % more
+NEARLY_FULL = 1.1  # load that the whole machines carry over the planned one, up to which a small step may need one more
+
+
+def bill_sentence(bill: Sequence[CertaintyFactor], machines: int = FEW_MACHINES + 1) -> str:
+    """A bill as one sentence, and another one if a little more load needs a machine more.
+
+    Parameters:
+        machines: machines of the deployment.
+    """
     first, *others = bill
     factors = "; ".join(
         f"{line.factor.value.replace('_', ' ')} x {line.multiplier:.2f}" for line in others if line.multiplier > 1.005
     )
     steps = f"; {factors}" if factors else ""
+    last = bill[-1]
+    room = last.multiplier if last.factor is BillFactor.WHOLE_MACHINES else 1.0
+    more = f"From {percent(room - 1)} more load on" if room >= 1.005 else "With any more load"
+    near = f" {more}, another machine is needed." if machines <= FEW_MACHINES and room < NEARLY_FULL else ""
     return (
         f"Accelerators for the peak: {format_number(first.total_accelerators)} at full load, as predicted{steps}; "
-        f"{format_number(bill[-1].total_accelerators)} in all."
+        f"{format_number(last.total_accelerators)} in all.{near}"
     )

@@ -141,9 +141,9 @@ def search_best_plan(search: Search[InferenceWorkload], plans: Plans, deployment
         if len(finalists.rows):
             finalists = finalists.with_whole_curves(search.question, search.workload)
             options, row, runs = finalists.options, finalists.rows, finalists.runs
-    near = runner_up_engine(
-        search, options.plans, objective_score(search.question.objective, measures(search.workload, options)), row
-    )
+    every = measures(search.workload, options)
+    score = objective_score(search.question.objective, every)
+    near = runner_up_engine(search, options.plans, score, every.latency_s, row)
     return ChosenPlan(options.plans.take(row), options.settings.take(row), near, runs)
 
 
@@ -157,9 +157,13 @@ def with_fixed_replicas(
     return with_replica_count(question, workload, enough, asked.replicas, asked.spare_replicas)
 
 
-def runner_up_engine(search: Search[Workload], plans: Plans, score: Column, row: Codes) -> RunnerUp | None:
-    """Runner-up: another engine whose best plan has a similar score."""
-    return find_runners_up(search, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
+def runner_up_engine(
+    search: Search[Workload], plans: Plans, score: Column, latency_s: Column, row: Codes
+) -> RunnerUp | None:
+    """Runner-up: another engine whose best plan has a similar score, without weights that the user converts."""
+    offered = np.where(plans.user_converts, np.inf, score)
+    offered[row] = score[row]
+    return find_runners_up(search, plans.accelerator, plans.engine, offered, latency_s, row, plans.weight_format)[0]
 
 
 def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deployment: Deployment) -> ChosenPlan:
@@ -195,7 +199,7 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
     )
     usd = np.nan_to_num(options.cost.usd_per_hour, nan=np.inf)
     best = np.lexsort((stable_key(options), ranking_key(options.e2e_p50_s), ranking_key(usd)))[:1]
-    rival = runner_up_engine(search, kinds, score, of_kind[best])
+    rival = runner_up_engine(search, kinds, score, evaluated.e2e_p50_s, of_kind[best])
     return ChosenPlan(plans.take(best), settings.take(of_kind[best]), rival)
 
 

@@ -471,7 +471,7 @@ def ranked_rows(question: Question, workload: InferenceWorkload, options: Option
     best = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
     if question.objective is Objective.CARBON:
         return best, score
-    best = familiar_per_accelerator(options.accelerator, best, score, ranking.usd, recipes, assumed)
+    best = familiar_per_accelerator(options.accelerator, best, score, ranking, recipes, assumed)
     best = best[np.argsort(score[best], kind="stable")]
     return best[familiar_first(score[best], ranking.usd[best], recipes[best], assumed)], score
 

@@ -14,6 +14,7 @@ from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import competing_mask
 from app.sizing.hardware.support.records import LEVELS, Level, Work
@@ -156,8 +157,13 @@ class Plans(Columns):
 
     @property
     def published_recipes(self) -> Column:
-        """Published recipes for this work with the engine on this family."""
-        return self.stacks.table.published_recipes[self.stacks.rows]
+        """Published recipes for this work with the engine on this family; 0 with weights that the user converts."""
+        return np.where(self.user_converts, 0.0, self.stacks.table.published_recipes[self.stacks.rows])
+
+    @property
+    def user_converts(self) -> Mask:
+        """Whether the user converts the weights."""
+        return self.stacks.table.user_converts[self.stacks.rows]
 
     @property
     def small_engine(self) -> Mask:
@@ -473,8 +479,8 @@ def _rows_with_kv_format(name: str, stated: str, stacks: Stacks, stack: Codes) -
     """Rows whose stack supports a KV cache format, and its code.
 
     AUTO_KV is the format that the checkpoint states. If it states none: FP8 with the formats whose checkpoints for the
-    engine carry it (FP8 and NVFP4 on TensorRT-LLM), 16 bit otherwise, or the stack's own format if it has no such
-    cache.
+    engine carry it (FP8 and NVFP4 on TensorRT-LLM, ModelOpt's elsewhere), 16 bit otherwise, or the stack's own format
+    if it has no such cache.
     """
     if name != AUTO_KV:
         code = KV_NAMES.index(name)
@@ -577,7 +583,7 @@ def _filter_stacks(catalog: Catalog, work: Work, formats: frozenset[str], engine
     selected = replace(
         selected,
         expected=level[keep] == LEVELS.index(Level.EXPECTED),
-        published_recipes=catalog.published_recipes(work, selected.engine, selected.family),
+        published_recipes=catalog.published_recipes(use_task(work), selected.engine, selected.family),
     )
     if not engines:
         on = competing_mask(selected.on, selected.expected, selected.named_only[:, TASKS.index(work.task)])

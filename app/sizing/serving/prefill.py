@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns
+from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
@@ -30,7 +30,7 @@ from app.sizing.serving.host_weights import (
     remaining_on_accelerators,
     with_host_part_s,
 )
-from app.sizing.serving.plans import Plans
+from app.sizing.serving.plans import KV_NAMES, Plans
 from app.sizing.serving.step import (
     DeviceRates,
     active_expert_share,
@@ -47,6 +47,8 @@ from app.sizing.serving.step import (
 )
 from app.sizing.workload import Lengths
 
+FP8_CACHE = KV_NAMES.index("fp8")
+
 MIDPOINT_PERCENTILES = tuple(2.5 + 5 * i for i in range(20))  # midpoints of twenty equally likely ranges of percentiles
 
 
@@ -60,6 +62,7 @@ class PrefillWork(Columns):
     routed_bytes: Column  # all routed experts of a device, B
     expert_share: Column  # experts per token divided by all experts; 0 for dense models
     score_flops: Column  # attention FLOPs of the prompt
+    fp8_attention: Mask  # whether keys and values come from an FP8 cache; not for latent attention
     prompt_tokens: Column
     new_tokens: Column  # prompt tokens that are not in the cache
     layers: Column
@@ -173,6 +176,7 @@ def prefill_work(
         routed_bytes=routed_bytes(plans.expert_bytes, plans.stage_accelerators),
         expert_share=np.full(n, experts_per_token_share(model)),
         score_flops=score_flops(attention_factor * model.prefill_attention_flops(prompt_tokens), cached, tp),
+        fp8_attention=(plans.kv == FP8_CACHE) & (not any(g.is_latent for g in model.attention)),
         prompt_tokens=np.full(n, max(1.0, prompt_tokens)),
         new_tokens=np.full(n, new),
         layers=np.full(n, model.num_sublayers / 2),
@@ -267,23 +271,30 @@ def isolated_prompt_linear_s(prompt_linear_s: Column, pooled_share: Column, data
 def prompt_attention_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Column:
     """Attention time of one prompt of s tokens, at f s / (s + s_half) of the 16-bit rate.
 
+    With an FP8 KV cache, engines quantize the queries too where their kernels multiply in FP8, and the rate is
+    `attention_fp8_speedup` times as high; less than 1 where kernels convert keys and values instead.
+
     Parameters:
         work: prefill work of one prompt.
         rates: data-sheet rates of the device.
         achieved: fitted coefficients: f is `attention_compute_fraction`, s_half `attention_half_length_tokens`.
-    Limits: fused attention kernels.
-    Check: 1 TFLOP for 1,000 tokens at half of 0.6 of 1,000 TFLOP/s, ms.
-        >>> fractions = row(attention_compute_fraction=0.6, attention_half_length_tokens=1000.0)
-        >>> work = row(score_flops=1e12, prompt_tokens=1000.0)
-        >>> round(prompt_attention_s(work, row(bit16_flops_per_s=1e15), fractions) * 1e3, 3)
-        3.333
+    Limits: fused attention kernels; latent attention (MLA) takes the 16-bit rate.
+    Check: 1 TFLOP for 1,000 tokens at half of 0.6 of 1,000 TFLOP/s, and 1.25 times as fast in FP8, ms.
+        >>> tokens, per_s = dict(score_flops=1e12, prompt_tokens=1000.0), row(bit16_flops_per_s=1e15)
+        >>> fractions = row(
+        ...     attention_compute_fraction=0.6, attention_half_length_tokens=1000.0, attention_fp8_speedup=1.25
+        ... )
+        >>> work = [row(fp8_attention=f, **tokens) for f in (False, True)]
+        >>> [round(float(prompt_attention_s(w, per_s, fractions)) * 1e3, 3) for w in work]
+        [3.333, 2.667]
     """
     fraction = (
         achieved.attention_compute_fraction
         * work.prompt_tokens
         / (work.prompt_tokens + achieved.attention_half_length_tokens)
     )
-    return work.score_flops / (rates.bit16_flops_per_s * fraction)
+    speedup = np.where(work.fp8_attention, achieved.attention_fp8_speedup, 1.0)
+    return work.score_flops / (rates.bit16_flops_per_s * fraction * speedup)
 
 
 def attention_length_factor(model: ModelArchitecture, lengths: Lengths) -> float:

@@ -97,6 +97,8 @@ def enumerate_plans(
     formats = requested_formats(model, constraints, fixed, personal=personal)
     engines, work = requested_engines(constraints, fixed), Work(phase, task=model.task)
     stacks = select_stacks(catalog, work, formats, engines, fixed)
+    if model.sample is None:
+        stacks = catalog.with_weights_of(model.name, model.native_format, stacks)
     if assumed.eager_launch >= 1:
         stacks = replace(stacks, achieved=without_graphs(stacks.achieved))
     without = SupportFilter(catalog, engines, formats, work)

@@ -179,6 +179,7 @@ class TrainingStacks(Columns):
     framework: Codes  # training framework
     expected: Mask  # whether support is inferred from rules, neither documented nor measured
     published_recipes: Column  # published recipes for this work with the framework on this family
+    recipes_on_one: Column  # the same for a run on one accelerator
     interleaved_pipeline: Mask  # whether the framework interleaves pipeline stages
     sequence_parallel: Mask  # whether the framework uses sequence parallelism
     recipe: Recipes  # memory recipe of the framework
@@ -735,7 +736,8 @@ def scores_that_tie(best: TrainingPlans, best_score: Column, plans: TrainingPlan
     types = int(plans.accelerator.max(initial=-1)) + 1
     score, share = np.full(types, np.inf), np.full(types, assumed.near_tie_share)
     score[best.accelerator] = best_score
-    share[best.accelerator] = tie_share(best.stack.published_recipes, assumed)
-    ties = np.where(plans.stack.published_recipes > 0, share[plans.accelerator], assumed.near_tie_share)
+    share[best.accelerator] = tie_share(np.minimum(best.stack.published_recipes, best.stack.recipes_on_one), assumed)
+    used = np.maximum(plans.stack.published_recipes, plans.stack.recipes_on_one) > 0
+    ties = np.where(used, share[plans.accelerator], assumed.near_tie_share)
     threshold: Column = score[plans.accelerator] * (1 + ties)
     return threshold

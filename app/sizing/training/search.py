@@ -54,6 +54,7 @@ from app.sizing.hardware.achieved import (
 )
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import LINKS, Link, known_network_bytes_per_s
+from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.recipes import Recipes, apply_settings, in_16_bit, recipe_of_framework
 from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import Trainers, competing_mask, training_work
@@ -705,7 +706,8 @@ def _training_stacks(
 ) -> TrainingStacks:
     """Return the behavior and achieved rates of each framework on each accelerator family."""
     rate, traits = PRECISIONS[workload.precision].format_class, catalog.frameworks.take(trainers.engine)
-    use_work = Work(workload.phase, workload.method.value, workload.model.task)
+    work = Work(workload.phase, workload.method.value, workload.model.task)
+    whole, on_one = (use_task(work, experts=workload.model.is_moe, on_one=one) for one in (False, True))
 
     def coefficient_table(table: type[Table], *, read: bool = True) -> Table:
         keys = _coefficient_keys(workload, catalog, pairs) if read else []
@@ -722,7 +724,8 @@ def _training_stacks(
         family=trainers.family,
         framework=trainers.engine,
         expected=trainers.expected,
-        published_recipes=catalog.published_recipes(use_work, trainers.engine, trainers.family),
+        published_recipes=catalog.published_recipes(whole, trainers.engine, trainers.family),
+        recipes_on_one=catalog.published_recipes(on_one, trainers.engine, trainers.family),
         interleaved_pipeline=traits.splits,
         sequence_parallel=traits.splits,
         recipe=recipes,
@@ -794,6 +797,12 @@ class CostedRuns(Columns):
     plans: TrainingPlans
     run: Run
     cost: Cost
+
+    @property
+    def published_recipes(self) -> Column:
+        """Published recipes for this work with the framework of each run, at its number of accelerators."""
+        stack = self.plans.stack
+        return np.where(self.run.accelerators == 1, stack.recipes_on_one, stack.published_recipes)
 
 
 def smallest_runs(
@@ -969,17 +978,17 @@ def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[C
     except where the objective is carbon.
     """
     scores, tie = comparison_score(counts, costed, question), stable_run_key(costed)
-    accelerator, recipes = costed.plans.accelerator, costed.plans.stack.published_recipes
-    usd, assumed = run_measures(counts, costed).usd, question.assumptions
+    accelerator, recipes = costed.plans.accelerator, costed.published_recipes
+    every, assumed = run_measures(counts, costed), question.assumptions
     first = best_row_per_type(accelerator, scores, costed.cost.usd_per_hour, tie)
     if question.objective is not Objective.CARBON:
-        first = familiar_per_accelerator(accelerator, first, scores, usd, recipes, assumed)
+        first = familiar_per_accelerator(accelerator, first, scores, every, recipes, assumed)
     measures = run_measures(counts, costed.take(first))
     best = first[best_per_accelerator(accelerator[first], question.objective, measures, tie[first])]
     if question.objective is Objective.CARBON:
         return best, scores
     own = objective_score(question.objective, run_measures(counts, costed.take(best)))
-    return best[familiar_first(own, usd[best], recipes[best], assumed)], scores
+    return best[familiar_first(own, every.usd[best], recipes[best], assumed)], scores
 
 
 def run_measures(counts: Counts, costed: CostedRuns) -> Measures:

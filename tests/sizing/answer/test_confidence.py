@@ -26,7 +26,8 @@ from app.sizing.answer.confidence import (
 )
 from app.sizing.assumptions import Assumptions
 from app.sizing.evidence import Familiarity, Setting
-from app.sizing.result import Interval
+from app.sizing.result import BillFactor, CertaintyFactor, Interval
+from app.sizing.serving.bill import bill_sentence
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import UNKNOWN_SPREAD, Spread
 from tests.examples import PRETRAIN, col, row
@@ -230,3 +231,19 @@ def test_settings_name_the_accelerator_and_its_family_as_results_do() -> None:
 )
 def test_less_than_one_interruption_is_a_probability(expected: float, text: str) -> None:
     assert describe_interruptions(expected) == text
+
+
+@pytest.mark.parametrize(
+    ("whole", "machines", "near"),
+    [
+        (1.04, 2, " From 4 % more load on, another machine is needed."),
+        (1.0, 1, " With any more load, another machine is needed."),
+        (1.04, 4, ""),  # one more of five costs a quarter
+        (1.5, 1, ""),
+    ],
+)
+def test_a_bill_says_how_near_the_next_machine_is(whole: float, machines: int, near: str) -> None:
+    lines = [(BillFactor.PREDICTED, 1.0, 4 / whole), (BillFactor.WHOLE_MACHINES, whole, 4.0)]
+    bill = [CertaintyFactor(factor, times, total, None, "") for factor, times, total in lines if total < 4 or times > 1]
+    text = bill_sentence(bill or [CertaintyFactor(BillFactor.PREDICTED, 1.0, 4.0, None, "")], machines)
+    assert text.endswith(f"4 in all.{near}")

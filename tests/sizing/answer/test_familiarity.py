@@ -9,6 +9,7 @@ import pytest
 
 from app.sizing.answer.familiarity import Contenders, difference_words, explain_published_use
 from app.sizing.decisions.search import Search, Workload
+from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.support.records import SERVING, Work
 from app.sizing.model.tasks import ModelTask
 from app.sizing.question import Constraints, Objective, Question
@@ -26,7 +27,7 @@ def explained(
     """The reason for options on one accelerator type each; the first and the last also differ in their engine."""
     count = len(score)
     contenders = Contenders(np.arange(count), np.arange(count) % 2, col(*recipes), col(*score))
-    return explain_published_use(search, Work(SERVING), contenders, first, second)
+    return explain_published_use(search, use_task(Work(SERVING)), contenders, first, second)
 
 
 def test_a_passed_near_tie_is_named_with_its_recipes_and_its_price() -> None:
@@ -35,6 +36,12 @@ def test_a_passed_near_tie_is_named_with_its_recipes_and_its_price() -> None:
     assert SMALL.accelerators[0].name in reason.text and SMALL.accelerators[1].name in reason.text
     assert "80 published recipes" in reason.text and "cheaper, has 2." in reason.text
     assert f"{round(100 * (1 - 1 / (1 + SHARE / 2)))} % cheaper" in reason.text
+
+
+def test_an_option_with_far_less_use_names_the_mainstream_and_its_price() -> None:
+    reason = explained(1.0, 1.5, 1.4, recipes=(3, 50, 8), first=0, second=1)
+    assert reason is not None and reason.value == 3
+    assert "has 3 published recipes" in reason.text and "has 50 but is 50 % more expensive" in reason.text
 
 
 def test_an_option_that_leads_by_its_own_score_and_is_used_needs_no_reason() -> None:

@@ -84,10 +84,11 @@ def test_each_plan_is_paired_with_the_best_of_other_engines_on_its_type() -> Non
     engine = np.array([5, 5, 6, 7, 5, 5, 6, 5])
     score = col(1, 1.1, 3, 2, 4, 5, 6, 6)
     # of type 0 engine 7 comes before 6, of type 1 there is no other engine; a tie is paired with its equal
-    assert best_of_other_engines(accelerator, engine, score, np.array([0, 4, 7])).tolist() == [3, -1, 6]
-    assert best_of_other_engines(accelerator, engine, score, np.array([7])).tolist() == [6]
+    assert best_of_other_engines(accelerator, engine, score, np.zeros(8), np.array([0, 4, 7])).tolist() == [3, -1, 6]
+    assert best_of_other_engines(accelerator, engine, score, np.zeros(8), np.array([7])).tolist() == [6]
     twice = np.array([0, 0, 0]), np.array([1, 2, 3]), col(1, 2, 2)
-    assert best_of_other_engines(*twice, np.array([0])).tolist() == [1]  # of equals the first
+    assert best_of_other_engines(*twice, np.zeros(3), np.array([0])).tolist() == [1]  # of equals the first
+    assert best_of_other_engines(*twice, col(1, 9, 8), np.array([0])).tolist() == [2]  # or the faster one
 
 
 def test_a_runner_up_is_named_up_to_a_near_tie() -> None:
@@ -97,16 +98,15 @@ def test_a_runner_up_is_named_up_to_a_near_tie() -> None:
     near = (0.0, 0.99 * share, -0.99 * share)
     for worse, named in (*((w, True) for w in near), *((w, False) for w in (1.01 * share, 1.9 * share, -0.3))):
         score = col(2, 2 * (1 + worse))
-        (found,) = find_runners_up(search, accelerator, engine, score, np.array([0]), stored)
+        (found,) = find_runners_up(search, accelerator, engine, score, score, np.array([0]), stored)
         assert (found is not None) == named
         if found is not None:
             assert found.engine == SMALL.engines[1] and found.weight_format == SMALL.formats[1]
             assert found.worse == pytest.approx(worse)
-    alone = find_runners_up(search, accelerator, np.array([0, 0]), col(2, 2), np.array([0]))
+    alone = find_runners_up(search, accelerator, np.array([0, 0]), col(2, 2), col(2, 2), np.array([0]))
     assert alone == (None,)
-    assert find_runners_up(search, accelerator, engine, col(np.inf, np.inf), np.array([0])) == (
-        None,
-    )  # no score is known
+    unknown = col(np.inf, np.inf)
+    assert find_runners_up(search, accelerator, engine, unknown, unknown, np.array([0])) == (None,)
 
 
 ASSUMED = Assumptions()
@@ -152,12 +152,15 @@ def test_each_type_takes_its_most_used_near_tie(options: list[tuple[int, float, 
     accelerator = np.array([kind for kind, _, _ in options])
     score, recipes = np.array([s for _, s, _ in options]), np.array([n for _, _, n in options])
     best = np.array([np.flatnonzero(accelerator == k)[np.argmin(score[accelerator == k])] for k in set(accelerator)])
-    rows = familiar_per_accelerator(accelerator, best, score, score, recipes, ASSUMED)
+    slow = Measures(score, -np.arange(len(score)), score, score)  # the last of equal rows is the fastest
+    rows = familiar_per_accelerator(accelerator, best, score, slow, recipes, ASSUMED)
     assert accelerator[rows].tolist() == accelerator[best].tolist()
     for row, own in zip(rows.tolist(), best.tolist(), strict=True):
         near = (accelerator == accelerator[own]) & (score <= score[own] * (1 + tie_share(recipes[own], ASSUMED)))
         used = near & (recipes * RATIO >= recipes[near].max())
-        assert score[row] == score[used].min()  # the best of those that are about as much used as any
+        # the best of those that are about as much used as any, and the fastest of equals
+        assert score[row] == score[used].min()
+        assert row in (own, max(np.flatnonzero(used & (score == score[row]))))
 
 
 def test_an_unknown_cost_does_not_keep_an_option_from_being_first() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.hardware.listings import PRICING, generic_hosts, node_of
+import pytest
+
+from app.sizing.hardware.listings import PRICING, generic_hosts, node_of, whole_host_offers
 from app.sizing.hardware.parts import Link, PricingModel, SystemKind
+from app.sizing.snapshot import Catalog
 from tests.sizing.small import ACCELERATORS, BIG, CARD, DESK, OFFERS, SMALL, SYSTEMS, offer, snapshot
 
 
@@ -93,3 +96,12 @@ def test_a_part_of_a_socket_is_a_machine_that_does_less_and_a_part_of_a_card_is_
     both = snapshot(accelerators=(*ACCELERATORS, SOCKET), systems=(*SYSTEMS, PART, sliced), offers=sizes)
     rented = both.listings.take(~both.listings.is_owned)
     assert [both.system_slugs[s] for s in rented.system] == ["cpu-small"]
+
+
+def test_chips_are_rented_in_whole_hosts(catalog: Catalog) -> None:
+    chips = next(o for o in catalog.offers if o.accelerator == "google-tpu-v6e")
+    chip = replace(chips, system=None, accelerator_count=1.0, usd_per_hour=2.7)
+    hosts = [*whole_host_offers([chip, *OFFERS], catalog.systems.values())]
+    rented = [(o.system, o.instance_type, o.accelerator_count, o.usd_per_hour) for o in hosts[: -len(OFFERS)]]
+    assert rented == [(f"gcp-tpu-v6e-{n}", f"ct6e-standard-{n}t", n, pytest.approx(2.7 * n)) for n in (1, 4, 8)]
+    assert hosts[-len(OFFERS) :] == [*OFFERS]

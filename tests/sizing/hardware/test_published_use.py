@@ -32,7 +32,7 @@ TASKS = {
         *(Work(FINE_TUNING, method) for method in ("full", "lora", "qlora")),
         *(Work(SAMPLES, task=task) for task in ModelTask if task not in (ModelTask.DECODER, ModelTask.VISION)),
     )
-}
+} | {use_task(Work(PRETRAINING, "full"), experts=True), use_task(Work(FINE_TUNING, "full"), on_one=True)}
 
 
 def test_every_row_is_about_known_software_hardware_and_work() -> None:

@@ -36,6 +36,7 @@ WORK = PrefillWork(
     routed_bytes=col(4e9, 4e9),
     expert_share=col(0.25, 0.25),
     score_flops=col(1e12, 1e12),
+    fp8_attention=np.array([False, True]),
     prompt_tokens=col(1024, 1024),
     new_tokens=col(768, 768),
     layers=col(32, 32),
@@ -59,6 +60,7 @@ def test_terms_of_a_prompt_are_its_work_over_what_the_device_achieves() -> None:
     assert found.prompt_linear_s[1] == pytest.approx(14e12 / (2e15 * 0.8 * 0.7))
     # attention reaches two thirds of its share at 1024 tokens, being half of it at 512
     assert found.prompt_attention_s[0] == pytest.approx(1e12 / (1e15 * 0.4 * 2 / 3))
+    assert found.prompt_attention_s[1] == pytest.approx(found.prompt_attention_s[0] / 1.25)  # from an FP8 cache
     message = 768 * 8192
     reduced = 2 * 3 / 4 * message / (450e9 * 0.78)
     assert found.prompt_links_s[0] == pytest.approx(2 * 32 * reduced + 2 * message / (50e9 * 0.9))
