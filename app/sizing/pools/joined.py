@@ -504,5 +504,8 @@ def combined_assurance(both: PoolEstimates) -> Assurance | None:
 def combined_level(first: Level, second: Level) -> Level:
     """Resources of both pools together at a confidence level."""
     count = sum_known(first.total_accelerators, second.total_accelerators)
-    hourly = None if count is None else sum_known(first.usd_per_hour, second.usd_per_hour)
-    return Level(first.confidence, None if count is None else int(count), usd_per_hour=hourly)
+    if count is None:
+        return Level(first.confidence, None)
+    hourly = sum_known(first.usd_per_hour, second.usd_per_hour)
+    beyond = first.unreachable or second.unreachable  # more than the caller owns
+    return Level(first.confidence, int(count), usd_per_hour=hourly, unreachable=beyond)

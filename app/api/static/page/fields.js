@@ -33,7 +33,7 @@ export const HEADINGS = [
   ]},
   {"heading": "Limits", "fields": [
     {"path": "maximize", "label": "Find the largest", "kind": "choice", "options": [["", "nothing: size the stated load"], ["users", "number of users"], ["requests_per_s", "requests per second"], ["tokens", "training tokens"], ["model", "model"]], "hint": "Within a limit below, or on hardware that you own."},
-    {"path": "constraints.inventory", "label": "Hardware that you own", "kind": "choice", "options": [["", "first, then hardware for sale"], ["only", "nothing else"], ["ignore", "ignored"]]},
+    {"path": "constraints.inventory", "label": "Use what you own", "kind": "choice", "options": [["", "first, then hardware for sale"], ["only", "and nothing else"], ["ignore", "not at all"]]},
     {"path": "workload.slo.percentile", "label": "Percentile of requests within the limits", "kind": "number", "hint": "50 to 99.9; default 95.", "when": ["users", "peak_requests_per_s", "concurrent_requests", "samples_per_s", "batch", "trace"]},
     {"path": "constraints.max_usd_per_hour", "label": "Maximum USD per hour", "kind": "number"},
     {"path": "constraints.max_purchase_usd", "label": "Maximum purchase, USD", "kind": "number"},
