@@ -87,6 +87,10 @@ def extreme_questions() -> Iterator[tuple[str, Body]]:
                 "rejected_limit": 200,
             },
         )
+        if "classes" in traffic:
+            small = worked_request("recommend-inference-chat-70b", model="llama-3.1-8b", traffic=traffic, **own)
+            limits = {"max_usd_per_hour": 50}
+            yield "the largest model", {**small, "maximize": "model", "constraints": limits, "limit": 50}
     for path in sorted(BODIES.glob("recommend-*.json")):
         yield path.stem, {**json.loads(path.read_text()), "limit": 50, "rejected_limit": 200}
     for count, layers in ((8, 1024), (8, 128), (1, 1024)):

@@ -34,7 +34,7 @@ def list_language_models(catalog_store: CatalogStore) -> list[Mapping[str, Any]]
 
 # CPU seconds on the machine that measured docs/held.md: of a search by formulas for one class of traffic, and of all
 # searches together with the answer. A simulation takes about as long as CONFIRMED searches by formulas.
-SEARCH_S, MOST_S, CONFIRMED = 0.011, 1.3, 10
+SEARCH_S, MOST_S, CONFIRMED = 0.011, 1.45, 10
 LEAST_SEARCHES, FURTHER_SEARCHES = 8, 15  # in order, and among models up to the likely size
 MOST_CONFIRMED = 3  # of the latter models, those that are simulated
 
