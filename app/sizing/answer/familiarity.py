@@ -18,6 +18,7 @@ from app.sizing.words import format_number, percent, product_name
 # How an option of a comparison is worse or better than another one, by objective.
 WORSE_WORDS = {Objective.COST: "more expensive", Objective.LATENCY: "slower"}
 BETTER_WORDS = {Objective.COST: "cheaper", Objective.LATENCY: "faster"}
+PASSED = "more published use ranks first"  # in the reason why an option ranks before a better one
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,7 @@ def explain_published_use(
         less = difference_words(_worse(contenders, passed, first), search.question.objective)
         text = (
             f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, has {format_number(known[passed])}. "
-            f"Within {percent(float(tie_share(known[passed], search.question.assumptions)))}, more published use ranks "
-            "first."
+            f"Within {percent(float(tie_share(known[passed], search.question.assumptions)))}, {PASSED}."
         )
         return Reason("published_use", text, "published_recipes", at(known, first), "recipes")
     if known[first] or search.question.constraints.engines:
