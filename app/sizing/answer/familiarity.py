@@ -17,6 +17,7 @@ from app.sizing.words import format_number, percent, product_name
 # How an option of a comparison is worse or better than another one, by objective.
 WORSE_WORDS = {Objective.COST: "more expensive", Objective.LATENCY: "slower"}
 BETTER_WORDS = {Objective.COST: "cheaper", Objective.LATENCY: "faster"}
+PASSED = "more published use ranks first"  # in the reason why an option ranks before a better one
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def explain_published_use(
         lacks = "needs weights that you convert" if contenders.converts(passed) else f"has {count}"
         text = (
             f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, {lacks}. Within "
-            f"{percent(float(tie_share(known[passed], search.question.assumptions)))}, more published use ranks first."
+            f"{percent(float(tie_share(known[passed], search.question.assumptions)))}, {PASSED}."
         )
         return Reason("published_use", text, "published_recipes", at(known, first), "recipes")
     if search.question.constraints.engines:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from app.sizing.answer.familiarity import difference_words
+from app.sizing.answer.familiarity import PASSED, difference_words
 from app.sizing.answer.money import confident_usd, describe_price, format_usd
 from app.sizing.answer.warnings import describe_hosts
 from app.sizing.assumptions import Assumed, Assumptions
@@ -253,6 +253,7 @@ def write_summary(question: Question, ranked: Sequence[Ranked], closest: Rejecti
     closing = f" At least {percent(question.constraints.confidence)} likely to meet every limit."
     if len(ranked) > 1:
         closing += f" Next best: {describe_hardware(ranked[1])}, {describe_price(ranked[1].estimate)}."
+        closing += "".join(f" {r.text}" for r in first.explanation if r.code == "published_use" and PASSED in r.text)
     return f"{opening}. {middle}{closing}"
 
 

@@ -407,6 +407,11 @@ def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None
         "Cost: 40.00 USD/h, 0.25 USD per million tokens. At least 80 % likely to meet every limit. "
         "Next best: 24 × Acme Card from sky (us-1, on demand), 50.00 USD/h, 0.25 USD per million tokens."
     )
+    why = "vLLM has 80 published recipes. Within 5 %, more published use ranks first."
+    used = Reason("published_use", why, "published_recipes", 80.0, "recipes")
+    passing = ranked()
+    passing = replace(passing, estimate=replace(passing.estimate, explanation=(used,)))
+    assert write_summary(Question(CHAT), (passing, second), None) == f"{text} {why}"
     alone = write_summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), None)
     assert ": 1 replica on 2 GPUs, BF16, vLLM." in alone
     assert "Next best" not in alone

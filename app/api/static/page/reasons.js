@@ -54,7 +54,7 @@ export function reasons(answer, form, change) {
   const sensitivity = later(first ? "Sensitivity and cheaper alternatives" : "What would make it feasible", () => changes(answer, form));
   sensitivity.open = !first;
   return [
-    first ? element("details", { open: wide.matches }, element("summary", {}, "Why this option"), element("p", { class: "summary" }, answer.summary), list([...first.explanation.map((e) => e.text), ...(answer.hosted_api ? [answer.hosted_api.text] : [])])) : null,
+    first ? element("details", { open: wide.matches }, element("summary", {}, "Why this option"), element("p", { class: "summary" }, answer.summary), list([...first.explanation.map((e) => e.text).filter((text) => !answer.summary.includes(text)), ...(answer.hosted_api ? [answer.hosted_api.text] : [])])) : null,
     first || !answer.mixed_fleet ? sensitivity : null,
     verification ? folded("Benchmark before deciding", element("pre", { tabindex: 0 }, verification.command), element("p", {}, `${verification.accelerators} × ${typeOf(verification.accelerator)}, about ${show(verification.minutes)} minutes${verification.usd ? `, ${money(verification.usd)}` : ""}. ${verification.decides}`)) : null,
     assumed(answer, form, change),
