@@ -31,6 +31,7 @@ from calibration.serving.split import (
 # What a coefficient varies with, and the prior standard deviation of the logarithm of each factor. Launch costs belong
 # to a family and its driver of the time, more than to a vendor. The latency of links is measured: untuned expert
 # kernels of a vendor are factors of experts, not of links. The servers of all engines parse requests in Python.
+# Matrix products are the vendor's library's: what a format reaches on one vendor says little of another.
 LEVELS: Levels = MappingProxyType(
     {
         "linear_memory_fraction": {
@@ -55,8 +56,8 @@ LEVELS: Levels = MappingProxyType(
             ("vendor",): 0.17,
             ("family",): 0.14,
             ("runtime",): 0.14,
-            ("engine",): 0.1,
-            ("runtime", "format_class"): 0.14,
+            ("engine",): 0.08,
+            ("runtime", "vendor", "format_class"): 0.2,
             ("runtime", "vendor"): 0.17,
             ("runtime", "family"): 0.14,
             ("engine", "family", "format_class"): 0.1,
@@ -85,7 +86,6 @@ LEVELS: Levels = MappingProxyType(
             ("engine", "generation"): 0.14,
             ("runtime", "vendor"): 0.1,
             ("generation", "family"): 0.14,
-            ("engine", "family"): 0.1,
         },
         "moe_layer_overhead_s": {(): 0.35, ("vendor",): 0.14, ("engine",): 0.21},
         "step_overhead_s": {
@@ -115,7 +115,7 @@ LEVELS: Levels = MappingProxyType(
         "latent_layer_overhead_s": {(): 0.21, ("engine",): 0.7},
         "tokenise_token_s": {(): 0.21, ("engine",): 0.14},
         "stream_token_s": {(): 0.35, ("engine",): 0.28},
-        "scale_up_latency_s": {(): 0.21, ("vendor",): 0.035, ("runtime",): 0.21, ("engine",): 0.14},
+        "scale_up_latency_s": {(): 0.21, ("vendor",): 0.035, ("runtime",): 0.3, ("engine",): 0.14},
         "pcie_latency_s": {(): 0.28, ("runtime",): 0.21},
         "pcie_bandwidth_fraction": {(): 0.21},
         "scale_up_bandwidth_fraction": {(): 0.14, ("vendor",): 0.07},
@@ -124,9 +124,11 @@ LEVELS: Levels = MappingProxyType(
 
 
 # Prior centers of an earlier generation: vLLM's first engine prepared and sampled on one thread, which takes more than
-# half of a step according to its authors.
+# half of a step according to its authors (blog.vllm.ai/2024/09/05/perf-update: 38 % of the time on the GPU). They spent
+# 29 % of it on scheduling and outputs alone, most of which grows with the batch: about 50 us per sequence.
 BEFORE: Mapping[tuple[str, ...], float] = {
-    **{(name, "vllm", "before"): float(np.log(2.5)) for name in ("step_overhead_s", "sequence_overhead_s")},
+    ("step_overhead_s", "vllm", "before"): float(np.log(2.5)),
+    ("sequence_overhead_s", "vllm", "before"): float(np.log(4.0)),
 }
 
 ROUNDING_TOLERANCE = 1.05  # tolerance for rounded lengths and rates
