@@ -615,7 +615,7 @@ class HandoffShown(TypedDict):
     notes: list[str]
 
 
-HandoffTarget: TypeAlias = "Literal['shell', 'docker', 'docker-compose', 'kubernetes', 'kserve', 'llm-d', 'dynamo', 'ray', 'skypilot', 'dstack', 'torchrun', 'deepspeed', 'megatron', 'accelerate', 'slurm', 'vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'ollama', 'lmdeploy', 'tgi', 'text-embeddings-inference', 'mlx', 'ctranslate2', 'diffusers']"
+HandoffTarget: TypeAlias = "Literal['shell', 'docker', 'docker-compose', 'kubernetes', 'kserve', 'llm-d', 'dynamo', 'ray', 'skypilot', 'dstack', 'torchrun', 'deepspeed', 'megatron', 'accelerate', 'slurm', 'vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'ollama', 'lmdeploy', 'tgi', 'text-embeddings-inference', 'mlx', 'ctranslate2', 'diffusers', 'pytorch']"
 
 
 class HoldShown(TypedDict):

@@ -73,6 +73,7 @@ TargetName = Annotated[
         "mlx",
         "ctranslate2",
         "diffusers",
+        "pytorch",
     ],
     Component("HandoffTarget"),
 ]

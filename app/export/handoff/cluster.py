@@ -484,7 +484,7 @@ def _cluster_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     own = ["If the secret huggingface exists, the Hugging Face token is read from its key token."]
     if any(part.spans_machines for part in groups):
         own.append("Replicas that span several machines need the LeaderWorkerSet controller.")
-    if option.volume_claim is None:
+    if option.volume_claim is None and not needs_conversion(first):
         own.append(
             f"Each node keeps downloaded weights in {NODE_CACHE}. To keep them in a volume that all replicas can "
             "mount, ask for the files with volume_claim=NAME."

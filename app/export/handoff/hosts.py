@@ -6,6 +6,7 @@ import shlex
 
 from app.export.handoff.clouds import LOCAL_WEIGHTS
 from app.export.handoff.cluster import WEIGHTS
+from app.export.handoff.engines import format_version
 from app.export.handoff.lifecycle import CACHE, cache_environment, drain_s, host_requests, start_note
 from app.export.handoff.option import INTERFACES, NETWORKS, SHELL, File, Handoff, Option, build_script
 from app.export.handoff.serving import (
@@ -58,14 +59,26 @@ def shell_files(option: Option, version: str | None, target: str) -> Handoff:
         for part in groups
     ]
     return Handoff(
-        target, option.rank, (*files, *shared_files(groups)), (*serving_notes(groups), *machine_notes(groups))
+        target,
+        option.rank,
+        (*files, *shared_files(groups)),
+        (*serving_notes(groups), *software_note(groups), *machine_notes(groups)),
     )
+
+
+def software_note(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
+    """Note about the release that machines without containers need; none for libraries, whose note names packages."""
+    launch, version = groups[0].launch, groups[0].version
+    named = f"{product_name(launch.engine)} {format_version(version)}" if version else product_name(launch.engine)
+    return () if launch.script else (f"The machines need {named} on the PATH: the files install nothing.",)
 
 
 def machine_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     """Note about what each machine of a replica needs, if the user starts each of them."""
-    if not any(part.spans_machines and part.launch.starts_per_machine for part in groups):
+    if not any(part.spans_machines for part in groups):
         return ()
+    if not groups[0].launch.starts_per_machine:
+        return ("A replica spans several machines: start its script in an allocation of Slurm with all of them.",)
     return (
         "A replica spans several machines. Each needs its rank in NODE_RANK and the address of the first one in "
         f"MASTER_ADDR. {NETWORKS}",
@@ -159,7 +172,8 @@ def slurm_files(option: Option, version: str | None, target: str) -> Handoff:
         "Submit the .sbatch files with sbatch. Add the partition, the account and the longest time of your cluster. "
         "ADDRESS files in the job's folder name the machine and the port of each replica."
     )
-    return Handoff(target, option.rank, (*files, *shared_files(groups)), (*serving_notes(groups), note))
+    notes = (*serving_notes(groups), *software_note(groups), note)
+    return Handoff(target, option.rank, (*files, *shared_files(groups)), notes)
 
 
 def slurm_job(part: ReplicaLaunch, script: str) -> str:

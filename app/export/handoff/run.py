@@ -156,6 +156,11 @@ def training_run(option: Option) -> TrainingRun:
             f"Headroom starts {product_name(option.software)} on {format_count(trainer.machines, 'machine')} only; "
             f"this run takes {group.machines}."
         )
+    if group.accelerators % group.machines:  # chips that are rented one by one
+        raise NoLauncher(
+            f"Launchers start as many processes on every machine: {group.accelerators} accelerators do not fill "
+            f"{format_count(group.machines, 'machine')} evenly. Choose another number of accelerators."
+        )
     if places["optimizer_name"] not in trainer.optimizers:
         raise NoLauncher(
             f"{product_name(option.software)} has no optimizer {places['optimizer_name']}. Set workload.optimizer to "

@@ -689,24 +689,21 @@ def pools_command(used: Benchmark, server: Server, servers: PoolServers, places:
     ready = WAIT_FOR_POOLS.format(port=server.port, path=server.path) + servers.router
     measured = ready + READY.format(port=server.port, path=server.path) + fill_template(used.load, asked) + STOP
     stages = places[PREFILL]["pipeline"] is not None
-    starts = (
-        f"{role}) {pool_server_command(server, servers, role, own, name, has_stages=stages)} ;;"
-        for role, own in places.items()
-    )
+    flags = {role: servers.flags_of(role, name, has_stages=stages) for role in places}
+    commands = {role: pool_server_command(server, servers, role, own, flags[role]) for role, own in places.items()}
+    starts = (f"{role}) {command} ;;" for role, command in commands.items())
     return f"case $ROLE in {' '.join(starts)} *) {measured} ;; esac"
 
 
-def pool_server_command(
-    server: Server, servers: PoolServers, role: str, places: Places, name: str | None, *, has_stages: bool
-) -> str:
-    """Command that starts the server of a pool's replica, which requests call `name` if the pools' weights differ."""
+def pool_server_command(server: Server, servers: PoolServers, role: str, places: Places, flags: str) -> str:
+    """Command that starts the server of a pool's replica with the flags of the pool."""
     written = (
         f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG_FILE}; " if role in servers.config else ""
     )
     parts = (
         servers.environment.get(role, ""),
         fill_template(server.command, places),
-        servers.flags_of(role, name, has_stages=has_stages),
+        flags,
         servers.listen_flags,
     )
     return written + " ".join(part for part in parts if part)

@@ -136,6 +136,7 @@ def test_a_slurm_array_has_a_task_per_replica_and_a_rank_per_machine() -> None:
         assert f"#SBATCH {line}\n" in job
     assert 'NODE_RANK="$SLURM_NODEID" exec bash ./serve.sh' in job
     assert "${NODE_RANK:?" in text_of(made, "serve.sh")
+    assert "The machines need vLLM 0.33.0 on the PATH: the files install nothing." in made.notes
     shared = build_handoff(served(**HALF), "slurm", None)
     assert "--port $PORT" in text_of(shared, "serve.sh")
     part = text_of(shared, "model-70b.sbatch")
@@ -151,6 +152,8 @@ def test_tensorrt_llm_starts_its_ranks_itself_in_a_job() -> None:
     assert "#SBATCH --ntasks-per-node=8" in text_of(made, "model-70b.sbatch")
     assert text_of(made, "model-70b.sbatch").rstrip().endswith("exec bash ./serve.sh")
     assert "trtllm-llmapi-launch" in text_of(made, "serve.sh")
+    spans = build_handoff(served("tensorrt-llm", **SPANNING, ranks=16), "shell", None)
+    assert "allocation of Slurm" in spans.notes[-1]
     one = text_of(build_handoff(served("tensorrt-llm"), "slurm", None), "model-70b.sbatch")
     assert "#SBATCH --ntasks-per-node=1" in one
 

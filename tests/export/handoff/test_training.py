@@ -95,6 +95,11 @@ def test_checkpoints_come_at_the_sized_interval() -> None:
     assert PERFORMANCE["step_time_s"] == 33.6
 
 
+def test_a_run_fills_its_machines_evenly() -> None:
+    with pytest.raises(NoLauncher, match="10 accelerators do not fill 3 machines evenly"):
+        training_run(run_option("maxtext", "pretrain", machines=3, accelerators=10, maker="Google"))
+
+
 def test_the_first_machine_hosts_the_rendezvous_whatever_its_name_resolves_to() -> None:
     for option in (each for each in RUNS.values() if each.groups[0].machines > 1):
         text, launcher = text_of(files_of(option), "train.sh"), training_run(option).trainer.launcher
