@@ -84,6 +84,7 @@ from app.sizing.result import (
     ScalingCurve,
     Verification,
 )
+from app.sizing.serving.choice import runner_up_engines
 from app.sizing.serving.finalists import (
     COUNTED_OBJECTIVES,
     Finalists,
@@ -101,6 +102,7 @@ from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
+from app.sizing.training.plans import published_tasks
 from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import CostedRuns, best_runs, run_measures, search_layouts, smallest_runs
 from app.sizing.whatif.cases import (
@@ -662,15 +664,12 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         estimates, order, scores = least_carbon_first(search.question, estimates, order)
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
-    engines, formats = options.plans.engine, options.plans.weight_format
     every = measures(search.workload, options)
     as_known = objective_score(search.question.objective, every)
-    offered = np.where(options.plans.user_converts, np.inf, as_known)  # a near tie needs no conversion
-    offered[shown] = as_known[shown]
     result = SearchResult(
         estimates[: search.question.limit],
         tuple(finalists.scores.tolist()),
-        find_runners_up(search, options.accelerator, engines, offered, every.latency_s, shown, formats),
+        runner_up_engines(search, options.plans, as_known, every.latency_s, shown),
         len(plans),
         types,
         cheapest=cheapest_option(options, search.catalog),
@@ -761,9 +760,9 @@ def service_use(search: Search[InferenceWorkload], finalists: Finalists, score: 
 def run_use(search: Search[TrainingWorkload], runs: CostedRuns, best: Codes, score: Column) -> Reason | None:
     """What published use has to do with the first place of a training run."""
     plans, workload = runs.plans, search.workload
-    contenders = Contenders(plans.accelerator, plans.framework, runs.published_recipes, score)
-    work, first = Work(workload.phase, workload.method.value, workload.model.task), int(best[0])
-    task = use_task(work, experts=workload.model.is_moe, on_one=bool(runs.run.accelerators[first] == 1))
+    recipes, first = plans.recipes_at(runs.run.accelerators), int(best[0])
+    contenders = Contenders(plans.accelerator, plans.framework, recipes, score)
+    task = published_tasks(workload)[int(runs.run.accelerators[first] == 1)]
     return explain_published_use(search, task, contenders, first, int(best[1]) if len(best) > 1 else None)
 
 

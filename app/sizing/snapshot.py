@@ -330,9 +330,7 @@ class Catalog:
         return column([published_recipes(task, e, f, self._makers[f]) for e, f in named])
 
     def with_weights_of(self, model_name: str, native: str, stacks: Stacks) -> Stacks:
-        """Stacks with what is known of a model's checkpoints in their formats. Devices without FP8 rates ignore an FP8
-        cache.
-        """
+        """Stacks with the known checkpoints of a model. Devices without FP8 rates ignore an FP8 cache."""
         rows = zip(stacks.weight_format.tolist(), stacks.engine.tolist(), stacks.family.tolist(), strict=True)
         named = [(self.formats[w], self.engines[e], self.families[f]) for w, e, f in rows]
         found = [loaded_weights(model_name, native, w, e, self._makers[f].lower()) for w, e, f in named]

@@ -95,7 +95,7 @@ def loaded_weights(model_name: str, native: str, stored: str, engine: str, maker
 
     Parameters:
         native: format of the model's own repository.
-    Check: NVIDIA publishes FP8 weights of this model and nobody INT8 ones that LMDeploy loads.
+    Check: NVIDIA publishes FP8 weights of this model; no INT8 ones that LMDeploy loads are known.
         >>> fp8, int8 = [
         ...     loaded_weights("meta-llama/Llama-3.3-70B-Instruct", "bf16", stored, engine, "nvidia")
         ...     for stored, engine in (("fp8", "vllm"), ("int8", "lmdeploy"))

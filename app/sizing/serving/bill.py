@@ -147,7 +147,7 @@ def limit_text(workload: InferenceWorkload, runs: SimulatedReplicas | None, row:
     return text
 
 
-FEW_MACHINES = 3  # of so many, one more costs over 30 % more
+FEW_MACHINES = 3  # with up to three, one more costs over 30 % more
 NEARLY_FULL = 1.1  # load that the whole machines carry over the planned one, up to which a small step may need one more
 
 

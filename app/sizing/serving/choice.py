@@ -143,7 +143,7 @@ def search_best_plan(search: Search[InferenceWorkload], plans: Plans, deployment
             options, row, runs = finalists.options, finalists.rows, finalists.runs
     every = measures(search.workload, options)
     score = objective_score(search.question.objective, every)
-    near = runner_up_engine(search, options.plans, score, every.latency_s, row)
+    near = runner_up_engines(search, options.plans, score, every.latency_s, row)[0]
     return ChosenPlan(options.plans.take(row), options.settings.take(row), near, runs)
 
 
@@ -157,13 +157,13 @@ def with_fixed_replicas(
     return with_replica_count(question, workload, enough, asked.replicas, asked.spare_replicas)
 
 
-def runner_up_engine(
-    search: Search[Workload], plans: Plans, score: Column, latency_s: Column, row: Codes
-) -> RunnerUp | None:
-    """Runner-up: another engine whose best plan has a similar score, without weights that the user converts."""
-    offered = np.where(plans.user_converts, np.inf, score)
-    offered[row] = score[row]
-    return find_runners_up(search, plans.accelerator, plans.engine, offered, latency_s, row, plans.weight_format)[0]
+def runner_up_engines(
+    search: Search[Workload], plans: Plans, score: Column, latency_s: Column, rows: Codes
+) -> tuple[RunnerUp | None, ...]:
+    """Runner-up of each row: another engine whose best plan has a similar score and weights that are ready."""
+    ready = np.where(plans.user_converts, np.inf, score)
+    ready[rows] = score[rows]
+    return find_runners_up(search, plans.accelerator, plans.engine, ready, latency_s, rows, plans.weight_format)
 
 
 def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deployment: Deployment) -> ChosenPlan:
@@ -199,7 +199,7 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
     )
     usd = np.nan_to_num(options.cost.usd_per_hour, nan=np.inf)
     best = np.lexsort((stable_key(options), ranking_key(options.e2e_p50_s), ranking_key(usd)))[:1]
-    rival = runner_up_engine(search, kinds, score, evaluated.e2e_p50_s, of_kind[best])
+    rival = runner_up_engines(search, kinds, score, evaluated.e2e_p50_s, of_kind[best])[0]
     return ChosenPlan(plans.take(best), settings.take(of_kind[best]), rival)
 
 

@@ -18,7 +18,9 @@ from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import formula, is_recording, trace_label
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import Framework
+from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.recipes import Recipes, vocabulary_code
+from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.tables import Machines
 from app.sizing.measured import MeasuredEffect
 from app.sizing.question import Deployment
@@ -191,6 +193,12 @@ class TrainingStacks(Columns):
     measured: MeasuredEffect | None = None  # effect of the user's own measurements; None where there are none
 
 
+def published_tasks(workload: TrainingWorkload) -> tuple[str | None, str | None]:
+    """Tasks of the table of published use: of a run on several accelerators, and on one."""
+    work, experts = Work(workload.phase, workload.method.value, workload.model.task), workload.model.is_moe
+    return use_task(work, experts=experts), use_task(work, experts=experts, on_one=True)
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingPlans(Columns):
     """Layouts without their data-parallel degree."""
@@ -224,6 +232,10 @@ class TrainingPlans(Columns):
             self.keeping_rows.rows,
             self.keeping_rows.row_indices(self.stack_row, self.zero_stage, self.activation_checkpointing),
         )
+
+    def recipes_at(self, accelerators: Column) -> Column:
+        """Published recipes for this work with the framework, for runs on this number of accelerators."""
+        return np.where(accelerators == 1, self.stack.recipes_on_one, self.stack.published_recipes)
 
     @property
     def offered(self) -> Candidates:

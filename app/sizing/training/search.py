@@ -54,7 +54,6 @@ from app.sizing.hardware.achieved import (
 )
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import LINKS, Link, known_network_bytes_per_s
-from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.recipes import Recipes, apply_settings, in_16_bit, recipe_of_framework
 from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import Trainers, competing_mask, training_work
@@ -95,6 +94,7 @@ from app.sizing.training.plans import (
     build_margins,
     build_training_plans,
     meets_deadline_at_confidence,
+    published_tasks,
     rank_groups,
     rank_params,
     scores_that_tie,
@@ -122,8 +122,7 @@ SIZE_RATIOS = np.array([0.84, 0.875, 0.9375, 1.0, 1.125, 1.25])
 def sizes_around(accelerators: Column, accelerators_per_node: Column) -> Column:
     """Accelerator counts to evaluate near each size, one row per size.
 
-    A size of several machines gives counts of whole machines. A size within one machine gives itself and the whole
-    machine.
+    A size of several machines gives counts of whole machines. One within a machine gives itself and the machine.
     """
     machines = np.ceil(accelerators[:, None] * SIZE_RATIOS / accelerators_per_node[:, None])
     return np.where(
@@ -706,8 +705,7 @@ def _training_stacks(
 ) -> TrainingStacks:
     """Return the behavior and achieved rates of each framework on each accelerator family."""
     rate, traits = PRECISIONS[workload.precision].format_class, catalog.frameworks.take(trainers.engine)
-    work = Work(workload.phase, workload.method.value, workload.model.task)
-    whole, on_one = (use_task(work, experts=workload.model.is_moe, on_one=one) for one in (False, True))
+    whole, on_one = published_tasks(workload)
 
     def coefficient_table(table: type[Table], *, read: bool = True) -> Table:
         keys = _coefficient_keys(workload, catalog, pairs) if read else []
@@ -797,12 +795,6 @@ class CostedRuns(Columns):
     plans: TrainingPlans
     run: Run
     cost: Cost
-
-    @property
-    def published_recipes(self) -> Column:
-        """Published recipes for this work with the framework of each run, at its number of accelerators."""
-        stack = self.plans.stack
-        return np.where(self.run.accelerators == 1, stack.recipes_on_one, stack.published_recipes)
 
 
 def smallest_runs(
@@ -930,8 +922,7 @@ def _select_promising(
 ) -> tuple[Codes, Column]:
     """Return (feasible attempts that may be best of their type or tie with it, lower bounds of all feasible attempts).
 
-    A layout is dropped if its lower bound is worse than the best of a few sized layouts of its type by more than a
-    near tie.
+    A layout is dropped if its lower bound is worse than a near tie with the best of a few sized layouts of its type.
     """
     plans, assumed = attempts.plans, question.assumptions
     bound = objective_score(question.objective, lower_bound_measures(counts, plans, attempts.parts.time))
@@ -974,11 +965,10 @@ def comparison_score(counts: Counts, costed: CostedRuns, question: Question) -> 
 def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[Codes, Column]:
     """Return (row of the best run of each accelerator type, best type first; comparison score of all runs).
 
-    Of near ties, the framework with more published use is taken, and the type with more published use comes first;
-    except where the objective is carbon.
+    Of near ties, the framework and the type with more published use come first, except for the objective carbon.
     """
     scores, tie = comparison_score(counts, costed, question), stable_run_key(costed)
-    accelerator, recipes = costed.plans.accelerator, costed.published_recipes
+    accelerator, recipes = costed.plans.accelerator, costed.plans.recipes_at(costed.run.accelerators)
     every, assumed = run_measures(counts, costed), question.assumptions
     first = best_row_per_type(accelerator, scores, costed.cost.usd_per_hour, tie)
     if question.objective is not Objective.CARBON:

@@ -76,7 +76,7 @@ def test_software_that_the_request_names_needs_no_reason() -> None:
 def test_work_outside_the_table_needs_no_reason() -> None:
     contenders = Contenders(np.arange(2), np.arange(2), col(0, 0), col(1, 2))
     vision = Work("sample_inference", task=ModelTask.VISION)
-    assert explain_published_use(SEARCH, vision, contenders, 0, 1) is None
+    assert explain_published_use(SEARCH, use_task(vision), contenders, 0, 1) is None
 
 
 @pytest.mark.parametrize(

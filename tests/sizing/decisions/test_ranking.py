@@ -152,7 +152,7 @@ def test_each_type_takes_its_most_used_near_tie(options: list[tuple[int, float, 
     accelerator = np.array([kind for kind, _, _ in options])
     score, recipes = np.array([s for _, s, _ in options]), np.array([n for _, _, n in options])
     best = np.array([np.flatnonzero(accelerator == k)[np.argmin(score[accelerator == k])] for k in set(accelerator)])
-    slow = Measures(score, -np.arange(len(score)), score, score)  # the last of equal rows is the fastest
+    slow = Measures(score, -np.arange(float(len(score))), score, score)  # the last of equal rows is the fastest
     rows = familiar_per_accelerator(accelerator, best, score, slow, recipes, ASSUMED)
     assert accelerator[rows].tolist() == accelerator[best].tolist()
     for row, own in zip(rows.tolist(), best.tolist(), strict=True):

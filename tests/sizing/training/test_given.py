@@ -177,13 +177,13 @@ def test_runs_that_do_not_surely_fit_are_ordered_by_their_share_of_what_they_may
         costed: Any = row(
             plans=row(
                 stack=row(margins=row(time_factor=np.ones(2))),
+                recipes_at=lambda _: of["recipes"],
                 last_resort=of["last"],
                 offered=row(listing=np.zeros(2, dtype=int)),
                 pipeline_parallel=np.ones(2),
             ),
-            run=row(memory=row(total_bytes=of["total"]), wall_s=of["wall"], batch=of["batch"]),
+            run=row(memory=row(total_bytes=of["total"]), wall_s=of["wall"], batch=of["batch"], accelerators=np.ones(2)),
             cost=row(usd_per_hour=np.ones(2)),
-            published_recipes=of["recipes"],
         )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(given_room, "fits_memory", lambda *_: of["fits"])
