@@ -33,7 +33,7 @@ from app.garbage import paused_collection
 from app.recent import RecentlyUsed
 from app.sizing.columns import GB, GIB
 from app.sizing.decisions.places import possible_countries
-from app.sizing.hardware.parts import PROCESSORS, Accelerator, Environment, Offer
+from app.sizing.hardware.parts import PROCESSORS, Accelerator, Environment, Offer, System
 from app.sizing.inventory import with_private_prices
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
@@ -120,6 +120,11 @@ def machine_key(name: str) -> str:
     return apply_respellings(compact_name(name)).removeprefix("standard")
 
 
+def machine_keys(system: System) -> tuple[str, ...]:
+    """Returns the keys of a machine's name and slug, and of the slice that a TPU host is: "v5e-8"."""
+    return tuple(machine_key(name) for name in (system.name, system.slug, system.slug.rpartition("-tpu-")[2]))
+
+
 class CatalogIndex:
     """Names of one catalog version. `countries` maps its regions to ISO country codes; `purchasing` holds the product
     codes and part numbers that procurement systems use.
@@ -144,8 +149,7 @@ class CatalogIndex:
         self.forms = {form: a.slug for a in reversed(catalog.accelerators) for form in _searchable_forms(a)}
         self.machines, self.families = _index_machines(catalog)
         self.machine_sizes = _index_sizes(catalog)
-        sold = catalog.systems.values()
-        self.systems = {machine_key(s.name): s.slug for s in sold} | {machine_key(s.slug): s.slug for s in sold}
+        self.systems = {key: s.slug for s in catalog.systems.values() for key in machine_keys(s)}
 
         self.catalog = catalog
         self.providers = _index_by_key(catalog.providers, NAME_TABLES.providers)
@@ -424,7 +428,7 @@ def _index_machines(catalog: Catalog) -> tuple[dict[str, str], dict[str, set[str
     for offer in catalog.offers:
         of[machine_key(offer.instance_type)] = offer.accelerator
     for system in catalog.systems.values():
-        of[machine_key(system.name)] = of[machine_key(system.slug)] = system.accelerator
+        of |= dict.fromkeys(machine_keys(system), system.accelerator)
     for system in catalog.systems.values():
         for text in (system.name.lower().removeprefix("standard_").removeprefix(f"{system.provider} "), system.slug):
             parts = re.split(r"[\s._-]", text)
@@ -441,7 +445,7 @@ def _index_sizes(catalog: Catalog) -> dict[str, int]:
     for offer in catalog.offers:
         sizes[machine_key(offer.instance_type)] = int(offer.accelerator_count or 0)
     for system in catalog.systems.values():
-        sizes[machine_key(system.name)] = sizes[machine_key(system.slug)] = int(system.accelerator_count)
+        sizes |= dict.fromkeys(machine_keys(system), int(system.accelerator_count))
     return {key: count for key, count in sizes.items() if count}
 
 
