@@ -272,6 +272,11 @@ class ServingCases:
         if not memory.fits[0]:
             raise NotCompared("declined: out_of_memory")
         link, sizes = link_use(plans, Assumptions()), (memory.max_batched_tokens[0], memory.max_sequences[0])
+        scheduler = scheduler_at(plans.scheduling_rules, 0, *map(float, sizes)).with_settings(run.settings)
+        prefill = prefill_work(model, plans, link, prompt_tokens=max(1.0, inputs))
+        if run.graph_tokens is not None:
+            scheduler = replace(scheduler, graph_tokens=run.graph_tokens)
+            prefill = replace(prefill, graph_tokens=np.full(1, float(run.graph_tokens)))
         key = (model.name, replace(asked.deployment, engine_version=None, replicas=None))
         if key not in self.replicas:
             (self.replicas[key],) = replica_work(model, plans, link)
@@ -291,12 +296,12 @@ class ServingCases:
             input_tokens=max(1.0, inputs),
             output_tokens=max(1.0, outputs),
             step=step_work(model, plans, link, context_tokens=inputs + outputs / 2),
-            prefill=prefill_work(model, plans, link, prompt_tokens=max(1.0, inputs)),
+            prefill=prefill,
             prompts=asked.prompts,
             outputs=asked.outputs,
             run=run,
             replica=self.replicas[key],
-            scheduler=scheduler_at(plans.scheduling_rules, 0, *map(float, sizes)).with_settings(run.settings),
+            scheduler=scheduler,
             pool_bytes=float(memory.kv_pool_bytes[0]),
             measured=asked.measured,
             taken={},

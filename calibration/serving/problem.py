@@ -110,6 +110,7 @@ LEVELS: Levels = MappingProxyType(
             ("runtime", "vendor"): 0.14,
             ("engine", "generation"): 0.07,
         },
+        "prefill_moe_layer_overhead_s": {(): 0.35, ("engine",): 0.35},
         "request_overhead_s": {(): 0.21, ("runtime",): 0.07, ("engine",): 0.21, ("engine", "generation"): 0.14},
         "prefill_expert_fraction": {(): 0.35, ("engine",): 0.21},
         "latent_layer_overhead_s": {(): 0.21, ("engine",): 0.7},

@@ -107,6 +107,7 @@ class Run:
     settings: SchedulerSettings
     memory_fraction: float | None
     stream_interval: int
+    graph_tokens: int | None  # most tokens of a step with prompts that graphs launch; None: the default of the engine
 
     @property
     def load_kind(self) -> Load:
@@ -143,4 +144,5 @@ def run_of(row: Mapping[str, Any]) -> Run:
         settings=settings_of(row),
         memory_fraction=parse_number(row["launch_memory_fraction"]),
         stream_interval=parse_integer(row["launch_stream_interval"]) or 1,
+        graph_tokens=parse_integer(row["launch_graph_tokens"]),
     )

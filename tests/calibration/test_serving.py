@@ -51,6 +51,18 @@ def asked(row: dict[str, Any], builder: ServingCases, catalog_store: CatalogStor
     return Question(workload, constraints=Constraints(confidence=0.5)), builder.read_deployment(row, model)
 
 
+def test_a_launch_command_sets_the_graphs_that_launch_prompts(builder: ServingCases) -> None:
+    """Recipes of InferenceX capture graphs of up to 2,048 tokens; where a row says nothing, the engine's default."""
+    row = next(r for r in ROWS.values() if r["launch_graph_tokens"] == "2048")
+    for said, tokens in (("2048", 2048), ("0", 0), ("", 512)):
+        case = builder.build_case({**row, "launch_graph_tokens": said, "launch_max_sequences": "256"})
+        assert (case.scheduler.graph_tokens, case.prefill.graph_tokens.tolist()) == (tokens, [tokens])
+    assert (
+        builder.build_case({**row, "launch_graph_tokens": "", "launch_max_sequences": "16"}).scheduler.graph_tokens
+        == 32
+    )
+
+
 @pytest.mark.slow
 def test_estimate_answers_what_the_committed_predictions_say(
     builder: ServingCases, catalog_store: CatalogStore, catalog: Catalog
@@ -64,6 +76,8 @@ def test_estimate_answers_what_the_committed_predictions_say(
         question, deployment = asked(dict(ROWS[c.measurement]), builder, catalog_store)
         if engine_named(case.stack.engine).generation_at(deployment.engine_version) != case.stack.generation:
             continue  # known by its date alone, which a deployment does not carry
+        if case.run.graph_tokens is not None:
+            continue  # a deployment has the engine's own graphs
         assert case.stack.format_class == c.setting.format_class
         p = estimate_deployment(question, deployment, catalog).performance
         assert p is not None, c.measurement

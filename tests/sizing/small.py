@@ -192,6 +192,7 @@ VALUES = {
     "step_overhead_s": 500e-6,
     "sequence_overhead_s": 20e-6,
     "prefill_layer_overhead_s": 40e-6,
+    "prefill_moe_layer_overhead_s": 60e-6,
     "request_overhead_s": 5e-3,
     "tokenise_token_s": 2e-6,
     "stream_token_s": 40e-6,

@@ -45,6 +45,7 @@ class Achieved(Columns):
     step_overhead_s: Column  # s per decode step
     sequence_overhead_s: Column  # s per sequence of a step
     prefill_layer_overhead_s: Column  # s per layer of a prompt
+    prefill_moe_layer_overhead_s: Column  # launching the kernels of the experts of a prompt, s per layer
     request_overhead_s: Column  # request parsing and first response, s per request
     tokenise_token_s: Column  # tokenization by the server, s per prompt token, one request at a time
     stream_token_s: Column  # streaming by the server, s per output token, one token at a time
@@ -123,7 +124,8 @@ SHARP = 50.0  # exponent of a roofline with a sharp knee
 def without_graphs(achieved: Achieved) -> Achieved:
     """Coefficients of engines that launch each layer of a decode step as they launch a layer of a prompt."""
     layer = np.maximum(achieved.layer_overhead_s, achieved.prefill_layer_overhead_s)
-    return replace(achieved, layer_overhead_s=layer)
+    experts = np.maximum(achieved.moe_layer_overhead_s, achieved.prefill_moe_layer_overhead_s)
+    return replace(achieved, layer_overhead_s=layer, moe_layer_overhead_s=experts)
 
 
 def ideal_coefficients(count: int) -> Achieved:
@@ -147,7 +149,12 @@ RATE_SHARES = (
 OVERHEADS = tuple(name for name in Achieved.__slots__ if name.endswith("_s") and not name.startswith("sample_"))
 # Of these, the ones that only prompts use. Attention at decode is limited by reading the cache.
 PROMPT_SHARES = ("prefill_compute_fraction", "attention_compute_fraction")
-PROMPT_OVERHEADS = ("prefill_layer_overhead_s", "request_overhead_s", "tokenise_token_s")
+PROMPT_OVERHEADS = (
+    "prefill_layer_overhead_s",
+    "prefill_moe_layer_overhead_s",
+    "request_overhead_s",
+    "tokenise_token_s",
+)
 
 
 def with_time_factors(achieved: Achieved, step_time: Column, prefill_time: Column) -> Achieved:

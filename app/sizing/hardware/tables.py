@@ -274,7 +274,7 @@ def step_sizes(rules: SchedulingColumns, memory_bytes: Column, *, offline: bool)
 
 
 def scheduler_at(rules: SchedulingColumns, row: int, tokens: float, sequences: float) -> Scheduler:
-    """The scheduler of one row, with `tokens` per step and `sequences` at once."""
+    """The scheduler of one row, with `tokens` per step and `sequences` at once: graphs hold twice as many tokens."""
     return Scheduler(
         policy=POLICIES[rules.policy[row]],
         max_batched_tokens=int(tokens),
@@ -288,7 +288,7 @@ def scheduler_at(rules: SchedulingColumns, row: int, tokens: float, sequences: f
         batch_wait_share=float(rules.batch_wait_share[row]),
         planning_lag_steps=int(rules.planning_lag_steps[row]),
         output_reserve_share=float(rules.output_reserve_share[row]),
-        graph_tokens=int(rules.graph_tokens[row]),
+        graph_tokens=min(int(rules.graph_tokens[row]), 2 * int(sequences)),
     )
 
 

@@ -66,6 +66,7 @@ class PrefillWork(Columns):
     prompt_tokens: Column
     new_tokens: Column  # prompt tokens that are not in the cache
     layers: Column
+    moe_layers: Column  # layers with routed experts
     graph_tokens: Column  # most tokens of a step with prompts that captured graphs launch
     reductions: Column  # all-reduces per pass over the devices of a rank
     hidden_bytes: Column  # activations of one token between layers, B
@@ -180,6 +181,7 @@ def prefill_work(
         prompt_tokens=np.full(n, max(1.0, prompt_tokens)),
         new_tokens=np.full(n, new),
         layers=np.full(n, model.num_sublayers / 2),
+        moe_layers=np.full(n, float(model.moe_layers)),
         graph_tokens=plans.scheduling_rules.graph_tokens,
         reductions=model.num_sublayers - exchange.expert_layers,
         hidden_bytes=np.full(n, 2.0 * model.hidden_size),
@@ -315,12 +317,14 @@ def dispatch_s(work: PrefillWork, achieved: Achieved) -> Column:
     Parameters:
         work: prefill work of one prompt.
         achieved: fitted overheads.
-    Limits: one value per engine.
-    Check: 32 layers at 50 us.
-        >>> round(dispatch_s(row(layers=32), row(prefill_layer_overhead_s=50e-6)), 9)
-        0.0016
+    Limits: one value per engine. Experts launch more kernels: routing, two grouped products, the sum.
+    Check: 32 layers at 50 us, and 30 of experts at 100 us in addition.
+        >>> engine = row(prefill_layer_overhead_s=50e-6, prefill_moe_layer_overhead_s=100e-6)
+        >>> [round(dispatch_s(row(layers=32, moe_layers=n), engine), 9) for n in (0, 30)]
+        [0.0016, 0.0046]
     """
-    return work.layers * achieved.prefill_layer_overhead_s
+    dense = work.layers * achieved.prefill_layer_overhead_s
+    return dense + work.moe_layers * achieved.prefill_moe_layer_overhead_s
 
 
 @formula(unit="s", source="vLLM: FULL_AND_PIECEWISE graphs up to max_cudagraph_capture_size; measured on one H100")

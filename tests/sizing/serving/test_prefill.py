@@ -40,6 +40,7 @@ WORK = PrefillWork(
     prompt_tokens=col(1024, 1024),
     new_tokens=col(768, 768),
     layers=col(32, 32),
+    moe_layers=col(0, 30),
     graph_tokens=col(0, 512),
     reductions=col(64, 64),
     hidden_bytes=col(8192, 8192),
@@ -203,9 +204,9 @@ def test_routed_experts_slow_their_share_of_a_prompt() -> None:
 def test_a_prompt_that_comes_with_its_cache_is_neither_ingested_nor_launched() -> None:
     """It joins the next decode step; what it multiplies, reads and sends stays."""
     fitted = replace(achieved(2), prefill_layer_overhead_s=col(1e-3, 1e-3), request_overhead_s=col(0.01, 0.01))
-    fitted = replace(fitted, tokenise_token_s=col(1e-5, 1e-5))
+    fitted = replace(fitted, tokenise_token_s=col(1e-5, 1e-5), prefill_moe_layer_overhead_s=col(2e-3, 2e-3))
     usual, read = prefill_terms(WORK, fitted), prefill_terms(WORK, fitted, comes_read=True)
-    assert usual.dispatch_s.tolist() == pytest.approx([0.032, 0.032])
+    assert usual.dispatch_s.tolist() == pytest.approx([0.032, 0.092])
     assert usual.request_s.tolist() == [0.01, 0.01] and usual.tokenise_s.tolist() == pytest.approx([0.01024] * 2)
     zeros = np.zeros(2)
     assert all(np.array_equal(part, zeros) for part in (read.dispatch_s, read.request_s, read.tokenise_s))

@@ -162,6 +162,7 @@ class Scheduling:
         sizes = self.family_step_sizes(family)
         size = next((s for s in reversed(sizes) if memory_bytes / GIB >= s.from_gib), sizes[0])
         own = {f.name: getattr(self, f.name) for f in fields(Scheduler) if not f.name.startswith("max_")}
+        own["graph_tokens"] = min(self.graph_tokens, 2 * size.max_sequences)
         tokens = size.offline_tokens if offline else size.max_batched_tokens
         return Scheduler(max_batched_tokens=tokens, max_sequences=size.max_sequences, **own)
 

@@ -217,7 +217,7 @@ def scheduler_fields(scheduler: Scheduler, ranks: int) -> dict[str, Any]:
         "batch_wait_steps": scheduler.batch_wait_steps,
         "batch_wait_share": float(scheduler.batch_wait_share),
         "planning_lag_steps": scheduler.planning_lag_steps,
-        "graph_tokens": min(scheduler.graph_tokens, 2 * scheduler.max_sequences) * ranks,
+        "graph_tokens": int(scheduler.graph_tokens) * ranks,
         "output_reserve_share": 1.0 if reserves else float(scheduler.output_reserve_share),
     }
 

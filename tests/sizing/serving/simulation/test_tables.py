@@ -39,7 +39,8 @@ def test_a_prompt_alone_takes_what_the_closed_form_says(model: ModelArchitecture
     plan = on_big(model)
     link = link_use(plan, Assumptions())
     terms = prefill_terms(prefill_work(model, plan, link, prompt_tokens=float(prompt)), achieved(1))
-    found = simulated(made(model), requests(prompt, 1, count=1, in_flight=1))
+    graphs = int(plan.scheduling_rules.graph_tokens[0])
+    found = simulated(made(model, graph_tokens=graphs), requests(prompt, 1, count=1, in_flight=1))
     assert ttft_s(found)[0] == pytest.approx(idle_first_token_s(terms, col(8192))[0], rel=0.02)
 
 
