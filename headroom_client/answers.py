@@ -766,7 +766,7 @@ class LoraShown(TypedDict):
     parameters: dict[str, int]
 
 
-LossComputation: TypeAlias = "Literal['shifted', 'held', 'upcast', 'narrow', 'in_place', 'chunked_eager', 'narrow_chunked', 'compiled', 'chunked', 'fused']"
+LossComputation: TypeAlias = "Literal['shifted', 'held', 'upcast', 'narrow', 'in_place', 'chunked_eager', 'narrow_chunked', 'compiled', 'chunked', 'fused', 'fused_limited']"
 
 
 class MarketGroupShown(TypedDict):
