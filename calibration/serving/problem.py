@@ -31,7 +31,7 @@ from calibration.serving.split import (
 # What a coefficient varies with, and the prior standard deviation of the logarithm of each factor. Launch costs belong
 # to a family and its driver of the time, more than to a vendor. The latency of links is measured: untuned expert
 # kernels of a vendor are factors of experts, not of links. The servers of all engines parse requests in Python.
-# Matrix products are the vendor's library's: what a format reaches on one vendor says little of another.
+# A format may reach another share on the library of another vendor, but little: few sources show AMD's.
 LEVELS: Levels = MappingProxyType(
     {
         "linear_memory_fraction": {
@@ -57,7 +57,8 @@ LEVELS: Levels = MappingProxyType(
             ("family",): 0.14,
             ("runtime",): 0.14,
             ("engine",): 0.08,
-            ("runtime", "vendor", "format_class"): 0.2,
+            ("runtime", "format_class"): 0.14,
+            ("runtime", "vendor", "format_class"): 0.05,
             ("runtime", "vendor"): 0.17,
             ("runtime", "family"): 0.14,
             ("engine", "family", "format_class"): 0.1,
