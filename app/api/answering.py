@@ -272,6 +272,17 @@ def _without_smallest_saving(document: Document) -> Document:
     return {**document, "cheaper_if": [entry for entry in cheaper if entry is not least]}
 
 
+def _without_far_sizes(document: Document) -> Document:
+    """Without the sizes of a run beyond four times its own and the knee of its scaling curve."""
+    scaling = document.get("scaling")
+    if scaling is None:
+        return document
+    own = document["recommendations"][0]["deployment"]["total_accelerators"]
+    most = 4 * max(own, scaling["knee_accelerators"])
+    points = [point for point in scaling["points"] if point["accelerators"] <= most]
+    return {**document, "scaling": {**scaling, "points": points}}
+
+
 def _without_outcomes(document: Document) -> Document:
     """Without the effects of single benchmark results; what decides stays."""
     verification = document.get("verification")
@@ -309,6 +320,7 @@ LAST_STEPS = (
     _for_ranks_after(_thin_failure_minutes(1), after=0),
     _for_ranks_after(_halve_load_curve, after=0),
     _without("licenses"),
+    _without_far_sizes,
     *[_without_smallest_saving] * MAX_CHEAPER_DROPPED,
     _without_outcomes,
     _for_ranks_after(_without_intervals, after=0),
