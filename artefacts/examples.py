@@ -245,7 +245,7 @@ def real_exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
         yield path, "post", body, answer.json()
     for name in LISTS:
         yield f"/catalog/{name}", "get", None, client.get(f"/catalog/{name}", params={"limit": 1}).json()
-    stored = client.post("/recommend", json=worked_requests()["recommend-fine-tuning-7b-full"]).json()["id"]
+    stored = client.post("/recommend", json=worked_requests()["recommend-fine-tuning-70b-qlora"]).json()["id"]
     start: int | None = 0
     while start is not None:
         turning = client.get(f"/recommendations/{stored}/sensitivity", params={"start": start}).json()

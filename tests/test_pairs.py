@@ -88,6 +88,7 @@ AGENTS: Body = {"concurrent_requests": 187, "input_tokens": {"mean": 7900, "p95"
 AGENTS |= {"output_tokens": {"mean": 860, "p95": 2032}, "cached_prefix_fraction": 0.65, "turn_gap_s": 9.17}
 EARLY = {"ttft_ms": 446.0, "tpot_ms": 73.7, "percentile": 90}
 B200 = {"accelerators": ["nvidia-b200-sxm-180gb"], "pricing_models": ["on_demand"]}
+H200 = {"accelerators": ["nvidia-h200-sxm-141gb"], "pricing_models": ["on_demand"]}
 QUESTION: Body = {"peak_requests_per_s": 0.12, "input_tokens": {"mean": 3100, "p95": 4557}, "output_tokens": 31}
 HALF = {"ttft_ms": 6470.0, "tpot_ms": 42.0}
 CARDS = {"accelerators": ["amd-mi300x", "nvidia-a100-sxm4-40gb"], "confidence": 0.8}
@@ -157,13 +158,13 @@ def test_pairs_that_were_violated_hold(catalog_store: CatalogStore, name: str) -
 def test_a_confidence_that_costs_far_more_names_the_layout_that_a_search_finds_for_it(
     catalog_store: CatalogStore,
 ) -> None:
-    slow: Body = {"concurrent_requests": 64, "input_tokens": 11_500, "output_tokens": 983}
-    body = service("Qwen2.5-32B-Instruct", {"ttft_ms": 1180.0, "tpot_ms": 22.9}, {**B200, "confidence": 0.8}, **slow)
+    slow: Body = {"concurrent_requests": 40, "input_tokens": 8000, "output_tokens": 983}
+    body = service("Qwen2.5-32B-Instruct", {"ttft_ms": 800.0, "tpot_ms": 22.9}, {**H200, "confidence": 0.8}, **slow)
     runner = PairRunner(catalog_store)
     sure = recommend_hardware(runner.question(body), catalog_store.catalog()).recommendations[0].estimate.assurance
     assert sure is not None
     own, next_level = (next(x for x in sure.by_level if x.confidence == p) for p in (0.8, 0.9))
-    higher = runner.outcome({**body, "constraints": {**B200, "confidence": 0.9}})
+    higher = runner.outcome({**body, "constraints": {**H200, "confidence": 0.9}})
     assert next_level.deployment is not None and higher.deployment is not None
     assert next_level.deployment.tensor_parallel == higher.deployment.tensor_parallel
     assert own.cost < next_level.cost <= 2 * own.cost

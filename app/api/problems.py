@@ -329,7 +329,8 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
     if kind.startswith(("int", "float")) and isinstance(value, str):
         number = read_number(value, str(error["loc"][-1]).rpartition("_")[2])
         suggestion = f": send {number:.15g}" if number is not None and math.isfinite(number) else ""
-        return f"Input should be a valid number{suggestion}, without quotes or a unit"
+        wanted = "integer" if kind.startswith("int") else "number"
+        return f"Input should be a valid {wanted}{suggestion}, without quotes or a unit"
     if kind in ("list_type", "tuple_type") and isinstance(value, str | int | float) and len(str(value)) <= 80:
         return f"Input should be a list: send {orjson.dumps([value]).decode()}"
     if kind == "string_pattern_mismatch" and (form := ID_PATTERN.match(str(context.get("pattern", "")))):

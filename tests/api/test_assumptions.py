@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from app.api.body import MIN_MAGNITUDE
 from app.sizing.assumptions import Assumptions
 from tests.examples import body, body_names
 
@@ -188,11 +189,16 @@ def test_every_entry_says_who_chose_it_from_where_and_in_which_range(client: Tes
             assert a["range"][0] <= a["value"] <= a["range"][1], a
 
 
+def up_to(most: float) -> st.SearchStrategy[float]:
+    """0, or a number that is not too near to 0 to be read."""
+    return st.just(0.0) | st.floats(MIN_MAGNITUDE, most)
+
+
 # What a request may say, field by field, with the name it is shown under.
 SAID: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "economics.pue": ("pue", st.floats(1, 2)),
     "economics.horizon_months": ("horizon_months", st.integers(1, 60)),
-    "economics.electricity_usd_per_kwh": ("electricity_usd_per_kwh", st.floats(0, 1)),
+    "economics.electricity_usd_per_kwh": ("electricity_usd_per_kwh", up_to(1)),
     "constraints.confidence": ("confidence", st.floats(0.5, 0.95)),
     "workload.target_utilization": ("target_utilization", st.floats(0.1, 1)),
     "workload.availability.redundancy": ("redundancy", st.sampled_from(["none", "n+1", "n+2", "2n"])),
@@ -204,7 +210,7 @@ SAID: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "workload.traffic.output_tokens": ("output_tokens", st.integers(1, 1000)),
     "workload.traffic.average_requests_per_s": ("average_requests_per_s", st.floats(0.01, 1)),
     "assumptions.busy_hour_factor": ("busy_hour_factor", st.floats(1, 20)),
-    "assumptions.facility_usd_per_kw_month": ("facility_usd_per_kw_month", st.floats(0, 600)),
+    "assumptions.facility_usd_per_kw_month": ("facility_usd_per_kw_month", up_to(600)),
 }
 SOME_SAID = st.fixed_dictionaries({}, optional={path: values for path, (_, values) in SAID.items()})
 

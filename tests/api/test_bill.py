@@ -188,7 +188,7 @@ LEVELS: dict[str, dict[str, Any]] = {
             "phase": "inference",
             "model": "llama-3.3-70b-instruct",
             "traffic": {
-                "peak_requests_per_s": 0.5,
+                "peak_requests_per_s": 0.7,
                 "input_tokens": {"mean": 100000, "p95": 128000},
                 "output_tokens": {"mean": 500, "p95": 1000},
             },

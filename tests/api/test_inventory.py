@@ -90,26 +90,30 @@ def test_an_inventory_that_is_too_small_gives_the_reason_and_hardware_for_sale(c
 
 @pytest.mark.parametrize("only", [False, True])
 def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, only: bool) -> None:
+    asked = chat("llama-3.1-70b", 40)
     bought = {"accelerators": ["a6000"], "environments": ["on_prem"], "price_kinds": ["list", "quote", "estimate"]}
-    whole = answered(client, chat("llama-3.1-70b"), [], **bought)["recommendations"][0]
+    whole = answered(client, asked, [], **bought)["recommendations"][0]
     each_usd = whole["cost"]["purchase_usd"] / whole["deployment"]["total_accelerators"]
 
-    def addition(owned: int, *types: str, **further: Any) -> str:
-        inventory = [{"accelerator": "a6000", "count": owned}, {"accelerator": "rtx 3060", "count": 1}]
+    def addition(owned: int, *types: str, each: int = 1, **further: Any) -> str:
+        cards = {"accelerator": "a6000", "count": owned, "accelerators_per_machine": each}
+        inventory = [cards, {"accelerator": "rtx 3060", "count": 1}]
         limits = {"accelerators": types, **({"inventory": "only"} if only else {})}
-        body = {"workload": chat("llama-3.1-70b"), "inventory": inventory, "constraints": limits, "limit": 1, **further}
+        body = {"workload": asked, "inventory": inventory, "constraints": limits, "limit": 1, **further}
         warnings = client.post("/recommend", json=body).json()["warnings"]
         return " ".join(w["text"] for w in warnings if w["code"] == "inventory")
 
     added = re.search(
-        r"Cheapest addition of a type that you own: (\d+) × (.*?), about (.*?) USD .* have (\d+) in", addition(1)
+        r"Cheapest addition of a type that you own: (\d+) × (.*?), about (.*?) USD .* "
+        r"have (\d+) in \d+ machines of (\d+)",
+        addition(1),
     )
     assert added is not None
     assert added[2] == "NVIDIA RTX A6000 48GB"
     assert float(added[3].replace(",", "")) == pytest.approx(each_usd * int(added[1]), abs=1)
     assert int(added[4]) == whole["deployment"]["total_accelerators"]
     assert int(added[4]) == 1 + int(added[1])
-    assert "Cheapest addition" not in addition(int(added[4]))  # it is enough
+    assert "Cheapest addition" not in addition(int(added[4]), each=int(added[5]))  # it is enough
     assert "Cheapest addition" not in addition(1, include=[])
     assert addition(1, objective="latency") == addition(1)  # whose fastest fleet is larger
     assert "A6000" not in addition(1, "rtx 3060")  # which the constraints do not allow
@@ -120,7 +124,7 @@ def test_the_cheapest_addition_makes_an_inventory_enough(client: TestClient, onl
     assert usd < float(added[3].replace(",", ""))
     if only:
         less = {"pricing_models": ["owned"], "max_purchase_usd": 0.95 * usd}
-        longer = answered(client, chat("llama-3.1-70b"), [], **less)
+        longer = answered(client, asked, [], **less)
         assert "assumed_limits_missed" in [
             w["code"] for w in longer["warnings"]
         ]  # one slower machine, which is cheaper
@@ -308,8 +312,10 @@ def test_an_answer_says_which_machines_stay_free(client: TestClient) -> None:
     assert answer["rejected_by_code"] == {}
 
 
-def test_every_host_of_an_owned_rack_starts_its_part(client: TestClient) -> None:
-    answer = answered(client, chat("deepseek-v3", 64), [{"system": "gb200-nvl72", "count": 1}])
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_every_host_of_an_owned_rack_starts_its_part(client: TestClient, engine: str) -> None:
+    rack = [{"system": "gb200-nvl72", "count": 1}]
+    answer = answered(client, chat("llama-3.1-405b", 64), rack, engines=[engine])
     best = answer["recommendations"][0]["deployment"]
     hosts = best["accelerators_per_replica"] // 4
     assert hosts > 1
@@ -330,7 +336,7 @@ def test_an_inventory_that_the_constraints_exclude_is_refused_or_explained(clien
 
 def test_what_would_help_counts_no_more_than_is_owned(client: TestClient) -> None:
     workload = chat("llama-3.3-70b")
-    workload["traffic"] = {"peak_requests_per_s": 45, "input_tokens": 1000, "output_tokens": 300}
+    workload["traffic"] = {"peak_requests_per_s": 40, "input_tokens": 1000, "output_tokens": 300}
 
     def effects(own: int) -> list[dict[str, str]]:
         owned = [{"accelerator": "h100 sxm", "count": own}, {"accelerator": "mi300x", "count": 8}]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from app.api.body import MIN_MAGNITUDE
 from app.catalog.seed import model_entries
 from benchmarks.nonsense import run_campaign
 from tests.examples import body
@@ -103,7 +104,7 @@ def test_limits_that_nothing_meets_are_reported_without_figures_of_work_never_do
 
 def test_a_run_is_at_least_of_one_token(client: TestClient) -> None:
     question = body("recommend-training-405b")
-    question["workload"]["training_tokens"] = 5e-324
+    question["workload"]["training_tokens"] = MIN_MAGNITUDE
     refused = client.post("/recommend", json=question)
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["pointer"] == "#/workload/training_tokens"
@@ -111,7 +112,7 @@ def test_a_run_is_at_least_of_one_token(client: TestClient) -> None:
 
 def test_a_rate_near_zero_has_no_bill_to_divide(client: TestClient) -> None:
     question = body("recommend-inference-8b-small-team")
-    question["workload"]["traffic"] = {"peak_requests_per_s": 5e-324, "input_tokens": 900, "output_tokens": 200}
+    question["workload"]["traffic"] = {"peak_requests_per_s": MIN_MAGNITUDE, "input_tokens": 900, "output_tokens": 200}
     answer = client.post("/recommend", json=question)
     assert answer.status_code == 200, answer.text
     assert answer.json()["recommendations"][0]["deployment"]["replicas"] == 1

@@ -13,7 +13,7 @@ WORKLOAD: dict[str, Any] = {
     "phase": "inference",
     "model": "meta-llama/Llama-3.1-70B-Instruct",
     "traffic": {"peak_requests_per_s": 10, "input_tokens": 4000, "output_tokens": 300},
-    "slo": {"ttft_ms": 1500, "tpot_ms": 40},
+    "slo": {"ttft_ms": 3000, "tpot_ms": 40},
 }
 POOLS: dict[str, Any] = {
     "prefill": {"tensor_parallel": 4, "pipeline_parallel": 1},

@@ -165,7 +165,7 @@ def test_a_knob_moves_the_first_option_at_once_and_then_the_rest(browser: Browse
         assert browser.text("#top .headline") == headline
         assert headline.startswith(browser.text(".card.first .headline"))
     assert answer["request"]["workload"]["traffic"]["peak_requests_per_s"] == float(f"{3 * 10**0.46:.3g}")
-    assert len(answer["recommendations"]) == len(before["recommendations"])
+    assert len(answer["recommendations"]) > len(before["recommendations"]) / 2  # not the first alone
     first, was = answer["recommendations"][0]["cost"], before["recommendations"][0]["cost"]
     assert first["usd_per_hour"] > was["usd_per_hour"]
     assert f"price +{100 * (first['usd_per_hour'] / was['usd_per_hour'] - 1):.0f} %" in browser.text(".moved")

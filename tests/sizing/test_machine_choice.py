@@ -114,7 +114,7 @@ def test_accelerators_that_exchange_data_share_a_machine(catalog: Catalog, accel
 @pytest.mark.parametrize(
     ("workload", "deployment"),
     [
-        (replace(CHAT, model=LLAMA_70B, peak_per_s=2.0, slo=Slo(0.6, 0.03, None, 95)), Deployment("amd-mi350x")),
+        (replace(CHAT, model=LLAMA_70B, peak_per_s=2.0, slo=Slo(0.6, 0.02, None, 95)), Deployment("amd-mi350x")),
         (replace(CHAT, model=LLAMA_70B), Deployment("amd-mi350x", tensor_parallel=8)),
         (RUN, Deployment("amd-mi350x", total_accelerators=8)),
     ],

@@ -48,7 +48,8 @@ RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes some settings only
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
 LOCAL_DRAFT = "./draft"  # path of a draft that is not published
-ONE_HOST: Mapping[str, int] = MappingProxyType({})  # every machine is one host
+Hosts = Mapping[str, int]  # number of hosts of the machines that have several, by slug
+ONE_HOST: Hosts = MappingProxyType({})  # every machine is one host
 MIN_BURSTINESS = 0.1  # smallest burstiness that a load generator can reproduce
 
 
@@ -88,9 +89,7 @@ class RunSection:
         )
 
 
-def plan_benchmark(
-    question: Question, estimate: Estimate, host_counts: Mapping[str, int] = ONE_HOST
-) -> BenchmarkPlan | None:
+def plan_benchmark(question: Question, estimate: Estimate, host_counts: Hosts = ONE_HOST) -> BenchmarkPlan | None:
     """Benchmark plan of an estimate; None where the plan does not fit, has no predicted performance, or drafts tokens
     in a way for which no command is known.
     """
@@ -168,11 +167,7 @@ def work_share(matmul_params: float, head_params: float, layers_share: float) ->
 
 
 def section_places(
-    workload: TrainingWorkload,
-    section: RunSection,
-    used: Benchmark,
-    assumed: Assumptions,
-    host_counts: Mapping[str, int],
+    workload: TrainingWorkload, section: RunSection, used: Benchmark, assumed: Assumptions, host_counts: Hosts
 ) -> Places:
     """Placeholders of the training command of a section."""
     smaller = replace(workload, global_batch=section.sequences)
@@ -189,7 +184,7 @@ def machines_per_replica(d: Deployment) -> int:
     return math.ceil((d.accelerators_per_replica or 1) / each)
 
 
-def hosts_per_replica(d: Deployment, host_counts: Mapping[str, int]) -> int:
+def hosts_per_replica(d: Deployment, host_counts: Hosts) -> int:
     """Hosts that one replica or run needs; as many as machines, but for machines of several hosts."""
     hosts, taken = host_counts.get(d.system or "", 1), d.accelerators_per_replica or 1
     each = max(1, (d.total_accelerators or 1) // max(1, d.nodes or 1))
@@ -314,7 +309,7 @@ def serving_places(
     estimate: Estimate,
     used: Benchmark,
     assumed: Assumptions,
-    host_counts: Mapping[str, int],
+    host_counts: Hosts,
 ) -> Places:
     """Placeholders of the serving command: one replica under the load it is predicted to carry.
 
@@ -451,7 +446,7 @@ def _shards_weights(d: Deployment) -> bool:
 
 
 def training_places(
-    workload: TrainingWorkload, d: Deployment, used: Benchmark, assumed: Assumptions, host_counts: Mapping[str, int]
+    workload: TrainingWorkload, d: Deployment, used: Benchmark, assumed: Assumptions, host_counts: Hosts
 ) -> Places:
     """Placeholders of the training command: steps of the whole layout."""
     model = workload.model
@@ -497,7 +492,7 @@ def training_places(
     }
 
 
-def hosts_of_run(d: Deployment, host_counts: Mapping[str, int]) -> int:
+def hosts_of_run(d: Deployment, host_counts: Hosts) -> int:
     """Hosts of a training run."""
     return hosts_per_replica(d, host_counts) if d.system in host_counts else d.nodes or 1
 
@@ -616,9 +611,7 @@ def pool_pair_share(estimate: Estimate) -> float:
     return min(1.0, min(each) / p.requests_per_s_capacity)
 
 
-def plan_pools_benchmark(
-    question: Question, estimate: Estimate, host_counts: Mapping[str, int] = ONE_HOST
-) -> BenchmarkPlan | None:
+def plan_pools_benchmark(question: Question, estimate: Estimate, host_counts: Hosts = ONE_HOST) -> BenchmarkPlan | None:
     """Benchmark plan of two pools; None where the deployment does not fit or no command covers it."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if not isinstance(workload, InferenceWorkload) or d.pools is None or p is None or not estimate.fits:
@@ -672,7 +665,7 @@ def pool_places(
     used: Benchmark,
     servers: PoolServers,
     question: Question,
-    host_counts: Mapping[str, int],
+    host_counts: Hosts,
 ) -> Places:
     """Placeholders for one replica of a pool under the load of the pair, with a config file if the engine needs one."""
     places = serving_places(workload, pool, estimate, used, question.assumptions, host_counts)
@@ -727,9 +720,7 @@ class LaunchSpec:
     hosts: int = 1
 
 
-def launch_specs(
-    question: Question, estimate: Estimate, host_counts: Mapping[str, int] = ONE_HOST
-) -> tuple[LaunchSpec, ...]:
+def launch_specs(question: Question, estimate: Estimate, host_counts: Hosts = ONE_HOST) -> tuple[LaunchSpec, ...]:
     """Launch specifications of an estimate; empty where it has no predicted performance."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if p is None:
@@ -757,7 +748,7 @@ def build_launch_spec(
     d: Deployment,
     estimate: Estimate,
     role: str,
-    host_counts: Mapping[str, int],
+    host_counts: Hosts,
 ) -> LaunchSpec:
     """Launch specification for the replicas of one kind, of an estimate with a predicted performance."""
     used, p = serving_benchmark(workload, d), estimate.performance
@@ -814,7 +805,7 @@ class DecisionValue:
 
 
 def choose_verification(
-    question: Question, ranked: Sequence[Ranked], host_counts: Mapping[str, int] = ONE_HOST
+    question: Question, ranked: Sequence[Ranked], host_counts: Hosts = ONE_HOST
 ) -> Verification | None:
     """Benchmark whose result can save most; None without costs at other confidences or without a command.
 

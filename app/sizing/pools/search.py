@@ -136,7 +136,7 @@ MAX_SIMULATED_PAIRS = 3  # maximum number of simulated pairs from the first bett
 MAX_FAILED_POOLS = 2  # pools of one accelerator type that cannot serve or cost too much, after which it is left out
 MAX_PAIR_SIMULATIONS = 6  # maximum number of simulated pairs, with those that cannot serve or cost too much
 MAX_CLOSE_RATIO = 1.1  # maximum ratio to the best score for simulating a pair of other accelerator types
-MAX_POOL_TYPES = 5  # accelerator types considered for pools: the best ones of single-pool serving
+MAX_POOL_TYPES = 6  # accelerator types considered for pools: the best ones of single-pool serving
 
 
 @dataclass(frozen=True, slots=True)

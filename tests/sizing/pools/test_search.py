@@ -463,7 +463,7 @@ def test_a_type_whose_pools_cannot_serve_leaves_the_place_to_others(monkeypatch:
 def test_the_number_of_options_does_not_change_the_first_one(catalog: Catalog) -> None:
     """The best pools of a service need not be of the type that is best in one pool."""
     lengths = replace(CHAT.input_tokens, mean=8000.0, p95=8000.0), replace(CHAT.output_tokens, mean=300.0, p95=300.0)
-    asked = replace(CHAT, model=LLAMA_70B, peak_per_s=20.0, average_per_s=20.0, slo=Slo(3.0, 0.04, None, 95.0))
+    asked = replace(CHAT, model=LLAMA_70B, peak_per_s=20.0, average_per_s=20.0, slo=Slo(5.0, 0.03, None, 95.0))
     asked = replace(asked, input_tokens=lengths[0], output_tokens=lengths[1])
     one, five = (
         recommend_hardware(Question(asked, limit=limit), catalog).recommendations[0].estimate.deployment
