@@ -24,6 +24,7 @@ from app.db import PUBLIC
 from app.main import create_app
 from app.sizing.evidence import Setting
 from app.sizing.measured import MeasuredFigure, MeasuredStacks, OwnMeasurement
+from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from artefacts.service import DAY
@@ -383,17 +384,20 @@ def test_five_hundred_measurements_cost_a_recommendation_at_most_a_tenth(catalog
         )
         figures = tuple(MeasuredFigure(name, 1.0 + n / 1e5, 1.0) for name in ("tpot_s", "ttft_s", "tokens_per_s"))
         runs.append(OwnMeasurement(f"meas_{n:04}", "", "", setting, "0.30", figures))
-    request = RecommendRequest.model_validate_json(json.dumps(RECOMMEND | {"constraints": {}}), strict=True)
-    question = build_recommend_question(request, index, catalog_store, DAY)
-
-    def least_cpu_s(catalog: Catalog) -> float:
-        times = []
-        for _ in range(6):
-            started = time.process_time()
-            recommend_hardware(question, catalog)
-            times.append(time.process_time() - started)
-        return min(times)
-
     measured = index.catalog.with_measurements(MeasuredStacks(runs))
-    least_cpu_s(measured)
-    assert least_cpu_s(measured) < 1.1 * least_cpu_s(index.catalog) + 0.002
+
+    def cpu_s(question: Question, catalog: Catalog) -> float:
+        started = time.process_time()
+        recommend_hardware(question, catalog)
+        return time.process_time() - started
+
+    with_them = without = 0.0
+    for rate in (5, 8, 12, 20, 30):  # measurements move answers, and other options take more or fewer simulations
+        traffic = RECOMMEND["workload"]["traffic"] | {"peak_requests_per_s": rate}
+        asked = json.dumps({"workload": RECOMMEND["workload"] | {"traffic": traffic}})
+        request = RecommendRequest.model_validate_json(asked, strict=True)
+        question = build_recommend_question(request, index, catalog_store, DAY)
+        pairs = [(cpu_s(question, measured), cpu_s(question, index.catalog)) for _ in range(6)]  # in turn
+        least = [min(times) for times in zip(*pairs[1:], strict=True)]
+        with_them, without = with_them + least[0], without + least[1]
+    assert with_them < 1.1 * without
