@@ -84,7 +84,7 @@ def host_weight_reasons(
         f"{describe_host_parts(workload, judged.plans, row)}. The host reads them at about {format_number(rate)} "
         "GB/s and takes "
         f"{percent(share_of_step)} of each step. The host's speed is estimated from data sheets: measure it before "
-        "buy."
+        "deciding."
     )
     yield Reason("weights_on_host", text, "weights_on_host_gib", gib, "GiB")
 
