@@ -53,7 +53,19 @@ def formula_text(doc: FormulaDoc) -> str:
 
 def parameter_list(doc: FormulaDoc) -> str:
     """The parameters of a formula as a list."""
-    return "\n".join(fill_item(f"- `{name}`: {meaning}") for name, meaning in doc.parameters.items())
+    names = inspect.signature(doc.formula.function).parameters
+    return "\n".join(fill_item(f"- `{name}`: {parameter_meaning(doc, name)}") for name in names)
+
+
+def parameter_meaning(doc: FormulaDoc, name: str) -> str:
+    """What a parameter means: its own line, else the summary of the formula or of the record that it is."""
+    if name in doc.parameters:
+        return doc.parameters[name]
+    formulas = (f for f in all_formulas() if f.name == name and f.room == doc.room)
+    annotation = str(inspect.signature(doc.formula.function).parameters[name].annotation)
+    summary = next((f.summary for f in formulas), None) or doc.formula.function.__globals__[annotation].__doc__
+    meaning = nomenclature.first_sentence(" ".join(summary.partition("\n\n")[0].split()))
+    return meaning[0].lower() + meaning[1:] if meaning[1:2].islower() else meaning
 
 
 def fill_item(item: str) -> str:

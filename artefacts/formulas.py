@@ -72,7 +72,9 @@ class FormulaDoc:
     text: str  # its arithmetic, with the names of constants
     constants: Mapping[str, float]  # their values
     summary: str
-    parameters: Mapping[str, str]  # meaning of each parameter, with its unit after the last comma
+    parameters: Mapping[
+        str, str
+    ]  # meaning of each parameter that is documented here, with its unit after the last comma
     limits: str
     check: str
 

@@ -27,7 +27,6 @@ def pcie_bytes_per_s(
         peer_access: whether cards read each other's memory directly.
         accelerators: cards in the machine.
         host_bytes_per_s: memory bandwidth of the host, B/s.
-        assumed: rate of the host's slots, and copies per byte.
     Limits: all cards send at the same time, as in a ring.
     Check: four cards of PCIe 4.0 x16 on a desktop with 89.6 GB/s of memory bandwidth, without and with peer access.
         >>> slots = col(32e9, 32e9), np.array([False, True]), col(4, 4), col(89.6e9, 89.6e9)
@@ -43,8 +42,6 @@ def pcie_bytes_per_s(
 def power_limited_share(assumed: Assumptions) -> float:
     """Matrix rate at the power limit over the rate at rated power. Memory bandwidth stays the same.
 
-    Parameters:
-        assumed: power limit over rated power, and its exponent.
     Limits: moderate limits; far below half of the rated power, clocks fall faster.
     Check: 300 W of 450 W.
         >>> round(power_limited_share(Assumptions(power_limit_share=300 / 450)), 3)

@@ -46,9 +46,6 @@ def sent_split(plans: TrainingPlans, sequence_split: Column) -> Column:
     With expert parallelism these are the ranks that share the sequence. Without it every tensor-parallel rank holds
     a part of each expert, and all tokens.
 
-    Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
     Limits: routing is even, and no token is dropped.
     Check: sequence parallelism over four ranks, with and without expert parallelism.
         >>> sent_split(row(expert_parallel=col(8, 1)), col(4, 4)).tolist()
@@ -69,12 +66,6 @@ def kept_layer_bytes(
 
     Tensor parallelism divides heads and MLP; sequence parallelism also divides hidden-size tensors.
 
-    Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        layer: activation bytes per token of a mean layer (`LayerBytes`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
-        sent_split: ranks that share the dispatched tokens.
     Check: Llama-3.1-8B with fused kernels, 4,096 tokens, tensor and sequence parallel 8.
         >>> layer = row(kept_hidden=32776, kept_split=106624, kept_routed=0, kept_sent=0, exchanged=0)
         >>> plans = row(tensor_parallel=col(8), expert_parallel=col(1))
@@ -96,12 +87,6 @@ def working_layer_bytes(
 ) -> Column:
     """Bytes that one layer needs on top of what it keeps while its backward runs, on one accelerator.
 
-    Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        layer: activation bytes per token of a mean layer (`LayerBytes`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
-        sent_split: ranks that share the dispatched tokens.
     Check: 4,096 tokens, 57,344 bytes of gradients per token, tensor parallel 8.
         >>> layer = row(working_hidden=0, working_split=57344, working_routed=0, working_sent=0, exchanged=0)
         >>> plans = row(tensor_parallel=col(8), expert_parallel=col(1))
@@ -118,9 +103,6 @@ def working_layer_bytes(
 def micro_batch_activation_bytes(kept_layer_bytes: Column, stage_layers: Column) -> Column:
     """Activations of one micro-batch on one accelerator, kept between forward and backward.
 
-    Parameters:
-        kept_layer_bytes: activations that one layer keeps, bytes.
-        stage_layers: layers of the fullest pipeline stage.
     Check: 32 layers of 71.4 MB.
         >>> micro_batch_activation_bytes(col(71.4e6), col(32)).tolist()
         [2284800000.0]
@@ -132,10 +114,6 @@ def micro_batch_activation_bytes(kept_layer_bytes: Column, stage_layers: Column)
 def stream_bytes(counts: Counts, tokens_per_micro_batch: Column, sequence_split: Column) -> Column:
     """Gradient of the residual stream, which passes from layer to layer, in 16 bit.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
     Check: 4,096 tokens of Llama-3.1-8B are 32 MiB.
         >>> stream_bytes(PRETRAIN_COUNTS, col(4096), col(1)).tolist()
         [33554432.0]
@@ -175,7 +153,6 @@ def in_flight_bytes(micro_batch_bytes: Column, micro_batches_in_flight: Column) 
 
     Parameters:
         micro_batch_bytes: activations of one micro-batch, bytes.
-        micro_batches_in_flight: micro-batches whose activations a stage holds.
     Check: four micro-batches of 2 GB.
         >>> in_flight_bytes(col(2e9), col(4)).tolist()
         [8000000000.0]
@@ -193,7 +170,6 @@ def loss_beyond_bytes(
     most. Only the excess of the last stage over the first counts.
 
     Parameters:
-        micro: memory of one micro-batch (`MicroBatchMemory`).
         loss_bytes: logits and their gradients, bytes.
         last_stage_bytes: activations that the last stage holds, bytes.
         kept_bytes: activations that the first stage holds, bytes.

@@ -215,7 +215,6 @@ def least_accelerator_s(counts: Counts, micro_batch_sequences: Column, ranks: Co
     """Lower bound of the accelerator-seconds of a run: every micro-batch passes all ranks of a replica once.
 
     Parameters:
-        counts: the workload's tokens or samples, and its sequence length.
         micro_batch_sequences: sequences or samples per micro-batch.
         ranks: accelerators per model replica.
         micro_batch_s: time of one micro-batch, seconds.

@@ -90,11 +90,6 @@ def trained_norm_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: 
     Fused norms keep 8h bytes in all; norms that run operator by operator keep 16h. Under autocast every matrix that
     reads a norm also keeps its own 16-bit copy.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B: 16h + 8 operator by operator, 26h + 8 under autocast, 8h + 8 fused.
         >>> counts = PRETRAIN_COUNTS
         >>> kinds = row(written_out=np.array([1, 1, 0]) > 0, autocast=np.array([0, 1, 0]) > 0, compiled=np.zeros(3) > 0)
@@ -113,11 +108,6 @@ def frozen_norm_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: R
 
     Fused norms keep 4h bytes in all. Norms that run operator by operator, or on an FP32 residual stream, keep 8h.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B: 8h + 8 operator by operator, 4h + 8 fused.
         >>> kinds = row(written_out=np.array([True, False]), widened=np.array([False, False]))
         >>> frozen_norm_bytes(PRETRAIN_COUNTS, PRETRAIN_COUNTS.layer, kinds, PRETRAIN_COUNTS.recipe).tolist()
@@ -133,11 +123,6 @@ def head_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) 
 
     Without fused attention the layer stores the scores (6 n s bytes), and keys and values expanded to every head.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B with fused attention: 4(n + m)d + 4n.
         >>> flash = row(flash=np.array([True]))
         >>> head_bytes(PRETRAIN_COUNTS, PRETRAIN_COUNTS.layer, flash, PRETRAIN_COUNTS.recipe).tolist()
@@ -155,10 +140,6 @@ def trained_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column
     A gated MLP keeps 8f operator by operator and 6f with fused kernels, an MLP without a gate 4f, and a GELU that
     runs operator by operator 10f.
 
-    Parameters:
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B, f = 14,336: 8f operator by operator, 6f fused.
         >>> kinds = row(written_out=np.array([True, False]))
         >>> trained_mlp_bytes(PRETRAIN_COUNTS.layer, kinds, PRETRAIN_COUNTS.recipe).tolist()
@@ -174,10 +155,6 @@ def frozen_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
 
     Products are in FP32 on the FP32 residual stream around quantized weights.
 
-    Parameters:
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B, f = 14,336: 6f operator by operator, 4f fused.
         >>> kinds = row(written_out=np.array([True, False]), widened=np.array([False, False]))
         >>> frozen_mlp_bytes(PRETRAIN_COUNTS.layer, kinds, PRETRAIN_COUNTS.recipe).tolist()
@@ -193,10 +170,6 @@ def expert_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
 
     Products are in FP32 on the FP32 residual stream around quantized weights.
 
-    Parameters:
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: eight of 128 experts of width 768, fused: 3 * 2 * 6,144 + 4 * 128 + 20 * 8.
         >>> layer = row(products=3, written_products=4, routed=8 * 768, router=128, choices=8)
         >>> kinds = row(written_out=np.array([False]), widened=np.array([False]))
@@ -215,10 +188,6 @@ def sent_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     A framework that keeps the dispatched, the returned and the weighted copy keeps 6kh. A framework that applies the
     routing weight inside the expert, and otherwise keeps only token indices, keeps 2kh.
 
-    Parameters:
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: eight experts per token, h = 2,048: three copies, or one.
         >>> sent_bytes(row(sent=8 * 2048), row(sent_copies=col(3, 1)), PRETRAIN_COUNTS.recipe).tolist()
         [98304.0, 32768.0]
@@ -234,10 +203,6 @@ def adapter_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     and with dropout a one-byte mask. FP32 adapters without dropout on an FP32 residual stream keep each distinct
     input once, and an FP32 copy of the attention output.
 
-    Parameters:
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: rank 16 on four matrices that share an input of 4,096: FP32 with dropout, then 16-bit without.
         >>> layer = row(adapted_inputs=4 * 4096, unshared_inputs=4096, adapted_outputs=0, adapted_matrices=4)
         >>> first, none = np.array([True, False]), np.array([False, False])
@@ -261,11 +226,6 @@ def narrower_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Reci
     The attention output also stays in 16 bit, so its 8- or 4-bit copy is an addition. Compiled kernels keep 16-bit
     inputs and convert them again in backward, so they save nothing.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B in FP8, one byte saved per input: 2h + f less one byte for each of the 4,096 attention
         outputs.
         >>> kinds, fp8 = row(compiled=np.array([False, True])), row(kept_bytes_saved_per_input=1.0)
@@ -282,10 +242,6 @@ def narrower_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Reci
 def residual_bytes(counts: Counts, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Bytes of a layer's input: 2h, or 4h where the residual stream is in FP32.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: h = 4,096, in 16 bit and under autocast.
         >>> kinds = row(autocast=np.array([False, True]), widened=np.array([False, False]))
         >>> residual_bytes(PRETRAIN_COUNTS, kinds, PRETRAIN_COUNTS.recipe).tolist()
@@ -298,11 +254,6 @@ def residual_bytes(counts: Counts, kinds: LayerKinds, recipe: Recipe) -> Column:
 def trained_work_bytes(counts: Counts, kinds: LayerKinds, layer: Layer, recipe: Recipe) -> Column:
     """Bytes of the hidden-size gradients between a trained layer's matrices while the layer's backward runs.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Limits: the autocast value was traced with adapters and is used for full training too.
     Check: Llama-3.1-8B: 2h operator by operator, 10h under autocast, none with fused kernels.
         >>> kinds = row(written_out=np.array([True, True, False]), autocast=np.array([False, True, False]))
@@ -320,10 +271,6 @@ def frozen_work_bytes(counts: Counts, layer: Layer, kinds: LayerKinds) -> Column
     16h with FP32 adapters on the MLP (each adapter's input copy has a gradient), 10h with adapters under autocast,
     4h for other recipes that run operator by operator, none with fused kernels.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
     Check: h = 4,096, FP32 adapters on the MLP, adapters under autocast, 16-bit adapters operator by operator.
         >>> kinds = row(
         ...     adapters_32_bit=np.array([True, False, False]),
@@ -341,10 +288,6 @@ def frozen_work_bytes(counts: Counts, layer: Layer, kinds: LayerKinds) -> Column
 def mlp_work_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Bytes of the gradients of an MLP's products while the MLP's backward runs: 4f for a trained gated MLP.
 
-    Parameters:
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B, f = 14,336.
         >>> kinds = row(written_out=np.array([False]), adapters_32_bit=np.array([False]))
         >>> mlp_work_bytes(PRETRAIN_COUNTS.layer, kinds, PRETRAIN_COUNTS.recipe).tolist()
@@ -360,7 +303,6 @@ def expert_work_bytes(elements: float, recipe: Recipe) -> float:
 
     Parameters:
         elements: width of the inputs or products, elements per token.
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: eight experts per token of width 768: 2 * 2 * 6,144.
         >>> expert_work_bytes(8 * 768, PRETRAIN_COUNTS.recipe)
         24576.0
@@ -373,10 +315,7 @@ def matrix_bytes(head_bytes: Column, mlp_bytes: Column, adapter_bytes: Column, n
     """Activation bytes of a layer's matrices without recomputation.
 
     Parameters:
-        head_bytes: activation bytes of attention, per token.
         mlp_bytes: activation bytes of the MLP, per token.
-        adapter_bytes: activation bytes of the adapters, per token.
-        narrower_bytes: bytes that an 8- or 4-bit format saves, per token.
     Check: Llama-3.1-8B in BF16 with fused kernels.
         >>> matrix_bytes(col(20608), col(86016), col(0), col(0)).tolist()
         [106624.0]
@@ -395,12 +334,7 @@ def kept_hidden_bytes(
     torchtitan's list saves every second matrix.
 
     Parameters:
-        counts: model and run numbers (`Counts`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
         norm_bytes: activation bytes of the norms, per token.
-        residual_bytes: bytes of the layer's input, per token.
     Check: Llama-3.1-8B with fused norms: no recomputation, a list of operators, every second layer, full
         recomputation.
         >>> kinds = row(recomputes=np.array([NONE, OPERATORS, EVERY_SECOND, EVERY_LAYER]))
@@ -422,12 +356,6 @@ def kept_split_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Re
     A list of saved operators keeps the attention output, queries, values and one MLP product. Recomputation of
     attention alone keeps everything except the softmax statistics (fused attention) or the scores.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
-        matrix_bytes: activation bytes of attention, MLP and adapters, per token.
     Check: Llama-3.1-8B, fused attention: no recomputation, attention alone, a list of operators, every second
         layer, full.
         >>> modes = np.array([NONE, ATTENTION, OPERATORS, EVERY_SECOND, EVERY_LAYER])
@@ -451,12 +379,6 @@ def kept_routed_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: R
 
     A list of saved operators keeps the router's product and no grouped products of experts.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
-        expert_bytes: activation bytes of the experts without recomputation, per token.
     Check: 128 experts: no recomputation, a list of operators, full recomputation.
         >>> kinds, layer = row(recomputes=np.array([NONE, OPERATORS, EVERY_LAYER])), row(router=128)
         >>> kept_routed_bytes(PRETRAIN_COUNTS, layer, kinds, PRETRAIN_COUNTS.recipe, col(37536)).tolist()
@@ -471,10 +393,6 @@ def kept_routed_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: R
 def kept_sent_bytes(counts: Counts, kinds: LayerKinds, sent_bytes: Column) -> Column:
     """Activation bytes of dispatched tokens that a layer keeps for backward; none with a list of saved operators.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        sent_bytes: activation bytes of dispatched tokens without recomputation, per token.
     Check: no recomputation, a list of operators, every second of 32 layers, full recomputation.
         >>> kinds = row(recomputes=np.array([NONE, OPERATORS, EVERY_SECOND, EVERY_LAYER]))
         >>> kept_sent_bytes(PRETRAIN_COUNTS, kinds, col(98304)).tolist()
@@ -490,10 +408,6 @@ def exchanged_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
 
     Recomputing them would exchange them again. Without expert parallelism there is no exchange.
 
-    Parameters:
-        layer: widths of a mean layer, elements per token (`Layer`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: eight experts per token, h = 2,048: a list with all-to-alls, one without, no recomputation.
         >>> modes, keeps = np.array([OPERATORS, OPERATORS, NONE]), np.array([True, False, True])
         >>> lists = row(recomputes=modes, keeps_exchanges=keeps)
@@ -509,8 +423,6 @@ def working_hidden_bytes(counts: Counts, kinds: LayerKinds, norm_bytes: Column, 
     gradients.
 
     Parameters:
-        counts: model and run numbers (`Counts`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
         norm_bytes: activation bytes of the norms, per token.
         work_bytes: hidden-size gradients during backward, bytes per token.
     Limits: with a list of saved operators, the hidden-size tensors that the list keeps are separate from the norms.
@@ -533,8 +445,6 @@ def working_split_bytes(
     These are the recomputed activations and the gradients.
 
     Parameters:
-        counts: model and run numbers (`Counts`).
-        kinds: recipe properties that change a layer's bytes (`LayerKinds`).
         whole_bytes: activation bytes without recomputation, per token.
         kept_bytes: activation bytes that the layer keeps, per token.
         work_bytes: gradients during backward, bytes per token.

@@ -32,10 +32,6 @@ class LossBytes(Columns):
 def logits(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column) -> Column:
     """Logits of a micro-batch on one accelerator.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
     Check: 4,096 tokens of a vocabulary of 128,256 on tensor parallel 8.
         >>> logits(PRETRAIN_COUNTS, row(tensor_parallel=col(8)), col(4096)).tolist()
         [65667072.0]
@@ -59,12 +55,6 @@ def logits_at_a_time(
 
     Limits: Unsloth takes smaller chunks on a card with less than 8 GiB free.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        recipe: framework recipes (`Recipes`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        logits: logits of a micro-batch on one accelerator.
     Check: 16,384 tokens of Llama-3.1-8B: a fused loss takes 1,024 of them, one of up to 2^30 logits 4,096, a chunked
     loss 2,048.
         >>> limits = {"loss_chunks": col(1, 1, 8), "chunk_logits": col(0, 2**30, 0)}
@@ -84,9 +74,6 @@ def logits_at_a_time(
 def logits_of_chunk(recipe: Recipes, logits: Column) -> Column:
     """Logits of one chunk, where no loss is fused with the head.
 
-    Parameters:
-        recipe: framework recipes (`Recipes`).
-        logits: logits of a micro-batch on one accelerator.
     Check: eight chunks.
         >>> logits_of_chunk(row(loss_chunks=col(8)), col(4096 * 128256)).tolist()
         [65667072.0]
@@ -98,10 +85,6 @@ def logits_of_chunk(recipe: Recipes, logits: Column) -> Column:
 def head_weights_gradient_bytes(counts: Counts, plans: TrainingPlans, recipe: Recipe) -> Column:
     """Gradient of the head's weights while it is computed, in the width of the computation; 0 where the head is frozen.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        recipe: framework recipes (`Recipes`).
     Check: Llama-3.1-8B in 16 bit on tensor parallel 8.
         >>> layout = row(tensor_parallel=col(8))
         >>> head_weights_gradient_bytes(PRETRAIN_COUNTS, layout, PRETRAIN_COUNTS.recipe).tolist()
@@ -119,12 +102,6 @@ def held_logits_bytes(
     A head in FP32 widens the logits that the loss holds in 16 bit, unless autocast converts the head's product to 16
     bit. With a single sequence a shifted loss needs no shifted copy.
 
-    Parameters:
-        recipe: framework recipes (`Recipes`).
-        run: bytes and products per parameter of the run (`Recipe`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        logits: logits of a micro-batch on one accelerator.
-        logits_at_a_time: logits that the loss processes at a time.
     Check: 1e6 logits: FP32 logits at 12 bytes; fused with the head, 125,000 at a time.
         >>> none, recipe = np.array([False, False]), PRETRAIN_COUNTS.recipe
         >>> loss = row(loss=np.array([UPCAST, FUSED]), bytes_per_logit=col(12, 0), chunk_bytes_per_logit=col(0, 12))
@@ -151,11 +128,7 @@ def head_backward_bytes(
     chunk.
 
     Parameters:
-        recipe: framework recipes (`Recipes`).
-        logits: logits of a micro-batch on one accelerator.
-        logits_at_a_time: logits that the loss processes at a time.
         head_gradient_bytes: gradient of the head's weights, bytes.
-        stream_bytes: gradient of the residual stream, bytes.
     Check: 1e6 logits at once; in chunks of 125,000; fused.
         >>> recipes = row(loss=np.array([UPCAST, CHUNKED, FUSED]), chunk_bytes_per_logit=col(0, 2, 12))
         >>> head_backward_bytes(recipes, col(1e6), col(125e3), col(5e5), col(1e5)).tolist()
@@ -172,9 +145,6 @@ def head_backward_bytes(
 def loss_peak_bytes(held_logits_bytes: Column, head_backward_bytes: Column) -> Column:
     """Peak bytes of logits, loss and their gradients.
 
-    Parameters:
-        held_logits_bytes: logits that the loss holds, bytes.
-        head_backward_bytes: what the backward of the head holds, bytes.
     Check: 12 MB in the loss, 2.6 MB in backward.
         >>> loss_peak_bytes(col(12e6), col(2.6e6)).tolist()
         [12000000.0]
@@ -188,12 +158,6 @@ def last_norm_bytes(
 ) -> Column:
     """Input and output of the final norm: 10h per token operator by operator, 4h in one kernel.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        layer: widths of a mean layer, elements per token (`Layer`).
-        recipe: framework recipes (`Recipes`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
     Check: 4,096 tokens of Llama-3.1-8B, eager and fused kernels.
         >>> recipes = row(kernels=np.array([EAGER, EAGER + 1]))
         >>> last_norm_bytes(PRETRAIN_COUNTS, PRETRAIN_COUNTS.layer, recipes, col(4096), col(1)).tolist()

@@ -50,10 +50,6 @@ from app.sizing.training.recipes import (
 def layer_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: Column) -> Column:
     """Parameters of one layer on a model-parallel rank, with experts where any layer has them.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        expert_shards: ranks that share the routed experts of a layer.
     Check: Llama-3.1-8B on one rank and on tensor parallel 8.
         >>> layout = row(tensor_parallel=col(1, 8))
         >>> layer_params_per_rank(PRETRAIN_COUNTS, layout, col(1, 1)).tolist()
@@ -70,9 +66,6 @@ def layer_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: C
 def end_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
     """Embedding and head parameters on one rank; the larger of the two where a pipeline separates them.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: Llama-3.1-8B without a pipeline and with four stages.
         >>> layout = row(pipeline_parallel=col(1, 4), tensor_parallel=col(1, 1))
         >>> end_params_per_rank(PRETRAIN_COUNTS, layout).tolist()
@@ -94,10 +87,7 @@ def gathered_bytes(
 
     Parameters:
         gathers: whether weights are gathered from other ranks (ZeRO-3).
-        end_params_per_rank: embedding and head parameters on a rank.
-        gathered_unit_params: parameters that are gathered together.
         units: units in use or prefetched.
-        params: bytes per parameter by use (`ParamBytes`).
     Check: Llama-3.1-8B in BF16: embedding and head, and two layers; nothing below ZeRO-3.
         >>> sharded, widths = np.array([True, False]), row(ends=2.0, gathered=2.0)
         >>> gathered_bytes(sharded, col(1.05e9), col(0.218e9), col(2), widths).tolist()
@@ -136,10 +126,6 @@ def cast_bytes(counts: Counts, plans: TrainingPlans, params: ParamBytes) -> Colu
 
     Autocast keeps none with full recomputation or sharded weights.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        params: bytes per parameter by use (`ParamBytes`).
     Check: 7e9 parameters in layers: no recomputation, full recomputation, ZeRO-3.
         >>> modes, stages = np.array([FULL - 1, FULL, FULL - 1]), col(0, 0, 3)
         >>> plans = row(activation_checkpointing=modes, zero_stage=stages, tensor_parallel=1, pipeline_parallel=1)
@@ -160,12 +146,6 @@ def head_cast_bytes(
     Autocast caches one copy of trained weights, because its cache holds leaves that need gradients. It makes a new
     copy of frozen weights for each product, including each chunk of a chunked loss.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        framework: framework recipes (`Recipes`).
-        params: bytes per parameter by use (`ParamBytes`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: a frozen head of 1000 parameters under a loss in eight chunks.
         >>> counts, chunked = row(head_matmul_params=1000), row(loss=col(CHUNKED), loss_chunks=col(8))
         >>> head_cast_bytes(counts, row(tensor_parallel=col(1)), chunked, row(head_casts=2), row(frozen=True)).tolist()
@@ -235,8 +215,6 @@ class Peak(Columns):
 def at_loss_bytes(parts: MemoryParts) -> Column:
     """Gradients and activations at the end of forward.
 
-    Parameters:
-        parts: memory parts of one accelerator (`MemoryParts`).
     Check: 1 GB of persistent gradients, 10 GB of activations, 4 GB of loss.
         >>> lasting = row(lasting_gradient_bytes=col(1e9), kept_bytes=col(10e9), logits_bytes=col(3e9))
         >>> at_loss_bytes(row(**vars(lasting), last_norm_bytes=0.2e9, loss_gathered_bytes=0.8e9)).tolist()
@@ -250,8 +228,6 @@ def at_loss_bytes(parts: MemoryParts) -> Column:
 def in_backward_bytes(parts: MemoryParts) -> Column:
     """Gradients and activations in the first layer of backward: nothing is freed yet, and the layer is recomputed.
 
-    Parameters:
-        parts: memory parts of one accelerator (`MemoryParts`).
     Check: 1 GB of persistent gradients, 1 GB of the head's, 10 GB of activations, 2 GB of the layer.
         >>> gradients = row(lasting_gradient_bytes=col(1e9), head_gradient_bytes=col(1e9))
         >>> parts = row(**vars(gradients), kept_bytes=col(10e9), working_bytes=col(2e9), backward_gathered_bytes=0)
@@ -266,8 +242,6 @@ def in_backward_bytes(parts: MemoryParts) -> Column:
 def at_gradients_bytes(parts: MemoryParts) -> Column:
     """Gradients and remaining activations at the end of backward.
 
-    Parameters:
-        parts: memory parts of one accelerator (`MemoryParts`).
     Check: 16 GB of gradients, 1 GB of the first layer.
         >>> at_gradients_bytes(row(gradient_bytes=col(16e9), last_bytes=col(1e9))).tolist()
         [17000000000.0]
@@ -279,8 +253,6 @@ def at_gradients_bytes(parts: MemoryParts) -> Column:
 def in_update_bytes(parts: MemoryParts) -> Column:
     """Gradients and temporary copies in the optimizer's update.
 
-    Parameters:
-        parts: memory parts of one accelerator (`MemoryParts`).
     Check: 16 GB of gradients, 4 GB of copies.
         >>> in_update_bytes(row(gradient_bytes=col(16e9), update_bytes=col(4e9))).tolist()
         [20000000000.0]
@@ -294,11 +266,6 @@ def peak_bytes(
 ) -> Column:
     """Gradients and activations at the highest of the four moments.
 
-    Parameters:
-        at_loss_bytes: at the end of forward, bytes.
-        in_backward_bytes: in the first layer of backward, bytes.
-        at_gradients_bytes: at the end of backward, bytes.
-        in_update_bytes: in the optimizer's update, bytes.
     Check: 15, 14, 17 and 20 GB.
         >>> peak_bytes(col(15e9), col(14e9), col(17e9), col(20e9)).tolist()
         [20000000000.0]
@@ -312,7 +279,6 @@ def activations_at_peak_bytes(peak_bytes: Column, gradients_at_peak_bytes: Colum
     """Part of the peak that is not gradients.
 
     Parameters:
-        peak_bytes: gradients and activations at the peak, bytes.
         gradients_at_peak_bytes: gradients at the peak, bytes.
     Check: a peak of 20 GB with 16 GB of gradients.
         >>> activations_at_peak_bytes(col(20e9), col(16e9)).tolist()
@@ -327,9 +293,6 @@ def collective_buffer_bytes(parts: MemoryParts, factors: TrainingMemoryFactors) 
 
     AIConfigurator's tables have 0, 342 and 392 MB for one group of 1, 2, and 4 or 8 ranks.
 
-    Parameters:
-        parts: memory parts of one accelerator (`MemoryParts`).
-        factors: fitted memory factors (`TrainingMemoryFactors`).
     Check: three groups of 392 MB.
         >>> collective_buffer_bytes(row(communicators=col(3)), row(training_collective_bytes=392e6)).tolist()
         [1176000000.0]
@@ -341,10 +304,6 @@ def collective_buffer_bytes(parts: MemoryParts, factors: TrainingMemoryFactors) 
 def overhead_bytes(peak_bytes: Column, collective_buffer_bytes: Column, factors: TrainingMemoryFactors) -> Column:
     """Runtime context, collective buffers and allocator fragmentation; the fragmentation is fitted to published peaks.
 
-    Parameters:
-        peak_bytes: gradients and activations at the peak, bytes.
-        collective_buffer_bytes: buffers of collectives, bytes.
-        factors: fitted memory factors (`TrainingMemoryFactors`).
     Check: 1 GB of context, 0.4 GB of buffers and 5 % of 20 GB.
         >>> fitted = row(training_context_bytes=1e9, training_fragmentation_fraction=0.05)
         >>> overhead_bytes(col(20e9), col(0.4e9), fitted).tolist()
@@ -442,11 +401,8 @@ def memory_bytes_per_accelerator(
     """Memory of the fullest accelerator at its peak moment.
 
     Parameters:
-        weights_bytes: weights, bytes.
         gradients_at_peak_bytes: gradients at the peak, bytes.
         optimizer_bytes: optimizer states, bytes.
-        activations_at_peak_bytes: activations at the peak, bytes.
-        overhead_bytes: context, buffers and fragmentation, bytes.
     Check: 16 GB of weights, 16 of gradients, 12 of states, 20 of activations and 2 of overhead.
         >>> memory_bytes_per_accelerator(col(16e9), col(16e9), col(12e9), col(20e9), col(2e9)).tolist()
         [66000000000.0]
@@ -461,8 +417,6 @@ def share_weights_bytes(held_params: Column, params: ParamBytes, wide_params: Co
     Parameters that k-bit preparation converts to FP32 take two more bytes each.
 
     Parameters:
-        held_params: parameters that the accelerator holds.
-        params: bytes per parameter by use (`ParamBytes`).
         wide_params: parameters that k-bit preparation converts to FP32.
         adapter_params: adapter parameters that the accelerator holds.
     Check: 8e9 parameters in NF4 at 0.57 bytes, 1e9 of them widened, and 40e6 FP32 adapter parameters.
@@ -477,7 +431,6 @@ def weights_bytes(share_weights_bytes: Column, host_weights_bytes: Column) -> Co
     """Weights in the accelerator's own memory.
 
     Parameters:
-        share_weights_bytes: weights of the accelerator's share, bytes.
         host_weights_bytes: part of them in host memory, bytes.
     Check: offloaded weights leave nothing.
         >>> weights_bytes(col(16e9, 16e9), col(0, 16e9)).tolist()
@@ -492,7 +445,6 @@ def optimizer_state_bytes(updated_params: Column, params: ParamBytes) -> Column:
 
     Parameters:
         updated_params: parameters that the optimizer of one accelerator updates.
-        params: bytes per parameter by use (`ParamBytes`).
     Check: AdamW with a master copy, 8e9 parameters over 64 ranks.
         >>> optimizer_state_bytes(col(8e9 / 64), row(states=12.0)).tolist()
         [1500000000.0]
@@ -509,7 +461,6 @@ def formed_gradient_bytes(trained_params: Column, params: ParamBytes) -> Column:
 
     Parameters:
         trained_params: trained parameters that the accelerator holds.
-        params: bytes per parameter by use (`ParamBytes`).
     Check: 8e9 parameters in 16 bit, with the update after and during backward.
         >>> formed_gradient_bytes(col(8e9), row(in_backward=np.array([False, True]), gradients=2.0)).tolist()
         [16000000000.0, 0.0]
@@ -538,17 +489,9 @@ def last_gradients_bytes(
     optimizer updates during backward, only one unit's gradient exists.
 
     Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
         gathers: whether weights are gathered from other ranks (ZeRO-3).
         accumulates: whether gradients persist and are summed over micro-batches.
-        end_params_per_rank: embedding and head parameters on a rank.
-        layer_params_per_rank: parameters of one layer on a model-parallel rank.
         end_gathered_bytes: weights still gathered at the end of backward, bytes.
-        data_group: ranks that hold the same dense weights.
-        stream_bytes: gradient of the residual stream, bytes.
-        params: bytes per parameter by use (`ParamBytes`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B: first pass, and accumulation, which adds the embedding's gradient of 1.05 GB.
         >>> layout, accumulates, zero = row(tensor_parallel=col(1)), np.array([False, True]), col(0, 0)
         >>> widths, no = row(in_backward=zero > 0, gradients=2.0, ends=2.0), zero > 0
@@ -587,11 +530,6 @@ def last_layer_bytes(
     Parameters:
         gathers: whether weights are gathered from other ranks (ZeRO-3).
         accumulates: whether gradients persist and are summed over micro-batches.
-        end_params_per_rank: embedding and head parameters on a rank.
-        layer_params_per_rank: parameters of one layer on a model-parallel rank.
-        micro: memory of one micro-batch (`MicroBatchMemory`).
-        params: bytes per parameter by use (`ParamBytes`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: activations of 2 GB; 0.2e9 parameters in the layer and 1e9 at the ends, with accumulated gradients, then
         sharded.
         >>> widths = row(in_backward=np.array([False]), gradients=2.0)
@@ -614,8 +552,6 @@ def last_bytes(last_gradients_bytes: Column, last_layer_bytes: Column, end_gathe
     """Peak memory in addition to all gradients at the end of backward.
 
     Parameters:
-        last_gradients_bytes: when the last gradient is computed, bytes.
-        last_layer_bytes: while the first layer's backward runs, bytes.
         end_gathered_bytes: weights still gathered at the end of backward, bytes.
     Check: 1 GB at the last gradient; 0.5 GB in the layer with 0.8 GB of gathered weights.
         >>> last_bytes(col(1e9), col(0.5e9), col(0.8e9)).tolist()
@@ -633,12 +569,7 @@ def update_bytes(
     Adafactor takes 16 bytes per element of a matrix.
 
     Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
         updated_params: parameters that the optimizer of one accelerator updates.
-        data_group: ranks that hold the same dense weights.
-        params: bytes per parameter by use (`ParamBytes`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: 8e9 parameters: `foreach` copies 4 bytes of each, a fused kernel none.
         >>> widths = row(update=col(4, 0), in_backward=np.zeros(2) > 0, on_host=np.zeros(2) > 0)
         >>> plans = row(tensor_parallel=1, zero_stage=col(0, 0), optimizer_offload=np.zeros(2) > 0)
@@ -730,9 +661,6 @@ def _gathered_at_moments(
 def communicators(plans: TrainingPlans, groups: RankGroups) -> Column:
     """Groups of ranks in which one accelerator communicates: data, tensor, pipeline, context and expert parallelism.
 
-    Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        groups: groups of ranks at a data-parallel degree (`RankGroups`).
     Check: tensor parallel 8, and data parallel 16 on four pipeline stages.
         >>> degrees = row(tensor_parallel=col(8, 1), pipeline_parallel=col(1, 4), context_parallel=col(1, 1))
         >>> plans = row(**vars(degrees), expert_parallel=col(1, 1))

@@ -56,10 +56,8 @@ def activations_on_host_bytes(plans: TrainingPlans, kept_bytes: Column, layers: 
     """Kept activations in host memory: all except those of layers that are being copied out or back.
 
     Parameters:
-        plans: candidate layouts, with their activation offload.
         kept_bytes: activations kept for the backward pass, bytes.
         layers: layers per device.
-        assumed: assumptions, with the number of layers in transit.
     Check: two of 32 layers stay on the device.
         >>> moved = row(activation_offload=np.array([True, False]))
         >>> activations_on_host_bytes(moved, col(32e9, 32e9), col(32, 32), Assumptions()).tolist()
@@ -80,9 +78,7 @@ def host_bytes_per_machine(
     """Host memory that one machine needs for the offloaded data of its accelerators and their processes.
 
     Parameters:
-        on_host: host memory of one accelerator, by kind of data, bytes.
         offloaded_activation_bytes: activations of one accelerator in host memory, bytes.
-        accelerators: accelerators of the run.
         accelerators_per_node: accelerators per machine.
         process_bytes: assumed host memory of one process without offloaded data, bytes.
     Check: 12 bytes of states and 4 of gradients for 1e9 parameters on each of eight accelerators in two machines, and
@@ -101,7 +97,6 @@ def activation_copy_s(plans: TrainingPlans, micro_batch_kept_bytes: Column) -> C
     """Time to copy a micro-batch's activations to the host and back at the PCIe rate.
 
     Parameters:
-        plans: candidate layouts, with their activation offload.
         micro_batch_kept_bytes: activations that one micro-batch keeps, bytes.
     Check: 16 GB out and back take 1 s.
         >>> activation_copy_s(row(activation_offload=np.array([True])), col(16e9)).tolist()
@@ -120,7 +115,6 @@ def shard_copy_s(shards_on_host: Mask, shard_params: Column, trained_shard_param
         shards_on_host: whether parameters are in host memory.
         shard_params: parameters of the shard.
         trained_shard_params: trained parameters of the shard.
-        recipe: bytes of a gathered parameter.
     Check: 2e9 frozen parameters in 16 bit move 8 GB.
         >>> shard_copy_s(np.array([True]), col(2e9), col(0), row(gathered_bytes_per_param=2.0)).tolist()
         [0.25]

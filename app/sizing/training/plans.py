@@ -93,9 +93,7 @@ def micro_batches_in_flight(micro_batches: Column, stages: Column, virtual_pipel
     stage. In the interleaved schedule it keeps 2 (p - i - 1) + (v - 1) p + 1 chunks; each micro-batch has v chunks.
     The number never exceeds the micro-batches of a step.
     Parameters:
-        micro_batches: micro-batches per step.
         stages: pipeline stages (p).
-        virtual_pipeline: model chunks per stage (v).
         place: position of the stage (i), 0 for the first stage.
     Check: first and last of four stages with many micro-batches, without chunks and then with two chunks.
         >>> four, of = col(4, 4, 4, 4), col(0, 3, 0, 3)
@@ -423,7 +421,6 @@ def accelerators(plans: TrainingPlans, data_parallel: Column) -> Column:
     """Number of accelerators of a run: the product of all degrees of parallelism, data parallelism included.
 
     Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
         data_parallel: replicas of the model.
     Limits: expert parallelism uses these ranks and adds none.
     Check: tensor 8, pipeline 4, context 2 and 16 replicas.
@@ -441,9 +438,6 @@ def virtual_pipeline(counts: Counts, plans: TrainingPlans) -> Column:
     This is the requested number; otherwise one layer per chunk, up to the usual maximum, in frameworks that
     interleave.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Limits: some frameworks require the layers to divide evenly by stages and chunks; this schedule may be uneven.
     Check: 32 layers on four stages with an interleaved schedule, without one, and with two chunks requested.
         >>> interleaved, requested = np.array([True, False, True]), col(0, 0, 2)
@@ -469,7 +463,6 @@ def stage_unevenness(
 
     Parameters:
         pipeline_parallel: pipeline stages.
-        virtual_pipeline: model chunks per pipeline stage.
         num_layers: layers of the model.
         head_layers: layers that the output head costs as much as.
     Limits: the embedding is a look-up and costs nothing; the last stage has at least one layer per chunk.
@@ -492,7 +485,6 @@ def stage_slowdown(stage_unevenness: Column, published_stage_unevenness: float) 
     pipelines are predicted as well as runs without a pipeline; beyond 1.2 they are a third slower.
 
     Parameters:
-        stage_unevenness: work of the fullest stage over the mean stage.
         published_stage_unevenness: unevenness that the fit contains.
     Check: an unevenness of 1.05 and of 1.21 where published pipelines have 1.1.
         >>> stage_slowdown(col(1.05, 1.21), 1.1).round(3).tolist()
@@ -505,9 +497,6 @@ def stage_slowdown(stage_unevenness: Column, published_stage_unevenness: float) 
 def tokens_per_micro_batch(counts: Counts, plans: TrainingPlans) -> Column:
     """Tokens of a micro-batch on one rank of the context group.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: two sequences of 4,096 tokens on four context-parallel ranks.
         >>> two = row(micro_batch_sequences=col(2), context_parallel=col(4))
         >>> tokens_per_micro_batch(PRETRAIN_COUNTS, two)[0]
@@ -521,8 +510,6 @@ def micro_batches(counts: Counts, plans: TrainingPlans, data_parallel: Column) -
     """Micro-batches that each replica processes per step: the number whose batch is nearest to the requested batch.
 
     Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
         data_parallel: replicas of the model.
     Limits: for training on samples the number may be fractional: the last micro-batch is partly filled.
     Check: 512 sequences on 24 replicas of two at a time are 10.7 micro-batches: eleven.
@@ -538,9 +525,7 @@ def step_batch(plans: TrainingPlans, data_parallel: Column, micro_batches: Colum
     """Batch of one step: the requested global batch, or the nearest one that divides over the replicas.
 
     Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
         data_parallel: replicas of the model.
-        micro_batches: micro-batches per replica and step.
     Check: eleven micro-batches of two sequences on 24 replicas.
         >>> step_batch(row(micro_batch_sequences=col(2)), col(24), col(11))[0]
         np.float64(528.0)
@@ -553,7 +538,6 @@ def data_group(plans: TrainingPlans, data_parallel: Column) -> Column:
     """Ranks that hold the same dense weights: all replicas and their context-parallel ranks.
 
     Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
         data_parallel: replicas of the model.
     Check: 16 replicas of two context-parallel ranks.
         >>> data_group(row(context_parallel=col(2)), col(16)).tolist()
@@ -566,8 +550,6 @@ def data_group(plans: TrainingPlans, data_parallel: Column) -> Column:
 def expert_shards(plans: TrainingPlans) -> Column:
     """Ranks that share a layer's routed experts: the expert-parallel group, otherwise the tensor-parallel group.
 
-    Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: expert parallel 16, then none, with tensor parallel 4.
         >>> expert_shards(row(expert_parallel=col(16, 1), tensor_parallel=col(4, 4))).tolist()
         [16.0, 4.0]
@@ -580,9 +562,7 @@ def expert_group(plans: TrainingPlans, data_parallel: Column, expert_shards: Col
     """Ranks that hold the same routed experts.
 
     Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
         data_parallel: replicas of the model.
-        expert_shards: ranks that share the routed experts of a layer.
     Check: 16 replicas of tensor parallel 4, experts over 16 ranks.
         >>> expert_group(row(context_parallel=col(1), tensor_parallel=col(4)), col(16), col(16)).tolist()
         [4.0]
@@ -594,8 +574,6 @@ def expert_group(plans: TrainingPlans, data_parallel: Column, expert_shards: Col
 def sequence_split(plans: TrainingPlans) -> Column:
     """Ranks that share the tokens between matrices: the tensor-parallel group with sequence parallelism, otherwise one.
 
-    Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: tensor parallel 8 with and without sequence parallelism.
         >>> sequence_split(row(sequence_parallel=np.array([True, False]), tensor_parallel=col(8, 8))).tolist()
         [8.0, 1.0]
@@ -607,9 +585,6 @@ def sequence_split(plans: TrainingPlans) -> Column:
 def dense_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
     """Dense parameters of the fullest model-parallel rank: its share of the layers, and embedding, head or both.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Limits: layers count as equal. The first pipeline stage has the embedding, the last the head.
     Check: Llama-3.1-8B on one rank, and on tensor parallel 2 times pipeline parallel 4.
         >>> layout = row(tensor_parallel=col(1, 2), pipeline_parallel=col(1, 4))
@@ -628,10 +603,6 @@ def trained_dense_params_per_rank(counts: Counts, plans: TrainingPlans, dense_pa
     """Dense parameters of a rank that are trained: all except the frozen text encoders and decoder of a diffusion
     model.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        dense_params_per_rank: dense parameters of the fullest model-parallel rank.
     Check: 2.6e9 parameters of which 0.2e9 are frozen, on two tensor-parallel ranks.
         >>> layout = row(tensor_parallel=col(2), pipeline_parallel=col(1))
         >>> trained_dense_params_per_rank(row(frozen_params=0.2e9), layout, col(1.3e9)).tolist()
@@ -644,10 +615,6 @@ def trained_dense_params_per_rank(counts: Counts, plans: TrainingPlans, dense_pa
 def routed_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: Column) -> Column:
     """Parameters of routed experts on one model-parallel rank.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        expert_shards: ranks that share the routed experts of a layer.
     Check: 28e9 parameters in 48 layers on four stages, experts over eight ranks.
         >>> experts = row(routed_params=28e9, num_layers=48.0)
         >>> routed_params_per_rank(experts, row(pipeline_parallel=col(4)), col(8)).tolist()
@@ -660,9 +627,6 @@ def routed_params_per_rank(counts: Counts, plans: TrainingPlans, expert_shards: 
 def adapter_params_per_rank(counts: Counts, plans: TrainingPlans) -> Column:
     """Parameters of adapters on one model-parallel rank.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: 40e6 parameters in 32 layers on two stages and tensor parallel 2.
         >>> layout = row(tensor_parallel=col(2), pipeline_parallel=col(2))
         >>> adapter_params_per_rank(row(adapter_params=40e6, num_layers=32.0), layout).tolist()
@@ -685,8 +649,6 @@ def held_params(
         dense_params: dense parameters of the rank.
         routed_params: routed-expert parameters of the rank.
         shards: whether ZeRO shards them.
-        data_group: ranks that hold the same dense weights.
-        expert_group: ranks that hold the same routed experts.
     Check: 8e9 dense parameters, in millions: sharded over 64 ranks, and whole.
         >>> held_params(col(8e9, 8e9), col(0, 0), np.array([True, False]), col(64, 64), col(64, 64)) / 1e6
         array([ 125., 8000.])

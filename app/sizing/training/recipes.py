@@ -293,7 +293,6 @@ def gathered_unit_params(
     PyTorch's `fully_shard` gathers a layer; DeepSpeed's parameter coordinator gathers what one module holds.
 
     Parameters:
-        layer_params_per_rank: parameters of one layer on a model-parallel rank.
         largest_matrix_params: parameters of the model's largest matrix.
         tensor_parallel: ranks that share each matrix.
         live_params: most parameters that stay gathered; 0 where units are freed.
@@ -395,9 +394,6 @@ def param_kinds(run: Recipe, recipe: Recipes, sharded: Mask) -> ParamKinds:
 def bytes_per_weight(kinds: ParamKinds, recipe: Recipe) -> Column:
     """Bytes of a weight in memory: 4 where the weight is its own FP32 master copy.
 
-    Parameters:
-        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: mixed precision with a separate master copy, and with FP32 weights.
         >>> bytes_per_weight(row(own_master=np.array([False, True])), PRETRAIN_COUNTS.recipe).tolist()
         [2.0, 4.0]
@@ -409,9 +405,6 @@ def bytes_per_weight(kinds: ParamKinds, recipe: Recipe) -> Column:
 def bytes_per_gradient(kinds: ParamKinds, recipe: Recipe) -> Column:
     """Bytes of a gradient: 4 where weights are in FP32 or the framework accumulates in FP32.
 
-    Parameters:
-        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: 16-bit gradients, FP32 weights, FP32 accumulation.
         >>> own, wide = np.array([False, True, False]), np.array([False, False, True])
         >>> kinds = row(own_master=own, wide_gradients=wide, pure=np.zeros(3) > 0)
@@ -426,9 +419,6 @@ def bytes_per_gradient(kinds: ParamKinds, recipe: Recipe) -> Column:
 def bytes_of_states(kinds: ParamKinds, recipe: Recipe) -> Column:
     """Bytes of the optimizer's master copy and moments per parameter.
 
-    Parameters:
-        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: AdamW with a separate master copy 12 bytes, with FP32 weights as their own master copy 8, all in 16 bit
         4.
         >>> kinds = row(own_master=np.array([0, 1, 0]) > 0, pure=np.array([0, 0, 1]) > 0)
@@ -443,8 +433,6 @@ def bytes_of_states(kinds: ParamKinds, recipe: Recipe) -> Column:
 def bytes_per_adapter_weight(kinds: ParamKinds) -> Column:
     """Bytes of an adapter's weight, or of its gradient: 4 unless the framework keeps adapters in 16 bit.
 
-    Parameters:
-        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
     Check: 16-bit and FP32 adapters.
         >>> bytes_per_adapter_weight(row(narrow_adapters=np.array([True, False]))).tolist()
         [2.0, 4.0]
@@ -456,9 +444,6 @@ def bytes_per_adapter_weight(kinds: ParamKinds) -> Column:
 def bytes_of_adapter_states(kinds: ParamKinds, recipe: Recipe) -> Column:
     """Bytes of optimizer states per adapter parameter, in the width of the adapter.
 
-    Parameters:
-        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: AdamW with 16-bit and FP32 adapters.
         >>> bytes_of_adapter_states(row(narrow_adapters=np.array([True, False])), PRETRAIN_COUNTS.recipe).tolist()
         [4.0, 8.0]
@@ -470,9 +455,6 @@ def bytes_of_adapter_states(kinds: ParamKinds, recipe: Recipe) -> Column:
 def stepped_bytes_per_param(kinds: ParamKinds, recipe: Recipe) -> Column:
     """Bytes of a parameter in the copy that the optimizer updates: the master copy if there is one.
 
-    Parameters:
-        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: mixed precision, and everything in 16 bit.
         >>> stepped_bytes_per_param(row(pure=np.array([False, True])), PRETRAIN_COUNTS.recipe).tolist()
         [4.0, 2.0]
@@ -488,9 +470,6 @@ def bytes_per_end_weight(kinds: ParamKinds, recipe: Recipe) -> Column:
     Quantization leaves these weights in 16 bit; k-bit preparation (PEFT's `prepare_model_for_kbit_training`)
     converts them to FP32.
 
-    Parameters:
-        kinds: recipe properties that change a parameter's bytes (`ParamKinds`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: plain 16-bit weights, k-bit preparation, autocast.
         >>> kinds = row(widened=np.array([False, True, False]), autocast=np.array([False, False, True]))
         >>> bytes_per_end_weight(kinds, PRETRAIN_COUNTS.recipe).tolist()

@@ -95,7 +95,6 @@ def nodes(accelerators: Column, accelerators_per_node: Column) -> Column:
     """Machines of a run.
 
     Parameters:
-        accelerators: accelerators of the run.
         accelerators_per_node: accelerators per machine.
     Check: 20 accelerators need three machines of eight.
         >>> nodes(col(20), col(8)).tolist()
@@ -123,9 +122,7 @@ def spot_reclaims_per_day(nodes: Column, spot: Mask, assumed: Assumptions) -> Co
     """Spot machines that the provider reclaims per day; 0 for machines that are not spot.
 
     Parameters:
-        nodes: machines of the run.
         spot: whether the machines are spot capacity.
-        assumed: assumptions, with the reclaim rate per machine and day.
     Limits: rates differ by region, machine type and time of day.
     Check: twice the rate for two spot machines, none for on-demand machines.
         >>> rate = Assumptions().spot_interruptions_per_machine_day
@@ -139,10 +136,6 @@ def spot_reclaims_per_day(nodes: Column, spot: Mask, assumed: Assumptions) -> Co
 def interruptions_per_s(accelerators: Column, spot_reclaims_per_day: Column, assumed: Assumptions) -> Column:
     """Interruptions per second: hardware failures, and spot machines that the provider reclaims.
 
-    Parameters:
-        accelerators: accelerators of the run.
-        spot_reclaims_per_day: spot machines reclaimed per day.
-        assumed: assumptions, with failures per accelerator and day.
     Limits: failures are independent; new or badly cooled fleets fail more often.
     Check: 16,384 accelerators are interrupted 7.8 times per day; the source counts 419 interruptions in 54 days.
         >>> round(interruptions_per_s(col(16384), col(0), Assumptions())[0] * 86400, 2)
@@ -155,10 +148,6 @@ def interruptions_per_s(accelerators: Column, spot_reclaims_per_day: Column, ass
 def checkpoint_write_s(checkpoint_bytes: float, nodes: Column, assumed: Assumptions) -> Column:
     """Time that storage needs to write a checkpoint from all machines at once.
 
-    Parameters:
-        checkpoint_bytes: size of one checkpoint, bytes.
-        nodes: machines of the run.
-        assumed: assumptions, with the write rate per machine and its upper limit.
     Check: two machines write twice as fast as one below the limit.
         >>> one_s, two_s = checkpoint_write_s(112e9, col(1, 2), Assumptions())
         >>> round(float(one_s / two_s), 3)
@@ -178,12 +167,6 @@ def checkpoint_stall_s(
 
     An asynchronous checkpoint stalls for the copy to host memory; a synchronous checkpoint stalls for the whole
     write.
-    Parameters:
-        checkpoint_bytes: size of one checkpoint, bytes.
-        accelerators: accelerators of the run.
-        checkpoint_write_s: time of the whole write, seconds.
-        counts: whether checkpoints are synchronous.
-        assumed: assumptions, with the copy rate per accelerator and a fixed pause.
     Check: a synchronous checkpoint stalls for its whole write.
         >>> checkpoint_stall_s(112e9, col(8), col(30.0), row(synchronous_checkpoints=True), Assumptions()).tolist()
         [30.0]
@@ -205,12 +188,6 @@ def checkpoint_interval_s(
 
     The best interval is sqrt(2 * stall / rate), within the usual range. A checkpoint cannot start before the
     previous one is written.
-    Parameters:
-        checkpoint_stall_s: stall of one checkpoint, seconds.
-        interruptions_per_s: interruptions per second.
-        checkpoint_write_s: time of the whole write, seconds.
-        counts: the requested interval in seconds; 0 if none.
-        assumed: assumptions, with the shortest and longest usual interval.
     Check: a 10 s stall and 7.8 interruptions per day.
         >>> asked = row(asked_checkpoint_interval_s=0.0)
         >>> round(checkpoint_interval_s(col(10.0), col(7.8 / 86400), col(5.0), asked, Assumptions())[0])
@@ -226,10 +203,6 @@ def checkpoint_interval_s(
 def lost_share(interruptions_per_s: Column, checkpoint_interval_s: Column, assumed: Assumptions) -> Column:
     """Share of a run's time lost to interruptions: the restart, and half a checkpoint interval of work each time.
 
-    Parameters:
-        interruptions_per_s: interruptions per second.
-        checkpoint_interval_s: time between checkpoints, seconds.
-        assumed: assumptions, with the restart time and the largest share.
     Limits: capped; a run that loses more would not finish.
     Check: one interruption per day, a restart of 10 minutes and checkpoints every 40 minutes lose 30 minutes per
     day.
@@ -253,14 +226,6 @@ def wall_s(
 ) -> Column:
     """Wall time of the run: steps, validation, experiments, checkpoint stalls and interruptions.
 
-    Parameters:
-        counts: the workload's tokens or samples, its sequence length and its share of experiments.
-        step_batch: sequences or samples per step.
-        step_time_s: step time, seconds.
-        checkpoint_stall_s: stall of one checkpoint, seconds.
-        checkpoint_interval_s: time between checkpoints, seconds.
-        lost_share: share of time lost to interruptions.
-        assumed: assumptions, with the share of validation.
     Check: 1,000 steps of 2 s, 10 % of validation, a 10 s stall every 1,000 s and 1 % lost.
         >>> counts = row(units=4e6, units_per_sequence=1000.0, experiment_overhead=0.0)
         >>> ten_percent = row(validation_overhead=0.1)
@@ -277,9 +242,6 @@ def wall_s(
 def expected_interruptions(interruptions_per_s: Column, wall_s: Column) -> Column:
     """Expected number of interruptions of the whole run.
 
-    Parameters:
-        interruptions_per_s: interruptions per second.
-        wall_s: wall time, seconds.
     Check: 7.8 interruptions per day for ten days.
         >>> expected_interruptions(col(7.8 / 86400), col(864000.0)).round(3).tolist()
         [78.0]
@@ -395,10 +357,6 @@ class Outcome(Columns):
 def units_per_s(counts: Counts, step_batch: Column, step_time_s: Column) -> Column:
     """Tokens or samples per second of the whole run, excluding stalls and interruptions.
 
-    Parameters:
-        counts: the workload's sequence length.
-        step_batch: sequences or samples per step.
-        step_time_s: step time, seconds.
     Check: 512 sequences of 4,096 tokens every 8 s.
         >>> units_per_s(PRETRAIN_COUNTS, col(512), col(8.0)).tolist()
         [262144.0]
@@ -411,9 +369,6 @@ def mfu(counts: Counts, units_per_s: Column, accelerators: Column, peak_flops_pe
     """Model FLOPs utilization: share of peak FLOPs that the model needs, without recomputation.
 
     Parameters:
-        counts: FLOPs per token or sample.
-        units_per_s: tokens or samples per second.
-        accelerators: accelerators of the run.
         peak_flops_per_s: peak rate of one accelerator in the training precision, FLOP/s.
     Limits: FP8 and FP4 runs are measured against the peak rate of their own format.
     Check: 8,000 tokens/s of 50 GFLOPs on one accelerator with a peak of 1 PFLOP/s.
@@ -427,8 +382,6 @@ def mfu(counts: Counts, units_per_s: Column, accelerators: Column, peak_flops_pe
 def days(wall_s: Column) -> Column:
     """Wall time in days.
 
-    Parameters:
-        wall_s: wall time, seconds.
     Check: 129,600 s are one and a half days.
         >>> days(col(129600.0)).tolist()
         [1.5]
@@ -440,9 +393,6 @@ def days(wall_s: Column) -> Column:
 def accelerator_hours(wall_s: Column, accelerators: Column) -> Column:
     """Accelerator-hours of a run.
 
-    Parameters:
-        wall_s: wall time, seconds.
-        accelerators: accelerators of the run.
     Limits: excludes idle accelerators of a machine, although they are paid for.
     Check: 16 accelerators for two hours.
         >>> accelerator_hours(col(7200.0), col(16)).tolist()
@@ -460,8 +410,6 @@ def scaling_efficiency(
     Parameters:
         one_machine_units_per_s: tokens or samples per second on one machine.
         one_machine_accelerators: accelerators of that machine.
-        units_per_s: tokens or samples per second of the run.
-        accelerators: accelerators of the run.
     Limits: at the same global batch, fewer accelerators run proportionally more micro-batches.
     Check: 8 accelerators reach 80,000 tokens/s and 64 reach 576,000.
         >>> scaling_efficiency(col(80e3), col(8), col(576e3), col(64)).tolist()
@@ -474,10 +422,6 @@ def scaling_efficiency(
 def storage_bytes_per_s(checkpoint_bytes: float, checkpoint_interval_s: Column, assumed: Assumptions) -> Column:
     """Write rate that storage needs to finish a checkpoint well before the next one starts.
 
-    Parameters:
-        checkpoint_bytes: size of one checkpoint, bytes.
-        checkpoint_interval_s: time between checkpoints, seconds.
-        assumed: assumptions, with the share of the interval in which a checkpoint is written.
     Check: 112 GB every 1,800 s, written within a quarter of that time.
         >>> (storage_bytes_per_s(112e9, col(1800.0), Assumptions()) / 1e9).round(3).tolist()
         [0.249]
@@ -492,8 +436,6 @@ def ingest_bytes_per_s(counts: Counts, units_per_s: Column, unit_bytes: float) -
     The rate follows from the size of the data set, read once per pass, or else from an assumed size per token or
     sample.
     Parameters:
-        counts: the workload's data set size and number of tokens or samples.
-        units_per_s: tokens or samples per second.
         unit_bytes: assumed size of one token or sample, bytes.
     Check: 4 bytes per token without a stated data set size; 8e9 bytes for 1e9 tokens with one.
         >>> ingest_bytes_per_s(row(dataset_bytes=0.0, units=1e9), col(1e6), 4.0).tolist()
@@ -509,9 +451,6 @@ def ingest_bytes_per_s(counts: Counts, units_per_s: Column, unit_bytes: float) -
 def checkpoint_capacity_bytes(checkpoint_bytes: float, assumed: Assumptions) -> float:
     """Storage capacity for all retained checkpoints.
 
-    Parameters:
-        checkpoint_bytes: size of one checkpoint, bytes.
-        assumed: assumptions, with the number of retained checkpoints.
     Check: the assumed number of checkpoints of 112 GB each.
         >>> checkpoint_capacity_bytes(112e9, Assumptions()) / 112e9 == Assumptions().retained_checkpoints
         True
@@ -534,13 +473,8 @@ def host_memory_bytes_per_node(
     It covers offloaded states, the machine's share of a checkpoint that is being written asynchronously, and one
     process per accelerator.
     Parameters:
-        counts: whether checkpoints are synchronous.
         host_bytes: offloaded states per machine, bytes.
-        checkpoint_bytes: size of one checkpoint, bytes.
-        accelerators: accelerators of the run.
         accelerators_per_node: accelerators per machine.
-        nodes: machines of the run.
-        assumed: assumptions, with the host memory per process.
     Check: 16 GB of a 32 GB checkpoint on each of two machines, and no processes.
         >>> counts = row(synchronous_checkpoints=False)
         >>> no_process = row(host_memory_per_accelerator_gib=0.0)

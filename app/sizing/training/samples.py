@@ -20,9 +20,6 @@ TAP_BYTES = 1.0  # memory traffic that takes as long as one product outside the 
 def sample_flops(counts: Counts, plans: TrainingPlans) -> Column:
     """FLOPs of one micro-batch of samples: a forward pass, and a backward pass of twice its work.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: ResNet-50 at 8.2 GFLOP per forward pass, 32 images.
         >>> sample_flops(row(sample_forward_flops=8.2e9), row(micro_batch_sequences=col(32))).tolist()
         [787200000000.0]
@@ -34,9 +31,6 @@ def sample_flops(counts: Counts, plans: TrainingPlans) -> Column:
 def sample_matrix_bytes(counts: Counts, plans: TrainingPlans) -> Column:
     """Bytes that convolutions and matrices of one micro-batch read and write, forward and backward.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: 50 MB per forward pass, 32 images.
         >>> sample_matrix_bytes(row(sample_matrix_bytes=50e6), row(micro_batch_sequences=col(32))).tolist()
         [4800000000.0]
@@ -54,9 +48,6 @@ def sample_grouped_bytes(counts: Counts, plans: TrainingPlans) -> Column:
     Their products do not run on matrix units; each counts as one byte of memory traffic, fitted to EfficientNets of
     timm.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: 10 MB and 5e6 products per forward pass, 32 images.
         >>> grouped = row(sample_grouped_bytes=10e6, sample_grouped_taps=5e6)
         >>> sample_grouped_bytes(grouped, row(micro_batch_sequences=col(32))).tolist()
@@ -72,9 +63,6 @@ def sample_elementwise_bytes(counts: Counts, plans: TrainingPlans) -> Column:
 
     These are norms, activations, sums and pools. Stored attention scores are included.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: 60 MB per forward pass, 32 images, eager and fused kernels.
         >>> fused, flash = np.array([False, True]), np.array([True, True])
         >>> plans = row(micro_batch_sequences=col(32, 32), fused_kernels=fused, flash_attention=flash)
@@ -90,9 +78,6 @@ def sample_elementwise_bytes(counts: Counts, plans: TrainingPlans) -> Column:
 def sample_operations(counts: Counts, plans: TrainingPlans) -> Column:
     """Kernels launched per forward pass; half as many where norms, activations and sums are fused.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: 160 operators, eager and fused.
         >>> sample_operations(row(sample_operations=160), row(fused_kernels=np.array([False, True]))).tolist()
         [160.0, 80.0]
@@ -104,9 +89,6 @@ def sample_operations(counts: Counts, plans: TrainingPlans) -> Column:
 def sample_activation_bytes(counts: Counts, plans: TrainingPlans) -> Column:
     """Activations that a micro-batch of samples keeps for backward, in the width of its precision.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: 90 MB per image, 32 images.
         >>> plans = row(micro_batch_sequences=col(32), flash_attention=np.array([True]))
         >>> sample_activation_bytes(row(sample_kept_bytes=90e6, sample_score_pairs=0), plans).tolist()
@@ -123,9 +105,6 @@ def sample_activation_bytes(counts: Counts, plans: TrainingPlans) -> Column:
 def working_sample_bytes(counts: Counts, plans: TrainingPlans) -> Column:
     """Gradients that backward holds in addition to kept activations, at the layer where the sum is largest.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: 12 MB per image, 32 images.
         >>> working_sample_bytes(row(sample_working_bytes=12e6), row(micro_batch_sequences=col(32))).tolist()
         [384000000.0]

@@ -150,7 +150,6 @@ def pipeline_handicap(pipeline_parallel: Column, assumed: Assumptions) -> Column
     pipelines train large models.
     Parameters:
         pipeline_parallel: pipeline stages.
-        assumed: assumptions, with the share that counts as a near tie.
     Check: no handicap for one stage, 5 % for a pipeline.
         >>> pipeline_handicap(col(1, 8), Assumptions()).tolist()
         [1.0, 1.05]

@@ -45,10 +45,6 @@ def step_time_s(
     """Duration of one optimizer step.
 
     Parameters:
-        compute_s: compute of the step, s.
-        exposed_communication_s: communication that compute does not hide, s.
-        pipeline_bubble_s: idle time of the pipeline, s.
-        optimizer_s: the optimizer's update, s.
         input_s: data loading, logging and checks between steps, s.
     Check: 4 s compute, 0.5 s communication, 0.3 s bubble, 0.1 s optimizer, 0.1 s between steps.
         >>> step_time_s(col(4), col(0.5), col(0.3), col(0.1), col(0.1)).round(3).tolist()
@@ -79,7 +75,6 @@ def exposed_s(computation_s: Column, transfer_s: Column, overlap_share: Column, 
         computation_s: compute that can hide the transfer, s.
         transfer_s: duration of the transfer, s.
         overlap_share: share of the transfer that can overlap with compute.
-        assumed: assumptions of the answer (`Assumptions`).
     Check: a transfer as long as the compute, all of which may overlap: 2^(1/4) - 1 of it is exposed.
         >>> round(exposed_s(col(1.0), col(1.0), col(1.0), Assumptions())[0], 4)
         np.float64(0.1892)
@@ -96,7 +91,6 @@ def bubble_micro_batches(pipeline_parallel: Column, virtual_pipeline: Column) ->
 
     Parameters:
         pipeline_parallel: pipeline stages.
-        virtual_pipeline: model chunks per pipeline stage.
     Check: eight stages of two chunks.
         >>> bubble_micro_batches(col(8), col(2))[0]
         np.float64(3.5)
@@ -110,9 +104,6 @@ def micro_batch_compute_s(work: ComputeWork, achieved: TrainingAchieved) -> Colu
 
     The launches of its layers are added as a fitted time per layer.
 
-    Parameters:
-        work: compute of one micro-batch, seconds at nominal rates (`ComputeWork`).
-        achieved: fitted shares of the nominal rates, and latencies (`TrainingAchieved`).
     Limits: the parts run one after another; kernels that overlap them are part of the fitted shares.
     Check: 0.3 s of matrices at half the peak, 0.1 s of memory traffic at half the bandwidth, 32 layers of 1 ms.
         >>> names = ("head_s", "expert_s", "attention_s", "dequantization_s", "expert_layers", "adapted_layers")
@@ -142,7 +133,6 @@ def layer_exposed_s(exposed_within_s: Column, pipeline_s: Column, achieved: Trai
     Parameters:
         exposed_within_s: exposed tensor, context and expert communication, s.
         pipeline_s: hand-over between pipeline stages, s.
-        achieved: fitted shares of the nominal rates, and latencies (`TrainingAchieved`).
     Check: 20 ms within layers, and 10 ms between stages of which 60 % overlap.
         >>> layer_exposed_s(col(0.02), col(0.01), row(tensor_overlap_share=0.6)).round(3).tolist()
         [0.024]
@@ -179,9 +169,6 @@ def micro_batch_time(work: MicroBatchWork, achieved: TrainingAchieved, assumed: 
 def compute_s(micro_batches: Column, micro_batch_compute_s: Column) -> Column:
     """Compute of one step.
 
-    Parameters:
-        micro_batches: micro-batches per replica and step.
-        micro_batch_compute_s: compute of one micro-batch, s.
     Check: eight micro-batches of 0.5 s.
         >>> compute_s(col(8), col(0.5)).tolist()
         [4.0]
@@ -205,13 +192,10 @@ def exposed_communication_s(
     micro-batch. Every rank waits for the slowest one; the wait grows with the logarithm of the number of machines.
 
     Parameters:
-        micro_batches: micro-batches per replica and step.
-        layer_exposed_s: exposed communication of one micro-batch, s.
         sharding_exposed_s: exposed ZeRO-3 traffic per micro-batch, s.
         synchronization_exposed_s: exposed gradient synchronization per step, s.
         straggler_share: compute that waiting adds per doubling of machines, as a share.
         machines: machines of the run.
-        micro_batch_compute_s: compute of one micro-batch, s.
     Limits: fitted to published runs on up to 16,384 accelerators.
     Check: eight micro-batches of 0.5 s with 30 ms exposed, 50 ms per step, 1 % wait per doubling of 16 machines.
         >>> waits, once = (col(0.02), col(0.01)), col(0.05)
@@ -232,12 +216,6 @@ def pipeline_bubble_s(
 ) -> Column:
     """Idle time of a pipeline per step: while it fills and drains, and while stages wait for the fullest stage.
 
-    Parameters:
-        bubble_micro_batches: idle slots of the pipeline, micro-batches.
-        micro_batches: micro-batches per replica and step.
-        stage_slowdown: slowdown by the fullest stage.
-        micro_batch_compute_s: compute of one micro-batch, s.
-        layer_exposed_s: exposed communication of one micro-batch, s.
     Check: 3.5 idle micro-batches, and a tenth of 32 by an uneven stage, at 0.5 s each.
         >>> pipeline_bubble_s(col(3.5), col(32), col(1.1), col(0.4), col(0.1)).round(3).tolist()
         [3.35]
@@ -252,7 +230,6 @@ def host_copy_s(copied_s: Column, assumed: Assumptions) -> Column:
 
     Parameters:
         copied_s: copies over PCIe at its nominal rate, s.
-        assumed: assumptions of the answer (`Assumptions`).
     Check: one second at the nominal rate.
         >>> (host_copy_s(col(1.0), Assumptions()) * Assumptions().pcie_copy_fraction).tolist()
         [1.0]
@@ -265,10 +242,6 @@ def optimizer_s(state: StateWork, achieved: TrainingAchieved, assumed: Assumptio
     """Duration of the optimizer's update: at the achieved memory bandwidth, or with offloading as PCIe copies and CPU
     work.
 
-    Parameters:
-        state: work on weights, gradients and optimizer states per step (`StateWork`).
-        achieved: fitted shares of the nominal rates, and latencies (`TrainingAchieved`).
-        assumed: assumptions of the answer (`Assumptions`).
     Check: 0.2 s at half the bandwidth; then offloaded: copies, and 3e9 parameters at 1.5e9/s.
         >>> state = row(optimizer_at_rates_s=col(0.2, 0), offload_s=col(0, 0.6), host_params=col(0, 3e9))
         >>> fitted = row(training_elementwise_fraction=0.5, host_optimizer_params_per_s=1.5e9)
@@ -287,7 +260,6 @@ def between_steps_s(accelerators: Column, training_step_s: Column) -> Column:
     rank.
 
     Parameters:
-        accelerators: accelerators of the run.
         training_step_s: fitted time between steps on one accelerator, s.
     Check: 10 ms on one accelerator and on eight.
         >>> between_steps_s(col(1, 8), col(0.01))
@@ -339,9 +311,6 @@ def sample_batch_compute_s(work: ComputeWork, achieved: SampleTrainingAchieved) 
     A matrix computes while it reads and writes memory. Operators between matrices and grouped convolutions add their
     own memory time, and every kernel has a launch time. Matrix and memory time combine as sqrt(a^2 + b^2).
 
-    Parameters:
-        work: compute of one micro-batch, seconds at nominal rates (`ComputeWork`).
-        achieved: fitted shares of the nominal rates for samples (`SampleTrainingAchieved`).
     Check: 0.3 s compute and 0.4 s memory at full rates, 0.1 s between matrices, 200 kernels of 0.1 ms.
         >>> times = dict(matrix_s=col(0.3), matrix_moved_s=col(0.4), elementwise_s=col(0.1), grouped_s=col(0))
         >>> shares = ("sample_training_fraction", "sample_elementwise_fraction", "sample_grouped_fraction")
@@ -371,9 +340,6 @@ def sample_batch_time(work: MicroBatchWork, achieved: SampleTrainingAchieved) ->
 def sample_collective_s(traffic: Traffic, achieved: SampleTrainingAchieved) -> Column:
     """Seconds of the gradient all-reduce of a model trained on samples, inside and between machines.
 
-    Parameters:
-        traffic: seconds at nominal link rates, and messages (`Traffic`).
-        achieved: fitted shares of the nominal rates for samples (`SampleTrainingAchieved`).
     Check: 0.1 s at half the rate.
         >>> moved = row(scale_up_s=col(0.1), network_s=col(0))
         >>> sample_collective_s(moved, row(sample_collective_fraction=0.5)).tolist()
@@ -386,9 +352,6 @@ def sample_collective_s(traffic: Traffic, achieved: SampleTrainingAchieved) -> C
 def sample_optimizer_s(state: StateWork, achieved: SampleTrainingAchieved) -> Column:
     """Duration of the optimizer's update at the achieved memory bandwidth.
 
-    Parameters:
-        state: work on weights, gradients and optimizer states per step (`StateWork`).
-        achieved: fitted shares of the nominal rates for samples (`SampleTrainingAchieved`).
     Check: 0.1 s at 80 % of the bandwidth.
         >>> sample_optimizer_s(row(optimizer_at_rates_s=col(0.1)), row(sample_elementwise_fraction=0.8)).tolist()
         [0.125]

@@ -54,7 +54,6 @@ def scale_up_s(traffic_bytes: Column, crosses_machines: Mask, machine: TrainingM
     Parameters:
         traffic_bytes: bytes that one rank sends.
         crosses_machines: whether the group of ranks spans machines.
-        machine: rates of the machine (`TrainingMachines`).
     Check: 4.5 GB at 450 GB/s, inside a machine and between machines.
         >>> scale_up_s(col(4.5e9), np.array([False, True]), row(scale_up_bytes_per_s=col(450e9))).tolist()
         [0.01, 0.0]
@@ -69,7 +68,6 @@ def network_s(traffic_bytes: Column, crosses_machines: Mask, machine: TrainingMa
     Parameters:
         traffic_bytes: bytes that one rank sends.
         crosses_machines: whether the group of ranks spans machines.
-        machine: rates of the machine (`TrainingMachines`).
     Check: 4.5 GB at 50 GB/s, inside a machine and between machines.
         >>> network_s(col(4.5e9), np.array([False, True]), row(network_bytes_per_s=col(50e9))).tolist()
         [0.0, 0.09]
@@ -102,9 +100,7 @@ def collective_s(traffic: Traffic, pcie: Mask, achieved: TrainingAchieved) -> Co
     """Seconds of collectives: bytes at the achieved share of the link's rate, plus a latency per message.
 
     Parameters:
-        traffic: seconds at nominal link rates, and messages (`Traffic`).
         pcie: whether the accelerators of a machine are connected by PCIe only.
-        achieved: fitted shares of the nominal rates, and latencies (`TrainingAchieved`).
     Limits: no congestion beyond the oversubscription stated for the network.
     Check: 10 ms of NVLink at half its rate, and 100 messages of 20 µs.
         >>> moved = row(scale_up_s=col(0.01), network_s=col(0), scale_up_messages=col(100), network_messages=col(0))
@@ -127,9 +123,6 @@ def collective_s(traffic: Traffic, pcie: Mask, achieved: TrainingAchieved) -> Co
 def hidden_state_bytes(counts: Counts, tokens_per_micro_batch: Column) -> Column:
     """Hidden states of a micro-batch in 16 bit.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
     Check: 4,096 tokens of Llama-3.1-8B are 32 MiB.
         >>> hidden_state_bytes(PRETRAIN_COUNTS, col(4096))[0] / 2**20
         np.float64(32.0)
@@ -141,8 +134,6 @@ def hidden_state_bytes(counts: Counts, tokens_per_micro_batch: Column) -> Column
 def layer_passes(plans: TrainingPlans) -> Column:
     """Passes through a layer per micro-batch: forward and backward, and one more with full recomputation.
 
-    Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
     Check: full recomputation, and any other mode.
         >>> layer_passes(row(activation_checkpointing=np.array([FULL, FULL - 1]))).tolist()
         [3.0, 2.0]
@@ -159,11 +150,6 @@ def tensor_all_reduce_bytes(
     A ring all-reduce over t ranks sends 2 (t - 1) / t of the message per rank. Sequence parallelism sends as much,
     as reduce-scatters and all-gathers.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        layer_passes: passes through a layer per micro-batch.
-        hidden_state_bytes: hidden states of a micro-batch, bytes.
     Check: 32 layers of two sublayers over eight ranks, hidden states of 32 MiB: 7 GiB per micro-batch.
         >>> layout = row(tensor_parallel=col(8), pipeline_parallel=col(1))
         >>> tensor_all_reduce_bytes(PRETRAIN_COUNTS, layout, col(2), col(2**25))[0] / 2**30
@@ -181,11 +167,6 @@ def context_ring_bytes(
 
     Keys and values go around once per pass, and once more in backward.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        layer_passes: passes through a layer per micro-batch.
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
     Limits: KV heads are replicated where tensor parallelism has more ranks than there are KV heads.
     Check: Llama-3.1-8B, four ranks of 1,024 tokens: three hops, three times, of 128 MiB.
         >>> layout = row(tensor_parallel=col(1), pipeline_parallel=col(1), context_parallel=col(4))
@@ -201,10 +182,6 @@ def context_ring_bytes(
 def expert_exchanges(counts: Counts, plans: TrainingPlans, layer_passes: Column) -> Column:
     """All-to-alls of a micro-batch: one to the experts and one back, per expert layer and pass.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        layer_passes: passes through a layer per micro-batch.
     Check: 48 expert layers on four pipeline stages.
         >>> expert_exchanges(row(routing_layers=48), row(pipeline_parallel=col(4)), col(2))[0]
         np.float64(48.0)
@@ -218,10 +195,6 @@ def expert_token_bytes(counts: Counts, tokens_per_micro_batch: Column, sequence_
 
     Some models project tokens to a narrower width before they dispatch them.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
     Check: 4,096 tokens of width 2,048 are 16 MiB.
         >>> expert_token_bytes(row(expert_inputs=2048), col(4096), col(1))[0] / 2**20
         np.float64(16.0)
@@ -253,8 +226,6 @@ def pipeline_bytes(hand_overs: Column, hidden_state_bytes: Column, sequence_spli
 
     Parameters:
         hand_overs: messages that a stage sends per micro-batch.
-        hidden_state_bytes: hidden states of a micro-batch, bytes.
-        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
     Check: one chunk of 32 MiB, split over eight ranks: two messages of 4 MiB.
         >>> pipeline_bytes(col(2), col(2**25), col(8))[0] / 2**20
         np.float64(8.0)
@@ -319,7 +290,6 @@ def ring_bytes_per_s(group: Column, ranks_within: Column, crosses_machines: Mask
         group: ranks of the ring.
         ranks_within: neighboring ranks that hold different weights: tensor-parallel ranks, or shards of experts.
         crosses_machines: whether the group of ranks spans machines.
-        machine: rates of the machine (`TrainingMachines`).
     Limits: never faster than the links inside the machine.
     Check: 16 replicas on machines of eight, network cards of 50 GB/s: tensor parallel 1 uses all eight cards, 8
         uses one.
@@ -348,8 +318,6 @@ def sharding_bytes(
         group: ranks that shard the weights.
         params_per_rank: parameters of a model-parallel rank.
         trained_params_per_rank: trained parameters of a model-parallel rank.
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: 1e9 parameters in BF16 on eight ranks: 7/8 of three times 2 GB.
         >>> plans = row(fp32_gradients=np.array([False]), gathers_to_recompute=col(0))
         >>> sharding_bytes(col(8), col(1e9), col(1e9), plans, PRETRAIN_COUNTS.recipe).tolist()
@@ -373,8 +341,6 @@ def synchronization_bytes(
     Parameters:
         group: ranks that hold the same weights.
         trained_params_per_rank: trained parameters of a model-parallel rank.
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: 1e9 parameters in BF16 on eight ranks: 7/8 of 4 GB.
         >>> plans = row(fp32_gradients=np.array([False]), zero_stage=col(1))
         >>> synchronization_bytes(col(8), col(1e9), plans, PRETRAIN_COUNTS.recipe).tolist()
@@ -393,8 +359,6 @@ def sharding_s(shards_weights: Mask, sharding_bytes: Column, ring_bytes_per_s: C
 
     Parameters:
         shards_weights: whether weights are sharded (ZeRO-3).
-        sharding_bytes: bytes that a rank receives per micro-batch.
-        ring_bytes_per_s: rate of the ring, B/s.
     Check: 5 GB at 50 GB/s.
         >>> sharding_s(np.array([True, False]), col(5e9), col(50e9)).tolist()
         [0.1, 0.0]
@@ -408,8 +372,6 @@ def synchronization_s(shards_weights: Mask, synchronization_bytes: Column, ring_
 
     Parameters:
         shards_weights: whether weights are sharded (ZeRO-3).
-        synchronization_bytes: bytes that a rank receives per step.
-        ring_bytes_per_s: rate of the ring, B/s.
     Check: 5 GB at 50 GB/s.
         >>> synchronization_s(np.array([True, False]), col(5e9), col(50e9)).tolist()
         [0.0, 0.1]

@@ -105,9 +105,6 @@ def matrix_passes(plans: TrainingPlans, recipe: Recipe) -> Column:
 
     Full recomputation adds one. Recomputation of every second matrix or layer adds a half.
 
-    Parameters:
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: full training without recomputation, with every second matrix recomputed, and with full recomputation.
         >>> modes, half = np.array([NONE, SELECTIVE, FULL]), np.array([False, True, False])
         >>> plans = row(activation_checkpointing=modes, recomputes_half=half)
@@ -123,11 +120,6 @@ def matrix_passes(plans: TrainingPlans, recipe: Recipe) -> Column:
 def matrix_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column, matrix_passes: Column) -> Column:
     """FLOPs of one micro-batch in dense matrices and adapters on one accelerator, recomputation included.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        matrix_passes: products of each matrix with a token.
     Check: Llama-3.1-8B, a sequence of 4,096 tokens on one accelerator: 6 * 6.98e9 parameters of layers, 4,096
         times.
         >>> counts, whole = PRETRAIN_COUNTS, row(tensor_parallel=col(1), pipeline_parallel=col(1))
@@ -142,11 +134,6 @@ def matrix_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: C
 def head_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column, recipe: Recipe) -> Column:
     """FLOPs of one micro-batch in the output head on one accelerator; the head is never recomputed.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Limits: the head's work is spread evenly over all pipeline stages, as balanced schedules do.
     Check: Llama-3.1-8B, 4,096 tokens, tensor parallel 8: 12.9 TFLOP on all ranks.
         >>> layout = row(tensor_parallel=col(8), pipeline_parallel=col(1))
@@ -161,11 +148,6 @@ def head_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Col
 def expert_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch: Column, matrix_passes: Column) -> Column:
     """FLOPs of one micro-batch in routed experts on one accelerator.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        matrix_passes: products of each matrix with a token.
     Limits: routing is even; imbalance is a fitted share.
     Check: 1e9 parameters of the chosen experts, 4,096 tokens, three products on two ranks.
         >>> layout = row(tensor_parallel=col(2), pipeline_parallel=col(1))
@@ -185,10 +167,6 @@ def attention_flops(counts: Counts, plans: TrainingPlans, tokens_per_micro_batch
 
     The backward of fused attention recomputes the scores: 2.5 times the forward. With stored scores it is 2 times.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
     Check: Llama-3.1-8B, forward 1.07 GFLOP per token: fused attention, then stored scores, over the forward.
         >>> modes, fused = np.array([NONE, NONE]), np.array([True, False])
         >>> layout = row(tensor_parallel=1, pipeline_parallel=1, activation_checkpointing=modes, flash_attention=fused)
@@ -211,9 +189,6 @@ def elementwise_bytes_per_token_layer(counts: Counts, recipe: Recipe) -> float:
     These are norms, rotations, gates, residuals and copies. FP8 and FP4 also read what they convert and write it
     twice, as it is and transposed: 5 bytes per input of a matrix.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Check: Llama-3.1-8B.
         >>> counts = PRETRAIN_COUNTS
         >>> elementwise_bytes_per_token_layer(counts, counts.recipe)
@@ -234,8 +209,6 @@ def eager_bytes_per_token_layer(counts: Counts) -> float:
     56h + 14(n + m)d + 4f for a gated MLP. A norm in FP32 reads and writes 34 bytes per element in six operators
     instead of 6, the rotation of queries and keys 18 in four operators instead of 4, a gate 10 in two instead of 6.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
     Limits: models with LayerNorm and an MLP without a gate have kernels of their own for both.
     Check: Llama-3.1-8B: 56 * 4096 + 14 * (32 + 8) * 128 + 4 * 14336, and 14 for each of 32 heads.
         >>> eager_bytes_per_token_layer(PRETRAIN_COUNTS)
@@ -258,12 +231,6 @@ def elementwise_bytes_per_token(
     splits the norms. Stored scores cross memory ten times per pair of tokens and head. A token that is dispatched to
     an expert is copied there and back, forward and backward: six bytes per element. The loss is added once.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        elementwise_bytes_per_token_layer: elementwise bytes of one layer, forward, per token.
-        eager_bytes_per_token_layer: additional bytes of one layer with eager kernels, forward, per token.
-        sequence_split: ranks that share the sequence; 1 without sequence parallelism.
     Check: Llama-3.1-8B on one accelerator with fused kernels and attention: 3 * 32 layers, and 22 bytes per logit.
         >>> whole = row(tensor_parallel=1, pipeline_parallel=1, activation_checkpointing=np.array([NONE]))
         >>> plans = row(**vars(whole), fused_kernels=np.array([True]), flash_attention=np.array([True]))
@@ -285,10 +252,6 @@ def elementwise_bytes_per_token(
 def dequantized_bytes(counts: Counts, plans: TrainingPlans, recipe: Recipe) -> Column:
     """Bytes moved to dequantize the weights of one accelerator, forward, backward and recomputed.
 
-    Parameters:
-        counts: model and run numbers (`Counts`).
-        plans: layouts without their data-parallel degree (`TrainingPlans`).
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
     Limits: every matrix is dequantized once per pass, regardless of the micro-batch.
     Check: 7e9 parameters at 4.5 bytes, without and with full recomputation.
         >>> modes = np.array([NONE, FULL])
@@ -398,9 +361,6 @@ def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
 def micro_batch_elementwise_bytes(tokens_per_micro_batch: Column, elementwise_bytes_per_token: Column) -> Column:
     """Bytes that a micro-batch moves outside matrix products on one accelerator.
 
-    Parameters:
-        tokens_per_micro_batch: tokens of a micro-batch on one rank of the context group.
-        elementwise_bytes_per_token: bytes per token outside matrix products.
     Check: 4,096 tokens at 20 MB.
         >>> micro_batch_elementwise_bytes(col(4096), col(20e6)).tolist()
         [81920000000.0]
@@ -437,8 +397,6 @@ def optimizer_at_rates_s(
     Parameters:
         updated_params: parameters that the optimizer of one accelerator updates.
         hidden_size: hidden size of the model.
-        recipe: bytes and products per parameter, from method, precision and optimizer (`Recipe`).
-        machine: rates of the machine (`TrainingMachines`).
         optimizer_offload: whether the host runs the optimizer.
     Check: AdamW, 1e9 parameters of 30 bytes at 3 TB/s, on the accelerator and on the host.
         >>> rates = row(memory_bytes_per_s=3e12, unquantised_flops_per_s=1e15)
