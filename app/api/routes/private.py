@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
+from pydantic import BaseModel
 
 from app.api.access import KnownCaller
 from app.api.answering import json_bytes
@@ -100,11 +102,72 @@ def delete_own(sessions: Sessions, write: Write, kind: RecordKind, name: str, if
     return perform_write(sessions, write, change)
 
 
-PATHS = {
-    RecordKind.INVENTORY: "/catalog/inventory",
-    RecordKind.OFFER: "/catalog/offers/own",
-    RecordKind.SYSTEM: "/catalog/systems/own",
-}
+# Descriptions of POST.
+HARDWARE_TEXT = """\
+Stores hardware that you own: one record, `items`, or a CSV table with the field names in its first line. All
+records are stored, or none. A record of the same name is replaced, which needs If-Match. A request
+without an inventory of its own then uses the free part; `constraints.inventory` says how."""
+RENTS_TEXT = """\
+Stores negotiated and quoted rents: one record, `items`, or a CSV table with the field names in its first line.
+All records are stored, or none. A record of the same name is replaced, which needs If-Match. They count in
+your answers from their first to their last day, next to the prices of the catalog."""
+MACHINES_TEXT = """\
+Stores machines that sellers have quoted to you: one record, `items`, or a CSV table with the field names in its
+first line. All records are stored, or none. A record of the same name is replaced, which needs If-Match. They count
+in your answers from their first to their last day, next to the prices of the catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """One kind of private records: where it is, and what the OpenAPI document says of it."""
+
+    kind: RecordKind
+    name: str  # end of the operation ids
+    subject: str  # in the summaries
+    path: str  # lists and deletes
+    store_path: str
+    body: type[BaseModel]
+    bodies: type[BaseModel]
+    list_text: str
+    store_text: str
+
+
+COLLECTIONS = (
+    Collection(
+        RecordKind.INVENTORY,
+        name="Inventory",
+        subject="hardware that you own",
+        path="/inventory",
+        store_path="/inventory",
+        body=wire.StoredHardware,
+        bodies=wire.StoredHardwareList,
+        list_text="Lists hardware that you own, and returns the ETag that changes send as If-Match.",
+        store_text=HARDWARE_TEXT,
+    ),
+    Collection(
+        RecordKind.OFFER,
+        name="OwnOffers",
+        subject="rents quoted to you",
+        path="/offers/own",
+        store_path="/offers",
+        body=wire.QuotedOffer,
+        bodies=wire.QuotedOfferList,
+        list_text="Lists negotiated and quoted rents, and returns the ETag that changes send as If-Match.",
+        store_text=RENTS_TEXT,
+    ),
+    Collection(
+        RecordKind.SYSTEM,
+        name="OwnSystems",
+        subject="machines quoted to you",
+        path="/systems/own",
+        store_path="/systems",
+        body=wire.QuotedSystem,
+        bodies=wire.QuotedSystemList,
+        list_text="Lists machines that sellers have quoted to you, and returns the ETag that changes send as If-Match.",
+        store_text=MACHINES_TEXT,
+    ),
+)
+PATHS = {each.kind: f"/catalog{each.path}" for each in COLLECTIONS}
 
 
 def check_tag(if_match: str | None, tag: str, kind: RecordKind) -> None:
@@ -112,205 +175,71 @@ def check_tag(if_match: str | None, tag: str, kind: RecordKind) -> None:
     check_if_match(if_match, tag, what="list of records", source=f"GET {PATHS[kind]}")
 
 
-@router.get(
-    "/inventory",
-    operation_id="listInventory",
-    response_model=wire.PrivateRecordList,
-    responses=problem_responses(422, 503),
-    summary="List hardware that you own",
-)
-def list_inventory(sessions: Sessions, caller: KnownCaller) -> Response:
-    """Lists hardware that you own, and returns the ETag that changes send as If-Match."""
-    return list_own(sessions, caller, RecordKind.INVENTORY)
+def add_routes(of: Collection) -> None:
+    """Adds the routes that list, store and delete the records of a collection."""
 
-
-@router.post(
-    "/inventory",
-    operation_id="storeInventory",
-    response_model=wire.RecordsReport,
-    openapi_extra=table_or_body(wire.StoredHardware, wire.StoredHardwareList),
-    responses=STORE_PROBLEMS,
-    summary="Store hardware that you own",
-)
-async def store_inventory(
-    request: Request,
-    raw: RawRecords,
-    sessions: Sessions,
-    catalog_store: Snapshots,
-    turn: ShortSlot,
-    caller: KnownCaller,
-    holdings: PrivateRecords,
-    today: Today,
-    dry_run: DryRun = False,
-    if_match: IfMatch = None,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Stores hardware that you own: one record, `items`, or a CSV table with the field names in its first line. All
-    records are stored, or none. A record of the same name is replaced, which needs If-Match. A request
-    without an inventory of its own then uses the free part; `constraints.inventory` says how.
-    """
-    write = Write.of(request, caller, idempotency_key, raw[0])
-    response = await turn.answer_exclusively(
-        store, sessions, write, RecordKind.INVENTORY, raw, catalog_store, today, if_match, dry_run=dry_run
+    @router.get(
+        of.path,
+        operation_id=f"list{of.name}",
+        response_model=wire.PrivateRecordList,
+        responses=problem_responses(422, 503),
+        summary=f"List {of.subject}",
+        description=of.list_text,
     )
-    holdings.forget_check()
-    return response
+    def list_records_of(sessions: Sessions, caller: KnownCaller) -> Response:
+        return list_own(sessions, caller, of.kind)
 
-
-@router.delete(
-    "/inventory",
-    operation_id="deleteInventory",
-    status_code=204,
-    response_class=Response,
-    responses=DELETE_PROBLEMS,
-    summary="Delete a record of hardware that you own",
-)
-def delete_inventory(
-    request: Request,
-    name: RecordName,
-    sessions: Sessions,
-    caller: KnownCaller,
-    holdings: PrivateRecords,
-    if_match: IfMatch = None,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Deletes one record by its name. Later answers do not use it; stored answers keep their figures."""
-    response = delete_own(sessions, Write.of(request, caller, idempotency_key), RecordKind.INVENTORY, name, if_match)
-    holdings.forget_check()
-    return response
-
-
-@router.get(
-    "/offers/own",
-    operation_id="listOwnOffers",
-    response_model=wire.PrivateRecordList,
-    responses=problem_responses(422, 503),
-    summary="List rents quoted to you",
-)
-def list_own_offers(sessions: Sessions, caller: KnownCaller) -> Response:
-    """Lists negotiated and quoted rents, and returns the ETag that changes send as If-Match."""
-    return list_own(sessions, caller, RecordKind.OFFER)
-
-
-@router.post(
-    "/offers",
-    operation_id="storeOwnOffers",
-    response_model=wire.RecordsReport,
-    openapi_extra=table_or_body(wire.QuotedOffer, wire.QuotedOfferList),
-    responses=STORE_PROBLEMS,
-    summary="Store rents quoted to you",
-)
-async def store_own_offers(
-    request: Request,
-    raw: RawRecords,
-    sessions: Sessions,
-    catalog_store: Snapshots,
-    turn: ShortSlot,
-    caller: KnownCaller,
-    holdings: PrivateRecords,
-    today: Today,
-    dry_run: DryRun = False,
-    if_match: IfMatch = None,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Stores negotiated and quoted rents: one record, `items`, or a CSV table with the field names in its first line.
-    All records are stored, or none. A record of the same name is replaced, which needs If-Match. They count in
-    your answers from their first to their last day, next to the prices of the catalog.
-    """
-    write = Write.of(request, caller, idempotency_key, raw[0])
-    response = await turn.answer_exclusively(
-        store, sessions, write, RecordKind.OFFER, raw, catalog_store, today, if_match, dry_run=dry_run
+    @router.post(
+        of.store_path,
+        operation_id=f"store{of.name}",
+        response_model=wire.RecordsReport,
+        openapi_extra=table_or_body(of.body, of.bodies),
+        responses=STORE_PROBLEMS,
+        summary=f"Store {of.subject}",
+        description=of.store_text,
     )
-    holdings.forget_check()
-    return response
+    async def store_records(
+        request: Request,
+        raw: RawRecords,
+        sessions: Sessions,
+        catalog_store: Snapshots,
+        turn: ShortSlot,
+        caller: KnownCaller,
+        holdings: PrivateRecords,
+        today: Today,
+        dry_run: DryRun = False,
+        if_match: IfMatch = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response:
+        write = Write.of(request, caller, idempotency_key, raw[0])
+        response = await turn.answer_exclusively(
+            store, sessions, write, of.kind, raw, catalog_store, today, if_match, dry_run=dry_run
+        )
+        holdings.forget_check()
+        return response
 
-
-@router.delete(
-    "/offers/own",
-    operation_id="deleteOwnOffers",
-    status_code=204,
-    response_class=Response,
-    responses=DELETE_PROBLEMS,
-    summary="Delete a record of rents quoted to you",
-)
-def delete_own_offers(
-    request: Request,
-    name: RecordName,
-    sessions: Sessions,
-    caller: KnownCaller,
-    holdings: PrivateRecords,
-    if_match: IfMatch = None,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Deletes one record by its name. Later answers do not use it; stored answers keep their figures."""
-    response = delete_own(sessions, Write.of(request, caller, idempotency_key), RecordKind.OFFER, name, if_match)
-    holdings.forget_check()
-    return response
-
-
-@router.get(
-    "/systems/own",
-    operation_id="listOwnSystems",
-    response_model=wire.PrivateRecordList,
-    responses=problem_responses(422, 503),
-    summary="List machines quoted to you",
-)
-def list_own_systems(sessions: Sessions, caller: KnownCaller) -> Response:
-    """Lists machines that sellers have quoted to you, and returns the ETag that changes send as If-Match."""
-    return list_own(sessions, caller, RecordKind.SYSTEM)
-
-
-@router.post(
-    "/systems",
-    operation_id="storeOwnSystems",
-    response_model=wire.RecordsReport,
-    openapi_extra=table_or_body(wire.QuotedSystem, wire.QuotedSystemList),
-    responses=STORE_PROBLEMS,
-    summary="Store machines quoted to you",
-)
-async def store_own_systems(
-    request: Request,
-    raw: RawRecords,
-    sessions: Sessions,
-    catalog_store: Snapshots,
-    turn: ShortSlot,
-    caller: KnownCaller,
-    holdings: PrivateRecords,
-    today: Today,
-    dry_run: DryRun = False,
-    if_match: IfMatch = None,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Stores machines that sellers have quoted to you: one record, `items`, or a CSV table with the field names in its
-    first line. All records are stored, or none. A record of the same name is replaced, which needs If-Match. They count
-    in your answers from their first to their last day, next to the prices of the catalog.
-    """
-    write = Write.of(request, caller, idempotency_key, raw[0])
-    response = await turn.answer_exclusively(
-        store, sessions, write, RecordKind.SYSTEM, raw, catalog_store, today, if_match, dry_run=dry_run
+    @router.delete(
+        of.path,
+        operation_id=f"delete{of.name}",
+        status_code=204,
+        response_class=Response,
+        responses=DELETE_PROBLEMS,
+        summary=f"Delete a record of {of.subject}",
     )
-    holdings.forget_check()
-    return response
+    def delete_record_of(
+        request: Request,
+        name: RecordName,
+        sessions: Sessions,
+        caller: KnownCaller,
+        holdings: PrivateRecords,
+        if_match: IfMatch = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response:
+        """Deletes one record by its name. Later answers do not use it; stored answers keep their figures."""
+        response = delete_own(sessions, Write.of(request, caller, idempotency_key), of.kind, name, if_match)
+        holdings.forget_check()
+        return response
 
 
-@router.delete(
-    "/systems/own",
-    operation_id="deleteOwnSystems",
-    status_code=204,
-    response_class=Response,
-    responses=DELETE_PROBLEMS,
-    summary="Delete a record of machines quoted to you",
-)
-def delete_own_systems(
-    request: Request,
-    name: RecordName,
-    sessions: Sessions,
-    caller: KnownCaller,
-    holdings: PrivateRecords,
-    if_match: IfMatch = None,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Deletes one record by its name. Later answers do not use it; stored answers keep their figures."""
-    response = delete_own(sessions, Write.of(request, caller, idempotency_key), RecordKind.SYSTEM, name, if_match)
-    holdings.forget_check()
-    return response
+for collection in COLLECTIONS:
+    add_routes(collection)
