@@ -130,7 +130,6 @@ def refused_arguments(tool: Tool, arguments: Json) -> ToolResult | None:
 
 
 def result_from_response(tool: Tool, response: httpx2.Response, requested: list[str]) -> ToolResult:
-    """Tool result of an HTTP response."""
     if not response.is_success:
         return result_from_problem_response(response)
     return result_from_answer(tool, response.json(), requested)

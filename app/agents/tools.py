@@ -152,7 +152,6 @@ MAX_REJECTIONS = 5
 
 
 def select_members(option: Json, requested: Collection[str], default: Collection[str]) -> dict[str, Any]:
-    """Members of one option that are default or requested."""
     kept = {name: value for name, value in option.items() if name in default or name in requested}
     if "performance" in kept and "performance" not in requested:
         kept["performance"] = {name: value for name, value in kept["performance"].items() if name not in DETAIL_MEMBERS}
@@ -191,7 +190,6 @@ def recommendation_text(answer: Json) -> str:
 
 
 def warning_lines(answer: Json) -> list[str]:
-    """One line per warning."""
     return [f"Note: {each['text']}" for each in answer.get("warnings", ())]
 
 
@@ -236,7 +234,6 @@ def files_text(answer: Json) -> str:
 
 
 def stored_text(answer: Json) -> str:
-    """Stored answers, one line each."""
     lines = [f"{each['id']} {each.get('label') or ''} {each.get('option') or ''}" for each in answer["items"]]
     return "\n".join(lines or ["No stored answer matches."])
 
@@ -249,7 +246,6 @@ def market_text(answer: Json) -> str:
 
 
 def fields_text(answer: Json) -> str:
-    """Fields, one line each."""
     return "\n".join(
         f"{name}: {field.get('type', 'value')}. {field.get('text') or field.get('description') or ''}".strip()
         for name, field in answer["fields"].items()

@@ -13,7 +13,6 @@ CORE_FILES = ("providers.csv",)
 
 
 def read_data_file(name: str) -> str:
-    """Returns the text of one data file of the package."""
     package = "app.sizing" if name in CORE_FILES else "app.catalog"
     return resources.files(package).joinpath("data", name).read_text(encoding="utf-8")
 

@@ -209,7 +209,6 @@ def list_filings(
 
 
 def _filter_conditions(sought: FilingFilter) -> list[ColumnElement[bool]]:
-    """Returns the SQL conditions of a filter."""
     conditions: list[ColumnElement[bool]] = [FilingRow.tenant == sought.tenant]
     if sought.in_use:
         filed = (FilingRow.label, FilingRow.reference, FilingRow.cost_centre)

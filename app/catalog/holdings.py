@@ -94,7 +94,6 @@ def records_version(connection: Connection, tenant: str) -> int:
 
 
 def list_records(connection: Connection, tenant: str, kind: RecordKind) -> dict[str, Body]:
-    """Returns the records of a kind by name, in the order of their names."""
     rows = PrivateRecordRow
     wanted = select(rows.name, rows.body).where(rows.tenant == tenant, rows.kind == kind.value)
     return dict(sorted((row.name, row.body) for row in connection.execute(wanted)))
@@ -185,7 +184,6 @@ NOTHING_HELD = Holdings()
 
 
 def make_holdings(tenant: str, records: Mapping[RecordKind, Mapping[str, Body]]) -> Holdings:
-    """Returns the records of a tenant with their digests."""
     inventory = records.get(RecordKind.INVENTORY, {})
     prices = {kind.value: records[kind] for kind in (RecordKind.OFFER, RecordKind.SYSTEM) if records.get(kind)}
     return Holdings(
@@ -257,7 +255,6 @@ def in_force(records: Mapping[str, Body], day: str, catalog: Catalog) -> dict[st
 
 
 def quoted_offers(records: Mapping[str, Body]) -> list[Offer]:
-    """Returns quoted rents as offers."""
     return [
         Offer(
             provider=body["provider"],

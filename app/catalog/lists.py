@@ -50,7 +50,6 @@ class Listing:
 
     @property
     def has_integer_keys(self) -> bool:
-        """Whether the keys are integers."""
         return self.key.type.python_type is int
 
 
@@ -74,7 +73,6 @@ LISTS: Mapping[str, Listing] = MappingProxyType(
 
 
 def column_values(session: Session, list_name: str, column: str) -> Sequence[str]:
-    """Returns the distinct values of a column of a list, sorted."""
     values = getattr(LISTS[list_name].table, column)
     return sorted(session.scalars(select(values).where(values.is_not(None)).distinct()).all())
 

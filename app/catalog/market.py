@@ -110,7 +110,6 @@ def summarize_market(
 
 
 def class_of(accelerator: Accelerator) -> str:
-    """Returns the class of an accelerator: training or inference."""
     return TRAINING if accelerator.training_class else INFERENCE
 
 
@@ -130,7 +129,6 @@ def summarize_group(
     month: Mapping[OfferKey, float],
     quarter: Mapping[OfferKey, float],
 ) -> MarketGroup:
-    """Returns the prices of a group."""
     prices = [o.usd_per_hour / o.accelerator_count for o in offers]
 
     def per(quantity: Callable[[Accelerator], float | None]) -> float | None:
@@ -164,6 +162,5 @@ def compare_classes(offers: Iterable[Offer], types: Mapping[str, Accelerator]) -
 
 
 def median_of(values: Iterable[float]) -> float | None:
-    """Returns the median; None without values."""
     found = list(values)
     return median(found) if found else None

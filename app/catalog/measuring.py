@@ -61,7 +61,6 @@ class StoredMeasurement:
 
 
 def measurement_id(digest: str) -> str:
-    """Id of the measurement with a digest."""
     return f"meas_{digest[:IDENTITY_DIGITS]}"
 
 
@@ -131,7 +130,6 @@ def store_measurement(
 def list_measurements(
     session: Session, tenant: str, *, after: str = "", limit: int | None = None
 ) -> Sequence[StoredMeasurement]:
-    """Measurements of a tenant in the order of their ids."""
     own = OwnMeasurementRow.tenant == tenant
     query = select(OwnMeasurementRow).where(own, OwnMeasurementRow.id > after).order_by(OwnMeasurementRow.id)
     return [_to_stored(row) for row in session.scalars(query.limit(limit))]

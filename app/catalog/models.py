@@ -42,7 +42,6 @@ from app.sizing.words import format_name, join_words
 
 
 def entry_facts(entry: Mapping[str, Any]) -> RegisteredFacts:
-    """Returns the registered facts of a registry entry."""
     flops = entry.get("flops") or {}
     return RegisteredFacts(
         name=entry["hf_id"],
@@ -112,7 +111,6 @@ class Models:
             self._ids.setdefault(alias, []).append(identity)
 
     def entries(self) -> Collection[Facts]:
-        """Returns all registry entries."""
         return self._facts.values()
 
     def find_architecture(self, name: str, *, fuzzy: bool = True) -> ModelArchitecture:
@@ -239,7 +237,6 @@ class Models:
 
 
 def load_models(session: Session) -> Models:
-    """Returns every model in the database."""
     aliases = session.execute(select(ModelAliasRow.alias, ModelAliasRow.model))
     return Models(session.scalars(select(ModelRow.facts)), [(alias, model) for alias, model in aliases])
 

@@ -293,7 +293,6 @@ def _evaluated_first(query: Select[*tuple[Any, ...]]) -> CTE:
 
 
 def key_of(row: Any) -> OfferKey:
-    """Returns the key of a row that has its columns."""
     return OfferKey(*(getattr(row, name) for name in OfferKey._fields))
 
 

@@ -76,8 +76,6 @@ class DeliveryRow(Base):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One claimed delivery."""
-
     id: int
     event: str
     endpoint: str

@@ -14,7 +14,6 @@ _NAME = re.compile(rf"^({'|'.join(PARTITIONED)})_y\d{{4}}m\d{{2}}$")
 
 
 def is_partition(table: str) -> bool:
-    """Returns whether a table is the partition of a month."""
     return _NAME.match(table) is not None
 
 

@@ -30,12 +30,10 @@ class PriceList:
 
 
 def observed_source(row: PriceObservationRow) -> str:
-    """Returns the source of an observed price: the feed and its version."""
     return f"{row.feed} feed@{row.feed_version}" if row.feed_version else f"{row.feed} feed"
 
 
 def observed_values(row: PriceObservationRow) -> OfferValues:
-    """Returns the columns of an offer that an observation states."""
     return {
         "usd_per_hour": row.usd_per_hour,
         "upfront_usd": None,
@@ -71,7 +69,6 @@ def _key_of_values(row: Mapping[str, Any]) -> OfferKey:
 
 
 def _history_values(row: OfferValues) -> OfferValues:
-    """Returns a shipped offer as a row of the price history."""
     return {**_key_of_values(row)._asdict(), "usd_per_hour": row["usd_per_hour"], "source": row["source"]} | {
         "observed_on": row["as_of"]
     }

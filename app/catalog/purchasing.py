@@ -181,7 +181,6 @@ class Purchasing:
 
 
 def code_values(row: Row) -> dict[str, Any]:
-    """A row of commodity_codes.csv."""
     return {
         "goods": row["goods"],
         **{name: text_or_none(row[name]) for name in CODES},
@@ -191,12 +190,10 @@ def code_values(row: Row) -> dict[str, Any]:
 
 
 def part_number_values(row: Row) -> dict[str, Any]:
-    """A row of part_numbers.csv."""
     return {**{name: row[name] for name in ("item", "part_number", "as_of")}, "source": row["source_ref"]}
 
 
 def load_purchasing(session: Session) -> Purchasing:
-    """Returns all purchasing data in the database."""
     codes = {
         row.goods: {name: value for name in CODES if (value := getattr(row, name)) is not None}
         for row in session.scalars(select(CommodityCodeRow))
@@ -222,7 +219,6 @@ class SliceRow(Base):
 
 
 def slice_values(row: Row) -> dict[str, Any]:
-    """A row of slices.csv."""
     return {
         "accelerator": row["accelerator"],
         "name": row["slice"],
@@ -235,7 +231,6 @@ def slice_values(row: Row) -> dict[str, Any]:
 
 
 def list_slices(session: Session) -> list[Profile]:
-    """Returns every slice of every accelerator, unordered."""
     return [
         Profile(
             row.accelerator,

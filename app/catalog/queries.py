@@ -96,7 +96,6 @@ def _make_accelerator(**row: Any) -> Accelerator:
 
 
 def list_accelerators(session: Session) -> list[Accelerator]:
-    """Returns accelerator types, unordered."""
     rates = {f"{name}_flops_per_s": getattr(AcceleratorRow, f"{name}_flops_per_s") for name in RATE_NAMES}
     return _load_rows(session, _make_accelerator, _matching_columns(AcceleratorRow, Accelerator, "flops_per_s") | rates)
 
@@ -201,7 +200,6 @@ ISO_CODE_LENGTH = 2  # price lists also state "global" and "unspecified"
 
 
 def region_countries(session: Session) -> Mapping[str, str]:
-    """Returns the country of every region that has one."""
     rows = session.execute(select(OfferRow.region, OfferRow.country).distinct())
     return {region: country for region, country in rows if country and len(country) == ISO_CODE_LENGTH}
 
@@ -240,7 +238,6 @@ def list_spreads(session: Session) -> list[Spread]:
 
 
 def list_hosted_prices(session: Session) -> list[HostedPrice]:
-    """Returns the prices of hosted model APIs."""
     return _load_rows(session, HostedPrice, _matching_columns(HostedPriceRow, HostedPrice))
 
 

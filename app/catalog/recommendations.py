@@ -383,7 +383,6 @@ class AnswerStore:
         self._cache = AnswerCache(CACHE_BYTES)
 
     def for_tenant(self, tenant: str) -> TenantAnswers:
-        """Returns the answers of one tenant."""
         return TenantAnswers(self, tenant)
 
     def find_answer(self, identity: str, tenant: str = PUBLIC) -> bytes | None:

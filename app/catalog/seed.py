@@ -133,7 +133,6 @@ def provider_place_values(row: Row) -> dict[str, Any]:
 
 @cache
 def provider_kinds() -> Mapping[str, str]:
-    """Returns the kind of every provider."""
     return {row["provider"]: row["kind"] for row in read_rows("providers.csv")}
 
 

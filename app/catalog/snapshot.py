@@ -164,7 +164,6 @@ class CatalogIndex:
         self._of_tenant: RecentlyUsed[tuple[str, ...], CatalogIndex] = RecentlyUsed(MAX_DATED_CATALOGS)
 
     def _read_regions(self, catalog: Catalog) -> None:
-        """Indexes the regions of the offers."""
         self.regions = tuple(sorted({o.region for o in catalog.offers} | {Environment.ON_PREM.value}))
         self._region_keys = {region: compact_name(region) for region in self.regions}
         self.regions_by_provider: Mapping[str, frozenset[str]] = _regions_by_provider(catalog)
@@ -705,7 +704,6 @@ class CatalogStore:
         return model
 
     def model_entries(self) -> Collection[Facts]:
-        """Returns the registry entries of all models."""
         return self._newest_catalog().models.entries()
 
     def model_identity(self, name: str) -> str:

@@ -109,7 +109,6 @@ SHARED_MEMBERS = ("workload", "economics", "assumptions")  # members that recomm
 
 
 def parse_number(text: str) -> float | int:
-    """Parse a number as people type it."""
     value = read_number(text)
     if value is None:
         raise typer.BadParameter(f"{text!r} is not a number. Accepted forms: 1000, 1,000, 1e9, 70b, 1 trillion, 80%.")

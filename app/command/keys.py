@@ -96,7 +96,6 @@ def list_all(
 
 
 def describe_key(record: KeyRecord, now: datetime) -> str:
-    """Returns the line of a key in the list."""
     ends = "never expires" if record.expires_at is None else f"expires {record.expires_at:%Y-%m-%d %H:%M} UTC"
     limit = "" if record.units_per_minute is None else f", {record.units_per_minute} units/min"
     return (

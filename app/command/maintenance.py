@@ -68,7 +68,6 @@ def prune(
 
 
 def format_amount(some: AnswerTotals) -> str:
-    """Number of answers with their size."""
     return f"{some.answers:,} {'answer' if some.answers == 1 else 'answers'} ({some.bytes / 1e6:,.1f} MB)"
 
 

@@ -194,7 +194,6 @@ def measurements(
 
 
 def upload_file(client: Headroom, path: Path, texts: Iterable[str], *, dry_run: bool) -> dict[str, Any]:
-    """Upload a file with its parameters."""
     try:
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:

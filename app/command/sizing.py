@@ -225,7 +225,6 @@ def recommend(
 
 
 def sort_or_refuse(rows: Sequence[Mapping[str, Any]], sort: str | None) -> list[Mapping[str, Any]]:
-    """Rows sorted by the column of --sort."""
     try:
         return sort_rows(rows, sort)
     except ValueError as error:

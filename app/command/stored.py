@@ -49,7 +49,6 @@ def status(identity: Identity, as_json: AsJson = False, url: Url = None) -> None
 
 
 def print_status(found: Any, *, as_json: bool) -> None:
-    """Print an approval status with its history."""
     if as_json:
         typer.echo(json_text(found))
         return

@@ -59,7 +59,6 @@ Cell = str | int | Decimal | None
 
 
 def line_cells(bill: Bill, line: Line) -> dict[str, Cell]:
-    """Cells of a line by column."""
     price = line.price
     return {
         "line_no": line.number,

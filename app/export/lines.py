@@ -75,7 +75,6 @@ class Settlement:
     tax_percent: Decimal = Decimal(0)  # tax rate in percent
 
     def tax(self, amount: Decimal) -> Decimal:
-        """Tax on an amount, to the cent."""
         return round_half_up(amount * self.tax_percent / 100, CENT)
 
 
@@ -224,7 +223,6 @@ class Bill:
 
     @property
     def priced_lines(self) -> tuple[Line, ...]:
-        """Lines that have a price."""
         return tuple(line for line in self.lines if line.unit_price is not None)
 
     @property

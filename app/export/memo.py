@@ -208,7 +208,6 @@ def _seller_text(offer: Document) -> str:
 
 
 def _probability_text(option: Document) -> str:
-    """Probability that the option meets its limits."""
     confidence = option.get("confidence", {})
     meets = confidence.get("meets_slo", confidence.get("meets_deadline"))
     return "" if meets is None else f"{percent(meets)} likely"

@@ -70,7 +70,6 @@ def render_quote_requests(bill: Bill) -> bytes:
 
 
 def render_quote_pages(bill: Bill) -> str:
-    """The pages of all suppliers."""
     return "".join(_quote_page(bill, group) for group in quote_groups(bill))
 
 
@@ -172,5 +171,4 @@ def _sum_rows(bill: Bill) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Text in HTML."""
     return escape(text, quote=True)

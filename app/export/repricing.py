@@ -171,7 +171,6 @@ def ranked_options(answer: Document, names: Mapping[str, str]) -> list[RankedOpt
 
 
 def fleet_option(fleet: Document, names: Mapping[str, str]) -> RankedOption:
-    """Summary of a mixed fleet."""
     pools = {str(place): group["deployment"] for place, group in enumerate(fleet["groups"])}
     cost = {"usd_per_hour": fleet["usd_per_hour"]}
     return _ranked_option({"rank": MIXED_FLEET, "deployment": {"accelerator": "", "pools": pools}, "cost": cost}, names)

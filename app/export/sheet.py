@@ -121,13 +121,11 @@ class Styles:
         self._book, self._formats = book, dict[str, Any]()
 
     def number(self, pattern: str) -> Any:
-        """Format of a number."""
         if pattern not in self._formats:
             self._formats[pattern] = self._book.add_format({"num_format": pattern, "valign": "top", "align": "right"})
         return self._formats[pattern]
 
     def money(self, amount: Decimal, currency: str) -> Any:
-        """Format of an amount with all its decimals and its currency."""
         return self.number(f'{number_pattern(amount, least=2)} "{currency}"')
 
 
@@ -154,7 +152,6 @@ def rows_of_text(text: str, width: int) -> int:
 
 
 def column_letters(column: str) -> str:
-    """Letters of a column in formulas."""
     place = PLACES[column]
     return (chr(64 + place // 26) if place >= 26 else "") + chr(65 + place % 26)
 

@@ -54,7 +54,6 @@ def describe_software(deployment: Json) -> str | None:
 
 
 def deployment_row(answer: Json) -> dict[str, Any]:
-    """Row of one estimated deployment."""
     deployment, cost, speed = answer["deployment"], answer.get("cost") or {}, answer.get("performance") or {}
     price = "usd_total" if cost.get("usd_total") is not None else "usd_per_hour"
     row: dict[str, Any] = {
@@ -229,8 +228,6 @@ LEAST_CUT = 24  # characters of a cell that is cut to fit
 
 
 class OutputFormat(StrEnum):
-    """Output format of an answer."""
-
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
@@ -363,5 +360,4 @@ def format_value(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Indented JSON."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

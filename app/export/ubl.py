@@ -81,7 +81,6 @@ def _add_delivery(root: Any, order: OrderDetails) -> None:
 
 
 def _add_address(parent: Any, name: str, text: str) -> None:
-    """Adds an address in one line."""
     _add_text(_add_group(_add_group(parent, name), "AddressLine"), "Line", text)
 
 

@@ -80,7 +80,6 @@ def read_part(source: Source) -> FetchedPart | None:
 
 
 def page_url(url: str, token: str) -> str:
-    """Returns the address of a page."""
     query = {"pageSize": "5000", "currencyCode": "USD"} | ({"pageToken": token} if token else {})
     return f"{url}/v1/services/{SERVICE}/skus?{urlencode(query, quote_via=quote)}"
 

@@ -101,12 +101,10 @@ class Message:
         return value
 
     def number(self, number: int) -> int:
-        """Returns a whole number."""
         value = self._last(number, int)
         return value if isinstance(value, int) else 0
 
     def text(self, number: int) -> str:
-        """Returns a text."""
         value = self._last(number, bytes)
         return value.decode() if isinstance(value, bytes) else ""
 
@@ -119,7 +117,6 @@ class Message:
         return found
 
     def messages(self, number: int) -> list[Message]:
-        """Returns the messages of a repeated field."""
         values = self._fields.get(number, [])
         if not all(isinstance(value, bytes) for value in values):
             raise ValueError("another type")

@@ -28,7 +28,6 @@ class FeedNames:
             machines[offer.accelerator, offer.accelerator_count] = offer
 
     def machines_of(self, provider: str) -> Sequence[Machine]:
-        """Returns the machines of a provider, each once."""
         catalog = self._directory.catalog
         found: dict[tuple[str, str], Machine] = {}
         for offer in catalog.offers:

@@ -98,7 +98,6 @@ class Nebius:
         raise FeedError("The pages of the feed do not end.")
 
     def list_projects(self) -> dict[str, str]:
-        """Returns a project of the tenant in each of its regions."""
         return {p.message(3).text(4): p.message(1).text(1) for p in self._pages(PROJECTS)}
 
     def list_capacity(self) -> dict[Machine, dict[str, State]]:

@@ -200,7 +200,6 @@ class PriceSyncRunner:
         self._thread = threading.Thread(target=self._run_loop, name="prices", daemon=True)
 
     def start(self) -> None:
-        """Starts the runner in the background."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -79,7 +79,6 @@ def times(value: float | None, factor: float) -> float | None:
 
 
 def first(*values: float | None) -> float | None:
-    """The first value that is stated."""
     return next((v for v in values if v is not None), None)
 
 
@@ -178,7 +177,6 @@ def latencies_ms(node: Any) -> dict[str, Any]:
 
 
 def first_text(*values: str | None) -> str | None:
-    """The first text that is stated."""
     return next((v for v in values if v), None)
 
 

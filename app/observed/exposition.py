@@ -335,16 +335,13 @@ class Series:
 
     @property
     def consecutive_pairs(self) -> list[Series]:
-        """Each pair of consecutive scrapes as a series."""
         return [Series(pair) for pair in check_each(pairwise(self.moments))]
 
     @cached_property
     def model_names(self) -> set[str]:
-        """Names of the served models."""
         return {value for sample in self.increases for label, value in sample.labels if label == "model_name"}
 
     def has_metric(self, metric: Metric) -> bool:
-        """True if any scrape contains the metric."""
         every = (*self.named.get(metric.name, ()), *self.named.get(metric.name + "_bucket", ()))
         return any(metric.matches_label(sample) for sample, _ in every)
 

@@ -88,7 +88,6 @@ class Reading:
         return Reading((*self.figures, *further), self.unread + other.unread, notes, self.by_load or other.by_load)
 
     def to_observations(self) -> Observations:
-        """Convert the figures to observations."""
         return Observations(
             fill_observations(ServiceObservation(by_load=self.by_load), self.figures, "service"),
             fill_observations(TrainingObservation(), self.figures, "training"),
@@ -98,7 +97,6 @@ class Reading:
 
 
 def fill_observations(empty: T, figures: Iterable[Figure], group: str) -> T:
-    """Observations of one group, filled with the figures of that group."""
     read: dict[str, Any] = {f.quantity: f.value for f in figures if f.group == group}
     return replace(empty, **read)
 

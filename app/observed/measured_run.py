@@ -64,7 +64,6 @@ class MeasuredRun:
 
     @property
     def trains(self) -> bool:
-        """Whether the run is a training."""
         return self.step_time_s is not None or self.tokens_per_s is not None
 
 

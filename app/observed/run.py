@@ -36,15 +36,12 @@ class Run:
         self.step_sequences = self.last_value("step_sequences") or runs.sequences_per_step
 
     def all_values(self, name: str) -> list[float]:
-        """All values with a name, in the order of the lines."""
         return [line.values[name] for line in self.lines if name in line.values]
 
     def last_value(self, name: str) -> float | None:
-        """The last value with a name."""
         return next(reversed(self.all_values(name)), None)
 
     def step_seconds(self, line: Line) -> float | None:
-        """Step time in seconds according to one line."""
         values, accelerators = line.values, self.runs.accelerators
         candidates = (
             (values.get("seconds"), 1.0),

@@ -100,7 +100,6 @@ class Engine:
 
     @property
     def all_metrics(self) -> tuple[Metric, ...]:
-        """All metrics of the engine."""
         values = (getattr(self, f.name) for f in fields(self))
         return tuple(m for names in values if isinstance(names, tuple) for m in names)
 
@@ -302,7 +301,6 @@ class Service:
         return next(((m, found) for m in names if (found := self.series.mean_gauge(m))), None)
 
     def first_histogram(self, names: Names) -> Histogram | None:
-        """The first histogram that exists."""
         return next((found for m in names if (found := self.series.merged_histogram(m)) is not None), None)
 
     def read_all(self) -> Reading:
@@ -500,7 +498,6 @@ class Service:
 
 
 def service_figure(quantity: str, value: float, source: str) -> Figure:
-    """A figure in the service group."""
     return Figure("service", quantity, value, source)
 
 

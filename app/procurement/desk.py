@@ -139,7 +139,6 @@ class GuessLimit:
                 raise PunchoutRefused(TOO_MANY, f"Too many wrong secrets. Try again in {math.ceil(left)} seconds.")
 
     def record_wrong(self, address: str) -> None:
-        """Counts a wrong secret of an address."""
         with self._lock:
             count = self._wrong.pop(address, (0, 0.0))[0] + 1
             wait_s = min(GUESS_WAIT_S * 2 ** max(0, count - FREE_GUESSES), MAX_GUESS_WAIT_S)
@@ -258,7 +257,6 @@ class PunchoutService:
 
 
 def build_form(visit: PunchoutVisit, bill: Bill | None, *, at: datetime) -> BrowserForm:
-    """Form that returns the result of a session."""
     facts = visit.facts
     if facts["protocol"] == "oci":
         fields = [*(tuple(pair) for pair in facts["echo"]), *(oci_fields(bill) if bill is not None else [])]

@@ -52,7 +52,6 @@ def render_page(title: str, *body: str) -> str:
 
 
 def refused_page(title: str, detail: str) -> str:
-    """Page that shows an error."""
     return render_page(title, f'<p class="wrong">{_escape_text(detail)}</p>')
 
 
@@ -83,7 +82,6 @@ def start_page(
 
 
 def _stored_answer(path: str, row: FilingRow) -> str:
-    """Section of one stored answer."""
     names = " &middot; ".join(_escape_text(name) for name in (row.label, row.reference, row.cost_centre) if name)
     return (
         f"<section>{f'<p><b>{names}</b></p>' if names else ''}<p>{_escape_text(row.model or 'Custom model')}: "

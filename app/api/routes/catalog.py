@@ -108,7 +108,6 @@ def _list_response(
     what: str,
     convert: wire.RowJson,
 ) -> Response:
-    """Returns one page of a catalog list as JSON."""
     directory = catalog_store.directory()
     given = filters.model_dump(exclude={"limit", "cursor", "q", "sort"})
     search, sort = getattr(filters, "q", None), getattr(filters, "sort", None)
@@ -270,7 +269,6 @@ async def inspect_model(raw: RawPastedBody, catalog_store: Snapshots, turn: Shor
 
 
 def compute_inspection(raw: bytes, catalog_store: CatalogStore) -> Response:
-    """Computes the counts of a model."""
     request = parse_body(raw, InspectRequest)
     catalog_store.catalog()
     assumed = Assumptions()
@@ -310,7 +308,6 @@ async def list_runnable_models(
 def _list_page(
     page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], lists_wire.Items]
 ) -> Response:
-    """Returns one page of a list, ordered by `key`."""
     last = decode_cursor(page.cursor, whole=False)
     rest = [item for item in items(catalog_index) if last is None or str(item[key]) > last]
     shown = rest[: page.limit]

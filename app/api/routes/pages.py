@@ -56,7 +56,6 @@ class RevalidatedFiles(StaticFiles):
 
 
 def static_text(name: str) -> str:
-    """Returns the text of a file in static/."""
     return resources.files("app.api").joinpath("static", name).read_text(encoding="utf-8")
 
 
@@ -82,13 +81,11 @@ def shell_page(
 
 
 def text_page(title: str, html: str, *, kind: str = "", current: str = "", module: str | None = None) -> str:
-    """Returns a page with one column of text."""
     content = f'<main id="content" class="page {kind}">{html}</main>'
     return shell_page(f"{title} – Headroom", content, current=current, module=module)
 
 
 def task_page(name: str) -> str:
-    """Returns the page of one task, which its module fills."""
     title, purpose = PAGES[name]
     heading = f"<h1>{title}</h1>" + (f"<p>{purpose}</p>" if purpose else "")
     html = f'{heading}{NO_SCRIPT}<div id="view"></div>'
@@ -96,7 +93,6 @@ def task_page(name: str) -> str:
 
 
 def guide_page(title: str, html: str, sought: str = "") -> str:
-    """Returns a page of the guide with its search."""
     search = (
         '<form class="search" action="/guide" role="search"><label for="q">Search the guide</label> '
         f'<input id="q" type="search" name="q" value="{escape(sought)}"> <button>Search</button> '
@@ -106,7 +102,6 @@ def guide_page(title: str, html: str, sought: str = "") -> str:
 
 
 def html_page(text: str, policy: str = CONTENT_POLICY) -> HTMLResponse:
-    """Returns the response with a page and its content policy."""
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 

@@ -97,7 +97,6 @@ async def post_compare(
 def compute_comparison(
     raw: bytes, answers: TenantAnswers, catalog_store: CatalogStore, today: date, holdings: Holdings
 ) -> Response:
-    """Computes and compares the options."""
     request = parse_body(raw, CompareRequest)
     check_filing(request, answers)
     directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
@@ -165,7 +164,6 @@ async def post_diagnose(
 
 
 def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date, holdings: Holdings) -> Response:
-    """Computes the diagnosis of one deployment."""
     request = parse_body(raw, DiagnoseRequest, PASTED_FIELDS)
     check_observed(request)
     # Expected values ignore own measurements: a slow run must not become the expectation.
@@ -279,7 +277,6 @@ async def post_estimate(
 
 
 def compute_estimate(raw: bytes, catalog_store: CatalogStore, today: date, holdings: Holdings) -> Response:
-    """Computes the estimate of one deployment."""
     request = parse_body(raw, EstimateRequest)
     directory = index_on_day(catalog_store.directory(holdings.tenant), request.as_of, today, holdings)
     question, deployment = build_estimate_question(request, directory, catalog_store, today)

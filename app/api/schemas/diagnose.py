@@ -459,7 +459,6 @@ class DiagnoseResponse(ResultModel, of=Diagnosis):
 
 
 def diagnosis_json(d: Diagnosis) -> dict[str, Any]:
-    """A diagnosis as JSON."""
     cost = d.expected.cost
     usd = None if cost is None else cost.usd_per_month
     findings = [

@@ -122,7 +122,6 @@ def licence_to_buy(d: Deployment, price: Document) -> str | None:
 def _lots_by_deployment(
     estimate: Estimate, catalog: Catalog, purchasing: Purchasing
 ) -> list[tuple[Deployment, Document]]:
-    """Each lot with the deployment or pool that it is for."""
     whole, cost = estimate.deployment, estimate.cost
     parts = split_bills(() if cost is None else cost.parts)
     if whole.pools is None:
@@ -226,7 +225,6 @@ def _price_json(t: Terms) -> Document:
 
 
 def _price_terms(pool: Deployment, catalog: Catalog) -> Terms | None:
-    """Price terms of a pool's machines, or None if the catalog has none."""
     system = catalog.systems.get(pool.system or "")
     if pool.instance_type is None:
         part = catalog.accelerators[catalog.accelerator_index[pool.accelerator]]
@@ -298,7 +296,6 @@ class RecommendationFilter(Page):
 
 
 def status_etag(row: FilingRow) -> str:
-    """The ETag of an answer's status."""
     return f'"status-{row.version}"'
 
 

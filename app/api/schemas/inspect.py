@@ -28,7 +28,6 @@ EXACT = 15  # significant digits that show a whole number of bytes or FLOPs exac
 def _counted(
     count: Callable[[ModelArchitecture], float], *, when: Callable[[ModelArchitecture], bool] | None = None
 ) -> From:
-    """A figure counted on the model."""
     return From(WHOLE, convert=lambda model: _to_exact(count(model)), when=when)
 
 

@@ -372,7 +372,6 @@ Items = list[dict[str, Any]]
 
 
 def providers_json(catalog_index: CatalogIndex) -> Items:
-    """Every provider as JSON, by name."""
     catalog = catalog_index.catalog
     offers = defaultdict(list)
     for offer in catalog.offers:
@@ -408,7 +407,6 @@ def _places_json(places: Places) -> dict[str, Any]:
 
 
 def regions_json(catalog_index: CatalogIndex) -> Items:
-    """Every region as JSON, by name."""
     offers = defaultdict(list)
     catalog = catalog_index.catalog
     for offer in catalog.offers:
@@ -540,7 +538,6 @@ def versions_json(engine: Engine) -> list[dict[str, Any]]:
 
 
 def scheduling_json(rule: Scheduling, since: str | None) -> dict[str, Any]:
-    """One scheduling rule as JSON."""
     same = {name: getattr(rule, name) for name in SchedulingListed.model_fields if name != "since"}
     return same | {
         "since": since,
@@ -551,5 +548,4 @@ def scheduling_json(rule: Scheduling, since: str | None) -> dict[str, Any]:
 
 
 def sizes_json(sizes: Sequence[StepSize]) -> list[dict[str, Any]]:
-    """Step sizes as JSON."""
     return [asdict(size) | {"offline_max_batched_tokens": size.offline_tokens} for size in sizes]

@@ -96,7 +96,6 @@ class MarketResponse(ResponseModel):
 
 
 def market_json(by: str, prices_as_of: str, market: Market) -> dict[str, Any]:
-    """The market as JSON."""
     body: dict[str, Any] = {"by": by, "prices_as_of": prices_as_of}
     body["items"] = [MarketGroupShown.as_json(group) for group in market.groups]
     if market.ratio is not None:

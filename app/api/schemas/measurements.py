@@ -135,7 +135,6 @@ class MeasurementResult(ResponseModel):
 
 
 def measurement_json(stored: StoredMeasurement, *, dry_run: bool = False) -> dict[str, Any]:
-    """A measurement as it is sent."""
     given = {} if dry_run else {"stored_at": stored.stored_at.isoformat()}
     figures = [MeasuredFigureShown.as_json(figure) for figure in stored.measurement.figures]
     return MeasurementShown.as_json(stored, given={**given, "figures": figures})

@@ -64,7 +64,6 @@ class From:
     omit: tuple[Any, ...] = ()
 
     def rounding(self) -> Convert | None:
-        """The function that rounds a number."""
         digits, decimals = self.digits, self.decimals
         if self.exact:
             return None
@@ -161,7 +160,6 @@ def origin_of(field: FieldInfo) -> From:
 
 
 def has_attribute(result: type, name: str) -> bool:
-    """Whether results of a type have an attribute."""
     declared = {each.name for each in fields(result)} if is_dataclass(result) else set()
     return name in declared or hasattr(result, name)
 
@@ -178,7 +176,6 @@ def attribute_of(name: str, at: From, result: type) -> From:
 
 
 def _compile(name: str, field: FieldInfo, result: type) -> Origin:
-    """The compiled origin of a field."""
     at = attribute_of(name, origin_of(field), result)
     return Origin(
         key=field.alias or name,

@@ -127,7 +127,6 @@ class AdaptersSpec(RequestModel):
         return self
 
     def apply_adapters(self, model: ModelArchitecture, assumed: Assumptions) -> ModelArchitecture:
-        """The model with the adapters that stay loaded."""
         usual = min(self.count, int(assumed.default_loaded_adapters)) if self.active is None else self.active
         return with_adapters(model, rank=self.rank, loaded=usual)
 
@@ -180,12 +179,10 @@ class InferenceSpec(RequestModel):
         return self
 
     def for_class(self, traffic_class: TrafficClassSpec) -> InferenceSpec:
-        """The workload with only one class of the traffic."""
         traffic = Traffic(**traffic_class.traffic_fields(), router=self.traffic.router)
         return self.model_copy(update={"traffic": traffic, "sample": None, "slo": traffic_class.slo})
 
     def with_load(self, times: float) -> InferenceSpec:
-        """This workload with its load multiplied by `times`."""
         classes = [c.model_copy(update=scaled_load(c, times)) for c in self.traffic.classes or ()] or None
         traffic = self.traffic.model_copy(update={**scaled_load(self.traffic, times), "classes": classes})
         return self.model_copy(update={"traffic": traffic})

@@ -174,7 +174,6 @@ def _dstack_replicas(part: ReplicaLaunch) -> Document:
 
 
 def _infra_path(group: ReplicaGroup) -> str:
-    """Cloud and region as one path."""
     unnamed = group.region is None or group.region in UNNAMED_REGIONS
     return str(group.provider) if unnamed else f"{group.provider}/{group.region}"
 

@@ -51,7 +51,6 @@ def build_metadata(part: ReplicaLaunch) -> Manifest:
 
 
 def pod_labels(part: ReplicaLaunch) -> dict[str, str]:
-    """Labels that select the pods."""
     return {"app.kubernetes.io/name": part.name}
 
 
@@ -118,7 +117,6 @@ def queue_query(part: ReplicaLaunch) -> str:
 
 
 def prometheus_trigger(query: str, threshold: str) -> Manifest:
-    """A trigger of KEDA that queries Prometheus."""
     return {
         "type": "prometheus",
         "metricType": "AverageValue",
@@ -383,7 +381,6 @@ def leader_worker_set(part: ReplicaLaunch) -> Manifest:
 
 
 def service_manifest(part: ReplicaLaunch) -> Manifest:
-    """Service with one address for all replicas."""
     leads = {"role": "leader"} if part.spans_machines else {}
     return {
         "apiVersion": "v1",

@@ -498,7 +498,6 @@ def check_flags(tokens: Iterable[str], launch: Launch, version: Version) -> None
 
 
 def command_flags(tokens: Iterable[str]) -> list[str]:
-    """Flags of a command."""
     return [token.split("=", 1)[0] for token in tokens if re.match(r"--?[A-Za-z]", token)]
 
 
@@ -527,7 +526,6 @@ def ollama_lines(group: ReplicaGroup, launch: Launch, name: str, port: str) -> t
 
 
 def format_version(version: Version) -> str:
-    """A version in dotted notation."""
     return ".".join(map(str, version))
 
 

@@ -72,7 +72,6 @@ def job_handoff(
 
 
 def job_name(run: TrainingRun) -> str:
-    """Name of the job: the model, and that it trains."""
     return dns_label(run.group.model, "train")
 
 
@@ -407,7 +406,6 @@ def ray_files(option: Option, _version: str | None, target: str) -> Handoff:
 
 
 def ray_job(run: TrainingRun) -> Document:
-    """RayJob with one worker per machine."""
     group = run.group
     worker = pod_spec(run, restart="Never")
     worker.pop("restartPolicy")

@@ -140,5 +140,4 @@ def _with_deviations(places: Places) -> Places:
 
 
 def _wrap_flags(command: str) -> str:
-    """Command with one flag per line."""
     return re.sub(r" (--[a-z])", r" \\\n      \1", command)

@@ -53,7 +53,6 @@ class ReplicaGroup:
 
     @property
     def accelerators(self) -> int:
-        """Accelerators per replica."""
         return int(str(self.places["accelerators"]))
 
     @property
@@ -68,7 +67,6 @@ class ReplicaGroup:
 
     @property
     def is_pool(self) -> bool:
-        """Whether the group is one of two pools."""
         return self.role in ("prefill", "decode")
 
     def int_place(self, name: str, default: int = 1) -> int:

@@ -64,7 +64,6 @@ class TrainingRun:
 
     @property
     def data_ranks(self) -> int:
-        """Data-parallel ranks."""
         return int(self.option.deployment.get("data_parallel") or 1)
 
     @property

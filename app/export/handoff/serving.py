@@ -76,12 +76,10 @@ class ReplicaLaunch:
 
     @property
     def served_name(self) -> str:
-        """Name of the model in requests."""
         return self.name if self.launch.creates_model else self.group.model
 
     @property
     def image(self) -> str:
-        """Container image."""
         return container_image(self.group, self.launch, self.version)
 
     @property
@@ -91,7 +89,6 @@ class ReplicaLaunch:
 
     @property
     def spans_machines(self) -> bool:
-        """Whether a replica spans several machines."""
         return self.group.machines > 1
 
     @property
@@ -126,7 +123,6 @@ class ReplicaLaunch:
         return {**cache_environment(self.launch.engine), **pinned}
 
     def container_lines(self, *before: str) -> tuple[str, ...]:
-        """Lines of the start script in a container."""
         setup = self.setup_line.replace("pip install", PIP_INSTALL)
         return (*((setup,) if setup else ()), *self.script_lines(*before))
 

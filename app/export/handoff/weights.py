@@ -34,7 +34,6 @@ def needs_conversion(group: ReplicaGroup) -> bool:
 
 
 def weights_path(group: ReplicaGroup) -> str:
-    """Path of the converted weights."""
     read_as_gguf = str(group.places.get("format")).startswith("gguf-")
     return str(group.places["gguf_file"] if read_as_gguf else group.model)
 

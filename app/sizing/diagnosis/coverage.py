@@ -53,7 +53,6 @@ def unjudged_quantities(case: Case, findings: Sequence[Finding]) -> tuple[str, .
 
 
 def observed_values(case: Case) -> Iterator[tuple[str, Any]]:
-    """Name and value of each observed quantity."""
     for group in GROUPS:
         observation = getattr(case.observed, group)
         for field in fields(observation):
@@ -83,7 +82,6 @@ def expected_values(case: Case) -> dict[str, float | None]:
 
 
 def service_expectations(case: Case) -> dict[str, float | None]:
-    """Expected values of a service."""
     p, s, w = case.expected_performance, case.service, case.workload
     if p is None or w is None:
         return {}

@@ -63,7 +63,6 @@ def find_frequent_restarts(case: Case) -> Iterator[Finding]:
 
 
 def expected_interruptions_per_day(case: Case) -> float | None:
-    """Expected hardware interruptions of the run per day."""
     p = case.expected_performance
     return p.expected_interruptions / p.days if p and p.days and p.expected_interruptions is not None else None
 
@@ -395,7 +394,6 @@ def find_poor_scaling(case: Case) -> Iterator[Finding]:
 
 
 def accelerator_tokens_per_s(point: ScalePoint) -> float:
-    """Tokens per second and accelerator."""
     return point.tokens_per_s / point.accelerators
 
 

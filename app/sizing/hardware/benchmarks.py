@@ -67,7 +67,6 @@ class Benchmark:
         return started.command + READY.format(port=started.port, path=started.path) + self.load + STOP
 
     def fill_places(self, places: Places) -> str:
-        """The whole command with its places filled."""
         return fill_template(self.command, places)
 
 
@@ -92,7 +91,6 @@ def fill_template(command: str, places: Places) -> str:
 
 
 def place_names(text: str) -> set[str]:
-    """Names of the places in a template."""
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
 
 
@@ -121,7 +119,6 @@ def _read_server(name: str, table: Mapping[str, Any]) -> Server:
 
 
 def read_benchmark(name: str, table: Mapping[str, Any]) -> Benchmark:
-    """The benchmark of a table, with the server that it names."""
     where = f"{FILE}, benchmark {name}"
     require_source({"source": _TABLES["source"], "read": _TABLES["read"], **table}, where=where)
     server = table.get("server")

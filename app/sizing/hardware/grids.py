@@ -55,13 +55,11 @@ class ElectricityPrice:
 
 @cache
 def list_grids() -> tuple[Grid, ...]:
-    """All grids; a code of a grid is its position."""
     return build_rows(Grid, "grids.csv")
 
 
 @cache
 def grid_codes() -> Mapping[str, int]:
-    """Position of every grid."""
     return {grid.grid: code for code, grid in enumerate(list_grids())}
 
 
@@ -73,7 +71,6 @@ def region_grid_codes() -> Mapping[tuple[str, str], int]:
 
 @cache
 def electricity_prices() -> Mapping[str, ElectricityPrice]:
-    """Industrial electricity prices by country."""
     return {row.country: row for row in build_rows(ElectricityPrice, "electricity_prices.csv")}
 
 

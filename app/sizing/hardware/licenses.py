@@ -22,7 +22,6 @@ class SourceLicense:
 
 @cache
 def source_licenses() -> tuple[SourceLicense, ...]:
-    """All sources with a known license."""
     return build_rows(SourceLicense, "source_licenses.csv")
 
 

@@ -200,7 +200,6 @@ class ListingBuilder:
         self.listed: list[ListingRow] = []
 
     def _machine_row(self, slug: str, count: float, system: System | None) -> tuple[int, int]:
-        """Row of the machine and row of the accelerator."""
         index = self.accelerator_index[slug]
         node = node_of(index, self.accelerators[index], count, system)
         return self.nodes.setdefault(node, len(self.nodes)), index
@@ -261,7 +260,6 @@ class ListingBuilder:
 
 
 def _to_columns(table: type[Machines | Listings], rows: Sequence[Node | ListingRow]) -> dict[str, np.ndarray]:
-    """Rows as columns, converted to the column types of the table."""
     kinds = {"Codes": lambda v: np.array(v, dtype=np.int64), "Mask": flags, "Column": column}
     by_name = zip(fields(table), zip(*rows, strict=True), strict=True)
     return {f.name: kinds[str(f.type)](values) for f, values in by_name}

@@ -97,7 +97,6 @@ class Terms:
     licences: tuple[str, ...] = ()  # software licenses that the price includes
 
     def holds_for(self, machines: int) -> bool:
-        """Whether the price is one for this number of machines."""
         return self.min_quantity <= machines and (self.max_quantity is None or machines <= self.max_quantity)
 
 
@@ -125,7 +124,6 @@ class PricingModel(StrEnum):
 
     @property
     def commitment(self) -> Commitment:
-        """Commitment of this pricing model."""
         return next((c for c in (Commitment.ONE_YEAR, Commitment.THREE_YEARS) if self.endswith(c)), Commitment.NONE)
 
 
@@ -463,7 +461,6 @@ class Slicing:
 
     @property
     def slices(self) -> tuple[Slice, ...]:
-        """All slices, smallest first."""
         return tuple(sorted(self.names.values()))
 
     @property
@@ -477,12 +474,10 @@ class Slicing:
         return max(s.memory for s in self.names.values())
 
     def profile_name(self, of: Slice) -> str:
-        """Name that the driver gives to a slice."""
         return next(name for name, each in self.names.items() if each == of)
 
 
 def slicings_by_accelerator(profiles: Iterable[Profile]) -> Mapping[str, Slicing]:
-    """Slicing of every accelerator that has slices."""
     names: dict[str, dict[str, Slice]] = {}
     for each in sorted(profiles, key=lambda p: (p.accelerator, p.slice)):
         names.setdefault(each.accelerator, {})[each.name] = each.slice

@@ -21,7 +21,6 @@ FORMATS = tuple(sorted(WEIGHT_FORMATS))
 
 
 def index_by_name(names: Sequence[str]) -> Mapping[str, int]:
-    """Position of each name."""
     return {name: i for i, name in enumerate(names)}
 
 

@@ -87,7 +87,6 @@ class LeadTime:
 
 @cache
 def lead_times() -> tuple[LeadTime, ...]:
-    """All reported lead times."""
     return (*build_rows(LeadTime, "lead_times.csv"),)
 
 

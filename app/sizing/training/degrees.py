@@ -152,11 +152,9 @@ class LegalDegrees:
     row_lists: Codes  # list of each row
 
     def degrees_per_row(self) -> Codes:
-        """Number of legal degrees of each row."""
         return self.list_lengths[self.row_lists]
 
     def degree_at(self, rows: Codes, place: Codes) -> Column:
-        """Degree at a position in the list of each row."""
         return self.options[self.row_lists[rows], place]
 
 

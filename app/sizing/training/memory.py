@@ -319,14 +319,12 @@ def bytes_at_moments(parts: MemoryParts) -> Moments:
 
 
 def gradient_bytes_at(parts: MemoryParts, moment: Codes) -> Column:
-    """Return the gradients that exist at the moment of each row, bytes."""
     lasting = parts.lasting_gradient_bytes
     begun = np.where(moment == BACKWARD, lasting + parts.head_gradient_bytes, lasting)
     return np.where(moment >= GRADIENTS, parts.gradient_bytes, begun)
 
 
 def activation_parts_at(parts: MemoryParts, moment: Codes) -> ActivationParts:
-    """Return the parts of the activations at the moment of each row."""
     forward = moment <= BACKWARD
     working = np.where(moment == LOSS, parts.last_norm_bytes, np.where(forward, parts.working_bytes, parts.last_bytes))
     gathered = np.where(moment == LOSS, parts.loss_gathered_bytes, parts.backward_gathered_bytes)
@@ -764,7 +762,6 @@ def training_memory(
 
 
 def _memory_at_peak(plans: TrainingPlans, parts: MemoryParts, assumed: Assumptions) -> TrainingMemory:
-    """Return the memory parts at the peak moment."""
     peak, capacity = find_peak(parts, plans.stack.memory_factors), plans.node.memory_bytes
     return TrainingMemory(
         weights_bytes=parts.weights_bytes,
@@ -814,12 +811,10 @@ def allowed_bytes(plans: TrainingPlans, memory: TrainingMemory) -> Column:
 
 
 def fits_at_confidence(plans: TrainingPlans, memory: TrainingMemory) -> Mask:
-    """Return whether each plan fits in memory at the requested confidence."""
     fits: Mask = memory.total_bytes <= allowed_bytes(plans, memory)
     return fits
 
 
 def fit_probability(plans: TrainingPlans, memory: TrainingMemory) -> Column:
-    """Return the probability that each plan fits in memory."""
     room = np.log(memory.capacity_bytes / memory.total_bytes)
     return plans.stack.margins.memory.probability_within(room, memory_scale(plans, memory))

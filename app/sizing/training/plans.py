@@ -75,13 +75,11 @@ def memory_neighbourhood(
 
 
 def meets_deadline_at_confidence(margins: Margins, wall_s: Column, deadline_s: float) -> Mask:
-    """Whether each run meets the deadline at the requested confidence."""
     result: Mask = wall_s * margins.time_factor <= deadline_s
     return result
 
 
 def deadline_probability(margins: Margins, wall_s: Column, deadline_s: float) -> Column:
-    """Probability that each run meets the deadline."""
     return margins.time.probability_within(np.log(deadline_s / wall_s), margins.time_scale)
 
 
@@ -669,7 +667,6 @@ class RankParams(Columns):
 
 
 def rank_params(counts: Counts, plans: TrainingPlans) -> RankParams:
-    """Return the parameters of the fullest rank."""
     shards = expert_shards(plans)
     dense, none = dense_params_per_rank(counts, plans), np.zeros(len(plans))
     routed = routed_params_per_rank(counts, plans, shards) if counts.routed_params else none

@@ -490,7 +490,6 @@ def copied_bytes(kinds: ParamKinds, stepped_bytes_per_param: Column) -> Column:
 
 
 def param_bytes(run: Recipe, kinds: ParamKinds) -> ParamBytes:
-    """Return the bytes of one parameter by use."""
     weights, ends, adapters = bytes_per_weight(kinds, run), bytes_per_end_weight(kinds, run), np.zeros(len(kinds))
     if run.frozen:
         adapters = bytes_per_adapter_weight(kinds)

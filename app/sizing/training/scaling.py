@@ -109,7 +109,6 @@ def _build_curve(counts: Counts, plans: TrainingPlans, run: Run, own: float, que
 
 
 def _why_curve_ends(plans: TrainingPlans) -> str:
-    """Return the reason why the curve ends."""
     if not plans.machine.training_class[0]:
         return "the size of one machine (machines of this class are not connected into clusters)"
     if np.isnan(plans.node.network_bytes_per_s[0]):

@@ -788,8 +788,6 @@ def _stack_margins(
 
 @dataclass(frozen=True, slots=True)
 class CostedRuns(Columns):
-    """Runs with their cost."""
-
     row: Codes  # row in the table of layouts
     plans: TrainingPlans
     run: Run

@@ -330,7 +330,6 @@ def sample_batch_compute_s(work: ComputeWork, achieved: SampleTrainingAchieved) 
 
 
 def sample_batch_time(work: MicroBatchWork, achieved: SampleTrainingAchieved) -> MicroBatchTime:
-    """Return the duration of a micro-batch of samples."""
     compute = sample_batch_compute_s(work.compute, achieved)
     none = np.zeros(len(compute))
     return MicroBatchTime(compute, none, none, work.pcie, work.stage_slowdown)

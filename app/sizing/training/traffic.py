@@ -87,7 +87,6 @@ def _route_traffic(plans: TrainingPlans, ranks: Column, traffic_bytes: Column, m
 
 
 def no_traffic(rows: int) -> Traffic:
-    """Return a table of no traffic."""
     zero = np.zeros(rows)
     return Traffic(zero, zero, zero, zero)
 

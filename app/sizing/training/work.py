@@ -93,8 +93,6 @@ class StateWork(Columns):
 
 @dataclass(frozen=True, slots=True)
 class TrainingWork(Columns):
-    """Work of one step on one accelerator."""
-
     micro: MicroBatchWork  # work of one micro-batch
     state: StateWork  # work on weights, gradients and optimizer states per step
 
@@ -369,7 +367,6 @@ def micro_batch_elementwise_bytes(tokens_per_micro_batch: Column, elementwise_by
 
 
 def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
-    """Return the work of one micro-batch."""
     chunks, slowdown, copied = virtual_pipeline(counts, plans), np.ones(len(plans)), np.zeros(len(plans))
     if counts.in_samples:
         none = no_traffic(len(plans))
@@ -434,7 +431,6 @@ def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, groups: R
 
 
 def training_work(counts: Counts, plans: TrainingPlans, data_parallel: Column) -> TrainingWork:
-    """Return the work of one step at a data-parallel degree."""
     rank = rank_params(counts, plans)
     spread = rank_groups(counts, plans, rank, data_parallel)
     return TrainingWork(micro_batch_work(counts, plans), state_work(counts, plans, rank, spread))

@@ -89,7 +89,6 @@ def read_engine(
 
 
 def find_named(records: Mapping[str, Named], name: str, where: str) -> Named:
-    """The record of a name that a table refers to."""
     if name not in records:
         raise InvalidFact(f"{where}: there is no record {name!r}. Known records: {', '.join(records)}.")
     return records[name]

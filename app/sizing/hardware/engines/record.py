@@ -63,7 +63,6 @@ class SchedulerSettings:
 
     @property
     def explicit_fields(self) -> dict[str, Any]:
-        """The fields that are set, by name."""
         every = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in every.items() if value is not None}
 
@@ -394,7 +393,6 @@ class Engine:
 
 
 def _rule_at(version: str | None, since: tuple[tuple[Release, Rule], ...], today: Rule) -> Rule:
-    """The rule that applies at a version, from rules by first release."""
     released = release_of(version)
     if released is None:
         return today

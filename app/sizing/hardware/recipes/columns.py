@@ -87,7 +87,6 @@ def in_16_bit(recipes: Recipes) -> Recipes:
 
 
 def word_at(recipes: Recipes, name: str, row: int) -> str:
-    """Word of a field in one row."""
     return VOCABULARIES[name][int(getattr(recipes, name)[row])]
 
 

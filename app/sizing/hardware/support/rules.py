@@ -216,7 +216,6 @@ NO_EVIDENCE = SupportEvidence()
 
 
 def evidence_formats(weight_format: str, work: Work) -> tuple[str, ...]:
-    """Formats of evidence that also document a format."""
     said = EVIDENCE_NAMES.get(weight_format, (weight_format,))
     return (*said, "int4-mlx") if work.method == QLORA else said  # format in which MLX stores the base
 
@@ -326,7 +325,6 @@ def _forbidden_for(engine: str, generation: str) -> tuple[Forbidden, ...]:
 
 @lru_cache(maxsize=4096)
 def _builds_on(engine: str, runtimes: tuple[str, ...]) -> tuple[Build, ...]:
-    """Builds of an engine that one of these runtimes drives."""
     return tuple(b for b in BUILDS.get(engine, ()) if not set(b.runtimes).isdisjoint(runtimes))
 
 
@@ -414,7 +412,6 @@ def find_refusal(
 
 
 def no_engine_text(accelerator: Accelerator, work: Work) -> str:
-    """Text for work that no engine supports on any runtime of the accelerator."""
     on = " or ".join(RUNTIMES[r].display_name for r in generation_of(accelerator).runtimes)
     if not on:
         return f"The catalog records no software runtime for {accelerator.name}."

@@ -381,7 +381,6 @@ def _add_earlier_signals(net: NetworkCounter, joins: Sequence[int]) -> None:
 
 
 def count_stages(net: NetworkCounter, entries: Sequence[Any]) -> NetworkCounter:
-    """Count every stage in turn."""
     for entry in entries:
         if not isinstance(entry, Mapping) or entry.get("block") not in BLOCKS:
             raise UnreadableConfiguration(

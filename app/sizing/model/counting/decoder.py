@@ -698,7 +698,6 @@ def _norms_per_block(reader: Reader, spec: Family, family: str) -> int:
 def _add_norms(
     inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, schedule: list[Layer]
 ) -> None:
-    """Add the norms of every block and the final norm."""
     every = tuple(range(len(schedule)))
     norms = _norms_per_block(reader, spec, family)
     if family == "bitnet":

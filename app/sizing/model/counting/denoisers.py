@@ -97,7 +97,6 @@ def build_image_law(
     layers: int,
     fixed_macs: float = 0.0,
 ) -> SampleLaw:
-    """The law of a transformer over the patches of an image."""
     return SampleLaw(
         unit="image",
         width=side,

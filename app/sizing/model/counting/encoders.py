@@ -298,7 +298,6 @@ def _build_pair(
     vocabulary: int,
     tied: bool,
 ) -> ModelArchitecture:
-    """The model of an encoder and a decoder."""
     macs = 2.0 * decoder.heads_width
     return ModelArchitecture(
         name=name,

@@ -291,7 +291,6 @@ def _relative_names(part: Part, role: str, besides_mlp: bool) -> tuple[str, ...]
 
 @lru_cache(maxsize=8192)
 def _full_names(relative: tuple[str, ...], layer: int) -> tuple[str, ...]:
-    """Full names of a matrix."""
     names = [name.strip(".") for name in relative]
     if layer != ONCE[0]:
         names = [prefix.format(layer) + name for prefix in _PREFIXES for name in names]

@@ -47,7 +47,6 @@ _NEMOTRON_WORDS = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
 
 
 def window_tokens(reader: Reader, family: str) -> float | None:
-    """Tokens that a windowed layer keeps, or None if it keeps all."""
     key = {"llama4_text": "attention_chunk_size", "gpt_neo": "window_size"}.get(family, "sliding_window")
     window = reader.find_value(key)
     if window is None:
@@ -101,7 +100,6 @@ def _layer_mixers(reader: Reader, spec: Family, family: str, layers: int, linear
 
 
 def _routing_layers(reader: Reader, family: str, layers: int) -> list[bool]:
-    """For each layer, whether it routes to experts."""
     if not reader.integer("num_experts", 0) > 1:
         return [False] * layers
     words = reader.layer_list("mlp_layer_types", layers)
