@@ -173,8 +173,8 @@ def check_tag(if_match: str | None, tag: str, kind: RecordKind) -> None:
     check_if_match(if_match, tag, what="list of records", source=f"GET {PATHS[kind]}")
 
 
-def add_routes(of: Collection) -> None:
-    """Adds the routes that list, store and delete the records of a collection."""
+def add_list(of: Collection) -> None:
+    """Adds the route that lists the records of a collection."""
 
     @router.get(
         of.path,
@@ -186,6 +186,10 @@ def add_routes(of: Collection) -> None:
     )
     def list_records_of(sessions: Sessions, caller: KnownCaller) -> Response:
         return list_own(sessions, caller, of.kind)
+
+
+def add_store(of: Collection) -> None:
+    """Adds the route that stores records of a collection."""
 
     @router.post(
         of.store_path,
@@ -216,6 +220,10 @@ def add_routes(of: Collection) -> None:
         holdings.forget_check()
         return response
 
+
+def add_delete(of: Collection) -> None:
+    """Adds the route that deletes a record of a collection."""
+
     @router.delete(
         of.path,
         operation_id=f"delete{of.name}",
@@ -240,4 +248,6 @@ def add_routes(of: Collection) -> None:
 
 
 for collection in COLLECTIONS:
-    add_routes(collection)
+    add_list(collection)
+    add_store(collection)
+    add_delete(collection)
