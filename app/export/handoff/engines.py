@@ -1,7 +1,4 @@
-"""Start commands of the engines: flags with their first version, container images, and the sources of both.
-
-A version is the first one in which a flag was found; a flag without a version is as old as the server.
-"""
+"""Start commands of the engines: flags with their first version, container images, and the sources of both."""
 
 from __future__ import annotations
 
@@ -9,9 +6,11 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, image_for, yaml_text
+from app.sizing.facts import build, read_toml
 from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, draft_limit, fill_template
 from app.sizing.hardware.hosts import OTHER_HOSTS
 from app.sizing.hardware.pool_servers import POOL_SERVERS
@@ -23,7 +22,6 @@ CONFIG = "/tmp/server-config.yaml"  # the folder of the weights may be read-only
 # Shell variables in a command, which must stay unquoted; everything else is quoted.
 VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\{[A-Z_]+:-\w+\}|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
 REVISION_FLAG = "--revision"
-SERVED_NAME = "--served-model-name"
 REVISION = "${REVISION:-main}"  # slot for a branch, tag or commit of the repository of the weights
 
 
@@ -41,370 +39,63 @@ class NoImage(Unanswerable):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start the server of an engine."""
+    """How to start the server of an engine. `app/sizing/data/launches.toml` explains the fields."""
 
     engine: str
-    server: Server
-    source_version: Version  # version whose sources were read
     source: str  # source files and the day they were read
     flags: Mapping[str, Version]  # first version of each flag
-    images: Mapping[str, str]  # container image by vendor
-    network_flags: tuple[str, ...] = ()  # flags that make the server listen on all interfaces
-    pool_config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # config file entries by role
-    pool_line: str = ""  # script line before the start command of a pool
-    starts_per_machine: bool = True  # whether each machine of a replica runs its own start command
-    defaults: Mapping[str, str] = field(default_factory=dict)  # settings that stay as they are, and what they do
-    single_machine: bool = False  # whether a replica can run on one machine only
-    container_setup: str = ""  # script line before the start command in a container
-    plugins: Mapping[str, tuple[Version, str]] = field(default_factory=dict)  # first version and package by format
-    own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
-    requests_counter: str = ""  # Prometheus counter of answered requests
-    queue_gauge: str = ""  # Prometheus gauge of waiting requests
-    port_flag: str = "--port"  # flag of the port
-    creates_model: bool = False  # whether a running server loads the model by a command of its own
-    metrics_flags: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
-    loads: tuple[str, ...] = ()  # benchmarks of the only work that the server does; empty: any
-    script: str = ""  # script of app/export/handoff/scripts that serves a library, written where the command runs it
+    source_version: Version = ANY_VERSION
+    images: Mapping[str, str] = field(default_factory=dict)
+    own_images: tuple[tuple[str, str], ...] = ()
+    network_flags: tuple[str, ...] = ()
+    pool_line: str = ""
+    starts_per_machine: bool = True
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    single_machine: bool = False
+    container_setup: str = ""
+    plugins: Mapping[str, tuple[Version, str]] = field(default_factory=dict)
+    requests_counter: str = ""
+    queue_gauge: str = ""
+    port_flag: str = "--port"
+    creates_model: bool = False
+    metrics_flags: tuple[str, ...] = ()
+    benchmarks: tuple[str, ...] = ()
+    script: str = ""
+
+    @property
+    def server(self) -> Server:
+        """Its start command, port and path."""
+        return SERVERS[self.engine]
+
+    @property
+    def loads(self) -> tuple[str, ...]:
+        """Benchmarks of the only work that the server does; empty: any."""
+        return tuple(BENCHMARKS[name].load for name in self.benchmarks)
 
 
-SAMPLES = "serve_samples.py"
-SERVES_HTTP = "fastapi==0.165.0 uvicorn==0.54.0 python-multipart==0.0.34"
 # Accelerators on machines whose processors are not those of PyTorch's public images.
 ARM_HOSTS = tuple(accelerator for host in OTHER_HOSTS for accelerator in host.accelerators)
-LAUNCHES = (
-    Launch(
-        "vllm",
-        SERVERS["vllm"],
-        source_version=(0, 33, 0),
-        source="vLLM 0.33.0: vllm/engine/arg_utils.py, vllm/config; read 2026-11-27",
-        defaults={
-            "--generation-config": "the sampling settings of the model's repository",
-            "--enable-prefix-caching": "on",
-            "--trust-remote-code": "off",
-        },
-        # vllm-project/vllm#43529 moved bitsandbytes out of the tree; read 2026-11-27.
-        plugins={"nf4": ((0, 28), "vllm-bnb-plugin==0.0.3")},
-        flags={
-            "--tensor-parallel-size": ANY_VERSION,
-            SERVED_NAME: ANY_VERSION,
-            REVISION_FLAG: ANY_VERSION,
-            "--pipeline-parallel-size": (0, 5),
-            "--no-async-scheduling": (0, 10),
-            "--data-parallel-size": (0, 8),
-            "--data-parallel-size-local": (0, 9),
-            "--data-parallel-start-rank": (0, 9),
-            "--data-parallel-address": (0, 9),
-            "--enable-expert-parallel": (0, 8),
-            "--distributed-executor-backend": (0, 5),
-            "--nnodes": (0, 12),
-            "--node-rank": (0, 12),
-            "--master-addr": (0, 12),
-            "--headless": (0, 9),
-            "--port": ANY_VERSION,
-            "--quantization": ANY_VERSION,
-            "--kv-cache-dtype": ANY_VERSION,
-            "--max-model-len": ANY_VERSION,
-            "--max-num-seqs": ANY_VERSION,
-            "--max-num-batched-tokens": ANY_VERSION,
-            "--gpu-memory-utilization": ANY_VERSION,
-            "--kv-offloading-size": (0, 12),
-            "--kv-offloading-backend": (0, 12),
-            "--kv-transfer-config": (0, 7),
-            "--decode-context-parallel-size": (0, 11),
-            "--enable-lora": (0, 4),
-            "--max-loras": (0, 4),
-            "--max-lora-rank": (0, 4),
-            "--speculative-config.method": (0, 10),
-            "--speculative-config.num_speculative_tokens": (0, 10),
-            "--speculative-config.model": (0, 10),
-        },
-        images={"NVIDIA": "vllm/vllm-openai:v{version}", "AMD": "vllm/vllm-openai-rocm:v{version}"},
-        # vllm/envs.py of 0.33.0: without this address, decode replicas look for the KV cache on their own machine.
-        pool_line='export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"',
-        requests_counter="vllm:request_success_total",
-        queue_gauge="vllm:num_requests_waiting",
-    ),
-    Launch(
-        "sglang",
-        SERVERS["sglang"],
-        source_version=(0, 5, 23),
-        source="SGLang 0.5.23: sglang/srt/arg_groups/fields; read 2026-11-27",
-        defaults={
-            "--sampling-defaults": "the sampling settings of the model's repository",
-            "--disable-radix-cache": "off, so prefixes are cached",
-            "--max-queued-requests": "no limit",
-            "--trust-remote-code": "off",
-        },
-        flags={
-            "-m": ANY_VERSION,
-            "--model-path": ANY_VERSION,
-            SERVED_NAME: ANY_VERSION,
-            "--is-embedding": ANY_VERSION,
-            REVISION_FLAG: ANY_VERSION,
-            "--tp-size": ANY_VERSION,
-            "--pp-size": (0, 5),
-            "--dp-size": ANY_VERSION,
-            "--enable-dp-attention": (0, 4),
-            "--moe-a2a-backend": (0, 5),
-            "--ep-size": (0, 4),
-            "--nnodes": ANY_VERSION,
-            "--node-rank": ANY_VERSION,
-            "--dist-init-addr": (0, 4),
-            "--quantization": ANY_VERSION,
-            "--kv-cache-dtype": ANY_VERSION,
-            "--context-length": ANY_VERSION,
-            "--max-running-requests": ANY_VERSION,
-            "--chunked-prefill-size": ANY_VERSION,
-            "--mem-fraction-static": ANY_VERSION,
-            "--enable-hierarchical-cache": (0, 4, 6),
-            "--hicache-size": (0, 4, 6),
-            "--host": ANY_VERSION,
-            "--port": ANY_VERSION,
-            "--disaggregation-mode": (0, 4, 5),
-            "--disaggregation-bootstrap-port": (0, 4, 5),
-            "--dcp-size": (0, 5, 23),
-            "--enable-lora": (0, 5),
-            "--max-loras-per-batch": (0, 5),
-            "--max-lora-rank": (0, 5),
-            "--lora-target-modules": (0, 5),
-            "--speculative-algorithm": (0, 5),
-            "--speculative-num-draft-tokens": (0, 5),
-            "--speculative-num-steps": (0, 5),
-            "--speculative-eagle-topk": (0, 5),
-            "--speculative-draft-model-path": (0, 5),
-            "--enable-metrics": ANY_VERSION,
-        },
-        images={"NVIDIA": "lmsysorg/sglang:v{version}"},
-        network_flags=("--host", "0.0.0.0"),
-        requests_counter="sglang:num_requests_total",
-        queue_gauge="sglang:num_queue_reqs",
-        metrics_flags=("--enable-metrics",),
-    ),
-    Launch(
-        "tensorrt-llm",
-        SERVERS["tensorrt-llm"],
-        source_version=(1, 2, 1),
-        source="TensorRT-LLM 1.2.1: tensorrt_llm/commands/serve.py, examples/disaggregated; read 2026-11-27",
-        defaults={"--backend": "pytorch", "--trust_remote_code": "off"},
-        flags={
-            "--tp_size": ANY_VERSION,
-            "--pp_size": ANY_VERSION,
-            "--ep_size": ANY_VERSION,
-            "--max_seq_len": ANY_VERSION,
-            "--max_batch_size": ANY_VERSION,
-            "--max_num_tokens": ANY_VERSION,
-            "--enable_chunked_prefill": (1, 0),
-            "--kv_cache_free_gpu_memory_fraction": ANY_VERSION,
-            "--config": (1, 2),
-            REVISION_FLAG: (1, 2),
-            "--host": ANY_VERSION,
-            "--port": ANY_VERSION,
-            "--mpi": ANY_VERSION,
-            "-N": ANY_VERSION,
-            "-n": ANY_VERSION,
-        },
-        images={"NVIDIA": "nvcr.io/nvidia/tensorrt-llm/release:{version}"},
-        network_flags=("--host", "0.0.0.0"),
-        pool_config=POOL_SERVERS["tensorrt-llm"].config,
-        starts_per_machine=False,
-    ),
-    Launch(
-        "llama.cpp",
-        SERVERS["llama.cpp"],
-        source_version=(),
-        source="ggml-org/llama.cpp@00dc8057: tools/server/README.md; read 2026-11-27",
-        defaults={
-            "--flash-attn": "auto",
-            "--ubatch-size": "512 tokens",
-            "--temp": "0.8 where a request states none",
-            "--n-predict": "no limit where a request states no max_tokens",
-        },
-        flags={
-            "-m": ANY_VERSION,
-            "-hf": ANY_VERSION,
-            "-ngl": ANY_VERSION,
-            "--n-cpu-moe": ANY_VERSION,
-            "-c": ANY_VERSION,
-            "--kv-unified": ANY_VERSION,
-            "-np": ANY_VERSION,
-            "-b": ANY_VERSION,
-            "-ctk": ANY_VERSION,
-            "-ctv": ANY_VERSION,
-            "--spec-type": ANY_VERSION,
-            "-md": ANY_VERSION,
-            "--spec-draft-n-max": ANY_VERSION,
-            "--spec-ngram-simple-size-m": ANY_VERSION,
-            "--host": ANY_VERSION,
-            "--port": ANY_VERSION,
-        },
-        images={
-            "NVIDIA": "ghcr.io/ggml-org/llama.cpp:server-cuda",
-            "AMD": "ghcr.io/ggml-org/llama.cpp:server-rocm",
-            "Intel": "ghcr.io/ggml-org/llama.cpp:server-intel",
-        },
-        network_flags=("--host", "0.0.0.0"),
-        single_machine=True,
-        container_setup='export PATH="/app:$PATH"',  # where the images keep llama-server
-    ),
-    Launch(
-        "ollama",
-        SERVERS["ollama"],
-        source_version=(),
-        source="ollama/ollama@fb307609: envconfig/config.go, docs/docker.md; read 2026-11-26",
-        defaults={"OLLAMA_MAX_QUEUE": "512 requests; the server refuses more"},
-        flags={},
-        images={"NVIDIA": "ollama/ollama", "AMD": "ollama/ollama:rocm"},
-        single_machine=True,
-        creates_model=True,
-    ),
-    Launch(
-        "lmdeploy",
-        SERVERS["lmdeploy"],
-        source_version=(0, 18, 0),
-        source="LMDeploy 0.18.0: lmdeploy/cli/serve.py, lmdeploy/cli/utils.py; read 2026-11-27",
-        defaults={
-            "--backend": "turbomind",
-            "--max-prefill-token-num": "8192",
-            "--enable-prefix-caching": "off",
-            "--max-concurrent-requests": "no limit",
-        },
-        flags={
-            "--tp": ANY_VERSION,
-            "--session-len": ANY_VERSION,
-            REVISION_FLAG: ANY_VERSION,
-            "--max-batch-size": ANY_VERSION,
-            "--cache-max-entry-count": ANY_VERSION,
-            "--quant-policy": ANY_VERSION,
-            "--speculative-algorithm": (0, 18),
-            "--speculative-num-draft-tokens": (0, 18),
-            "--speculative-draft-model": (0, 18),
-            "--server-port": ANY_VERSION,
-        },
-        images={"NVIDIA": "openmmlab/lmdeploy:v{version}-cu12"},
-        single_machine=True,
-        port_flag="--server-port",
-    ),
-    Launch(
-        "tgi",
-        SERVERS["tgi"],
-        source_version=(3, 3, 7),
-        source="TGI 3.3.7 (db931fcf): launcher/src/main.rs, tgi-entrypoint.sh, README.md; read 2026-11-23",
-        flags={
-            "--model-id": ANY_VERSION,
-            "--num-shard": ANY_VERSION,
-            REVISION_FLAG: ANY_VERSION,
-            "--port": ANY_VERSION,
-            "--max-total-tokens": ANY_VERSION,
-            "--max-batch-size": (2, 0),
-            "--quantize": ANY_VERSION,
-            "--kv-cache-dtype": (2, 4),
-            "--speculate": (3, 3),
-        },
-        images={
-            "NVIDIA": "ghcr.io/huggingface/text-generation-inference:{version}",
-            "AMD": "ghcr.io/huggingface/text-generation-inference:{version}-rocm",
-        },
-        single_machine=True,
-        container_setup="[ ! -f /usr/src/.venv/bin/activate ] || . /usr/src/.venv/bin/activate",
-        requests_counter="tgi_request_success",
-        queue_gauge="tgi_queue_size",
-        defaults={
-            "--max-concurrent-requests": "128; the server refuses more at once, so raise it by the queue length",
-            "--max-client-batch-size": "4 inputs in a request",
-            "--trust-remote-code": "off",
-        },
-    ),
-    Launch(
-        "text-embeddings-inference",
-        SERVERS["text-embeddings-inference"],
-        source_version=(1, 9, 3),
-        source="TEI 1.9.3 (0d124dc9): router/src/main.rs, cuda-all-entrypoint.sh, README.md; read 2026-11-27",
-        defaults={
-            "--max-concurrent-requests": "512; the server refuses more at once",
-            "--max-client-batch-size": "32 inputs in a request",
-            "--payload-limit": "2,000,000 bytes in a request",
-            "--auto-truncate": "on: the server cuts inputs that are longer than the model reads",
-        },
-        flags={
-            "--model-id": ANY_VERSION,
-            REVISION_FLAG: ANY_VERSION,
-            "--port": ANY_VERSION,
-            "--max-batch-tokens": ANY_VERSION,
-            "--max-batch-requests": ANY_VERSION,
-        },
-        images={"NVIDIA": "ghcr.io/huggingface/text-embeddings-inference:cuda-{minor}"},
-        single_machine=True,
-        # The image for all GPU generations contains one router per generation; its entry point selects one.
-        container_setup="command -v text-embeddings-router || ln -s /entrypoint.sh "
-        "/usr/local/bin/text-embeddings-router",
-        own_images=(
-            ("nvidia-gb10", "ghcr.io/huggingface/text-embeddings-inference:121-{minor}"),
-            *((start, "") for start in ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300", "nvidia-b300", "nvidia-v100")),
-        ),
-    ),
-    Launch(
-        "mlx",
-        SERVERS["mlx"],
-        source_version=(0, 32, 2),
-        source="mlx-lm 0.32.2: mlx_lm/server.py; read 2026-11-27",
-        defaults={
-            "--max-tokens": "512 where a request states no max_tokens",
-            "--prompt-concurrency": "8 prompts",
-            "--prefill-step-size": "2048 tokens",
-        },
-        flags={
-            "--model": ANY_VERSION,
-            "--port": ANY_VERSION,
-            "--decode-concurrency": (0, 30, 6),
-            "--draft-model": (0, 32),
-            "--num-draft-tokens": (0, 32),
-            "--host": ANY_VERSION,
-        },
-        images={},
-        network_flags=("--host", "0.0.0.0"),
-        single_machine=True,
-    ),
-    Launch(
-        "ctranslate2",
-        SERVERS["ctranslate2"],
-        source_version=(4, 8, 5),
-        source="CTranslate2 4.8.5: models.Whisper; faster-whisper 1.2.1: faster_whisper/transcribe.py; read 2026-11-27",
-        flags=dict.fromkeys(("--model", REVISION_FLAG, "--compute-type", "--beams", "--batch", "--port"), ANY_VERSION),
-        images={"NVIDIA": "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-devel"},
-        own_images=tuple((start, "") for start in ARM_HOSTS),
-        single_machine=True,
-        container_setup="pip install ctranslate2=={version} faster-whisper==1.2.1 transformers==5.23.0 " + SERVES_HTTP,
-        loads=(BENCHMARKS["faster-whisper"].load,),
-        script=SAMPLES,
-    ),
-    Launch(
-        "diffusers",
-        SERVERS["diffusers"],
-        source_version=(0, 42, 1),
-        source="Diffusers 0.42.1: DiffusionPipeline; read 2026-11-27",
-        flags=dict.fromkeys(("--model", REVISION_FLAG, "--format", "--steps", "--batch", "--port"), ANY_VERSION),
-        images={"NVIDIA": "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-devel", "AMD": "rocm/pytorch:latest"},
-        own_images=tuple((start, "") for start in ARM_HOSTS),
-        single_machine=True,
-        container_setup="pip install diffusers=={version} transformers==5.23.0 accelerate==1.15.0 " + SERVES_HTTP,
-        loads=(BENCHMARKS["pictures"].load,),
-        script=SAMPLES,
-    ),
-    Launch(
-        "pytorch",
-        SERVERS["pytorch"],
-        source_version=(2, 10, 0),
-        source="transformers 5.23.0: transformers/pipelines; read 2026-11-27",
-        flags=dict.fromkeys(("--model", REVISION_FLAG, "--format", "--batch", "--port"), ANY_VERSION),
-        images={"NVIDIA": "pytorch/pytorch:{version}-cuda12.8-cudnn9-devel", "AMD": "rocm/pytorch:latest"},
-        own_images=tuple((start, "") for start in ARM_HOSTS),
-        single_machine=True,
-        container_setup="pip install transformers==5.23.0 pillow==13.0.0 timm==1.0.31 faster-whisper==1.2.1 "
-        + SERVES_HTTP,
-        loads=(BENCHMARKS["passes"].load,),
-        script=SAMPLES,
-    ),
-)
+
+
+def _parse_dotted(text: str) -> list[int]:
+    return [] if text == "0" else [int(number) for number in text.split(".")]
+
+
+def _read_launch(table: Mapping[str, Any]) -> Launch:
+    """The record of a table of launches.toml."""
+    record = {"source_version": "0", "plugins": {}, "container_setup": "", **table}
+    record["source_version"] = _parse_dotted(record["source_version"])
+    record["flags"] = {flag: _parse_dotted(since) for since, flags in record.pop("flags", {}).items() for flag in flags}
+    record["plugins"] = {name: [_parse_dotted(since), package] for name, (since, package) in record["plugins"].items()}
+    record["container_setup"] = record["container_setup"].replace("<http>", _FACTS["http"])
+    if not record.pop("arm_images", True):
+        record["own_images"] = [[accelerator, ""] for accelerator in ARM_HOSTS]
+    return build(Launch, record, where=f"{FILE}, {table['engine']}")
+
+
+FILE = "launches.toml"
+_FACTS = read_toml(FILE)
+LAUNCHES = tuple(_read_launch(table) for table in _FACTS["launches"])
 BY_ENGINE = {launch.engine: launch for launch in LAUNCHES}
 
 
@@ -456,7 +147,7 @@ def config_text(group: ReplicaGroup, launch: Launch) -> str:
     if group.places.get("host_cache_rank_bytes"):
         cache["host_cache_size"] = group.int_place("host_cache_rank_bytes")
     stored = {"kv_cache_config": cache} if cache else {}
-    settings = {**ranks, **stored, **draft_settings(group), **launch.pool_config.get(group.role, {})}
+    settings = {**ranks, **stored, **draft_settings(group), **POOL_SERVERS[launch.engine].config.get(group.role, {})}
     return yaml_text(settings) if settings else ""
 
 
