@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from app.catalog.files import read_rows
 from app.catalog.queries import make_support
-from app.catalog.seed import accelerator_values, support_values
+from app.catalog.seed import accelerator_values, row_values
 from app.catalog.tables import EngineSupportRow
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Segment
 from app.sizing.hardware.support.records import EngineSupport
@@ -42,4 +42,6 @@ def catalogued(slug: str) -> Accelerator:
 @cache
 def support() -> tuple[EngineSupport, ...]:
     """Evidence of what runs where."""
-    return tuple(make_support(EngineSupportRow(**support_values(row))) for row in rows("engine_support.csv"))
+    return tuple(
+        make_support(EngineSupportRow(**row_values(EngineSupportRow, row))) for row in rows("engine_support.csv")
+    )

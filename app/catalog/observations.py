@@ -74,7 +74,21 @@ class OfferKeyRow(Base):
     tier: Mapped[str] = mapped_column(String(12), doc="tier of an offer that the shipped price list does not have")
 
 
-class PriceObservationRow(Base):
+class StatedColumns:
+    """Columns of a price as a feed stated it."""
+
+    effective_from: Mapped[str | None] = mapped_column(String(10))
+    native_amount: Mapped[float]
+    native_currency: Mapped[str] = mapped_column(String(3))
+    usd_per_hour: Mapped[float]
+    fx_day: Mapped[str | None] = mapped_column(String(10), doc="day of the exchange rate; none for prices in USD")
+    basis: Mapped[str] = mapped_column(String(20), doc="what the native amount buys: instance_hour, accelerator_hour")
+    feed: Mapped[str] = mapped_column(Slug)
+    feed_version: Mapped[str] = mapped_column(Text)
+    payload_sha256: Mapped[str] = mapped_column(String(64))
+
+
+class PriceObservationRow(StatedColumns, Base):
     """A price of an offer as a feed stated it. Observations are added, never changed. On PostgreSQL, each month is a
     partition, so the primary key there has `observed_at` too.
     """
@@ -88,15 +102,6 @@ class PriceObservationRow(Base):
     id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
     key: Mapped[int] = mapped_column(ForeignKey("offer_keys.id"))
     observed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
-    effective_from: Mapped[str | None] = mapped_column(String(10))
-    native_amount: Mapped[float]
-    native_currency: Mapped[str] = mapped_column(String(3))
-    usd_per_hour: Mapped[float]
-    fx_day: Mapped[str | None] = mapped_column(String(10), doc="day of the exchange rate; none for prices in USD")
-    basis: Mapped[str] = mapped_column(String(20), doc="what the native amount buys: instance_hour, accelerator_hour")
-    feed: Mapped[str] = mapped_column(Slug)
-    feed_version: Mapped[str] = mapped_column(Text)
-    payload_sha256: Mapped[str] = mapped_column(String(64))
 
 
 class AvailabilityObservationRow(Base):
@@ -125,7 +130,7 @@ class AvailabilityObservationRow(Base):
     source: Mapped[str] = mapped_column(Slug)
 
 
-class QuarantineRow(Base):
+class QuarantineRow(StatedColumns, Base):
     """An implausible price. It counts only after an operator has accepted it."""
 
     __tablename__ = "price_quarantine"
@@ -134,15 +139,6 @@ class QuarantineRow(Base):
     id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
     key: Mapped[int] = mapped_column(ForeignKey("offer_keys.id"), index=True)
     since: Mapped[datetime] = mapped_column(DateTime(timezone=True))
-    effective_from: Mapped[str | None] = mapped_column(String(10))
-    native_amount: Mapped[float]
-    native_currency: Mapped[str] = mapped_column(String(3))
-    usd_per_hour: Mapped[float]
-    fx_day: Mapped[str | None] = mapped_column(String(10))
-    basis: Mapped[str] = mapped_column(String(20))
-    feed: Mapped[str] = mapped_column(Slug)
-    feed_version: Mapped[str] = mapped_column(Text)
-    payload_sha256: Mapped[str] = mapped_column(String(64))
     rule: Mapped[str] = mapped_column(String(20))
     detail: Mapped[str] = mapped_column(Text)
     decision: Mapped[str | None] = mapped_column(String(10))
@@ -239,18 +235,7 @@ class SyncRecord:
 
 
 KEY_COLUMNS = tuple(getattr(OfferKeyRow, name) for name in OfferKey._fields)
-# Columns that a price has in the observations and in the quarantine.
-PRICE_COLUMNS = (
-    "effective_from",
-    "native_amount",
-    "native_currency",
-    "usd_per_hour",
-    "fx_day",
-    "basis",
-    "feed",
-    "feed_version",
-    "payload_sha256",
-)
+PRICE_COLUMNS = tuple(StatedColumns.__annotations__)
 
 
 def observation_digest(session: Session, curated: str) -> str:

@@ -24,9 +24,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from app.catalog.files import Row, text_or_none
 from app.catalog.filing import to_utc
-from app.catalog.tables import ProviderRow, Slug, Text
+from app.catalog.tables import ProviderRow, Slug, Sourced
 from app.db import Base
 from app.sizing.hardware.parts import Profile, Slice
 
@@ -144,7 +143,7 @@ def _token_digest(token: str) -> str:
 CODES = ("unspsc", "unspsc_version", "cpv", "hs_code")
 
 
-class CommodityCodeRow(Base):
+class CommodityCodeRow(Sourced, Base):
     """Classification codes of one kind of bill line. Buyers can use their own codes: they are data, not code."""
 
     __tablename__ = "commodity_codes"
@@ -156,19 +155,15 @@ class CommodityCodeRow(Base):
     unspsc_version: Mapped[str | None] = mapped_column(String(10))
     cpv: Mapped[str | None] = mapped_column(String(10))
     hs_code: Mapped[str | None] = mapped_column(String(10))
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
 
 
-class PartNumberRow(Base):
+class PartNumberRow(Sourced, Base):
     """The manufacturer's part number of an accelerator or a system, if known."""
 
     __tablename__ = "part_numbers"
 
     item: Mapped[str] = mapped_column(Slug, primary_key=True, doc="slug of an accelerator or a system")
     part_number: Mapped[str] = mapped_column(Slug)
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,19 +173,6 @@ class Purchasing:
     codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     part_numbers: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
-
-
-def code_values(row: Row) -> dict[str, Any]:
-    return {
-        "goods": row["goods"],
-        **{name: text_or_none(row[name]) for name in CODES},
-        "source": row["source_ref"],
-        "as_of": row["as_of"],
-    }
-
-
-def part_number_values(row: Row) -> dict[str, Any]:
-    return {**{name: row[name] for name in ("item", "part_number", "as_of")}, "source": row["source_ref"]}
 
 
 def load_purchasing(session: Session) -> Purchasing:
@@ -203,7 +185,7 @@ def load_purchasing(session: Session) -> Purchasing:
     return Purchasing(codes, numbers, names)
 
 
-class SliceRow(Base):
+class SliceRow(Sourced, Base):
     """A slice that an accelerator's driver offers: its share of compute and memory."""
 
     __tablename__ = "slices"
@@ -214,20 +196,6 @@ class SliceRow(Base):
     compute_parts: Mapped[int]
     memory_parts: Mapped[int]
     starts: Mapped[str] = mapped_column(String(40), doc="parts of memory that it may begin at, joined by |")
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
-
-
-def slice_values(row: Row) -> dict[str, Any]:
-    return {
-        "accelerator": row["accelerator"],
-        "name": row["slice"],
-        "compute_parts": int(row["compute_parts"]),
-        "memory_parts": int(row["memory_parts"]),
-        "starts": row["starts"],
-        "source": row["source_ref"],
-        "as_of": row["as_of"],
-    }
 
 
 def list_slices(session: Session) -> list[Profile]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from sqlalchemy import delete, insert, or_, select, update
@@ -17,14 +17,7 @@ from app.catalog.hosted import HostedPriceRow
 from app.catalog.names import fold_name
 from app.catalog.observations import observation_digest
 from app.catalog.publishing import build_price_list
-from app.catalog.purchasing import (
-    CommodityCodeRow,
-    PartNumberRow,
-    SliceRow,
-    code_values,
-    part_number_values,
-    slice_values,
-)
+from app.catalog.purchasing import CommodityCodeRow, PartNumberRow, SliceRow
 from app.catalog.tables import (
     AcceleratorRow,
     CatalogVersionRow,
@@ -52,83 +45,85 @@ class StaleCatalog(RuntimeError):
     """The catalog in the database was loaded from other data files than those of this version."""
 
 
-PRICE_SOURCE_COLUMNS = ("price_source", "price_observed", "price_confidence")
+# Columns of the data files with other names or units than those of the tables, with the unit in base units.
+FILE_COLUMNS: Mapping[type[Base], Mapping[str, tuple[str, float]]] = {
+    AcceleratorRow: {
+        "memory_bytes": ("memory_gb", GIB),
+        "memory_bytes_per_s": ("memory_bandwidth_gb_s", GB),
+        "memory_is_shared": ("memory_shared_with_system", 1.0),
+        **{f"{r}_flops_per_s": (f"{r}_tflops", TERA) for r in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")},
+        "int8_flops_per_s": ("int8_tops", TERA),
+        "power_w": ("tdp_w", 1.0),
+        "scaleup_bytes_per_s": ("scaleup_bw_unidir_gb_s", GB),
+        "slot_bytes_per_s": ("slot_gb_s_unidir", GB),
+    },
+    SliceRow: {"name": ("slice", 1.0)},
+    SystemRow: {
+        "accelerator": ("accelerator_slug", 1.0),
+        "ram_bytes": ("ram_gib", GIB),
+        "local_storage_bytes": ("local_storage_gb", GB),
+        "topology": ("scaleup_topology", 1.0),
+        "link": ("accelerator_link", 1.0),
+        "network_bytes_per_s": ("network_gbit_s_total", 1e9 / 8),
+        "power_w": ("power_w_max", 1.0),
+    },
+    ProviderRow: {"slug": ("provider", 1.0)},
+    OfferRow: {
+        "country": ("country_or_geo", 1.0),
+        "ram_bytes": ("ram_gib", GIB),
+        "usd_per_hour": ("price_usd_per_hour", 1.0),
+        "as_of": ("observed_on", 1.0),
+    },
+    PriceRow: {"usd_per_hour": ("price_usd_per_hour", 1.0)},
+    HostedPriceRow: {"observed": ("observed_on", 1.0)},
+    FactorRow: {"source": ("source", 1.0)},
+}
+Converter = Callable[[str], Any]
+
+
+@cache
+def column_converters(table: type[Base]) -> tuple[tuple[str, str, Converter], ...]:
+    """Returns, for each column of a table, its name, its column of the data file, and the conversion of a text."""
+    renamed = {"source": ("source_ref", 1.0), **FILE_COLUMNS.get(table, {})}
+    return tuple(
+        (each.key, *_converter(each.columns[0], *renamed.get(each.key, (each.key, 1.0))))
+        for each in table.__mapper__.column_attrs
+        if each.columns[0].autoincrement is not True
+    )
+
+
+def _converter(column: Any, name: str, unit: float) -> tuple[str, Converter]:
+    """Returns the column of the data file and the conversion of its text. Empty text means unknown: None, or the
+    default of a column that is never null.
+    """
+    kind = column.type.python_type
+    default = None if column.server_default is None or column.nullable else str(column.server_default.arg)
+    if kind is bool:
+        return name, lambda text: text.lower() == "true"
+    if kind is float:
+        return name, lambda text: parse_number(text or default or "", unit)
+    if kind is int:
+        return name, lambda text: parse_integer(text or default or "")
+    return name, lambda text: text or default or (None if column.nullable else "")
+
+
+def row_values(table: type[Base], row: Row) -> dict[str, Any]:
+    """Returns a row of a data file as a row of its table."""
+    return {key: convert(row[name]) for key, name, convert in column_converters(table)}
 
 
 def accelerator_values(row: Row) -> dict[str, Any]:
     """Returns the row of an accelerator. Memory is the reported size if known, otherwise the label read as GiB."""
     reported = parse_number(row["reported_memory_mib"], MIB)
-    return {
-        **{k: row[k] for k in ("slug", "name", "vendor", "kind", "family", "form_factor", "architecture", "segment")},
-        "release_year": int(row["release_year"]),
-        "memory_bytes": reported if reported is not None else parse_number(row["memory_gb"], GIB),
-        "memory_is_reported": reported is not None,
-        "memory_type": row["memory_type"],
-        "memory_bytes_per_s": parse_number(row["memory_bandwidth_gb_s"], GB),
-        "unified_memory": row["unified_memory"] == "true",
-        "memory_is_shared": row["memory_shared_with_system"] == "true",
-        **{
-            f"{r}_flops_per_s": parse_number(row[f"{r}_tflops"], TERA)
-            for r in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
-        },
-        "int8_flops_per_s": parse_number(row["int8_tops"], TERA),
-        "power_w": parse_number(row["tdp_w"]),
-        "scaleup_link": row["scaleup_link"],
-        "scaleup_bytes_per_s": parse_number(row["scaleup_bw_unidir_gb_s"], GB),
-        "scaleup_domain_size": parse_integer(row["scaleup_domain_size"]),
-        "machine_link": row["machine_link"] or Link.PCIE.value,
-        "link_spans_machines": row["link_spans_machines"] == "true",
-        "slot_bytes_per_s": parse_number(row["slot_gb_s_unidir"], GB) or PCIE_BYTES_PER_S,
-        "typical_node_size": int(row["typical_node_size"]),
-        "list_price_usd_low": parse_number(row["list_price_usd_low"]),
-        "list_price_usd_high": parse_number(row["list_price_usd_high"]),
-        "price_note": text_or_none(row["price_note"]),
-        **{k: text_or_none(row[k]) for k in PRICE_SOURCE_COLUMNS},
-        "training_class": row["training_class"] == "true",
-        "source": row["source_ref"],
-        "as_of": row["as_of"],
-        "confidence": row["confidence"],
-        "notes": text_or_none(row["notes"]),
-    }
+    values = row_values(AcceleratorRow, {**row, "memory_is_reported": str(reported is not None)})
+    values["slot_bytes_per_s"] = values["slot_bytes_per_s"] or PCIE_BYTES_PER_S
+    return values if reported is None else {**values, "memory_bytes": reported}
 
 
 def system_values(row: Row) -> dict[str, Any]:
-    return {
-        **{k: row[k] for k in ("slug", "name", "kind", "provider", "as_of", "confidence")},
-        "accelerator": row["accelerator_slug"],
-        "accelerator_count": float(row["accelerator_count"]),
-        "hosts": parse_integer(row["hosts"]) or 1,
-        "cpu_model": text_or_none(row["cpu_model"]),
-        "vcpus": parse_integer(row["vcpus"]),
-        "ram_bytes": parse_number(row["ram_gib"], GIB),
-        "local_storage_bytes": parse_number(row["local_storage_gb"], GB),
-        "topology": row["scaleup_topology"],
-        "link": row["accelerator_link"] or (Link.PCIE if float(row["accelerator_count"]) > 1 else Link.NONE).value,
-        "scaleup_domain_size": parse_number(row["scaleup_domain_size"]),
-        "network_bytes_per_s": parse_number(row["network_gbit_s_total"], 1e9 / 8),
-        "network_type": text_or_none(row["network_type"]),
-        "power_w": parse_number(row["power_w_max"]),
-        "rack_units": parse_number(row["rack_units"]),
-        "list_price_usd": parse_number(row["list_price_usd"]),
-        "price_kind": text_or_none(row["price_kind"]),
-        **{k: text_or_none(row[k]) for k in PRICE_SOURCE_COLUMNS},
-        "min_quantity": parse_integer(row["min_quantity"]) or 1,
-        "max_quantity": parse_integer(row["max_quantity"]),
-        "source": row["source_ref"],
-        "notes": text_or_none(row["notes"]),
-    }
-
-
-def provider_values(row: Row) -> dict[str, Any]:
-    return {
-        **{k: row[k] for k in ("name", "kind", "what", "as_of")},
-        "slug": row["provider"],
-        "source": row["source_ref"],
-    }
-
-
-def provider_place_values(row: Row) -> dict[str, Any]:
-    return {**{k: row[k] for k in ("provider", "fact", "countries", "as_of")}, "source": row["source_ref"]}
+    """Returns the row of a machine; its accelerators are on PCIe where the data names no link."""
+    assumed = Link.PCIE if float(row["accelerator_count"]) > 1 else Link.NONE
+    return row_values(SystemRow, {**row, "accelerator_link": row["accelerator_link"] or assumed.value})
 
 
 @cache
@@ -138,33 +133,13 @@ def provider_kinds() -> Mapping[str, str]:
 
 def offer_values(row: Row) -> dict[str, Any]:
     """Returns the row of an offer. Prices of a marketplace tier are broker prices, whichever provider runs it."""
-    return {
-        **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model", "tier")},
-        "country": text_or_none(row["country_or_geo"]),
-        "system": text_or_none(row["system"]),
-        "accelerator_count": float(row["accelerator_count"]),
-        "vcpus": parse_integer(row["vcpus"]),
-        "ram_bytes": parse_number(row["ram_gib"], GIB),
-        "usd_per_hour": float(row["price_usd_per_hour"]),
-        "price_kind": "broker" if row["tier"] == "marketplace" else provider_kinds()[row["provider"]],
-        "confidence": row["confidence"],
-        "min_quantity": parse_integer(row["min_quantity"]) or 1,
-        "max_quantity": parse_integer(row["max_quantity"]),
-        "upfront_usd": parse_number(row["upfront_usd"]),
-        "source": row["source_ref"],
-        "as_of": row["observed_on"],
-        "date_estimated": row["date_estimated"] == "True",
-        "notes": text_or_none(row["notes"]),
-    }
+    kind = "broker" if row["tier"] == "marketplace" else provider_kinds()[row["provider"]]
+    return row_values(OfferRow, {**row, "price_kind": kind})
 
 
-def price_values(row: Row) -> dict[str, Any]:
-    return {
-        **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model", "observed_on")},
-        "accelerator_count": float(row["accelerator_count"]),
-        "usd_per_hour": float(row["price_usd_per_hour"]),
-        "source": row["source_ref"],
-    }
+def hosted_price_values(row: Row) -> dict[str, Any]:
+    """Returns the row of a hosted model's price; models that generate no tokens have no price of output."""
+    return row_values(HostedPriceRow, {**row, "usd_per_million_output": row["usd_per_million_output"] or "0"})
 
 
 DATA_FILES = (
@@ -190,95 +165,6 @@ DATA_FILES = (
     "predictions.csv",
     "accuracy.json",
 )
-
-
-def hosted_price_values(row: Row) -> dict[str, Any]:
-    return {
-        **{k: row[k] for k in ("model", "provider", "listed_as")},
-        "usd_per_million_input": float(row["usd_per_million_input"]),
-        "usd_per_million_output": parse_number(row["usd_per_million_output"]) or 0.0,
-        "usd_per_million_cached_input": parse_number(row["usd_per_million_cached_input"]),
-        "page": text_or_none(row["page"]),
-        "source": row["source_ref"],
-        "observed": row["observed_on"],
-    }
-
-
-def support_values(row: Row) -> dict[str, Any]:
-    keys = ("engine", "accelerator_family", "phase", "weight_formats", "kv_formats", "as_of", "confidence")
-    return {
-        **{k: row[k] for k in keys},
-        "as_published": text_or_none(row["as_published"]),
-        "notes": text_or_none(row["notes"]),
-        "source": row["source_ref"],
-    }
-
-
-def coefficient_values(row: Row) -> dict[str, Any]:
-    return {
-        **{k: row[k] for k in ("name", "accelerator_family", "format_class", "engine", "unit", "as_of")},
-        **{k: float(row[k]) for k in ("value", "low", "high")},
-        "source": row["source_ref"],
-    }
-
-
-def factor_values(row: Row) -> dict[str, Any]:
-    keys = (
-        "name",
-        "runtime",
-        "engine",
-        "generation",
-        "kernels",
-        "vendor",
-        "accelerator_family",
-        "format_class",
-        "source",
-        "as_of",
-    )
-    return {**{k: row[k] for k in keys}, "value": float(row["value"]), "rows": int(row["rows"])}
-
-
-def spread_values(row: Row) -> dict[str, Any]:
-    texts = ("quantity", "as_of")
-    numbers = {k: float(v) for k, v in row.items() if k not in (*texts, "rows", "sources")}
-    return {**{k: row[k] for k in texts}, **numbers, "rows": int(row["rows"]), "sources": int(row["sources"])}
-
-
-PREDICTED_NUMBERS = (
-    "measured",
-    "predicted",
-    "held_out",
-    "params",
-    "devices",
-    "in_flight",
-    "input_tokens",
-    "output_tokens",
-    "neighbor_sources",
-    "distance",
-    "low",
-    "high",
-    "promised",
-)
-
-
-def prediction_values(row: Row) -> dict[str, Any]:
-    keys = (
-        "measurement",
-        "metric",
-        "source_key",
-        "model",
-        "engine",
-        "accelerator_family",
-        "format_class",
-        "accelerator",
-        "load",
-    )
-    return {
-        **{k: row[k] for k in keys},
-        **{k: float(row[k]) for k in PREDICTED_NUMBERS},
-        "near": int(row["near"]),
-        "excluded": row["excluded"] == "true",
-    }
 
 
 def model_entries() -> list[dict[str, Any]]:
@@ -342,21 +228,26 @@ def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
 
 
 LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
-    (SliceRow, "slices.csv", slice_values),
     (SystemRow, "systems.csv", system_values),
-    (ProviderRow, "providers.csv", provider_values),
-    (ProviderPlaceRow, "provider_places.csv", provider_place_values),
+    *(
+        (table, name, partial(row_values, table))
+        for table, name in (
+            (SliceRow, "slices.csv"),
+            (ProviderRow, "providers.csv"),
+            (ProviderPlaceRow, "provider_places.csv"),
+            (CommodityCodeRow, "commodity_codes.csv"),
+            (PartNumberRow, "part_numbers.csv"),
+            (EngineSupportRow, "engine_support.csv"),
+            (CoefficientRow, "coefficients.csv"),
+            (FactorRow, "factors.csv"),
+            (SpreadRow, "spreads.csv"),
+        )
+    ),
     (HostedPriceRow, "hosted_prices.csv", hosted_price_values),
-    (CommodityCodeRow, "commodity_codes.csv", code_values),
-    (PartNumberRow, "part_numbers.csv", part_number_values),
-    (EngineSupportRow, "engine_support.csv", support_values),
-    (CoefficientRow, "coefficients.csv", coefficient_values),
     (MeasurementRow, "measurements_inference.csv", measurement_values("inference")),
     (MeasurementRow, "measurements_training.csv", measurement_values("training")),
     (MeasurementRow, "measurements_kv_cache.csv", measurement_values("kv_cache")),
-    (FactorRow, "factors.csv", factor_values),
-    (SpreadRow, "spreads.csv", spread_values),
-    (PredictionRow, "predictions.csv", prediction_values),
+    (PredictionRow, "predictions.csv", partial(row_values, PredictionRow)),
 )
 
 
@@ -397,23 +288,7 @@ def seed_catalog(session: Session) -> bool:
     )
     session.execute(delete(ModelAliasRow).where(ModelAliasRow.model.in_(replaced)))
     session.execute(delete(ModelRow).where(ModelRow.id.in_(replaced)))
-    for table in (
-        PredictionRow,
-        SpreadRow,
-        MeasurementRow,
-        FactorRow,
-        CoefficientRow,
-        EngineSupportRow,
-        HostedPriceRow,
-        CommodityCodeRow,
-        PartNumberRow,
-        PriceRow,
-        OfferRow,
-        ProviderPlaceRow,
-        ProviderRow,
-        SystemRow,
-        SliceRow,
-    ):
+    for table in dict.fromkeys((PriceRow, OfferRow, *(table for table, *_ in reversed(LOADERS)))):
         session.execute(delete(table))
     replace_accelerators(session)
     for loaded, name, values in LOADERS:
@@ -458,7 +333,7 @@ def publish_observations(session: Session) -> bool:
 def _publish_prices(session: Session, digest: str) -> None:
     """Inserts offers and price history into their empty tables, and the row of the catalog version."""
     listed = build_price_list(session, [offer_values(row) for row in read_rows("offers.csv")])
-    history = [*(price_values(row) for row in read_rows("price_history.csv")), *listed.replaced]
+    history = [*(row_values(PriceRow, row) for row in read_rows("price_history.csv")), *listed.replaced]
     session.execute(insert(OfferRow), listed.offers)
     session.execute(insert(PriceRow), history)
     accelerators = (row["as_of"] for row in read_rows("accelerators.csv"))

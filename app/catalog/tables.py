@@ -24,6 +24,21 @@ Slug = String(120)
 Text = String(4000)
 
 
+class Sourced:
+    """Columns of a row of facts: its source, and the day on which that was read."""
+
+    source: Mapped[str] = mapped_column(Text)
+    as_of: Mapped[str] = mapped_column(String(10))
+
+
+class Priced:
+    """Columns of a row with a list price: the source of the price, its day, month or year, and how sure it is."""
+
+    price_source: Mapped[str | None] = mapped_column(Text)
+    price_observed: Mapped[str | None] = mapped_column(String(10))
+    price_confidence: Mapped[str | None] = mapped_column(String(10))
+
+
 class CatalogVersionRow(Base):
     """One published catalog version; requests read the newest."""
 
@@ -35,7 +50,7 @@ class CatalogVersionRow(Base):
     loaded_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
-class AcceleratorRow(Base):
+class AcceleratorRow(Priced, Sourced, Base):
     __tablename__ = "accelerators"
     __table_args__ = (
         CheckConstraint("memory_bytes > 0", name="memory_positive"),
@@ -86,17 +101,12 @@ class AcceleratorRow(Base):
     list_price_usd_low: Mapped[float | None]
     list_price_usd_high: Mapped[float | None]
     price_note: Mapped[str | None] = mapped_column(Text)
-    price_source: Mapped[str | None] = mapped_column(Text, doc="source of the price, as the next two columns")
-    price_observed: Mapped[str | None] = mapped_column(String(10), doc="a day, month or year")
-    price_confidence: Mapped[str | None] = mapped_column(String(10))
     training_class: Mapped[bool]
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
     confidence: Mapped[str] = mapped_column(String(10))
     notes: Mapped[str | None] = mapped_column(Text)
 
 
-class SystemRow(Base):
+class SystemRow(Priced, Sourced, Base):
     __tablename__ = "systems"
     __table_args__ = (CheckConstraint("accelerator_count > 0", name="count_positive"),)
 
@@ -122,18 +132,13 @@ class SystemRow(Base):
     rack_units: Mapped[float | None]
     list_price_usd: Mapped[float | None]
     price_kind: Mapped[str | None] = mapped_column(String(10))
-    price_source: Mapped[str | None] = mapped_column(Text, doc="source of the price, as the next two columns")
-    price_observed: Mapped[str | None] = mapped_column(String(10), doc="a day, month or year")
-    price_confidence: Mapped[str | None] = mapped_column(String(10))
     min_quantity: Mapped[int] = mapped_column(server_default="1")
     max_quantity: Mapped[int | None]
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
     confidence: Mapped[str] = mapped_column(String(10))
     notes: Mapped[str | None] = mapped_column(Text)
 
 
-class ProviderRow(Base):
+class ProviderRow(Sourced, Base):
     """A company that sells or rents out machines and publishes or quotes the price."""
 
     __tablename__ = "providers"
@@ -142,11 +147,9 @@ class ProviderRow(Base):
     name: Mapped[str] = mapped_column(Slug)
     kind: Mapped[str] = mapped_column(String(10), doc="provider, reseller, broker or maker")
     what: Mapped[str] = mapped_column(Text)
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
 
 
-class ProviderPlaceRow(Base):
+class ProviderPlaceRow(Sourced, Base):
     """Countries of a provider's data centers, or the country of its seat."""
 
     __tablename__ = "provider_places"
@@ -155,11 +158,9 @@ class ProviderPlaceRow(Base):
     provider: Mapped[str] = mapped_column(ForeignKey("providers.slug"), primary_key=True)
     fact: Mapped[str] = mapped_column(String(12), primary_key=True, doc="data_centers or seat")
     countries: Mapped[str] = mapped_column(Text, doc="ISO 3166 codes, separated by spaces; one for a seat")
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
 
 
-class OfferRow(Base):
+class OfferRow(Sourced, Base):
     """The newest price of an instance type in a region under a pricing model."""
 
     __tablename__ = "offers"
@@ -189,8 +190,6 @@ class OfferRow(Base):
     min_quantity: Mapped[int] = mapped_column(server_default="1")
     max_quantity: Mapped[int | None]
     upfront_usd: Mapped[float | None] = mapped_column(doc="upfront payment per machine")
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
     date_estimated: Mapped[bool]
     tier: Mapped[str] = mapped_column(
         String(12), doc="incomplete: price without a host; quarantined: extreme outlier; neither is offered"
@@ -219,7 +218,7 @@ class PriceRow(Base):
     source: Mapped[str] = mapped_column(Text)
 
 
-class EngineSupportRow(Base):
+class EngineSupportRow(Sourced, Base):
     """Formats in which an engine or framework has been run on an accelerator family."""
 
     __tablename__ = "engine_support"
@@ -237,12 +236,10 @@ class EngineSupportRow(Base):
         Text, doc="statements of the source by format: formats=statement, joined by ' ; '"
     )
     notes: Mapped[str | None] = mapped_column(Text)
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
     confidence: Mapped[str] = mapped_column(String(10))
 
 
-class ModelRow(Base):
+class ModelRow(Sourced, Base):
     """A model: its configuration, registered counts and their sources."""
 
     __tablename__ = "models"
@@ -259,8 +256,6 @@ class ModelRow(Base):
     facts: Mapped[dict[str, Any]] = mapped_column(
         JSON, doc="the registry entry: config, derived counts, work per sample"
     )
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
     confidence: Mapped[str] = mapped_column(String(10))
     origin: Mapped[str] = mapped_column(String(10), server_default="curated", doc="curated, or hub: fetched on request")
 
@@ -274,7 +269,7 @@ class ModelAliasRow(Base):
     model: Mapped[str] = mapped_column(ForeignKey("models.id"), primary_key=True)
 
 
-class CoefficientRow(Base):
+class CoefficientRow(Sourced, Base):
     """An achieved fraction or an overhead, with its range and source."""
 
     __tablename__ = "coefficients"
@@ -292,11 +287,9 @@ class CoefficientRow(Base):
     low: Mapped[float]
     high: Mapped[float]
     unit: Mapped[str] = mapped_column(Slug)
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
 
 
-class FactorRow(Base):
+class FactorRow(Sourced, Base):
     """A fitted correction of a coefficient, for all combinations that its keys match."""
 
     __tablename__ = "factors"
@@ -326,8 +319,6 @@ class FactorRow(Base):
     format_class: Mapped[str] = mapped_column(Slug)
     value: Mapped[float]
     rows: Mapped[int]
-    source: Mapped[str] = mapped_column(Text)
-    as_of: Mapped[str] = mapped_column(String(10))
 
 
 class SpreadRow(Base):

@@ -12,16 +12,13 @@ from app.catalog.names import fold_name
 from app.catalog.queries import make_support, parse_statements
 from app.catalog.seed import (
     accelerator_values,
-    coefficient_values,
     measurement_values,
     model_entries,
     offer_values,
-    price_values,
-    provider_values,
-    support_values,
+    row_values,
     system_values,
 )
-from app.catalog.tables import EngineSupportRow
+from app.catalog.tables import CoefficientRow, EngineSupportRow, PriceRow
 from app.sizing.columns import GIB, TERA
 from app.sizing.hardware.parts import Link, PriceKind, PricingModel
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
@@ -29,9 +26,9 @@ from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 ACCELERATORS = {r["slug"]: r for r in map(accelerator_values, read_rows("accelerators.csv"))}
 SYSTEMS = {r["slug"]: r for r in map(system_values, read_rows("systems.csv"))}
 OFFERS = [offer_values(r) for r in read_rows("offers.csv")]
-PRICES = [price_values(r) for r in read_rows("price_history.csv")]
-SUPPORT = [support_values(r) for r in read_rows("engine_support.csv")]
-COEFFICIENTS = [coefficient_values(r) for r in read_rows("coefficients.csv")]
+PRICES = [row_values(PriceRow, r) for r in read_rows("price_history.csv")]
+SUPPORT = [row_values(EngineSupportRow, r) for r in read_rows("engine_support.csv")]
+COEFFICIENTS = [row_values(CoefficientRow, r) for r in read_rows("coefficients.csv")]
 MODELS = model_entries()
 MEASUREMENTS = [
     measurement_values(kind)(row)
@@ -236,9 +233,9 @@ CONFIDENCES = {"high", "medium", "low"}
 
 
 def test_every_price_has_a_kind_a_source_and_a_day_of_its_own() -> None:
-    providers = {r["slug"]: r for r in map(provider_values, read_rows("providers.csv"))}
+    providers = {r["provider"]: r for r in read_rows("providers.csv")}
     assert {o["provider"] for o in OFFERS} | {s["provider"] for s in SYSTEMS.values()} == set(providers)
-    assert all(p["what"] and p["name"] and p["source"] for p in providers.values())
+    assert all(p["what"] and p["name"] and p["source_ref"] for p in providers.values())
     rented = {PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.BROKER}
     for o in OFFERS:
         assert PriceKind(o["price_kind"]) in rented, o

@@ -15,7 +15,8 @@ import pytest
 from sqlalchemy import text
 
 from app.catalog.files import read_rows
-from app.catalog.purchasing import RETENTION, PunchoutStore, slice_values
+from app.catalog.purchasing import RETENTION, PunchoutStore, SliceRow
+from app.catalog.seed import row_values
 from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
 from app.export.lines import MONTHLY_ITEMS, ONE_TIME_ITEMS
@@ -116,7 +117,7 @@ def test_part_numbers_are_of_things_that_exist(catalog_store: CatalogStore) -> N
     assert numbers.keys() <= directory.slugs | directory.catalog.systems.keys()
 
 
-ROWS = [slice_values(row) for row in read_rows("slices.csv")]
+ROWS = [row_values(SliceRow, row) for row in read_rows("slices.csv")]
 SLICINGS = slicings_by_accelerator(
     Profile(
         row["accelerator"],
