@@ -32,7 +32,6 @@ from app.api.problems import unknown_cursor
 from app.api.runnable import compute_runnable_models
 from app.api.schemas import catalog as wire
 from app.api.schemas import lists
-from app.api.schemas import lists as lists_wire
 from app.api.schemas.catalog import Page
 from app.api.schemas.inspect import InspectResponse, inspection_json
 from app.api.schemas.lists import AccuracyResponse, SupportAnswer, SupportQuery, SupportShown, accuracy_json
@@ -306,7 +305,7 @@ async def list_runnable_models(
 
 
 def _list_page(
-    page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], lists_wire.Items]
+    page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], lists.Items]
 ) -> Response:
     last = decode_cursor(page.cursor, whole=False)
     rest = [item for item in items(catalog_index) if last is None or str(item[key]) > last]
@@ -318,38 +317,38 @@ def _list_page(
     "/providers",
     operation_id="listProviders",
     summary="List hardware providers",
-    response_model=lists_wire.ProviderList,
+    response_model=lists.ProviderList,
     responses=LIST_PROBLEMS,
 )
 def list_providers(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists the providers that rent out or sell machines: the values of constraints.providers and of a deployment's
     offer.
     """
-    return _list_page(page, catalog_store.directory(), "provider", lists_wire.providers_json)
+    return _list_page(page, catalog_store.directory(), "provider", lists.providers_json)
 
 
 @router.get(
     "/regions",
     operation_id="listRegions",
     summary="List provider regions",
-    response_model=lists_wire.RegionList,
+    response_model=lists.RegionList,
     responses=LIST_PROBLEMS,
 )
 def list_regions(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists the providers' regions with their country: the values of constraints.regions."""
-    return _list_page(page, catalog_store.directory(), "region", lists_wire.regions_json)
+    return _list_page(page, catalog_store.directory(), "region", lists.regions_json)
 
 
 @router.get(
     "/frameworks",
     operation_id="listFrameworks",
     summary="List training frameworks",
-    response_model=lists_wire.FrameworkList,
+    response_model=lists.FrameworkList,
     responses=LIST_PROBLEMS,
 )
 def list_frameworks(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists training frameworks with their methods, runtimes and supported kinds of model."""
-    return _list_page(page, catalog_store.directory(), "framework", lists_wire.frameworks_json)
+    return _list_page(page, catalog_store.directory(), "framework", lists.frameworks_json)
 
 
 @router.get(
