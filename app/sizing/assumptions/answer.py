@@ -17,7 +17,6 @@ class AnswerAssumptions:
         unit="1",
         reason="utilization above which queues grow steeply",
         source="assumed: M/M/1 then waits for 6 service times",
-        as_of="2026-11",
     )
     tail_percentile: float = assumption(
         90,
@@ -26,7 +25,6 @@ class AnswerAssumptions:
         unit="%",
         reason="percentile below which limits do not cover the tail",
         source="assumed",
-        as_of="2026-11",
     )
     fast_ingest_gb_per_s_per_machine: float = assumption(
         1,
@@ -35,7 +33,6 @@ class AnswerAssumptions:
         unit="GB/s",
         reason="data rate per machine above which storage needs planning",
         source="assumed: rate of one disk or network share",
-        as_of="2026-11",
     )
     overkill_utilization: float = assumption(
         0.05,
@@ -44,7 +41,6 @@ class AnswerAssumptions:
         unit="1",
         reason="peak utilization below which smaller hardware may suffice",
         source="assumed: 5 % of the paid capacity",
-        as_of="2026-11",
     )
     stale_price_days: float = assumption(
         365,
@@ -53,7 +49,6 @@ class AnswerAssumptions:
         unit="days",
         reason="price age above which to ask for a new quote",
         source="assumed",
-        as_of="2026-11",
     )
     usual_provider_accelerators: float = assumption(
         64,
@@ -62,7 +57,6 @@ class AnswerAssumptions:
         unit="accelerators",
         reason="accelerators that a provider has free for one buyer",
         source="assumed: quotas without a contract",
-        as_of="2026-11",
     )
     usual_reseller_accelerators: float = assumption(
         32,
@@ -71,7 +65,6 @@ class AnswerAssumptions:
         unit="accelerators",
         reason="accelerators that a reseller has free for one buyer",
         source="assumed: half as many as a provider",
-        as_of="2026-11",
     )
     usual_broker_accelerators: float = assumption(
         8,
@@ -80,7 +73,6 @@ class AnswerAssumptions:
         unit="accelerators",
         reason="identical accelerators that a broker has at one time",
         source="assumed: one machine with eight",
-        as_of="2026-11",
     )
     usual_quote_accelerators: float = assumption(
         256,
@@ -89,7 +81,6 @@ class AnswerAssumptions:
         unit="accelerators",
         reason="largest number of accelerators that one quote covers",
         source="assumed: 32 machines with eight each",
-        as_of="2026-11",
     )
     usual_workstations: float = assumption(
         4,
@@ -98,7 +89,6 @@ class AnswerAssumptions:
         unit="machines",
         reason="workstations that a site runs for one purpose without a rack",
         source="assumed: a shelf of towers",
-        as_of="2026-11",
     )
     usual_list_accelerators: float = assumption(
         16,
@@ -107,7 +97,6 @@ class AnswerAssumptions:
         unit="accelerators",
         reason="accelerators that a shop sells at list price at one time",
         source="assumed",
-        as_of="2026-11",
     )
     deadline_nearly_used: float = assumption(
         0.9,
@@ -116,7 +105,6 @@ class AnswerAssumptions:
         unit="1",
         reason="share of the deadline above which an answer warns",
         source="assumed",
-        as_of="2026-11",
     )
     memory_nearly_full: float = assumption(
         0.95,
@@ -125,7 +113,6 @@ class AnswerAssumptions:
         unit="1",
         reason="share of usable memory above which an answer warns",
         source="assumed: fragmentation takes a few percent",
-        as_of="2026-11",
     )
     thin_margin: float = assumption(
         0.05,
@@ -134,7 +121,6 @@ class AnswerAssumptions:
         unit="1",
         reason="probability margin below which an answer warns",
         source="assumed",
-        as_of="2026-11",
     )
     thin_margin_growth: float = assumption(
         1.5,
@@ -143,7 +129,6 @@ class AnswerAssumptions:
         unit="1",
         reason="hardware growth to the next confidence that is a warning",
         source="assumed",
-        as_of="2026-11",
     )
     # Suggested benchmark
     benchmark_window_min: float = assumption(
@@ -153,7 +138,6 @@ class AnswerAssumptions:
         unit="min",
         reason="duration of the steady load of the benchmark",
         source="assumed: covers hundreds of requests",
-        as_of="2026-11",
     )
     served_cache_share: float = assumption(
         0.8,
@@ -162,7 +146,6 @@ class AnswerAssumptions:
         unit="1",
         reason="share of the predicted KV cache that one sequence may fill",
         source="assumed: margin for the error of the predicted memory",
-        as_of="2026-11",
     )
     benchmark_warm_up_min: float = assumption(
         5,
@@ -171,7 +154,6 @@ class AnswerAssumptions:
         unit="min",
         reason="warm-up before measuring: compilation, first steps",
         source="assumed",
-        as_of="2026-11",
     )
     benchmark_steps: float = assumption(
         50,
@@ -180,7 +162,6 @@ class AnswerAssumptions:
         unit="steps",
         reason="training steps until the speed is steady",
         source="assumed",
-        as_of="2026-11",
     )
     # Near ties
     near_tie_share: float = assumption(
@@ -190,7 +171,6 @@ class AnswerAssumptions:
         unit="1",
         reason="cost difference below the prediction error",
         source="assumed: smaller than any prediction spread",
-        as_of="2026-11",
     )
     no_recipe_saving: float = assumption(
         0.25,
@@ -199,7 +179,6 @@ class AnswerAssumptions:
         unit="1",
         reason="saving that a stack without published recipes needs",
         source="assumed: errors of predictions, work of porting",
-        as_of="2026-11",
     )
     few_recipes: float = assumption(
         10,
@@ -208,7 +187,6 @@ class AnswerAssumptions:
         unit="1",
         reason="published recipes that halve the saving beyond a near tie",
         source="assumed: what one project publishes for a model family",
-        as_of="2026-11",
     )
     published_use_ratio: float = assumption(
         3,
@@ -217,7 +195,6 @@ class AnswerAssumptions:
         unit="1",
         reason="ratio of published recipes from which one stack is more used",
         source="assumed: projects count different things",
-        as_of="2026-11",
     )
     # Confidence in a prediction
     same_setting_distance: float = assumption(
@@ -227,7 +204,6 @@ class AnswerAssumptions:
         unit="1",
         reason="largest distance of a result that counts as the same setup",
         source="assumed: same accelerator type, half a doubling of size",
-        as_of="2026-11",
     )
 
 
@@ -241,7 +217,6 @@ class DecisionsAssumptions:
         unit="months",
         reason="period over which hardware is paid for",
         source="assumed: 3 years",
-        as_of="2026-11",
     )
     electricity_usd_per_kwh: float = assumption(
         0.12,
@@ -250,7 +225,6 @@ class DecisionsAssumptions:
         unit="USD/kWh",
         reason="electricity price",
         source="assumed: between US and EU prices",
-        as_of="2026-11",
     )
     pue: float = assumption(
         1.3,
@@ -277,7 +251,6 @@ class DecisionsAssumptions:
         unit="1",
         reason="yearly loss of resale value without recorded sales",
         source="assumed: recorded generations lose 29 to 34 % a year",
-        as_of="2026-11",
     )
     # Owned machines
     list_price_position: float = assumption(
@@ -287,7 +260,6 @@ class DecisionsAssumptions:
         unit="1",
         reason="position of the paid price in the list price range",
         source="assumed: upper end",
-        as_of="2026-11",
     )
     host_power_w: float = assumption(
         150,
@@ -296,7 +268,6 @@ class DecisionsAssumptions:
         unit="W",
         reason="smallest host power per accelerator",
         source="assumed: two CPUs for eight accelerators",
-        as_of="2026-11",
     )
     host_power_fraction: float = assumption(
         0.75,
@@ -305,7 +276,6 @@ class DecisionsAssumptions:
         unit="1",
         reason="host, network and fan power as a share of accelerator power",
         source="median of 25 eight-way servers",
-        as_of="2026-11",
     )
     largest_host_accelerators: float = assumption(
         16,
@@ -314,7 +284,6 @@ class DecisionsAssumptions:
         unit="accelerators",
         reason="most accelerators per host if no system is listed",
         source="assumed: the largest PCIe servers",
-        as_of="2026-11",
     )
     socket_power_w: float = assumption(
         350,
@@ -323,7 +292,6 @@ class DecisionsAssumptions:
         unit="W",
         reason="power of a device without a published figure",
         source="assumed: a server CPU",
-        as_of="2026-11",
     )
     load_power_fraction: float = assumption(
         0.75,
@@ -332,7 +300,6 @@ class DecisionsAssumptions:
         unit="1",
         reason="mean power draw as a share of rated power",
         source="assumed",
-        as_of="2026-11",
     )
     maintenance_fraction_per_year: float = assumption(
         0.05,
@@ -341,7 +308,6 @@ class DecisionsAssumptions:
         unit="1/year",
         reason="yearly maintenance cost as a share of the purchase price",
         source="assumed: usual contracts",
-        as_of="2026-11",
     )
     facility_usd_per_kw_month: float = assumption(
         184,
@@ -363,7 +329,6 @@ class DiagnosisAssumptions:
         unit="1",
         reason="slowdown against the prediction that is a finding",
         source="assumed: above the variation between runs of one system",
-        as_of="2026-11",
     )
     diagnosed_least_share: float = assumption(
         0.05,
@@ -372,7 +337,6 @@ class DiagnosisAssumptions:
         unit="1",
         reason="smallest share of time or money that makes a finding",
         source="assumed: smaller shares are hard to measure",
-        as_of="2026-11",
     )
     diagnosed_full_share: float = assumption(
         0.95,
@@ -381,7 +345,6 @@ class DiagnosisAssumptions:
         unit="1",
         reason="share of a limit at which it counts as reached",
         source="assumed: gauges are read between steps",
-        as_of="2026-11",
     )
     diagnosed_idle_share: float = assumption(
         0.3,
@@ -390,7 +353,6 @@ class DiagnosisAssumptions:
         unit="1",
         reason="unused share of a fleet that makes a finding",
         source="assumed: daily load varies by as much",
-        as_of="2026-11",
     )
     diagnosed_hot_c: float = assumption(
         83,
@@ -399,5 +361,4 @@ class DiagnosisAssumptions:
         unit="C",
         reason="temperature from which accelerators lower their clocks",
         source="assumed: thermal slowdown usually starts at 83 to 90 C",
-        as_of="2026-11",
     )

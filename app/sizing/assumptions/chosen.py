@@ -6,7 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 
-def assumption(value: float, *, low: float, high: float, unit: str, reason: str, source: str, as_of: str) -> Any:
+REVIEWED = "2026-11"
+
+
+def assumption(
+    value: float, *, low: float, high: float, unit: str, reason: str, source: str, as_of: str = REVIEWED
+) -> Any:
     """A dataclass field for an assumption.
 
     Parameters:
@@ -15,7 +20,7 @@ def assumption(value: float, *, low: float, high: float, unit: str, reason: str,
         unit: unit of the value, "1" for a ratio.
         reason: meaning of the value in at most 60 characters; every answer that uses the assumption shows it.
         source: what was read, or "assumed" and the basis.
-        as_of: year and month of the source or of the assumption.
+        as_of: year and month of the source or of the assumption; by default the month of the last review of all.
     """
     facts = {"low": low, "high": high, "unit": unit, "reason": reason, "source": source, "as_of": as_of}
     return field(default=value, metadata=facts)

@@ -17,7 +17,6 @@ class HardwareAssumptions:
         unit="1",
         reason="share of device memory for single-pass serving",
         source="assumed: leaves room for peaks",
-        as_of="2026-11",
     )
     small_engine_memory_fraction: float = assumption(
         0.98,
@@ -26,7 +25,6 @@ class HardwareAssumptions:
         unit="1",
         reason="share of device memory for llama.cpp-like engines",
         source="assumed: no reserve",
-        as_of="2026-11",
     )
     unified_memory_fraction: float = assumption(
         0.75,
@@ -44,7 +42,6 @@ class HardwareAssumptions:
         unit="1",
         reason="visible memory over the memory the driver reports",
         source="start-up logs",
-        as_of="2026-11",
     )
     unreported_memory_fraction: float = assumption(
         0.98,
@@ -53,7 +50,6 @@ class HardwareAssumptions:
         unit="1",
         reason="visible memory over the nominal memory size",
         source="RTX 4090: 23.5 of 24 GiB",
-        as_of="2026-11",
     )
 
     # Software
@@ -64,7 +60,6 @@ class HardwareAssumptions:
         unit="1",
         reason="wider prediction interval if support is only expected",
         source="assumed: between other engines' results and the engine's own",
-        as_of="2026-11",
     )
 
     # Networks
@@ -75,7 +70,6 @@ class HardwareAssumptions:
         unit="Gbit/s",
         reason="network rate per accelerator if none is listed",
         source="assumed: nodes with eight accelerators",
-        as_of="2026-11",
     )
 
     # Cards in the slots of a machine
@@ -86,7 +80,6 @@ class HardwareAssumptions:
         unit="GB/s",
         reason="largest rate of the host's PCIe slots, each way",
         source="no limit; x16 of PCIe 3.0 has 16, of 4.0 32, of 5.0 64",
-        as_of="2026-11",
     )
     peerless_copies: float = assumption(
         2,
@@ -95,7 +88,6 @@ class HardwareAssumptions:
         unit="1",
         reason="host memory accesses per byte without peer access",
         source="one write and one read; 0 for a driver with peer access",
-        as_of="2026-11",
     )
     nvlink_bridges: float = assumption(
         1,
@@ -104,7 +96,6 @@ class HardwareAssumptions:
         unit="1",
         reason="0 if cards have none of their machine's bridges",
         source="assumed: as the record of the machine says",
-        as_of="2026-11",
     )
     eager_launch: float = assumption(
         0,
@@ -113,7 +104,6 @@ class HardwareAssumptions:
         unit="1",
         reason="1 if engines start without captured graphs",
         source="assumed: the engines' default",
-        as_of="2026-11",
     )
     power_limit_share: float = assumption(
         1,
@@ -122,7 +112,6 @@ class HardwareAssumptions:
         unit="1",
         reason="power limit of accelerators over rated power",
         source="assumed: no limit is set",
-        as_of="2026-11",
     )
     power_limit_exponent: float = assumption(
         0.33,
@@ -131,7 +120,6 @@ class HardwareAssumptions:
         unit="1",
         reason="exponent of the matrix rate over the power limit",
         source="dynamic power rises with the cube of the clock",
-        as_of="2026-11",
     )
 
 
@@ -145,7 +133,6 @@ class HostAssumptions:
         unit="GiB",
         reason="largest memory of an assumed desktop host",
         source="assumed: four modules of 48 GB",
-        as_of="2026-11",
     )
     server_host_most_gib: float = assumption(
         1536,
@@ -154,7 +141,6 @@ class HostAssumptions:
         unit="GiB",
         reason="largest memory of an assumed server host",
         source="assumed: twelve modules of 128 GB",
-        as_of="2026-11",
     )
 
     # Memory bandwidth of one socket
@@ -165,7 +151,6 @@ class HostAssumptions:
         unit="GB/s",
         reason="memory bandwidth of an unnamed desktop CPU",
         source="two channels of DDR5-5600",
-        as_of="2026-11",
     )
     server_host_gb_per_s: float = assumption(
         307.2,
@@ -174,7 +159,6 @@ class HostAssumptions:
         unit="GB/s",
         reason="memory bandwidth per socket of an unnamed server",
         source="eight channels of DDR5-4800: Xeon 8480+",
-        as_of="2026-11",
     )
     rented_host_share: float = assumption(
         0.25,
@@ -183,7 +167,6 @@ class HostAssumptions:
         unit="1",
         reason="CPU socket share that comes with a rented accelerator",
         source="assumed: two sockets for eight accelerators",
-        as_of="2026-11",
     )
     host_bandwidth_fraction: float = assumption(
         0.5,
@@ -203,7 +186,6 @@ class HostAssumptions:
         unit="TFLOP/s",
         reason="matrix rate of a desktop CPU",
         source="assumed: a third of the peak of 32 cores",
-        as_of="2026-11",
     )
     server_host_tflops: float = assumption(
         2.2,
@@ -221,7 +203,6 @@ class HostAssumptions:
         unit="1",
         reason="share of the slot rate reached when weights are copied",
         source="assumed: copies of whole layers",
-        as_of="2026-11",
     )
 
 
@@ -235,7 +216,6 @@ class MachineAssumptions:
         unit="USD",
         reason="desktop case, board and power supply for one card",
         source="assumed: parts lists of desktops",
-        as_of="2026-11",
     )
     tower_chassis_usd: float = assumption(
         2000,
@@ -253,7 +233,6 @@ class MachineAssumptions:
         unit="USD",
         reason="server chassis for up to four cards or two sockets",
         source="assumed: between a tower and a chassis for eight cards",
-        as_of="2026-11",
     )
     large_chassis_usd: float = assumption(
         14000,
@@ -262,7 +241,6 @@ class MachineAssumptions:
         unit="USD",
         reason="air-cooled server chassis for up to eight cards",
         source="assumed: 4U servers without cards",
-        as_of="2026-11",
     )
     hot_chassis_factor: float = assumption(
         2.6,
@@ -280,7 +258,6 @@ class MachineAssumptions:
         unit="W",
         reason="power above which desktop cards need a wider chassis",
         source="assumed: two-slot cards stay below",
-        as_of="2026-11",
     )
     cores_per_accelerator: float = assumption(
         8,
@@ -289,7 +266,6 @@ class MachineAssumptions:
         unit="cores",
         reason="CPU cores bought per accelerator",
         source="assumed: eight-GPU servers ship with 48 to 128 CPU cores",
-        as_of="2026-11",
     )
     desktop_core_usd: float = assumption(
         40,
@@ -298,7 +274,6 @@ class MachineAssumptions:
         unit="USD",
         reason="desktop CPU price per core",
         source="assumed: 16 cores at 600 USD",
-        as_of="2026-11",
     )
     server_core_usd: float = assumption(
         120,
@@ -307,7 +282,6 @@ class MachineAssumptions:
         unit="USD",
         reason="server CPU price per core",
         source="EPYC 9654: 96 cores at 11,500 USD",
-        as_of="2026-11",
     )
     host_memory_ratio: float = assumption(
         1.0,
@@ -316,7 +290,6 @@ class MachineAssumptions:
         unit="1",
         reason="smallest host memory over accelerator memory",
         source="assumed: a checkpoint fits twice",
-        as_of="2026-11",
     )
     desktop_memory_usd_per_gib: float = assumption(
         10,
@@ -345,7 +318,6 @@ class MachineAssumptions:
         unit="USD/kW",
         reason="price of rack and power distribution for servers",
         source="assumed: 4,000 USD for 20 kW",
-        as_of="2026-11",
     )
     network_usd_per_gbit: float = assumption(
         4.7,
@@ -390,7 +362,6 @@ class MachineAssumptions:
         unit="USD/(Gbit/s)",
         reason="network card price if the machine lists none",
         source="12,000 USD for eight 400G cards",
-        as_of="2026-11",
     )
 
 
@@ -404,7 +375,6 @@ class ModelAssumptions:
         unit="FLOP",
         reason="FLOPs per activation element that a pass writes",
         source="between ResNet-50 (740) and ViT-B/16 (1,200)",
-        as_of="2026-11",
     )
     sample_kept_over_live: float = assumption(
         2.5,
@@ -413,7 +383,6 @@ class ModelAssumptions:
         unit="1",
         reason="activations kept for backward over live activations",
         source="assumed: convolution, norm and activation",
-        as_of="2026-11",
     )
     sample_layers: float = assumption(
         50,

@@ -16,7 +16,6 @@ class DayAssumptions:
         unit="h",
         reason="busiest hour if only the peak-to-average ratio is given",
         source="assumed: early afternoon",
-        as_of="2026-11",
     )
     # Start of a replica
     machine_start_s: float = assumption(
@@ -26,7 +25,6 @@ class DayAssumptions:
         unit="s",
         reason="time until a rented machine runs containers",
         source="cloud providers: 60 to 120 s, plus 20 to 40 s for drivers",
-        as_of="2026-11",
     )
     image_gb: float = assumption(
         12,
@@ -53,7 +51,6 @@ class DayAssumptions:
         unit="GB",
         reason="compressed container image of llama.cpp and similar",
         source="assumed: CUDA libraries and one binary",
-        as_of="2026-11",
     )
     image_pull_gb_per_s: float = assumption(
         0.2,
@@ -62,7 +59,6 @@ class DayAssumptions:
         unit="GB/s",
         reason="rate at which a machine pulls and unpacks an image",
         source="assumed: 12 GB in one minute",
-        as_of="2026-11",
     )
     registry_gb_per_s: float = assumption(
         5,
@@ -71,7 +67,6 @@ class DayAssumptions:
         unit="GB/s",
         reason="total rate of the container registry for all machines",
         source="assumed: 40 Gbit/s",
-        as_of="2026-11",
     )
     weight_store_gb_per_s: float = assumption(
         12.5,
@@ -80,7 +75,6 @@ class DayAssumptions:
         unit="GB/s",
         reason="total rate of the weight storage for all machines",
         source="assumed: 100 Gbit/s",
-        as_of="2026-11",
     )
     # Scaling out and in, idle machines, failures
     autoscaler_reaction_s: float = assumption(
@@ -90,7 +84,6 @@ class DayAssumptions:
         unit="s",
         reason="time from a load change to a scaling decision",
         source="Kubernetes: polls every 15 s, metrics as old again",
-        as_of="2026-11",
     )
     scale_in_delay_s: float = assumption(
         300,
@@ -99,7 +92,6 @@ class DayAssumptions:
         unit="s",
         reason="time that a replica no longer needed is kept",
         source="Kubernetes: stabilization window",
-        as_of="2026-11",
     )
     scale_to_zero_after_s: float = assumption(
         300,
@@ -108,7 +100,6 @@ class DayAssumptions:
         unit="s",
         reason="time without requests before the last replica stops",
         source="assumed: same as the scale-in delay",
-        as_of="2026-11",
     )
     idle_power_share: float = assumption(
         0.4,
@@ -117,7 +108,6 @@ class DayAssumptions:
         unit="1",
         reason="power of an idle machine, share of power under load",
         source="assumed: between a third and a half",
-        as_of="2026-11",
     )
     failure_detection_s: float = assumption(
         30,
@@ -126,7 +116,6 @@ class DayAssumptions:
         unit="s",
         reason="time from a failure to the start of a new replica",
         source="Kubernetes: three probes, 10 s apart",
-        as_of="2026-11",
     )
 
 
@@ -139,7 +128,6 @@ class PackingAssumptions:
         unit="adapters",
         reason="LoRA adapters loaded with the base model by default",
         source="SGLang LoRA page: max-loras-per-batch",
-        as_of="2026-11",
     )
     packed_memory_share: float = assumption(
         0.95,
@@ -148,7 +136,6 @@ class PackingAssumptions:
         unit="1",
         reason="share of a shared card's memory for all engines",
         source="assumed: leaves room for drivers and fragmentation",
-        as_of="2026-11",
     )
     packed_time_share: float = assumption(
         0.95,
@@ -157,7 +144,6 @@ class PackingAssumptions:
         unit="1",
         reason="share of a shared card's time for all models",
         source="assumed: the rest is lost to switching",
-        as_of="2026-11",
     )
     packed_types: float = assumption(
         3,
@@ -166,7 +152,6 @@ class PackingAssumptions:
         unit="types",
         reason="types tried for shared cards; fewer for over 4 models",
         source="assumed: the types that are best for the first model",
-        as_of="2026-11",
     )
     packing_step_share: float = assumption(
         0.05,
@@ -175,7 +160,6 @@ class PackingAssumptions:
         unit="1",
         reason="step size of the shares of a card",
         source="assumed: finer steps save little",
-        as_of="2026-11",
     )
     slice_memory_fraction: float = assumption(
         0.95,
@@ -184,7 +168,6 @@ class PackingAssumptions:
         unit="1",
         reason="usable share of a MIG slice's memory",
         source="nvidia-smi mig -lgip, A100: 9.5 of 10 GiB",
-        as_of="2026-11",
     )
     slice_compute_fraction: float = assumption(
         0.85,
@@ -193,7 +176,6 @@ class PackingAssumptions:
         unit="1",
         reason="usable share of a MIG slice's compute",
         source="nvidia-smi mig -lgip, H100: 16 of 132 / 7 SMs",
-        as_of="2026-11",
     )
 
 
@@ -207,7 +189,6 @@ class ServingAssumptions:
         unit="requests",
         reason="requests simulated per load and finalist",
         source="counted: capacity within limits varies by 1 to 12 %",
-        as_of="2026-11",
     )
     # Memory other than weights and KV cache
     memory_deviation: float = assumption(
@@ -217,7 +198,6 @@ class ServingAssumptions:
         unit="1",
         reason="standard deviation of the predicted engine memory",
         source="51 start-up logs: 0.02 at 80 %, 0.06 at 90 %",
-        as_of="2026-11",
     )
     weights_load_overhead: float = assumption(
         1.005,
@@ -226,7 +206,6 @@ class ServingAssumptions:
         unit="1",
         reason="loaded weights over the counted weight bytes",
         source="start-up logs",
-        as_of="2026-11",
     )
     activation_workspace_factor: float = assumption(
         1.5,
@@ -235,7 +214,6 @@ class ServingAssumptions:
         unit="1",
         reason="workspace over the sum of live tensors",
         source="start-up logs",
-        as_of="2026-11",
     )
     runtime_overhead_gib: float = assumption(
         0.25,
@@ -244,7 +222,6 @@ class ServingAssumptions:
         unit="GiB",
         reason="runtime overhead of an engine, per device",
         source="start-up logs: 0.05 to 0.35 GiB",
-        as_of="2026-11",
     )
     graph_overhead_gib: float = assumption(
         1.0,
@@ -253,7 +230,6 @@ class ServingAssumptions:
         unit="GiB",
         reason="memory of captured graphs, per device",
         source="start-up logs",
-        as_of="2026-11",
     )
     parallel_overhead_gib: float = assumption(
         1.0,
@@ -262,7 +238,6 @@ class ServingAssumptions:
         unit="GiB",
         reason="communication buffers, per device",
         source="start-up logs: 0.2 to 2.1 GiB",
-        as_of="2026-11",
     )
     small_runtime_overhead_gib: float = assumption(
         0.6,
@@ -271,7 +246,6 @@ class ServingAssumptions:
         unit="GiB",
         reason="runtime overhead of llama.cpp, MLX and similar engines",
         source="assumed",
-        as_of="2026-11",
     )
     max_sequences_small_engine: float = assumption(
         16,
@@ -280,7 +254,6 @@ class ServingAssumptions:
         unit="sequences",
         reason="parallel slots of an engine that must be given a number",
         source="assumed",
-        as_of="2026-11",
     )
     # Host work per request of single-pass models
     tokeniser_tokens_per_s: float = assumption(
@@ -308,7 +281,6 @@ class ServingAssumptions:
         unit="megapixel",
         reason="smallest size of an image as the client sends it",
         source="mean size in ImageNet",
-        as_of="2026-11",
     )
     audio_s_per_s: float = assumption(
         1000,
@@ -326,7 +298,6 @@ class ServingAssumptions:
         unit="ms",
         reason="HTTP and JSON time per request on one core",
         source="assumed: between compiled servers and Python",
-        as_of="2026-11",
     )
     server_serial_us: float = assumption(
         20,
@@ -335,7 +306,6 @@ class ServingAssumptions:
         unit="us",
         reason="single-threaded server time per request",
         source="sbert.net: small networks take 35 us and more",
-        as_of="2026-11",
     )
     host_work_share: float = assumption(
         1.0,
@@ -344,7 +314,6 @@ class ServingAssumptions:
         unit="1",
         reason="share of preprocessing that runs on the same machine",
         source="assumed: clients send text, JPEG and audio",
-        as_of="2026-11",
     )
     vcpus_per_accelerator: float = assumption(
         16,
@@ -353,7 +322,6 @@ class ServingAssumptions:
         unit="vCPUs",
         reason="vCPUs per accelerator if the host lists none",
         source="cloud instances: 4 to 64, most 12 to 26",
-        as_of="2026-11",
     )
     socket_vcpus: float = assumption(
         128,
@@ -362,7 +330,6 @@ class ServingAssumptions:
         unit="vCPUs",
         reason="vCPUs of a CPU socket if none are listed",
         source="assumed: 64 cores",
-        as_of="2026-11",
     )
     cores_per_vcpu: float = assumption(
         0.6,
@@ -371,7 +338,6 @@ class ServingAssumptions:
         unit="1",
         reason="throughput of a vCPU over a full core",
         source="assumed: usually one of two threads of a core",
-        as_of="2026-11",
     )
     padded_share: float = assumption(
         0.5,
@@ -380,7 +346,6 @@ class ServingAssumptions:
         unit="1",
         reason="padding of batches, from mean (0) to long (1) texts",
         source="assumed: batches sorted by length need less padding",
-        as_of="2026-11",
     )
     model_load_gb_per_s: float = assumption(
         2.0,
@@ -389,7 +354,6 @@ class ServingAssumptions:
         unit="GB/s",
         reason="rate at which a machine reads weights from storage",
         source="assumed: one NVMe disk",
-        as_of="2026-11",
     )
     engine_start_s: float = assumption(
         45,
@@ -398,7 +362,6 @@ class ServingAssumptions:
         unit="s",
         reason="engine start and graph capture time",
         source="start-up logs",
-        as_of="2026-11",
     )
     # Limits on the plans that are judged
     overhead_memory_fraction_limit: float = assumption(
@@ -408,7 +371,6 @@ class ServingAssumptions:
         unit="1",
         reason="largest share of device memory that overhead may take",
         source="assumed",
-        as_of="2026-11",
     )
     max_samples: float = assumption(
         256,
@@ -417,7 +379,6 @@ class ServingAssumptions:
         unit="samples",
         reason="largest batch that is tried",
         source="assumed",
-        as_of="2026-11",
     )
     prefill_share_limit: float = assumption(
         0.98,
@@ -426,7 +387,6 @@ class ServingAssumptions:
         unit="1",
         reason="largest share of time that a replica may spend on prefill",
         source="assumed",
-        as_of="2026-11",
     )
     full_cache_share: float = assumption(
         0.6,
@@ -435,7 +395,6 @@ class ServingAssumptions:
         unit="1",
         reason="share of the fitting batch above which memory is the limit",
         source="assumed",
-        as_of="2026-11",
     )
     replica_memory_fraction: float = assumption(
         0.85,
@@ -444,7 +403,6 @@ class ServingAssumptions:
         unit="1",
         reason="largest share of device memory for weights",
         source="assumed",
-        as_of="2026-11",
     )
     # Large messages: 43 of 50 and 158 of 160 GB/s; small messages: 39 and 98 to 127 GB/s.
     exchange_bandwidth_share: float = assumption(
@@ -454,7 +412,6 @@ class ServingAssumptions:
         unit="1",
         reason="bandwidth share that expert all-to-all reaches",
         source="deepseek-ai/DeepEP@dd758ca docs/legacy.md",
-        as_of="2026-11",
     )
     pipelined_chunks_per_stage: float = assumption(
         16,
@@ -463,7 +420,6 @@ class ServingAssumptions:
         unit="chunks",
         reason="chunks of a prompt per pipeline stage after the first",
         source="assumed",
-        as_of="2026-11",
     )
     least_pipelined_chunk_tokens: float = assumption(
         2048,
@@ -472,7 +428,6 @@ class ServingAssumptions:
         unit="tokens",
         reason="smallest step that is chosen to fill a pipeline",
         source="vllm/engine/arg_utils.py: get_batch_defaults",
-        as_of="2026-11",
     )
     # Measured over predicted prefill in these results: a median of 2.55 with prompts of 1,024 tokens, 1.92 (quartiles
     # 1.45 and 2.37) with 8,192. None has longer prompts. The excess grows with the prefill, so it is a factor: 0.75 s
@@ -484,7 +439,6 @@ class ServingAssumptions:
         unit="1",
         reason="TTFT with split pools over TTFT of the prefill pool",
         source="67 published results of prefill and decode pools",
-        as_of="2026-11",
     )
     max_nodes_per_replica: float = assumption(
         8,
@@ -493,5 +447,4 @@ class ServingAssumptions:
         unit="machines",
         reason="most machines per replica",
         source="assumed",
-        as_of="2026-11",
     )

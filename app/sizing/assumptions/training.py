@@ -26,7 +26,6 @@ class TrainingAssumptions:
         unit="min",
         reason="restart after a failure: detection, replacement, reload",
         source="assumed: automated",
-        as_of="2026-11",
     )
     network_oversubscription: float = assumption(
         1.0,
@@ -35,7 +34,6 @@ class TrainingAssumptions:
         unit="1",
         reason="rate of the network cards over rate of the switches",
         source="assumed: non-blocking",
-        as_of="2026-11",
     )
     spot_interruptions_per_machine_day: float = assumption(
         0.1,
@@ -71,7 +69,6 @@ class TrainingAssumptions:
         unit="GB/s",
         reason="rate of copying states to host memory",
         source="assumed: half of PCIe 4.0 x16",
-        as_of="2026-11",
     )
     checkpoint_pause_s: float = assumption(
         1,
@@ -80,7 +77,6 @@ class TrainingAssumptions:
         unit="s",
         reason="pause of all ranks for each checkpoint",
         source="assumed: 0.2 to 0.5 s for in-memory checkpoints",
-        as_of="2026-11",
     )
     retained_checkpoints: float = assumption(
         3,
@@ -89,7 +85,6 @@ class TrainingAssumptions:
         unit="checkpoints",
         reason="checkpoints kept at one time",
         source="assumed: two earlier ones to fall back to",
-        as_of="2026-11",
     )
     validation_overhead: float = assumption(
         0.005,
@@ -98,7 +93,6 @@ class TrainingAssumptions:
         unit="1",
         reason="validation time over training time",
         source="assumed; MLPerf: 0.09 to 0.16",
-        as_of="2026-11",
     )
     host_memory_per_accelerator_gib: float = assumption(
         16,
@@ -107,7 +101,6 @@ class TrainingAssumptions:
         unit="GiB",
         reason="host memory of framework and data loader per accelerator",
         source="assumed",
-        as_of="2026-11",
     )
     training_memory_margin: float = assumption(
         0.98,
@@ -116,7 +109,6 @@ class TrainingAssumptions:
         unit="1",
         reason="share of device memory that training may use",
         source="assumed",
-        as_of="2026-11",
     )
     dataset_bytes_per_token: float = assumption(
         4,
@@ -125,7 +117,6 @@ class TrainingAssumptions:
         unit="B",
         reason="storage per token of the tokenized corpus",
         source="32-bit token ids",
-        as_of="2026-11",
     )
     dataset_bytes_per_sample: float = assumption(
         110e3,
@@ -143,7 +134,6 @@ class TrainingAssumptions:
         unit="s",
         reason="shortest time between checkpoints",
         source="assumed",
-        as_of="2026-11",
     )
     longest_checkpoint_interval_s: float = assumption(
         3600,
@@ -152,7 +142,6 @@ class TrainingAssumptions:
         unit="s",
         reason="longest time between checkpoints",
         source="assumed: at most one hour of work is lost",
-        as_of="2026-11",
     )
     checkpoint_write_window: float = assumption(
         0.25,
@@ -161,7 +150,6 @@ class TrainingAssumptions:
         unit="1",
         reason="share of the interval in which a checkpoint is written",
         source="assumed",
-        as_of="2026-11",
     )
     most_lost_share: float = assumption(
         0.95,
@@ -170,7 +158,6 @@ class TrainingAssumptions:
         unit="1",
         reason="largest lost share of time that is reported",
         source="assumed",
-        as_of="2026-11",
     )
     scaling_knee: float = assumption(
         0.7,
@@ -179,7 +166,6 @@ class TrainingAssumptions:
         unit="1",
         reason="marginal return above which more accelerators still pay",
         source="assumed",
-        as_of="2026-11",
     )
     # Step and memory
     published_stage_unevenness: float = assumption(
@@ -189,7 +175,6 @@ class TrainingAssumptions:
         unit="1",
         reason="slowest pipeline stage over the mean, already in the fit",
         source="published pipelines: 1.0 to 1.1",
-        as_of="2026-11",
     )
     overlap_exponent: float = assumption(
         4,
@@ -198,7 +183,6 @@ class TrainingAssumptions:
         unit="1",
         reason="sharpness of the overlap of compute and communication",
         source="assumed, together with the fit",
-        as_of="2026-11",
     )
     pcie_copy_fraction: float = assumption(
         0.7,
@@ -207,7 +191,6 @@ class TrainingAssumptions:
         unit="1",
         reason="rate of offload copies over the PCIe rate",
         source="assumed: pinned memory",
-        as_of="2026-11",
     )
     host_memory_share: float = assumption(
         0.8,
@@ -216,7 +199,6 @@ class TrainingAssumptions:
         unit="1",
         reason="share of host memory for offloaded states",
         source="assumed",
-        as_of="2026-11",
     )
     host_process_gib: float = assumption(
         3,
@@ -225,7 +207,6 @@ class TrainingAssumptions:
         unit="GiB",
         reason="host memory of one training process",
         source="assumed: usual resident size of a process",
-        as_of="2026-11",
     )
     offloaded_layers_near: float = assumption(
         2,

@@ -17,7 +17,6 @@ class WorkloadAssumptions:
         unit="1",
         reason="probability of meeting all limits",
         source="assumed: four of five",
-        as_of="2026-11",
     )
     target_utilization: float = assumption(
         0.9,
@@ -26,7 +25,6 @@ class WorkloadAssumptions:
         unit="1",
         reason="largest planned share of a replica's stable rate",
         source="assumed: queues grow near the stable rate",
-        as_of="2026-11",
     )
     busy_hour_factor: float = assumption(
         3.0,
@@ -35,7 +33,6 @@ class WorkloadAssumptions:
         unit="1",
         reason="busiest minute over the hourly mean, for given users",
         source="assumed: users come in waves",
-        as_of="2026-11",
     )
     average_to_peak: float = assumption(
         0.4,
@@ -44,7 +41,6 @@ class WorkloadAssumptions:
         unit="1",
         reason="mean load over peak load",
         source="assumed: daily load curve",
-        as_of="2026-11",
     )
     default_ttft_ms: float = assumption(
         2000,
@@ -71,7 +67,6 @@ class WorkloadAssumptions:
         unit="ms",
         reason="TPOT limit if none is given",
         source="assumed: faster than people read",
-        as_of="2026-11",
     )
     personal_ttft_ms: float = assumption(
         10000,
@@ -80,7 +75,6 @@ class WorkloadAssumptions:
         unit="ms",
         reason="TTFT limit for personal use if none is given",
         source="assumed: a person waits for their own machine",
-        as_of="2026-11",
     )
     personal_tpot_ms: float = assumption(
         200,
@@ -89,7 +83,6 @@ class WorkloadAssumptions:
         unit="ms",
         reason="TPOT limit for personal use if none is given",
         source="Brysbaert 2019: 238 words per minute, 1.3 tokens per word",
-        as_of="2026-11",
     )
     default_e2e_ms: float = assumption(
         1000,
@@ -98,7 +91,6 @@ class WorkloadAssumptions:
         unit="ms",
         reason="latency limit of a single pass if none is given",
         source="assumed: one interaction",
-        as_of="2026-11",
     )
     default_picture_e2e_ms: float = assumption(
         20000,
@@ -116,7 +108,6 @@ class WorkloadAssumptions:
         unit="ms",
         reason="latency limit of a video clip if none is given",
         source="assumed: minutes",
-        as_of="2026-11",
     )
     default_real_time_factor: float = assumption(
         0.5,
@@ -125,7 +116,6 @@ class WorkloadAssumptions:
         unit="1",
         reason="latency limit of a transcript, over the audio's duration",
         source="assumed: twice as fast as the speech",
-        as_of="2026-11",
     )
     most_personal_in_flight: float = assumption(
         4,
@@ -134,7 +124,6 @@ class WorkloadAssumptions:
         unit="requests",
         reason="most requests in flight that count as personal use",
         source="assumed",
-        as_of="2026-11",
     )
     least_server_power_w: float = assumption(
         300,
@@ -143,7 +132,6 @@ class WorkloadAssumptions:
         unit="W",
         reason="power limit below which non-server hardware is allowed",
         source="assumed: a small host with one card",
-        as_of="2026-11",
     )
     session_turn_gap_s: float = assumption(
         60,
@@ -152,7 +140,6 @@ class WorkloadAssumptions:
         unit="s",
         reason="time from an answer to the next request of a session",
         source="assumed: people read and type; agents run tools",
-        as_of="2026-11",
     )
     trace_window_s: float = assumption(
         60,
@@ -161,7 +148,6 @@ class WorkloadAssumptions:
         unit="s",
         reason="longest window of a trace that sets the peak rate",
         source="assumed: one minute",
-        as_of="2026-11",
     )
     # Lengths
     default_input_tokens: float = assumption(
@@ -171,7 +157,6 @@ class WorkloadAssumptions:
         unit="tokens",
         reason="prompt length if none is given",
         source="assumed: one chat turn",
-        as_of="2026-11",
     )
     default_output_tokens: float = assumption(
         256,
@@ -180,7 +165,6 @@ class WorkloadAssumptions:
         unit="tokens",
         reason="output length if none is given",
         source="assumed: one chat turn",
-        as_of="2026-11",
     )
     length_p95_to_mean: float = assumption(
         2.0,
@@ -189,7 +173,6 @@ class WorkloadAssumptions:
         unit="1",
         reason="p95 length over mean length if only the mean is given",
         source="assumed: chats vary more, templates less",
-        as_of="2026-11",
     )
     longest_percentile: float = assumption(
         99.9,
@@ -198,7 +181,6 @@ class WorkloadAssumptions:
         unit="%",
         reason="percentile at which lengths end that have a mean and a p95",
         source="assumed: clients and windows bound lengths",
-        as_of="2026-11",
     )
     context_percentile: float = assumption(
         95,
@@ -207,7 +189,6 @@ class WorkloadAssumptions:
         unit="%",
         reason="percentile of lengths that the longest context covers",
         source="assumed",
-        as_of="2026-11",
     )
     default_percentile: float = assumption(
         95,
@@ -216,7 +197,6 @@ class WorkloadAssumptions:
         unit="%",
         reason="percentile of requests that must meet the limits",
         source="assumed: usual value",
-        as_of="2026-11",
     )
     # Training runs
     default_sequence_tokens: float = assumption(
@@ -235,7 +215,6 @@ class WorkloadAssumptions:
         unit="1",
         reason="longest training sequence in multiples of the context",
         source="assumed",
-        as_of="2026-11",
     )
     default_batch_tokens_at_1b: float = assumption(
         1e6,
@@ -262,7 +241,6 @@ class WorkloadAssumptions:
         unit="1",
         reason="largest deviation from the requested global batch",
         source="assumed: within the variation of published runs",
-        as_of="2026-11",
     )
     default_fine_tuning_batch_sequences: float = assumption(
         16,
@@ -289,7 +267,6 @@ class WorkloadAssumptions:
         unit="1",
         reason="LoRA rank if none is given",
         source="assumed: 8 to 64 are common",
-        as_of="2026-11",
     )
     default_training_days: float = assumption(
         30,
@@ -298,7 +275,6 @@ class WorkloadAssumptions:
         unit="days",
         reason="training deadline if none is given",
         source="assumed: one month",
-        as_of="2026-11",
     )
     default_fine_tuning_hours: float = assumption(
         24,
@@ -307,5 +283,4 @@ class WorkloadAssumptions:
         unit="hours",
         reason="fine-tuning deadline if none is given",
         source="assumed: one day",
-        as_of="2026-11",
     )
