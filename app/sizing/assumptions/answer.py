@@ -14,7 +14,6 @@ class AnswerAssumptions:
         0.9,
         low=0.5,
         high=1,
-        unit="1",
         reason="utilization above which queues grow steeply",
         source="assumed: M/M/1 then waits for 6 service times",
     )
@@ -38,7 +37,6 @@ class AnswerAssumptions:
         0.05,
         low=0,
         high=0.5,
-        unit="1",
         reason="peak utilization below which smaller hardware may suffice",
         source="assumed: 5 % of the paid capacity",
     )
@@ -102,7 +100,6 @@ class AnswerAssumptions:
         0.9,
         low=0.1,
         high=1,
-        unit="1",
         reason="share of the deadline above which an answer warns",
         source="assumed",
     )
@@ -110,7 +107,6 @@ class AnswerAssumptions:
         0.95,
         low=0.5,
         high=1,
-        unit="1",
         reason="share of usable memory above which an answer warns",
         source="assumed: fragmentation takes a few percent",
     )
@@ -118,7 +114,6 @@ class AnswerAssumptions:
         0.05,
         low=0,
         high=0.5,
-        unit="1",
         reason="probability margin below which an answer warns",
         source="assumed",
     )
@@ -126,7 +121,6 @@ class AnswerAssumptions:
         1.5,
         low=1,
         high=100,
-        unit="1",
         reason="hardware growth to the next confidence that is a warning",
         source="assumed",
     )
@@ -143,7 +137,6 @@ class AnswerAssumptions:
         0.8,
         low=0.3,
         high=1,
-        unit="1",
         reason="share of the predicted KV cache that one sequence may fill",
         source="assumed: margin for the error of the predicted memory",
     )
@@ -168,7 +161,6 @@ class AnswerAssumptions:
         0.05,
         low=0,
         high=0.5,
-        unit="1",
         reason="cost difference below the prediction error",
         source="assumed: smaller than any prediction spread",
     )
@@ -176,7 +168,6 @@ class AnswerAssumptions:
         0.25,
         low=0,
         high=1,
-        unit="1",
         reason="saving that a stack without published recipes needs",
         source="assumed: errors of predictions, work of porting",
     )
@@ -184,7 +175,6 @@ class AnswerAssumptions:
         10,
         low=0.1,
         high=1000,
-        unit="1",
         reason="published recipes that halve the saving beyond a near tie",
         source="assumed: what one project publishes for a model family",
     )
@@ -192,7 +182,6 @@ class AnswerAssumptions:
         3,
         low=1,
         high=100,
-        unit="1",
         reason="ratio of published recipes from which one stack is more used",
         source="assumed: projects count different things",
     )
@@ -201,7 +190,6 @@ class AnswerAssumptions:
         0.2,
         low=0,
         high=2,
-        unit="1",
         reason="largest distance of a result that counts as the same setup",
         source="assumed: same accelerator type, half a doubling of size",
     )
@@ -230,7 +218,6 @@ class DecisionsAssumptions:
         1.3,
         low=1,
         high=5,
-        unit="1",
         reason="power usage effectiveness of the data center",
         source="assumed: 1.1 for new sites, 1.56 on average",
         as_of="2024-07",
@@ -239,7 +226,6 @@ class DecisionsAssumptions:
         0.03,
         low=0,
         high=0.9,
-        unit="1",
         reason="yearly decline of on-demand prices, in /compare",
         source="mean of 39 price histories, 2022-26",
         as_of="2026-10",
@@ -248,7 +234,6 @@ class DecisionsAssumptions:
         0.35,
         low=0,
         high=0.99,
-        unit="1",
         reason="yearly loss of resale value without recorded sales",
         source="assumed: recorded generations lose 29 to 34 % a year",
     )
@@ -257,7 +242,6 @@ class DecisionsAssumptions:
         1.0,
         low=0.0,
         high=1.0,
-        unit="1",
         reason="position of the paid price in the list price range",
         source="assumed: upper end",
     )
@@ -273,7 +257,6 @@ class DecisionsAssumptions:
         0.75,
         low=0.1,
         high=1.5,
-        unit="1",
         reason="host, network and fan power as a share of accelerator power",
         source="median of 25 eight-way servers",
     )
@@ -297,7 +280,6 @@ class DecisionsAssumptions:
         0.75,
         low=0.2,
         high=1.0,
-        unit="1",
         reason="mean power draw as a share of rated power",
         source="assumed",
     )
@@ -326,7 +308,6 @@ class DiagnosisAssumptions:
         0.25,
         low=0.01,
         high=5,
-        unit="1",
         reason="slowdown against the prediction that is a finding",
         source="assumed: above the variation between runs of one system",
     )
@@ -334,7 +315,6 @@ class DiagnosisAssumptions:
         0.05,
         low=0.001,
         high=0.9,
-        unit="1",
         reason="smallest share of time or money that makes a finding",
         source="assumed: smaller shares are hard to measure",
     )
@@ -342,7 +322,6 @@ class DiagnosisAssumptions:
         0.95,
         low=0.5,
         high=1,
-        unit="1",
         reason="share of a limit at which it counts as reached",
         source="assumed: gauges are read between steps",
     )
@@ -350,7 +329,6 @@ class DiagnosisAssumptions:
         0.3,
         low=0.05,
         high=0.95,
-        unit="1",
         reason="unused share of a fleet that makes a finding",
         source="assumed: daily load varies by as much",
     )

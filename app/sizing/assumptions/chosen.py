@@ -9,16 +9,16 @@ REVIEWED = "2026-11"
 
 
 def assumption(
-    value: float, *, low: float, high: float, unit: str, reason: str, source: str, as_of: str = REVIEWED
+    value: float, *, low: float, high: float, reason: str, source: str, unit: str = "1", as_of: str = REVIEWED
 ) -> Any:
     """A dataclass field for an assumption.
 
     Parameters:
         value: default value.
         low, high: range that an override may set.
-        unit: unit of the value, "1" for a ratio.
         reason: meaning of the value in at most 60 characters; every answer that uses the assumption shows it.
         source: what was read, or "assumed" and the basis.
+        unit: unit of the value; by default it is a ratio.
         as_of: year and month of the source or of the assumption; by default the month of the last review of all.
     """
     facts = {"low": low, "high": high, "unit": unit, "reason": reason, "source": source, "as_of": as_of}

@@ -14,7 +14,6 @@ class HardwareAssumptions:
         0.92,
         low=0.5,
         high=0.98,
-        unit="1",
         reason="share of device memory for single-pass serving",
         source="assumed: leaves room for peaks",
     )
@@ -22,7 +21,6 @@ class HardwareAssumptions:
         0.98,
         low=0.5,
         high=1.0,
-        unit="1",
         reason="share of device memory for llama.cpp-like engines",
         source="assumed: no reserve",
     )
@@ -30,7 +28,6 @@ class HardwareAssumptions:
         0.75,
         low=0.5,
         high=0.95,
-        unit="1",
         reason="share of unified memory that the accelerator may use",
         source="assumed: as in macOS",
         as_of="2024-06",
@@ -39,7 +36,6 @@ class HardwareAssumptions:
         0.994,
         low=0.9,
         high=1.0,
-        unit="1",
         reason="visible memory over the memory the driver reports",
         source="start-up logs",
     )
@@ -47,7 +43,6 @@ class HardwareAssumptions:
         0.98,
         low=0.9,
         high=1.0,
-        unit="1",
         reason="visible memory over the nominal memory size",
         source="RTX 4090: 23.5 of 24 GiB",
     )
@@ -57,7 +52,6 @@ class HardwareAssumptions:
         1.3,
         low=1.0,
         high=3.0,
-        unit="1",
         reason="wider prediction interval if support is only expected",
         source="assumed: between other engines' results and the engine's own",
     )
@@ -85,7 +79,6 @@ class HardwareAssumptions:
         2,
         low=0,
         high=4,
-        unit="1",
         reason="host memory accesses per byte without peer access",
         source="one write and one read; 0 for a driver with peer access",
     )
@@ -93,7 +86,6 @@ class HardwareAssumptions:
         1,
         low=0,
         high=1,
-        unit="1",
         reason="0 if cards have none of their machine's bridges",
         source="assumed: as the record of the machine says",
     )
@@ -101,7 +93,6 @@ class HardwareAssumptions:
         0,
         low=0,
         high=1,
-        unit="1",
         reason="1 if engines start without captured graphs",
         source="assumed: the engines' default",
     )
@@ -109,7 +100,6 @@ class HardwareAssumptions:
         1,
         low=0.3,
         high=1,
-        unit="1",
         reason="power limit of accelerators over rated power",
         source="assumed: no limit is set",
     )
@@ -117,7 +107,6 @@ class HardwareAssumptions:
         0.33,
         low=0.1,
         high=1,
-        unit="1",
         reason="exponent of the matrix rate over the power limit",
         source="dynamic power rises with the cube of the clock",
     )
@@ -164,7 +153,6 @@ class HostAssumptions:
         0.25,
         low=0.05,
         high=1,
-        unit="1",
         reason="CPU socket share that comes with a rented accelerator",
         source="assumed: two sockets for eight accelerators",
     )
@@ -172,7 +160,6 @@ class HostAssumptions:
         0.5,
         low=0.1,
         high=0.95,
-        unit="1",
         reason="share of socket bandwidth reached when reading weights",
         source="KTransformers: 8.7 tokens/s at 307 GB/s",
         as_of="2025-02",
@@ -200,7 +187,6 @@ class HostAssumptions:
         0.7,
         low=0.2,
         high=0.95,
-        unit="1",
         reason="share of the slot rate reached when weights are copied",
         source="assumed: copies of whole layers",
     )
@@ -246,7 +232,6 @@ class MachineAssumptions:
         2.6,
         low=1,
         high=6,
-        unit="1",
         reason="price of a liquid-cooled or wide chassis over air-cooled",
         source="liquid-cooled 4U server for eight RTX 5090: from 36,000 USD",
         as_of="2026-08",
@@ -287,7 +272,6 @@ class MachineAssumptions:
         1.0,
         low=0.25,
         high=8,
-        unit="1",
         reason="smallest host memory over accelerator memory",
         source="assumed: a checkpoint fits twice",
     )
@@ -341,7 +325,6 @@ class MachineAssumptions:
         2.27,
         low=1,
         high=5,
-        unit="1",
         reason="network price with two switch tiers over one",
         source="34,000 USD per machine",
         as_of="2024-08",
@@ -350,7 +333,6 @@ class MachineAssumptions:
         3.53,
         low=1,
         high=8,
-        unit="1",
         reason="network price with three switch tiers over one",
         source="53,000 USD per machine",
         as_of="2024-08",
@@ -380,7 +362,6 @@ class ModelAssumptions:
         2.5,
         low=1,
         high=50,
-        unit="1",
         reason="activations kept for backward over live activations",
         source="assumed: convolution, norm and activation",
     )

@@ -105,7 +105,6 @@ class DayAssumptions:
         0.4,
         low=0.05,
         high=1,
-        unit="1",
         reason="power of an idle machine, share of power under load",
         source="assumed: between a third and a half",
     )
@@ -133,7 +132,6 @@ class PackingAssumptions:
         0.95,
         low=0.5,
         high=1.0,
-        unit="1",
         reason="share of a shared card's memory for all engines",
         source="assumed: leaves room for drivers and fragmentation",
     )
@@ -141,7 +139,6 @@ class PackingAssumptions:
         0.95,
         low=0.3,
         high=1.0,
-        unit="1",
         reason="share of a shared card's time for all models",
         source="assumed: the rest is lost to switching",
     )
@@ -157,7 +154,6 @@ class PackingAssumptions:
         0.05,
         low=0.05,
         high=0.5,
-        unit="1",
         reason="step size of the shares of a card",
         source="assumed: finer steps save little",
     )
@@ -165,7 +161,6 @@ class PackingAssumptions:
         0.95,
         low=0.8,
         high=1.0,
-        unit="1",
         reason="usable share of a MIG slice's memory",
         source="nvidia-smi mig -lgip, A100: 9.5 of 10 GiB",
     )
@@ -173,7 +168,6 @@ class PackingAssumptions:
         0.85,
         low=0.6,
         high=1.0,
-        unit="1",
         reason="usable share of a MIG slice's compute",
         source="nvidia-smi mig -lgip, H100: 16 of 132 / 7 SMs",
     )
@@ -195,7 +189,6 @@ class ServingAssumptions:
         0.03,
         low=0.0,
         high=0.2,
-        unit="1",
         reason="standard deviation of the predicted engine memory",
         source="51 start-up logs: 0.02 at 80 %, 0.06 at 90 %",
     )
@@ -203,7 +196,6 @@ class ServingAssumptions:
         1.005,
         low=1.0,
         high=1.15,
-        unit="1",
         reason="loaded weights over the counted weight bytes",
         source="start-up logs",
     )
@@ -211,7 +203,6 @@ class ServingAssumptions:
         1.5,
         low=1.0,
         high=4.0,
-        unit="1",
         reason="workspace over the sum of live tensors",
         source="start-up logs",
     )
@@ -311,7 +302,6 @@ class ServingAssumptions:
         1.0,
         low=0.0,
         high=1.0,
-        unit="1",
         reason="share of preprocessing that runs on the same machine",
         source="assumed: clients send text, JPEG and audio",
     )
@@ -335,7 +325,6 @@ class ServingAssumptions:
         0.6,
         low=0.4,
         high=1.0,
-        unit="1",
         reason="throughput of a vCPU over a full core",
         source="assumed: usually one of two threads of a core",
     )
@@ -343,7 +332,6 @@ class ServingAssumptions:
         0.5,
         low=0.0,
         high=1.0,
-        unit="1",
         reason="padding of batches, from mean (0) to long (1) texts",
         source="assumed: batches sorted by length need less padding",
     )
@@ -368,7 +356,6 @@ class ServingAssumptions:
         0.12,
         low=0.02,
         high=0.5,
-        unit="1",
         reason="largest share of device memory that overhead may take",
         source="assumed",
     )
@@ -384,7 +371,6 @@ class ServingAssumptions:
         0.98,
         low=0.5,
         high=1.0,
-        unit="1",
         reason="largest share of time that a replica may spend on prefill",
         source="assumed",
     )
@@ -392,7 +378,6 @@ class ServingAssumptions:
         0.6,
         low=0.1,
         high=1.0,
-        unit="1",
         reason="share of the fitting batch above which memory is the limit",
         source="assumed",
     )
@@ -400,7 +385,6 @@ class ServingAssumptions:
         0.85,
         low=0.3,
         high=1.0,
-        unit="1",
         reason="largest share of device memory for weights",
         source="assumed",
     )
@@ -409,7 +393,6 @@ class ServingAssumptions:
         0.7,
         low=0.4,
         high=0.95,
-        unit="1",
         reason="bandwidth share that expert all-to-all reaches",
         source="deepseek-ai/DeepEP@dd758ca docs/legacy.md",
     )
@@ -436,7 +419,6 @@ class ServingAssumptions:
         2.0,
         low=1,
         high=4,
-        unit="1",
         reason="TTFT with split pools over TTFT of the prefill pool",
         source="67 published results of prefill and decode pools",
     )

@@ -31,7 +31,6 @@ class TrainingAssumptions:
         1.0,
         low=1.0,
         high=32.0,
-        unit="1",
         reason="rate of the network cards over rate of the switches",
         source="assumed: non-blocking",
     )
@@ -90,7 +89,6 @@ class TrainingAssumptions:
         0.005,
         low=0,
         high=0.5,
-        unit="1",
         reason="validation time over training time",
         source="assumed; MLPerf: 0.09 to 0.16",
     )
@@ -106,7 +104,6 @@ class TrainingAssumptions:
         0.98,
         low=0.7,
         high=1.0,
-        unit="1",
         reason="share of device memory that training may use",
         source="assumed",
     )
@@ -147,7 +144,6 @@ class TrainingAssumptions:
         0.25,
         low=0.01,
         high=1,
-        unit="1",
         reason="share of the interval in which a checkpoint is written",
         source="assumed",
     )
@@ -155,7 +151,6 @@ class TrainingAssumptions:
         0.95,
         low=0.1,
         high=0.99,
-        unit="1",
         reason="largest lost share of time that is reported",
         source="assumed",
     )
@@ -163,7 +158,6 @@ class TrainingAssumptions:
         0.7,
         low=0.1,
         high=1,
-        unit="1",
         reason="marginal return above which more accelerators still pay",
         source="assumed",
     )
@@ -172,7 +166,6 @@ class TrainingAssumptions:
         1.1,
         low=1,
         high=10,
-        unit="1",
         reason="slowest pipeline stage over the mean, already in the fit",
         source="published pipelines: 1.0 to 1.1",
     )
@@ -180,7 +173,6 @@ class TrainingAssumptions:
         4,
         low=1,
         high=16,
-        unit="1",
         reason="sharpness of the overlap of compute and communication",
         source="assumed, together with the fit",
     )
@@ -188,7 +180,6 @@ class TrainingAssumptions:
         0.7,
         low=0.2,
         high=1,
-        unit="1",
         reason="rate of offload copies over the PCIe rate",
         source="assumed: pinned memory",
     )
@@ -196,7 +187,6 @@ class TrainingAssumptions:
         0.8,
         low=0.1,
         high=1,
-        unit="1",
         reason="share of host memory for offloaded states",
         source="assumed",
     )

@@ -14,7 +14,6 @@ class WorkloadAssumptions:
         0.8,
         low=0.5,
         high=0.95,
-        unit="1",
         reason="probability of meeting all limits",
         source="assumed: four of five",
     )
@@ -22,7 +21,6 @@ class WorkloadAssumptions:
         0.9,
         low=0.05,
         high=1.0,
-        unit="1",
         reason="largest planned share of a replica's stable rate",
         source="assumed: queues grow near the stable rate",
     )
@@ -30,7 +28,6 @@ class WorkloadAssumptions:
         3.0,
         low=1.0,
         high=20.0,
-        unit="1",
         reason="busiest minute over the hourly mean, for given users",
         source="assumed: users come in waves",
     )
@@ -38,7 +35,6 @@ class WorkloadAssumptions:
         0.4,
         low=0.01,
         high=1.0,
-        unit="1",
         reason="mean load over peak load",
         source="assumed: daily load curve",
     )
@@ -113,7 +109,6 @@ class WorkloadAssumptions:
         0.5,
         low=0.01,
         high=10,
-        unit="1",
         reason="latency limit of a transcript, over the audio's duration",
         source="assumed: twice as fast as the speech",
     )
@@ -170,7 +165,6 @@ class WorkloadAssumptions:
         2.0,
         low=1.0,
         high=5.0,
-        unit="1",
         reason="p95 length over mean length if only the mean is given",
         source="assumed: chats vary more, templates less",
     )
@@ -212,7 +206,6 @@ class WorkloadAssumptions:
         16,
         low=1,
         high=1000,
-        unit="1",
         reason="longest training sequence in multiples of the context",
         source="assumed",
     )
@@ -229,7 +222,6 @@ class WorkloadAssumptions:
         0.5,
         low=0,
         high=1,
-        unit="1",
         reason="exponent of the parameter count in the default global batch",
         source="Llama 3 405B: 16 million tokens (arXiv:2407.21783)",
         as_of="2024-07",
@@ -238,7 +230,6 @@ class WorkloadAssumptions:
         0.1,
         low=0,
         high=1,
-        unit="1",
         reason="largest deviation from the requested global batch",
         source="assumed: within the variation of published runs",
     )
@@ -264,7 +255,6 @@ class WorkloadAssumptions:
         16,
         low=1,
         high=4096,
-        unit="1",
         reason="LoRA rank if none is given",
         source="assumed: 8 to 64 are common",
     )

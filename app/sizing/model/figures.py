@@ -59,7 +59,6 @@ class CountingFigures:
         2.5,
         low=1.0,
         high=4.0,
-        unit="1",
         reason="training keeps outputs, inputs of norms, masks and gradients in flight, relative to the bytes written",
         source="assumed: outputs once, inputs of norms once, half of that in flight",
     )
@@ -67,7 +66,6 @@ class CountingFigures:
         64.0,
         low=32.0,
         high=128.0,
-        unit="1",
         reason="width of an attention head in networks on samples",
         source="ViT, DINOv2, CLIP",
     )
@@ -75,7 +73,6 @@ class CountingFigures:
         5.5,
         low=3.0,
         high=9.0,
-        unit="1",
         reason="forward bytes moved by norms, activations and sums, relative to the bytes that convolutions write",
         source="counted: ResNet-50 5.4, EfficientNet-B0 5.5",
     )
@@ -83,7 +80,6 @@ class CountingFigures:
         4.0,
         low=3.0,
         high=12.0,
-        unit="1",
         reason="forward kernels per layer",
         source="ResNet-50 has 228 kernels in 54 layers; a transformer block has 12",
     )
@@ -91,7 +87,6 @@ class CountingFigures:
         0.2,
         low=0.05,
         high=0.5,
-        unit="1",
         reason="peak share of all activations that a network with shrinking layers holds at a time",
         source=_NETWORKS,
     )
@@ -124,7 +119,6 @@ class CountingFigures:
         3.0,
         low=2.0,
         high=5.0,
-        unit="1",
         reason="convolutions of a bottleneck",
         source="He et al. 2015",
     )
@@ -132,7 +126,6 @@ class CountingFigures:
         70.0,
         low=40.0,
         high=150.0,
-        unit="1",
         reason="blocks that a picture passes in a UNet",
         source="Stable Diffusion XL (arXiv:2307.01952)",
     )
@@ -165,7 +158,6 @@ class CountingFigures:
         0.2,
         low=0.05,
         high=0.5,
-        unit="1",
         reason="maximum share of the vocabulary table in the parameters of a small model",
         source="assumed from the catalog's decoders below one billion parameters",
     )
@@ -173,7 +165,6 @@ class CountingFigures:
         0.7,
         low=0.4,
         high=0.9,
-        unit="1",
         reason="maximum share of parameters outside the MLP; layers are removed until it holds",
         source="assumed from the catalog's decoders",
     )
@@ -189,7 +180,6 @@ class CountingFigures:
         2048.0,
         low=1024.0,
         high=4096.0,
-        unit="1",
         reason="narrower models have heads of 64, others of 128",
         source="assumed from the catalog's decoders",
     )
