@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.base import (
     CommitmentName,
+    ListPage,
     PhaseName,
     PriceKindName,
     PricingName,
@@ -210,46 +211,28 @@ class PriceRowShown(ResponseModel):
     source: str
 
 
-class AcceleratorList(ResponseModel):
+class AcceleratorList(ListPage[AcceleratorShown]):
     """Accelerator types, by slug."""
 
-    items: list[AcceleratorShown]
-    next_cursor: str | None
 
-
-class SystemList(ResponseModel):
+class SystemList(ListPage[SystemShown]):
     """Machines, by slug."""
 
-    items: list[SystemShown]
-    next_cursor: str | None
 
-
-class OfferList(ResponseModel):
+class OfferList(ListPage[OfferRowShown]):
     """Current hourly prices."""
 
-    items: list[OfferRowShown]
-    next_cursor: str | None
 
-
-class ModelList(ResponseModel):
+class ModelList(ListPage[ModelShown]):
     """Models, by name."""
 
-    items: list[ModelShown]
-    next_cursor: str | None
 
-
-class EngineList(ResponseModel):
+class EngineList(ListPage[EngineShown]):
     """Engines and frameworks by accelerator family."""
 
-    items: list[EngineShown]
-    next_cursor: str | None
 
-
-class PriceList(ResponseModel):
+class PriceList(ListPage[PriceRowShown]):
     """Price history: earlier observed prices."""
-
-    items: list[PriceRowShown]
-    next_cursor: str | None
 
 
 def _unchanged_fields(row: Any, shown: type[ResponseModel]) -> dict[str, Any]:
@@ -328,8 +311,5 @@ class AssumptionShown(ResponseModel):
     as_of: str = Field(description="Year and month of the source or decision.")
 
 
-class AssumptionList(ResponseModel):
+class AssumptionList(ListPage[AssumptionShown]):
     """Assumptions, by name."""
-
-    items: list[AssumptionShown]
-    next_cursor: str | None

@@ -14,9 +14,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from app.api.schemas.base import (
     Component,
+    ListPage,
     PrintableText,
     RequestModel,
-    ResponseModel,
     require_printable,
     rounded_fields,
     with_examples,
@@ -325,13 +325,10 @@ class FiledShown(ResultModel, of=FilingRow):
     option: str | None = Field(None, description="The first rank in words.")
 
 
-class RecommendationList(ResponseModel):
+class RecommendationList(ListPage[FiledShown]):
     """Stored answers, newest first."""
 
     model_config = with_examples({"items": [FILED_EXAMPLE], "next_cursor": "MjAyNi0xMS0yMFQwODowMDowMCswMDowMA"})
-
-    items: list[FiledShown]
-    next_cursor: str | None
 
 
 class StatusChangeShown(ResultModel, of=StatusChangeRow):

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.schemas.base import (
     Component,
     KvFormatName,
+    ListPage,
     MethodName,
     PhaseName,
     PolicyName,
@@ -347,25 +348,16 @@ class FrameworkShown(ResponseModel):
     as_of: str
 
 
-class ProviderList(ResponseModel):
+class ProviderList(ListPage[ProviderShown]):
     """Providers, by name."""
 
-    items: list[ProviderShown]
-    next_cursor: str | None
 
-
-class RegionList(ResponseModel):
+class RegionList(ListPage[RegionShown]):
     """Regions, by name."""
 
-    items: list[RegionShown]
-    next_cursor: str | None
 
-
-class FrameworkList(ResponseModel):
+class FrameworkList(ListPage[FrameworkShown]):
     """Training frameworks, by name."""
-
-    items: list[FrameworkShown]
-    next_cursor: str | None
 
 
 Items = list[dict[str, Any]]
@@ -508,11 +500,8 @@ class SchedulerListed(ResponseModel):
     versions: list[SchedulingListed] = Field(description="Scheduling rules by version, oldest first.")
 
 
-class SchedulerList(ResponseModel):
+class SchedulerList(ListPage[SchedulerListed]):
     """Engines with known scheduler defaults, by name."""
-
-    items: list[SchedulerListed]
-    next_cursor: str | None
 
 
 def schedulers_json(_: CatalogIndex) -> list[dict[str, Any]]:

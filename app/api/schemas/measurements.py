@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from app.api.schemas.answers import metric_name
-from app.api.schemas.base import Component, ResponseModel, require_printable, with_examples
+from app.api.schemas.base import Component, ListPage, ResponseModel, require_printable, with_examples
 from app.api.schemas.origins import ADDED, WHOLE, From, ResultModel
 from app.catalog.measuring import StoredMeasurement
 from app.sizing.measured import MeasuredFigure
@@ -113,15 +113,12 @@ class MeasurementShown(ResultModel, of=StoredMeasurement):
     figures: Annotated[list[MeasuredFigureShown], From("measurement.figures")]
 
 
-class MeasurementList(ResponseModel):
+class MeasurementList(ListPage[MeasurementShown]):
     """Measurements in the order of their ids."""
 
     model_config = with_examples(
         {"items": [MEASUREMENT_EXAMPLE], "next_cursor": "bWVhc18wZjNjMWE1YjdkOWUyZjQwNjE3MjgzOTRhNWI2"}
     )
-
-    items: list[MeasurementShown]
-    next_cursor: str | None
 
 
 class MeasurementResult(ResponseModel):
