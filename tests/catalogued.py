@@ -35,7 +35,6 @@ def accelerators() -> Mapping[str, Accelerator]:
 
 
 def catalogued(slug: str) -> Accelerator:
-    """One of them."""
     return accelerators()[slug]
 
 

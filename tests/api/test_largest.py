@@ -39,7 +39,6 @@ CASES = [
 
 
 def load_in(workload: dict[str, Any], value: float) -> dict[str, Any]:
-    """The workload with this load."""
     if "training_tokens" in workload:
         return {**workload, "training_tokens": value}
     traffic = workload["traffic"]

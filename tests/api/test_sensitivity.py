@@ -65,7 +65,6 @@ def answered(client: TestClient, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def sensitivity_of(client: TestClient, answer: dict[str, Any]) -> dict[str, Any]:
-    """All parts of a sensitivity."""
     found: dict[str, Any] = client.get(f"/recommendations/{answer['id']}/sensitivity").json()
     while (start := found.pop("next", None)) is not None:
         more = client.get(f"/recommendations/{answer['id']}/sensitivity?start={start}").json()

@@ -16,7 +16,6 @@ NEW = OfferKey("gcp", "us-nowhere1", "g2-standard-4", "nvidia-l4", 1.0, "on_dema
 
 
 def moment(day: str, hour: int = 12) -> datetime:
-    """An hour of a day in UTC."""
     return datetime.fromisoformat(day).replace(hour=hour, tzinfo=UTC)
 
 

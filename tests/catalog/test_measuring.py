@@ -33,7 +33,6 @@ WRITERS = 32
 
 
 def measured(name: str, figure: float = 1700.0) -> OwnMeasurement:
-    """A measurement with an id."""
     figures = (MeasuredFigure("output_tokens_per_s", figure, 2000.0),)
     return OwnMeasurement(f"meas_{name}", "2026-11-20", "m", SETTING, "0.30", figures)
 

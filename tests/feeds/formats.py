@@ -109,7 +109,6 @@ def local_client(**how: Any) -> FeedClient:
 
 
 def as_json(document: object, **headers: str) -> Reply:
-    """A JSON answer."""
     return Reply(json.dumps(document).encode(), headers={"content-type": "application/json", **headers})
 
 

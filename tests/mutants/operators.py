@@ -77,7 +77,6 @@ class Mutant:
         return f"{self.path} {self.where}: {self.after}"
 
     def function(self) -> ast.FunctionDef:
-        """The changed function."""
         made = replaced(self.tree, self.statement, self.changed)
         assert isinstance(made, ast.FunctionDef)
         return made
@@ -126,7 +125,6 @@ class Changes:
                     self.types[node.targets[0].id] = made
 
     def of(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Replacements of one node."""
         match node:
             case ast.BinOp():
                 yield from self.of_operation(node)

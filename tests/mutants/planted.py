@@ -249,7 +249,6 @@ PLANTED = (
 
 
 def planted_of(path: Path, root: Path) -> Iterator[Mutant]:
-    """The planted mutants of a file."""
     functions = {f"{o}.{f.name}" if o else f.name: f for o, f in functions_of(ast.parse(path.read_text()))}
     for planted in PLANTED:
         if root / "app" / planted.file == path:

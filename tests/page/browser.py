@@ -42,7 +42,6 @@ class Browser:
         self.window.get(self.service + path)
 
     def run(self, script: str, *given: Any) -> Any:
-        """What a script returns."""
         return self.window.execute_script(script, *given)
 
     def until(self, expression: str, *given: Any, within_s: float = 20) -> Any:
@@ -66,7 +65,6 @@ class Browser:
         return str(self.run("return document.querySelector(arguments[0]).textContent", selector))
 
     def click(self, selector: str) -> None:
-        """A click on an element."""
         self.run("document.querySelector(arguments[0]).click()", selector)
 
     def type(self, name: str, text: str) -> None:

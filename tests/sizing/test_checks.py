@@ -42,8 +42,6 @@ NAMES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """One docstring."""
-
     name: str
     text: str
 

@@ -117,7 +117,6 @@ def competing(question: Question, hardware: Deployment, catalog: Catalog) -> set
 
 
 def firm(found: Estimate) -> bool:
-    """Whether the price is firm."""
     price = None if found.cost is None else found.cost.price
     return price is not None and price.terms.kind in COUNTED
 

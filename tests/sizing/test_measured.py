@@ -50,7 +50,6 @@ def measured(
 
 
 def effect_at(stacks: MeasuredStacks, setting: Setting, version: str | None = None) -> MeasuredEffect:
-    """Effect on one prediction."""
     scale = Scale(setting.params, setting.in_flight, setting.input_tokens, setting.output_tokens)
     return stacks.effect([stack_of(setting)], scale, np.array([0]), np.array([setting.devices]), version)
 

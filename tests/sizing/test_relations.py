@@ -98,7 +98,6 @@ QUESTIONS = st.builds(
 
 
 def numbers(value: Any) -> Iterator[float]:
-    """Every number of an answer."""
     if is_dataclass(value):
         value = [getattr(value, f.name) for f in fields(value)]
     if isinstance(value, Mapping):

@@ -88,7 +88,6 @@ def own(service: TestClient) -> Iterator[TestClient]:
 
 
 def upload(client: TestClient, content: object, **parameters: Any) -> Any:
-    """The response to an upload."""
     text = content if isinstance(content, str) else json.dumps(content)
     kind = {"content-type": "application/json" if text[:1] in "{[" else "text/plain"}
     return client.post("/measurements", params=parameters, content=text.encode(), headers=kind)

@@ -25,7 +25,6 @@ INPUTS = {"$LEARNING_RATE": 1e-5, "$STEPS": 100, "$SAVE_STEPS": 10, "$WARMUP_STE
 
 
 def read_documents(option: Option, target: str) -> list[dict[str, Any]]:
-    """YAML documents of a target."""
     return [yaml.safe_load(f.text) for f in build_files(option, target, None).files if f".{target[:3]}" in f.name]
 
 

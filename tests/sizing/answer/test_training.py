@@ -69,7 +69,6 @@ def test_one_sentence_names_whose_recipe_it_is() -> None:
 
 
 def said(data: st.DataObject) -> RecipeSettings:
-    """A recipe of which any part is said."""
     words: dict[str, Any] = {
         name: data.draw(st.sampled_from([None, *words])) for name, words in VOCABULARIES.items() if name != "selective"
     }

@@ -29,7 +29,6 @@ HEAVY = replace(
 
 @cache
 def best() -> Outcome:
-    """The best there is."""
     return evaluate_option(Option("best", Question(HEAVY)), SMALL)
 
 
@@ -61,13 +60,11 @@ def nothing() -> Outcome:
 
 @cache
 def run() -> Outcome:
-    """A run, which ends."""
     return evaluate_option(Option("training", Question(PRETRAIN)), SMALL)
 
 
 @cache
 def small_run() -> Outcome:
-    """A tenth of it."""
     return evaluate_option(Option("a tenth", Question(replace(PRETRAIN, units=PRETRAIN.units / 10))), SMALL)
 
 

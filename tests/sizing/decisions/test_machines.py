@@ -410,7 +410,6 @@ def servers_kept(
     named: tuple[str, ...] = (),
     **limits: Any,
 ) -> tuple[bool, Rejections]:
-    """Whether a part counts, and the rejections."""
     types = [a.slug for a in OF.accelerators]
     allowed = np.array([not only or slug in only for slug in types])
     rejections = Rejections(OF.accelerators)

@@ -72,7 +72,6 @@ def served(where: str) -> tuple[InferenceWorkload, Deployment]:
 
 
 def of_service(case: Planted, catalog: Catalog, seed: int, noise: float = 0.03) -> Diagnosis:
-    """The diagnosis of a service."""
     workload, deployment = served(case.where)
     workload = replace(workload, **case.workload)
     asked = replace(deployment, **case.asked)
@@ -121,7 +120,6 @@ def trained(where: str) -> tuple[TrainingWorkload, Deployment]:
 
 
 def of_run(case: Planted, catalog: Catalog, seed: int, noise: float = 0.03) -> Diagnosis:
-    """The diagnosis of a run."""
     workload, deployment = trained(case.where)
     asked = replace(deployment, **case.asked)
     question = Question(replace(workload, **case.workload))
@@ -131,7 +129,6 @@ def of_run(case: Planted, catalog: Catalog, seed: int, noise: float = 0.03) -> D
 
 
 def service(where: str, *codes: str, asked: Any = None, workload: Any = None, **changed: Any) -> Planted:
-    """A service with something changed."""
     more = {name: changed.pop(name) for name in ("by_load", "batch") if name in changed}
     return Planted(where, codes, lambda _: services.System(**changed), asked or {}, workload or {}, **more)
 

@@ -29,7 +29,6 @@ LAYERS = ("forbidden", "runtime", "chip", "work", "format")
 
 @cache
 def facts() -> tuple[Fact, ...]:
-    """The table."""
     with (Path(__file__).parent / "support_facts.csv").open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
 
@@ -52,7 +51,6 @@ def adapters_in(accelerator: str) -> str:
 
 
 def layer(fact: Fact, said: Verdict) -> str:
-    """Which layer refuses."""
     name = catalogued(fact["accelerator"]).name
     return "forbidden" if said.rule in {f.text.format(name=name) for f in FORBIDDEN} else LAYERS[said.far]
 
@@ -65,7 +63,6 @@ def outcome(fact: Fact, said: Verdict) -> str:
 
 
 def wanted(fact: Fact) -> str:
-    """The same, of the fact."""
     if fact["expected"] == "refused":
         return f"refused by {fact['refused_by']}"
     return "supported" + (f", native {fact['native']}" if fact["native"] else "")

@@ -74,7 +74,6 @@ def planned(
     rejections: Rejections | None = None,
     **workload: Any,
 ) -> Plans:
-    """Plans of a model on the small catalogue."""
     limits = constraints or Constraints(accelerators=(fixed.accelerator,) if fixed else ())
     turned_down = rejections or Rejections(of.accelerators)
     machines = find_candidates(of, limits, Economics(), Assumptions(), turned_down, fixed=fixed)
@@ -153,15 +152,12 @@ def varied(**changed: Any) -> InferenceWorkload:
 
 
 def links_of(plans: Plans) -> LinkUse:
-    """The links of every plan."""
     return link_use(plans, Assumptions())
 
 
 def step_of(model: ModelArchitecture, plans: Plans, *, context_tokens: float) -> StepWork:
-    """One decode step on every plan."""
     return step_work(model, plans, links_of(plans), context_tokens=context_tokens)
 
 
 def prompt_of(model: ModelArchitecture, plans: Plans, **tokens: float) -> PrefillWork:
-    """One prompt on every plan."""
     return prefill_work(model, plans, links_of(plans), **tokens)

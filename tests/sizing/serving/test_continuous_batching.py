@@ -37,7 +37,6 @@ def stream(*, step: float = 0.020, prompt: float = 0.010, new_tokens: float = 80
 
 
 def at(batch: float, **changes: Any) -> DecodeCadence:
-    """The pace at a batch."""
     return decode_cadence(stream(**changes), col(batch))
 
 

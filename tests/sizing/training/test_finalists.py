@@ -64,7 +64,6 @@ def holds_less(plans: TrainingPlans, other: int, row: int) -> bool:
 
 
 def every(degrees: LegalDegrees, row: int) -> Column:
-    """All degrees of a row."""
     number = int(degrees.degrees_per_row()[row])
     return degrees.degree_at(np.full(number, row), np.arange(number))
 

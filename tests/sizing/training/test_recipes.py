@@ -140,7 +140,6 @@ MIXED = PRETRAIN_COUNTS.recipe
 
 
 def bytes_of(run: Recipe = MIXED, *, sharded: bool = False, **recipe: Any) -> ParamBytes:
-    """Of one recipe."""
     said = Recipes.from_recipes([TrainingRecipe("pytorch", **{"optimizer_implementation": "fused", **recipe})])
     return param_bytes(run, param_kinds(run, said, np.array([sharded])))
 

@@ -122,7 +122,6 @@ def with_value(question: Question, label: str, value: float) -> Question:
 
 
 def value_of(effect: str) -> float:
-    """The sufficient value."""
     found = re.search(r"feasible at [A-Za-z -]*([\d,.]+) (accelerators?|USD/h|USD|kW|ms): ", effect)
     assert found, effect
     return float(found[1].replace(",", ""))

@@ -291,7 +291,6 @@ def test_a_discount_is_the_difference_over_what_it_reduces_in_whole_percent_abov
 
 
 def way(usd_per_hour: float, purchase_usd: float | None = None, *others: Alternative) -> Estimate:
-    """An estimate with its cost and its alternatives."""
     return replace(
         estimated(cost=replace(COST, usd_per_hour=usd_per_hour, purchase_usd=purchase_usd)), alternatives=others
     )

@@ -81,13 +81,11 @@ class Compared:
 
 
 def plans_for(catalog: Catalog, name: str) -> Plans:
-    """Every plan of a model."""
     asked = varied(model=registered(name))
     return enumerate_allowed_plans(Search.start(Question(asked), catalog, Rejections(catalog.accelerators)).of(asked))
 
 
 def lengths(rng: np.random.Generator, means: tuple[int, ...]) -> Lengths:
-    """Lengths of a random mean and spread."""
     mean = float(rng.choice(means))
     return Lengths(mean, mean * float(rng.choice(SPREADS)))
 
@@ -142,7 +140,6 @@ def scheduled(plans: Plans, rng: np.random.Generator) -> Plans:
 
 
 def replica(case: Case, memory: ServingMemory) -> Replica:
-    """The replica as it is simulated."""
     plans, workload = case.plans, case.workload
     tokens, sequences = at(memory.max_batched_tokens, 0), at(memory.max_sequences, 0)
     (work,) = replica_work(workload.model, plans, link_use(plans, ASSUMED))
