@@ -117,8 +117,8 @@ def replica_work(
             prompt_tokens=grid,
             new_tokens=grid,
         )
-        at_contexts, of_pair = (table.take(np.arange(row, len(table), count)) for table in (steps, pairs))
-        return ReplicaWork(contexts, at_contexts, held[:, row], prompts, of_pair, model)
+        at_contexts, of_pair = np.arange(row, len(steps), count), np.arange(row, len(pairs), count)
+        return ReplicaWork(contexts, steps.take(at_contexts), held[:, row], prompts, pairs.take(of_pair), model)
 
     return tuple(map(work_of, range(count)))
 
