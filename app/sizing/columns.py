@@ -274,4 +274,5 @@ class Quantiles:
     def interpolate_normal(self, values: Column) -> Column:
         """A function of a normally distributed number at each share, from its values on `normal_grid`."""
         below, part = self.normal_place
-        return values[below] + part * (values[below + 1] - values[below])
+        place = below.astype(np.intp)  # wide indices are read several times faster
+        return values.take(place) + part * np.diff(values).take(place)

@@ -13,7 +13,7 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, update_wrapper
@@ -271,21 +271,29 @@ def is_recording() -> bool:
     return _open.get() is not None
 
 
-@contextmanager
-def suspend_recording() -> Iterator[None]:
+class _VariableWithin(Generic[R]):
+    """Gives a context variable a value within a `with` block."""
+
+    __slots__ = ("token", "value", "variable")
+
+    def __init__(self, variable: ContextVar[R], value: R) -> None:
+        self.variable, self.value = variable, value
+
+    def __enter__(self) -> None:
+        self.token = self.variable.set(self.value)
+
+    def __exit__(self, *raised: object) -> None:
+        self.variable.reset(self.token)
+
+
+def suspend_recording() -> AbstractContextManager[None]:
     """Suspend recording, for numeric searches that evaluate formulas many times."""
-    with record_trace(wanted=False):
-        yield
+    return _VariableWithin(_open, None)
 
 
-@contextmanager
-def trace_label(label: str) -> Iterator[None]:
+def trace_label(label: str) -> AbstractContextManager[None]:
     """Add a label to the lines within this context, such as a load, a prompt or a percentile; nested labels are
     joined.
     """
     outer = _label.get()
-    token = _label.set(f"{outer}, {label}" if outer and label else label or outer)
-    try:
-        yield
-    finally:
-        _label.reset(token)
+    return _VariableWithin(_label, f"{outer}, {label}" if outer and label else label or outer)

@@ -246,15 +246,45 @@ def requires_one_stage(plans: Plans, catalog: Catalog) -> Mask:
     return np.isin(plans.engine, named)
 
 
-def least_usd_per_hour(workload: InferenceWorkload, plans: Plans) -> Column:
-    """Lower bound of the hourly cost of a pool of every plan: one replica and its spares; 0 where the price is unknown
-    or the hours of a day release machines.
+def least_machines(workload: InferenceWorkload, plans: Plans) -> Column:
+    """Lower bound of the machines of a pool of every plan, which are always paid for: those of one replica and its
+    spares; 0 where the hours of a day release machines.
     """
     if workload.hourly_shares or not len(plans):
         return np.zeros(len(plans))
     on = plans.accelerators_per_replica, plans.accelerators_per_node
-    fleet = plan_fleet(workload.redundancy, *on, np.ones(len(plans)))
-    return np.nan_to_num(fleet.nodes * plans.offered.usd_per_hour * (1 - ROUNDING), nan=0.0)
+    nodes: Column = plan_fleet(workload.redundancy, *on, np.ones(len(plans))).nodes * (1 - ROUNDING)
+    return nodes
+
+
+def least_usd_per_hour(workload: InferenceWorkload, plans: Plans) -> Column:
+    """Lower bound of the hourly cost of a pool of every plan; 0 where the price is unknown."""
+    return np.nan_to_num(least_machines(workload, plans) * plans.offered.usd_per_hour, nan=0.0)
+
+
+def least_pair_score(search: Search[InferenceWorkload], reads: Plans, writes: Options) -> float:
+    """Lower bound of the score, by formulas, of every pair of these pools: a prefill pool has one replica and takes no
+    time.
+    """
+    workload, capacity = search.workload, writes.fleet.replicas * writes.capacity_per_s
+    served = np.maximum(
+        np.minimum(workload.average_per_s, capacity) * max(1.0, workload.tokens_per_request), LEAST_PER_S
+    )
+    keys = np.concatenate([pairing_keys(plans, search.catalog) for plans in (reads, writes.plans)])
+    groups, group = np.unique(keys, return_inverse=True)
+    reads_usd, reads_w = np.full((2, len(groups)), np.inf)
+    np.minimum.at(reads_usd, group[: len(reads)], least_usd_per_hour(workload, reads))
+    draw_w = np.nan_to_num(least_machines(workload, reads) * reads.offered.draw_w, nan=0.0)
+    np.minimum.at(reads_w, group[: len(reads)], draw_w)
+    of_writes = group[len(reads) :]
+    least = Measures(
+        writes.daily_usd_per_hour + reads_usd[of_writes],
+        writes.e2e_p50_s,
+        capacity / writes.fleet.accelerators,
+        (writes.daily.power_w + reads_w[of_writes]) / served,
+        carbon_kg_per_unit(writes, writes.daily.power_w / served),
+    )
+    return float(objective_score(search.question.objective, least).min())
 
 
 def rank_pairs(
@@ -280,14 +310,16 @@ def rank_pairs(
     split = able if latent else able.take(able.context_parallel == 1)
     writes_able = split.take(~requires_one_stage(split, search.catalog) | (split.pipeline_parallel == 1))
     writes = search_plans(search.unrecorded().of(decode_workload(search.workload, 0.0)), writes_able, breaks_ties=False)
-    if not len(writes):
+    if not len(writes) or least_pair_score(search, whole, writes) >= below:
         return None
     whole = whole.take(reads_usd + np.nan_to_num(writes.daily_usd_per_hour).min() < most_usd)
     reads = prefill_options(search.unrecorded().of(prompts), whole)
     if not len(reads):
         return None
     reads, writes = leading_plans(reads, search.catalog), leading_plans(writes, search.catalog)
-    first, second = np.nonzero(compatible_pairs(reads.plans, writes.plans, search.catalog))
+    first, second = np.nonzero(
+        pairing_keys(reads.plans, search.catalog)[:, None] == pairing_keys(writes.plans, search.catalog)
+    )
     if not len(first):
         return None
     pairs = PoolPairs(reads.take(first), writes.take(second), (first, second))
@@ -441,16 +473,13 @@ def machine_locations(plans: Plans, catalog: Catalog) -> Codes:
     return np.where(table.offer[sold] < 0, -1, rented)
 
 
-def compatible_pairs(reads: Plans, writes: Plans, catalog: Catalog) -> Mask:
-    """Mask of compatible pairs: the same engine, KV cache format and location.
+def pairing_keys(plans: Plans, catalog: Catalog) -> Codes:
+    """Key that is equal for plans that can form a pair: the same engine, KV cache format and location.
 
     The location must be the same because network bandwidth between locations is not modeled.
     """
-    same_engine_and_cache: Mask = (reads.engine[:, None] == writes.engine) & (reads.kv[:, None] == writes.kv)
-    compatible: Mask = same_engine_and_cache & (
-        machine_locations(reads, catalog)[:, None] == machine_locations(writes, catalog)
-    )
-    return compatible
+    keys: Codes = (machine_locations(plans, catalog) * len(catalog.engines) + plans.engine) * len(KV_NAMES) + plans.kv
+    return keys
 
 
 def leading_plans(options: Options, catalog: Catalog) -> Options:

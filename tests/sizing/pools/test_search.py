@@ -28,16 +28,17 @@ from app.sizing.pools.search import (
     PoolPairs,
     SimulatedPool,
     better_split,
-    compatible_pairs,
     disaggregating_plans,
     late_share,
     leading_plans,
+    least_pair_score,
     least_usd_per_hour,
     machine_locations,
     max_load,
     may_split,
     next_row,
     pair_transfer,
+    pairing_keys,
     prefill_options,
     rank_pairs,
     requires_one_stage,
@@ -536,7 +537,8 @@ def test_pools_are_compatible_with_one_engine_one_cache_format_and_one_location(
     engine, kv, place = (np.array(column) for column in zip(*kinds, strict=True))
     plans: Any = row(engine=engine, kv=kv)
     monkeypatch.setattr(search_room, "machine_locations", lambda *_: place)
-    assert compatible_pairs(plans, plans, SMALL).tolist() == np.eye(len(kinds), dtype=bool).tolist()
+    keys = pairing_keys(plans, SMALL)
+    assert (keys[:, None] == keys).tolist() == np.eye(len(kinds), dtype=bool).tolist()
 
 
 def test_plans_can_be_pools_on_their_engines_in_device_memory_with_a_known_network() -> None:
@@ -640,6 +642,31 @@ def test_plans_that_are_too_expensive_for_a_better_pair_are_not_searched(monkeyp
     writes = search_plans(search.unrecorded().of(decode_workload(workload, 0.0)), plans, breaks_ties=False)
     least = least_usd_per_hour(workload, writes.plans)
     assert (least > 0).all() and (least <= writes.daily_usd_per_hour).all()
+
+
+def test_prefill_pools_are_searched_only_where_a_pair_may_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = at_rate(2.0, slo=Slo(0.5, 0.02, None, 95))
+    bounds, searched, ratios = list[float](), list[Any](), list[float]()
+
+    def noting(function: Any, notes: list[Any]) -> Any:
+        def call(*given: Any) -> Any:
+            result = function(*given)
+            notes.append(result)
+            return result
+
+        return call
+
+    monkeypatch.setattr(search_room, "least_pair_score", noting(least_pair_score, bounds))
+    monkeypatch.setattr(search_room, "prefill_options", noting(prefill_options, searched))
+    for objective in set(Objective) - {Objective.CARBON}:
+        search = Search.start(Question(workload, objective=objective), MARKET).of(workload)
+        plans = enumerate_allowed_plans(search)
+        pairs = rank_pairs(search, plans, ANY)
+        assert pairs is not None and searched.pop()
+        score = objective_score(objective, pairs.ranking_measures(search.question, workload)).min()
+        ratios.append(bounds[-1] / score)
+        assert rank_pairs(search, plans, ANY, bounds[-1]) is None and not searched
+    assert all(0.2 < ratio <= 1 for ratio in ratios)
 
 
 def test_a_split_takes_attention_and_more_than_one_token() -> None:

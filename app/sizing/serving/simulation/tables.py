@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -57,10 +58,17 @@ PREEMPTION_CODES: Mapping[Preemption, int] = MappingProxyType(
 )
 
 
+@lru_cache(maxsize=1)
 def prompt_grid() -> Column:
     """Prompt lengths whose attention is computed, tokens."""
     eighths = 1 + np.arange(POINTS_PER_DOUBLING) / POINTS_PER_DOUBLING
     return np.append(np.outer(2.0 ** np.arange(DOUBLINGS), eighths).ravel(), 2.0**DOUBLINGS)
+
+
+@lru_cache(maxsize=16)
+def grid_attention_flops(model: ModelArchitecture) -> Column:
+    """Attention FLOPs of a prompt of each length of the grid."""
+    return np.array([model.prefill_attention_flops(float(tokens)) for tokens in prompt_grid()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +97,30 @@ def replica_work(
     model: ModelArchitecture, plans: Plans, link: LinkUse, *, encoder_flops: float = 0.0
 ) -> tuple[ReplicaWork, ...]:
     """Work of the replica of every plan; `encoder_flops` is the FLOPs of the image encoder per request."""
-    contexts, grid = context_breakpoints(model), prompt_grid()
+    contexts, grid, count = context_breakpoints(model), prompt_grid(), len(plans)
     with suspend_recording():
-        steps = [step_work(model, plans, link, context_tokens=float(c)) for c in contexts]
-        held = [cache_bytes(model, float(c), plans) for c in contexts]
+        steps = concat_tables([step_work(model, plans, link, context_tokens=float(c)) for c in contexts])
+        held = np.stack([cache_bytes(model, float(c), plans) for c in contexts])
         one = prefill_work(model, plans, link, prompt_tokens=1.0)
-        pair = [
-            prefill_work(model, plans, link, prompt_tokens=tokens, encoder_flops=encoder_flops)
-            for tokens in (PROMPT_TOKENS, DOUBLE_PROMPT_TOKENS)
-        ]
-    scores = np.array([model.prefill_attention_flops(float(t)) for t in grid])
+        pairs = concat_tables(
+            [
+                prefill_work(model, plans, link, prompt_tokens=tokens, encoder_flops=encoder_flops)
+                for tokens in (PROMPT_TOKENS, DOUBLE_PROMPT_TOKENS)
+            ]
+        )
+    scores = grid_attention_flops(model)
 
     def work_of(row: int) -> ReplicaWork:
-        only = np.array([row])
         prompts = replace(
             one.take(np.full(len(grid), row)),
             score_flops=scores / plans.tensor_parallel[row],
             prompt_tokens=grid,
             new_tokens=grid,
         )
-        at_contexts = concat_tables([step.take(only) for step in steps])
-        of_pair = concat_tables([prompt.take(only) for prompt in pair])
-        return ReplicaWork(contexts, at_contexts, np.array([of[row] for of in held]), prompts, of_pair, model)
+        at_contexts, of_pair = np.arange(row, len(steps), count), np.arange(row, len(pairs), count)
+        return ReplicaWork(contexts, steps.take(at_contexts), held[:, row], prompts, pairs.take(of_pair), model)
 
-    return tuple(map(work_of, range(len(plans))))
+    return tuple(map(work_of, range(count)))
 
 
 @dataclass(frozen=True, slots=True)
