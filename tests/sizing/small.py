@@ -181,6 +181,7 @@ VALUES = {
     "roofline_exponent": 3.0,
     "prefill_compute_fraction": 0.7,
     "prefill_expert_fraction": 0.8,
+    "expert_half_rows": 20.0,
     "attention_compute_fraction": 0.4,
     "attention_fp8_speedup": 1.25,
     "attention_half_length_tokens": 512.0,

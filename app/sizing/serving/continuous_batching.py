@@ -29,6 +29,7 @@ from app.sizing.serving.prefill import (
     pipeline_bubble_s,
     pipelined_share,
     step_linear_s,
+    step_padding_s,
 )
 from app.sizing.serving.step import StepTerms, linear_s, multiply_and_read_s, step_s
 
@@ -230,12 +231,14 @@ def equivalent_tokens(
         prefill: prefill terms; `prompt_linear_s` is the multiplication time of one prompt, s.
     Limits: prompts and decodes share one pass over the weights.
     Check:
-        >>> step, prompt = row(linear_slope_s=0.125), row(prompt_linear_s=1.0)
+        >>> experts = dict(padding_s=0.0, expert_share=0.0, new_tokens=9.0, data_parallel=1.0)
+        >>> step, prompt = row(linear_slope_s=0.125), row(prompt_linear_s=1.0, **experts)
         >>> one(equivalent_tokens(col(32), col(0) > 0, col(2), step, prompt))  # 32 + 2 * 1 / 0.125
         48.0
     """
     decodes = np.where(prefill_first, 0.0, batch)
-    return decodes + prompts_in_step * prefill.prompt_linear_s / np.maximum(step.linear_slope_s, LEAST_S)
+    prompts_s = prompts_in_step * prefill.prompt_linear_s + step_padding_s(prefill, prompts_in_step)
+    return decodes + prompts_s / np.maximum(step.linear_slope_s, LEAST_S)
 
 
 @formula(unit="s", source="sum of linear layers, attention and communication")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns, Mask
+from app.sizing.columns import TINY, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
@@ -85,6 +85,7 @@ class PrefillTerms(Columns):
     """Prefill times in seconds: of one prompt if the name says `prompt`, otherwise of one engine step."""
 
     prompt_linear_s: Column  # time to multiply the prompt, s
+    padding_s: Column  # time of a step to multiply the rows that pad its experts, s
     prompt_attention_s: Column  # time of the prompt's attention, s
     prompt_links_s: Column  # link transfers of the prompt, s
     dense_s: Column  # time to read the dense weights once, s
@@ -236,6 +237,32 @@ def prompt_linear_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -
     return work.prompt_linear_flops * slower / (rates.linear_flops_per_s * fraction)
 
 
+@formula(unit="s", source="kernel tables of ai-dynamo/aiconfigurator: grouped products over tokens per expert")
+def padding_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Column:
+    """Time that a step with prompts multiplies the rows that pad its experts.
+
+    Products of r rows take as long as r + r_half at the rate of many rows: tiles are filled up, and each expert starts
+    anew. With E experts, k per token, a step takes the time of r_half * E / k more tokens.
+
+    Parameters:
+        work: prefill work of one prompt.
+        rates: data-sheet rates of the device.
+        achieved: fitted coefficients: r_half is `expert_half_rows`.
+    Limits: experts are routed evenly, and every expert has tokens.
+    Check: prompts of 1,000 tokens, 60 % of 14 TFLOP in experts, 8 of 128 a token, at 0.8 x 0.5 of 1,000 TFLOP/s, ms.
+        >>> fractions = row(linear_compute_fraction=0.8, prefill_compute_fraction=1.0, prefill_expert_fraction=0.5)
+        >>> fractions = row(**vars(fractions), expert_half_rows=30.0)
+        >>> work = dict(prompt_linear_flops=14e12, expert_flops_share=0.6, expert_share=1 / 16)
+        >>> work = row(**work, new_tokens=1000.0, data_parallel=1.0)
+        >>> round(float(padding_s(work, row(linear_flops_per_s=1e15), fractions)) * 1e3, 3)  # 480 tokens
+        10.08
+    """
+    token_flops = work.prompt_linear_flops * work.expert_flops_share / work.new_tokens
+    fraction = achieved.linear_compute_fraction * achieved.prefill_compute_fraction * achieved.prefill_expert_fraction
+    tokens = achieved.expert_half_rows / (np.maximum(work.expert_share, TINY) * work.data_parallel)
+    return tokens * token_flops / (rates.linear_flops_per_s * fraction)
+
+
 @formula(unit="1", source="routed experts are spread over all data-parallel ranks")
 def pooled_share(expert_flops_share: Column, data_parallel: Column, achieved: Achieved) -> Column:
     """Share of a prompt's matrix time spent in routed experts, which all data-parallel ranks compute together.
@@ -367,6 +394,7 @@ def prefill_terms(
         latency = latency + exchange_fixed_s(work.exchange, links)
     return PrefillTerms(
         prompt_linear_s=prompt_linear_s(work, rates, achieved),
+        padding_s=padding_s(work, rates, achieved) if work.expert_share.any() else np.zeros(len(work)),
         prompt_attention_s=prompt_attention_s(work, rates, achieved),
         prompt_links_s=transfer,
         dense_s=dense_s(work.dense_bytes, byte_s),
@@ -420,21 +448,22 @@ def prompts_per_step(max_batched_tokens: Column, new_tokens: Column, waiting_pro
 
 @formula(unit="s", source="roofline model (Williams et al. 2009) with a rounded knee")
 def prefill_linear_s(
-    prompts_per_step: Column, each_linear_s: Column, weights_read_s: Column, exponent: Column
+    prompts_per_step: Column, each_linear_s: Column, padding_s: Column, weights_read_s: Column, exponent: Column
 ) -> Column:
     """Time of the linear layers of a prefill step.
 
     Parameters:
         prompts_per_step: prompts in the step.
         each_linear_s: time to multiply one prompt, s.
+        padding_s: time to multiply the rows that pad experts, s.
         weights_read_s: time to read the weights, s.
         exponent: fitted sharpness of the roofline's knee.
     Limits: compute and reads overlap.
     Check:
-        >>> round(float(prefill_linear_s(3.0, 0.01, 0.04, 2.0)), 6)
+        >>> round(float(prefill_linear_s(2.0, 0.01, 0.01, 0.04, 2.0)), 6)
         0.05
     """
-    return smooth_maximum(prompts_per_step * each_linear_s, weights_read_s, exponent)
+    return smooth_maximum(prompts_per_step * each_linear_s + padding_s, weights_read_s, exponent)
 
 
 @formula(unit="s", source="sum of the parts of a step")
@@ -520,6 +549,12 @@ def prefill_s(prefill_step_s: Column, prompts_per_step: Column) -> Column:
     return prefill_step_s / prompts_per_step
 
 
+def step_padding_s(prefill: PrefillTerms, per_step: Column) -> Column:
+    """`padding_s` of a step with `per_step` prompts: few tokens activate few experts."""
+    rows: Column = per_step * prefill.new_tokens * prefill.data_parallel * prefill.expert_share
+    return prefill.padding_s * np.minimum(rows, 1.0)
+
+
 def step_linear_s(prefill: PrefillTerms, per_step: Column) -> Column:
     """Time of the linear layers of a step with `per_step` prompts, the host's part included."""
     read = prefill.dense_s
@@ -528,7 +563,8 @@ def step_linear_s(prefill: PrefillTerms, per_step: Column) -> Column:
         active = active_expert_share(per_step * prefill.new_tokens * prefill.data_parallel, prefill.expert_share)
         read = weights_read_s(prefill.dense_s, prefill.experts_s, active)
     with trace_label("" if prefill.host is None else "accelerator part"):
-        linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
+        padding = step_padding_s(prefill, per_step)
+        linear = prefill_linear_s(per_step, prefill.prompt_linear_s, padding, read, prefill.exponent)
     if prefill.host is None:
         return linear
     return with_host_part_s(linear, host_prompt_s(prefill.host, per_step, active))

@@ -129,6 +129,7 @@ def terms(**changed: float) -> PrefillTerms:
     """A prompt of 300 tokens; an exponent of one adds multiplying and reading up."""
     known: dict[str, float] = {
         "prompt_linear_s": 0.1,
+        "padding_s": 0.0,
         "prompt_attention_s": 0.02,
         "prompt_links_s": 0.01,
         "dense_s": 0.03,

@@ -367,6 +367,7 @@ def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -
         equivalent = fullest + r.pooled_share * (equivalent - fullest)
         attention_s = max(attention_s / r.ranks, most_attention_s)
         links_s += r.prompt_token_s * max(most_tokens - tokens / r.ranks, 0.0)
+    equivalent += r.padding_equivalent * min(tokens * r.expert_share, 1.0)
     busy = s.number[DECODING] if r.policy == MIXED else 0
     extra_s = linear_s(r, busy + equivalent) - linear_s(r, float(busy)) + links_s + attention_s
     # Decodes wait until the last chunk has left all stages, unless other prompts fill them.

@@ -26,11 +26,11 @@ GAP_DOUBLINGS = 34  # covers more than four hours
 class Replica(NamedTuple):
     """Scheduler settings and step times of a replica; a step computes B decodes and P prompt tokens.
 
-    The linear layers of a step take `linear_s` at B + prompt_equivalent * P tokens (a grid: every number up to
-    `linear_exact`, then every `linear_stride`-th). Attention depends on the contexts of the running sequences;
-    everything else of a decode step is in `decode_s`, by B. Cache and attention of one sequence of c tokens are fixed +
-    token * c + sum over windows of window * min(c, W). One rank computes a prompt: a step lasts as long as its fullest
-    rank.
+    The linear layers of a step take `linear_s` at B + prompt_equivalent * P tokens and those that pad experts (a grid:
+    every number up to `linear_exact`, then every `linear_stride`-th). Attention depends on the contexts of the running
+    sequences; everything else of a decode step is in `decode_s`, by B. Cache and attention of one sequence of c tokens
+    are fixed + token * c + sum over windows of window * min(c, W). One rank computes a prompt: a step lasts as long as
+    its fullest rank.
     """
 
     policy: int  # MIXED or PREFILL_FIRST
@@ -48,6 +48,8 @@ class Replica(NamedTuple):
     linear_stride: int  # distance of grid points above it, tokens
     prompt_equivalent: float  # decode tokens whose multiplication takes as long as one prompt token
     prompt_fixed_tokens: float  # decode tokens equivalent to the fixed part of a prompt: output head, images
+    padding_equivalent: float  # decode tokens equivalent to the rows that pad all experts of a step with prompts
+    expert_share: float  # experts per token divided by all experts; 0 for dense models
     prompt_token_s: float  # communication per prompt token, s
     prompt_step_s: float  # communication latency of a prompt-only step, s
     dispatch_s: float  # least time of a step with prompts, s

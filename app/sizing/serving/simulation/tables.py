@@ -241,6 +241,8 @@ def prompt_seconds(pair: PrefillTerms, decode_token_s: float) -> dict[str, Any]:
     return {
         "prompt_equivalent": each / slope,
         "prompt_fixed_tokens": max(float(pair.prompt_linear_s[0]) - each * PROMPT_TOKENS, 0.0) / slope,
+        "padding_equivalent": float(pair.padding_s[0] * pair.data_parallel[0]) / slope,
+        "expert_share": float(pair.expert_share[0]),
         "prompt_token_s": float(pair.prompt_links_s[0] / PROMPT_TOKENS),
         "prompt_step_s": float(pair.prefill_links_s[0]),
         "dispatch_s": float(pair.dispatch_s[0]),

@@ -31,6 +31,8 @@ def replica(**changes: Any) -> Replica:
         "linear_stride": 1,
         "prompt_equivalent": 1.0,
         "prompt_fixed_tokens": 0.0,
+        "padding_equivalent": 0.0,
+        "expert_share": 0.0,
         "prompt_token_s": 0.0,
         "prompt_step_s": 0.0,
         "dispatch_s": 0.0,

@@ -242,6 +242,12 @@ def test_a_prompt_of_one_chunk_delays_decodes_as_much_where_chunks_overlap() -> 
     assert saved_s == pytest.approx(50 * 1e-5 / 2, abs=1e-5)  # half of the first chunk
 
 
+def test_few_tokens_pad_few_experts() -> None:
+    r = replica(padding_equivalent=160.0, expert_share=1 / 16)
+    waits = [ttft_s(simulated(r, requests(tokens, 1, count=1, in_flight=1)))[0] for tokens in (8, 16, 32)]
+    assert waits == pytest.approx([88e-5, 176e-5, 192e-5])  # 10 us per token: half of the experts, then all
+
+
 def test_captured_graphs_launch_only_steps_that_they_hold() -> None:
     r = replica(dispatch_s=0.5, graph_dispatch_s=0.1, graph_tokens=512)
     first = [ttft_s(simulated(r, requests(tokens, 1, count=1, in_flight=1)))[0] for tokens in (512, 513)]

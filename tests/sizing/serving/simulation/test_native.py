@@ -47,6 +47,8 @@ def drawn(rng: np.random.Generator) -> tuple[Replica, Requests]:
         linear_stride=one_of(1, 64),
         prompt_equivalent=2 * rng.random(),
         prompt_fixed_tokens=3 * rng.random(),
+        padding_equivalent=one_of(0.0, 20.0),
+        expert_share=1 / 16,
         dispatch_s=one_of(0.0, 0.01),
         graph_dispatch_s=one_of(0.0, 0.001),
         graph_tokens=one_of(0, 512),
