@@ -28,6 +28,13 @@ from app.work import check_each
 
 # Prefixes that routers, operators (KServe, Ray Serve) and exporters put before the usual names of metrics.
 ROUTER_PREFIX = re.compile(r"^(?:kserve_|ray_|amd_(?=gpu_))")
+# NVIDIA NIM writes vLLM's metrics without their prefix.
+# Source: docs.nvidia.com/nim/large-language-models/latest/observability.html, 2026-11-27.
+UNPREFIXED = re.compile(
+    r"^(?=(?:gpu_cache_usage_perc|num_requests_(?:running|waiting)|(?:prompt|generation)_tokens_total|"
+    r"request_(?:prompt|generation)_tokens(?:_bucket|_sum|_count)?|"
+    r"time_(?:to_first|per_output)_token_seconds(?:_bucket|_sum|_count)?)$)"
+)
 EXEMPLAR = re.compile(r" # \{.*$")
 LINE = re.compile(r"^([A-Za-z_:][A-Za-z0-9_:]{0,199})(?:\{|\s+[-+]?[0-9.NI])")
 SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
@@ -67,8 +74,8 @@ class Scrape:
 
 
 def canonical_name(name: str) -> str:
-    """Metric name without the prefix of a router, with underscores instead of colons."""
-    return ROUTER_PREFIX.sub("", name.replace(":", "_"))
+    """Metric name without the prefix of a router, with NIM's omitted prefix of vLLM, with underscores for colons."""
+    return UNPREFIXED.sub("vllm_", ROUTER_PREFIX.sub("", name.replace(":", "_")))
 
 
 def parse_scrape(text: str, at_s: float | None, known: Callable[[str], bool], ordinal: int = 0) -> Scrape:

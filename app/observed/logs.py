@@ -158,7 +158,9 @@ def compile_patterns(*texts: str) -> Patterns:
 DEEPSPEED = Trainer(
     "deepspeed",
     "DeepSpeed",
-    steps=compile_patterns(r"[=/]<step>, RunningAvgSamplesPerSec=", r"(?<!\w)steps: <step> loss:"),
+    steps=compile_patterns(
+        r"[=/]<step>, RunningAvgSamplesPerSec=", r"(?<!\w)steps: <step> loss:", r"\bMax_MA <memory_gib> GB"
+    ),
     fields=compile_patterns(
         r"CurrSamplesPerSec=<samples>",
         r"MaxMemAllocated=<memory_gib>GB",

@@ -124,6 +124,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"max tokens in paged KV cache \(<COUNT>\)",
         r"Using <COUNT> tokens in paged KV cache",
         r"that can be stored in KV cache \(<COUNT>\)",
+        r"Setting max batch total tokens to <COUNT>",
         r"\bn_ctx += <COUNT>",
         r"\bKvSize:<COUNT>",
     ),
@@ -164,6 +165,8 @@ LINES: tuple[MemoryLine, ...] = (
         r"while trying to allocate <AMOUNT>",
         r"allocating <AMOUNT> on device \d+: cudaMalloc failed",
         r"failed to allocate \w+ buffer of size <AMOUNT>",
+        r"Attempting to allocate <AMOUNT>\. That was not possible",
+        r"Exceeded hbm capacity by <AMOUNT>",
     ),
     *_bytes(
         "capacity_bytes",
@@ -173,8 +176,11 @@ LINES: tuple[MemoryLine, ...] = (
         r"MPS allocated: .{0,80}max allowed: <AMOUNT>",
         r"total_gpu_memory(?: \(| +|=)<AMOUNT>",
         r"max tokens in paged kv cache: total: <AMOUNT>",
+        r"memory space hbm\. Used [\d.]+\w? of <AMOUNT> hbm",
     ),
-    *_bytes("free_bytes", r"of which <AMOUNT> is free", r"already allocated; <AMOUNT> free"),
+    *_bytes(
+        "free_bytes", r"of which <AMOUNT> is free", r"already allocated; <AMOUNT> free", r"There are <AMOUNT> free"
+    ),
     *_bytes(
         "process_bytes", r"[Pp]rocess (?:\d+ )?has <AMOUNT> memory in use", r"<AMOUNT> reserved in total by PyTorch"
     ),
@@ -189,7 +195,7 @@ LINES: tuple[MemoryLine, ...] = (
 # A line without any of these gives no memory figure; this check keeps long logs fast.
 KEYWORDS = re.compile(
     r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory|"
-    r"memory_breakdown|out of memory|OutOf|OUT_OF_MEMORY|ALLOC_FAILED|MemoryAllocation|retrying"
+    r"total tokens|memory_breakdown|[Oo]ut of memory|OutOf|OUT_OF_MEMORY|ALLOC_FAILED|MemoryAllocation|retrying"
 )
 BLOCKS = re.compile(r"# (?:GPU|CUDA|cuda) blocks: (\d+)")
 DEFAULT_BLOCK_TOKENS = 16  # tokens of a cache block, where a log counts blocks only
@@ -197,6 +203,7 @@ SIZED_BLOCKS = re.compile(r"tokens per block=(\d+), primary blocks=(\d+)")
 NO_CACHE = re.compile(
     r"No available memory for the cache blocks|Available KV cache memory: -\d|"
     r"Not enough memory\. Please try to increase --mem-fraction-static|"
+    r"Loaded weights leave no GPU memory for the KV cache|"
     r"Executor creation failed due to insufficient GPU memory"
 )
 # Errors that do not state how much they lacked.
@@ -204,7 +211,9 @@ UNSTATED_FAILURE = re.compile(
     r"(?:CUDA|ROCm|HIP|MUSA|SYCL) (?:driver |runtime )?error.{0,120}out of memory|"
     r"[a-z]+Malloc(?:Async)? failed: out of memory|"
     r"(?:CUDA_ERROR|hipError|ErrorOutOf|CUBLAS_STATUS|cudaError)_?(?:OUT_OF_MEMORY|OutOfMemory|DeviceMemory|ALLOC_FAILED|"
-    r"MemoryAllocation)"
+    r"MemoryAllocation)|"
+    r"Error\W{1,4}(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|Cuda failure (?:\d+ )?'out of memory'|"
+    r"(?:Prefill|Decode) out of memory|CallbackErrorOutOfMemory|Not enough memory to handle \d+ prefill tokens"
 )
 RECOVERED = "retrying without pipeline parallelism"  # llama.cpp goes on with smaller buffers
 # A device of which other processes use so much that an engine refuses to start: free, whole and requested GiB.
@@ -212,6 +221,8 @@ IN_USE = re.compile(
     r"Free memory on device .{0,20}?\(([\d.]+)/([\d.]+) GiB\) on startup is less than "
     r"(?:desired|the engine's budget) .{0,80}?, ([\d.]+) GiB\)"
 )
+# Ollama's figures of a whole model: its layers, those on devices, and the memory of each device.
+OFFLOAD = re.compile(r'layers\.model=(\d+) layers\.offload=(\d+) .{0,120}memory\.available="\[([^]]{0,999})\]"')
 # llama.cpp's table of a device, in MiB: total = free + (self = model + context + compute) + unaccounted.
 BREAKDOWN = re.compile(
     rf"\| +- {DEVICE} .{{0,80}}\| +(\d+) = +(\d+) \+ \( *\d+ = +(\d+) \+ +(\d+) \+ +(\d+)\) \+ +-?\d+ \|"
@@ -246,6 +257,10 @@ def _add_line(line: str, seen: dict[str, dict[str, list[float]]]) -> bool:
         return False
     found = [(d, each.quantity, value) for each in LINES for d, value in each.read(line)]
     found += [("", quantity, value) for quantity, value in _unsized_figures(line)]
+    if (offload := OFFLOAD.search(line)) is not None:
+        devices = max(1, offload[3].count("iB"))
+        whole = offload[1] == offload[2]  # else a part of each is in host memory
+        found = [(d, q, x if q == "activation_bytes" else x / devices) for d, q, x in found] if whole else []
     if (row := BREAKDOWN.search(line)) is not None:  # a device of its own: its buffers have lines too
         mib = map(float, row.groups()[1:])
         found += [(f"{row[1]} table", q, x * MIB) for q, x in zip(BREAKDOWN_QUANTITIES, mib, strict=True)]

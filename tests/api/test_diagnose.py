@@ -117,6 +117,18 @@ def test_memory_terms_are_shown_with_their_differences(client: TestClient) -> No
     assert [f["code"] for f in found["findings"]] == ["smaller_cache"]
 
 
+def test_tokens_of_several_kinds_of_layers_are_judged_by_the_bytes_of_the_cache(client: TestClient) -> None:
+    # vLLM 0.20 printed 26,800 tokens for 24.54 GiB of Gemma 4 31B, as if all layers cached all tokens (hf-mem #61)
+    asked = {
+        "workload": {**EXAMPLE["workload"], "model": "google/gemma-4-31B-it"},
+        "deployment": {"accelerator": "h100 sxm", "total_accelerators": 2, "tensor_parallel": 2, "engine": "vllm"},
+    }
+    fits = client.post("/estimate", json=asked).json()
+    observed = {"memory": {"cache_gib": fits["memory"]["per_accelerator_gib"]["kv_cache"]}}
+    observed["service"] = {"cache_tokens": fits["memory"]["kv_cache_tokens"] / 12}
+    assert client.post("/diagnose", json={**asked, "observed": observed}).json()["findings"] == []
+
+
 @pytest.mark.parametrize(
     ("fields", "pointer"),
     [

@@ -253,7 +253,7 @@ def test_no_model_of_the_catalogue_says_a_format_by_its_id() -> None:
 
 @pytest.mark.parametrize(
     ("written", "slug"),
-    [("AWQ", "int4-awq"), ("Q4_K_M", "gguf-q4_k_m"), ("gguf q8_0", "gguf-q8_0"), ("BF16", "bf16"), ("fp7", "fp7")],
+    [("AWQ", "int4-awq"), ("Q4_K_M", "gguf-q4_k_m"), ("gguf q8_0", "gguf-q8_0"), ("modelopt", "fp8"), ("fp7", "fp7")],
 )
 def test_formats_are_read_as_people_write_them(written: str, slug: str) -> None:
     assert format_slug(written) == slug
@@ -261,7 +261,7 @@ def test_formats_are_read_as_people_write_them(written: str, slug: str) -> None:
 
 @pytest.mark.parametrize(
     ("written", "slug"),
-    [("int4", "int4"), ("int4_per_token_head", "int4"), ("fp4_e2m1", "nvfp4"), ("q4_0", "gguf-q4_0")],
+    [("int4", "int4"), ("int4_per_token_head", "int4"), ("fp4_e2m1", "nvfp4"), ("IQ4_NL", "gguf-q4_0")],
 )
 def test_cache_formats_are_read_as_engines_name_them(written: str, slug: str) -> None:
     assert kv_format_slug(written) == slug

@@ -86,6 +86,7 @@ DEEPSPEED = "\n".join(
         "RunningAvgSamplesPerSec=250.5, CurrSamplesPerSec=256.0, MemAllocated=4.32GB, MaxMemAllocated=38.5GB",
         f"[{at(2 * step)},715] [INFO] [logging.py:96:log_dist] [Rank 0] time (ms) | fwd: 553.15 | bwd: 1250.0 | "
         "bwd_inner: 1000.0 | bwd_allreduce: 250.0 | step: 100.0",
+        "[utils.py:782:see_memory_usage] MA 15.02 GB         Max_MA 38.5 GB         CA 39.2 GB         Max_CA 40 GB",
     )
 )
 LIGHTNING = "".join(

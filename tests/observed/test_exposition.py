@@ -20,6 +20,7 @@ def read(text: str) -> dict[str, float]:
 def test_names_are_the_same_through_every_exporter() -> None:
     assert canonical_name("vllm:num_requests_running") == canonical_name("kserve_vllm:num_requests_running")
     assert canonical_name("ray_vllm_num_requests_running") == "vllm_num_requests_running"
+    assert canonical_name("num_requests_running") == "vllm_num_requests_running"  # NVIDIA NIM
 
 
 def test_open_metrics_has_exemplars_moments_in_seconds_and_an_end() -> None:

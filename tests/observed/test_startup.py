@@ -100,6 +100,13 @@ time=2025-07-18 level=INFO source=ggml.go:365 msg="model weights" buffer=CUDA0 s
 time=2025-07-18 level=INFO source=ggml.go:365 msg="model weights" buffer=CPU size="680.0 MiB"
 time=2025-07-18 level=INFO source=ggml.go:672 msg="compute graph" backend=CUDA0 buffer_type=CUDA0 size="512.0 MiB"
 """
+OLLAMA_OFFLOAD = """\
+time=2025-02-18 msg=offload library=cuda layers.requested=-1 layers.model=81 layers.offload=81 layers.split=41,40 \
+memory.available="[22.0 GiB 22.0 GiB]" memory.required.kv="4.0 GiB" memory.weights.total="20.0 GiB" \
+memory.graph.full="512.0 MiB"
+time=2025-02-18 msg=offload library=cuda layers.requested=-1 layers.model=81 layers.offload=44 layers.split="" \
+memory.available="[22.0 GiB]" memory.required.kv="9.0 GiB" memory.weights.total="80.0 GiB" memory.graph.full="8.0 GiB"
+"""
 VLLM_ONE_LINE = """\
 INFO 11-21 worker.py:232] Memory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=15.34GiB \
 peak_torch_memory=17.06GiB memory_usage_post_profile=15.35GiB non_torch_memory=0.35GiB kv_cache_size=3.81GiB \
@@ -143,6 +150,8 @@ STARTED = {
         "cache": 8,
         "tokens": 132608,
     },
+    OLLAMA_OFFLOAD: {"weights": 10, "cache": 2, "activation": 0.5},
+    "INFO text_generation_router: Setting max batch total tokens to 176992": {"tokens": 176992},
     OLLAMA_BUFFERS: {"weights": 11.5, "activation": 0.5},
     TRTLLM_BLOCKS: {"cache": 53.79, "tokens": 13770 * 32, "capacity": 79.1},
 }
@@ -171,6 +180,22 @@ FAILED = {
     "[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mCudaStream->get()): out of memory": {
         "failed_allocation": 0
     },
+    **{
+        text: {"failed_allocation": 0.0}
+        for text in (
+            "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests.",
+            "ncclUnhandledCudaError: Call to CUDA function failed. Last error: Cuda failure 2 'out of memory'",
+            "[2026-01-01 TP0] Decode out of memory. Try to lower your batch size.",
+            "[METAL] Command buffer execution failed: (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)",
+            "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease",
+        )
+    },
+    "XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 18.54G of 15.75G hbm. Exceeded hbm "
+    "capacity by 2.79G.": {"failed_allocation": 2.79, "capacity": 15.75},
+    "RESOURCE_EXHAUSTED: Attempting to allocate 2.00G. That was not possible. There are 1.41G free.": {
+        "failed_allocation": 2,
+        "free": 1.41,
+    },
     "ggml_vulkan: Device memory allocation of size 5368709120 failed.": {"failed_allocation": 5},
     TORCH_BEFORE: {"failed_allocation": 2, "capacity": 39.39, "free": 1.25, "process": 37, "allocated": 36.5},
     "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 20480.00 MiB on device 0: cudaMalloc failed: out of "
@@ -197,6 +222,7 @@ FAILED = {
     "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`": {"cache": 0},
     "INFO 07-01 04:24:37 [gpu_worker.py:480] Available KV cache memory: -14.28 GiB": {"cache": 0},
     "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.": {"cache": 0},
+    "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.88.": {"cache": 0},
     "RuntimeError: Executor creation failed due to insufficient GPU memory.": {"cache": 0},
     "ValueError: Free memory on device cuda:0 (70.1/79.19 GiB) on startup is less than desired GPU memory utilization "
     "(0.9, 71.27 GiB). Decrease GPU memory utilization": {

@@ -383,6 +383,7 @@ class ModelArchitecture:
     tensors: tuple[Tensor, ...]
     attention: tuple[AttentionGroup, ...] = ()
     state_bytes_per_sequence: float = 0.0
+    step_state_bytes: float = 0.0  # states of compressors for one token of a step, B
     recurrent_flops_per_token: float = 0.0
     absent_parts: int = 0  # mixers and feed-forward parts that layers lack, as in Nemotron-H and Mamba
     num_experts: int = 0

@@ -99,6 +99,7 @@ class Inventory:
 
     tensors: list[Tensor] = field(default_factory=list)
     state_bytes: float = 0.0  # constant state of one sequence in all layers
+    step_state_bytes: float = 0.0  # states of one token of a step in all layers
     recurrent_flops: float = 0.0  # FLOPs of one token beyond the matrices
 
     def add_tensor(self, tensor: Tensor) -> None:

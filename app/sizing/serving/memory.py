@@ -196,6 +196,26 @@ def step_tokens_after_window(max_batched_tokens: Column, context_tokens: float, 
     return np.minimum(max_batched_tokens - 1.0, context_tokens - window_tokens)
 
 
+@formula(unit="B", source="vLLM: model_executor/layers/deepseek_compressor.py; v1/kv_cache_interface.py, 2026-11-27")
+def compressor_states_bytes(
+    earlier_bytes: Column, step_state_bytes: float, step_tokens: Column, pipeline_parallel: Column
+) -> Column:
+    """Bytes counted before, and the states that compressors hold for the tokens of a step on one device.
+
+    Parameters:
+        earlier_bytes: cache of a step counted before, B.
+        step_state_bytes: states of one token in all layers, B.
+        step_tokens: tokens of a step.
+        pipeline_parallel: pipeline stages.
+    Limits: tensor-parallel ranks keep copies; layouts that pad groups of layers need up to a fifth more.
+    Check: DeepSeek-V4-Flash with steps of 8,192 tokens, GB; a fit to start-up logs gives 3.2.
+        >>> flash = registered("deepseek-ai/DeepSeek-V4-Flash")
+        >>> round(one(compressor_states_bytes(col(0), flash.step_state_bytes, col(8191), col(1))) / 1e9, 2)
+        2.74
+    """
+    return earlier_bytes + step_state_bytes * step_tokens / pipeline_parallel
+
+
 def longest_sequence_bytes(
     model: ModelArchitecture, longest_tokens: float, max_batched_tokens: Column, plans: Plans
 ) -> Column:
@@ -208,6 +228,10 @@ def longest_sequence_bytes(
             with trace_label(f"{label}, step" if label else "step"):
                 tokens = step_tokens_after_window(max_batched_tokens, longest_tokens, group.window_tokens)
                 extra = add_layers_bytes(extra, group, group.cached_elements(1.0) * tokens, plans)
+    if model.step_state_bytes and holds_step.any():
+        with trace_label("states of a step"):
+            tokens = step_tokens_after_window(max_batched_tokens, longest_tokens, 0.0)
+            extra = compressor_states_bytes(extra, model.step_state_bytes, tokens, plans.pipeline_parallel)
     return longest + np.where(holds_step, extra, 0.0)
 
 

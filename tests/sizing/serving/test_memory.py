@@ -68,6 +68,8 @@ def test_a_window_holds_the_tokens_of_a_step_as_well() -> None:
     assert longest_sequence_bytes(windows, 8000.0, step, plan)[0] == (1000 + 2047) * TOKEN
     assert longest_sequence_bytes(windows, 2000.0, step, plan)[0] == 2000 * TOKEN  # no more than the context
     assert longest_sequence_bytes(windows, 800.0, step, plan)[0] == 800 * TOKEN
+    compressed = replace(windows, step_state_bytes=100.0)  # the states of every token of a step are held, too
+    assert longest_sequence_bytes(compressed, 8000.0, step, plan)[0] == (1000 + 2047) * TOKEN + 2047 * 100
 
 
 def test_an_engine_that_reserves_the_output_holds_it() -> None:

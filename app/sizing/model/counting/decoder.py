@@ -277,7 +277,10 @@ def add_compressed_attention(
     older tokens.
 
     With a ratio of 4, an indexer selects the entries; with 128, all entries are read; with 0, only the window is
-    read.
+    read. The states of the compressors share the pages of the cache, 64 entries of 8-bit elements with their scales.
+
+    Source of the states: vllm-project/vllm@0de10a27: model_executor/layers/deepseek_compressor.py, CompressorStateCache
+    (float32 keys and scores, 4 or 8 tokens a page), 2026-11-27.
     """
     h, n, d = hidden_size, reader.size("num_attention_heads"), reader.size("head_dim")
     q, groups, rank = reader.size("q_lora_rank"), reader.size("o_groups"), reader.size("o_lora_rank")
@@ -302,6 +305,9 @@ def add_compressed_attention(
     inventory.add_vector("compressor.position_bias", part, ratio * width, layers)
     inventory.add_vector("compressor.kv_norm", Part.NORMS, d, layers)
     size, index_heads = reader.size("index_head_dim"), reader.size("index_n_heads")
+    page_bytes, index_page_bytes = 64.0 * (d + 72), 64.0 * (size + 4)
+    states = (page_bytes + index_page_bytes) / 4 if indexed else page_bytes / 8
+    inventory.step_state_bytes += len(layers) * states
     if indexed:
         inventory.add_linear("indexer.kv_proj", part, h, 2 * size, layers)
         inventory.add_linear("indexer.gate_proj", part, h, 2 * size, layers)
@@ -516,6 +522,7 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
         tensors=tuple(inventory.tensors),
         attention=groups,
         state_bytes_per_sequence=inventory.state_bytes,
+        step_state_bytes=inventory.step_state_bytes,
         recurrent_flops_per_token=inventory.recurrent_flops,
         absent_parts=sum((not x.mixer) + (not x.feed_forward) for x in schedule),
         num_experts=routing.count,

@@ -58,6 +58,9 @@ FAMILIES: Mapping[str, Family] = {
     "ministral": replace(_LLAMA, window_every=1),
     "ministral3": replace(_LLAMA, window_every=1),
     "granite": _LLAMA,
+    "granite_swa": replace(_LLAMA, tied=True, sinks=True),
+    "cwm": replace(_LLAMA, window_every=4),
+    "hyperclovax": replace(_LLAMA, norms=4),
     "internlm": Family(qkv_bias="bias", out_bias="bias"),
     "smollm3": replace(_LLAMA, tied=True),
     "minicpm": replace(_LLAMA, tied=True),
@@ -104,7 +107,10 @@ FAMILIES: Mapping[str, Family] = {
     "cohere": Family(
         norms=1, tied=True, qk_norm="use_qk_norm:full", qkv_bias="attention_bias", out_bias="attention_bias"
     ),
-    "cohere2": Family(norms=1, tied=True, window_every=4, qkv_bias="attention_bias", out_bias="attention_bias"),
+    **dict.fromkeys(
+        ("cohere2", "cohere2_moe"),
+        Family(norms=1, tied=True, window_every=4, qkv_bias="attention_bias", out_bias="attention_bias"),
+    ),
     "glm": Family(qkv_bias="attention_bias", fused_gate_up=True),
     "glm4": Family(qkv_bias="attention_bias", norms=4, fused_gate_up=True),
     "chatglm": Family(
@@ -134,6 +140,7 @@ FAMILIES: Mapping[str, Family] = {
     "nemotron": Family(
         qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias", gated=False, norm_vectors=2
     ),
+    "jais2": _GPT,
     "gpt2": replace(_GPT, tied=True, positions="max_position_embeddings", fused_qkv=True),
     "gpt_bigcode": replace(_GPT, tied=True, positions="max_position_embeddings", fused_qkv=True),
     "gpt_neo": replace(_GPT, qkv_bias=False, tied=True, positions="max_position_embeddings"),
@@ -154,9 +161,11 @@ FAMILIES: Mapping[str, Family] = {
     "olmoe": Family(qk_norm="full"),
     "granitemoe": Family(tied=True),
     "granitemoeshared": Family(tied=True),
+    "granitemoe_swa": Family(tied=True, sinks=True),
     "minimax_m2": Family(qk_norm="use_qk_norm:full"),
     "minimax_m3": Family(qk_norm="use_qk_norm:head"),
     "exaone_moe": Family(qk_norm="head"),
+    "kolibri1": Family(norms=4, qk_norm="head"),
     "flex_olmo": Family(qk_norm="full"),
     "mellum": _QWEN3,
     "solar_open": Family(qkv_bias="attention_bias", qk_norm="use_qk_norm:head"),
@@ -236,6 +245,22 @@ TEXT_OF: Mapping[str, str] = {
     "qwen3_5_moe": "qwen3_5_moe_text",
     "muse_glimmer": "muse_glimmer_text",
     "mistral3": "mistral",
+    "molmo2_text": "qwen3",
+    "granite_docling_text": "granite_swa",
+    "qwen3_asr": "qwen3",
+    "apertus1p5": "apertus",
+    "apertus1p5_text": "apertus",
+    "sarvam_mla": "deepseek_v3",
+    "sarvam_moe": "glm4_moe",
+    "axk1": "deepseek_v3",
+    "unlimited_ocr_text": "deepseek_v2",
+    "minimax_m3_vl_text": "minimax_m3",
+    "mistral_large4": "mistral4",
+    "mistral_large4_text": "mistral4",
+    "paddleocr_vl": "ernie4_5",
+    "paddleocr_vl_text": "ernie4_5",
+    "embedding_gemma2": "gemma3_text",
+    "embedding_gemma2_text": "gemma3_text",
     "llava": "llama",
     "llava_next": "llama",
     "llava_onevision": "qwen2",
@@ -265,6 +290,7 @@ TEXT_OF: Mapping[str, str] = {
     "step3p7_flash": "step3p5",
     "bailing_moe_v2": "bailing_moe",
     "bailing_moe_linear": "bailing_hybrid",
+    "glm46v": "glm4",
     "glm4v": "glm4",
     "glm4v_moe": "glm4_moe",
     "glm4v_text": "glm4",
@@ -291,14 +317,12 @@ MINICPM_V: Mapping[str, str] = {"2.0": "minicpm", "2.6": "qwen2", "4.5": "qwen3"
 UNCOUNTED_TOWERS = frozenset(
     {
         *("gemma3n", "gemma4_unified", "interns1", "minimax_m3_vl", "step3p7"),
-        *("inkling_mm_model", "glm_ocr", "hunyuan_vl", "glmasr", "voxtral", "voxtral_realtime"),
+        *("inkling_mm_model", "hunyuan_vl", "voxtral_realtime"),
         *(
             "minicpmo",
             "minicpmv4_6",
             "qwen3_omni_moe",
             "qwen3_omni_moe_thinker",
-            "qwen2_5_omni",
-            "qwen2_audio",
             "deepseek_vl_v2",
         ),
     }

@@ -18,7 +18,7 @@ from app.sizing.model.counting.configuration import Config, find_text_part
 from app.sizing.model.counting.decoder import read_decoder
 from app.sizing.model.counting.families import FAMILIES, MINICPM_TYPES, MINICPM_V, TEXT_OF, UNCOUNTED_TOWERS
 from app.sizing.model.counting.quantization import native_quantization, stated_cache_format
-from app.sizing.model.counting.towers import read_tower
+from app.sizing.model.counting.towers import SPEECH_TYPES, read_speech_tower, read_tower
 from app.sizing.model.tensors import Part, Per
 
 READERS: Mapping[str, Callable[[Config, str], ModelArchitecture]] = {
@@ -43,7 +43,11 @@ _CLASSES = {"FluxTransformer2DModel": "flux", "SD3Transformer2DModel": "sd3"}
 _TOWER = re.compile(r"vision|visual|audio|speech|img_processor")
 _NAMED_TOWER = re.compile(r"(vision|audio|speech)_(tower|encoder)$")
 VISION_PARTS = frozenset({"vision_config", "img_processor"})
-COUNTED_PARTS = {"gemma4": VISION_PARTS | {"audio_config"}}  # by the wrapping model's type, if it differs
+COUNTED_PARTS = {  # by the wrapping model's type, if they differ
+    "gemma4": VISION_PARTS | {"audio_config"},
+    **dict.fromkeys(SPEECH_TYPES, frozenset({"audio_config"})),
+    "qwen2_5_omni": VISION_PARTS | {"audio_config"},
+}
 
 MAX_PARAMETERS = 10**15
 MAX_ATTENTION_KINDS = (
@@ -146,7 +150,11 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
     model = read_decoder(text, family, name, nested=nested)
     towers_of_file = _tower_parts(config)
     counted = set() if outer in UNCOUNTED_TOWERS else towers_of_file & COUNTED_PARTS.get(str(outer), VISION_PARTS)
-    if counted:
+    if outer in SPEECH_TYPES and "audio_config" in counted:
+        model = read_speech_tower({**config, "model_type": outer}, model)
+    if outer == "qwen2_5_omni" and "vision_config" in counted:
+        model = read_tower({**config["thinker_config"], "model_type": "qwen2_5_vl"}, model)
+    elif counted & VISION_PARTS:
         model = read_tower(config, model)
     if towers_of_file - counted:
         note = f"the towers for images and audio of {outer} are not counted, only the language model"

@@ -127,8 +127,9 @@ def add_gated_delta(inventory: Inventory, reader: Reader, hidden_size: int, laye
 def add_kimi_delta(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
     """Add a delta rule with one decay per channel. The output gate has low or full rank."""
     linear = reader.nested_part("linear_attn_config")
-    heads = linear.size("num_heads", reader.size("num_attention_heads"))
-    size = linear.size("head_dim", reader.size("head_dim", hidden_size // heads))
+    heads = linear.size("num_heads", reader.integer("linear_num_heads", 0) or reader.size("num_attention_heads"))
+    stated = reader.integer("linear_head_dim", 0) or reader.size("head_dim", hidden_size // heads)
+    size = linear.size("head_dim", stated)
     kernel = linear.size("short_conv_kernel_size", reader.size("short_conv_kernel_size", 4))
     width = heads * size
     for role in ("q_proj", "k_proj", "v_proj"):

@@ -41,9 +41,19 @@ MIXER_NAMES: Mapping[str, str] = {
     "compressed_sparse_attention": "csa",
     "heavily_compressed_attention": "hca",
     "deepseek_sparse_attention": "full",
+    "indexed_attention": "full",
+    "reference_sliding_attention": "window",
 }
 _NEMOTRON = {"M": Layer("mamba2", ""), "*": Layer("full", ""), "-": Layer("", "mlp"), "E": Layer("", "moe")}
-_NEMOTRON_WORDS = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
+# transformers 5.24 writes kinds of attention.
+_NEMOTRON_WORDS = {
+    "mamba": "M",
+    "attention": "*",
+    "mlp": "-",
+    "moe": "E",
+    "linear_attention": "M",
+    "full_attention": "*",
+}
 
 
 def window_tokens(reader: Reader, family: str) -> float | None:
@@ -158,6 +168,8 @@ def _nemotron_h_layers(reader: Reader, layers: int) -> list[Layer]:
 def _kimi_linear_layers(reader: Reader, layers: int) -> list[Layer]:
     linear = reader.find_value("linear_attn_config")
     full = linear.get("full_attn_layers") if isinstance(linear, Mapping) else None
+    if full is None and (types := reader.layer_list("layer_types", layers)) is not None:
+        full = [i + 1 for i, mixer in enumerate(types) if mixer == "full_attention"]
     if not isinstance(full, list):
         raise UnreadableConfiguration(
             "kimi_linear needs 'linear_attn_config' with 'full_attn_layers'.", key="linear_attn_config"

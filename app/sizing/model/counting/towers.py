@@ -187,7 +187,7 @@ _INPUT_BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
     ),
     "llava": _whole_image_input,
     "paligemma": _whole_image_input,
-    "mistral3": _mistral3_input,
+    **dict.fromkeys(("mistral3", "lighton_ocr", "mistral_large4"), _mistral3_input),
     "qwen2_vl": _qwen2_input,
     "qwen2_5_vl": _qwen2_input,
     "lfm2_vl": lambda tower: ImageInput(
@@ -551,6 +551,56 @@ def _add_gemma4_audio(tower: Tower, audio: Reader) -> None:
     tower.add_vector("audio.projection", width * out + out + out * tower.text_width)
 
 
+def _add_glm_ocr_tower(tower: Tower) -> None:
+    """Add the tower of GLM-OCR: gated blocks with norms of queries and keys, and a merger three times as wide."""
+    merge, out = tower.reader.size("spatial_merge_size", 2), tower.reader.size("out_hidden_size", tower.text_width)
+    tower.add_patch_embedding(bias=True, frames=tower.reader.size("temporal_patch_size", 2))
+    tower.add_vector("norm", tower.width)
+    tower.add_blocks(gated=True, norms=2, extra=2 * (tower.width // tower.heads))
+    tower.add_projector_matrix("downsample", tower.width * merge**2, out)
+    tower.add_vector("merger.norm", 2 * out)
+    tower.add_projector_matrix("merger.proj", out, out, bias=False)
+    tower.add_projector_matrix("merger.mlp", out, 3 * out, bias=False, copies=3)
+
+
+SPEECH_TYPES = frozenset({"voxtral", "glmasr", "qwen2_audio", "qwen3_asr", "qwen2_5_omni"})
+
+
+def _speech_projector_size(kind: str, width: int, mlp: int, text: int) -> int:
+    """Elements of the projector from an encoder of speech to a text model of a width."""
+    match kind:
+        case "voxtral":
+            return mlp * text + text * text
+        case "glmasr":
+            return mlp * 2 * text + 2 * text * text + 3 * text
+        case "qwen3_asr":
+            return width * (width + 1) + (width + 1) * text
+    return (width + 1) * text
+
+
+def read_speech_tower(config: Config, model: ModelArchitecture) -> ModelArchitecture:
+    """The model with its encoder of speech: Whisper's, or Qwen3's with three convolutions over the spectrum."""
+    kind, outer = str(config.get("model_type")), Reader(config)
+    thinker = outer.nested_part("thinker_config")
+    audio = (thinker if thinker.config else outer).nested_part("audio_config")
+    width = audio.integer("d_model", 0) or audio.size("hidden_size", 1280)
+    mlp = audio.integer("encoder_ffn_dim", 0) or audio.size("intermediate_size", 4 * width)
+    layers = audio.integer("encoder_layers", 0) or audio.size("num_hidden_layers", 32)
+    bands, channels = audio.size("num_mel_bins", 128), audio.integer("downsample_hidden_size", 0)
+    into = Inventory()
+    block = 4 * width * width + (9 if channels else 8) * width + 2 * width * mlp + mlp  # Whisper's keys have no bias
+    into.add_vector("speech.layers", PART, block, tuple(range(layers)))
+    if channels:
+        front = 9 * channels + 18 * channels**2 + 3 * channels + channels * (bands // 8) * width
+    else:
+        positions = 0 if kind in ("glmasr", "qwen2_5_omni") else audio.integer("max_source_positions", 1500)
+        front = 3 * bands * width + 3 * width * width + 2 * width + positions * width
+    into.add_vector("speech.front", PART, front + 2 * width, ONCE)
+    text = audio.integer("output_dim", 0) or model.hidden_size
+    into.add_vector("speech.projector", PART, _speech_projector_size(kind, width, mlp, text), ONCE)
+    return replace(model, tensors=(*model.tensors, *into.tensors))
+
+
 def _add_muse_tower(tower: Tower) -> None:
     merge, adapter = tower.reader.size("merge_size", 2), tower.reader.size("adapter_size", 4096)
     tower.add_patch_embedding(bias=False, frames=tower.reader.size("patch_temporal", 2))
@@ -578,6 +628,8 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "gemma3": (None, add_gemma3_projector),
     "paligemma": (None, add_paligemma_projector),
     "mistral3": (_add_pixtral_tower, add_mistral3_projector),
+    "lighton_ocr": (_add_pixtral_tower, add_mistral3_projector),
+    "mistral_large4": (_add_pixtral_tower, add_mistral3_projector),
     "llama4": (_add_llama4_tower, None),
     "mllama": (_add_mllama_tower, None),
     "qwen2_vl": (_add_qwen2_vl_tower, None),
@@ -599,6 +651,8 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "exaone4_5": (_add_exaone_tower, None),
     "glm4v": (_add_glm4v_tower, None),
     "glm4v_moe": (_add_glm4v_tower, None),
+    "glm46v": (_add_glm4v_tower, None),
+    "glm_ocr": (_add_glm_ocr_tower, None),
     "lfm2_vl": (_add_lfm2_vl_tower, None),
 }
 _TOWERS: Mapping[str, Build] = {

@@ -99,13 +99,24 @@ def test_deepseek_v4_reads_the_layers_that_the_library_saves() -> None:
     [
         {"model_type": "llava", "mm_vision_tower": "openai/clip-vit-large-patch14-336"},
         {"model_type": "some_vlm", "vision_encoder_config": {"model_type": "vit"}, "text_config": LLAMA_8B_CONFIG},
-        {"model_type": "qwen2_audio", "audio_config": {"d_model": 1280}, "text_config": LLAMA_8B_CONFIG},
+        {"model_type": "voxtral_realtime", "audio_config": {"d_model": 1280}, "text_config": LLAMA_8B_CONFIG},
     ],
 )
 def test_towers_that_are_not_counted_are_named(towers: dict[str, Any]) -> None:
     model = read({**LLAMA_8B_CONFIG, **towers})
     assert model.total_params == read(LLAMA_8B_CONFIG).total_params
     assert any("not counted, only the language model" in note for note in model.assumed)
+
+
+def test_an_omni_model_is_counted_with_its_towers_for_images_and_speech() -> None:
+    # Qwen2.5-Omni-7B: the text of Qwen2.5-7B, the tower of Qwen2.5-VL-7B, and an instantiated encoder of speech
+    text, tower = ENTRIES["Qwen/Qwen2.5-7B-Instruct"]["config"], ENTRIES["Qwen/Qwen2.5-VL-7B-Instruct"]["config"]
+    audio = {"d_model": 1280, "encoder_layers": 32, "encoder_ffn_dim": 5120, "output_dim": 3584}
+    thinker = {"text_config": text, "vision_config": tower["vision_config"], "audio_config": audio}
+    vision = read(tower).total_params - read({k: v for k, v in tower.items() if k != "vision_config"}).total_params
+    speech = 639_647_232
+    omni = read({"model_type": "qwen2_5_omni", "thinker_config": thinker})
+    assert omni.total_params == pytest.approx(read(text).total_params + vision + speech, rel=1e-4)
 
 
 def test_a_file_without_a_type_has_that_of_the_class_it_names() -> None:
