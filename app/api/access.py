@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from ipaddress import IPv6Address
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -184,9 +185,26 @@ async def identify_caller(request: Request) -> Caller:
     return caller
 
 
+def address_of_holder(address: str) -> str:
+    """Returns what one holder has of the internet: an IPv4 address, or the /64 network of an IPv6 address, in which a
+    client can take a new address for each request. Text that is no address is returned unchanged.
+
+    Check:
+        >>> [address_of_holder(a) for a in ("192.0.2.7", "2001:db8:1:2:3::4", "::ffff:192.0.2.7", "fe80::1%eth0")]
+        ['192.0.2.7', '2001:db8:1:2::', '192.0.2.7', 'fe80::']
+    """
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
+
+
 def client_address(request: Request) -> str:
-    """Returns the client's IP address, or an empty string if it is unknown."""
-    return request.client.host if request.client else ""
+    """Returns the address that a client is charged and limited by; an empty string if it is unknown."""
+    return address_of_holder(request.client.host) if request.client else ""
 
 
 def _needed_scope(request: Request) -> Scope | None:
