@@ -213,8 +213,13 @@ def on_behalf_of_caller(app: ASGIApp) -> ASGIApp:
                 return message
             return await outer_receive()
 
-        keys = [(name, value) for name, value in outer_scope["headers"] if name == b"authorization"]
-        inner = {**scope, "client": outer_scope.get("client"), "headers": [*scope["headers"], *keys]}
+        names = (b"authorization", (outer_scope["app"].state.settings.identity_header or "").lower().encode())
+        inner = {
+            **scope,
+            "client": outer_scope.get("client"),
+            "headers": [*scope["headers"], *[each for each in outer_scope["headers"] if each[0] in names]],
+            "state": {"peer": outer_scope["state"].get("peer")},
+        }
         await app(inner, receive_body_or_disconnect, send)
 
     return call

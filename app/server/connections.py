@@ -213,6 +213,7 @@ class Connection(HttpToolsProtocol):
         if version not in ("1.0", "1.1") or hosts > 1 or (hosts == 0 and version == "1.1") or codings - {b"chunked"}:
             raise RefusedError
         self.scope["state"]["draining"] = self.pool.draining
+        self.scope["state"]["peer"] = self.client[0] if self.client else ""  # X-Forwarded-For replaces the client
         self.scope["state"]["report_memory_error"] = self.pool.report_memory_error
         super().on_headers_complete()
         self._in_headers, self._in_body, self._unparsed_bytes = False, True, 0
