@@ -339,7 +339,7 @@ def test_a_trusted_proxy_names_the_caller_who_sees_what_is_its_own(
     keys: Keys, peer: str, named: list[str], status: int, tenant: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = keys.open.app
-    settings = Settings(proxies=("10.0.0.0/8",), identity_header="X-Forwarded-User", access_log="off")  # type: ignore[arg-type]
+    settings = Settings(proxies=("10.0.0.0/8",), identity_header="X-Forwarded-User", access_log="off")
     monkeypatch.setitem(app.state._state, "settings", settings)  # type: ignore[attr-defined]
     stands_for: list[str] = []
     monkeypatch.setattr("app.api.access.act_for", stands_for.append)
