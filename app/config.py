@@ -165,6 +165,11 @@ class Settings(BaseSettings):
         (),
         description="Networks of proxies whose X-Forwarded-For header is trusted, as JSON.",
     )
+    identity_header: str | None = Field(
+        None,
+        pattern="^[A-Za-z][A-Za-z0-9-]{0,63}$",
+        description="Header in which these proxies name the caller that they have signed in: a person or a team.",
+    )
     mcp_hosts: tuple[str, ...] = Field(
         (),
         description="Host names under which agents reach /mcp, besides localhost and the public URL's, as JSON; "
@@ -210,18 +215,24 @@ class Settings(BaseSettings):
     def _check_webhooks(self) -> Settings:
         names = [webhook.name for webhook in self.webhooks]
         if len(names) != len(set(names)):
-            raise ValueError("webhook names must be unique")
+            raise ValueError("webhooks must have unique names")
         if not self.plain_http and not all(webhook.url.startswith("https://") for webhook in self.webhooks):
-            raise ValueError("webhook URLs must use https; HEADROOM_PLAIN_HTTP=true allows http")
+            raise ValueError("webhooks must be reached by https; HEADROOM_PLAIN_HTTP=true allows http")
         return self
 
     @model_validator(mode="after")
     def _check_token_issuers(self) -> Settings:
         names = [each.issuer for each in self.token_issuers]
         if len(names) != len(set(names)):
-            raise ValueError("token issuers must be unique")
+            raise ValueError("token_issuers must be unique")
         if not self.plain_http and not all(each.jwks_url.startswith("https://") for each in self.token_issuers):
-            raise ValueError("jwks_url must use https; HEADROOM_PLAIN_HTTP=true allows http")
+            raise ValueError("token_issuers must be reached by https; HEADROOM_PLAIN_HTTP=true allows http")
+        return self
+
+    @model_validator(mode="after")
+    def _check_identity_header(self) -> Settings:
+        if self.identity_header is not None and not self.proxies:
+            raise ValueError("identity_header is trusted only from HEADROOM_PROXIES, which names none")
         return self
 
     @property

@@ -179,7 +179,7 @@ def redact_secrets(text: str) -> str:
 
     Check:
         >>> redact_secrets("postgresql://headroom:p@ss@db/x password='p w' whsec_AAAA")
-        "postgresql://***@db/x password=*** ***"
+        'postgresql://***@db/x password=*** ***'
     """
     return _BARE_SECRET.sub("***", _NAMED_SECRET.sub(r"\1***", _URL_CREDENTIALS.sub(r"\1***@", text)))
 

@@ -132,8 +132,10 @@ def answer_to(connect: Callable[[], socket.socket], sent: bytes) -> bytes:
         (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na: " + b"b" * 2**20, 431),
         (b"GET /" + b"a" * 4000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
         (b"GET /" + b"a" * 2**20, 414),
+        (b"GET /livez\r\n\r\n", 400),
+        (b"GET /livez HTTP/2.0\r\nHost: x\r\n\r\n", 400),
     ],
-    ids=("many", "long", "endless", "trailer", "url", "endless-url"),
+    ids=("many", "long", "endless", "trailer", "url", "endless-url", "http-0.9", "http-2"),
 )
 def test_what_comes_before_a_body_is_limited(connect: Callable[[], socket.socket], sent: bytes, status: int) -> None:
     assert problem_of(answer_to(connect, sent))[0] == status
@@ -146,6 +148,7 @@ def test_what_comes_before_a_body_is_limited(connect: Callable[[], socket.socket
         b"Host: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n",
         b"Host: x\r\nContent-Length: -3\r\n",
         b"Host: x\r\nContent-Length: +3\r\n",
+        b"Host: x\r\nTransfer-Encoding: gzip, chunked\r\n",
         b"Host: x\r\na: b\r\n c\r\n",
         b"Host: x\r\na: b\rc\r\n",
         b"Host: x\r\na: b\0c\r\n",

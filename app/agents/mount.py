@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from app.agents import llms
 from app.agents.tools import BY_NAME, DEFAULT_LIMIT, Tool, describe_fields, shorten_answer
 from app.api.body import JSON, read_raw
 from app.api.middleware import forwarded_headers
-from app.api.problems import invalid_request_response
+from app.api.problems import MalformedRequest, invalid_request_response
 from app.extras import import_extra
 from headroom_client import HeadroomError
 
@@ -81,7 +82,9 @@ class Service:
         body = arguments if tool.to_request is None else tool.to_request(arguments)
         if tool.path == "/recommend":
             body.setdefault("limit", DEFAULT_LIMIT)
-        response = await self._http.request(tool.method, tool.path, json=body)
+        # As the message has them: NaN is refused by the API, which takes it in configurations, and not by httpx2.
+        content, headers = json.dumps(body), {"Content-Type": JSON[0]}
+        response = await self._http.request(tool.method, tool.path, content=content, headers=headers)
         return result_from_response(tool, response, requested)
 
     async def _describe(self, tool: Tool, arguments: Json) -> ToolResult:
@@ -209,8 +212,13 @@ def on_behalf_of_caller(app: ASGIApp) -> ASGIApp:
                 return message
             return await outer_receive()
 
-        keys = [(name, value) for name, value in outer_scope["headers"] if name == b"authorization"]
-        inner = {**scope, "client": outer_scope.get("client"), "headers": [*scope["headers"], *keys]}
+        names = (b"authorization", (outer_scope["app"].state.settings.identity_header or "").lower().encode())
+        inner = {
+            **scope,
+            "client": outer_scope.get("client"),
+            "headers": [*scope["headers"], *[each for each in outer_scope["headers"] if each[0] in names]],
+            "state": {"peer": outer_scope["state"].get("peer")},
+        }
         await app(inner, receive_body_or_disconnect, send)
 
     return call
@@ -238,6 +246,8 @@ class AgentsEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = self._app.state.settings.max_body_bytes + ENVELOPE_BYTES
         raw = await read_raw(Request(scope, receive), JSON, limit)
+        if raw.lstrip().startswith(b"["):
+            raise MalformedRequest(400, "malformed-json", "Send one message per request: batches are not accepted.")
         unread: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
         async def replay_body() -> Message:

@@ -5,6 +5,7 @@ One dependency of the whole application does all of it. An operation that SCOPE_
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import threading
@@ -14,16 +15,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from ipaddress import IPv6Address
 from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.api.middleware import set_response_headers
-from app.catalog.keys import PREFIX, Caller, KeyStore, Scope
+from app.catalog.hub import is_within
+from app.catalog.keys import PREFIX, TENANT, Caller, KeyStore, Scope
 from app.catalog.tokens import TokenVerifier
 from app.db import PUBLIC, act_for
-from app.errors import MissingScope, RateLimited, Unauthenticated
+from app.errors import InvalidKey, MissingScope, RateLimited, Unauthenticated
 from app.work import work_for
 
 # Scope that each operation needs; None where the call authenticates by its own secret, or where nothing is protected.
@@ -91,6 +94,7 @@ OPEN_PATHS = frozenset(("/procurement/sessions/{token}",))
 OPEN_SCOPES = frozenset((Scope.READ, Scope.SIZE))  # of callers without a key, unless the settings require one
 # Of the same callers while there is no key, if the service listens on this machine alone.
 UNTIL_KEYS_EXIST = frozenset((Scope.PROCURE, Scope.MEASURE, Scope.CATALOG_WRITE))
+PROXIED_SCOPES = OPEN_SCOPES | UNTIL_KEYS_EXIST  # of callers that a proxy has signed in, for their own tenant
 LOOPBACK = re.compile(r"localhost|127\.[\d.]+|::1")  # addresses that other machines do not reach
 UNIT_S = 0.01  # CPU time of one cost unit; every call costs one unit
 # Units of a computed answer if app/api/cost.py does not estimate them from the request.
@@ -169,7 +173,10 @@ def bearer_token(request: Request) -> str | None:
 async def identify_caller(request: Request) -> Caller:
     """Returns who sent a request. Raises Unauthenticated, InvalidKey, MissingScope and RateLimited."""
     needed = _needed_scope(request)
-    set_response_headers({"Vary": "Authorization"})  # or a cache gives the answer of one tenant to another
+    # Or a cache gives the answer of one tenant to another.
+    set_response_headers(
+        {"Vary": ", ".join(filter(None, ("Authorization", request.app.state.settings.identity_header)))}
+    )
     caller = await _read_caller(request, needed)
     if needed is not None and not caller.may(needed):
         if not caller.key_id:
@@ -184,9 +191,26 @@ async def identify_caller(request: Request) -> Caller:
     return caller
 
 
+def address_of_holder(address: str) -> str:
+    """Returns what one holder has of the internet: an IPv4 address, or the /64 network of an IPv6 address, in which a
+    client can take a new address for each request. Text that is no address is returned unchanged.
+
+    Check:
+        >>> [address_of_holder(a) for a in ("192.0.2.7", "2001:db8:1:2:3::4", "::ffff:192.0.2.7", "fe80::1%eth0")]
+        ['192.0.2.7', '2001:db8:1:2::', '192.0.2.7', 'fe80::']
+    """
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
+
+
 def client_address(request: Request) -> str:
-    """Returns the client's IP address, or an empty string if it is unknown."""
-    return request.client.host if request.client else ""
+    """Returns the address that a client is charged and limited by; an empty string if it is unknown."""
+    return address_of_holder(request.client.host) if request.client else ""
 
 
 def _needed_scope(request: Request) -> Scope | None:
@@ -210,6 +234,8 @@ async def _read_caller(request: Request, needed: Scope | None) -> Caller:
         caller, own_limit = Caller(record.tenant, record.scopes, record.id), record.units_per_minute
     elif token is not None and tokens:
         caller = await run_in_threadpool(tokens.read, token)
+    elif (identity := _proxied_identity(request)) is not None:
+        caller = Caller(tenant_of_identity(identity), PROXIED_SCOPES, f"proxy:{identity[:100]}")
     else:
         return await _anonymous_caller(request, needed)
     limits: RateLimits = state.rate_limits
@@ -219,6 +245,31 @@ async def _read_caller(request: Request, needed: Scope | None) -> Caller:
     return caller
 
 
+def _proxied_identity(request: Request) -> str | None:
+    """Returns who a trusted proxy says has signed in; None if it says nothing. Raises InvalidKey if it names two."""
+    settings = request.app.state.settings
+    named = request.headers.getlist(settings.identity_header) if settings.identity_header else []
+    peer = request.scope.get("state", {}).get("peer") or (request.client.host if request.client else "")
+    if not named or not is_within(peer, settings.proxies):
+        return None
+    if len(named) > 1 or not named[0].strip():
+        raise InvalidKey(f"The header {settings.identity_header} must name one caller. The proxy must replace it.")
+    return named[0].strip()
+
+
+def tenant_of_identity(identity: str) -> str:
+    """Returns the tenant of a caller that a proxy names: the name itself if it can be that of a tenant, otherwise `id-`
+    and a hash of it, which no two names share.
+
+    Check:
+        >>> [tenant_of_identity(each)[:12] for each in ("acme", "Ann@acme.example", "public")]
+        ['acme', 'id-8614065d8', 'id-efa1f375d']
+    """
+    if TENANT.fullmatch(identity) and identity != PUBLIC and not identity.startswith("id-"):
+        return identity
+    return f"id-{hashlib.sha256(identity.encode()).hexdigest()[:40]}"
+
+
 async def _anonymous_caller(request: Request, needed: Scope | None) -> Caller:
     """Returns the caller without a key. It may read and size unless the settings require a key. On a service that
     only this machine reaches, it may also change data until the first key exists: there, it is the operator.
@@ -226,7 +277,8 @@ async def _anonymous_caller(request: Request, needed: Scope | None) -> Caller:
     state = request.app.state
     if state.settings.require_key:
         return Caller()
-    is_operator = LOOPBACK.fullmatch(state.settings.host) is not None and not state.tokens
+    signs_in = state.tokens or state.settings.identity_header
+    is_operator = LOOPBACK.fullmatch(state.settings.host) is not None and not signs_in
     if needed in UNTIL_KEYS_EXIST and is_operator and not await run_in_threadpool(state.keys.has_any):
         return Caller(PUBLIC, OPEN_SCOPES | UNTIL_KEYS_EXIST)
     return Caller(PUBLIC, OPEN_SCOPES)

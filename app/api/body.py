@@ -26,6 +26,7 @@ MAX_DEPTH = 32
 MAX_NUMBER_LENGTH = 60
 MIN_MAGNITUDE = 1e-30  # of a number other than 0: quotients by it remain finite
 MAX_FIELDS = 100  # of a form
+MAX_VALUES = 150_000  # of a document: each takes a hundred bytes and more once it is read
 MAX_MEMBERS = 20_000  # of all objects of a document; each that its schema does not have is an error to be described
 
 
@@ -125,6 +126,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 # Documents of other tools that a request may contain as they are: they write limits that do not exist as Infinity.
 FOREIGN_FIELDS = frozenset(("huggingface_config",))
+FAIL_FAST_FIELDS = frozenset(("trace",))
 
 
 class LargeInteger(Unanswerable):
@@ -201,25 +203,32 @@ def check_strings(value: Any, pasted: frozenset[str] = frozenset(), *, code: str
             )
 
 
-def _nesting_depth(text: str) -> int:
-    """Returns the deepest nesting of brackets outside strings."""
-    depth = deepest = 0
-    for bracket in BRACKET.findall(STRING.sub("", text)):
+def _check_shape(text: str) -> None:
+    """Raises MalformedRequest if a JSON text has too many values or is nested too deep, before it is read."""
+    structure = STRING.sub("", text)
+    if sum(map(structure.count, ",[{")) > MAX_VALUES:
+        raise _malformed_json(f"The body has more than {MAX_VALUES:,} values.")
+    depth = 0
+    for bracket in BRACKET.findall(structure):
         depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+        if depth > MAX_DEPTH:
+            raise _malformed_json(f"The body is nested deeper than {MAX_DEPTH} levels.")
 
 
 def _check_members(document: Any) -> None:
     """Raises MalformedRequest if the objects of a document have too many members. Documents of other tools, which no
-    schema describes, do not count.
+    schema describes, do not count, and of lists whose validation ends at the first invalid entry the longest entry.
     """
     stack, members = [document], 0
     while stack:
         node = stack.pop()
         if isinstance(node, dict):
             members += len(node)
-            stack.extend(held for key, held in node.items() if key not in FOREIGN_FIELDS)
+            for key, held in node.items():
+                if key in FAIL_FAST_FIELDS and isinstance(held, list):
+                    stack.append(max((entry for entry in held if isinstance(entry, dict)), key=len, default=None))
+                elif key not in FOREIGN_FIELDS:
+                    stack.append(held)
         elif isinstance(node, list):
             stack.extend(held for held in node if isinstance(held, dict | list))
     if members > MAX_MEMBERS:
@@ -238,8 +247,7 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
         raise _malformed_json("The body is not UTF-8.") from None
-    if _nesting_depth(text) > MAX_DEPTH:
-        raise _malformed_json(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    _check_shape(text)
     unusual: list[object] = []
 
     def read_constant(name: str) -> float:

@@ -189,6 +189,7 @@ def problem_index_page() -> str:
 
 
 MAX_ERRORS = 20
+MAX_DESCRIBED = 1_000  # errors of a body; pydantic describes all at once, and no other request is answered meanwhile
 STATUS: tuple[tuple[type[AppError], int], ...] = (
     (NotFound, 404),
     (Conflict, 422),
@@ -390,10 +391,14 @@ async def handle_malformed(_: Request, error: MalformedRequest) -> Response:
 
 
 async def handle_invalid_body(_: Request, error: InvalidBody) -> Response:
+    count = error.error.error_count()
+    if count > MAX_DESCRIBED:
+        detail = f"{count:,} fields are invalid. Compare the body with the schema in /docs"
+        return invalid_request_response([{"pointer": "#", "detail": detail}], 1)
     raw = error.error.errors(include_url=False)
     shown = validation_errors(raw, error.document, error.model)
     repeated = len(raw[:MAX_ERRORS]) - len(shown)
-    return invalid_request_response(shown, error.error.error_count() - repeated)
+    return invalid_request_response(shown, count - repeated)
 
 
 async def handle_invalid_parameters(request: Request, error: RequestValidationError) -> Response:

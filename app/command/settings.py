@@ -32,6 +32,7 @@ REASONS = {
 URL_RULE = "must be an http or https URL without a user, such as https://headroom.example.com"
 PATTERN_REASONS = {
     "access_log": "must be off, on or all",
+    "identity_header": "must be the name of a header, such as X-Forwarded-User",
     "cors_origins": "must be * or an origin, such as https://portal.example.com",
     "log_level": "must be debug, info, warning or error",
     "model_hub_url": URL_RULE,
@@ -58,8 +59,10 @@ def load_settings() -> Settings:
 
 def setting_error(error: Any) -> tuple[str, str]:
     """Name of an invalid setting with the place in it, and the reason."""
-    # The validator of all settings reports no location; it checks webhooks only.
-    name, *inner = error["loc"] or ("webhooks",)
+    if not error["loc"]:  # from a validator of several settings, whose message begins with the name of one
+        name, _, reason = error["msg"].removeprefix("Value error, ").partition(" ")
+        return name, reason
+    name, *inner = error["loc"]
     if error["type"] in ("ip_v4_network", "ip_v6_network"):  # reported once per version
         return f"{name} {inner[0]}", "must be a network, such as 10.0.0.0/8 or fd00::/8"
     place = f"{name}{''.join(f' {step}' for step in inner)}"

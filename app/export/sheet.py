@@ -145,7 +145,7 @@ def rows_of_text(text: str, width: int) -> int:
     """Rows that a text takes in a column of a width in characters, broken at spaces.
 
     Check:
-        >>> rows_of_text("Delivery, installation", 12), rows_of_text("once", 12)
+        >>> rows_of_text("Delivery, installation", 14), rows_of_text("once", 14)
         (2, 1)
     """
     return max(1, len(wrap(text, max(1, width - MARGIN_CHARACTERS))))

@@ -26,6 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from app import telemetry
+from app.api.access import address_of_holder
 from app.server import refusals
 
 LINGER_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: enabled, 0 seconds
@@ -140,7 +141,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.address = self.client[0] if self.client else ""
+        self.address = address_of_holder(self.client[0]) if self.client else ""
         refusal = self.pool.admit(self)
         if refusal is not None:
             telemetry.record_shed("connections")
@@ -207,10 +208,12 @@ class Connection(HttpToolsProtocol):
             raise RefusedError
 
     def on_headers_complete(self) -> None:
-        hosts = sum(name == b"host" for name, _ in self.headers)
-        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+        version, hosts = self.parser.get_http_version(), sum(name == b"host" for name, _ in self.headers)
+        codings = {value.lower() for name, value in self.headers if name == b"transfer-encoding"}
+        if version not in ("1.0", "1.1") or hosts > 1 or (hosts == 0 and version == "1.1") or codings - {b"chunked"}:
             raise RefusedError
         self.scope["state"]["draining"] = self.pool.draining
+        self.scope["state"]["peer"] = self.client[0] if self.client else ""  # X-Forwarded-For replaces the client
         self.scope["state"]["report_memory_error"] = self.pool.report_memory_error
         super().on_headers_complete()
         self._in_headers, self._in_body, self._unparsed_bytes = False, True, 0

@@ -273,6 +273,28 @@ def test_a_page_of_another_name_is_refused_and_other_methods_are_not_taken(clien
     assert client.post("/mcp", json=said, headers=stranger).status_code == 403
     assert client.post("/mcp", json=said, headers={**takes, "Host": "localhost:8000"}).status_code == 200
     assert client.get("/mcp").status_code == 405
+    batch = client.post("/mcp", json=[said], headers={**takes, "Host": "localhost:8000"})
+    assert batch.status_code == 400
+    assert "one message per request" in batch.json()["detail"]
+
+
+def test_numbers_that_json_does_not_have_are_refused_by_the_api(client: TestClient) -> None:
+    """Python's encoder refused them with a traceback, also in configurations, where the API accepts them."""
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        "Host": "localhost:8000",
+    }
+    for arguments, text in (
+        ('{"workload": NaN}', "NaN and Infinity are not valid JSON numbers"),
+        ('{"workload": {"peak": 1e999}}', "NaN and Infinity are not valid JSON numbers"),
+        ('{"workload": {"model": {"huggingface_config": {"rope_theta": Infinity}}}}', "Field required"),
+    ):
+        call = (
+            f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"estimate","arguments":{arguments}}}}}'
+        )
+        answer = client.post("/mcp", content=call, headers=headers).json()
+        assert text in answer["result"]["content"][0]["text"], answer
     assert client.post("/mcp", content=b"x" * 100_000, headers={"Content-Type": "application/json"}).status_code == 413
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import Engine
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
-from app.api.access import OPEN_SCOPES, SCOPE_OF, UNITS
+from app.api.access import OPEN_SCOPES, SCOPE_OF, UNITS, tenant_of_identity
 from app.catalog.filing import Filing
 from app.catalog.keys import FRESH_S, Caller, KeyStore, Scope, create_key, generate_key, key_identity, revoke_key
 from app.catalog.recommendations import AnswerStore
@@ -31,7 +31,7 @@ from app.catalog.snapshot import LoadedCatalog
 from app.catalog.tokens import FLOOR_S, STALE_S, TokenIssuer, TokenVerifier
 from app.catalog.tokens import FRESH_S as KEYS_FRESH_S
 from app.config import Settings
-from app.db import acting_for, make_engine
+from app.db import PUBLIC, acting_for, make_engine
 from app.errors import InvalidKey, Unavailable, redact_secrets
 from app.main import ROUTERS, create_app
 from artefacts.service import DAY
@@ -320,6 +320,47 @@ def test_the_header_of_a_proxy_is_not_a_key(keys: Keys) -> None:
         assert keys.open.get("/catalog/models?limit=1", headers=headers).status_code == 200
         refused = keys.closed.get("/catalog/models?limit=1", headers=headers)
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, 'Bearer realm="headroom"')
+
+
+@pytest.mark.parametrize(
+    ("peer", "named", "status", "tenant"),
+    [
+        ("10.1.2.3", ["acme"], 200, "acme"),
+        ("10.1.2.3", ["bob"], 404, "bob"),
+        ("10.1.2.3", [], 404, PUBLIC),
+        ("10.1.2.3", ["public"], 404, tenant_of_identity("public")),
+        ("10.1.2.3", ["Ann@acme.example"], 404, tenant_of_identity("Ann@acme.example")),
+        ("10.1.2.3", ["acme", "bob"], 401, None),
+        ("10.1.2.3", [" "], 401, None),
+        ("192.0.2.7", ["acme"], 404, PUBLIC),
+    ],
+)
+def test_a_trusted_proxy_names_the_caller_who_sees_what_is_its_own(
+    keys: Keys, peer: str, named: list[str], status: int, tenant: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = keys.open.app
+    settings = Settings(proxies=("10.0.0.0/8",), identity_header="X-Forwarded-User", access_log="off")
+    monkeypatch.setitem(app.state._state, "settings", settings)  # type: ignore[attr-defined]
+    stands_for: list[str] = []
+    monkeypatch.setattr("app.api.access.act_for", stands_for.append)
+    caller = TestClient(app, client=(peer, 1), raise_server_exceptions=False)
+    headers = [("X-Forwarded-User", each) for each in named]
+    answer = caller.get(f"/recommendations/{OF_ACME}", headers=headers)
+    assert answer.status_code == status
+    assert stands_for == ([] if tenant is None else [tenant])
+    assert "X-Forwarded-User" in answer.headers["vary"]
+    listed = caller.get("/recommendations?limit=1", headers=headers)
+    assert listed.status_code == 401 or [each["id"] for each in listed.json()["items"]] == [OF_ACME] * (status == 200)
+    deletion = caller.delete(f"/recommendations/{REC}", headers=[*headers, ("If-Match", "*")])
+    assert deletion.status_code == (401 if tenant in (None, PUBLIC) else 404)  # also a service of this machine alone
+    tool = {"name": "market", "arguments": {"by": "accelerator"}}
+    caller.post(
+        "/mcp",
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool},
+        headers=[*headers, ("Host", "localhost"), ("Accept", "application/json, text/event-stream")],
+    )
+    assert set(stands_for) == ({tenant} if tenant else set())
+    assert len(stands_for) in (0, 4 if tenant != PUBLIC else 3)  # a deletion without a tenant ends before
 
 
 CHANGES = sorted(operation for operation in PROTECTED if SCOPE_OF[operation] not in OPEN_SCOPES)

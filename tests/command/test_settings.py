@@ -24,6 +24,11 @@ EXPLAINED = {
     "WORKERS": ("0", "must be at least 1."),
     "REQUEST_DEADLINE_S": ("0", "must be greater than 0."),
     "TODAY": ("2026-02-31", "must be a date, such as 2026-11-20."),
+    "IDENTITY_HEADER": ("X-User", "HEADROOM_IDENTITY_HEADER: is trusted only from HEADROOM_PROXIES"),
+    "TOKEN_ISSUERS": (
+        '[{"issuer": "hush", "audience": "h", "jwks_url": "http://hush.example"}]',
+        "HEADROOM_TOKEN_ISSUERS: must be reached by https",
+    ),
     "CORS_ORIGINS": ('["hush.example"]', "HEADROOM_CORS_ORIGINS 0: must be * or an origin"),
 }
 

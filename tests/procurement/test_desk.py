@@ -105,16 +105,19 @@ def test_a_patient_guesser_waits_longer_each_time(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("way", ["cxml", "oci"])
-def test_a_guesser_gets_429_also_with_many_credentials_in_a_document(
+def test_a_guesser_gets_429_also_with_many_credentials_and_many_addresses_of_one_network(
     sqlite_url: str, loaded: LoadedCatalog, way: str
 ) -> None:
     settings = Settings(database_url=sqlite_url, public_url=HERE, punchout_buyers=(ACME,))
     credential = (
         "<Credential domain='NetworkId'><Identity>AN01000000001</Identity><SharedSecret>x</SharedSecret></Credential>"
     )
-    with TestClient(create_app(settings, loaded), base_url=HERE, follow_redirects=False) as service:
+    app = create_app(settings, loaded)
+    with TestClient(app):
 
-        def guess() -> int:
+        def guess(number: int) -> int:
+            address = f"2001:db8:1:2::{number:x}"
+            service = TestClient(app, base_url=HERE, follow_redirects=False, client=(address, 443))
             if way == "oci":
                 return service.post("/procurement/oci", data={"USERNAME": "acme-buyer", "PASSWORD": "x"}).status_code
             document = setup_request().replace("<Sender>", "<Sender>" + credential * 400).encode()
@@ -122,6 +125,6 @@ def test_a_guesser_gets_429_also_with_many_credentials_in_a_document(
             assert ("429" if sent.status_code == 429 else "401") in sent.text
             return sent.status_code
 
-        answers = [guess() for _ in range(FREE_GUESSES + 2)]
+        answers = [guess(number) for number in range(FREE_GUESSES + 2)]
     wrong = FREE_GUESSES if way == "oci" else 3  # four credentials each
     assert answers == [401 if way == "oci" else 200] * wrong + [429] * (FREE_GUESSES + 2 - wrong)

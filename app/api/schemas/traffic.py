@@ -338,7 +338,9 @@ def _check_names(classes: list[TrafficClassSpec]) -> list[TrafficClassSpec]:
 Classes = Annotated[list[TrafficClassSpec], Field(min_length=2, max_length=4), AfterValidator(_check_names)]
 Factor = Annotated[float, Field(ge=0, le=1e9)]
 Hourly = Annotated[list[Factor], Field(min_length=HOURS, max_length=HOURS), AfterValidator(_check_load)]
-Recorded = Annotated[list[TracedRequest], Field(min_length=2, max_length=20_000), AfterValidator(_check_order)]
+Recorded = Annotated[
+    list[TracedRequest], Field(min_length=2, max_length=20_000, fail_fast=True), AfterValidator(_check_order)
+]
 KINDS = ("peak_requests_per_s", "concurrent_requests", "users", "batch", "offline", "samples_per_s", "trace", "classes")
 RATES = ("peak_requests_per_s", "samples_per_s", "users")
 IN_TRACE = ("input_tokens", "output_tokens", "burstiness", "cached_prefix_fraction", "shared_prefix_fraction", "images")
