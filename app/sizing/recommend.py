@@ -496,13 +496,8 @@ def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[W
 
 
 def misses_time_limit(question: Question, rejection: Rejection) -> bool:
-    """Whether a type may be rejected for a latency, or for a deadline or what it takes to meet that.
-
-    A service that meets its latencies on more hardware than the request allows does not miss them.
-    """
-    if isinstance(question.workload, InferenceWorkload):
-        return rejection.unit == "ms"
-    return rejection.code == "too_slow" or rejection.stage is FilterStage.LIMITS
+    """Whether a type may be rejected for a latency or a deadline, or for the hardware or money that meeting it takes."""
+    return rejection.unit == "ms" or rejection.code == "too_slow" or rejection.stage is FilterStage.LIMITS
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
