@@ -670,7 +670,7 @@ def _training_machines(
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
     whole = precision.weight_bytes == BYTES_32_BIT
     network, link = node.network_bytes_per_s, node.link_bytes_per_s
-    joined, training_class = node.connected_accelerators, columns.training_class
+    joined, training_class, torus = node.connected_accelerators, columns.training_class, columns.torus[accelerator]
     largest = np.ones(len(columns))
     np.maximum.at(largest, accelerator, np.where(within_machine_limits(offered_machines, constraints), joined, 1.0))
     return TrainingMachines(
@@ -687,8 +687,14 @@ def _training_machines(
         network_bytes_per_s=known_network_bytes_per_s(network, assumed),
         scale_up_accelerators=joined,
         largest_scale_up=largest[accelerator],
+        torus=torus,
         shape=group_rows(
-            node.accelerators_per_node, joined, largest[accelerator], training_class[accelerator], np.isnan(network)
+            node.accelerators_per_node,
+            joined,
+            largest[accelerator],
+            training_class[accelerator],
+            np.isnan(network),
+            torus,
         )[1],
     )
 
