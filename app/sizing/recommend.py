@@ -487,7 +487,7 @@ def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[W
     """
     found = search_current_prices(question, catalog)
     _, rejections, result = found
-    if result.estimates or not any(misses_time_limit(question, r) for r in rejections.by_accelerator.values()):
+    if result.estimates or not any(map(misses_time_limit, rejections.by_accelerator.values())):
         return found
     relaxed = find_within_longer_limits(
         question, lambda longer: search_current_prices(longer, catalog), lambda other: bool(other[2].estimates)
@@ -495,14 +495,9 @@ def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[W
     return found if relaxed is None else relaxed
 
 
-def misses_time_limit(question: Question, rejection: Rejection) -> bool:
-    """Whether a type may be rejected for a latency, or for a deadline or what it takes to meet that.
-
-    A service that meets its latencies on more hardware than the request allows does not miss them.
-    """
-    if isinstance(question.workload, InferenceWorkload):
-        return rejection.unit == "ms"
-    return rejection.code == "too_slow" or rejection.stage is FilterStage.LIMITS
+def misses_time_limit(rejection: Rejection) -> bool:
+    """Whether a type may be rejected for a latency or a deadline, or for the hardware or money that meets it."""
+    return rejection.unit == "ms" or rejection.code == "too_slow" or rejection.stage is FilterStage.LIMITS
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

@@ -20,7 +20,7 @@ from app.sizing.hardware.licenses import SourceLicense
 from app.sizing.hardware.parts import Accelerator, Availability, PriceKind, PricingModel, Terms
 from app.sizing.hardware.terms import LeadTime
 from app.sizing.question import Deployment
-from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration
+from app.sizing.words import format_count, format_distinct_amounts, format_distinct_numbers, format_duration, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -926,6 +926,9 @@ class FilterStage(IntEnum):
     LIMITS = 5  # limits on accelerators, money and power
 
 
+BORDERLINE_PROBABILITY = 0.1  # a plan that is expected not to fit is borderline from this probability of fitting on
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """Why an accelerator type was rejected, with the shortfall of its nearest plan.
@@ -945,10 +948,11 @@ class Rejection:
     stage: FilterStage = FilterStage.OFFERS  # last filter that the type reached
     rule: str = ""  # support rule that applies
     counted_as: str = "accelerator"  # what one of the accelerators is called when counted
+    fit_probability: float = 0.0  # probability that the nearest plan fits in memory
 
     @property
     def text(self) -> str:
-        """The reason as a sentence."""
+        """The reason as one or two sentences."""
         numbers: dict[str, str] = {}
         if self.needed is not None and self.available is not None:
             needed, available = format_distinct_numbers(self.needed, self.available)
@@ -957,12 +961,15 @@ class Rejection:
             if self.unit in MONEY_UNITS:
                 needed, available = format_distinct_amounts(self.needed, self.available)
             numbers = {"needed": needed, "available": available}
-        return self.template.format(
+        text = self.template.format(
             name=self.name,
             on=format_count(self.count, self.counted_as),
             each=f"one {self.counted_as}" if self.count == 1 else f"each of {self.count:,.0f} {self.counted_as}s",
             **numbers,
         )
+        if self.fit_probability < BORDERLINE_PROBABILITY:
+            return text
+        return f"{text} This is borderline: it is {percent(self.fit_probability)} likely to fit."
 
     @property
     def shortfall_ratio(self) -> float:

@@ -65,6 +65,25 @@ def test_limits_that_the_request_sets_still_reject(client: TestClient, desk: str
     assert "assumed_limits_missed" not in {w["code"] for w in answer["warnings"]}
 
 
+@pytest.mark.parametrize(
+    "hardware",
+    [
+        {"inventory": [{"accelerator": "a6000", "count": 2}], "constraints": {"inventory": "only"}},
+        {"inventory": [{"accelerator": "a6000", "count": 4}], "constraints": {"inventory": "only"}},
+        {"constraints": {"accelerators": ["a6000"], "max_accelerators": 4}},
+    ],
+    ids=["two owned", "four owned in one machine", "at most four"],
+)
+def test_hardware_that_meets_the_usual_limits_only_in_greater_number_is_answered(
+    client: TestClient, hardware: dict[str, Any]
+) -> None:
+    traffic = {"peak_requests_per_s": 0.5, "input_tokens": 2000, "output_tokens": 400}
+    workload = {"phase": "inference", "model": "qwen3-32b", "traffic": traffic}
+    answer = client.post("/recommend", json={"workload": workload, "limit": 1, "include": [], **hardware}).json()
+    assert answer["recommendations"], answer["summary"]
+    assert "assumed_limits_missed" in {w["code"] for w in answer["warnings"]}
+
+
 SLOW: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "prompts of 30,000 tokens on four RTX 3090": (
         "meta-llama/Llama-3.3-70B-Instruct",

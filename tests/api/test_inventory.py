@@ -177,7 +177,7 @@ TWO_TYPES = [{"accelerator": "a6000", "count": 4}, {"accelerator": "l40s", "coun
 def test_owned_and_further_replicas_carry_a_load_together_at_less_cost(
     client: TestClient, model: str, load: dict[str, Any], owned: list[dict[str, Any]], limits: dict[str, Any]
 ) -> None:
-    workload = chat(model)
+    workload = {**chat(model), "slo": {"ttft_ms": 2000, "tpot_ms": 100}}  # left open, they would be longer here
     lengths = {name: workload["traffic"][name] for name in ("input_tokens", "output_tokens")}
     answer = answered(client, {**workload, "traffic": {**load, **lengths}}, owned, **limits)
     fleet, first = answer["mixed_fleet"], answer["recommendations"][:1]

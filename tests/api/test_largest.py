@@ -70,7 +70,9 @@ def test_the_largest_load_is_feasible_and_a_tenth_more_is_not(
     for level in answer["recommendations"][0]["confidence"]["by_level"]:  # no operating cost of machines not owned
         is_more = owned and (level["total_accelerators"] or 0) > deployment["total_accelerators"]
         assert not is_more or ("usd_per_hour" not in level and "your inventory has" in level["unreachable"]["why"])
-    assert not [r for r in more["recommendations"] if not owned or r["deployment"]["offer"]["provider"] == "inventory"]
+    is_longer = "assumed_limits_missed" in {w["code"] for w in more["warnings"]}
+    mine = [r for r in more["recommendations"] if not owned or r["deployment"]["offer"]["provider"] == "inventory"]
+    assert is_longer or not mine
 
 
 def test_the_types_of_an_inventory_carry_the_largest_load_together(client: TestClient) -> None:

@@ -31,7 +31,7 @@ from app.sizing.hardware.recipes.columns import SETTABLE_FIELDS, WHOLE
 from app.sizing.hardware.recipes.record import LOSSES
 from app.sizing.measured import MeasuredEffect
 from app.sizing.question import Deployment, Economics
-from app.sizing.result import ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
+from app.sizing.result import BORDERLINE_PROBABILITY, ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
 from app.sizing.training.finalists import WITHOUT_OFFLOAD, Alternative, Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.memory import activation_parts_at, total_bytes_at_moments
@@ -202,10 +202,7 @@ def non_default_choice(chosen: Mask, row: int, usual: bool) -> bool | None:
     return None if bool(chosen[row]) is usual else bool(chosen[row])
 
 
-# A run that is expected not to fit still shows its speed from this probability of fitting on.
 LARGEST_SHOWN_SLOWDOWN = 1.0
-SHOW_SPEED_FROM_PROBABILITY = 0.1
-
 LEAST_SHOWN_PROBABILITY = 0.01  # smaller probabilities are not shown
 
 # The part of a step that belongs to each bottleneck, and its name in sentences.
@@ -364,7 +361,7 @@ def alternative_text(other: Alternative, confidence: float) -> str:
     speed = "equally fast" if share == percent(0.0) else f"{share} {'slower' if other.slowdown >= 0 else 'faster'}"
     if other.fits and other.probability >= confidence:
         return f"{other.description} ({speed})"
-    if other.probability >= SHOW_SPEED_FROM_PROBABILITY:
+    if other.probability >= BORDERLINE_PROBABILITY:
         return f"{other.description} (would fit with {percent(other.probability)} probability: {needed}, {speed})"
     return f"{other.description} (does not fit: {needed})"
 
@@ -514,13 +511,13 @@ def build_misfit_estimate(
 ) -> Estimate:
     """Estimate of a run that does not fit: how much memory it lacks and, if it may still fit, its speed."""
     needed, usable = memory.total_bytes / GIB, memory.usable_bytes / GIB
-    verdict = "is not expected to fit" if probability >= SHOW_SPEED_FROM_PROBABILITY else "does not fit"
+    verdict = "is not expected to fit" if probability >= BORDERLINE_PROBABILITY else "does not fit"
     text = f"The run {verdict}: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
     if memory.total_bytes <= memory.usable_bytes:
         text = (
             f"The run does not fit: the host needs {host_bytes / GIB:,.0f} GiB of its own memory for offloaded states."
         )
-    near = probability >= SHOW_SPEED_FROM_PROBABILITY
+    near = probability >= BORDERLINE_PROBABILITY
     if near:
         text += f" This is borderline: the run is {percent(probability)} likely to fit. The speed assumes that it does."
     return Estimate(

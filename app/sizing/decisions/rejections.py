@@ -77,6 +77,7 @@ class Rejections:
         unit: str,
         count: Column,
         reached: FilterStage,
+        fit_probability: Column | None = None,
     ) -> None:
         """Reject the types that kept no row, with the shortfall and accelerator count of their closest row."""
         rows = self.rows_of_eliminated_types(accelerator, kept, np.ones(len(accelerator), dtype=bool))
@@ -105,6 +106,7 @@ class Rejections:
                 float(count[row]),
                 reached,
                 counted_as=a.counted_as,
+                fit_probability=0.0 if fit_probability is None else float(fit_probability[row]),
             )
 
     def empty_copy(self) -> Rejections:
@@ -161,6 +163,7 @@ class NullRejections(Rejections):
         unit: str,
         count: Column,
         reached: FilterStage,
+        fit_probability: Column | None = None,
     ) -> None:
         pass
 

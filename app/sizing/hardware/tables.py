@@ -69,6 +69,7 @@ class AcceleratorColumns(Columns):
     unified: Mask  # memory is shared with the system
     whole_machine: Mask  # sold only as a whole machine
     processor: Mask  # CPU sockets
+    torus: Mask  # chips rented as slices of a torus: TPUs
     edge: Mask  # embedded modules, sold in development kits
     beneath_servers: Mask  # consumer cards, Macs and development kits
     desktop: Mask  # consumer, workstation and edge parts, which use a desktop host
@@ -102,6 +103,7 @@ class AcceleratorColumns(Columns):
             unified=flags([a.memory_is_shared for a in accelerators]),
             whole_machine=flags([a.kind == WHOLE_MACHINE for a in accelerators]),
             processor=flags([a.kind == SOCKET for a in accelerators]),
+            torus=flags([a.kind == "tpu" for a in accelerators]),
             edge=flags([a.segment is Segment.EDGE for a in accelerators]),
             beneath_servers=flags([a.segment in BENEATH_SERVERS for a in accelerators]),
             desktop=flags([a.segment is not Segment.DATACENTER for a in accelerators]),

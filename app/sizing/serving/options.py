@@ -451,11 +451,14 @@ def carbon_kg_per_unit(options: Options, joules_per_unit: Column) -> Column:
     return joules_per_unit / JOULES_PER_KWH * options.plans.offered.grid_g_per_kwh / 1e3
 
 
+DEGREES_BASE = 2**32  # remainder of a layout's key by it: key of its accelerators and degrees alone
+
+
 def layout_keys(plans: Plans) -> Codes:
     """Key that is equal for equal engine, formats, accelerators per replica, and tensor and pipeline degrees."""
     stack = (plans.engine * 4096 + plans.weight_format) * 16 + plans.kv
     sizes = plans.accelerators_per_replica * 2**20 + plans.tensor_parallel * 1024 + plans.pipeline_parallel
-    key: Codes = stack * 2**32 + sizes.astype(np.int64)
+    key: Codes = stack * DEGREES_BASE + sizes.astype(np.int64)
     return key
 
 

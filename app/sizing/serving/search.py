@@ -23,6 +23,7 @@ from app.sizing.columns import (
     distinct_rows,
     lazy_rows,
     materialize_as,
+    normal_cdf,
     with_rows,
 )
 from app.sizing.decisions.cost import can_meet_deadline, deployment_cost, min_run_s, replicas_for_volume, run_s
@@ -425,11 +426,13 @@ def feasible_plans(
     memory = kind.estimate_memory(search.workload, plans, assumed, asked, margins)
     fits = memory.fits
     rejected_rows = search.rejections.rows_of_eliminated_types(plans.accelerator, fits, np.ones(len(plans), bool))
+    reserve = np.maximum(margins.memory_share * memory.capacity_bytes, 1.0)  # bytes between median and confidence
+    left = ((memory.usable_bytes - memory.needed_bytes) / reserve + 1)[rejected_rows]  # of the median prediction
     reject_plans(
         search.rejections,
         confidence,
         plans.accelerator[rejected_rows],
-        (memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes)[rejected_rows],
+        left >= 0,
         code="out_of_memory",
         text="{name} needs {needed} GiB on {each} in the best layout on offer. The engine may use {available} GiB.",
         needed=memory.needed_bytes[rejected_rows] / GIB,
@@ -437,6 +440,7 @@ def feasible_plans(
         unit="gib",
         count=plans.accelerators_per_replica[rejected_rows],
         reached=FilterStage.MEMORY,
+        fit_probability=normal_cdf(np.clip(NORMAL.inv_cdf(confidence) * left, -6.0, 6.0)) if confidence > 0.5 else None,
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)

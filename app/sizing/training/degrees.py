@@ -121,14 +121,33 @@ def has_interconnect(plans: TrainingPlans, accelerators: Column) -> Mask:
     return near | ~np.isnan(_align_rows(plans.node.network_bytes_per_s, accelerators))
 
 
+CUBE_CHIPS = 64  # 4 x 4 x 4 chips, of which larger slices of a 3D torus are made
+LARGEST_2D_TORUS = 256  # 16 x 16 chips; larger domains are 3D
+
+
+def forms_slice(plans: TrainingPlans, accelerators: Column) -> Mask:
+    """Whether accelerators (one number per row, or a row of options) are a slice that is rented, if slices are.
+
+    Slices have 1, 2, 4, 8 ... chips; those of a 3D torus, above 64 chips, any number of cubes. More chips than a torus
+    has are several whole ones.
+    Source: docs.cloud.google.com/tpu, the topologies of v4, v5e, v5p and v6e.
+    """
+    torus = _align_rows(plans.machine.torus, accelerators)
+    domain = _align_rows(plans.machine.scale_up_accelerators, accelerators)
+    cubes = (domain > LARGEST_2D_TORUS) & (accelerators % CUBE_CHIPS == 0)
+    sold = (np.exp2(np.rint(np.log2(accelerators))) == accelerators) | cubes
+    return ~torus | np.where(accelerators <= domain, sold, is_divisor(domain, accelerators))
+
+
 def forms_cluster(plans: TrainingPlans, accelerators: Column) -> Mask:
-    """Whether accelerators form a cluster of whole, networked machines.
+    """Whether accelerators form a cluster of whole, networked machines, or a slice of a torus.
 
     Inference-class machines are not built into training clusters, so they pass only up to one machine.
     """
     one_machine = accelerators <= _align_rows(plans.accelerators_per_node, accelerators)
     cluster = one_machine | _align_rows(plans.machine.training_class, accelerators)
-    result: Mask = fills_machines(plans, accelerators) & has_interconnect(plans, accelerators) & cluster
+    whole = fills_machines(plans, accelerators) & forms_slice(plans, accelerators)
+    result: Mask = whole & has_interconnect(plans, accelerators) & cluster
     return result
 
 

@@ -160,6 +160,7 @@ class TrainingMachines(Columns):
     network_bytes_per_s: Column  # network rate of one accelerator, bytes/s; assumed if unknown
     scale_up_accelerators: Column  # accelerators in one scale-up domain
     largest_scale_up: Column  # accelerators in the largest affordable scale-up domain of the same type
+    torus: Mask  # whether the scale-up domain is a torus, of which slices are rented
     shape: Codes  # group of machines that allow the same data-parallel degrees
 
     @property

@@ -79,6 +79,7 @@ from app.sizing.training.degrees import (
 )
 from app.sizing.training.memory import (
     TrainingMemory,
+    fit_probability,
     fits_at_confidence,
     memory_factor,
     training_memory,
@@ -494,46 +495,31 @@ def _reject_too_large(
     Types that fit by the median prediction (`likely`), or that only lack host memory (not `hosted`), get texts of their
     own.
     """
-    accelerator, margins, memory = attempts.layouts.accelerator, attempts.layouts.stack.margins, attempts.memory
-    unexplained = rejections.rows_of_eliminated_types(accelerator, likely & fitting, likely)
-    rejections.reject_with_shortfall(
-        accelerator[unexplained],
-        fitting[unexplained],
-        code="out_of_memory",
-        text=f"{{name}} needs {{needed}} of {{available}} GiB on {{each}} ({percent(margins.asked)} confidence). "
-        "The median prediction fits.",
-        needed=needed_bytes[unexplained]
-        * memory_factor(attempts.layouts.take(unexplained), memory.take(unexplained), margins.asked)
-        / GIB,
-        available=memory.capacity_bytes[unexplained] / GIB,
-        unit="gib",
-        count=attempts.largest_accelerators[unexplained],
-        reached=FilterStage.MEMORY,
-    )
-    small_hosts = (needed_bytes <= memory.usable_bytes) & ~hosted
-    unexplained = rejections.rows_of_eliminated_types(accelerator, fitting, small_hosts)
-    rejections.reject_with_shortfall(
-        accelerator[unexplained],
-        fitting[unexplained],
-        code="out_of_memory",
-        text="{name} needs {needed} of {available} GiB on {each}, but its hosts lack memory for the offloaded states.",
-        needed=needed_bytes[unexplained] / GIB,
-        available=memory.usable_bytes[unexplained] / GIB,
-        unit="gib",
-        count=attempts.largest_accelerators[unexplained],
-        reached=FilterStage.MEMORY,
-    )
-    rejections.reject_with_shortfall(
-        accelerator,
-        fitting,
-        code="out_of_memory",
-        text="{name} needs {needed} GiB on {each} with the closest layout; {available} GiB are usable.",
-        needed=needed_bytes / GIB,
-        available=memory.usable_bytes / GIB,
-        unit="gib",
-        count=attempts.largest_accelerators,
-        reached=FilterStage.MEMORY,
-    )
+    layouts, memory, gone = attempts.layouts, attempts.memory, np.ones(len(attempts.layouts), dtype=bool)
+    sure = f"({percent(layouts.stack.margins.asked)} confidence). The median prediction fits."
+    needs = "{name} needs {needed} of {available} GiB on {each}"
+    usable, capacity = memory.usable_bytes, memory.capacity_bytes
+    small_host = (needed_bytes <= usable) & ~hosted
+    for among, available, text in (
+        (likely, capacity, f"{needs} {sure}"),
+        (small_host, usable, f"{needs}, but its hosts lack memory for the offloaded states."),
+        (gone, usable, "{name} needs {needed} GiB on {each} with the closest layout; {available} GiB are usable."),
+    ):
+        rows = rejections.rows_of_eliminated_types(layouts.accelerator, fitting, among)
+        plans, at = layouts.take(rows), memory.take(rows)
+        factor = memory_factor(plans, at, layouts.stack.margins.asked) if among is likely else 1.0
+        rejections.reject_with_shortfall(
+            layouts.accelerator[rows],
+            fitting[rows],
+            code="out_of_memory",
+            text=text,
+            needed=needed_bytes[rows] * factor / GIB,
+            available=available[rows] / GIB,
+            unit="gib",
+            count=attempts.largest_accelerators[rows],
+            reached=FilterStage.MEMORY,
+            fit_probability=np.where(hosted[rows], fit_probability(plans, at), 0.0),
+        )
 
 
 def _reject_too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
@@ -669,7 +655,7 @@ def _training_machines(
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
     whole = precision.weight_bytes == BYTES_32_BIT
     network, link = node.network_bytes_per_s, node.link_bytes_per_s
-    joined, training_class = node.connected_accelerators, columns.training_class
+    joined, training_class, torus = node.connected_accelerators, columns.training_class, columns.torus[accelerator]
     largest = np.ones(len(columns))
     np.maximum.at(largest, accelerator, np.where(within_machine_limits(offered_machines, constraints), joined, 1.0))
     return TrainingMachines(
@@ -686,8 +672,14 @@ def _training_machines(
         network_bytes_per_s=known_network_bytes_per_s(network, assumed),
         scale_up_accelerators=joined,
         largest_scale_up=largest[accelerator],
+        torus=torus,
         shape=group_rows(
-            node.accelerators_per_node, joined, largest[accelerator], training_class[accelerator], np.isnan(network)
+            node.accelerators_per_node,
+            joined,
+            largest[accelerator],
+            training_class[accelerator],
+            np.isnan(network),
+            torus,
         )[1],
     )
 

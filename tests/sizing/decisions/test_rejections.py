@@ -103,6 +103,11 @@ def test_a_miss_names_the_accelerators_it_was_found_on() -> None:
     assert fill_text("needs {needed} of {available}", 8, 106.2, 1 / 24, "days") == "needs 106 days of 1 hour"
 
 
+def test_a_miss_of_memory_that_may_fit_says_how_likely_that_is() -> None:
+    near, far = (Rejection("acme-card", "Acme Card", "code", "No.", fit_probability=p).text for p in (0.57, 0.09))
+    assert (near, far) == ("No. This is borderline: it is 57 % likely to fit.", "No.")
+
+
 def test_who_passed_more_filters_is_nearer() -> None:
     """A type that only costs too much comes before one that is slow, and that before one that lacks a little memory."""
     rejections = Rejections(SMALL.accelerators)

@@ -385,6 +385,14 @@ def test_a_type_with_failed_challengers_is_challenged_no_more() -> None:
     assert len(rows) > 1
     trial.mark_failed(rows[:1])
     assert rows[1] in trial.challengers() and rows[0] not in trial.challengers()
+    plans, failed = options.plans, rows[0]
+    same = (options.accelerator == options.accelerator[failed]) & np.logical_and.reduce(
+        [
+            values == values[failed]
+            for values in (plans.accelerators_per_replica, plans.tensor_parallel, plans.pipeline_parallel)
+        ]
+    )
+    assert (trial.failed_degrees == same).all() and same.sum() > 1  # other engines and formats with these degrees
     trial.failed[int(options.accelerator[first])] = MAX_FAILED
     assert not len(trial.challengers())
 

@@ -40,7 +40,10 @@ def plans(**changed: Any) -> Any:
         "accelerators_per_node": col(8, 8),
         "stack": row(single_accelerator=TWO),
         "machine": row(
-            scale_up_accelerators=col(8, 16), largest_scale_up=col(8, 16), training_class=np.array([True, False])
+            scale_up_accelerators=col(8, 16),
+            largest_scale_up=col(8, 16),
+            training_class=np.array([True, False]),
+            torus=np.array([False, False]),
         ),
         "node": row(network_bytes_per_s=col(np.nan, 50e9)),
     }

@@ -24,6 +24,7 @@ from app.sizing.training.degrees import (
     degree_for_accelerators,
     fills_machines,
     forms_cluster,
+    forms_slice,
     has_interconnect,
     is_divisor,
     is_legal_degree,
@@ -59,6 +60,7 @@ def plans(**columns: Any) -> Any:
         scale_up_accelerators=col(columns.pop("reach", 8)),
         largest_scale_up=col(columns.pop("largest", 8)),
         training_class=np.array([columns.pop("training_class", True)]),
+        torus=np.array([columns.pop("torus", False)]),
     )
     node = row(network_bytes_per_s=col(columns.pop("network", 50e9)))
     stack = row(single_accelerator=np.array([columns.pop("single", False)]))
@@ -126,6 +128,15 @@ def test_inference_hardware_has_no_clusters() -> None:
     assert not forms_cluster(plans(training_class=False), col(16))[0]
     assert forms_cluster(plans(), col(16))[0]
     assert not forms_cluster(plans(), col(12))[0]
+
+
+def test_a_torus_is_rented_in_slices_that_its_topologies_name() -> None:
+    sizes = np.arange(1.0, 600.0)
+    flat, cubic = (sizes[forms_slice(plans(torus=True, reach=reach), sizes)].tolist() for reach in (256, 4096))
+    assert flat == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]  # 512 are two pods
+    assert cubic == [1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 320, 384, 448, 512, 576]
+    assert forms_slice(plans(), sizes).all()
+    assert not forms_cluster(plans(torus=True, reach=4096, accelerators_per_node=4), col(28))[0]
 
 
 def test_a_run_stays_in_one_machine_where_one_of_its_type_holds_it() -> None:

@@ -35,6 +35,7 @@ from app.sizing.training.search import (
     sizes_around,
     smallest_runs,
 )
+from app.sizing.uncertainty import NORMAL
 from tests.examples import PRETRAIN, col
 from tests.sizing.small import BIG, SMALL, SYSTEMS, snapshot
 from tests.sizing.training.layouts import WORKLOAD, plans_of
@@ -163,6 +164,7 @@ def test_what_fits_by_its_prediction_only_says_so() -> None:
         assert lost.code == "out_of_memory"
         assert ("The median prediction fits." in lost.text) == expected
         assert lost.needed == pytest.approx(least * (np.exp(0.45) if expected else 1.0) / GIB)
+        assert lost.fit_probability == pytest.approx(NORMAL.cdf(np.log(share) / 0.45 * NORMAL.inv_cdf(0.8)), abs=1e-3)
 
 
 SMALLEST_WORKLOAD = replace(PRETRAIN, global_batch=64, units=1e10)
