@@ -242,8 +242,8 @@ def test_hits_that_are_counted_must_survive() -> None:
     assert prefix_texts(kept) == [
         "prefix_cache_must_survive: 90 % of each prompt is counted as cached. Every replica must keep 200 idle "
         "sessions (56 GiB over its 2 accelerators) for the 60 s between turns. Route all requests of a session to the "
-        "same replica. Without cache hits, a replica carries at most 11 % of the load that fills it now; with 120 s between turns, "
-        "it carries at most 55 % of the load that fills it now."
+        "same replica. Without cache hits, a replica carries at most 11 % of the load that fills it now; with 120 s "
+        "between turns, it carries at most 55 % of the load that fills it now."
     ]
     (text,) = prefix_texts(replace(kept, times_without_hits=None, times_at_twice_the_gap=1.001))
     assert text.endswith(
