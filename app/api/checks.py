@@ -24,7 +24,7 @@ from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.recipes import ADAPTER_FIELDS
 from app.sizing.hardware.recipes.record import GRADIENTS, WEIGHTS
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.words import provider_name
+from app.sizing.words import join_words, provider_name
 
 CLOUD, ON_PREM, OWNED = Environment.CLOUD.value, Environment.ON_PREM.value, PricingModel.OWNED.value
 
@@ -328,12 +328,16 @@ def _serving_unit_errors(workload: InferenceSpec, model: ModelArchitecture, plac
                 else "",
             )
         ).removesuffix("; ")
-        why = f"{model.name} processes samples, not tokens. {accepted}."
-        for name in ("input_tokens", "output_tokens", "images", "turn_gap_s", "trace"):
-            if name in explicit_fields(traffic) and _is_positive(getattr(traffic, name)):
-                yield FieldError(f"{at}/{name}", f"traffic.{name} does not apply. {why}")
-        if workload.max_context_tokens is not None:
-            yield FieldError(f"{place}/max_context_tokens", f"max_context_tokens does not apply. {why}")
+        found = [
+            f"traffic.{name}"
+            for name in ("input_tokens", "output_tokens", "images", "turn_gap_s", "trace")
+            if name in explicit_fields(traffic) and _is_positive(getattr(traffic, name))
+        ]
+        found += ["max_context_tokens"] if workload.max_context_tokens is not None else []
+        verb = "does" if len(found) == 1 else "do"
+        why = f"{join_words(found)} {verb} not apply: {model.name} processes samples, not tokens. {accepted}."
+        for name in found:
+            yield FieldError(f"{place}/{name.replace('.', '/')}", why)
     if model.kind is not ModelKind.DECODER and workload.adapters is not None:
         detail = f"adapters apply to models that generate tokens; {model.name} answers in one pass. Omit them."
         yield FieldError(f"{place}/adapters", detail)
@@ -342,11 +346,11 @@ def _serving_unit_errors(workload: InferenceSpec, model: ModelArchitecture, plac
             f"{at}/output_tokens",
             f"{model.name} does not generate tokens. Omit traffic.output_tokens or set it to 0.",
         )
-    if model.kind is not ModelKind.DECODER and workload.slo is not None and workload.slo.tpot_ms is not None:
-        yield FieldError(
-            f"{place}/slo/tpot_ms",
-            f"slo.tpot_ms does not apply: {model.name} answers in one pass. Use slo.e2e_ms instead.",
-        )
+    if model.kind is not ModelKind.DECODER and workload.slo is not None:
+        for name in ("ttft_ms", "tpot_ms"):
+            if getattr(workload.slo, name) is not None:
+                why = f"slo.{name} does not apply: {model.name} answers in one pass. Use slo.e2e_ms instead."
+                yield FieldError(f"{place}/slo/{name}", why)
 
 
 def _is_positive(length: Any) -> bool:

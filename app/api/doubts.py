@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from app.api.schemas.requests import EstimateRequest, InferenceSpec, RecommendRequest
 from app.api.schemas.traffic import LengthDistribution
+from app.sizing.assumptions import Assumptions
 from app.sizing.result import Notice
 from app.sizing.words import join_words
 from app.sizing.workload import MAX_P95_TO_MEAN
 
 UNUSUAL_UNIT, TOO_WIDE, PREFIX_CACHE_OFF = "unit_looks_wrong", "spread_too_wide", "prefix_cache_off"
-PURCHASES_ONLY = "purchases_only"
+PURCHASES_ONLY, ADAPTERS_WAIT = "purchases_only", "adapters_wait"
 MAX_PERCENT = 100.0
 # Hint on the unit of a field, for a value outside its range.
 UNIT_HINTS: Mapping[str, str] = {
@@ -104,7 +105,15 @@ def input_warnings(request: RecommendRequest | EstimateRequest) -> Iterator[Noti
         text = "Only purchases count: max_purchase_usd does not limit rents. To include rents, set max_usd_per_hour."
         yield Notice(PURCHASES_ONLY, text)
     if isinstance(request.workload, InferenceSpec):
-        traffic = request.workload.traffic
+        traffic, adapters = request.workload.traffic, request.workload.adapters
+        loaded = 0 if adapters is None else adapters.loaded(Assumptions().with_overrides(request.assumptions))
+        if adapters is not None and adapters.active is None and adapters.count > loaded:
+            yield Notice(
+                ADAPTERS_WAIT,
+                f"{loaded:,} of {adapters.count:,} adapters are assumed to stay loaded on every replica; requests for "
+                "others wait until one is exchanged, which is not counted. Set `adapters.active` to the number that "
+                "requests use at once.",
+            )
         launched = request.deployment.scheduler if isinstance(request, EstimateRequest) else None
         if launched is not None and launched.prefix_cache is False and traffic.has_hits:
             yield Notice(

@@ -14,6 +14,7 @@ from app.api.schemas.requests import EstimateRequest, RecommendRequest
 WEIGHTS, CACHE = "constraints.weight_formats (for example fp8 or int4-awq)", "constraints.kv_formats"
 HARDWARE, BUDGET = "constraints.accelerators", "constraints.max_usd_per_hour or max_purchase_usd"
 RATE = "workload.traffic.peak_requests_per_s"
+ADAPTERS, IMAGES = "workload.adapters", "workload.traffic.images.per_request"
 MISNAMED: Mapping[str, str] = {
     **dict.fromkeys(
         ("quantization", "quantisation", "quant", "precision", "dtype", "weight_format", "weights"), WEIGHTS
@@ -22,6 +23,11 @@ MISNAMED: Mapping[str, str] = {
     **dict.fromkeys(("gpu", "gpus", "gpu_type", "gpu_types", "gpu_name", "device", "hardware"), HARDWARE),
     **dict.fromkeys(("gpu_count", "num_gpus", "n_gpus", "max_gpus"), "constraints.max_accelerators"),
     **dict.fromkeys(("budget", "max_cost", "max_price", "price_limit"), BUDGET),
+    **dict.fromkeys(("max_usd_per_month", "monthly_budget"), "constraints.max_usd_per_hour: USD per month / 730"),
+    **dict.fromkeys(("requests_per_minute", "rpm"), f"{RATE}: requests per minute / 60"),
+    **dict.fromkeys(("tokens_per_s", "tokens_per_second", "tps"), f"{RATE}: tokens per second / tokens of a request"),
+    **dict.fromkeys(("lora", "loras", "num_loras", "lora_adapters", "max_loras"), ADAPTERS),
+    **dict.fromkeys(("images_per_request", "num_images", "image_count"), IMAGES),
     **dict.fromkeys(("qps", "rps", "request_rate", "requests_per_second", "requests_per_s"), RATE),
     **dict.fromkeys(("concurrency", "max_concurrency", "num_users"), "workload.traffic.concurrent_requests"),
     **dict.fromkeys(("prompt_tokens", "isl", "input_length", "prompt_length"), "workload.traffic.input_tokens"),
@@ -39,6 +45,19 @@ OF_DEPLOYMENT: Mapping[str, str] = {
     HARDWARE: "deployment.accelerator",
     "constraints.max_accelerators": "deployment.total_accelerators",
 }
+# Limits that a request cannot set, by a word of the field: what to do instead.
+UNLIMITED: Mapping[str, str] = {
+    "rack": "Power per rack is not limited; constraints.max_power_kw limits the total",
+    "racks": "Power per rack is not limited; constraints.max_power_kw limits the total",
+    "cooled": "Cooling is not limited; list liquid-cooled types in constraints.exclude_accelerators",
+    "cooling": "Cooling is not limited; list liquid-cooled types in constraints.exclude_accelerators",
+}
+FOREIGN_CURRENCIES = {"currency", "eur", "euro", "euros", "gbp", "chf"}
+PHASES_MEANT: Mapping[str, str] = {
+    **dict.fromkeys(("serving", "serve", "chat", "deployment", "batch"), "inference"),
+    **dict.fromkeys(("pretraining", "pre_training", "pretrain", "train", "continued_pretraining"), "training"),
+    **dict.fromkeys(("finetuning", "finetune", "fine_tune", "sft", "lora", "qlora"), "fine_tuning"),
+}
 CURRENCY = (
     "Requests and answers are in USD. A bill of materials converts: "
     "GET /recommendations/{id}/bill-of-materials?currency=EUR&usd_rate=0.92&rate_date=2026-11-01"
@@ -51,12 +70,21 @@ MIN_CONFIG_KEYS = 2
 def explain_misnamed(name: str, root: type[BaseModel]) -> str:
     """Where a field that other tools have belongs; empty for other names."""
     name = name.lower().replace("-", "_")
-    if name == "currency":
+    words = name.split("_")
+    if not FOREIGN_CURRENCIES.isdisjoint(words):
         return CURRENCY
+    if unlimited := next((UNLIMITED[word] for word in words if word in UNLIMITED), ""):
+        return unlimited
     place = MISNAMED.get(name, "")
     if "deployment" in root.model_fields:
         place = OF_DEPLOYMENT.get(place, place)
     return f"Send it as {place}" if place else ""
+
+
+def phase_message(tag: str, accepted: str) -> str:
+    """Message for an unknown phase, with the one that other names stand for; `accepted` lists the phases."""
+    meant = PHASES_MEANT.get(tag.strip().lower().replace("-", "_").replace(" ", "_"))
+    return (f"Did you mean {meant}? " if meant else "") + f"Accepted values: {accepted}"
 
 
 def is_configuration(document: Any) -> bool:

@@ -160,14 +160,13 @@ class NameResolver:
         if entry is None:
             spellings = () if self._is_full else closest_names(compact_name(name), known)
             close = tuple(dict.fromkeys(known[spelling] for spelling in spellings))
-            hint = did_you_mean(close) or f" Accepted: {list_names(names)}."
+            hint = did_you_mean(close) or ("" if len(names) > 3 * MAX_CHOICES else f" Accepted: {list_names(names)}.")
             self.add_problem(UnknownName, pointer, f"Unknown {what} {quote_name(name)}.{hint} {where}", nearest=close)
         return entry or name
 
     def resolve_provider(self, name: str, pointer: str) -> str:
-        return self.resolve_listed_name(
-            "provider", name, self.directory.providers, pointer, "GET /catalog/providers lists all."
-        )
+        where = "GET /catalog/providers lists all; POST /catalog/offers stores prices quoted to you."
+        return self.resolve_listed_name("provider", name, self.directory.providers, pointer, where)
 
     def resolve_engine(self, name: str, pointer: str, what: str = "engine") -> str:
         slug = engine_slug(name)

@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from asyncio import Lock
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import orjson
@@ -25,7 +23,7 @@ from pydantic.json_schema import models_json_schema
 
 from app.api.access import SCOPE_OF
 from app.api.problems import MalformedRequest, invalid_request_response, problem_response, unknown_cursor
-from app.api.schemas.base import COMPONENT_KEY, ResponseModel
+from app.api.schemas.base import COMPONENT_KEY, ResponseModel, field_texts
 from app.api.schemas.compare import CompareRequest
 from app.api.schemas.diagnose import DiagnoseRequest
 from app.api.schemas.filing import StatusChange
@@ -58,7 +56,8 @@ SCHEMA_REF = "#/components/schemas/"
 ANNOTATION_KEYS = ("description", "default", "title")  # annotations of a field, next to its type
 # Pattern of a field's name, and the unit that it implies.
 UNITS: tuple[tuple[str, str], ...] = (
-    (r"_gbit_per_s(_per_node)?$", "Gbit/s"),
+    (r"(^|_)gbit(_per)?_s(_per_node)?$", "Gbit/s"),
+    (r"_per_minute$", "per minute"),
     (r"_gb_per_s$", "GB/s (10^9 bytes)"),
     (r"_mb_per_s$", "MB/s (10^6 bytes)"),
     (r"^usd_per_hour$|_usd_per_hour$", "USD per hour"),
@@ -88,12 +87,6 @@ UNITS: tuple[tuple[str, str], ...] = (
     (r"flops", "FLOPs"),
     (r"_(share|fraction)$", "0 to 1"),
 )
-
-
-@cache
-def field_texts() -> dict[str, dict[str, str]]:
-    """Returns the field descriptions by schema name; `any` holds those shared by all schemas."""
-    return tomllib.loads(resources.files("app.api.schemas").joinpath("fields.toml").read_text(encoding="utf-8"))
 
 
 def unit_of(name: str) -> str | None:

@@ -22,7 +22,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from app.api.doubts import accepted_names_hint, unit_hint
-from app.api.meant import explain_misnamed, is_configuration, related_fields, smallest_request
+from app.api.meant import explain_misnamed, is_configuration, phase_message, related_fields, smallest_request
+from app.api.schemas.base import field_texts
 from app.api.typed_numbers import read_number
 from app.catalog.names import quote_name
 from app.db import DatabaseError, is_damaged, storage_remedy
@@ -120,15 +121,16 @@ def explain_unknown_field(root: type[BaseModel], location: Sequence[Any]) -> str
         return f"{UNKNOWN_FIELD}. Did you mean {join_words(paths, 'or')}?"
     misnamed = explain_misnamed(name, root)
     elsewhere = field_places(root).get(name)
-    if misnamed and not elsewhere:
+    if misnamed and (not elsewhere or "inference" in location):
         return f"{UNKNOWN_FIELD}. {misnamed}"
-    if elsewhere:
+    is_small = 0 < len(here) <= MAX_PLACES  # its own fields say more than fields of other objects
+    if elsewhere and not is_small:
         nearest = sorted(elsewhere, key=lambda place: place.count("."))[:MAX_PLACES]
         return f"{UNKNOWN_FIELD}. Did you mean {join_words([_field_path(place, name) for place in nearest], 'or')}?"
     if close:
         return f"{UNKNOWN_FIELD}. Did you mean {close[0]}?"
     near = difflib.get_close_matches(name.lower(), field_places(root), n=1, cutoff=MIN_SIMILARITY)
-    if near:
+    if near and not is_small:
         paths = [_field_path(place, near[0]) for place in field_places(root)[near[0]][:MAX_PLACES]]
         return f"{UNKNOWN_FIELD}. Did you mean {join_words(paths, 'or')}?"
     return f"{UNKNOWN_FIELD}. Accepted fields: {', '.join(here)}" if here else UNKNOWN_FIELD
@@ -322,7 +324,8 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
     context = error.get("ctx") or {}
     kind, value = error["type"], error.get("input")
     if kind == "union_tag_invalid":
-        return f"Accepted values for {context.get('discriminator', 'this field')}: {context.get('expected_tags')}"
+        tag = quote_name(str(context.get("tag")))
+        return f"{tag} is not accepted. {phase_message(str(context.get('tag')), str(context.get('expected_tags')))}"
     if kind == "union_tag_not_found":
         return missing_tag_message(error, model)
     if kind in ("too_short", "too_long") and context.get("field_type") == "List":
@@ -334,6 +337,11 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
         return f"Input should be a valid {wanted}{suggestion}, without quotes or a unit"
     if kind in ("list_type", "tuple_type") and isinstance(value, str | int | float) and len(str(value)) <= 80:
         return f"Input should be a list: send {orjson.dumps([value]).decode()}"
+    if kind == "model_type" and model is not None and (fields := needed_fields(models_at(model, error["loc"]))):
+        return f"Input should be an object with {fields}"
+    if kind == "missing" and model is not None and len(error["loc"]) > 1:
+        described = describe_missing(models_at(model, error["loc"][:-1]), str(error["loc"][-1]))
+        return f"{error['msg']}: {described}" if described else str(error["msg"])
     if kind == "string_pattern_mismatch" and (form := ID_PATTERN.match(str(context.get("pattern", "")))):
         listed = f"GET {ID_LISTS[form[1]]} lists them"
         return f"{quote_name(str(value))} is not an id: {form[1]}_ and 28 hexadecimal digits. {listed}"
@@ -343,6 +351,23 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
     if kind == "literal_error" and isinstance(value, str):
         return f"{quote_name(value)} is not accepted. {accepted_names_hint(value, context['expected'])}"
     return said + unit_hint(str(error["loc"][-1]) if error["loc"] else "", kind, value, context)
+
+
+def needed_fields(models: Models) -> str:
+    """Returns the fields that an object of the first model must have, or those that it may have, as text."""
+    fields = models[0].model_fields if models else {}
+    required = [name for name, field in fields.items() if field.is_required()]
+    return join_words(required or list(fields), "and" if required else "or")
+
+
+def describe_missing(models: Models, name: str) -> str:
+    """Returns the description of a field as the OpenAPI document states it; empty if there is none."""
+    texts = field_texts()
+    for model in models:
+        if (field := model.model_fields.get(name)) is not None:
+            text = field.description or texts.get(model.__name__, {}).get(name) or texts["any"].get(name, "")
+            return text.rstrip(".")
+    return ""
 
 
 def missing_tag_message(error: Any, model: type[BaseModel] | None) -> str:

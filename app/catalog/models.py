@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -97,6 +98,7 @@ SHAPE_IRRELEVANT_KEYS = ("architectures", "max_position_embeddings", "_name_or_p
 SMALLER_MODEL_SHARE = (
     0.7  # share of the parameters up to which a model is a smaller size, not another count of the same size
 )
+ONLY_A_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:b|bn|billion)", re.IGNORECASE)  # "70b", in place of a name
 STATED_SIZE_ERROR = 0.05  # relative distance of a size that a name states from the parameters
 
 
@@ -153,6 +155,8 @@ class Models:
             )
         close = nearest_models(name, self._aliases)
         suggestion = f"Did you mean {join_words(close, 'or')}?" if close else "No name in the catalog is similar."
+        if size := ONLY_A_SIZE.fullmatch(name.strip()):
+            suggestion = f'If you know only the size, send {{"parameters_billion": {size[1]}}}.'
         raise UnknownModel(
             f"Unknown model {quote_name(name)}: it is not in the catalog. {suggestion} "
             "GET /catalog/models?q= searches all models. You can send `huggingface_config` instead.",

@@ -364,8 +364,11 @@ def models_containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
     return sorted(lengths, key=lambda m: (lengths[m], m))
 
 
-def most_similar(typed: str, names: Iterable[str], limit: int) -> list[str]:
+def most_similar(typed: str, names: Iterable[str], limit: int, least: float = MIN_SIMILARITY) -> list[str]:
     """Returns the names most similar to the text, best first. Compares whole names and their beginnings.
+
+    Parameters:
+        least: similarity from which a name is returned, at least MIN_SIMILARITY.
 
     Check:
         >>> most_similar("h1000", ["a10", "a100-pcie", "h100-sxm5", "gh200"], 2)
@@ -377,7 +380,7 @@ def most_similar(typed: str, names: Iterable[str], limit: int) -> list[str]:
             name_similarity(matcher, name),
             *(PREFIX_WEIGHT * name_similarity(matcher, name[: len(typed) + more]) for more in (0, 1)),
         )
-        if alike:
+        if alike >= least:
             ranked.append((-alike, len(name), name))
     return [name for *_, name in sorted(ranked)[:limit]]
 

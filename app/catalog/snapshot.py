@@ -39,6 +39,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
 
 MAX_NAME_CHARS = 120
+CLOSED_SIMILARITY = 0.7  # similarity from which a name of a closed list is suggested
 MAX_DATED_CATALOGS = 8  # days whose prices stay in memory; about 4 MB each
 MAX_RESOLVED_NAMES = 4096  # names that stay resolved
 WILDCARD = re.compile(r"[*?]")
@@ -360,7 +361,7 @@ class CatalogIndex:
 def closest_names(name: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:
     """Returns the most similar names of a closed list, best first."""
     by_key = {compact_name(n): n for n in names}
-    return tuple(by_key[k] for k in most_similar(compact_name(name), by_key, limit))
+    return tuple(by_key[k] for k in most_similar(compact_name(name), by_key, limit, least=CLOSED_SIMILARITY))
 
 
 def _significant_words(name: str) -> list[str]:

@@ -130,6 +130,16 @@ def test_requests_beyond_the_batch_are_named(client: TestClient) -> None:
         assert text.startswith(f"A replica runs {runs} of its {sent} requests at once")
 
 
+@pytest.mark.parametrize(("sent", "named"), [(64, False), (65, True)])
+def test_each_data_parallel_rank_of_a_replica_runs_a_batch(client: TestClient, sent: int, named: bool) -> None:
+    traffic = {"concurrent_requests": sent, "input_tokens": 512, "output_tokens": 128}
+    workload = {"phase": "inference", "model": "qwen3-30b-a3b", "traffic": traffic}
+    deployment = {"accelerator": "nvidia-h100-sxm5-80gb", "engine": "vllm", "data_parallel": 4, "tensor_parallel": 1}
+    asked = {"workload": workload, "deployment": deployment | {"max_batch": 16, "replicas": 1}}
+    texts = [w["text"] for w in client.post("/estimate", json=asked).json()["warnings"]]
+    assert any(text.startswith("A replica runs 64 of its 65 requests") for text in texts) == named
+
+
 @pytest.mark.parametrize(
     ("accelerator", "model", "seconds", "tolerance"),
     [

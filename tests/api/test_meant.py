@@ -70,6 +70,44 @@ def first_error(client: TestClient, body: Any, path: str = "/recommend") -> tupl
         ({"workload": CHAT, "constraints": {"accelerators": "h100"}}, "#/constraints/accelerators", 'send ["h100"]'),
         ({"workload": {**CHAT, "model": "lama 3 seventy"}}, "#/workload/model", "Did you mean llama-3-70b"),
         ({"workload": {**CHAT, "model": "nonsuch"}}, "#/workload/model", "No name in the catalog is similar"),
+        ({"workload": {**CHAT, "model": "70b"}}, "#/workload/model", 'send {"parameters_billion": 70}'),
+        ({"workload": {**CHAT, "phase": "serving"}}, "#/workload/phase", "Did you mean inference? Accepted values"),
+        ({"workload": {**CHAT, "phase": "pre-training"}}, "#/workload/phase", "Did you mean training?"),
+        (
+            {"workload": {**CHAT, "traffic": {"users": 9}}},
+            "#/workload/traffic/users",
+            "count and requests_per_hour_each",
+        ),
+        (
+            {"workload": {**CHAT, "availability": "n+1"}},
+            "#/workload/availability",
+            "redundancy, zones or failure_domain",
+        ),
+        (
+            {"workload": {**CHAT, "traffic": {"users": {"count": 9}}}},
+            "#/workload/traffic/users/requests_per_hour_each",
+            "Field required: Requests per user in a busy hour",
+        ),
+        (
+            {"workload": {**CHAT, "traffic": {**TRAFFIC, "rpm": 90}}},
+            "#/workload/traffic/rpm",
+            "peak_requests_per_s: requests per minute / 60",
+        ),
+        ({"workload": {**CHAT, "lora": {"rank": 16}}}, "#/workload/lora", "Send it as workload.adapters"),
+        (
+            {"workload": {**CHAT, "traffic": {**TRAFFIC, "images": {"count": 2, "width": 9, "height": 9}}}},
+            "#/workload/traffic/images/count",
+            "Accepted fields: height, per_request, width",
+        ),
+        ({"workload": CHAT, "constraints": {"max_eur_per_hour": 9}}, "#/constraints/max_eur_per_hour", "are in USD"),
+        ({"workload": CHAT, "constraints": {"max_usd_per_month": 9}}, "#/constraints/max_usd_per_month", "/ 730"),
+        ({"workload": CHAT, "constraints": {"max_rack_kw": 40}}, "#/constraints/max_rack_kw", "Power per rack"),
+        ({"workload": CHAT, "constraints": {"providers": ["hetzner"]}}, "#/constraints/providers/0", "'hetzner'. GET"),
+        (
+            {"workload": {**CHAT, "model": "bge-m3", "traffic": {"peak_requests_per_s": 1}, "slo": {"ttft_ms": 3}}},
+            "#/workload/slo/ttft_ms",
+            "Use slo.e2e_ms instead",
+        ),
     ],
 )
 def test_a_recommendation_says_what_was_meant(client: TestClient, body: Any, pointer: str, text: str) -> None:

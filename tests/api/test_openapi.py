@@ -14,8 +14,8 @@ from fastapi.concurrency import run_in_threadpool
 from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
-from app.api.openapi import SCHEMA_REF, describe_field, field_texts, install, unit_of
-from app.api.schemas.base import COMPONENT_KEY
+from app.api.openapi import SCHEMA_REF, describe_field, install, unit_of
+from app.api.schemas.base import COMPONENT_KEY, field_texts
 
 Schema = dict[str, Any]
 LEAST_WORDS = 3
@@ -185,6 +185,9 @@ def test_references_lead_somewhere(document: Schema) -> None:
         ("memory_gb_per_s", "GB/s (10^9 bytes)"),
         ("requests_per_s", "per second"),
         ("deadline_days", "days"),
+        ("network_gbit_s", "Gbit/s"),
+        ("gbit_per_s", "Gbit/s"),
+        ("replicas_per_minute", "per minute"),
         ("objective", None),
     ],
 )

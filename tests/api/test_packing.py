@@ -47,8 +47,14 @@ def test_errors_of_a_companion_point_at_it(client: TestClient, changed: dict[str
 def test_adapters_are_shown_and_refused_where_they_contradict(client: TestClient) -> None:
     alone = {name: value for name, value in WORKLOAD.items() if name != "companions"}
     asked = {**alone, "adapters": {"count": 40, "rank": 16, "active": 12}}
-    first = client.post("/recommend", json={"workload": asked}).json()["recommendations"][0]
-    assert "adapters" in [reason["code"] for reason in first["explanation"]]
+    answer, assumed = (
+        client.post("/recommend", json={"workload": {**asked, "adapters": adapters}, "limit": 1}).json()
+        for adapters in (asked["adapters"], {"count": 40, "rank": 16})
+    )
+    assert "adapters" in [reason["code"] for reason in answer["recommendations"][0]["explanation"]]
+    (warning,) = (w["text"] for w in assumed["warnings"] if w["code"] == "adapters_wait")
+    assert warning.startswith("8 of 40 adapters are assumed to stay loaded on every replica")
+    assert "adapters_wait" not in [w["code"] for w in answer["warnings"]]
     more = client.post("/recommend", json={"workload": {**asked, "adapters": {"count": 4, "rank": 16, "active": 12}}})
     assert more.status_code == 422
     pieces = {**asked, "model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 1}}

@@ -130,7 +130,10 @@ def test_a_missing_field_is_named(client: TestClient) -> None:
     request = body("recommend-inference-chat-70b")
     del request["workload"]["traffic"]
     response = client.post("/recommend", json=request)
-    assert {"pointer": "#/workload/traffic", "detail": "Field required"} in response.json()["errors"]
+    assert {
+        "pointer": "#/workload/traffic",
+        "detail": "Field required: How requests arrive and how long they are",
+    } in response.json()["errors"]
 
 
 def test_at_most_twenty_errors_and_no_echo(client: TestClient) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
@@ -35,6 +38,12 @@ class Component:
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(core_schema), COMPONENT_KEY: self.name}
+
+
+@cache
+def field_texts() -> dict[str, dict[str, str]]:
+    """Returns the field descriptions by schema name; `any` holds those shared by all schemas."""
+    return tomllib.loads(resources.files("app.api.schemas").joinpath("fields.toml").read_text(encoding="utf-8"))
 
 
 def with_examples(*examples: dict[str, Any]) -> ConfigDict:

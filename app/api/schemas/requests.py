@@ -126,9 +126,9 @@ class AdaptersSpec(RequestModel):
             raise ValueError("active must be at most count")
         return self
 
-    def apply_adapters(self, model: ModelArchitecture, assumed: Assumptions) -> ModelArchitecture:
-        usual = min(self.count, int(assumed.default_loaded_adapters)) if self.active is None else self.active
-        return with_adapters(model, rank=self.rank, loaded=usual)
+    def loaded(self, assumed: Assumptions) -> int:
+        """Number of adapters that stay loaded on every replica."""
+        return min(self.count, int(assumed.default_loaded_adapters)) if self.active is None else self.active
 
 
 class CompanionSpec(RequestModel):
@@ -191,7 +191,11 @@ class InferenceSpec(RequestModel):
         """The workload in the engine's units. Raises Unanswerable if its parts contradict each other."""
         t, trace = self.traffic, self.traffic.to_trace()
         model = self.sample.apply_to(model) if self.sample is not None else model
-        model = self.adapters.apply_adapters(model, assumed) if self.adapters is not None else model
+        model = (
+            with_adapters(model, rank=self.adapters.rank, loaded=self.adapters.loaded(assumed))
+            if self.adapters is not None
+            else model
+        )
         limits = None if self.slo is None else self.slo.to_limits()
         redundancy, available = self.availability.to_redundancy(), self.availability.explicit_fields
         router = None if t.router is None else Router(t.router)

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.errors import Unanswerable
 from app.sizing.facts import InvalidFact, build, read_toml, require_source
-from app.sizing.hardware.benchmarks import FRAGMENT
+from app.sizing.hardware.benchmarks import FRAGMENT, FRAGMENTS
 from app.sizing.words import product_name
 
 FILE = "trainers.toml"
@@ -93,11 +93,12 @@ def _part(name: str, part: str) -> Mapping[str, Any]:
 
 def _expand_fragments(command: str, where: str) -> str:
     """A command with each `<name>` replaced by the fragment of that name, which may contain others."""
+    fragments = {**FRAGMENTS, **_TABLES["fragments"]}
     while names := re.findall(FRAGMENT, command):
         for name in names:
-            if name not in _TABLES["fragments"]:
+            if name not in fragments:
                 raise InvalidFact(f"{where}: no fragment {name!r}.")
-        command = re.sub(FRAGMENT, lambda found: _TABLES["fragments"][found[1]], command)
+        command = re.sub(FRAGMENT, lambda found: fragments[found[1]], command)
     return command
 
 

@@ -49,6 +49,8 @@ def difference_words(worse: float, objective: Objective) -> str:
         worse: how much worse an option is than the other one, as a share; negative if it is better.
     """
     words = WORSE_WORDS.get(objective, "worse") if worse >= 0 else BETTER_WORDS.get(objective, "better")
+    if worse >= 1 and objective in WORSE_WORDS:
+        return f"{format_number(1 + worse)} times as {'expensive' if objective is Objective.COST else 'slow'}"
     shown = percent(abs(worse))
     return f"{'less than 1 %' if shown == percent(0.0) else shown} {words}"
 

@@ -249,12 +249,33 @@ def write_summary(question: Question, ranked: Sequence[Ranked], closest: Rejecti
         hardware = f"{hardware}: {describe_layout(ranked[0])}"
         lasting = "" if days is None else f" Duration: {format_duration(days)}."
     apart = describe_separate_services(first.shared, question.assumptions.near_tie_share)
-    middle = f"Recommended: {apart}{describe_offload(first)}{hardware}.{lasting} Cost: {describe_price(first)}."
+    price, *merits = figures_of_merit(first, question.objective)
+    middle = f"Recommended: {apart}{describe_offload(first)}{hardware}.{lasting} Cost: {price}."
+    middle += "".join(f" {merit[0].upper()}{merit[1:]}." for merit in merits)
     closing = f" At least {percent(question.constraints.confidence)} likely to meet every limit."
     if len(ranked) > 1:
-        closing += f" Next best: {describe_hardware(ranked[1])}, {describe_price(ranked[1].estimate)}."
+        others = ", ".join(figures_of_merit(ranked[1].estimate, question.objective))
+        closing += f" Next best: {describe_hardware(ranked[1])}, {others}."
         closing += "".join(f" {r.text}" for r in first.explanation if r.code == "published_use" and PASSED in r.text)
     return f"{opening}. {middle}{closing}"
+
+
+def figures_of_merit(estimate: Estimate, objective: Objective) -> list[str]:
+    """Price of an option, then the other figures by which the objective ranks: "median latency 1,610 ms"."""
+    p, cost, figures = estimate.performance, estimate.cost, [describe_price(estimate)]
+    balanced = objective is Objective.BALANCED
+    if (balanced or objective is Objective.LATENCY) and p is not None and p.e2e is not None and p.e2e.p50_s:
+        figures.append(f"median latency {format_number(p.e2e.p50_s * 1e3)} ms")
+    if objective is Objective.THROUGHPUT and p is not None and p.requests_per_s_capacity is not None:
+        each = p.requests_per_s_capacity / max(1, estimate.deployment.total_accelerators or 1)
+        figures.append(f"throughput {format_quantity(each, 'request')}/s per accelerator")
+    if cost is None:
+        return figures
+    if (balanced or objective is Objective.ENERGY) and cost.kwh_per_million is not None:
+        figures.append(f"energy {format_number(cost.kwh_per_million)} kWh per million {cost.million_of}")
+    if objective is Objective.CARBON and cost.carbon is not None and cost.carbon.kg_per_million is not None:
+        figures.append(f"carbon {format_number(cost.carbon.kg_per_million * 1e3)} g CO2e per million {cost.million_of}")
+    return figures
 
 
 def describe_separate_services(fleet: SharedFleet | None, share: float) -> str:
@@ -457,7 +478,8 @@ def add_comparisons(
         lead = f"within {percent(max(share, 1 / best.score - 1))} of " if best.score < 1 - ROUNDING else ""
         why = (
             f"Of the {feasible} accelerator types that meet the limits, this one has {lead}"
-            f"{OBJECTIVE_WORDS[question.objective]}: {describe_hardware(best)}, {describe_price(best.estimate)}."
+            f"{OBJECTIVE_WORDS[question.objective]}: {describe_hardware(best)}, "
+            f"{', '.join(figures_of_merit(best.estimate, question.objective))}."
         )
     reasons = [Reason("choice", why, "feasible_accelerators", float(feasible), "types")]
     if use is not None:
@@ -610,7 +632,9 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     each, other_each = (" each" if n > 1 else "" for n in (count, others))
     amount = other.partition(" of ")[0]  # the resource is named once
     resource = f"It uses {numbers} with {has}{each}; the best option uses {others:,} with {amount}{other_each}"
-    if SOCKET in (mine.accelerator.kind, best.accelerator.kind):  # an instance may be part of a socket
+    if mixes_types(mine.estimate.deployment) or mixes_types(best.estimate.deployment):
+        resource = f"It uses {describe_accelerators(mine)}; the best option uses {describe_accelerators(best)}"
+    elif SOCKET in (mine.accelerator.kind, best.accelerator.kind):  # an instance may be part of a socket
         resource = f"It uses {describe_machines(mine)}; the best option uses {describe_machines(best)}"
     elif has == other:
         shared, per = (f", each with {has}", f" with {has}{each}") if has else ("", "")
@@ -623,6 +647,22 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     if bought and own and money and not 1 / FAR_PURCHASE < bought / own / money < FAR_PURCHASE:
         text += f" Its purchase costs {format_usd(bought)} instead of {format_usd(own)}."
     return Reason("comparison", text, "cost_ratio", money or 0.0, "1")
+
+
+def mixes_types(d: Deployment) -> bool:
+    """Whether prefill and decode run on different types of accelerators."""
+    return d.pools is not None and d.pools.prefill.accelerator != d.pools.decode.accelerator
+
+
+def describe_accelerators(ranked: Ranked) -> str:
+    """Number and name of the accelerators, by pool: "48 × NVIDIA H100 SXM5 80GB and 16 × NVIDIA B200 SXM 180GB"."""
+    d = ranked.estimate.deployment
+    if d.pools is None or not mixes_types(d):
+        return f"{d.total_accelerators or 0:,} × {ranked.accelerator.name}"
+    return " and ".join(
+        f"{pool.total_accelerators or 0:,} × {ranked.names.get(pool.accelerator, pool.accelerator)}"
+        for pool in (d.pools.prefill, d.pools.decode)
+    )
 
 
 def describe_machines(ranked: Ranked) -> str:

@@ -286,12 +286,12 @@ def requests_wait_for_the_batch(answer: FeasibleAnswer) -> Notice | None:
     workload, d = answer.serving_workload, answer.estimate.deployment
     if workload is None or workload.load not in (Load.CLOSED, Load.BATCH) or not d.max_batch or not d.replicas:
         return None
-    each = float(np.ceil(workload.in_flight / d.replicas))
-    if each <= d.max_batch:
+    each, runs = float(np.ceil(workload.in_flight / d.replicas)), d.max_batch * (d.data_parallel or 1)
+    if each <= runs:
         return None
     return Notice(
         "requests_wait_for_the_batch",
-        f"A replica runs {d.max_batch:,} of its {format_count(each, 'request')} at once: its KV cache or `max_batch` "
+        f"A replica runs {runs:,} of its {format_count(each, 'request')} at once: its KV cache or `max_batch` "
         "allows no more. The others wait for a free place.",
     )
 
@@ -312,9 +312,9 @@ def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
     if workload is None or prefixes is None:
         return None
     gap, twice = format_number(prefixes.turn_gap_s), format_number(2 * prefixes.turn_gap_s)
-    sessions = (
-        f"{format_number(prefixes.sessions)} idle sessions ({format_number(prefixes.bytes_per_replica / GIB)} GiB)"
-    )
+    devices, kept = answer.estimate.deployment.accelerators_per_replica or 1, prefixes.bytes_per_replica / GIB
+    over = f" over its {devices} accelerators" if devices > 1 else ""
+    sessions = f"{format_number(prefixes.sessions)} idle sessions ({format_number(kept)} GiB{over})"
     share = percent(workload.cached_prefix_fraction)
     if not prefixes.counted:
         return Notice(
@@ -352,7 +352,9 @@ def describe_remaining_load(times: float | None) -> str:
     if times is None:
         return "misses the limits"
     share = percent(1 / times)
-    return "carries as much" if share == percent(1.0) else f"carries at most {share} of the load that fills it now"
+    return (
+        "carries the same load" if share == percent(1.0) else f"carries at most {share} of the load that fills it now"
+    )
 
 
 def roofline_above_calibrated(answer: FeasibleAnswer) -> Notice | None:

@@ -148,7 +148,7 @@ def familiar_per_accelerator(
 
 def familiar_first(score: Column, usd: Column, recipes: Column, assumed: Assumptions) -> Codes:
     """Order of rows that are given best first: of the near ties of the first row, the best comes first that has about
-    as much published use as any.
+    as much published use as any, or a much cheaper one that is about as good.
 
     Check: the third row has more published use and costs 4 % more than the first; the fourth has most and costs 10 %
     more. A first row with one recipe gives way even to the fourth.
@@ -157,13 +157,21 @@ def familiar_first(score: Column, usd: Column, recipes: Column, assumed: Assumpt
         [2, 0, 1, 3]
         >>> familiar_first(score, score, np.array([1.0, 0.0, 5.0, 90.0]), Assumptions()).tolist()
         [3, 0, 1, 2]
+
+    Where the score is not the cost, a tenth of the cost at 1 % more latency.
+        >>> latency_s, usd, recipes = np.array([1.60, 1.62]), np.array([216.0, 24.0]), np.array([9.0, 9.0])
+        >>> familiar_first(latency_s, usd, recipes, Assumptions()).tolist()
+        [1, 0]
     """
     order = np.arange(len(score))
     if not len(score):
         return order
     near = near_ties(score, usd, score[:1], usd[:1], tie_share(recipes[:1], assumed))
     used = near & (recipes * assumed.published_use_ratio >= recipes[near].max(initial=0.0))
-    pick = int(np.argmax(used))
+    pick, share = int(np.argmax(used)), assumed.near_tie_share
+    close = np.where(used & (score <= score[0] * (1 + share)) & ~np.isnan(usd), usd, np.inf)
+    if close.min() < usd[pick] * (1 - share):
+        pick = int(np.argmin(close))
     return np.concatenate([[pick], np.delete(order, pick)])
 
 

@@ -58,7 +58,9 @@ def loads_of_replicas(
         batches = expected.slo_batch, confident.slo_batch
         ratio = np.where(batches[1] > 0, batches[0] / np.maximum(batches[1], TINY), 1.0)
         whole = np.floor(sure * np.maximum(ratio, 1.0) + MIN_WAIT_S)  # requests in flight are whole
-        likely, full, planned = np.maximum(likely, whole), runs.sequences, sure
+        likely, planned = np.maximum(likely, whole), sure
+        limited = np.array([curve.reaches_limit(workload.slo) for curve in runs.curves])
+        full = np.where(limited, runs.sequences, likely)  # no limit binds up to the heaviest simulated load
     else:
         full, planned = stability_limits(runs.curves), runs.planned_capacity(workload)[0]
     return ReplicaLoads(np.maximum(full, likely), likely, sure, planned)

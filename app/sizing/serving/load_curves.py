@@ -252,6 +252,12 @@ class Curve:
         loads = [(self.load_at_limit(wait_s, limit)[0], name, limit) for name, wait_s, limit in waits]
         return min(loads)[1:] if loads else None
 
+    def reaches_limit(self, slo: Slo) -> bool:
+        """Whether any wait exceeds its limit at the heaviest simulated load."""
+        return any(
+            wait_s[0, -1] > limit_s for _, wait_s, limit_s in self.waits_and_limits(slo, Margins.without_margin(1))
+        )
+
     def worst_wait_at_lightest(self, slo: Slo, margins: Margins) -> tuple[Column, Column]:
         """At the lightest load, the wait that exceeds its limit by the largest factor, s, and that limit, s."""
         pairs = [

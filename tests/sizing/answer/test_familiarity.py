@@ -84,6 +84,7 @@ def test_work_outside_the_table_needs_no_reason() -> None:
     [
         (Objective.COST, 0.03, "3 % more expensive"),
         (Objective.COST, -0.03, "3 % cheaper"),
+        (Objective.COST, 5.56, "6.56 times as expensive"),
         (Objective.LATENCY, 0.1, "10 % slower"),
         (Objective.LATENCY, -0.1, "10 % faster"),
         (Objective.ENERGY, -0.1, "10 % better"),

@@ -24,6 +24,7 @@ from app.sizing.answer.summary import (
     describe_service,
     describe_workload,
     duration_s,
+    figures_of_merit,
     find_near_ties,
     impossible_estimate,
     limiting_resource,
@@ -35,9 +36,10 @@ from app.sizing.answer.summary import (
 from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.columns import GIB
 from app.sizing.hardware.parts import Commitment, PriceKind, PricingModel
-from app.sizing.question import Constraints, Deployment, Objective, Question
+from app.sizing.question import Constraints, Deployment, Objective, Pools, Question
 from app.sizing.result import (
     Assurance,
+    Carbon,
     DeviceMemory,
     Estimate,
     Level,
@@ -168,6 +170,30 @@ def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> No
     assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(
         ". It uses 24 accelerators with 24 GiB of memory each; the best option uses 8 with 80 GiB each."
     )
+
+
+def test_pools_of_two_types_are_compared_by_their_accelerators() -> None:
+    """The amount of one type's resource says nothing about the other's."""
+    pools = Pools(Deployment("h100", total_accelerators=48), Deployment("b200", total_accelerators=16))
+    mixed = ranked(pools=pools, total_accelerators=64)
+    text = compare_with_best(ranked(2, CARD, total_accelerators=104), mixed, lead=LEAD).text
+    assert text.endswith("It uses 104 × Acme Card; the best option uses 48 × h100 and 16 × b200.")
+
+
+@pytest.mark.parametrize(
+    ("objective", "figures"),
+    [
+        (Objective.COST, []),
+        (Objective.LATENCY, ["median latency 2,000 ms"]),
+        (Objective.ENERGY, ["energy 0.0304 kWh per million tokens"]),
+        (Objective.CARBON, ["carbon 1.09 g CO2e per million tokens"]),
+        (Objective.BALANCED, ["median latency 2,000 ms", "energy 0.0304 kWh per million tokens"]),
+    ],
+)
+def test_the_figures_by_which_the_objective_ranks_follow_the_price(objective: Objective, figures: list[str]) -> None:
+    carbon = Carbon(35.7, 0.00109, "month", ())
+    option = ranked(cost=replace(COST, kwh_per_million=0.0304, carbon=carbon), performance=speed(2.0))
+    assert figures_of_merit(option.estimate, objective)[1:] == figures
 
 
 def test_where_hosts_limit_only_accelerators_are_counted() -> None:

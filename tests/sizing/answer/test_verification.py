@@ -37,6 +37,7 @@ from app.sizing.answer.verification import (
     repository_name,
     saving_over_first,
     serving_benchmark,
+    shape_places,
     training_benchmark,
     uniform_spread,
     weight_places,
@@ -44,7 +45,7 @@ from app.sizing.answer.verification import (
 )
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB
-from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Places
+from app.sizing.hardware.benchmarks import BENCHMARKS, FRAGMENTS, SERVERS, Places, fill_template
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import NativeQuantization
@@ -745,6 +746,31 @@ def test_the_decision_of_a_section_says_that_scaling_is_extrapolated() -> None:
     assert found is not None and found.accelerators == 8
     assert "tokens/s on 8 accelerators, 128 accelerators are enough" in found.decides
     assert found.decides.endswith("layers on one machine; the scaling to 256 accelerators is extrapolated.")
+
+
+@pytest.mark.parametrize(
+    ("model", "flags"),
+    [  # examples/megatron_fsdp, examples/rl/model_configs and examples/mixtral of Megatron-LM
+        (
+            "deepseek-ai/DeepSeek-V3",
+            "--ffn-hidden-size 18432 --num-attention-heads 128 --kv-channels 128 --multi-latent-attention "
+            "--kv-lora-rank 512 --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 --q-lora-rank 1536 "
+            "--qk-layernorm --moe-ffn-hidden-size 2048 --moe-shared-expert-intermediate-size 2048 "
+            "--moe-layer-freq [0]*3+[1]*58",
+        ),
+        ("Qwen/Qwen3-30B-A3B", "--kv-channels 128 --num-query-groups 4 --qk-layernorm --moe-ffn-hidden-size 768"),
+        ("mistralai/Mixtral-8x7B-v0.1", "--ffn-hidden-size 14336 --moe-ffn-hidden-size 14336 --moe-grouped-gemm"),
+        ("Qwen/Qwen2.5-7B", "--ffn-hidden-size 18944 --add-qkv-bias"),
+    ],
+)
+def test_megatron_builds_the_model_that_was_sized(model: str, flags: str) -> None:
+    given = shlex.split(fill_template(FRAGMENTS["megatron_shape"], shape_places(registered(model), Deployment("a"))))
+    settings = dict(zip(given, [*given[1:], ""], strict=True))
+    for flag in re.findall(r"--\S+(?: [^-]\S*)?", flags):
+        name, _, value = flag.partition(" ")
+        assert settings[name] == value or (not value and name in settings), flag
+    assert ("--group-query-attention" in given) != ("--multi-latent-attention" in given)
+    assert ("--num-experts" in given) == registered(model).is_moe
 
 
 @pytest.mark.parametrize("framework", ["megatron", "maxtext", "nemo"])

@@ -241,20 +241,19 @@ def test_hits_that_are_counted_must_survive() -> None:
     assert prefix_texts(None) == []
     assert prefix_texts(kept) == [
         "prefix_cache_must_survive: 90 % of each prompt is counted as cached. Every replica must keep 200 idle "
-        "sessions "
-        "(56 GiB) for the 60 s between turns. Route all requests of a session to the same replica. "
-        "Without cache hits, a replica carries at most 11 % of the load that fills it now; with 120 s between turns, "
-        "it carries at most 55 % of the load that fills it now."
+        "sessions (56 GiB over its 2 accelerators) for the 60 s between turns. Route all requests of a session to the "
+        "same replica. Without cache hits, a replica carries at most 11 % of the load that fills it now; with 120 s "
+        "between turns, it carries at most 55 % of the load that fills it now."
     ]
     (text,) = prefix_texts(replace(kept, times_without_hits=None, times_at_twice_the_gap=1.001))
     assert text.endswith(
-        "Without cache hits, a replica misses the limits; with 120 s between turns, it carries as much."
+        "Without cache hits, a replica misses the limits; with 120 s between turns, it carries the same load."
     )
     (text,) = prefix_texts(replace(kept, counted=False))
     assert text == (
         "prefix_hits_not_counted: Prefix cache hits are not counted, although 90 % of each prompt could be cached. "
-        "With 60 s between turns, each replica would have to keep 200 idle sessions (56 GiB); it serves more without "
-        "them. A shorter gap, a prefix shared by all requests or host memory for prefixes "
+        "With 60 s between turns, each replica would have to keep 200 idle sessions (56 GiB over its 2 accelerators); "
+        "it serves more without them. A shorter gap, a prefix shared by all requests or host memory for prefixes "
         '(`constraints.prefix_cache_tiers` ["gpu", "host"]) changes this.'
     )
     (text,) = prefix_texts(replace(kept, host_bytes=640 * GIB))

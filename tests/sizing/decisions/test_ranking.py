@@ -110,7 +110,7 @@ def test_a_runner_up_is_named_up_to_a_near_tie() -> None:
 
 
 ASSUMED = Assumptions()
-RATIO = ASSUMED.published_use_ratio
+RATIO, TIE = ASSUMED.published_use_ratio, ASSUMED.near_tie_share
 # Options as (score, cost, published recipes); scores lie close together, so that near ties are common.
 OPTIONS = st.lists(
     st.tuples(st.floats(1, 1.4), st.floats(1, 1.4), st.integers(0, 40).map(float)), min_size=1, max_size=8
@@ -134,13 +134,14 @@ def test_what_has_more_published_use_is_first_only_among_near_ties(options: list
     near = (score <= score[0] * (1 + share)) & (usd <= usd[0] * (1 + share))
     assert recipes[near].max() <= RATIO * recipes[first]  # no near tie has clearly more published use
     if first:
-        assert recipes[first] > recipes[0] * RATIO or recipes[0] * RATIO < recipes[near].max()
+        cheaper = score[first] <= score[0] * (1 + TIE) and usd[first] < usd[0] * (1 - TIE)
+        assert cheaper or recipes[first] > recipes[0] * RATIO or recipes[0] * RATIO < recipes[near].max()
 
 
 @given(OPTIONS)
 def test_with_no_near_ties_or_equal_use_the_best_score_stays_first(options: list[tuple[float, float, float]]) -> None:
     score, usd, recipes = columns_of(options)
-    assert familiar_first(score, usd, np.full(len(score), recipes[0]), ASSUMED).tolist() == list(range(len(score)))
+    assert familiar_first(score, score, np.full(len(score), recipes[0]), ASSUMED).tolist() == list(range(len(score)))
     apart = score[0] * (1 + 2 * float(tie_share(recipes[0], ASSUMED))) ** np.arange(len(score))
     assert familiar_first(apart, usd, recipes, ASSUMED)[0] == 0
 

@@ -143,6 +143,16 @@ def test_more_confidence_never_costs_less(
     assert more >= less * 0.7
 
 
+def test_a_bill_names_no_limit_that_no_simulated_load_reaches(catalog: Catalog) -> None:
+    """One user of a small model: TPOT stays far below its limit with all the requests that were simulated."""
+    alone = replace(CHAT, load=Load.CLOSED, in_flight=1.0, peak_per_s=0.0, slo=Slo(10.0, 0.2, None, 95.0))
+    question = asked(alone, 0.8, limit=1)
+    question = replace(question, constraints=replace(question.constraints, accelerators=("nvidia-l40s",)))
+    (ranked,) = recommend_hardware(question, catalog).recommendations
+    assert ranked.estimate.assurance is not None
+    assert BillFactor.LIMITS not in {line.factor for line in ranked.estimate.assurance.bill}
+
+
 def test_a_bill_and_the_levels_agree_on_what_the_median_prediction_needs(catalog: Catalog) -> None:
     """Near a latency limit, a confidence decides how many sequences a replica runs at the same time."""
     near = replace(
