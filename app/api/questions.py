@@ -27,6 +27,7 @@ from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS
 from app.sizing.assumptions import Assumptions
 from app.sizing.compare import Option
+from app.sizing.hardware.checkpoints import WIDE_CACHE
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import SIXTEEN_BIT
 from app.sizing.question import LARGEST_MODEL, Deployment, LoadUnit, Question, SoughtLoad
@@ -244,7 +245,8 @@ def states_fp8_cache(name: str, formats: tuple[str, ...]) -> bool:
     2026-11-26.
     """
     typed = name.lower()
-    states = typed.startswith(FP8_CACHE_OWNER) or (typed.endswith("fp8-kv") and not typed.startswith("amd/"))
+    named = typed.startswith(FP8_CACHE_OWNER) and typed not in WIDE_CACHE
+    states = named or (typed.endswith("fp8-kv") and not typed.startswith("amd/"))
     return states and formats[0] in FP8_CACHE_FORMATS
 
 

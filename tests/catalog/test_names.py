@@ -92,6 +92,7 @@ TYPED = {
     "neuralmagic/Meta-Llama-3.1-70B-Instruct-FP8": "meta-llama/Llama-3.1-70B-Instruct",
     "unsloth/llama-3-8b-bnb-4bit": "meta-llama/Meta-Llama-3-8B",
     "Qwen 2.5 72B": "Qwen/Qwen2.5-72B",
+    "deepcogito/cogito-671b-v2.1": "deepseek-ai/DeepSeek-V3",
     "deepseek v3": "deepseek-ai/DeepSeek-V3",
     "gemma2:9b": "google/gemma-2-9b-it",
     "gpt-oss:20b": "openai/gpt-oss-20b",

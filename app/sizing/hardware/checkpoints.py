@@ -30,6 +30,8 @@ LOADED_BY: Mapping[str, tuple[str, ...]] = {
 # Tools whose checkpoints an engine refuses on AMD: supported_quantization in vllm/platforms/rocm.py at 001eda31 and
 # rocm_supported_quantization in sglang/srt/configs/model_config.py of 0.5.23, read 2026-11-27.
 REFUSED_ON_AMD: Mapping[str, tuple[str, ...]] = {"vllm": ("modelopt",), "sglang": ("modelopt", "gptq")}
+# ModelOpt's checkpoints whose hf_quant_config.json states no FP8 cache: ai-dynamo/aiconfigurator@095f58a5, 2026-11-27.
+WIDE_CACHE = ("nvidia/minimax-m3-nvfp4",)
 GGUF = "gguf"  # format of a row whose repository has all usual GGUF types
 USUAL_GGUF_TYPES = ("gguf-q8_0", "gguf-q6_k", "gguf-q5_k_m", "gguf-q4_k_m", "gguf-q4_k_s", "gguf-q3_k_m")
 
@@ -48,6 +50,11 @@ class PublishedCheckpoint:
     def __post_init__(self) -> None:
         if self.tool not in LOADED_BY:
             raise InvalidFact(f"{self.repository}: no tool {self.tool!r}. Tools: {', '.join(LOADED_BY)}.")
+
+    @property
+    def states_fp8_cache(self) -> bool:
+        """Whether ModelOpt wrote an FP8 KV cache into it."""
+        return self.tool == "modelopt" and self.repository.lower() not in WIDE_CACHE
 
     def holds(self, stored: str) -> bool:
         """Whether the repository has weights in this format."""
@@ -108,7 +115,7 @@ def loaded_weights(model_name: str, native: str, stored: str, engine: str, maker
         return LoadedWeights(user_converts=False, fp8_cache=False)
     published = published_checkpoint(model_name, stored, engine, maker)
     if published is not None:
-        return LoadedWeights(user_converts=False, fp8_cache=published.tool == "modelopt")
+        return LoadedWeights(user_converts=False, fp8_cache=published.states_fp8_cache)
     usual = stored == "fp8" or "gguf" in stored or "mlx" in stored
     converts = usual or (wide and stored in engine_named(engine).benchmark.converts)
     return LoadedWeights(user_converts=not converts, fp8_cache=False)

@@ -6,7 +6,7 @@ import json
 import re
 from importlib import resources
 
-from app.sizing.hardware.checkpoints import GGUF, LOADED_BY, PUBLISHED_CHECKPOINTS, published_checkpoint
+from app.sizing.hardware.checkpoints import GGUF, LOADED_BY, PUBLISHED_CHECKPOINTS, loaded_weights, published_checkpoint
 from app.sizing.model.formats import WEIGHT_FORMATS
 
 
@@ -46,3 +46,10 @@ def test_an_engine_gets_no_checkpoint_of_a_tool_that_it_does_not_load() -> None:
         on_amd = published_checkpoint(model, "fp8", engine, "amd")
         assert on_amd is not None and on_amd.repository == "amd/Llama-3.3-70B-Instruct-FP8-KV"  # ROCm has no modelopt
     assert {tool for row in PUBLISHED_CHECKPOINTS for tool in (row.tool,)} == {*LOADED_BY}
+
+
+def test_a_checkpoint_is_served_with_the_cache_that_it_states() -> None:
+    # Gemma's first NVFP4 checkpoint is one of compressed-tensors; MiniMax-M3's of ModelOpt has no kv_cache_quant_algo
+    wide = ("google/gemma-4-31B-it", "MiniMaxAI/MiniMax-M3")
+    assert not any(loaded_weights(name, "bf16", "nvfp4", "vllm", "nvidia").fp8_cache for name in wide)
+    assert loaded_weights("google/gemma-4-31B-it", "bf16", "nvfp4", "tensorrt-llm", "nvidia").fp8_cache

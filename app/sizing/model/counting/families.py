@@ -259,8 +259,6 @@ TEXT_OF: Mapping[str, str] = {
     "mistral_large4_text": "mistral4",
     "paddleocr_vl": "ernie4_5",
     "paddleocr_vl_text": "ernie4_5",
-    "embedding_gemma2": "gemma3_text",
-    "embedding_gemma2_text": "gemma3_text",
     "llava": "llama",
     "llava_next": "llama",
     "llava_onevision": "qwen2",

@@ -153,7 +153,9 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
     if outer in SPEECH_TYPES and "audio_config" in counted:
         model = read_speech_tower({**config, "model_type": outer}, model)
     if outer == "qwen2_5_omni" and "vision_config" in counted:
-        model = read_tower({**config["thinker_config"], "model_type": "qwen2_5_vl"}, model)
+        thinker = config.get("thinker_config")
+        parts = {**config, **(thinker if isinstance(thinker, Mapping) else {})}
+        model = read_tower({**parts, "model_type": "qwen2_5_vl"}, model)
     elif counted & VISION_PARTS:
         model = read_tower(config, model)
     if towers_of_file - counted:
