@@ -212,25 +212,17 @@ class Settings(BaseSettings):
         return None if folder == "" else folder
 
     @model_validator(mode="after")
-    def _check_webhooks(self) -> Settings:
-        names = [webhook.name for webhook in self.webhooks]
-        if len(names) != len(set(names)):
-            raise ValueError("webhooks must have unique names")
-        if not self.plain_http and not all(webhook.url.startswith("https://") for webhook in self.webhooks):
-            raise ValueError("webhooks must be reached by https; HEADROOM_PLAIN_HTTP=true allows http")
-        return self
-
-    @model_validator(mode="after")
-    def _check_token_issuers(self) -> Settings:
-        names = [each.issuer for each in self.token_issuers]
-        if len(names) != len(set(names)):
-            raise ValueError("token_issuers must be unique")
-        if not self.plain_http and not all(each.jwks_url.startswith("https://") for each in self.token_issuers):
-            raise ValueError("token_issuers must be reached by https; HEADROOM_PLAIN_HTTP=true allows http")
-        return self
-
-    @model_validator(mode="after")
-    def _check_identity_header(self) -> Settings:
+    def _check_together(self) -> Settings:
+        """Checks what several settings decide. A message begins with the name of the setting that is wrong."""
+        hosts = {
+            "webhooks": [(webhook.name, webhook.url) for webhook in self.webhooks],
+            "token_issuers": [(each.issuer, each.jwks_url) for each in self.token_issuers],
+        }
+        for setting, named in hosts.items():
+            if len(dict(named)) < len(named):
+                raise ValueError(f"{setting} must have unique names")
+            if not self.plain_http and not all(url.startswith("https://") for _, url in named):
+                raise ValueError(f"{setting} must be reached by https; HEADROOM_PLAIN_HTTP=true allows http")
         if self.identity_header is not None and not self.proxies:
             raise ValueError("identity_header is trusted only from HEADROOM_PROXIES, which names none")
         return self
