@@ -230,7 +230,6 @@ STATED = (
     "Memory pool end",
     "Capture",
     "max_total_num_tokens",
-    "server_args=",
 )
 
 
@@ -503,7 +502,7 @@ def serve(rec: Recorder, sampler: Any, work: Path, group: list[Server], engine: 
                 continue
             print(f"-- {name} started in {time.monotonic() - began:.1f} s", flush=True)
             lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in log.read_text(errors="replace").splitlines()]
-            stated = [line[:1200] for line in lines if any(s in line for s in STATED)]
+            stated = [line[:600] for line in lines if any(s in line for s in STATED)]
             state = {"start_s": time.monotonic() - began, "used_bytes": sampler.used_bytes(), "stated": stated}
             state |= {"gpu": sampler.describe().get("gpu"), "engine": engine, "engine_version": version(engine)}
             rec.write({"server": name, "model": model, "weights": weights, "key": "start", "options": options, **state})
