@@ -98,8 +98,8 @@ def test_points_become_rows_of_the_same_table() -> None:
     assert out.getvalue() == "key,recomputed,seconds,flops,bytes\na,true,0.012346,4000000000,\n"
 
 
-def test_served_points_are_rows_of_the_table_of_results() -> None:
-    (file,) = (ROOT / "benchmarks" / "gpu").glob("own-*.jsonl")
+@pytest.mark.parametrize("file", sorted((ROOT / "benchmarks" / "gpu").glob("own-*.jsonl")), ids=lambda file: file.stem)
+def test_served_points_are_rows_of_the_table_of_results(file: Path) -> None:
     rows = serve.rows_of([json.loads(line) for line in file.read_text().splitlines()], file.stem)
     table = [row for row in read_rows("measurements_inference.csv") if row["source_key"] == file.stem]
     assert [{k: v for k, v in row.items() if v and k != "notes"} for row in table] == [

@@ -1,12 +1,13 @@
-"""Measures vLLM on one GPU: first tokens, decode steps, closed loops, random arrivals, memory and power.
+"""Measures vLLM or SGLang on one GPU: first tokens, decode steps, closed loops, random arrivals, memory and power.
 
-Needs vLLM and aiohttp, no network and no checkpoint: weights are random (`--load-format dummy`), and the tokenizer
+Needs the engine and aiohttp, no network and no checkpoint: weights are random (`--load-format dummy`); the tokenizer
 knows one word per token. Run it on an idle GPU with unchanged clocks:
 
     python -m benchmarks.gpu.serve --out points.jsonl --limit-s 550
+    python -m benchmarks.gpu.serve --out points.jsonl --engine sglang
     python -m benchmarks.gpu.serve --out own-h100-2026-11-27.jsonl --rows rows.csv   # as rows of published results
 
-Each model is served by `vllm serve` with the defaults of vLLM; a client on the same machine streams completions of
+Each model is served with the defaults of its engine; a client on the same machine streams completions of
 random token ids. Each point is one JSON line, written when it is done. A second run with the same file skips the points
 that the file has. The memory that the server states at its start is a point of its own.
 """
@@ -26,6 +27,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -175,23 +177,40 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 # Two servers that start on one card at the same time are given their memory: each would count the other's as its own.
 SHARED_CARD = ["--gpu-memory-utilization", "0.3", "--kv-cache-memory-bytes", str(10 * 10**9)]
-# Groups of (name, model, weight format, options). The servers of a group start together and are measured one after the
-# other, while the rest of the group is idle. Mixtures of experts sample at temperature 1: with random weights the most
-# likely token would be the same in each sequence, and all would read the same experts.
+SHARED_CARD_SGLANG = ["--mem-fraction-static", "0.8", "--max-total-tokens", "80000"]
+# Groups of (name, model, weight format, options) by engine. The servers of a group start together and are measured one
+# after the other, while the rest of the group is idle. Mixtures of experts sample at temperature 1: with random weights
+# the most likely token would be the same in each sequence, and all would read the same experts.
 Server = tuple[str, str, str, list[str]]
-GROUPS: list[list[Server]] = [
-    [("8b", "meta-llama/Llama-3.1-8B", "bf16", [])],
-    [("32b-fp8", "Qwen/Qwen3-32B", "fp8", ["--quantization", "fp8"])],
-    [
-        ("gpt-oss", "openai/gpt-oss-20b", "mxfp4", SHARED_CARD),
-        ("v2-lite", "deepseek-ai/DeepSeek-V2-Lite", "bf16", SHARED_CARD),
+GROUPS: dict[str, list[list[Server]]] = {
+    "vllm": [
+        [("8b", "meta-llama/Llama-3.1-8B", "bf16", [])],
+        [("32b-fp8", "Qwen/Qwen3-32B", "fp8", ["--quantization", "fp8"])],
+        [
+            ("gpt-oss", "openai/gpt-oss-20b", "mxfp4", SHARED_CARD),
+            ("v2-lite", "deepseek-ai/DeepSeek-V2-Lite", "bf16", SHARED_CARD),
+        ],
+        [("30b-a3b", "Qwen/Qwen3-30B-A3B", "bf16", [])],
+        [
+            ("8b-eager", "meta-llama/Llama-3.1-8B", "bf16", ["--enforce-eager", *SHARED_CARD]),
+            ("8b-fp8", "meta-llama/Llama-3.1-8B", "fp8", ["--quantization", "fp8", *SHARED_CARD]),
+        ],
     ],
-    [("30b-a3b", "Qwen/Qwen3-30B-A3B", "bf16", [])],
-    [
-        ("8b-eager", "meta-llama/Llama-3.1-8B", "bf16", ["--enforce-eager", *SHARED_CARD]),
-        ("8b-fp8", "meta-llama/Llama-3.1-8B", "fp8", ["--quantization", "fp8", *SHARED_CARD]),
+    "sglang": [
+        [("8b", "meta-llama/Llama-3.1-8B", "bf16", [])],
+        [("30b-a3b", "Qwen/Qwen3-30B-A3B", "bf16", [])],
+        [("32b-fp8", "Qwen/Qwen3-32B", "fp8", ["--quantization", "fp8"])],
+        [
+            ("gpt-oss", "openai/gpt-oss-20b", "mxfp4", SHARED_CARD_SGLANG),
+            (
+                "8b-eager",
+                "meta-llama/Llama-3.1-8B",
+                "bf16",
+                ["--disable-cuda-graph", "--disable-piecewise-cuda-graph", *SHARED_CARD_SGLANG],
+            ),
+        ],
     ],
-]
+}
 SMALLEST_VOCABULARY = 102400
 STATED = (
     "Model loading took",
@@ -206,6 +225,11 @@ STATED = (
     "non-default args",
     "max_num_batched_tokens",
     "memory",
+    "Load weight end",
+    "KV Cache is allocated",
+    "Memory pool end",
+    "Capture",
+    "max_total_num_tokens",
 )
 
 
@@ -414,7 +438,8 @@ async def measure(rec: Recorder, sampler: Any, port: int, server: str, model: st
         client = Client(session, port, temperature)
         base = {"server": server, "model": model, "weights": weights}
         await at_once(client, 512, 16, 16)
-        await one_by_one(client, 4096, 8, 1)
+        for tokens in (128, 512, 2048, 9000):
+            await one_by_one(client, tokens, 8, 1)
         for key, fields, run in points_of(server):
             if (server, key) in rec.done:
                 continue
@@ -445,21 +470,27 @@ async def ready(process: subprocess.Popen[bytes], port: int, end: float) -> bool
     return False
 
 
-def start(work: Path, port: int, server: Server) -> subprocess.Popen[bytes]:
+def start(work: Path, port: int, server: Server, engine: str) -> subprocess.Popen[bytes]:
     name, model, _, options = server
-    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(work / model.replace("/", "--"))]
-    command += ["--load-format", "dummy", "--tokenizer", str(work / "tokenizer"), "--served-model-name", "m"]
-    command += ["--port", str(port), "--generation-config", "vllm", "--disable-uvicorn-access-log", *options]
+    path, tokenizer = str(work / model.replace("/", "--")), str(work / "tokenizer")
+    command = [sys.executable, "-m"]
+    if engine == "vllm":
+        command += ["vllm.entrypoints.cli.main", "serve", path, "--tokenizer", tokenizer]
+        command += ["--generation-config", "vllm", "--disable-uvicorn-access-log"]
+    else:
+        command += ["sglang.launch_server", "--model-path", path, "--tokenizer-path", tokenizer]
+        command += ["--log-level-http", "warning"]
+    command += ["--load-format", "dummy", "--served-model-name", "m", "--port", str(port), *options]
     with (work / f"{name}.log").open("wb") as file:
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
 
 
-def serve(rec: Recorder, sampler: Any, work: Path, group: list[Server]) -> None:
+def serve(rec: Recorder, sampler: Any, work: Path, group: list[Server], engine: str) -> None:
     group = [s for s in group if not all((s[0], key) in rec.done for key, *_ in points_of(s[0]))]
     if not group or time.monotonic() > rec.end - 60:
         return
     began = time.monotonic()
-    processes = [start(work, PORT + i, server) for i, server in enumerate(group)]
+    processes = [start(work, PORT + i, server, engine) for i, server in enumerate(group)]
     try:
         started = []
         for i, (process, server) in enumerate(zip(processes, group, strict=True)):
@@ -472,9 +503,8 @@ def serve(rec: Recorder, sampler: Any, work: Path, group: list[Server]) -> None:
             print(f"-- {name} started in {time.monotonic() - began:.1f} s", flush=True)
             lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in log.read_text(errors="replace").splitlines()]
             stated = [line[:600] for line in lines if any(s in line for s in STATED)]
-            version = re.search(r"LLM engine \(v([\d.]+)", "\n".join(lines))
             state = {"start_s": time.monotonic() - began, "used_bytes": sampler.used_bytes(), "stated": stated}
-            state |= {"gpu": sampler.describe().get("gpu"), "engine_version": version and version[1]}
+            state |= {"gpu": sampler.describe().get("gpu"), "engine": engine, "engine_version": version(engine)}
             rec.write({"server": name, "model": model, "weights": weights, "key": "start", "options": options, **state})
             started.append((PORT + i, name, model, weights))
         for at in started:
@@ -489,11 +519,11 @@ def serve(rec: Recorder, sampler: Any, work: Path, group: list[Server]) -> None:
 # The columns of `measurements_inference.csv` that a kind of point sets, and how its requests arrived.
 STARTS = {"one by one": "single", "at once": "burst", "in flight": "steady", "random arrivals": "poisson"}
 LOADS = {"one by one": "single", "random arrivals": "request_rate"}
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang"}
 ACCELERATORS = {"NVIDIA H100 80GB HBM3": "nvidia-h100-sxm5-80gb"}
 FIXED = {
     "num_accelerators": "1",
     "kv_precision": "bf16",
-    "engine": "vLLM",
     "tp": "1",
     "run_client": "http",
     "length_spread": "fixed",
@@ -501,7 +531,7 @@ FIXED = {
 
 
 def rows_of(points: list[dict[str, Any]], source: str) -> list[dict[str, str]]:
-    """The measured points as rows of a published result, by the card and the engine of the start of their server."""
+    """The measured points as rows of a published result; card, engine and graphs are those of their server's start."""
 
     def number(value: float) -> str:
         return f"{value:.6g}"
@@ -514,6 +544,8 @@ def rows_of(points: list[dict[str, Any]], source: str) -> list[dict[str, str]]:
         if p["key"] == "start" or "error" in p:
             continue
         start = started[p["server"]]
+        if "--disable-cuda-graph" in start["options"] and p["output_tokens"] > 1:
+            continue  # the table has no column for a decode without graphs
         kind, in_flight = p["kind"], p.get("in_flight", 1)
         row = FIXED | {
             "id": f"{source}-{len(rows) + 1:04d}",
@@ -522,6 +554,7 @@ def rows_of(points: list[dict[str, Any]], source: str) -> list[dict[str, str]]:
             "source_date": source[-10:],
             "accelerator": ACCELERATORS[start["gpu"]],
             "accelerator_as_published": start["gpu"],
+            "engine": ENGINES[start.get("engine", "vllm")],
             "engine_version": start["engine_version"],
             "model": p["model"],
             "weight_precision": p["weights"],
@@ -541,6 +574,9 @@ def rows_of(points: list[dict[str, Any]], source: str) -> list[dict[str, str]]:
             if f"{name}_s" in p:
                 row["statistic"] = "p50"
                 row |= {f"{name}_ms_{k}": number(1e3 * p[f"{name}_s"][k]) for k in ("mean", "p50")}
+        if start.get("engine") == "sglang":
+            sizes = re.search(r"graph num tokens \[.*?(\d+)\]", "\n".join(start["stated"]))
+            row["launch_graph_tokens"] = sizes[1] if sizes else "0"
         if kind == "at once" and in_flight >= 64:
             row["ttft_ms_p99"] = number(1e3 * p["ttft_s"]["p99"])
         rows.append(row)
@@ -552,6 +588,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="file of JSON lines; points in it are not repeated")
     parser.add_argument("--work", type=Path, default=Path("/tmp/serve"), help="folder for configurations and logs")
     parser.add_argument("--limit-s", type=float, default=550, help="seconds of the whole run")
+    parser.add_argument("--engine", choices=sorted(GROUPS), default="vllm")
     parser.add_argument("--only", nargs="*", help="servers to measure; all by default")
     parser.add_argument("--rows", type=Path, help="file to write the points to as rows, instead of measuring")
     args = parser.parse_args()
@@ -567,8 +604,8 @@ def main() -> None:
     from benchmarks.gpu.measure import Sampler
 
     rec, sampler = Recorder(args.out, time.monotonic() + args.limit_s), Sampler()
-    for group in GROUPS:
-        serve(rec, sampler, args.work, [s for s in group if not args.only or s[0] in args.only])
+    for group in GROUPS[args.engine]:
+        serve(rec, sampler, args.work, [s for s in group if not args.only or s[0] in args.only], args.engine)
 
 
 if __name__ == "__main__":
