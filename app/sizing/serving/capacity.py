@@ -277,13 +277,6 @@ class WithinLimits(Columns):
         met: Mask = (tpot <= self.tpot_limit_s) & (first <= self.ttft_limit_s)
         return met
 
-    def stack_limits(self, other: WithinLimits) -> WithinLimits:
-        """This table followed by the same streams under the limits of another one."""
-        tpot, ttft = (
-            np.concatenate([getattr(w, name) for w in (self, other)]) for name in ("tpot_limit_s", "ttft_limit_s")
-        )
-        return replace(self.take(np.tile(np.arange(len(self)), 2)), tpot_limit_s=tpot, ttft_limit_s=ttft)
-
     def long_prompt_ttft_s(self, cadence: DecodeCadence, batch: Column) -> Column:
         """TTFT of the long prompt at this batch without queueing, s."""
         entry = open_entry_s(self.stream.entry_s, cadence.mean_step_s, cadence.scheduler_delay_s)
@@ -461,31 +454,29 @@ def stream_speed(
     workload: InferenceWorkload, memory: ServingMemory, unloaded: UnloadedStream, assumed: Assumptions
 ) -> StreamSpeed:
     """Capacity of every plan within the workload's latency limits."""
-    within, margins, expected_batch = unloaded.within, unloaded.margins, None
+    limits, margins, none = [unloaded.within], unloaded.margins, Margins.without_margin(len(memory))
     if workload.load is Load.OPEN and (margins.rate != 1).any():
-        none = Margins.without_margin(len(memory))
-        expected = with_stream_margins(workload, unloaded, none).within
-        batches = largest_batch(within.stack_limits(expected), np.tile(memory.sequences, 2))
-        peak, expected_batch = np.split(batches, 2)
-    else:
-        peak = largest_batch(within, memory.sequences)
+        limits.append(with_stream_margins(workload, unloaded, none).within)
+    peak, *expected = largest_batches(limits, memory)
     with trace_label("all sequences running"):
-        full = closed_loop(within.stream, memory.sequences, memory.sequences, queued=True)
-    capacity = capacity_within_limits(workload, within, peak, margins.rate, assumed)
-    if expected_batch is not None:
-        with trace_label("as predicted"):
-            likely = capacity_within_limits(workload, expected, expected_batch, none.rate, assumed)
-        capacity = jointly_confident_per_s(likely, capacity, margins.rate, RATE_CORRELATIONS["ttft"])
-    else:
-        capacity = capacity / margins.rate
-    return StreamSpeed(unloaded, peak, capacity, full.rate_per_s, expected_batch)
+        full = closed_loop(unloaded.within.stream, memory.sequences, memory.sequences, queued=True)
+    capacity = capacity_within_limits(workload, unloaded.within, peak, margins.rate, assumed)
+    if not expected:
+        return StreamSpeed(unloaded, peak, capacity / margins.rate, full.rate_per_s)
+    with trace_label("as predicted"):
+        likely = capacity_within_limits(workload, limits[1], expected[0], none.rate, assumed)
+    capacity = jointly_confident_per_s(likely, capacity, margins.rate, RATE_CORRELATIONS["ttft"])
+    return StreamSpeed(unloaded, peak, capacity, full.rate_per_s, expected[0])
 
 
-def largest_batch(within: WithinLimits, sequences: Column) -> Column:
-    """Largest number of sequences at a time, up to `sequences`, that meets the limits, at least one."""
+def largest_batches(limits: Sequence[WithinLimits], memory: ServingMemory) -> list[Column]:
+    """Largest number of sequences at a time, at least one, that meets each of several limits on the same streams."""
+    rows = np.tile(np.arange(len(memory)), len(limits))
+    tpot_s, ttft_s = np.concatenate([(each.tpot_limit_s, each.ttft_limit_s) for each in limits], axis=1)
+    within = replace(limits[0].take(rows), tpot_limit_s=tpot_s, ttft_limit_s=ttft_s)
     with suspend_recording():
-        found = bisect_largest(np.ones(len(within)), sequences, within, halvings=BATCH_BISECTIONS)
-    return np.maximum(1.0, np.floor(found + 1e-6))
+        found = bisect_largest(np.ones(len(rows)), memory.sequences[rows], within, halvings=BATCH_BISECTIONS)
+    return np.split(np.maximum(1.0, np.floor(found + 1e-6)), len(limits))
 
 
 def capacity_within_limits(
