@@ -127,6 +127,7 @@ class AdaptersSpec(RequestModel):
         return self
 
     def apply_adapters(self, model: ModelArchitecture, assumed: Assumptions) -> ModelArchitecture:
+        """The model with the adapters that stay loaded."""
         usual = min(self.count, int(assumed.default_loaded_adapters)) if self.active is None else self.active
         return with_adapters(model, rank=self.rank, loaded=usual)
 
