@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, String, and_, false, func, or_, select
@@ -54,22 +53,18 @@ class Listing:
 
 
 _ACCELERATORS = func.coalesce(func.nullif(OfferRow.accelerator_count, 0), 1)
-OFFER_PRICES: Mapping[str, ColumnElement[float]] = MappingProxyType(
-    {
-        "usd_per_hour": cast("ColumnElement[float]", OfferRow.usd_per_hour),
-        "usd_per_accelerator_hour": OfferRow.usd_per_hour / _ACCELERATORS,
-    }
-)
-LISTS: Mapping[str, Listing] = MappingProxyType(
-    {
-        "accelerators": Listing(AcceleratorRow, AcceleratorRow.slug),
-        "systems": Listing(SystemRow, SystemRow.slug),
-        "offers": Listing(OfferRow, OfferRow.id, OFFER_PRICES),
-        "prices": Listing(PriceRow, PriceRow.id),
-        "models": Listing(ModelRow, ModelRow.id),
-        "engines": Listing(EngineSupportRow, EngineSupportRow.id),
-    }
-)
+OFFER_PRICES: Mapping[str, ColumnElement[float]] = {
+    "usd_per_hour": cast("ColumnElement[float]", OfferRow.usd_per_hour),
+    "usd_per_accelerator_hour": OfferRow.usd_per_hour / _ACCELERATORS,
+}
+LISTS: Mapping[str, Listing] = {
+    "accelerators": Listing(AcceleratorRow, AcceleratorRow.slug),
+    "systems": Listing(SystemRow, SystemRow.slug),
+    "offers": Listing(OfferRow, OfferRow.id, OFFER_PRICES),
+    "prices": Listing(PriceRow, PriceRow.id),
+    "models": Listing(ModelRow, ModelRow.id),
+    "engines": Listing(EngineSupportRow, EngineSupportRow.id),
+}
 
 
 def column_values(session: Session, list_name: str, column: str) -> Sequence[str]:

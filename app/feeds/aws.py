@@ -96,11 +96,8 @@ def convert(row: Mapping[str, str], known: set[str]) -> Iterator[StatedPrice]:
         provider="aws",
         region=text(row["Region Code"]),
         instance_type=text(row["Instance Type"]),
-        accelerator="",
-        count=0,
         pricing_model=model,
         usd_per_hour=price,
-        native_amount=price,
         effective_from=day_of(row["EffectiveDate"]),
     )
 

@@ -107,11 +107,8 @@ def convert(row: Mapping[str, str | None], region: str, known: set[str]) -> Iter
         provider="aws",
         region=region,
         instance_type=machine,
-        accelerator="",
-        count=0,
         pricing_model="spot",
         usd_per_hour=price,
-        native_amount=price,
         effective_from=day_of(row["timestamp"]),
     )
 

@@ -76,8 +76,6 @@ def _price_of(item: Mapping[str, Any], model: str, stated: float, hours: float) 
         provider="azure",
         region=text(item["armRegionName"]),
         instance_type=text(item["armSkuName"]),
-        accelerator="",
-        count=0,
         pricing_model=model,
         usd_per_hour=stated / hours,
         native_amount=stated,

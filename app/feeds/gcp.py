@@ -137,11 +137,8 @@ def add_up(
                 provider="gcp",
                 region=region,
                 instance_type=machine.instance_type,
-                accelerator="",
-                count=0,
                 pricing_model=model,
                 usd_per_hour=price,
-                native_amount=price,
                 basis="sum_of_parts",
                 effective_from=max(day for _, day, _ in found) or None,
             )

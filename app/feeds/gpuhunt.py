@@ -78,7 +78,6 @@ def convert(provider: str, row: Mapping[str, str]) -> Iterator[StatedPrice]:
         count=count_of(row["gpu_count"]),
         pricing_model="spot" if is_spot else "on_demand",
         usd_per_hour=price,
-        native_amount=price,
         vcpus=integer(row["cpu"]),
         ram_bytes=ram_bytes_of(row["memory"], GB),
     )

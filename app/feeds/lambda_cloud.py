@@ -63,7 +63,6 @@ def convert(entry: Mapping[str, Any], regions: list[str]) -> Iterator[StatedPric
             count=count_of(specs["gpus"]),
             pricing_model="on_demand",
             usd_per_hour=cents / 100,
-            native_amount=cents / 100,
             vcpus=integer(specs["vcpus"]),
             ram_bytes=ram_bytes_of(specs["memory_gib"], GIB),
             state="available" if region in available else "none",

@@ -59,7 +59,7 @@ class FeedNames:
             mapped[key] = Observation(
                 key,
                 each.usd_per_hour,
-                each.native_amount,
+                each.usd_per_hour if each.native_amount is None else each.native_amount,
                 "USD",
                 each.basis,
                 feed.name,

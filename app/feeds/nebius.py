@@ -163,7 +163,6 @@ def read_prices(nebius: Nebius) -> Iterator[StatedPrice]:
                 count=machine.accelerators,
                 pricing_model=model,
                 usd_per_hour=usd,
-                native_amount=usd,
                 vcpus=machine.vcpus,
                 ram_bytes=machine.ram_bytes,
                 state=state,

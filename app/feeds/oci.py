@@ -48,7 +48,6 @@ def convert(item: Mapping[str, Any]) -> Iterator[StatedPrice]:
         count=1,
         pricing_model="on_demand",
         usd_per_hour=price,
-        native_amount=price,
         basis=ACCELERATOR_HOUR,
     )
 

@@ -26,11 +26,11 @@ class StatedPrice:
     provider: str
     region: str
     instance_type: str
-    accelerator: str  # name in the feed; empty if only the instance type tells
-    count: float
     pricing_model: str
     usd_per_hour: float
-    native_amount: float
+    accelerator: str = ""  # name in the feed; empty if only the instance type tells
+    count: float = 0
+    native_amount: float | None = None  # what the feed states; None: the price per hour
     basis: str = INSTANCE_HOUR
     effective_from: str | None = None
     vcpus: int | None = None

@@ -51,7 +51,6 @@ def convert(entry: Mapping[str, Any]) -> Iterator[StatedPrice]:
             count=1,
             pricing_model=model,
             usd_per_hour=price,
-            native_amount=price,
             basis=ACCELERATOR_HOUR,
             tier="marketplace" if community else "standard",
             state=STOCK.get(stock, "unknown"),

@@ -44,7 +44,6 @@ def convert(entry: Mapping[str, Any]) -> Iterator[StatedPrice]:
             count=count_of(about["num_gpus"]),
             pricing_model="on_demand",
             usd_per_hour=cents / 100,
-            native_amount=cents / 100,
             vcpus=integer(about["vcpus"]),
             ram_bytes=ram_bytes_of(about["memory_in_gb"], GIB),
             state={True: "available", False: "none"}[place["available"]],

@@ -53,7 +53,6 @@ def convert(provider: str, row: Mapping[str, str]) -> Iterator[StatedPrice]:
             count=count_of(row["AcceleratorCount"]),
             pricing_model=model,
             usd_per_hour=price,
-            native_amount=price,
             vcpus=integer(row["vCPUs"]),
             ram_bytes=ram_bytes_of(row["MemoryGiB"], GIB),
         )

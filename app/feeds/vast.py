@@ -26,9 +26,9 @@ def read_part(source: Source) -> FetchedPart | None:
     listings = defaultdict[StatedPrice, list[float]](list)
     for each in read_all(entries(fetched.json(), "offers"), convert):
         if each.usd_per_hour > 0:
-            listings[replace(each, usd_per_hour=0.0, native_amount=0.0)].append(each.usd_per_hour)
+            listings[replace(each, usd_per_hour=0.0)].append(each.usd_per_hour)
     prices = [
-        replace(kind, usd_per_hour=median(found), native_amount=median(found), state="available", quantity=len(found))
+        replace(kind, usd_per_hour=median(found), state="available", quantity=len(found))
         for kind, found in listings.items()
     ]
     return FetchedPart(prices, "", fetched.sha256)
@@ -50,7 +50,6 @@ def convert(entry: Mapping[str, Any]) -> Iterator[StatedPrice]:
             count=count,
             pricing_model=model,
             usd_per_hour=price,
-            native_amount=price,
             tier="marketplace",
         )
 

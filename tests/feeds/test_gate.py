@@ -100,7 +100,7 @@ def names(catalog_store: CatalogStore) -> FeedNames:
 
 
 def price(provider: str, machine: str, name: str, count: float) -> StatedPrice:
-    return StatedPrice(provider, "some-region", machine, name, count, "on_demand", 1.0, 1.0)
+    return StatedPrice(provider, "some-region", machine, "on_demand", 1.0, accelerator=name, count=count)
 
 
 def test_the_instance_type_decides_before_the_name(names: FeedNames) -> None:

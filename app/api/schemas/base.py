@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
@@ -61,16 +61,6 @@ class ResponseModel(BaseModel):
     """Base class of response schemas: documents the response and lets tests validate it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-Item = TypeVar("Item")
-
-
-class ListPage(ResponseModel, Generic[Item]):
-    """One page of a list."""
-
-    items: list[Item]
-    next_cursor: str | None
 
 
 def _require_text(text: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.base import (
     CommitmentName,
-    ListPage,
     PhaseName,
     PriceKindName,
     PricingName,
@@ -76,6 +75,16 @@ class PriceFilter(Page):
     region: PrintableText | None = None
     instance_type: PrintableText | None = None
     pricing_model: PrintableText | None = None
+
+
+Item = TypeVar("Item")
+
+
+class ListPage(ResponseModel, Generic[Item]):
+    """One page of a list."""
+
+    items: list[Item]
+    next_cursor: str | None
 
 
 class Sourced(ResponseModel):

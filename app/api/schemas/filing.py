@@ -14,14 +14,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from app.api.schemas.base import (
     Component,
-    ListPage,
     PrintableText,
     RequestModel,
     require_printable,
     rounded_fields,
     with_examples,
 )
-from app.api.schemas.catalog import Page
+from app.api.schemas.catalog import ListPage, Page
 from app.api.schemas.origins import ADDED, WHOLE, From, ResultModel
 from app.catalog.filing import ALLOWED_TRANSITIONS, FilingRow, Status, StatusChangeRow, StatusUpdate, to_utc
 from app.catalog.purchasing import Purchasing

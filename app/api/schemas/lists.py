@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.schemas.base import (
     Component,
     KvFormatName,
-    ListPage,
     MethodName,
     PhaseName,
     PolicyName,
@@ -23,6 +22,7 @@ from app.api.schemas.base import (
     round_value,
     with_examples,
 )
+from app.api.schemas.catalog import ListPage
 from app.api.schemas.origins import EMPTY, From, ResultModel
 from app.api.schemas.replica import RecipeListed, listed_json
 from app.catalog.snapshot import CatalogIndex

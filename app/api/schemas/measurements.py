@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from app.api.schemas.answers import metric_name
-from app.api.schemas.base import Component, ListPage, ResponseModel, require_printable, with_examples
+from app.api.schemas.base import Component, ResponseModel, require_printable, with_examples
+from app.api.schemas.catalog import ListPage
 from app.api.schemas.origins import ADDED, WHOLE, From, ResultModel
 from app.catalog.measuring import StoredMeasurement
 from app.sizing.measured import MeasuredFigure

@@ -44,19 +44,17 @@ FIRM = (PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.QUOTE, PriceKind.LIST)
 COUNTED = (PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.QUOTE, PriceKind.SURVEY, PriceKind.LIST)
 KINDS = tuple(PriceKind)
 # Price kinds as sentences write them.
-PRICE_KIND_TEXTS: Mapping[PriceKind, str] = MappingProxyType(
-    {
-        PriceKind.PROVIDER: "the provider's own price",
-        PriceKind.RESELLER: "a reseller's price",
-        PriceKind.QUOTE: "a quote for the whole machine",
-        PriceKind.SURVEY: "a survey of sellers' prices",
-        PriceKind.LIST: "the manufacturer's list price",
-        PriceKind.BROKER: "a broker, serverless or small-host price",
-        PriceKind.LAUNCH: "a launch price",
-        PriceKind.PRESS: "a press estimate",
-        PriceKind.ESTIMATE: "an estimate from parts plus an assumed host",
-    }
-)
+PRICE_KIND_TEXTS: Mapping[PriceKind, str] = {
+    PriceKind.PROVIDER: "the provider's own price",
+    PriceKind.RESELLER: "a reseller's price",
+    PriceKind.QUOTE: "a quote for the whole machine",
+    PriceKind.SURVEY: "a survey of sellers' prices",
+    PriceKind.LIST: "the manufacturer's list price",
+    PriceKind.BROKER: "a broker, serverless or small-host price",
+    PriceKind.LAUNCH: "a launch price",
+    PriceKind.PRESS: "a press estimate",
+    PriceKind.ESTIMATE: "an estimate from parts plus an assumed host",
+}
 
 
 def current_kind(kind: Any) -> Any:

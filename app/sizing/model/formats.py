@@ -80,31 +80,29 @@ class KvFormat:
 
 
 # Bits per element of GGUF block types: bits of a block divided by its elements.
-BLOCK_BITS: Mapping[str, float] = MappingProxyType(
-    {
-        "f32": 32.0,
-        "f16": 16.0,
-        "q8_0": 8.5,
-        "q6_k": 6.5625,
-        "q5_k": 5.5,
-        "q5_1": 6.0,
-        "q5_0": 5.5,
-        "q4_k": 4.5,
-        "q4_1": 5.0,
-        "q4_0": 4.5,
-        "iq4_nl": 4.5,
-        "q3_k": 3.4375,
-        "q2_k": 2.625,
-        "iq4_xs": 4.25,
-        "iq3_s": 3.4375,
-        "iq3_xxs": 3.0625,
-        "iq2_s": 2.5625,
-        "iq2_xs": 2.3125,
-        "iq2_xxs": 2.0625,
-        "iq1_m": 1.75,
-        "iq1_s": 1.5625,
-    }
-)
+BLOCK_BITS: Mapping[str, float] = {
+    "f32": 32.0,
+    "f16": 16.0,
+    "q8_0": 8.5,
+    "q6_k": 6.5625,
+    "q5_k": 5.5,
+    "q5_1": 6.0,
+    "q5_0": 5.5,
+    "q4_k": 4.5,
+    "q4_1": 5.0,
+    "q4_0": 4.5,
+    "iq4_nl": 4.5,
+    "q3_k": 3.4375,
+    "q2_k": 2.625,
+    "iq4_xs": 4.25,
+    "iq3_s": 3.4375,
+    "iq3_xxs": 3.0625,
+    "iq2_s": 2.5625,
+    "iq2_xs": 2.3125,
+    "iq2_xxs": 2.0625,
+    "iq1_m": 1.75,
+    "iq1_s": 1.5625,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,22 +139,20 @@ class _ImportanceMixture:
 
 
 # As llama.cpp chooses them (src/llama-quant.cpp, llama_tensor_get_type_impl, read 2026-11-27).
-_IMPORTANCE_MIXTURES: Mapping[str, _ImportanceMixture] = MappingProxyType(
-    {
-        "iq4_nl": _ImportanceMixture("iq4_nl", "iq4_nl", "q6_k", values="q5_k", first_down="q5_k"),
-        "iq4_xs": _ImportanceMixture("iq4_xs", "iq4_xs", "q6_k", values="q5_k", first_down="q5_k"),
-        "iq3_m": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", output="q4_k", own_values="q4_k", first_down="q4_k"),
-        "iq3_s": _ImportanceMixture("iq3_s", "iq3_s", "q6_k"),
-        "iq3_xs": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", queries="iq3_xxs", middle="iq3_xxs"),
-        "iq3_xxs": _ImportanceMixture("iq3_xxs", "iq3_s", "q5_k", output="iq3_s", queries="iq2_s"),
-        "iq2_m": _ImportanceMixture("iq2_s", "iq3_s", "q5_k", output="iq3_s", own_values="iq3_s", first_down="iq3_s"),
-        "iq2_s": _ImportanceMixture("iq2_xs", "iq3_s", "q5_k", output="iq3_s", own_values="iq3_s", first_down="iq3_s"),
-        "iq2_xs": _ImportanceMixture("iq2_xs", "q2_k", "q5_k", own_values="q2_k", first_down="q2_k"),
-        "iq2_xxs": _ImportanceMixture("iq2_xxs", "q2_k", "q5_k", own_values="q2_k", first_down="q2_k"),
-        "iq1_m": _ImportanceMixture("iq1_m", "q2_k", "q5_k", output="iq2_xxs", own_values="q2_k", first_down="q2_k"),
-        "iq1_s": _ImportanceMixture("iq1_s", "q2_k", "q5_k", output="iq2_xxs", own_values="q2_k", first_down="q2_k"),
-    }
-)
+_IMPORTANCE_MIXTURES: Mapping[str, _ImportanceMixture] = {
+    "iq4_nl": _ImportanceMixture("iq4_nl", "iq4_nl", "q6_k", values="q5_k", first_down="q5_k"),
+    "iq4_xs": _ImportanceMixture("iq4_xs", "iq4_xs", "q6_k", values="q5_k", first_down="q5_k"),
+    "iq3_m": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", output="q4_k", own_values="q4_k", first_down="q4_k"),
+    "iq3_s": _ImportanceMixture("iq3_s", "iq3_s", "q6_k"),
+    "iq3_xs": _ImportanceMixture("iq3_s", "iq3_s", "q6_k", queries="iq3_xxs", middle="iq3_xxs"),
+    "iq3_xxs": _ImportanceMixture("iq3_xxs", "iq3_s", "q5_k", output="iq3_s", queries="iq2_s"),
+    "iq2_m": _ImportanceMixture("iq2_s", "iq3_s", "q5_k", output="iq3_s", own_values="iq3_s", first_down="iq3_s"),
+    "iq2_s": _ImportanceMixture("iq2_xs", "iq3_s", "q5_k", output="iq3_s", own_values="iq3_s", first_down="iq3_s"),
+    "iq2_xs": _ImportanceMixture("iq2_xs", "q2_k", "q5_k", own_values="q2_k", first_down="q2_k"),
+    "iq2_xxs": _ImportanceMixture("iq2_xxs", "q2_k", "q5_k", own_values="q2_k", first_down="q2_k"),
+    "iq1_m": _ImportanceMixture("iq1_m", "q2_k", "q5_k", output="iq2_xxs", own_values="q2_k", first_down="q2_k"),
+    "iq1_s": _ImportanceMixture("iq1_s", "q2_k", "q5_k", output="iq2_xxs", own_values="q2_k", first_down="q2_k"),
+}
 # Fallback block types for rows whose length is not a multiple of 256.
 _SHORT_ROWS = {"q6_k": "q8_0", "q5_k": "q5_1", "q4_k": "q5_0", "q3_k": "iq4_nl", "q2_k": "iq4_nl"}
 _VALUES, _DOWN, _OUT = ("v_proj", "kv_b_proj"), ("down_proj", "experts.down_proj"), ("o_proj",)
@@ -326,21 +322,19 @@ INT4_CACHE_BITS = 4 + 32 / 128  # a 16-bit scale and zero point for each token a
 
 # The engine chooses the KV cache format itself; engines use the same name.
 AUTO_KV = "auto"
-KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
-    {
-        f.name: f
-        for f in (
-            KvFormat("bf16", 2.0, SIXTEEN_BIT),
-            KvFormat("fp16", 2.0, SIXTEEN_BIT),
-            KvFormat("fp8", 1.0, ("fp8",)),
-            KvFormat("int8", 1.0, ("int8", "gguf-q8_0")),
-            KvFormat("gguf-q8_0", BLOCK_BITS["q8_0"] / 8, ("int8", "gguf-q8_0")),
-            KvFormat("gguf-q4_0", BLOCK_BITS["q4_0"] / 8, ("gguf-q4_0",)),
-            KvFormat("nvfp4", NVFP4_BITS / 8, ("nvfp4",)),
-            KvFormat("int4", INT4_CACHE_BITS / 8, ("int4",)),
-        )
-    }
-)
+KV_FORMATS: Mapping[str, KvFormat] = {
+    f.name: f
+    for f in (
+        KvFormat("bf16", 2.0, SIXTEEN_BIT),
+        KvFormat("fp16", 2.0, SIXTEEN_BIT),
+        KvFormat("fp8", 1.0, ("fp8",)),
+        KvFormat("int8", 1.0, ("int8", "gguf-q8_0")),
+        KvFormat("gguf-q8_0", BLOCK_BITS["q8_0"] / 8, ("int8", "gguf-q8_0")),
+        KvFormat("gguf-q4_0", BLOCK_BITS["q4_0"] / 8, ("gguf-q4_0",)),
+        KvFormat("nvfp4", NVFP4_BITS / 8, ("nvfp4",)),
+        KvFormat("int4", INT4_CACHE_BITS / 8, ("int4",)),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -67,21 +66,19 @@ def _uniform_precision(name: str, format_class: str, width: float, *, needs_bf16
 
 # Sources: Micikevicius et al. 2018 (arXiv:1710.03740) for mixed precision; Transformer Engine's documentation for
 # FP8, MXFP8 and NVFP4; torchtune and Lightning for pure BF16.
-PRECISIONS: Mapping[str, Precision] = MappingProxyType(
-    {
-        p.name: p
-        for p in (
-            _mixed_precision("bf16", "16bit", needs_bf16=True),
-            _mixed_precision("fp16", "16bit"),
-            _mixed_precision("fp8", "fp8"),
-            _mixed_precision("mxfp8", "fp8"),
-            _mixed_precision("nvfp4", "fp4"),
-            _uniform_precision("fp32", "fp32", BYTES_32_BIT),
-            _uniform_precision("tf32", "fp32", BYTES_32_BIT),
-            _uniform_precision("bf16-true", "16bit", BYTES_16_BIT, needs_bf16=True),
-        )
-    }
-)
+PRECISIONS: Mapping[str, Precision] = {
+    p.name: p
+    for p in (
+        _mixed_precision("bf16", "16bit", needs_bf16=True),
+        _mixed_precision("fp16", "16bit"),
+        _mixed_precision("fp8", "fp8"),
+        _mixed_precision("mxfp8", "fp8"),
+        _mixed_precision("nvfp4", "fp4"),
+        _uniform_precision("fp32", "fp32", BYTES_32_BIT),
+        _uniform_precision("tf32", "fp32", BYTES_32_BIT),
+        _uniform_precision("bf16-true", "16bit", BYTES_16_BIT, needs_bf16=True),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,33 +119,31 @@ _SUBSPACE = (
     replace(_PROJECTED, name="galore-adafactor", state_bytes=0.02, moved_bytes=16.0, halves=False),
     replace(_PROJECTED, name="apollo-adamw", flops_per_param_width=0.0),
 )
-OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType(
-    {
-        o.name: o
-        for o in (
-            Optimizer("adamw", 8.0, 30.0),
-            Optimizer("adamw-8bit", 2.03, 18.0, halves=False),
-            Optimizer("adafactor", 0.02, 16.0, halves=False, matrix_bytes=16.0),
-            Optimizer("lion", 4.0, 22.0, matrix_bytes=4.0),
-            Optimizer("lion-8bit", 1.02, 16.0, halves=False),
-            Optimizer("adamw-4bit", 1.06, 16.0, halves=False),
-            Optimizer("ademamix", 12.0, 38.0),
-            Optimizer("ademamix-8bit", 3.05, 20.0, halves=False),
-            Optimizer("adagrad", 4.0, 22.0),
-            Optimizer("rmsprop", 4.0, 22.0),
-            Optimizer("muon", 4.0, 22.0, matrix_bytes=10.0, flops_per_param_width=30.0),
-            Optimizer("sgd", 4.0, 22.0),
-            Optimizer("rmsprop-8bit", 1.02, 16.0, halves=False),
-            Optimizer("grokadamw", 12.0, 38.0),
-            Optimizer("adam-mini", 4.0, 22.0),
-            Optimizer("came", 4.05, 24.0, matrix_bytes=16.0),
-            Optimizer("lomo", 0.0, 14.0, in_backward=True),
-            Optimizer("adalomo", 0.02, 16.0, halves=False, matrix_bytes=16.0, in_backward=True),
-            *_SUBSPACE,
-            *(replace(o, name=f"{o.name}-layerwise", in_backward=True) for o in _SUBSPACE),
-        )
-    }
-)
+OPTIMIZERS: Mapping[str, Optimizer] = {
+    o.name: o
+    for o in (
+        Optimizer("adamw", 8.0, 30.0),
+        Optimizer("adamw-8bit", 2.03, 18.0, halves=False),
+        Optimizer("adafactor", 0.02, 16.0, halves=False, matrix_bytes=16.0),
+        Optimizer("lion", 4.0, 22.0, matrix_bytes=4.0),
+        Optimizer("lion-8bit", 1.02, 16.0, halves=False),
+        Optimizer("adamw-4bit", 1.06, 16.0, halves=False),
+        Optimizer("ademamix", 12.0, 38.0),
+        Optimizer("ademamix-8bit", 3.05, 20.0, halves=False),
+        Optimizer("adagrad", 4.0, 22.0),
+        Optimizer("rmsprop", 4.0, 22.0),
+        Optimizer("muon", 4.0, 22.0, matrix_bytes=10.0, flops_per_param_width=30.0),
+        Optimizer("sgd", 4.0, 22.0),
+        Optimizer("rmsprop-8bit", 1.02, 16.0, halves=False),
+        Optimizer("grokadamw", 12.0, 38.0),
+        Optimizer("adam-mini", 4.0, 22.0),
+        Optimizer("came", 4.05, 24.0, matrix_bytes=16.0),
+        Optimizer("lomo", 0.0, 14.0, in_backward=True),
+        Optimizer("adalomo", 0.02, 16.0, halves=False, matrix_bytes=16.0, in_backward=True),
+        *_SUBSPACE,
+        *(replace(o, name=f"{o.name}-layerwise", in_backward=True) for o in _SUBSPACE),
+    )
+}
 
 # A checkpoint keeps weights, master copy and two moments per parameter, for every optimizer.
 CHECKPOINT_BYTES_PER_PARAM = (

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from app.sizing.columns import GIB
@@ -171,13 +170,11 @@ Rule = TypeVar("Rule")
 
 # Memory that an engine uses by the meaning of its memory fraction. `beside_bytes` is workspace and overhead,
 # `fixed_bytes` also includes the weights.
-RULES: Mapping[str, str] = MappingProxyType(
-    {
-        "device": "capacity_bytes * memory_fraction",
-        "static": "min((capacity_bytes - overhead_bytes) * memory_fraction + beside_bytes, capacity_bytes)",
-        "free": "min(fixed_bytes, capacity_bytes) + memory_fraction * max(capacity_bytes - fixed_bytes, 0)",
-    }
-)
+RULES: Mapping[str, str] = {
+    "device": "capacity_bytes * memory_fraction",
+    "static": "min((capacity_bytes - overhead_bytes) * memory_fraction + beside_bytes, capacity_bytes)",
+    "free": "min(fixed_bytes, capacity_bytes) + memory_fraction * max(capacity_bytes - fixed_bytes, 0)",
+}
 
 LATENT_COPIES = ("none", "quantized", "always", "products")
 

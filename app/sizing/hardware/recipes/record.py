@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from app.sizing.hardware.engines.record import Release
 
@@ -21,93 +20,76 @@ class Loss:
 
 
 # Traced with PyTorch 2.15 and 2.13: log-softmax, its gradient and the nll gradient are 12 bytes in 32 bit.
-LOSSES: Mapping[str, Loss] = MappingProxyType(
-    {
-        x.name: x
-        for x in (
-            Loss("shifted", 22.0, 0.0, "logits, a shifted copy and the gradients of both are held at once"),
-            Loss("held", 14.0, 0.0, "the training loop holds the 16-bit logits during the 32-bit loss"),
-            Loss("upcast", 12.0, 0.0, "logits are converted to 32 bits, then released"),
-            Loss("narrow", 6.0, 0.0, "the loss is computed in 16 bits without conversion"),
-            Loss("in_place", 6.0, 0.0, "logits are converted once, and their gradient overwrites them"),
-            Loss("chunked_eager", 6.0, 4.0, "all logits are held; the loss works in chunks and keeps its softmax"),
-            Loss("narrow_chunked", 4.0, 4.0, "all logits are held; the loss is computed in 16-bit chunks"),
-            Loss("compiled", 4.0, 0.0, "the loss is one kernel that stores no 32-bit copy"),
-            Loss("chunked", 2.0, 2.0, "all 16-bit logits are held; a compiled loss works in chunks"),
-            Loss("fused", 0.0, 12.0, "output head and loss are one kernel that works in chunks"),
-            Loss(
-                "fused_limited", 0.0, 4.0, "output head and loss are compiled for chunks of up to 2^30 logits", 2.0**30
-            ),
-        )
-    }
-)
+LOSSES: Mapping[str, Loss] = {
+    x.name: x
+    for x in (
+        Loss("shifted", 22.0, 0.0, "logits, a shifted copy and the gradients of both are held at once"),
+        Loss("held", 14.0, 0.0, "the training loop holds the 16-bit logits during the 32-bit loss"),
+        Loss("upcast", 12.0, 0.0, "logits are converted to 32 bits, then released"),
+        Loss("narrow", 6.0, 0.0, "the loss is computed in 16 bits without conversion"),
+        Loss("in_place", 6.0, 0.0, "logits are converted once, and their gradient overwrites them"),
+        Loss("chunked_eager", 6.0, 4.0, "all logits are held; the loss works in chunks and keeps its softmax"),
+        Loss("narrow_chunked", 4.0, 4.0, "all logits are held; the loss is computed in 16-bit chunks"),
+        Loss("compiled", 4.0, 0.0, "the loss is one kernel that stores no 32-bit copy"),
+        Loss("chunked", 2.0, 2.0, "all 16-bit logits are held; a compiled loss works in chunks"),
+        Loss("fused", 0.0, 12.0, "output head and loss are one kernel that works in chunks"),
+        Loss("fused_limited", 0.0, 4.0, "output head and loss are compiled for chunks of up to 2^30 logits", 2.0**30),
+    )
+}
 
 # Words of each vocabulary field and their meaning.
-KERNELS: Mapping[str, str] = MappingProxyType(
-    {
-        "eager": "every operation stores its output",
-        "fused": "normalization and gate are one kernel each",
-        "compiled": "a compiler fuses the operations between matrix multiplications",
-    }
-)
-WEIGHTS: Mapping[str, str] = MappingProxyType(
-    {
-        "master": "16-bit weights with a 32-bit master copy in the optimizer",
-        "sharded": "32-bit weights, gathered in 16 bits if sharded, computed under autocast otherwise",
-        "autocast": "32-bit weights computed under autocast, gathered in 32 bits if sharded",
-        "16bit": "16-bit weights and optimizer states, nothing in 32 bits",
-    }
-)
-GRADIENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "as_weights": "same width as the weights",
-        "32bit": "32 bits regardless of the weights",
-        "copied": "same width as the weights, plus a 32-bit copy of the shard during the optimizer step",
-    }
-)
-RECOMPUTATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "none": "nothing is recomputed",
-        "operators": "outputs of attention and of every second matrix multiplication are kept",
-        "attention": "the attention products are recomputed",
-        "every_second_layer": "every second layer is fully recomputed",
-        "full": "every layer is fully recomputed",
-    }
-)
-OPTIMIZER_IMPLEMENTATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "fused": "one kernel, no copies",
-        "foreach": "one copy of the updated tensors",
-        "paged": "optimizer states move to the host when device memory is short",
-        "in_backward": "each gradient is applied and freed as soon as it is computed",
-        "offloaded": "optimizer states and step on the host",
-    }
-)
-ADAPTER_PRECISIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "fp32": "32-bit adapters with inputs converted to 32 bits",
-        "autocast": "32-bit adapters under autocast",
-        "16bit": "16-bit adapters",
-    }
-)
-PACKINGS: Mapping[str, str] = MappingProxyType(
-    {"packed": "sequences are packed to full length", "padded": "padded to the longest of the batch"}
-)
+KERNELS: Mapping[str, str] = {
+    "eager": "every operation stores its output",
+    "fused": "normalization and gate are one kernel each",
+    "compiled": "a compiler fuses the operations between matrix multiplications",
+}
+WEIGHTS: Mapping[str, str] = {
+    "master": "16-bit weights with a 32-bit master copy in the optimizer",
+    "sharded": "32-bit weights, gathered in 16 bits if sharded, computed under autocast otherwise",
+    "autocast": "32-bit weights computed under autocast, gathered in 32 bits if sharded",
+    "16bit": "16-bit weights and optimizer states, nothing in 32 bits",
+}
+GRADIENTS: Mapping[str, str] = {
+    "as_weights": "same width as the weights",
+    "32bit": "32 bits regardless of the weights",
+    "copied": "same width as the weights, plus a 32-bit copy of the shard during the optimizer step",
+}
+RECOMPUTATIONS: Mapping[str, str] = {
+    "none": "nothing is recomputed",
+    "operators": "outputs of attention and of every second matrix multiplication are kept",
+    "attention": "the attention products are recomputed",
+    "every_second_layer": "every second layer is fully recomputed",
+    "full": "every layer is fully recomputed",
+}
+OPTIMIZER_IMPLEMENTATIONS: Mapping[str, str] = {
+    "fused": "one kernel, no copies",
+    "foreach": "one copy of the updated tensors",
+    "paged": "optimizer states move to the host when device memory is short",
+    "in_backward": "each gradient is applied and freed as soon as it is computed",
+    "offloaded": "optimizer states and step on the host",
+}
+ADAPTER_PRECISIONS: Mapping[str, str] = {
+    "fp32": "32-bit adapters with inputs converted to 32 bits",
+    "autocast": "32-bit adapters under autocast",
+    "16bit": "16-bit adapters",
+}
+PACKINGS: Mapping[str, str] = {
+    "packed": "sequences are packed to full length",
+    "padded": "padded to the longest of the batch",
+}
 
 # Vocabulary of each recipe field that is a word. Columns hold the index of a word.
-VOCABULARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "loss": tuple(LOSSES),
-        "kernels": tuple(KERNELS),
-        "weights": tuple(WEIGHTS),
-        "gradients": tuple(GRADIENTS),
-        "selective": tuple(RECOMPUTATIONS),
-        "recomputation": tuple(RECOMPUTATIONS),
-        "optimizer_implementation": tuple(OPTIMIZER_IMPLEMENTATIONS),
-        "adapter_precision": tuple(ADAPTER_PRECISIONS),
-        "packing": tuple(PACKINGS),
-    }
-)
+VOCABULARIES: Mapping[str, tuple[str, ...]] = {
+    "loss": tuple(LOSSES),
+    "kernels": tuple(KERNELS),
+    "weights": tuple(WEIGHTS),
+    "gradients": tuple(GRADIENTS),
+    "selective": tuple(RECOMPUTATIONS),
+    "recomputation": tuple(RECOMPUTATIONS),
+    "optimizer_implementation": tuple(OPTIMIZER_IMPLEMENTATIONS),
+    "adapter_precision": tuple(ADAPTER_PRECISIONS),
+    "packing": tuple(PACKINGS),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,9 @@ FRONT_BUILDS: tuple[Build, ...] = tuple(
 
 
 _RECORDS = (*OWN_BUILDS, *FRONT_BUILDS)
-BUILDS: Mapping[str, tuple[Build, ...]] = MappingProxyType(
-    {name: tuple(b for b in _RECORDS if b.engine == name) for name in dict.fromkeys(b.engine for b in _RECORDS)}
-)
+BUILDS: Mapping[str, tuple[Build, ...]] = {
+    name: tuple(b for b in _RECORDS if b.engine == name) for name in dict.fromkeys(b.engine for b in _RECORDS)
+}
 
 
 def supports_work(build: Build, work: Work) -> bool:

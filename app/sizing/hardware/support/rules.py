@@ -42,13 +42,11 @@ UNITS: Mapping[str, str] = MappingProxyType(
 )
 UNIT_CACHES = ("nvfp4",)  # KV cache formats that only chips with matrix units for them read
 # Formats in evidence that also document another format: FP32 runs wherever 16-bit formats do.
-EVIDENCE_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "mxfp8": ("fp8", "mxfp8"),
-        "fp32": ("fp32", "tf32", "bf16", "fp16"),
-        "tf32": ("tf32", "fp32", "bf16"),
-    }
-)
+EVIDENCE_NAMES: Mapping[str, tuple[str, ...]] = {
+    "mxfp8": ("fp8", "mxfp8"),
+    "fp32": ("fp32", "tf32", "bf16", "fp16"),
+    "tf32": ("tf32", "fp32", "bf16"),
+}
 # Precisions that keep everything in 16 bits, and the format they multiply in.
 _PRECISIONS: Mapping[str, str] = MappingProxyType({"bf16-true": "bf16"})
 
@@ -93,16 +91,14 @@ def least_capability(unit: str) -> float:
     return min(g.capability for g in GENERATIONS if g.capability is not None and unit in g.multiplies)
 
 
-MODELS: Mapping[ModelTask, str] = MappingProxyType(
-    {
-        ModelTask.DECODER: "text generation models",
-        ModelTask.EMBEDDING: "embedding models",
-        ModelTask.RERANKER: "rerankers",
-        ModelTask.SPEECH: "speech models",
-        ModelTask.DIFFUSION: "diffusion models",
-        ModelTask.VISION: "vision models",
-    }
-)
+MODELS: Mapping[ModelTask, str] = {
+    ModelTask.DECODER: "text generation models",
+    ModelTask.EMBEDDING: "embedding models",
+    ModelTask.RERANKER: "rerankers",
+    ModelTask.SPEECH: "speech models",
+    ModelTask.DIFFUSION: "diffusion models",
+    ModelTask.VISION: "vision models",
+}
 _HOW: Mapping[str, str] = MappingProxyType({"full": "full ", "lora": "LoRA ", "qlora": "QLoRA "})
 
 
