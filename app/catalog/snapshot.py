@@ -39,7 +39,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
 
 MAX_NAME_CHARS = 120
-CLOSED_SIMILARITY = 0.7  # similarity from which a name of a closed list is suggested
+CLOSED_SIMILARITY = 0.65  # similarity from which a name of a closed list is suggested
 MAX_DATED_CATALOGS = 8  # days whose prices stay in memory; about 4 MB each
 MAX_RESOLVED_NAMES = 4096  # names that stay resolved
 WILDCARD = re.compile(r"[*?]")

@@ -1,11 +1,16 @@
-"""Pipeline stages in Megatron's flags. Its schedules refuse layers and micro-batches that leave a rest."""
+"""Pipeline stages and the shape of the model in Megatron's flags. Its schedules refuse layers and micro-batches that
+leave a rest.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 
 from app.sizing.hardware.benchmarks import Places
 from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.tensors import Part, Tensor
+from app.sizing.question import Deployment
 
 
 def pipeline_places(layers: int, stages: int, chunks: int, micro_batches: int) -> Places:
@@ -124,3 +129,71 @@ def micro_batch_group(micro_batches: int, stages: int) -> int | None:
     groups = range(stages, micro_batches + 1)
     group = next(size for size in groups if not 0 < micro_batches % size < stages)
     return None if group == stages else group
+
+
+def optional_flag(wanted: bool) -> str | None:
+    """Empty placeholder that keeps a part of a command, or None to leave the part out."""
+    return "" if wanted else None
+
+
+def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
+    """Placeholders for the model's shape, for trainers that build the model from numbers."""
+    shapes = {t.role: t for t in model.tensors}
+    widths = {role: t.outputs for role, t in shapes.items()}
+    dense, expert = widths.get("up_proj"), widths.get("experts.up_proj")
+    return {
+        "layers": model.num_layers,
+        "hidden": model.hidden_size,
+        "width": dense or expert or round(model.mlp_width),
+        "heads": model.num_heads,
+        "head_size": model.head_dim,
+        "kv_heads": model.kv_heads,
+        **latent_attention_places(model, shapes),
+        "norms_keys": optional_flag(not {"q_norm", "k_norm", "kv_a_layernorm"}.isdisjoint(widths)),
+        "biased_qkv": optional_flag("q_proj.bias" in widths),
+        "mock_words": model.vocab_size,
+        "expert_count": model.num_experts if model.is_moe else None,
+        "expert_choice": model.experts_per_token if model.is_moe else None,
+        "expert_width": expert or round(model.mlp_width / max(1, model.experts_per_token)),
+        "shared_width": widths.get("shared_expert.up_proj"),
+        "moe_pattern": moe_pattern(model, model.num_layers),
+        "experts": d.expert_parallel or 1 if model.is_moe else None,
+    }
+
+
+def latent_attention_places(model: ModelArchitecture, shapes: Mapping[str, Tensor]) -> Places:
+    """Placeholders for multi-head latent attention (MLA), which takes the place of grouped queries; empty without it.
+
+    Parameters:
+        shapes: tensors of the model by role.
+    """
+    down, up, queries = (shapes.get(role) for role in ("kv_a_proj_with_mqa", "kv_b_proj", "q_b_proj"))
+    if down is None or up is None:
+        return {}
+    value_size = shapes["o_proj"].inputs // model.num_heads
+    return {
+        "kv_heads": None,
+        "head_size": value_size,
+        "kv_rank": up.inputs,
+        "key_size": up.outputs // model.num_heads - value_size,
+        "rope_size": down.outputs - up.inputs,
+        "query_rank": None if queries is None else queries.inputs,
+    }
+
+
+def moe_pattern(model: ModelArchitecture, layers: int) -> str | None:
+    """Which of the last layers have experts (1) and which are dense (0), as a Python expression; None if all are alike.
+
+    Check:
+        >>> [moe_pattern(registered("deepseek-ai/DeepSeek-V3"), layers) for layers in (61, 6)]
+        ['[0]*3+[1]*58', None]
+        >>> moe_pattern(registered("meta-llama/Llama-4-Maverick-17B-128E-Instruct"), 48)
+        '([0]*1+[1]*1)*24'
+    """
+    routed = {layer for t in model.tensors if t.part is Part.ROUTED_EXPERTS for layer in t.layers}
+    kinds = [int(layer in routed) for layer in range(model.num_layers)][-layers:]
+    period = next(n for n in range(1, layers + 1) if layers % n == 0 and kinds == kinds[:n] * (layers // n))
+    if period == 1:
+        return None
+    runs = "+".join(f"[{kind}]*{len(list(run))}" for kind, run in groupby(kinds[:period]))
+    return runs if period == layers else f"({runs})*{layers // period}"

@@ -475,9 +475,9 @@ def add_comparisons(
     elif question.constraints.stock:
         why = "This is the only one of your accelerator types that meets the limits."
     if feasible > 1:
-        lead = f"within {percent(max(share, 1 / best.score - 1))} of " if best.score < 1 - ROUNDING else ""
+        lead = f"is within {percent(max(share, 1 / best.score - 1))} of" if best.score < 1 - ROUNDING else "has"
         why = (
-            f"Of the {feasible} accelerator types that meet the limits, this one has {lead}"
+            f"Of the {feasible} accelerator types that meet the limits, this one {lead} "
             f"{OBJECTIVE_WORDS[question.objective]}: {describe_hardware(best)}, "
             f"{', '.join(figures_of_merit(best.estimate, question.objective))}."
         )

@@ -394,7 +394,7 @@ def storage_reason(performance: Performance) -> Reason:
     rate_words = format_storage_rate(rate)
     return Reason(
         "storage",
-        f"A checkpoint of {size_gb:,.1f} GB every {format_number(interval_s / 60)} min stalls the run for "
+        f"A checkpoint of {format_number(size_gb)} GB every {format_number(interval_s / 60)} min stalls the run for "
         f"{format_number(performance.checkpoint_stall_s or 0)} s. "
         f"Storage must sustain {rate_words} to write it within {percent(window)} of that interval.",
         "required_storage_gb_per_s",

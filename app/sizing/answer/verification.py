@@ -8,13 +8,20 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, chunk_places, host_cache_places, llama_cpp_layers
-from app.sizing.answer.pipelines import leading_layers, own_stage_places, passes_together, pipeline_places
+from app.sizing.answer.pipelines import (
+    leading_layers,
+    moe_pattern,
+    optional_flag,
+    own_stage_places,
+    passes_together,
+    pipeline_places,
+    shape_places,
+)
 from app.sizing.answer.served_context import served_context
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
@@ -36,7 +43,6 @@ from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, Pool
 from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
 from app.sizing.model.architecture import ModelArchitecture, is_adapted
 from app.sizing.model.formats import SIXTEEN_BIT
-from app.sizing.model.tensors import Part, Tensor
 from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question
 from app.sizing.result import BenchmarkOutcome, Estimate, Level, Outcome, Performance, Ranked, Verification
 from app.sizing.serving.draft_heads import eagle_head
@@ -570,77 +576,9 @@ def maker_places(d: Deployment, used: Benchmark) -> Places:
     return {"hardware": used.hardware.get(maker), "fp8": used.fp8.get(maker)}
 
 
-def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
-    """Placeholders for the model's shape, for trainers that build the model from numbers."""
-    shapes = {t.role: t for t in model.tensors}
-    widths = {role: t.outputs for role, t in shapes.items()}
-    dense, expert = widths.get("up_proj"), widths.get("experts.up_proj")
-    return {
-        "layers": model.num_layers,
-        "hidden": model.hidden_size,
-        "width": dense or expert or round(model.mlp_width),
-        "heads": model.num_heads,
-        "head_size": model.head_dim,
-        "kv_heads": model.kv_heads,
-        **latent_attention_places(model, shapes),
-        "norms_keys": optional_flag(not {"q_norm", "k_norm", "kv_a_layernorm"}.isdisjoint(widths)),
-        "biased_qkv": optional_flag("q_proj.bias" in widths),
-        "mock_words": model.vocab_size,
-        "expert_count": model.num_experts if model.is_moe else None,
-        "expert_choice": model.experts_per_token if model.is_moe else None,
-        "expert_width": expert or round(model.mlp_width / max(1, model.experts_per_token)),
-        "shared_width": widths.get("shared_expert.up_proj"),
-        "moe_pattern": moe_pattern(model, model.num_layers),
-        "experts": d.expert_parallel or 1 if model.is_moe else None,
-    }
-
-
-def latent_attention_places(model: ModelArchitecture, shapes: Mapping[str, Tensor]) -> Places:
-    """Placeholders for multi-head latent attention (MLA), which takes the place of grouped queries; empty without it.
-
-    Parameters:
-        shapes: tensors of the model by role.
-    """
-    down, up, queries = (shapes.get(role) for role in ("kv_a_proj_with_mqa", "kv_b_proj", "q_b_proj"))
-    if down is None or up is None:
-        return {}
-    value_size = shapes["o_proj"].inputs // model.num_heads
-    return {
-        "kv_heads": None,
-        "head_size": value_size,
-        "kv_rank": up.inputs,
-        "key_size": up.outputs // model.num_heads - value_size,
-        "rope_size": down.outputs - up.inputs,
-        "query_rank": None if queries is None else queries.inputs,
-    }
-
-
-def moe_pattern(model: ModelArchitecture, layers: int) -> str | None:
-    """Which of the last layers have experts (1) and which are dense (0), as a Python expression; None if all are alike.
-
-    Check:
-        >>> [moe_pattern(registered("deepseek-ai/DeepSeek-V3"), layers) for layers in (61, 6)]
-        ['[0]*3+[1]*58', None]
-        >>> moe_pattern(registered("meta-llama/Llama-4-Maverick-17B-128E-Instruct"), 48)
-        '([0]*1+[1]*1)*24'
-    """
-    routed = {layer for t in model.tensors if t.part is Part.ROUTED_EXPERTS for layer in t.layers}
-    kinds = [int(layer in routed) for layer in range(model.num_layers)][-layers:]
-    period = next(n for n in range(1, layers + 1) if layers % n == 0 and kinds == kinds[:n] * (layers // n))
-    if period == 1:
-        return None
-    runs = "+".join(f"[{kind}]*{len(list(run))}" for kind, run in groupby(kinds[:period]))
-    return runs if period == layers else f"({runs})*{layers // period}"
-
-
 def degree_above_one(value: int | None) -> int | None:
     """The degree where it is above 1 and must be passed; else None."""
     return value if value is not None and value > 1 else None
-
-
-def optional_flag(wanted: bool) -> str | None:
-    """Empty placeholder that keeps a part of a command, or None to leave the part out."""
-    return "" if wanted else None
 
 
 CONFIG_FILE = "config.yaml"

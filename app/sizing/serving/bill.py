@@ -60,7 +60,10 @@ def loads_of_replicas(
         whole = np.floor(sure * np.maximum(ratio, 1.0) + MIN_WAIT_S)  # requests in flight are whole
         likely, planned = np.maximum(likely, whole), sure
         limited = np.array([curve.reaches_limit(workload.slo) for curve in runs.curves])
-        full = np.where(limited, runs.sequences, likely)  # no limit binds up to the heaviest simulated load
+        limited |= expected.slo_batch < runs.sequences
+        full = np.where(
+            limited, runs.sequences, likely
+        )  # where no limit binds, `likely` is the heaviest simulated load
     else:
         full, planned = stability_limits(runs.curves), runs.planned_capacity(workload)[0]
     return ReplicaLoads(np.maximum(full, likely), likely, sure, planned)

@@ -456,12 +456,17 @@ def doubled_accelerators_change(first: Estimate, curve: ScalingCurve | None) -> 
     return (Effect("twice the accelerators", text),)
 
 
+MIN_SHOWN_CHANGE = 0.01  # smallest relative change of the cost that a larger batch is shown for
+
+
 def larger_batch_change(workload: TrainingWorkload, first: Estimate, larger: CostedRuns | None) -> tuple[Effect, ...]:
-    """Effect of a larger global batch on cost and duration. It applies only to runs that left the batch open."""
+    """Effect of a larger global batch on cost and duration, if it changes the cost by 1 % or more. It applies only to
+    runs that left the batch open.
+    """
     if larger is None or first.cost is None or first.cost.usd_total is None:
         return ()
     total = at(usd_total(larger.cost.usd_per_hour, larger.run.wall_s), 0)
-    if not np.isfinite(total):
+    if not np.isfinite(total) or abs(total / first.cost.usd_total - 1) < MIN_SHOWN_CHANGE:
         return ()
     unit = "samples" if workload.in_samples else "tokens"
     size = format_large_number(at(larger.run.batch, 0) * workload.units_per_sequence)

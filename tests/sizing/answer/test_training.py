@@ -219,7 +219,7 @@ def test_storage_is_shown_in_gigabytes_and_minutes() -> None:
         )
     )
     assert found.text == (
-        "A checkpoint of 112.0 GB every 30 min stalls the run for 2 s. Storage must sustain 0.25 GB/s to write it "
+        "A checkpoint of 112 GB every 30 min stalls the run for 2 s. Storage must sustain 0.25 GB/s to write it "
         "within 25 % of that interval."
     )
     assert found.value == pytest.approx(0.25)

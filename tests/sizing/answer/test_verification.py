@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.pipelines import pipeline_layout
+from app.sizing.answer.pipelines import pipeline_layout, shape_places
 from app.sizing.answer.verification import (
     ONE_HOST,
     DecisionValue,
@@ -37,7 +37,6 @@ from app.sizing.answer.verification import (
     repository_name,
     saving_over_first,
     serving_benchmark,
-    shape_places,
     training_benchmark,
     uniform_spread,
     weight_places,

@@ -463,6 +463,7 @@ def test_a_derived_batch_is_explained() -> None:
         "the run costs 194,400,000 USD and takes 30 days on 16,384 accelerators; with the default of 2.1"
     )
     assert larger_batch_change(PRETRAIN, first, None) == ()
+    assert larger_batch_change(PRETRAIN, row(cost=row(usd_total=195e6)), larger) == ()  # type: ignore[arg-type]
 
 
 def test_a_case_of_a_split_moves_the_shown_figures_as_far_as_the_expected_ones() -> None:
