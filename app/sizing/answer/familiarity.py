@@ -9,7 +9,8 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask, at
 from app.sizing.decisions.ranking import tie_share
 from app.sizing.decisions.search import Search, Workload
-from app.sizing.hardware.published_use import covers_task
+from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.published_use import covers_task, published_recipes
 from app.sizing.question import Objective, Question
 from app.sizing.result import Reason
 from app.sizing.words import format_number, percent, product_name
@@ -94,22 +95,32 @@ def explain_published_use(
 
 
 def _mainstream(search: Search[Workload], task: str | None, contenders: Contenders, first: int) -> Reason | None:
-    """Reason that the most used option is not first; None if it is not used far more."""
+    """Reason that the most used option is not first; None if it is not used far more. Of an engine whose layouts on the
+    same accelerator the search left out as far worse, only the recipes are known.
+    """
     known, assumed = contenders.published_recipes, search.question.assumptions
     known = np.where(np.isfinite(contenders.score), known, 0.0)
     far_more = max(known[first], known.max() / assumed.published_use_ratio**2) * assumed.published_use_ratio
     (more,) = np.nonzero(known >= far_more)
-    if not len(more):
-        return None
-    best = int(more[np.argmin(contenders.score[more])])
     near, own = float(tie_share(known[first], assumed)), int(known[first])
-    if _worse(contenders, best, first) <= near:
-        return None
-    worse = difference_words(_worse(contenders, best, first), search.question.objective)
-    text = (
-        f"{contenders.name(first, search)} has {_recipes(own)} for {task}. {contenders.name(best, search)} has "
-        f"{format_number(known[best])} but is {worse}; within {percent(near)} it would rank first."
-    )
+    text = f"{contenders.name(first, search)} has {_recipes(own)} for {task}. "
+    if len(more):
+        best = int(more[np.argmin(contenders.score[more])])
+        if _worse(contenders, best, first) <= near:
+            return None
+        worse = difference_words(_worse(contenders, best, first), search.question.objective)
+        text += f"{contenders.name(best, search)} has {format_number(known[best])} but is {worse}; "
+        text += f"within {percent(near)} it would rank first."
+    else:
+        accelerator = search.catalog.accelerators[int(contenders.accelerator[first])]
+        engines = [e for e in search.catalog.engines if engine_named(e).base_engine() == e]  # no fronts of others
+        used = {e: published_recipes(task, e, accelerator.family, accelerator.vendor) for e in engines}
+        engine = max(used, key=used.__getitem__)
+        if used[engine] < far_more:
+            return None
+        text += (
+            f"{product_name(engine)} has {used[engine]}, but no layout of it meets the limits within {percent(near)}."
+        )
     return Reason("published_use", text, "published_recipes", float(own), "recipes")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -151,20 +152,7 @@ class NullRejections(Rejections):
     def rows_of_eliminated_types(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:  # noqa: ARG002
         return np.zeros(0, dtype=np.int64)
 
-    def reject_with_shortfall(
-        self,
-        accelerator: Codes,
-        kept: Mask,
-        *,
-        code: str,
-        text: str,
-        needed: Column,
-        available: Column,
-        unit: str,
-        count: Column,
-        reached: FilterStage,
-        fit_probability: Column | None = None,
-    ) -> None:
+    def reject_with_shortfall(self, accelerator: Codes, kept: Mask, **why: Any) -> None:
         pass
 
 

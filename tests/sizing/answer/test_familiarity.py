@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from app.sizing.answer import familiarity
 from app.sizing.answer.familiarity import Contenders, difference_words, explain_published_use
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.hardware.published_use import use_task
@@ -42,6 +43,15 @@ def test_an_option_with_far_less_use_names_the_mainstream_and_its_price() -> Non
     reason = explained(1.0, 1.5, 1.4, recipes=(3, 50, 8), first=0, second=1)
     assert reason is not None and reason.value == 3
     assert "has 3 published recipes" in reason.text and "has 50 but is 50 % more expensive" in reason.text
+
+
+def test_a_mainstream_engine_that_the_search_left_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "vLLM has 50, but no layout of it meets the limits within 20 %."
+    for count, named in ((50, True), (8, False)):
+        counts = {"vllm": count}
+        monkeypatch.setattr(familiarity, "published_recipes", lambda _, engine, *__, of=counts: of.get(engine, 0))
+        reason = explained(1.0, np.inf, recipes=(3, 50), first=0)
+        assert (reason is not None and words in reason.text) == named
 
 
 def test_an_option_that_leads_by_its_own_score_and_is_used_needs_no_reason() -> None:
