@@ -97,11 +97,15 @@ async def read_form(request: Request) -> dict[str, str]:
     """Returns the fields of a form. If a field occurs twice, the last value counts."""
     raw = await read_raw(request, FORM, request.app.state.settings.max_body_bytes)
     try:
-        return dict(parse_qsl(raw.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS))
+        fields = dict(
+            parse_qsl(raw.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+        )
     except ValueError:
         raise MalformedRequest(
             400, "malformed-form", f"The form is not UTF-8 or has more than {MAX_FIELDS} fields."
         ) from None
+    check_strings(fields, code="malformed-form")
+    return fields
 
 
 async def reject_body(request: Request) -> None:

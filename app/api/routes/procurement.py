@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from app.api.access import client_address
 from app.api.answering import json_bytes
-from app.api.body import FORM, XML, read_form, read_raw
+from app.api.body import FORM, XML, check_strings, read_form, read_raw
 from app.api.deps import Answers, OptionalDesk, PrivateRecords, Sessions, ShortSlot, Snapshots, Today
 from app.api.middleware import log_unexpected_error
 from app.api.openapi import problem_responses
@@ -182,8 +182,10 @@ async def get_session(
 ) -> Response:
     """Shows the stored answers, or the options of one answer."""
     try:
-        return await run_in_threadpool(show_session, desk, token, answers, sessions, request.query_params)
-    except (AppError, DatabaseError) as error:
+        fields = dict(request.query_params)
+        check_strings(fields, code="malformed-form")
+        return await run_in_threadpool(show_session, desk, token, answers, sessions, fields)
+    except (AppError, MalformedRequest, DatabaseError) as error:
         return _refusal_page(error)
 
 
