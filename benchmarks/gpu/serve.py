@@ -531,7 +531,7 @@ FIXED = {
 
 
 def rows_of(points: list[dict[str, Any]], source: str) -> list[dict[str, str]]:
-    """The measured points as rows of a published result; card, engine and graphs are those of their server's start."""
+    """The measured points as rows of a published result; card and engine are those of their server's start."""
 
     def number(value: float) -> str:
         return f"{value:.6g}"
@@ -574,9 +574,6 @@ def rows_of(points: list[dict[str, Any]], source: str) -> list[dict[str, str]]:
             if f"{name}_s" in p:
                 row["statistic"] = "p50"
                 row |= {f"{name}_ms_{k}": number(1e3 * p[f"{name}_s"][k]) for k in ("mean", "p50")}
-        if start.get("engine") == "sglang":
-            sizes = re.search(r"graph num tokens \[.*?(\d+)\]", "\n".join(start["stated"]))
-            row["launch_graph_tokens"] = sizes[1] if sizes else "0"
         if kind == "at once" and in_flight >= 64:
             row["ttft_ms_p99"] = number(1e3 * p["ttft_s"]["p99"])
         rows.append(row)
