@@ -156,7 +156,7 @@ def _errors_below(error: ValidationError, row: Any, model: type[BaseModel], poin
 
 def _resolve_hardware(spec: StoredHardware, naming: NameResolver, pointer: str) -> dict[str, Any]:
     """Returns owned hardware under the slugs of the catalog, with the size of its machines."""
-    body = spec.model_dump(mode="json", exclude_unset=True)
+    body = spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     owned = resolve_owned(spec, naming, pointer)
     body["engines"] = [naming.resolve_engine(name, f"{pointer}/engines/{i}") for i, name in enumerate(spec.engines)]
     if owned is None:
@@ -175,7 +175,7 @@ def _resolve_quote(spec: QuoteSpec, naming: NameResolver, pointer: str, today: d
     day.
     """
     field_name, how_many = ("accelerator", "accelerators") if spec.system is None else ("system", "")
-    body = spec.model_dump(mode="json", exclude_unset=True)
+    body = spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     match = naming.resolve_accelerator(
         spec.accelerator or spec.system or "", f"{pointer}/{field_name}", how_many=how_many
     )

@@ -94,9 +94,11 @@ def records_version(connection: Connection, tenant: str) -> int:
 
 
 def list_records(connection: Connection, tenant: str, kind: RecordKind) -> dict[str, Body]:
+    """The bodies of a tenant's records by name; a field that was stored as null is as if it was left out."""
     rows = PrivateRecordRow
     wanted = select(rows.name, rows.body).where(rows.tenant == tenant, rows.kind == kind.value)
-    return dict(sorted((row.name, row.body) for row in connection.execute(wanted)))
+    found = sorted((row.name, row.body) for row in connection.execute(wanted))
+    return {name: {field: value for field, value in body.items() if value is not None} for name, body in found}
 
 
 def put_records(

@@ -145,6 +145,8 @@ def test_a_quoted_rent_counts_while_it_is_valid_and_for_its_tenant_alone(service
 def test_a_quoted_machine_is_bought_at_its_price_with_its_licenses(service: Service, included: bool) -> None:
     who = "licensed" if included else "buyer"
     quote = {"name": "box", "seller": "Acme Servers", "accelerator": "nvidia l4", "accelerators": 1, "usd": 400.0}
+    left_out = ("system", "max_quantity", "valid_from", "valid_until", "note", "host_memory_gib", "power_kw")
+    quote |= dict.fromkeys(left_out)  # null means left out
     quote |= {"usd": 300.0, "licence_usd": 100.0, "licences": ["nvidia ai enterprise"]} if included else {}
     assert service.call("POST", "/catalog/systems", who, json=quote).status_code == 200
     first = service.recommend(who)["recommendations"][0]
