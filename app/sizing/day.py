@@ -332,7 +332,9 @@ def image_pull_s(
 
     Parameters:
         image_bytes: compressed image size, bytes.
+        machines_starting: machines that pull at the same time.
         network_bytes_per_s: network bandwidth of one machine, bytes/s.
+        assumed: assumptions: rates of one pull and of the registry.
     Limits: no layer is cached; the registry serves all machines equally.
     Check: 12 GB at 0.2 GB/s; a hundred machines share 5 GB/s.
         >>> [float(image_pull_s(12e9, machines, 12.5e9, Assumptions())) for machines in (1.0, 100.0)]
@@ -357,8 +359,10 @@ def weights_read_s(
     Parameters:
         stored_bytes: weights of one replica, bytes.
         nodes_per_replica: machines that one replica spans.
+        machines_starting: machines that read at the same time.
         network_bytes_per_s: network bandwidth of one machine, bytes/s.
         store_bytes_per_s: bandwidth of the weight store, bytes/s.
+        assumed: assumptions: rate at which one machine loads weights.
     Limits: replicas on one machine read together; the store serves all machines equally.
     Check: 140 GB at 2 GB/s; a hundred machines share 12.5 GB/s.
         >>> [float(weights_read_s(140e9, 1.0, n, 12.5e9, 12.5e9, Assumptions())) for n in (1.0, 100.0)]
@@ -378,6 +382,7 @@ def weights_to_device_s(
     Parameters:
         device_bytes: weights on one accelerator, bytes.
         slot_bytes_per_s: bandwidth of the accelerator's slot, bytes/s; infinite where host and device share memory.
+        assumed: assumptions: achieved share of the slot's bandwidth.
     Limits: accelerators copy in parallel, after the weights are read.
     Check:
         >>> round(float(weights_to_device_s(35e9, 63e9, Assumptions())), 3)
@@ -403,6 +408,7 @@ def transfer_limit_per_s(
         nodes_per_replica: machines that one replica spans.
         replicas_per_node: replicas that one machine holds.
         store_bytes_per_s: bandwidth of the weight store, bytes/s.
+        assumed: assumptions: bandwidth of the registry.
     Limits: registry and store run at their full rate.
     Check: images of 12 GB at 5 GB/s, weights of 140 GB at 12.5 GB/s.
         >>> round(float(transfer_limit_per_s(12e9, 140e9, 1.0, 1.0, 12.5e9, Assumptions())), 4)
@@ -517,6 +523,7 @@ def wait_s(backlog_requests: Column, until_restored_s: Column, remaining_per_s: 
     """Time that a new request waits behind a backlog, served first at the remaining capacity and then at full capacity.
 
     Parameters:
+        backlog_requests: requests that wait before it.
         until_restored_s: time until all replicas are restored, s.
         remaining_per_s: capacity until then, requests/s.
         full_per_s: capacity afterwards, requests/s.

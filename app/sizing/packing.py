@@ -442,6 +442,7 @@ def slice_memory_bytes(memory_bytes: Column, memory_share: Column, assumed: Assu
     Parameters:
         memory_bytes: memory of the whole card, bytes.
         memory_share: share of the card's memory parts, 0 to 1.
+        assumed: assumptions, for the share of a slice's memory that the driver leaves.
     Limits: an eighth of an A100 80 GB has 9.5 GiB; larger slices lose less.
     Check:
         >>> float(slice_memory_bytes(80.0, 0.125, Assumptions()))
@@ -457,6 +458,7 @@ def slice_compute_share(compute_share: Column, assumed: Assumptions) -> Column:
 
     Parameters:
         compute_share: share of the card's compute parts, 0 to 1.
+        assumed: assumptions, for the share of multiprocessors that slices use.
     Limits: a seventh of an H100 has 16 of 132 multiprocessors; larger slices have all of theirs.
     Check: 16 / 132 = 0.1212.
         >>> round(float(slice_compute_share(1 / 7, Assumptions())), 4)

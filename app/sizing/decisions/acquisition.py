@@ -229,6 +229,8 @@ def running_usd_per_hour(owned_usd_per_hour: Column, purchase_usd: Column, horiz
 
     Parameters:
         owned_usd_per_hour: total hourly cost of owning, purchase included, USD/h.
+        purchase_usd: purchase price, USD.
+        horizon_hours: hours over which the purchase is spread.
     Limits: the same in every year.
     Check:
         >>> round(running_usd_per_hour(23.98, 400_000.0, 26_280.0), 2)
@@ -243,6 +245,8 @@ def break_even_month(purchase_usd: Column, running_usd_per_hour: Column, rent_us
     much as rent.
 
     Parameters:
+        purchase_usd: purchase price, USD.
+        running_usd_per_hour: hourly cost of owned hardware without its purchase, USD/h.
         rent_usd_per_hour: rent of the same machines, USD/h.
     Limits: use in all hours, constant rent, no resale value, no cost of capital.
     Check: 400,000 USD upfront and 10 USD/h against a rent of 60 USD/h break even after 8,000 hours.

@@ -38,6 +38,8 @@ def cold_start_s(weights_bytes: Column, nodes_per_replica: Column, assumed: Assu
 
     Parameters:
         weights_bytes: weights of one replica, bytes.
+        nodes_per_replica: machines that one replica spans; they read in parallel.
+        assumed: assumptions: read rate and engine start time.
     Limits: all replicas start at the same time, and storage serves each at its full rate.
     Check: 70 s at 2 GB/s, and 45 s for the engine.
         >>> cold_start_s(140e9, 1.0, Assumptions())
@@ -57,6 +59,7 @@ def run_s(
         replicas: replicas that share them.
         capacity_per_s: capacity of one replica, requests/s.
         slo_batch: largest batch of one replica that meets the SLO, requests.
+        cold_start_s: start time of a replica, s.
     Limits: shares are equal; a share smaller than a batch takes as long as a full batch.
     Check: a million requests on four replicas of 25 requests/s, after a start of one minute.
         >>> run_s(1e6, 4.0, 25.0, 256.0, 60.0)
@@ -72,6 +75,7 @@ def min_run_s(capacity_per_s: Column, slo_batch: Column, cold_start_s: Column) -
     Parameters:
         capacity_per_s: capacity of one replica, requests/s.
         slo_batch: largest batch of one replica that meets the SLO, requests.
+        cold_start_s: start time of a replica, s.
     Limits: a share smaller than a batch takes as long as a full batch.
     Check:
         >>> min_run_s(25.0, 250.0, 60.0)
@@ -90,6 +94,7 @@ def replicas_for_deadline(
         volume_requests: requests of the job.
         deadline_s: time until the deadline, start included, s.
         capacity_per_s: capacity of one replica, requests/s.
+        cold_start_s: start time of a replica, s.
     Limits: plans that can meet the deadline with some number of replicas.
     Check: two million requests in sixty hours at 5 requests/s per replica.
         >>> float(replicas_for_deadline(2e6, 216_000.0, 5.0, 60.0))
@@ -105,6 +110,7 @@ def replicas_filling_machines(replicas: Column, replicas_per_node: Column) -> Co
 
     Parameters:
         replicas: replicas needed.
+        replicas_per_node: replicas that one machine holds.
     Limits: offline jobs, which any number of replicas may share.
     Check:
         >>> float(replicas_filling_machines(5.0, 4.0))
@@ -177,6 +183,7 @@ def hosted_usd_per_month(hosted_usd_per_million: float, tokens_per_s: float) -> 
     """Monthly cost of the traffic at a host.
 
     Parameters:
+        hosted_usd_per_million: price of a million tokens of the workload, USD.
         tokens_per_s: mean input and output tokens per second.
     Limits: mean load in all hours of the month; no volume discount.
     Check: 1,000 tokens/s at 0.5 USD per million.
@@ -191,6 +198,7 @@ def hosted_usd_total(hosted_usd_per_million: float, volume_requests: float, toke
     """Cost of a job of known volume at a host.
 
     Parameters:
+        hosted_usd_per_million: price of a million tokens of the workload, USD.
         volume_requests: requests of the job.
         tokens_per_request: mean input and output tokens of a request.
     Limits: no discount for volume or for batch processing.
@@ -206,6 +214,8 @@ def break_even_rate_per_s(usd_per_hour: float, hosted_usd_per_million: float, to
     """Mean load above which machines paid by the hour cost less than a host paid by the token.
 
     Parameters:
+        usd_per_hour: hourly cost of the machines, USD/h.
+        hosted_usd_per_million: price of a million tokens of the workload at the host, USD.
         tokens_per_request: mean input and output tokens of a request.
     Limits: assumes the same machines at every load, which may exceed their capacity.
     Check: 36 USD/h against 1,000 tokens per request at 1 USD per million.
@@ -271,6 +281,7 @@ def network_usd_per_gbit(linked_nodes: Column, names_network: Mask, assumed: Ass
     Parameters:
         linked_nodes: machines that one network joins.
         names_network: whether the system's data sheet names its network; if not, network cards are added.
+        assumed: assumptions: switch ports, prices per Gbit/s and tier factors.
     Limits: full bisection bandwidth, with each port of a machine on a switch of its own rail; Ethernet is 20 to 40 %
     cheaper.
     Check: eight ports of 400 Gbit/s cost 34,000 USD in two tiers.
@@ -292,8 +303,10 @@ def network_usd(
     """Price of the network between owned machines that work on one job; 0 for rented machines, whose rent includes it.
 
     Parameters:
+        nodes: machines of the deployment.
         linked_nodes: machines that one network joins.
         node_gbit_per_s: network bandwidth of one machine, Gbit/s.
+        network_usd_per_gbit: price of the network, USD per Gbit/s.
         owned: whether the machines are bought.
     Limits: excludes the network from users to single machines.
     Check:
@@ -308,9 +321,11 @@ def racks_usd(nodes: Column, rated_w: Column, server: Mask, owned: Mask, assumed
     """Price of racks and power strips for owned servers, by their rated power.
 
     Parameters:
+        nodes: machines of the deployment.
         rated_w: rated power of one machine, W.
         server: whether the machine is a server; a workstation needs no rack.
         owned: whether the machines are bought.
+        assumed: assumptions: rack price per kW.
     Limits: liquid cooling outside the machine is part of the floor-space price.
     Check:
         >>> float(racks_usd(2.0, 10_000.0, True, True, Assumptions()))
@@ -323,6 +338,10 @@ def racks_usd(nodes: Column, rated_w: Column, server: Mask, owned: Mask, assumed
 def ancillary_usd(network_usd: Column, racks_usd: Column, more_memory_usd: Column) -> Column:
     """Price of all ancillary purchases.
 
+    Parameters:
+        network_usd: network between the machines, USD.
+        racks_usd: racks and power strips, USD.
+        more_memory_usd: extra host memory, USD.
     Limits: excludes storage.
     Check:
         >>> ancillary_usd(60_160.0, 4_000.0, 0.0)
@@ -387,7 +406,9 @@ def purchase_usd(nodes: Column, machine_purchase_usd: Column, ancillary_usd: Col
     """Upfront spend: owned machines and their ancillary purchases.
 
     Parameters:
+        nodes: machines of the deployment.
         machine_purchase_usd: purchase price of one machine, USD.
+        ancillary_usd: network, racks and extra memory, USD.
     Limits: owned machines only.
     Check:
         >>> purchase_usd(2.0, 265_000.0, 68_000.0)
@@ -403,6 +424,12 @@ def usd_per_hour(
     """Hourly cost of a deployment: its machines, plus ancillary purchases spread over the horizon and their
     maintenance.
 
+    Parameters:
+        nodes: machines of the deployment.
+        machine_usd_per_hour: rent or hourly cost of owning one machine, USD/h.
+        ancillary_usd: network, racks and extra memory, USD.
+        horizon_hours: hours over which purchases are spread.
+        assumed: assumptions: maintenance per year as a share of the purchase.
     Limits: excludes staff, storage and internet traffic.
     Check:
         >>> round(usd_per_hour(2.0, 55.04, 26_280.0, 26_280.0, Assumptions()), 2)
@@ -416,6 +443,9 @@ def usd_per_hour(
 def power_w(nodes: Column, draw_w: Column) -> Column:
     """Mean power of a deployment under load.
 
+    Parameters:
+        nodes: machines of the deployment.
+        draw_w: mean power of one machine under load, W.
     Limits: IT load; the building's overhead (PUE) is part of the cost, not of this figure.
     Check:
         >>> power_w(2.0, 7_500.0)
@@ -428,6 +458,9 @@ def power_w(nodes: Column, draw_w: Column) -> Column:
 def tco_usd(usd_per_hour: Column, horizon_hours: float) -> Column:
     """Total cost of ownership: all payments over the horizon.
 
+    Parameters:
+        usd_per_hour: hourly cost of the deployment, USD/h.
+        horizon_hours: hours of the horizon.
     Limits: current prices, use in all hours of the horizon.
     Check:
         >>> tco_usd(110.08, 26_280.0)
@@ -441,6 +474,7 @@ def usd_total(usd_per_hour: Column, wall_s: Column) -> Column:
     """Cost of a job that ends: whole machines for its full duration.
 
     Parameters:
+        usd_per_hour: hourly cost of the machines, USD/h.
         wall_s: duration of the job, s.
     Limits: excludes storage, staff and failed runs.
     Check: 100 machines at 20 USD/h for ten days.
@@ -455,8 +489,10 @@ def carbon_kg(power_w: Column, hours: Column | float, g_per_kwh: Column | float,
     """Greenhouse gases of the electricity of machines and their building: energy times the intensity of the grid.
 
     Parameters:
+        power_w: mean IT power, W.
         hours: hours in which it is drawn, h.
         g_per_kwh: greenhouse gases of a kWh of the grid, g CO2e.
+        economics: economics of the request: PUE.
     Limits: yearly mean intensity of the grid; excludes the manufacture of the machines.
     Check: 10 kW for 100 hours with a PUE of 1.3, at 400 g/kWh.
         >>> carbon_kg(1e4, 100.0, 400.0, Economics(pue=1.3))
@@ -470,7 +506,9 @@ def carbon_kg_per_million(kwh_per_million: Column, g_per_kwh: Column | float, ec
     """Greenhouse gases of a million tokens (or samples).
 
     Parameters:
+        kwh_per_million: IT energy of a million tokens or samples, kWh.
         g_per_kwh: greenhouse gases of a kWh of the grid, g CO2e.
+        economics: economics of the request: PUE.
     Limits: as those of `carbon_kg`.
     Check:
         >>> round(carbon_kg_per_million(0.5, 400.0, Economics(pue=1.3)), 9)
@@ -520,6 +558,7 @@ def rent_saved_usd(usd_per_hour: Column, idle_share: Column) -> Column:
     """Rent saved in a day by releasing machines for a share of their hours.
 
     Parameters:
+        usd_per_hour: hourly cost of the fleet at the peak, USD/h.
         idle_share: share of the machine-hours that are released, from 0 to 1.
     Limits: rented by the hour and billed by the minute; machines are available again when needed.
     Check:
@@ -534,7 +573,10 @@ def energy_saved_usd(power_w: Column, idle_share: Column, assumed: Assumptions, 
     """Electricity saved in a day by owned machines that are idle for a share of their hours.
 
     Parameters:
+        power_w: mean power of the fleet under load, W.
         idle_share: share of the machine-hours that are idle, from 0 to 1.
+        assumed: assumptions: power of an idle machine as a share of its power under load.
+        economics: economics of the request: PUE and the electricity tariff.
     Limits: machines stay switched on.
     Check: 10 kW, a quarter of the hours idle at 40 % of it: 36 kWh, times a PUE of 1.3.
         >>> round(energy_saved_usd(1e4, 0.25, Assumptions(), Economics(electricity_usd_per_kwh=0.1, pue=1.3)), 3)
@@ -590,6 +632,7 @@ def usd_per_million(usd_per_hour: Column, units_per_s: Column) -> Column:
     """Cost of a million tokens (or samples).
 
     Parameters:
+        usd_per_hour: hourly cost of the deployment, USD/h.
         units_per_s: mean tokens (or samples) per second.
     Limits: at the mean load of all hours, not at the peak.
     Check:
@@ -604,6 +647,7 @@ def kwh_per_million(power_w: Column, units_per_s: Column) -> Column:
     """IT energy of a million tokens (or samples).
 
     Parameters:
+        power_w: mean power of the deployment under load, W.
         units_per_s: mean tokens (or samples) per second.
     Limits: excludes the building's overhead (PUE).
     Check:

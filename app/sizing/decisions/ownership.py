@@ -46,6 +46,7 @@ def accelerator_unit_usd(price_low_usd: Column, price_high_usd: Column, assumed:
     Parameters:
         price_low_usd: lowest list price, USD.
         price_high_usd: highest list price, USD.
+        assumed: assumptions: position within the range, from 0 to 1.
     Limits: list prices; large orders pay less.
     Check:
         >>> accelerator_unit_usd(20_000.0, 30_000.0, Assumptions(list_price_position=0.5))
@@ -67,6 +68,7 @@ def chassis_usd(
         accelerators_per_node: accelerators in the machine.
         accelerator_power_w: rated power of one accelerator, W.
         is_desktop_card: whether the accelerators are desktop cards.
+        assumed: assumptions: chassis prices, power of an air-cooled card and the factor for hot cards.
     Limits: a desktop or tower holds at most two desktop cards; the boards' price includes the switches between
     boards.
     Check: eight desktop cards of 575 W in a liquid-cooled 4U chassis.
@@ -87,6 +89,7 @@ def processors_usd(accelerators_per_node: Column, is_desktop_card: Mask, assumed
     Parameters:
         accelerators_per_node: accelerators in the machine.
         is_desktop_card: whether the accelerators are desktop cards.
+        assumed: assumptions: cores per accelerator and the price of a core.
     Limits: the same processors for every workload.
     Check:
         >>> float(processors_usd(8.0, False, Assumptions()))
@@ -108,6 +111,7 @@ def priced_memory_bytes(
         ram_bytes: host memory of the machine, bytes; NaN if unknown.
         accelerators_per_node: accelerators in the machine.
         memory_bytes: memory of one accelerator, bytes.
+        assumed: assumptions: host memory per byte of accelerator memory.
     Limits: memory that a plan needs beyond this is priced with the plan.
     Check:
         >>> float(priced_memory_bytes(float("nan"), 8.0, 80e9, Assumptions()))
@@ -141,6 +145,9 @@ def assembled_machine_usd(
 
     Parameters:
         accelerators_usd: all accelerators, USD.
+        chassis_usd: case, board, power supplies and cooling, USD.
+        processors_usd: host processors, USD.
+        memory_usd: host memory, USD.
     Limits: excludes the integrator's labor and warranty.
     Check:
         >>> assembled_machine_usd(240_000.0, 14_000.0, 7_680.0, 27_648.0)
@@ -194,6 +201,8 @@ def more_memory_usd(needed_bytes: Column, memory_bytes: Column, memory_usd_per_g
 def horizon_hours(economics: Economics) -> float:
     """Hours over which purchases are spread.
 
+    Parameters:
+        economics: economics of the request: horizon in months.
     Limits: a month is a twelfth of a year of 365 days.
     Check:
         >>> horizon_hours(Economics(horizon_months=36))
@@ -208,6 +217,7 @@ def purchase_usd_per_hour(machine_purchase_usd: Column, horizon_hours: float) ->
 
     Parameters:
         machine_purchase_usd: purchase price of one machine, USD.
+        horizon_hours: hours of the horizon.
     Limits: no resale value, no cost of capital.
     Check:
         >>> round(purchase_usd_per_hour(100_000.0, 26_280.0), 2)
@@ -222,6 +232,7 @@ def upkeep_usd_per_hour(machine_purchase_usd: Column, assumed: Assumptions) -> C
 
     Parameters:
         machine_purchase_usd: purchase price of one machine, USD.
+        assumed: assumptions: maintenance per year as a share of the purchase.
     Limits: excludes repair by the buyer's own staff.
     Check:
         >>> round(upkeep_usd_per_hour(100_000.0, Assumptions()), 3)
@@ -235,7 +246,9 @@ def floor_usd_per_hour(draw_w: Column, server: Mask, assumed: Assumptions) -> Co
     """Data center floor space of a server, priced by its power; 0 for a workstation.
 
     Parameters:
+        draw_w: mean power of the machine under load, W.
         server: whether the machine is a server.
+        assumed: assumptions: facility price per kW and month.
     Limits: electricity is billed separately, per kWh.
     Check:
         >>> round(float(floor_usd_per_hour(7_500.0, True, Assumptions())), 2)
@@ -248,6 +261,9 @@ def floor_usd_per_hour(draw_w: Column, server: Mask, assumed: Assumptions) -> Co
 def power_usd_per_hour(draw_w: Column, economics: Economics) -> Column:
     """Electricity of a machine under load, including the building's overhead.
 
+    Parameters:
+        draw_w: mean power of the machine under load, W.
+        economics: economics of the request: PUE and the electricity tariff.
     Limits: mean power in all hours of the horizon.
     Check:
         >>> round(power_usd_per_hour(7_500.0, Economics(electricity_usd_per_kwh=0.12, pue=1.3)), 2)
@@ -262,6 +278,11 @@ def machine_usd_per_hour(
 ) -> Column:
     """Hourly cost of an owned machine.
 
+    Parameters:
+        purchase_usd_per_hour: purchase spread over the horizon, USD/h.
+        upkeep_usd_per_hour: support and spare parts, USD/h.
+        floor_usd_per_hour: data center floor space, USD/h.
+        power_usd_per_hour: electricity, USD/h.
     Limits: excludes racks and the network between machines.
     Check:
         >>> round(machine_usd_per_hour(3.81, 0.57, 1.89, 1.17), 2)
@@ -289,6 +310,7 @@ def parts_power_w(accelerators_per_node: Column, accelerator_power_w: Column, as
     Parameters:
         accelerators_per_node: accelerators in the machine.
         accelerator_power_w: rated power of one accelerator, W.
+        assumed: assumptions: host power per accelerator, in W and as a share of the accelerator's power.
     Limits: less accurate for hosts of one or two accelerators.
     Check:
         >>> float(parts_power_w(8.0, 700.0, Assumptions()))
@@ -304,6 +326,7 @@ def draw_w(rated_w: Column, assumed: Assumptions) -> Column:
 
     Parameters:
         rated_w: rated power of the machine, W.
+        assumed: assumptions: power under load as a share of the rated power.
     Limits: an idle machine draws a third to a half of this.
     Check:
         >>> draw_w(10_000.0, Assumptions())

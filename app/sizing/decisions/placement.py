@@ -54,6 +54,7 @@ def replicas_for_rate(peak_per_s: Column | float, planned_capacity_per_s: Column
 
     Parameters:
         peak_per_s: request rate at the peak, requests/s.
+        planned_capacity_per_s: request rate that one replica is planned to carry, requests/s.
     Limits: every replica gets the same share of the requests.
     Check:
         >>> float(replicas_for_rate(10.0, 3.64))
@@ -127,6 +128,7 @@ def hosts_needed(replicas: Column, replicas_per_node: Column) -> Column:
 
     Parameters:
         replicas: replicas to hold.
+        replicas_per_node: replicas that one host holds.
     Limits: a machine carries replicas of one deployment only.
     Check: five replicas of 2 accelerators in machines of 8.
         >>> float(hosts_needed(5.0, 4.0))
@@ -140,6 +142,7 @@ def hosts_over_zones(hosts_needed: Column, zones: float, zones_lost: float) -> C
     """Hosts, spread evenly over zones, of which the needed number remains when zones are lost.
 
     Parameters:
+        hosts_needed: hosts that must remain.
         zones: zones over which the hosts are spread.
         zones_lost: zones that may be lost at once.
     Limits: the host counts of two zones differ by at most one.
@@ -178,6 +181,10 @@ def hosts_for_redundancy(
     """Fewest hosts that still hold the needed replicas after the planned losses, with at least one host in every zone.
 
     Parameters:
+        hosts_needed: hosts that the replicas need without losses.
+        hosts_over_zones: hosts of which enough remain when zones are lost.
+        min_replicas_with_spares: replicas including spares.
+        replicas_per_node: replicas that one host holds.
         machines_lost: machines that may be lost at once.
         zones: zones over which the hosts are spread.
     Limits: either machines or zones are lost, not both at once.
@@ -239,6 +246,9 @@ def spares_for_redundancy(
     Parameters:
         replicas: replicas that carry the load.
         hosts: all hosts.
+        hosts_lost: hosts that may be lost at once.
+        min_replicas_with_spares: replicas including spares, wherever they run.
+        replicas_per_node: replicas that one host holds.
         zones: zones over which the hosts are spread.
     Limits: replicas are spread over hosts as evenly as possible.
     Check: with 3, 3 and 2 replicas, any two hosts hold five.
@@ -290,6 +300,7 @@ def nodes(hosts: Column, nodes_per_replica: Column) -> Column:
 
     Parameters:
         hosts: all hosts.
+        nodes_per_replica: machines that one replica spans.
     Check:
         >>> float(nodes(3.0, 2.0))
         6.0

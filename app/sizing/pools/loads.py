@@ -74,6 +74,7 @@ def batch_waves_s(
 
     Parameters:
         read_s: time to prefill all requests of the first wave, in seconds.
+        transfer_s: transfer time of one KV cache, in seconds.
         written_s: decode time of one request, including the wait for admission, in seconds.
         later_requests: requests after the first wave.
         rate_per_s: steady throughput of both pools, in requests/s.

@@ -74,6 +74,7 @@ def occupancy_s(prefill_s: Column, pipeline_parallel: Column) -> Column:
     """Time of the replica that one prompt takes away from decoding.
 
     Parameters:
+        prefill_s: time of one prompt in steps filled with prompts, s.
         pipeline_parallel: pipeline stages, each of which computes another prompt.
     Limits: all stages are busy.
     Check:
@@ -106,6 +107,7 @@ def queue_tail_s(queue_wait_s: Column, waiting_share: Column, percentile: float)
 
     Parameters:
         queue_wait_s: mean wait over all requests, s.
+        waiting_share: share of requests that wait at all.
         percentile: percentile wanted, 0 to 100.
     Limits: independent arrivals; exact for M/M/1.
     Check:
@@ -127,7 +129,10 @@ def tail_ttft_s(
     """TTFT at a percentile above the median: a longer prompt, a longer queue, and a step that has just begun.
 
     Parameters:
+        ttft_s: mean TTFT, s.
+        percentile_prompt_extra_s: extra time of a prompt at the percentile over the mean prompt, s.
         long_queue_extra_s: extra wait at the percentile over the mean wait, s.
+        mean_step_s: mean length of the step that is running when a request arrives, s.
         percentile: percentile wanted, above 50.
     Limits: independent parts; quantiles stand in for standard deviations.
     Check:
@@ -146,6 +151,8 @@ def median_ttft_s(ttft_s: Column, percentile_prompt_extra_s: Column, long_queue_
     """TTFT at the median: the median prompt and the median queue.
 
     Parameters:
+        ttft_s: mean TTFT, s.
+        percentile_prompt_extra_s: time of the median prompt minus that of the mean prompt, s.
         long_queue_extra_s: median wait minus mean wait, s.
     Limits: parts of little skew.
     Check:
@@ -171,6 +178,7 @@ def tail_tpot_s(
         z: standard normal quantile of the percentile.
         prompt_delay_s: time that one prompt of another request adds, s.
         prompts_per_token: prompts of other requests that arrive per output token.
+        later_tokens: tokens of a request after its first.
         variation: mean of the squared coefficients of variation of arrivals and prompts.
     Limits: normal approximation.
     Check:
@@ -204,7 +212,10 @@ def capacity_per_s(
     """Requests per second that one replica serves within the latency limits: the smallest of three bounds.
 
     Parameters:
+        batch_rate_per_s: rate at which the batch meets the limits, requests/s.
+        occupancy_s: time of the replica that one prompt takes away from decoding, s.
         queue_rate_per_s: largest rate at which TTFT meets its limit, requests/s.
+        assumed: assumptions; `prefill_share_limit` is the share of time that prompts may take.
     Check:
         >>> one(capacity_per_s(col(5.0), col(0.1), col(4.0), row(prefill_share_limit=0.5)))
         4.0
@@ -223,6 +234,7 @@ def long_prompt_extra_s(long_unloaded_ttft_s: Column, unloaded_ttft_s: Column) -
 
     Parameters:
         long_unloaded_ttft_s: TTFT of the long prompt on an idle replica, s.
+        unloaded_ttft_s: TTFT of the mean prompt on an idle replica, s.
     Limits: steps that are not full.
     Check:
         >>> round(one(long_prompt_extra_s(col(0.35), col(0.1))), 3)
@@ -552,6 +564,9 @@ def utilization(replica_rate_per_s: Column, expected_capacity_per_s: Column) -> 
 
     It is not the load of a queue: `server_load` is, and reaches 1 at the stability limit, not at a latency limit.
 
+    Parameters:
+        replica_rate_per_s: request rate of one replica, requests/s.
+        expected_capacity_per_s: predicted capacity of one replica within the limits, requests/s.
     Check:
         >>> one(utilization(col(2.5), col(5.0)))
         0.5
@@ -566,6 +581,7 @@ def crowded_batch(batch: Column, z: float, max_running_sequences: Column) -> Col
     Parameters:
         batch: mean sequences running.
         z: standard normal quantile of the percentile.
+        max_running_sequences: sequences that can run at the same time.
     Limits: normal approximation of a Poisson count.
     Check:
         >>> one(crowded_batch(col(100), 1.645, col(256)))
@@ -581,6 +597,7 @@ def sequences_met(batch: Column, z: float, max_running_sequences: Column) -> Col
     Parameters:
         batch: mean sequences running.
         z: standard normal quantile of the percentile.
+        max_running_sequences: sequences that can run at the same time.
     Limits: normal approximation of a Poisson count.
     Check:
         >>> one(sequences_met(col(100), 1.645, col(256)))
@@ -595,6 +612,7 @@ def percentile_prompt_extra_s(longer_share: float, occupancy_s: Column, pipeline
 
     Parameters:
         longer_share: extra length of the prompt as a share of the mean length.
+        occupancy_s: time of the replica that one mean prompt takes away from decoding, s.
         pipeline_parallel: pipeline stages.
     Limits: prompts fill the device, so time grows with length.
     Check:
@@ -637,7 +655,9 @@ def e2e_s(ttft_s: Column, tokens_after_first: float, tpot_s: Column) -> Column:
     """End-to-end latency of a request: the first token, then each of the others.
 
     Parameters:
+        ttft_s: TTFT, s.
         tokens_after_first: tokens of the answer after its first.
+        tpot_s: TPOT, s/token.
     Limits: percentiles are added, which overestimates the percentile of the sum.
     Check:
         >>> round(one(e2e_s(col(0.3), 255.0, col(0.02))), 3)
@@ -719,6 +739,7 @@ def idle_sessions(replica_rate_per_s: Column, turn_gap_s: float) -> Column:
     """Sessions of a replica that are between an answer and their next request.
 
     Parameters:
+        replica_rate_per_s: request rate of one replica, requests/s.
         turn_gap_s: time from an answer to the session's next request, s.
     Limits: every request is followed by another; all gaps have the same length.
     Check:
@@ -735,6 +756,7 @@ def prefix_bytes(idle_sessions: Column, own_bytes: Column, shared_bytes: Column)
     While no session is idle, the prefix that all requests share belongs to the running sequences.
 
     Parameters:
+        idle_sessions: idle sessions of the replica.
         own_bytes: prefix of one session on one device, bytes.
         shared_bytes: prefix that all sessions share, stored once, bytes.
     Limits: paged attention finds whole blocks again.
@@ -765,6 +787,7 @@ def capacity_with_hits_per_s(capacity_per_s: Column, prefix_rate_per_s: Column) 
     """Request rate within the limits at which the hits of prefix caching last.
 
     Parameters:
+        capacity_per_s: request rate within the latency limits, requests/s.
         prefix_rate_per_s: largest rate at which running sequences and idle prefixes fit in the cache, requests/s.
     Check:
         >>> one(capacity_with_hits_per_s(col(5.0), col(3.5)))

@@ -56,6 +56,9 @@ def link_use(plans: Plans, assumed: Assumptions) -> LinkUse:
 def collective_latency_s(link: LinkUse, achieved: Achieved) -> Column:
     """Latency of one collective inside a machine.
 
+    Parameters:
+        link: links of the plan.
+        achieved: fitted latencies.
     Limits: one value for all group sizes.
     Check:
         >>> waits = row(pcie_latency_s=20e-6, scale_up_latency_s=8e-6)
@@ -69,6 +72,9 @@ def collective_latency_s(link: LinkUse, achieved: Achieved) -> Column:
 def collective_bytes_per_s(link: LinkUse, achieved: Achieved) -> Column:
     """Bandwidth that a collective achieves on the link inside a machine; infinite for a device without a link.
 
+    Parameters:
+        link: links of the plan.
+        achieved: fitted bandwidth fractions.
     Limits: large messages; latency dominates small ones.
     Check: 0.75 of NVLink's 450 GB/s.
         >>> shares = row(pcie_bandwidth_fraction=0.6, scale_up_bandwidth_fraction=0.75)
@@ -83,6 +89,10 @@ def collective_bytes_per_s(link: LinkUse, achieved: Achieved) -> Column:
 def hop_latency_s(link: LinkUse, achieved: Achieved, collective_latency_s: Column) -> Column:
     """Latency of one transfer between pipeline stages.
 
+    Parameters:
+        link: links of the plan.
+        achieved: fitted latencies.
+        collective_latency_s: latency of a collective inside a machine, s.
     Limits: idle links.
     Check: the stages are on different machines.
         >>> float(hop_latency_s(row(across=True), row(network_latency_s=15e-6), 8e-6))
@@ -95,6 +105,10 @@ def hop_latency_s(link: LinkUse, achieved: Achieved, collective_latency_s: Colum
 def hop_bytes_per_s(link: LinkUse, achieved: Achieved, collective_bytes_per_s: Column) -> Column:
     """Bandwidth that a transfer between pipeline stages achieves.
 
+    Parameters:
+        link: links of the plan.
+        achieved: fitted bandwidth fractions.
+        collective_bytes_per_s: bandwidth of a collective inside a machine, B/s.
     Limits: idle links.
     Check: 0.9 of a network of 50 GB/s.
         >>> link = row(across=True, network_bytes_per_s=50e9)
@@ -117,6 +131,8 @@ def link_transfer_s(
         reductions: all-reduces per pass.
         message_bytes: activations of the token or prompt between layers, B.
         pipeline_parallel: pipeline stages.
+        link: links of the plan.
+        speed: achieved link speeds.
     Limits: collectives do not overlap with compute.
     Check: 64 all-reduces of 8 KB over 8 ranks at 337.5 GB/s, us.
         >>> speed = row(collective_bytes_per_s=337.5e9, hop_bytes_per_s=45e9)
@@ -135,6 +151,8 @@ def link_latency_s(reductions: Column, pipeline_parallel: Column, link: LinkUse,
     Parameters:
         reductions: all-reduces per pass.
         pipeline_parallel: pipeline stages.
+        link: links of the plan.
+        speed: achieved link speeds.
     Limits: idle links.
     Check: 64 all-reduces at 8 us and one transfer between stages at 15 us, us.
         >>> speed = row(collective_latency_s=8e-6, hop_latency_s=15e-6)
@@ -256,6 +274,7 @@ def exchanged_bytes(
     """Bytes of one token in one expert layer, shared by the devices of its rank.
 
     Parameters:
+        reached_ranks: other ranks that the token is sent to.
         hidden_size: elements of a token between layers.
         dispatch_bytes: bytes per element sent to the experts.
         combine_bytes: bytes per element sent back.
@@ -289,6 +308,9 @@ def cross_domain_share(stage_accelerators: Column, ranks_in_domain: Column) -> C
 def exchange_slope_s(exchange: ExpertExchange, link: LinkUse) -> Column:
     """Time to exchange one token in all expert layers; link and network transfer in parallel.
 
+    Parameters:
+        exchange: expert exchange of one device.
+        link: links of the plan.
     Limits: no overlap with compute; every rank has the same number of tokens.
     Check: 58 layers, 40 KB inside a machine at 450 GB/s and 100 KB at 50 GB/s, of which 0.6 are achieved, us.
         >>> sent = row(expert_layers=58, inside_bytes=40e3, across_bytes=100e3)
@@ -306,6 +328,9 @@ def exchange_slope_s(exchange: ExpertExchange, link: LinkUse) -> Column:
 def exchange_fixed_s(exchange: ExpertExchange, speed: LinkSpeed) -> Column:
     """Latency of a step's dispatches and combines.
 
+    Parameters:
+        exchange: expert exchange of one device.
+        speed: achieved link speeds.
     Limits: idle links; latencies are those fitted to other collectives.
     Check: two exchanges in each of 58 layers at 15 us, us.
         >>> speed = row(network_latency_s=15e-6, collective_latency_s=8e-6)
@@ -379,6 +404,9 @@ def context_exchanged_bytes(
 def context_slope_s(context: ContextExchange, speed: LinkSpeed) -> Column:
     """Time to exchange one token's queries and outputs; link and network transfer in parallel.
 
+    Parameters:
+        context: context exchange of one device.
+        speed: achieved link speeds.
     Limits: no overlap with compute.
     Check: 10 MB at 400 GB/s inside a machine, and 2 MB at 40 GB/s over the network, us.
         >>> speed = row(collective_bytes_per_s=400e9, network_bytes_per_s=40e9)
@@ -394,6 +422,9 @@ def context_slope_s(context: ContextExchange, speed: LinkSpeed) -> Column:
 def context_fixed_s(context: ContextExchange, speed: LinkSpeed) -> Column:
     """Latency of a step's all-gathers and reduce-scatters for context parallelism.
 
+    Parameters:
+        context: context exchange of one device.
+        speed: achieved link speeds.
     Limits: idle links; latencies are those fitted to other collectives.
     Check: three collectives in each of 61 layers at 8 us, us.
         >>> speed = row(network_latency_s=15e-6, collective_latency_s=8e-6)

@@ -121,6 +121,8 @@ def unloaded_ttft_s(request_s: Column, tokenise_s: Column, prefill_s: Column) ->
 
     Parameters:
         request_s: time to ingest a request, s.
+        tokenise_s: time to tokenize the prompt, s.
+        prefill_s: time of the prompt's own steps, s.
     Limits: network time is excluded.
     Check:
         >>> round(one(unloaded_ttft_s(col(0.002), col(0.003), col(0.1))), 3)
@@ -135,6 +137,7 @@ def arriving_prompts_per_step(batch: Column, later_tokens: Column) -> Column:
 
     Parameters:
         batch: sequences that a request sees, itself included.
+        later_tokens: tokens of a request after its first.
     Limits: a steady state, in which every finished sequence is followed by another.
     Check:
         >>> one(arriving_prompts_per_step(col(33), col(128)))  # 32 others, each finishing once in 128 steps
@@ -169,6 +172,8 @@ def mean_batch_wait_steps(
     Parameters:
         batch_wait_steps: most steps that a prompt is delayed (TensorRT-LLM: `batch_wait_timeout_iters`).
         batch_wait_share: share of the token budget at which the wait ends (`batch_wait_max_tokens_ratio`).
+        prompts_per_full_step: prompts that fill a step.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
     Limits: a mean; arrivals are taken as even.
     Check:
         >>> one(mean_batch_wait_steps(col(20), col(0.5), col(4), col(0.25)))  # 2 prompts, one every 4 steps
@@ -186,7 +191,9 @@ def arriving_prompts(
     """Other prompts that are queued when the scheduler starts on one.
 
     Parameters:
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
         receive_interval_steps: decode steps between two polls for new requests.
+        mean_batch_wait_steps: steps for which the scheduler waits for more prompts.
     Limits: a mean.
     Check:
         >>> one(arriving_prompts(col(0.25), col(1), 3.0))
@@ -199,6 +206,9 @@ def arriving_prompts(
 def prompts_in_step(arriving_prompts: Column, prompts_per_full_step: Column) -> Column:
     """Prompts that one step computes: all that are queued, up to the token budget.
 
+    Parameters:
+        arriving_prompts: other prompts that are queued.
+        prompts_per_full_step: prompts that fill a step.
     Limits: a mean.
     Check:
         >>> one(prompts_in_step(col(2.5), col(3)))
@@ -216,6 +226,9 @@ def equivalent_tokens(
     Parameters:
         batch: sequences that decode.
         prefill_first: whether prompts have steps of their own.
+        prompts_in_step: prompts that the step computes.
+        step: decode step terms; `linear_slope_s` is the multiplication time of one decode token, s.
+        prefill: prefill terms; `prompt_linear_s` is the multiplication time of one prompt, s.
     Limits: prompts and decodes share one pass over the weights.
     Check:
         >>> experts = dict(padding_s=0.0, expert_share=0.0, new_tokens=9.0, data_parallel=1.0)
@@ -241,6 +254,10 @@ def prompts_extra_s(
     Kernel launches overlap with computation and count only where they take longer.
 
     Parameters:
+        prompts_linear_s: time that prompts add to the linear layers of the step, s.
+        prompts_in_step: prompts that the step computes.
+        prefill: prefill terms: attention and communication of one prompt, communication latency and dispatch of a
+            step, s.
         prefill_first: whether prompts have steps of their own.
         streamed_step_s: decode step, s; it hides dispatch where the scheduler mixes.
     Limits: linear layers, attention and communication do not overlap.
@@ -273,8 +290,12 @@ def busy_stages(
     own prompts are the lower bound and the number of stages is the upper bound.
 
     Parameters:
+        prompts_extra_s: time that the prompts of a step add, s.
+        prompts_in_step: prompts that one step computes.
+        arriving_prompts: other prompts that are queued.
         streamed_step_s: decode step, s.
         variation: mean of the squared coefficients of variation of arrivals and prompts.
+        step: decode step terms; `pipeline_parallel` is the number of stages.
     Limits: prompts of one kind.
     Check:
         >>> round(one(busy_stages(col(0.02), col(1), col(1), col(0.02), col(2.0), row(pipeline_parallel=4))), 2)
@@ -289,6 +310,10 @@ def busy_stages(
 def added_prompt_s(prompts_extra_s: Column, prompts_in_step: Column, busy_stages: Column | float) -> Column:
     """Time that one prompt adds to the decode tokens of other requests.
 
+    Parameters:
+        prompts_extra_s: time that the prompts of a step add, s.
+        prompts_in_step: prompts that one step computes.
+        busy_stages: pipeline stages that compute prompts at the same time.
     Limits: a mean.
     Check:
         >>> one(added_prompt_s(col(0.04), col(2), 1.0))
@@ -307,6 +332,8 @@ def gathered_share(
     together also end together, so that the next prompts start together on all ranks.
 
     Parameters:
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
+        mean_batch_wait_steps: steps for which a rank waits for the prompts of the other ranks.
         ranks_in_step: 1 if the ranks start their prompts in the same steps without a delay, else 0.
     Limits: a mean.
     Check:
@@ -333,6 +360,7 @@ def dp_straggler_factor(
 
     Parameters:
         arriving_per_step: prompts that arrive at one rank during one decode step.
+        prompts_in_step: prompts that one step computes.
         shared_work_share: share of a prompt's time in which all ranks work on it, as in the all-to-all of experts.
         data_parallel: data-parallel ranks.
         waiting_prompts_share: share of prompts that every rank starts in the same step.
@@ -358,6 +386,7 @@ def mean_tpot_s(streamed_step_s: Column, arriving_prompts_per_step: Column, prom
 
     Parameters:
         streamed_step_s: decode step, s.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
         prompt_stall_s: time for which one prompt delays the decodes, s.
     Limits: requests of equal mean length.
     Check:
@@ -379,8 +408,11 @@ def mean_step_s(
     """Mean length of the step that is running when a request arrives, weighted by duration.
 
     Parameters:
+        mean_tpot_s: mean time per output token, s.
         streamed_step_s: decode step, s.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
         prompt_stall_s: time for which one prompt delays the decodes, s.
+        prompts_extra_s: length of a step of prompts, s, where they have steps of their own.
         prefill_first: whether prompts have steps of their own; a mixing scheduler has one kind of step.
     Limits: a mean.
     Check:
@@ -404,7 +436,11 @@ def prefill_own_s(
     """Time of the steps that compute a request's own prompt, the decodes in them included.
 
     Parameters:
+        prompts_extra_s: time that the prompts of a step add, s.
+        prompts_in_step: prompts of a step, below 1 where a prompt takes several steps.
+        pipelined_share: share of this time that remains where chunks pass pipeline stages one behind another.
         max_batched_tokens: token budget of a step, tokens.
+        prefill: prefill terms; `new_tokens` is the uncached length of the prompt, tokens.
         prefill_first: whether prompts have steps of their own.
         streamed_step_s: decode step that each chunk of the prompt shares where the scheduler mixes, s.
     Limits: chunked prefill.
@@ -436,7 +472,10 @@ def prompt_service_s(
         full_linear_s: linear layers of a step filled with prompts, s.
         streamed_step_s: decode step, s.
         decode_linear_s: linear layers of a step that only decodes, s.
+        prompts_per_full_step: prompts that fill a step.
+        prefill: prefill terms: attention and communication of one prompt, communication latency of a prompt step, s.
         prefill_first: whether prompts have steps of their own.
+        step: decode step terms; `pipeline_parallel` is the number of stages.
         bubble_s: time that the stages wait for the last chunk of a prompt, s.
     Limits: all pipeline stages are busy.
     Check:
@@ -460,6 +499,9 @@ def running_rate_per_s(slo_batch: Column, prefill_own_s: Column, mean_tpot_s: Co
 
     Parameters:
         slo_batch: largest batch within the limits, at which the engine is started, sequences.
+        prefill_own_s: steps that compute a request's own prompt, s.
+        mean_tpot_s: time per output token while all of them run, s.
+        later_tokens: tokens of a request after its first.
     Limits: an upper bound; it matters for long prompts.
     Check: two sequences, each 6 s in prefill and 500 tokens of 20 ms in decode.
         >>> one(running_rate_per_s(col(2), col(6.0), col(0.02), col(500)))
@@ -478,6 +520,12 @@ def scheduler_delay_s(
 ) -> Column:
     """Delay that the scheduler's own rules add before the first step of a prompt.
 
+    Parameters:
+        mean_step_s: mean length of the step that is running when a request arrives, s.
+        mean_tpot_s: mean time per output token, s.
+        mean_batch_wait_steps: steps for which the first prompt waits for others.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
+        scheduling: scheduler settings: steps planned ahead and decode steps between polls.
     Limits: a mean.
     Check:
         >>> rules = row(planning_lag_steps=1, receive_interval_steps=5)  # 1 step ahead, and 2 on average until the poll

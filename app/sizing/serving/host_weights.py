@@ -192,6 +192,7 @@ def host_flops_share(model: ModelArchitecture, experts_share: Column, layers_sha
     """Share of a token's matrix FLOPs that the host computes.
 
     Parameters:
+        model: model architecture.
         experts_share: share of the routed experts in host memory.
         layers_share: share of the layers in host memory.
     Limits: the output head is counted as part of the layers.
@@ -228,7 +229,10 @@ def host_pass_s(
     The host computes with its weights in place, so no weights move over the PCIe slot.
 
     Parameters:
+        host: host times for its part of a step.
         step_tokens: tokens of a micro-batch.
+        active_expert_share: share of the routed experts that the tokens activate.
+        micro_batch: sequences that one stage computes at a time.
         batch: sequences in the batch.
     Limits: transfers between host and accelerators take no time.
     Check: 10 GB read at 100 GB/s, for one sequence.
@@ -245,6 +249,10 @@ def host_pass_s(
 def host_prompt_s(host: HostPrompt, prompts_per_step: Column, active_expert_share: Column) -> Column:
     """Time of the host's part of one prefill step: computed on the host or moved over the slot, whichever is faster.
 
+    Parameters:
+        host: times for the host's part of a prompt.
+        prompts_per_step: prompts in the step.
+        active_expert_share: share of the routed experts that the tokens activate.
     Limits: attention of prompts stays on the accelerators.
     Check: one prompt, 2 s on the host, or 0.5 s to move its weights and 0.1 s to multiply.
         >>> times = HostPrompt(*(col(v) for v in (0.0, 2.0, 0.2, 0.0, 0.5, 0.0, 0.1)))
@@ -263,6 +271,7 @@ def with_host_part_s(accelerators_s: Column, host_s: Column) -> Column:
 
     Parameters:
         accelerators_s: time of the accelerators' part, s.
+        host_s: time of the host's part, s.
     Limits: the two parts do not overlap.
     Check:
         >>> with_host_part_s(0.25, 0.5)

@@ -114,6 +114,8 @@ def cache_bytes_per_sequence(
     """Cache of one sequence on one device: keys and values of attention layers, and states of recurrent layers.
 
     Parameters:
+        cache_bytes_of_layers: KV cache of all attention layers, B.
+        model: model architecture, which gives the recurrent states of a sequence.
         tensor_parallel: tensor-parallel ranks that split the states.
         pipeline_parallel: pipeline stages.
     Limits: layers are spread evenly over pipeline stages.
@@ -347,6 +349,7 @@ def capacity_bytes(memory_bytes: Column, memory_is_reported: Mask, assumed: Assu
     Parameters:
         memory_bytes: device memory in the catalog, B.
         memory_is_reported: whether that number is a driver's reading rather than the nominal size.
+        assumed: assumptions: `visible_memory_fraction`, `unreported_memory_fraction`.
     Limits: other processes on the device are not counted.
     Check: 80 GB of nominal size, of which 0.93 are visible.
         >>> shares = row(visible_memory_fraction=0.99, unreported_memory_fraction=0.93)
@@ -401,6 +404,7 @@ def weights_bytes_per_accelerator(
         padding_share: share by which the experts grow when loaded.
         accelerators_per_replica: accelerators of a replica.
         data_parallel: data-parallel attention ranks of the replica.
+        assumed: assumptions: `weights_load_overhead`.
     Limits: if layers cannot be split evenly, one device holds more.
     Check:
         >>> 131.417 / 8 * 1.005  # Llama-3.1-70B in BF16 over 8 devices, GiB
@@ -431,6 +435,7 @@ def latent_copy_bytes(
     outputs and kept the products.
 
     Parameters:
+        model: model architecture.
         copies: index of the engine's rule in `LATENT_COPIES`.
         quantized: whether the up-projection is stored in fewer than 16 bit.
         product_element_bytes: bytes of an element of the products.
@@ -461,6 +466,7 @@ def expert_workspace_bytes(
     their product.
 
     Parameters:
+        model: model architecture.
         max_batched_tokens: token budget of one engine step.
         chunk_tokens: most tokens that the kernels take at once (`VLLM_FUSED_MOE_CHUNK_SIZE`).
         expert_ranks: ranks that share the width of an expert; 1 where each rank has whole experts.
@@ -483,6 +489,7 @@ def index_workspace_bytes(model: ModelArchitecture, longest_tokens: float, gathe
     An element takes one byte, and 128 of them a scale of four bytes.
 
     Parameters:
+        model: model architecture, which gives the elements of an index key.
         longest_tokens: longest context (`max_model_len`).
         gathered_contexts: longest contexts that the buffer holds.
     Limits: none for dense attention.
@@ -500,6 +507,7 @@ def image_workspace_bytes(
     """Memory of the vision tower while it reads the largest images at once, as an engine profiles them at start.
 
     Parameters:
+        model: model architecture, which gives the pixels of a patch.
         item_patches: patches of the largest image or video.
         profiled_items: images or videos that the engine profiles at once.
         live_elements: elements of 16 bit that the widest moment of the tower holds per patch.
@@ -538,13 +546,18 @@ def activation_bytes(
     workspace before the step, and holds their embeddings during the step.
 
     Parameters:
+        model: model architecture.
         max_batched_tokens: token budget of one engine step (`max_num_batched_tokens`).
         max_sequences: most sequences at once (`max_num_seqs`).
         logits_copies: copies of the logits that sampling holds.
+        expert_workspace_bytes: buffers of the expert kernels, B.
+        index_workspace_bytes: buffer of the indexer's keys, B.
+        image_workspace_bytes: vision tower while it reads the profiled images, B.
         image_embedding_bytes: embeddings of these images, B.
         keeps_workspace: whether the engine keeps these buffers between steps.
         tensor_parallel: tensor-parallel ranks.
         pipeline_parallel: pipeline stages.
+        assumed: assumptions: `activation_workspace_factor`.
     Limits: a pipeline stage needs half, because the embedding and the head are on different stages.
     Check:
         >>> round(3.8 * 1024 * 128256 * 4 / 2**30, 2)  # Llama-3.1-8B, 1024 sequences, GiB; measured: 1.89
@@ -571,6 +584,8 @@ def overhead_bytes(
         small_engine: whether the engine is a small one, such as llama.cpp.
         graphs_inside: whether captured graphs count within the engine's share of the device.
         stage_accelerators: accelerators that share each layer.
+        capacity_bytes: memory that the engine can see, B.
+        assumed: assumptions: overheads in GiB and their largest share of a device.
     Limits: small devices are assumed to run engines whose context fits them.
     Check: a runtime of 1 GiB, graphs of 0.5 GiB and buffers of 0.7 GiB.
         >>> sizes = dict(runtime_overhead_gib=1.0, graph_overhead_gib=0.5, parallel_overhead_gib=0.7)
@@ -598,6 +613,7 @@ def memory_fraction(unified: Mask, small_engine: Mask, fraction: Column, assumed
         unified: whether the device uses the system's memory.
         small_engine: whether the engine is a small one, such as llama.cpp.
         fraction: default share of the engine.
+        assumed: assumptions: `unified_memory_fraction`, `small_engine_memory_fraction`.
     Check:
         >>> shares = row(unified_memory_fraction=0.75, small_engine_memory_fraction=0.95)
         >>> memory_fraction(np.array([True, False]), np.array([False, False]), 0.9, shares).tolist()
@@ -620,6 +636,7 @@ def fraction_after_reserve(
     graph, and at least 10 GiB of a device of more than 60 GiB.
 
     Parameters:
+        capacity_bytes: memory that the engine can see, B.
         max_batched_tokens: token budget of one engine step (`chunked_prefill_size`).
         captured_sequences: sequences of the largest captured graph.
         ranks: ranks of a replica.
@@ -637,6 +654,10 @@ def fraction_after_reserve(
 def fixed_bytes(weights_bytes_per_accelerator: Column, activation_bytes: Column, overhead_bytes: Column) -> Column:
     """Memory that is occupied before the first token is cached.
 
+    Parameters:
+        weights_bytes_per_accelerator: weights of one device, B.
+        activation_bytes: workspace of the largest step, B.
+        overhead_bytes: runtime, graphs and buffers, B.
     Check: 16.5 + 2 + 3 GB.
         >>> fixed_bytes(16.5e9, 2e9, 3e9)
         21500000000.0
@@ -660,6 +681,11 @@ def usable_bytes(
 
     Parameters:
         rule: index of the engine's rule in `RULES`.
+        capacity_bytes: memory that the engine can see, B.
+        memory_fraction: share that the engine takes.
+        activation_bytes: workspace of the largest step, B.
+        overhead_bytes: runtime, graphs and buffers, B.
+        fixed_bytes: memory that is occupied before the first token is cached, B.
     Limits: no other engine runs on the device.
     Check: 20 GB are loaded; the cache may fill 0.9 of the other 60 of 80 GB.
         >>> float(usable_bytes(np.array(FREE_RULE), 80e9, 0.9, 2e9, 3e9, 20e9))
@@ -675,6 +701,9 @@ def usable_bytes(
 def kv_pool_bytes(usable_bytes: Column, fixed_bytes: Column) -> Column:
     """Memory for the KV blocks of a device.
 
+    Parameters:
+        usable_bytes: memory that the engine will use, B.
+        fixed_bytes: memory that is occupied before the first token is cached, B.
     Limits: engines without a reserved pool fill this memory as sequences grow.
     Check: 72 GB less 20 GB.
         >>> float(kv_pool_bytes(72e9, 20e9))
@@ -691,6 +720,7 @@ def max_running_sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column
     limit the engine preempts some sequences for a while, which costs few recomputed prompts.
 
     Parameters:
+        kv_pool_bytes: memory for KV blocks, B.
         held_bytes_per_sequence: mean cache of a running sequence, B.
         max_sequences: the engine's own limit (`max_num_seqs`).
     Limits: a steady state; sequences of a simultaneous burst reach their full outputs together and need more.
@@ -760,6 +790,7 @@ def pipelined_step_tokens(
         prompt_tokens: mean prompt, tokens.
         pipeline_parallel: pipeline stages, at least 2.
         own_tokens: the engine's default.
+        assumed: assumptions: `pipelined_chunks_per_stage` and `least_pipelined_chunk_tokens`.
     Limits: engines that pipeline the chunks of one prompt.
     Check: 100,000 tokens in two and in four stages.
         >>> assumed = row(pipelined_chunks_per_stage=16, least_pipelined_chunk_tokens=2048)

@@ -112,6 +112,7 @@ def prompt_linear_flops(
     """Matrix FLOPs of a prompt on one device. The output head multiplies only the last token.
 
     Parameters:
+        model: model architecture.
         new_tokens: prompt tokens that are not in the cache.
         encoder_flops: FLOPs of the encoder for the images in the prompt.
         tensor_parallel: tensor-parallel ranks that split the matrices.
@@ -220,6 +221,10 @@ def prompt_linear_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -
     """Time to multiply one prompt. Routed experts achieve less of the rate, because each gets only a part of the
     tokens.
 
+    Parameters:
+        work: prefill work of one prompt.
+        rates: data-sheet rates of the device.
+        achieved: fitted efficiency coefficients.
     Limits: prompts that fill the device.
     Check: 14.3 TFLOP at 0.8 x 0.9 of 1,000 TFLOP/s, no experts, ms.
         >>> fractions = row(linear_compute_fraction=0.8, prefill_compute_fraction=0.9, prefill_expert_fraction=0.5)
@@ -239,6 +244,10 @@ def padding_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Colu
     Products of r rows take as long as r + r_half at the rate of many rows: tiles are filled up, and each expert starts
     anew. With E experts, k per token, a step takes the time of r_half * E / k more tokens.
 
+    Parameters:
+        work: prefill work of one prompt.
+        rates: data-sheet rates of the device.
+        achieved: fitted coefficients: r_half is `expert_half_rows`.
     Limits: experts are routed evenly, and every expert has tokens.
     Check: prompts of 1,000 tokens, 60 % of 14 TFLOP in experts, 8 of 128 a token, at 0.8 x 0.5 of 1,000 TFLOP/s, ms.
         >>> fractions = row(linear_compute_fraction=0.8, prefill_compute_fraction=1.0, prefill_expert_fraction=0.5)
@@ -261,6 +270,7 @@ def pooled_share(expert_flops_share: Column, data_parallel: Column, achieved: Ac
     Parameters:
         expert_flops_share: share of the matrix FLOPs spent in routed experts.
         data_parallel: data-parallel attention ranks of the replica.
+        achieved: fitted efficiency coefficients.
     Limits: experts are routed evenly.
     Check: half of the FLOPs in experts that achieve half of the rate.
         >>> round(float(pooled_share(0.5, 8, row(prefill_expert_fraction=0.5))), 3)
@@ -275,6 +285,8 @@ def isolated_prompt_linear_s(prompt_linear_s: Column, pooled_share: Column, data
     """Time to multiply a prompt while the other ranks have none: all ranks share its experts' part.
 
     Parameters:
+        prompt_linear_s: time to multiply a prompt while every rank has one, s.
+        pooled_share: share of that time spent in routed experts.
         data_parallel: data-parallel attention ranks of the replica.
     Limits: experts are routed evenly.
     Check:
@@ -291,6 +303,10 @@ def prompt_attention_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved
     With an FP8 KV cache, engines quantize the queries too where their kernels multiply in FP8, and the rate is
     `attention_fp8_speedup` times as high; less than 1 where kernels convert keys and values instead.
 
+    Parameters:
+        work: prefill work of one prompt.
+        rates: data-sheet rates of the device.
+        achieved: fitted coefficients: f is `attention_compute_fraction`, s_half `attention_half_length_tokens`.
     Limits: fused attention kernels; latent attention (MLA) takes the 16-bit rate.
     Check: 1 TFLOP for 1,000 tokens at half of 0.6 of 1,000 TFLOP/s, and 1.25 times as fast in FP8, ms.
         >>> tokens, per_s = dict(score_flops=1e12, prompt_tokens=1000.0), row(bit16_flops_per_s=1e15)
@@ -325,6 +341,9 @@ def attention_length_factor(model: ModelArchitecture, lengths: Lengths) -> float
 def dispatch_s(work: PrefillWork, achieved: Achieved) -> Column:
     """Host time to launch the layers of a prefill step.
 
+    Parameters:
+        work: prefill work of one prompt.
+        achieved: fitted overheads.
     Limits: one value per engine. Experts launch more kernels: routing, two grouped products, the sum.
     Check: 32 layers at 50 us, and 30 of experts at 100 us in addition.
         >>> engine = row(prefill_layer_overhead_s=50e-6, prefill_moe_layer_overhead_s=100e-6)
@@ -340,6 +359,7 @@ def launch_s(dispatch_s: Column, graph_dispatch_s: Column, graph_tokens: Column,
     """Host time to launch a step with prompts: less if captured graphs hold as many tokens.
 
     Parameters:
+        dispatch_s: time to launch the layers one by one, s.
         graph_dispatch_s: time to launch them from graphs, s.
         graph_tokens: most tokens that a graph holds.
         step_tokens: prompt tokens in the step.
@@ -433,7 +453,10 @@ def prefill_linear_s(
     """Time of the linear layers of a prefill step.
 
     Parameters:
+        prompts_per_step: prompts in the step.
         each_linear_s: time to multiply one prompt, s.
+        padding_s: time to multiply the rows that pad experts, s.
+        weights_read_s: time to read the weights, s.
         exponent: fitted sharpness of the roofline's knee.
     Limits: compute and reads overlap.
     Check:
@@ -447,6 +470,10 @@ def prefill_linear_s(
 def prefill_step_s(prefill_linear_s: Column, prompts_per_step: Column, prefill: PrefillTerms) -> Column:
     """Time of one engine step with `prompts_per_step` prompts. Launches are hidden unless they take longer.
 
+    Parameters:
+        prefill_linear_s: time of the linear layers, s.
+        prompts_per_step: prompts in the step.
+        prefill: prefill times of the plan.
     Limits: no decode shares the step.
     Check: 50 ms of linear layers, two prompts at 4 ms of attention and 1 ms of links, 2 ms of latencies.
         >>> times = row(prompt_attention_s=0.004, prompt_links_s=0.001, prefill_links_s=0.002)
@@ -471,6 +498,7 @@ def pipelined_share(prompt_s: Column, prefill: PrefillTerms, max_batched_tokens:
 
     Parameters:
         prompt_s: all steps of the prompt, one stage after another, s.
+        prefill: prefill times of the prompt; `overlapped_stages` is 1 where no chunks overlap.
         max_batched_tokens: token budget of a step, tokens.
     Limits: causal attention without a window; no cached prefix.
     Check: 4 chunks in 4 stages, without attention and with nothing else.
@@ -493,6 +521,7 @@ def pipeline_bubble_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Colu
     an attention of A; p - 1 of p stages still compute it.
 
     Parameters:
+        prefill: prefill times of the mean prompt.
         max_batched_tokens: token budget of a step, tokens.
     Limits: as for `pipelined_share`.
     Check: 2 s of attention in 10 chunks: 0.36 s, of which three of four stages remain.
@@ -509,6 +538,9 @@ def pipeline_bubble_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Colu
 def prefill_s(prefill_step_s: Column, prompts_per_step: Column) -> Column:
     """Replica time per prompt with chunked prefill, one pipeline stage after another.
 
+    Parameters:
+        prefill_step_s: time of one engine step, s.
+        prompts_per_step: prompts in the step, or the share of a long prompt.
     Limits: the chunks of one prompt take equally long.
     Check:
         >>> one(prefill_s(col(0.1), col(1 / 3)))  # three chunks of 0.1 s

@@ -57,6 +57,7 @@ def text_tokenize_s(prompt_tokens: float, assumed: Assumptions) -> float:
 
     Parameters:
         prompt_tokens: tokens of the text.
+        assumed: assumptions: `tokeniser_tokens_per_s`.
     Limits: one rate for all vocabularies and languages.
     Check: 600 tokens at 600,000 tokens/s.
         >>> text_tokenize_s(600, Assumptions())
@@ -69,6 +70,9 @@ def text_tokenize_s(prompt_tokens: float, assumed: Assumptions) -> float:
 def image_decode_s(work: SampleWork, assumed: Assumptions) -> float:
     """Time to decode, resize and normalize an image on one core, or to encode one.
 
+    Parameters:
+        work: work of one sample, which gives the pixels that the network reads.
+        assumed: assumptions: `sent_image_megapixels`, `image_megapixels_per_s`.
     Limits: clients send at least `sent_image_megapixels`, even if the network reads fewer pixels.
     Check: 3 megapixels at 60 megapixels/s.
         >>> image_decode_s(row(pixels=3e6), row(sent_image_megapixels=0.2, image_megapixels_per_s=60.0))
@@ -82,6 +86,9 @@ def image_decode_s(work: SampleWork, assumed: Assumptions) -> float:
 def audio_preprocess_s(work: SampleWork, assumed: Assumptions) -> float:
     """Time to decode audio and compute its spectrogram on one core.
 
+    Parameters:
+        work: work of one sample, which gives the seconds of audio.
+        assumed: assumptions: `audio_s_per_s`.
     Limits: engines that compute features on the device need less host time.
     Check: 30 s of audio at 1,000 s per second.
         >>> audio_preprocess_s(row(audio_s=30.0), row(audio_s_per_s=1000.0))
@@ -96,6 +103,7 @@ def host_s(preprocess_s: float, assumed: Assumptions) -> float:
 
     Parameters:
         preprocess_s: time to prepare the input, s.
+        assumed: assumptions: `host_work_share`, `server_request_ms`.
     Limits: if clients send preprocessed inputs, lower `host_work_share`.
     Check: 1 ms of preprocessing and 0.2 ms of server work.
         >>> round(host_s(0.001, row(host_work_share=1.0, server_request_ms=0.2)), 6)
@@ -108,6 +116,8 @@ def host_s(preprocess_s: float, assumed: Assumptions) -> float:
 def serial_s(assumed: Assumptions) -> float:
     """Serial time to batch and answer one request, which a replica cannot spread over cores.
 
+    Parameters:
+        assumed: assumptions: `host_work_share`, `server_serial_us`.
     Limits: one server per replica.
     Check:
         >>> round(1 / serial_s(Assumptions()))  # requests/s that no replica exceeds
@@ -123,6 +133,7 @@ def host_cores(vcpus: Column, accelerators_per_replica: Column, assumed: Assumpt
     Parameters:
         vcpus: host threads per accelerator.
         accelerators_per_replica: accelerators of a replica.
+        assumed: assumptions: `cores_per_vcpu`.
     Limits: the accelerators of a machine share its threads evenly, even if some are idle.
     Check: 24 threads per accelerator, two accelerators, 0.6 cores per thread.
         >>> round(host_cores(24, 2, row(cores_per_vcpu=0.6)), 6)
@@ -210,8 +221,10 @@ def flops_slope_s(
     """Time to multiply one sample in one pass.
 
     Parameters:
+        work: work of one sample.
         linear_flops_per_s: data-sheet matrix rate, FLOP/s.
         achieved_fraction: fraction of that rate that is achieved.
+        padding_factor: computed tokens, of every beam too, divided by sent tokens.
     Limits: large batches.
     Check:
         >>> round(8.18e9 / (312e12 * 0.28) * 1e6, 1)  # ResNet-50 at 0.28 of an A100's rate, us per image
@@ -225,6 +238,7 @@ def extra_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fractio
     """Time to multiply what runs once per sample, such as text encoders and the image decoder.
 
     Parameters:
+        work: work of one sample.
         linear_flops_per_s: data-sheet matrix rate, FLOP/s.
         achieved_fraction: fraction of that rate that is achieved.
     Limits: large batches.
@@ -247,10 +261,12 @@ def bytes_slope_s(
     """Time to write and read the activations of one sample, at the width of the computation.
 
     Parameters:
+        work: work of one sample.
         linear_flops_per_s: data-sheet matrix rate, FLOP/s; its ratio to the 16-bit rate gives the width.
         bit16_flops_per_s: data-sheet 16-bit matrix rate, FLOP/s.
         bytes_per_s: data-sheet memory bandwidth, B/s.
         achieved_memory_fraction: fraction of that bandwidth that is achieved.
+        padding_factor: computed tokens, of every beam too, divided by sent tokens.
     Limits: each layer's activations pass through device memory.
     Check: 80 MB in 16 bit at 0.8 of 2 TB/s, us.
         >>> round(float(bytes_slope_s(row(moved_bytes=80e6), 312e12, 312e12, 2e12, 0.8, 1.0)) * 1e6, 3)
@@ -268,6 +284,7 @@ def weights_s(streamed_bytes: Column, bytes_per_s: Column, achieved: Achieved) -
     Parameters:
         streamed_bytes: weights that every pass reads, B.
         bytes_per_s: data-sheet memory bandwidth, B/s.
+        achieved: fitted efficiency coefficients.
     Limits: no weights stay in on-chip memory.
     Check: 1 GB at 0.8 of 2 TB/s, us.
         >>> round(weights_s(1e9, 2e12, row(linear_memory_fraction=0.8)) * 1e6, 3)
@@ -284,6 +301,7 @@ def once_s(weights_bytes: Column, streamed_bytes: Column, bytes_per_s: Column, a
         weights_bytes: all weights, B.
         streamed_bytes: weights that every pass reads, B.
         bytes_per_s: data-sheet memory bandwidth, B/s.
+        achieved: fitted efficiency coefficients.
     Limits: no weights stay in on-chip memory.
     Check: 1.4 GB of which 1 GB is read by every pass, at 0.8 of 2 TB/s, us.
         >>> round(once_s(1.4e9, 1e9, 2e12, row(linear_memory_fraction=0.8)) * 1e6, 3)
@@ -298,6 +316,9 @@ def launch_s(work: SampleWork, achieved: Achieved) -> Column:
 
     A pass that decodes a token also chooses it, which engines without captured graphs do on the host.
 
+    Parameters:
+        work: work of one sample.
+        achieved: fitted overheads.
     Limits: one value per engine.
     Check: 32 layers at 5 us, halved, and decoded at 0.8 ms each.
         >>> engine = row(layer_overhead_s=5e-6, sample_decode_layer_s=0.0008)
@@ -315,6 +336,7 @@ def padding_factor(long_tokens: float, mean_tokens: float, packs: Mask, assumed:
         long_tokens: tokens of a long text.
         mean_tokens: tokens of a mean text.
         packs: whether the engine packs texts without padding.
+        assumed: assumptions: `padded_share`, how far a batch's longest text lies between a mean and a long one.
     Check: engines that pack texts compute no padding.
         >>> padding_factor(600, 200, np.array([False, True]), Assumptions()).tolist()
         [2.0, 1.0]
@@ -334,6 +356,8 @@ def plan_padding_factors(workload: InferenceWorkload, plans: Plans, assumed: Ass
 def matrix_fraction(achieved: Achieved) -> Column:
     """Fraction of the matrix rate that the matrices of a single pass achieve.
 
+    Parameters:
+        achieved: fitted efficiency coefficients.
     Limits: one value per accelerator family and engine.
     Check:
         >>> round(matrix_fraction(row(linear_compute_fraction=0.8, sample_linear_fraction=0.7)), 6)
@@ -381,6 +405,7 @@ def sample_pass_s(batch: Column, terms: BatchTerms) -> Column:
 
     Parameters:
         batch: samples in the batch.
+        terms: times of a batch.
     Limits: compute and reads overlap.
     Check: 32 samples at 0.1 ms of compute, 2 ms of weights and 0.03 ms of activations per sample, 0.2 ms of
     launches.
@@ -399,7 +424,9 @@ def batch_s(sample_pass_s: Column, batch: Column, terms: BatchTerms) -> Column:
     """Time that a batch occupies the device.
 
     Parameters:
+        sample_pass_s: time of one pass, s.
         batch: samples in the batch.
+        terms: times of a batch.
     Limits: batches do not overlap.
     Check: 30 passes of 40 ms, 4 samples with 5 ms of encoders each, and 10 ms once.
         >>> round(batch_s(0.04, 4, row(passes=30.0, extra_slope_s=0.005, once_s=0.01, request_s=0.0)), 6)
@@ -413,7 +440,9 @@ def cycle_s(batch_s: Column, batch: Column, host_work: HostWork) -> Column:
     """Time from one batch to the next: the slower of device and host, or their sum if they are the same cores.
 
     Parameters:
+        batch_s: time that a batch occupies the device, s.
         batch: samples in the batch.
+        host_work: host work of one request, and the cores for it.
     Limits: cores share the requests of a batch evenly.
     Check: 20 ms on the device, and 32 requests of 8 ms on 8 cores.
         >>> host = row(host_s=0.008, host_cores=8, in_turn=False, serial_s=20e-6)
@@ -456,6 +485,7 @@ def loaded_weights_bytes(weights_bytes: Column, assumed: Assumptions) -> Column:
 
     Parameters:
         weights_bytes: weights of the model, B.
+        assumed: assumptions: `weights_load_overhead`.
     Limits: one device per replica.
     Check:
         >>> round(loaded_weights_bytes(2e9, row(weights_load_overhead=1.005)))
@@ -468,6 +498,9 @@ def loaded_weights_bytes(weights_bytes: Column, assumed: Assumptions) -> Column:
 def sample_activation_bytes(work: SampleWork, assumed: Assumptions) -> float:
     """Workspace of one sample.
 
+    Parameters:
+        work: work of one sample, which gives its live tensors.
+        assumed: assumptions: `activation_workspace_factor`.
     Limits: engines plan this memory once per graph.
     Check:
         >>> sample_activation_bytes(row(live_bytes=40e6), row(activation_workspace_factor=1.5))
@@ -482,6 +515,7 @@ def runtime_bytes(memory_bytes: Column, assumed: Assumptions) -> Column:
 
     Parameters:
         memory_bytes: device memory, B.
+        assumed: assumptions: `small_runtime_overhead_gib`, `overhead_memory_fraction_limit`.
     Limits: the overhead is capped at a share of a small device.
     Check: 0.4 GiB on a device of 24 GB.
         >>> sizes = row(small_runtime_overhead_gib=0.4, overhead_memory_fraction_limit=0.1)
@@ -497,6 +531,7 @@ def usable_sample_bytes(memory_bytes: Column, memory_fraction: Column) -> Column
 
     Parameters:
         memory_bytes: device memory, B.
+        memory_fraction: share of it that the engine takes.
     Limits: no other process runs on the device.
     Check:
         >>> usable_sample_bytes(24e9, 0.9)
@@ -515,6 +550,12 @@ def max_batch_samples(
 ) -> Column:
     """Samples of the largest batch that fits next to the weights.
 
+    Parameters:
+        usable_sample_bytes: memory that the engine uses, B.
+        loaded_weights_bytes: weights after loading, B.
+        runtime_bytes: runtime memory, B.
+        sample_activation_bytes: workspace of one sample, B.
+        assumed: assumptions: `max_samples`, the largest batch that is tried.
     Limits: batches above `max_samples` are not considered.
     Check: 19 GB free at 0.5 GB per sample.
         >>> float(max_batch_samples(21.6e9, 2e9, 0.6e9, 0.5e9, row(max_samples=512.0)))
@@ -574,6 +615,7 @@ def batches_per_s(batch: Column, cycle_s: Column) -> Column:
 
     Parameters:
         batch: samples in a batch.
+        cycle_s: time from one batch to the next, s.
     Limits: full batches.
     Check:
         >>> batches_per_s(32, 0.25)
@@ -587,7 +629,10 @@ def closed_loop_samples_per_s(batches_per_s: Column, in_flight: Column, cycle_s:
     """Samples per second at a fixed concurrency, where each client waits for its answer.
 
     Parameters:
+        batches_per_s: samples per second of full batches.
         in_flight: requests in flight.
+        cycle_s: time from one batch to the next, s.
+        host_s: host time of one request, s.
     Limits: each client sends its next request at once.
     Check: 16 in flight, 0.25 s per batch and no host time.
         >>> float(closed_loop_samples_per_s(128.0, 16, 0.25, 0.0))
@@ -700,6 +745,9 @@ def sample_e2e_s(cycle_s: Column, waiting_share: Column | float, host_s: Column,
     """End-to-end latency of a request at a percentile; infinite above saturation.
 
     Parameters:
+        cycle_s: time from one batch to the next, s.
+        waiting_share: share of that time that the request waits.
+        host_s: host time of one request, s.
         overloaded: whether the load exceeds the saturation rate.
     Limits: network transfers are not counted.
     Check: 2 ms on the host, and 1.5 batch times of 20 ms.

@@ -52,6 +52,8 @@ def token_budget_sequences(scheduling: SchedulingTerms, later_tokens: Column, ne
     """Sequences for which a step's token budget suffices, together with the prompts that replace them.
 
     Parameters:
+        scheduling: scheduler settings: `max_batched_tokens` is the token budget of a step.
+        later_tokens: tokens of a request after its first.
         new_tokens: tokens of a prompt that are not in the prefix cache.
     Limits: the scheduler mixes prompts and decodes; unlimited (infinite) where prompts have steps of their own.
     Check:
@@ -89,6 +91,8 @@ def closed_entry_s(entry_s: Column, mean_step_s: Column, scheduler_delay_s: Colu
 
     Parameters:
         entry_s: ingest and tokenization of the request, s.
+        mean_step_s: mean length of the running step, s.
+        scheduler_delay_s: delay that the scheduler's rules add, s.
     Limits: a mean.
     Check:
         >>> round(one(closed_entry_s(col(0.005), col(0.02), col(0.0))), 3)  # shorter than a step: one step
@@ -103,6 +107,8 @@ def open_entry_s(entry_s: Column, mean_step_s: Column, scheduler_delay_s: Column
 
     Parameters:
         entry_s: ingest and tokenization of the request, s.
+        mean_step_s: mean length of the running step, s.
+        scheduler_delay_s: delay that the scheduler's rules add, s.
     Limits: a mean; requests arrive independently of the steps.
     Check:
         >>> round(one(open_entry_s(col(0.005), col(0.02), col(0.0))), 3)
@@ -129,7 +135,9 @@ def queue_free_ttft_s(unloaded_ttft_s: Column, entry_s: Column, prefill_own_s: C
     """TTFT without queueing: between that of an idle replica and that of a replica that runs other sequences.
 
     Parameters:
+        unloaded_ttft_s: TTFT on an idle replica, s.
         entry_s: time from sending a request to its first step while others run, s.
+        prefill_own_s: time of the steps that compute the own prompt while others run, s.
         overlap_share: share of requests that meet other sequences.
     Limits: a mean.
     Check:
@@ -151,10 +159,12 @@ def decoding_s(
     """Time from a request's first token to its last: D = later * step + (B - 1) * prompt * D / (D + first - service).
 
     Parameters:
+        later_tokens: tokens of a request after its first.
         streamed_step_s: decode step, s.
         batch: sequences of the loop, B.
         prompt_delay_s: time that one prompt of another request adds, s.
         first_token_s: time to the first token, s.
+        prompt_service_s: time of the replica per prompt, s.
     Limits: a mean.
     Check:
         >>> one(decoding_s(col(200), col(0.02), col(11), col(0.01), col(0.01), col(0.01)))  # 200 * 20 + 10 * 10 ms
@@ -173,6 +183,7 @@ def mva_wait_s(batch: Column, prompt_service_s: Column, think_s: Column) -> Colu
 
     Parameters:
         batch: clients of the loop, C.
+        prompt_service_s: service time s, s.
         think_s: time Z between a client's visits, s.
     Limits: one server.
     Check:
@@ -198,6 +209,7 @@ def shared_server_wait_s(
     Parameters:
         load: offered load (rho) of the server, `server_load`.
         busy_share: share of its prompt slots that are busy: the load, or less where a lighter load is served faster.
+        prompt_service_s: server time per prompt, s.
         prompts_at_once: prompts that the server takes at a time.
         variation: mean of the squared coefficients of variation of arrivals and prompts.
         pooled: servers behind one router.
@@ -234,6 +246,10 @@ def queued_share(load: Column, prompts_at_once: Column, pooled: Column | float) 
 def burst_wait_s(arriving_prompts: Column, prompts_per_full_step: Column, prompt_service_s: Column) -> Column:
     """Mean wait behind prompts that arrived together with the own one.
 
+    Parameters:
+        arriving_prompts: other prompts that are queued when the scheduler starts on one.
+        prompts_per_full_step: prompts that fill a step.
+        prompt_service_s: time of the replica per prompt, s.
     Limits: prompts have steps of their own, before decodes.
     Check:
         >>> one(burst_wait_s(col(5), col(2), col(0.1)))  # 6 prompts, 2 of them in the first step
@@ -252,6 +268,9 @@ def closed_wait_s(
 
     Parameters:
         prefill_first: whether prompts have steps of their own.
+        burst_wait_s: wait behind prompts that arrived together with the own one, s.
+        mva_wait_s: wait by mean value analysis, s.
+        shared_server_wait_s: wait as in an open queue, s.
     Limits: a mean.
     Check:
         >>> one(closed_wait_s(col(0) > 0, col(0.3), col(0.2), col(0.1)))
@@ -267,6 +286,8 @@ def loop_rate_per_s(batch: Column, first_token_s: Column, decoding_s: Column, to
     Parameters:
         batch: requests in the loop.
         first_token_s: time to the first token, s.
+        decoding_s: time from the first token to the last, s.
+        tokenise_s: time to tokenize one prompt, s.
     Limits: a steady state.
     Check:
         >>> round(one(loop_rate_per_s(col(32), col(0.32), col(5.1), col(0.0))), 3)
@@ -296,7 +317,9 @@ def mean_ttft_s(queue_free_ttft_s: Column, queue_wait_s: Column, slot_wait_s: Co
     """Mean TTFT.
 
     Parameters:
+        queue_free_ttft_s: TTFT without queueing, s.
         queue_wait_s: wait behind other prompts, s.
+        slot_wait_s: wait for a free sequence slot, s.
     Check:
         >>> round(one(mean_ttft_s(col(0.2), col(0.1), col(0.05))), 3)
         0.35
@@ -311,6 +334,7 @@ def decoding_batch(batch: Column, first_token_s: Column, decoding_s: Column) -> 
     Parameters:
         batch: sequences of the loop.
         first_token_s: time to the first token, s.
+        decoding_s: time from the first token to the last, s.
     Check:
         >>> one(decoding_batch(col(32), col(1.0), col(7.0)))
         28.0
@@ -324,6 +348,7 @@ def server_load(rate_per_s: Column, prompt_service_s: Column) -> Column:
 
     Parameters:
         rate_per_s: request rate, requests/s.
+        prompt_service_s: server time per prompt, s.
     Check:
         >>> one(server_load(col(5), col(0.1)))
         0.5
@@ -337,6 +362,9 @@ def loop_server_load(batch: Column, queue_free_ttft_s: Column, decoding_s: Colum
 
     Parameters:
         batch: sequences of the loop.
+        queue_free_ttft_s: TTFT without queueing, s.
+        decoding_s: time from the first token to the last, s.
+        prompt_service_s: server time per prompt, s.
     Limits: an upper bound.
     Check:
         >>> round(one(loop_server_load(col(32), col(0.3), col(6.1), col(0.1))), 3)
@@ -447,6 +475,8 @@ def batch_rate_per_s(batch: Column, later_tokens: Column, mean_tpot_s: Column) -
 
     Parameters:
         batch: mean sequences running.
+        later_tokens: tokens of a request after its first.
+        mean_tpot_s: mean time per output token, s.
     Limits: a steady state.
     Check:
         >>> round(one(batch_rate_per_s(col(32), col(255), col(0.0212549))), 3)
@@ -472,6 +502,7 @@ def open_overlap_share(batch: Column, rate_per_s: Column, unloaded_ttft_s: Colum
     Parameters:
         batch: mean sequences running.
         rate_per_s: request rate, requests/s.
+        unloaded_ttft_s: TTFT on an idle replica, s.
     Limits: the number of sequences is Poisson-distributed, as with independent arrivals.
     Check:
         >>> round(one(open_overlap_share(col(1.0), col(2.0), col(0.1))), 3)  # 1 - exp(-1.2)
@@ -509,6 +540,7 @@ def open_slot_wait_s(
     saturation.
 
     Parameters:
+        slots_full_share: share of requests that find all slots busy.
         rate_per_s: request rate, requests/s.
         saturation_per_s: rate at which the queue grows without bound, requests/s.
         output_variation: mean of the squared coefficients of variation of arrivals and answers.
@@ -577,6 +609,7 @@ def static_ttft_s(request_s: Column, batch: Column, prefill_s: Column) -> Column
     Parameters:
         request_s: time to ingest a request, s.
         batch: requests of a batch.
+        prefill_s: time of one prompt, s.
     Limits: no request joins a running batch.
     Check:
         >>> round(one(static_ttft_s(col(0.01), col(8), col(0.05))), 3)
@@ -591,6 +624,8 @@ def static_rate_per_s(batch: Column, static_ttft_s: Column, later_tokens: Column
 
     Parameters:
         batch: requests of a batch.
+        static_ttft_s: time to the first token of the batch, s.
+        later_tokens: tokens of a request after its first.
         streamed_step_s: decode step, s.
     Limits: answers of equal length.
     Check:

@@ -98,6 +98,7 @@ def tokenise_s(prompt_tokens: Column, served: Column | float, achieved: Achieved
     Parameters:
         prompt_tokens: tokens of the prompt.
         served: 1 where requests arrive through a server, else 0.
+        achieved: fitted coefficients; `tokenise_token_s` is the time per prompt token, s.
     Limits: one process tokenizes prompts one after another.
     Check:
         >>> round(one(tokenise_s(col(2000), 1.0, row(tokenise_token_s=2e-6))), 6)
@@ -111,6 +112,7 @@ def decode_step_s(engine_step_s: Column, batch: Column, stream_token_s: Column) 
     """Time of a decode step that is no faster than the server streams its tokens.
 
     Parameters:
+        engine_step_s: decode step of the engine, s.
         batch: sequences that decode.
         stream_token_s: time of the server per streamed token, s.
     Limits: one server process in front of each replica.
@@ -185,6 +187,7 @@ def linear_flops(model: ModelArchitecture, tensor_parallel: Column) -> Column:
     """Matrix FLOPs of one sequence's token on one device.
 
     Parameters:
+        model: model architecture, which gives the parameters that a token multiplies.
         tensor_parallel: tensor-parallel ranks that split the matrices.
     Limits: matrices are split evenly.
     Check: Llama-3.1-8B on one device, GFLOP.
@@ -260,6 +263,8 @@ def cache_read_bytes(cache_read_of_layers: Column, model: ModelArchitecture, ten
     """Cache that one device reads per step and sequence, with recurrent states read and written.
 
     Parameters:
+        cache_read_of_layers: KV cache read in all attention layers, B.
+        model: model architecture, which gives the recurrent states of a sequence.
         tensor_parallel: tensor-parallel ranks that split the states.
     Check: 134 MB of cache and 8 MB of states on two ranks; states are read and written.
         >>> cache_read_bytes(134e6, row(state_bytes_per_sequence=8e6), 2)
@@ -274,6 +279,7 @@ def cache_flops(attention_flops: float, model: ModelArchitecture, tensor_paralle
 
     Parameters:
         attention_flops: attention of one token over its context, FLOP.
+        model: model architecture, which gives the FLOPs of recurrent layers.
         tensor_parallel: tensor-parallel ranks that split the heads.
     Limits: heads are split evenly.
     Check: 0.8 GFLOP of attention and 0.2 GFLOP of recurrent layers on two ranks.
@@ -368,6 +374,10 @@ def with_speculative_decoding(terms: StepTerms, model: ModelArchitecture, option
 def linear_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) -> Column:
     """Time to multiply one sequence's token.
 
+    Parameters:
+        work: decode-step work of one device.
+        rates: data-sheet rates of the device.
+        achieved: fitted efficiency coefficients.
     Limits: large batches.
     Check: 16 GFLOP at 0.8 of 1,000 TFLOP/s, us.
         >>> work, rates = row(linear_flops=16e9), row(linear_flops_per_s=1e15)
@@ -384,6 +394,9 @@ READ_SHARPNESS = 4.0  # exponent of the knee between the two bounds of reading w
 def weight_byte_s(rates: DeviceRates, achieved: Achieved) -> Column:
     """Time to read one byte of weights: by a share of the memory bandwidth, or by what multiprocessors request.
 
+    Parameters:
+        rates: data-sheet rates of the device.
+        achieved: fitted coefficients; `read_bytes_per_clock` is what a multiprocessor requests per clock cycle.
     Limits: only the multiprocessors of NVIDIA GPUs are known.
     Check: an A100 (108 multiprocessors at 1.41 GHz) with kernels that request 6 B per clock reads 900 GB/s.
         >>> rates = row(bytes_per_s=2.039e12, clock_cycle_s=1 / (108 * 1.41e9))
@@ -400,6 +413,9 @@ def weight_byte_s(rates: DeviceRates, achieved: Achieved) -> Column:
 def dense_s(dense_bytes: Column, weight_byte_s: Column) -> Column:
     """Time to read the dense weights once.
 
+    Parameters:
+        dense_bytes: dense weights that one rank reads per step, B.
+        weight_byte_s: time to read one byte of weights, s/B.
     Limits: no weights stay in on-chip memory.
     Check: Llama-3.1-8B in BF16 at 0.87 of an H100's memory bandwidth, ms.
         >>> round(one(dense_s(col(16.06e9), col(1 / (0.87 * 3.35e12)))) * 1e3, 1)
@@ -412,6 +428,10 @@ def dense_s(dense_bytes: Column, weight_byte_s: Column) -> Column:
 def experts_s(routed_bytes: Column, weight_byte_s: Column, achieved: Achieved) -> Column:
     """Time to read all routed experts once.
 
+    Parameters:
+        routed_bytes: routed experts stored on one device, B.
+        weight_byte_s: time to read one byte of dense weights, s/B.
+        achieved: fitted efficiency coefficients.
     Limits: grouped matrix kernels.
     Check: 11.25 GB at 0.8 of 3.35 TB/s for dense weights, of which expert kernels achieve 0.9, ms.
         >>> round(float(experts_s(11.25e9, 1 / (0.8 * 3.35e12), row(expert_memory_fraction=0.9))) * 1e3, 3)
@@ -427,6 +447,10 @@ def attention_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) ->
     It grows with the context, because `cache_read_bytes` is proportional to the tokens read
     (`AttentionGroup.read_elements`), up to a window.
 
+    Parameters:
+        work: decode-step work of one device.
+        rates: data-sheet rates of the device.
+        achieved: fitted efficiency coefficients.
     Limits: paged-attention kernels that read each block once.
     Check: 134 MB at 0.8 of 3.35 TB/s takes longer than 0.5 GFLOP at 0.5 of 1,000 TFLOP/s, us.
         >>> work = row(cache_read_bytes=134e6, cache_flops=0.5e9)
@@ -445,6 +469,9 @@ def attention_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) ->
 def attention_fixed_s(work: StepWork, achieved: Achieved) -> Column:
     """Latency of the attention kernels of a step.
 
+    Parameters:
+        work: decode-step work of one device.
+        achieved: fitted overheads.
     Limits: captured graphs.
     Check: 32 layers at 2 us each.
         >>> round(attention_fixed_s(row(layers=32), row(attention_latency_s=2e-6)), 9)
@@ -457,6 +484,9 @@ def attention_fixed_s(work: StepWork, achieved: Achieved) -> Column:
 def host_fixed_s(work: StepWork, achieved: Achieved) -> Column:
     """Host time to schedule and launch a step.
 
+    Parameters:
+        work: decode-step work of one device.
+        achieved: fitted overheads.
     Limits: one set of values per engine and accelerator vendor.
     Check: 32 layers at 5 us, 16 expert layers at 10 us more, no latent attention, and 1 ms per step.
         >>> work = row(layers=32, moe_layers=16, latent_layers=0)
@@ -528,6 +558,7 @@ def multiply_s(step_tokens: Column, linear_slope_s: Column) -> Column:
 
     Parameters:
         step_tokens: tokens in the step.
+        linear_slope_s: time to multiply one token, s.
     Check: 64 tokens at 20 us each.
         >>> round(multiply_s(64, 20e-6), 9)
         0.00128
@@ -539,6 +570,10 @@ def multiply_s(step_tokens: Column, linear_slope_s: Column) -> Column:
 def weights_read_s(dense_s: Column, experts_s: Column, active_expert_share: Column) -> Column:
     """Time to read the weights that a step's tokens use.
 
+    Parameters:
+        dense_s: time to read the dense weights, s.
+        experts_s: time to read all routed experts, s.
+        active_expert_share: share of the routed experts that the tokens activate.
     Limits: experts are routed evenly.
     Check: 2 ms of dense weights and half of 8 ms of experts.
         >>> weights_read_s(0.002, 0.008, 0.5)
@@ -554,6 +589,8 @@ def linear_s(multiply_s: Column, weights_read_s: Column, exponent: Column) -> Co
     A larger batch raises the arithmetic intensity: it reads the same weights for more tokens.
 
     Parameters:
+        multiply_s: time to multiply the step's tokens, s.
+        weights_read_s: time to read the weights, s.
         exponent: fitted sharpness of the roofline's knee.
     Limits: compute and reads overlap.
     Check:
@@ -570,8 +607,11 @@ def forward_s(
     """Time of one pass over a batch, in which each micro-batch passes every stage.
 
     Parameters:
+        linear_s: time of the linear layers, s.
+        micro_batch: sequences that one stage computes at a time.
         tokens_per_sequence: new tokens of each sequence; above 1 with speculative decoding.
         batch: sequences in the batch.
+        terms: decode-step times of the plan.
     Limits: linear layers, attention, links and host time do not overlap.
     Check: 8 ms of linear layers, 16 sequences at 0.1 ms of attention and 0.01 ms of links, 1.5 ms of fixed
     latencies.
@@ -590,7 +630,9 @@ def engine_step_s(forward_s: Column, plain_forward_s: Column | float, terms: Ste
     """Engine time in which each sequence gains one token; a speculative step drafts, verifies and accepts several.
 
     Parameters:
+        forward_s: time of the verifying pass, s.
         plain_forward_s: time of a pass with one token per sequence, s; drafting costs a share of it.
+        terms: decode-step times of the plan.
     Limits: drafted tokens are accepted independently of one another.
     Check: a pass of 12 ms, three drafts at a tenth of a 10 ms pass each, and 2 accepted tokens per step.
         >>> drafts = row(drafted_tokens=3.0, draft_share=0.1, accepted_tokens_per_step=2.0)
