@@ -61,11 +61,12 @@ def parameter_meaning(doc: FormulaDoc, name: str) -> str:
     """What a parameter means: its own line, else the summary of the formula or of the record that it is."""
     if name in doc.parameters:
         return doc.parameters[name]
-    formulas = (f for f in all_formulas() if f.name == name and f.room == doc.room)
+    formula = next((f for f in all_formulas() if f.name == name and f.room == doc.room), None)
     annotation = str(inspect.signature(doc.formula.function).parameters[name].annotation)
-    summary = next((f.summary for f in formulas), None) or doc.formula.function.__globals__[annotation].__doc__
+    summary = formula.summary if formula else doc.formula.function.__globals__[annotation].__doc__
     meaning = nomenclature.first_sentence(" ".join(summary.partition("\n\n")[0].split()))
-    return meaning[0].lower() + meaning[1:] if meaning[1:2].islower() else meaning
+    meaning = meaning[0].lower() + meaning[1:] if meaning[1:2].islower() else meaning
+    return f"{meaning}, {formula.formula.unit}" if formula and formula.formula.unit != "1" else meaning
 
 
 def fill_item(item: str) -> str:

@@ -217,7 +217,7 @@ def on_behalf_of_caller(app: ASGIApp) -> ASGIApp:
             **scope,
             "client": outer_scope.get("client"),
             "headers": [*scope["headers"], *[each for each in outer_scope["headers"] if each[0] in names]],
-            "state": {"peer": outer_scope["state"].get("peer")},
+            "state": {"peer": outer_scope.get("state", {}).get("peer")},
         }
         await app(inner, receive_body_or_disconnect, send)
 

@@ -110,9 +110,9 @@ def input_warnings(request: RecommendRequest | EstimateRequest) -> Iterator[Noti
         if adapters is not None and adapters.active is None and adapters.count > loaded:
             yield Notice(
                 ADAPTERS_WAIT,
-                f"{loaded:,} of {adapters.count:,} adapters are assumed to stay loaded on every replica; requests for "
-                "others wait until one is exchanged, which is not counted. Set `adapters.active` to the number that "
-                "requests use at once.",
+                f"{loaded:,} of {adapters.count:,} adapters are assumed to stay loaded on every replica. Requests for "
+                "other adapters wait until one is swapped in; this wait is not counted. Set `adapters.active` to the "
+                "number that requests use at once.",
             )
         launched = request.deployment.scheduler if isinstance(request, EstimateRequest) else None
         if launched is not None and launched.prefix_cache is False and traffic.has_hits:

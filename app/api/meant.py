@@ -47,11 +47,17 @@ OF_DEPLOYMENT: Mapping[str, str] = {
 }
 # Limits that a request cannot set, by a word of the field: what to do instead.
 UNLIMITED: Mapping[str, str] = {
-    "rack": "Power per rack is not limited; constraints.max_power_kw limits the total",
-    "racks": "Power per rack is not limited; constraints.max_power_kw limits the total",
-    "cooled": "Cooling is not limited; list liquid-cooled types in constraints.exclude_accelerators",
-    "cooling": "Cooling is not limited; list liquid-cooled types in constraints.exclude_accelerators",
+    **dict.fromkeys(
+        ("rack", "racks"),
+        "Racks, their space and power, cannot be limited; constraints.max_power_kw limits the total power",
+    ),
+    **dict.fromkeys(
+        ("cooled", "cooling"),
+        "Cooling cannot be limited; list liquid-cooled types in constraints.exclude_accelerators",
+    ),
 }
+# Where only serving has fields.
+OF_SERVING = ("workload.traffic", "workload.slo", "workload.adapters", "workload.max_context_tokens")
 FOREIGN_CURRENCIES = {"currency", "eur", "euro", "euros", "gbp", "chf"}
 PHASES_MEANT: Mapping[str, str] = {
     **dict.fromkeys(("serving", "serve", "chat", "deployment", "batch"), "inference"),
@@ -67,8 +73,8 @@ CONFIG_KEYS = ("architectures", "model_type", "hidden_size", "num_hidden_layers"
 MIN_CONFIG_KEYS = 2
 
 
-def explain_misnamed(name: str, root: type[BaseModel]) -> str:
-    """Where a field that other tools have belongs; empty for other names."""
+def explain_misnamed(name: str, root: type[BaseModel], *, serves: bool) -> str:
+    """Where a field that other tools have belongs, in a request for serving or for training; empty for other names."""
     name = name.lower().replace("-", "_")
     words = name.split("_")
     if not FOREIGN_CURRENCIES.isdisjoint(words):
@@ -76,6 +82,8 @@ def explain_misnamed(name: str, root: type[BaseModel]) -> str:
     if unlimited := next((UNLIMITED[word] for word in words if word in UNLIMITED), ""):
         return unlimited
     place = MISNAMED.get(name, "")
+    if not serves and place.startswith(OF_SERVING):
+        return ""
     if "deployment" in root.model_fields:
         place = OF_DEPLOYMENT.get(place, place)
     return f"Send it as {place}" if place else ""

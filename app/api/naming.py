@@ -30,6 +30,7 @@ from app.sizing.words import join_words
 MAX_ERRORS_SHOWN = 20
 UNION = ("eu", "europeanunion")  # the area that is a jurisdiction
 MAX_CHOICES = 8
+MAX_LISTED = 24  # names of a closed list that a rejection lists whole
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -160,7 +161,7 @@ class NameResolver:
         if entry is None:
             spellings = () if self._is_full else closest_names(compact_name(name), known)
             close = tuple(dict.fromkeys(known[spelling] for spelling in spellings))
-            hint = did_you_mean(close) or ("" if len(names) > 3 * MAX_CHOICES else f" Accepted: {list_names(names)}.")
+            hint = did_you_mean(close) or ("" if len(names) > MAX_LISTED else f" Accepted: {list_names(names)}.")
             self.add_problem(UnknownName, pointer, f"Unknown {what} {quote_name(name)}.{hint} {where}", nearest=close)
         return entry or name
 

@@ -119,7 +119,8 @@ def explain_unknown_field(root: type[BaseModel], location: Sequence[Any]) -> str
         above = ".".join(str(step) for step in location[:-1] if isinstance(step, str) and step not in PHASES)
         paths = [f"{above}.{field}" if above and "." in field else field for field in related[:MAX_PLACES]]
         return f"{UNKNOWN_FIELD}. Did you mean {join_words(paths, 'or')}?"
-    misnamed = explain_misnamed(name, root)
+    serves = {"training", "fine_tuning"}.isdisjoint(location)
+    misnamed = explain_misnamed(name, root, serves=serves)
     elsewhere = field_places(root).get(name)
     if misnamed and (not elsewhere or "inference" in location):
         return f"{UNKNOWN_FIELD}. {misnamed}"
@@ -353,11 +354,16 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
     return said + unit_hint(str(error["loc"][-1]) if error["loc"] else "", kind, value, context)
 
 
+MOST_NAMED = 8  # fields in one sentence
+
+
 def needed_fields(models: Models) -> str:
-    """Returns the fields that an object of the first model must have, or those that it may have, as text."""
+    """Returns the fields that an object of the first model must have, or the first of those that it may have, as
+    text.
+    """
     fields = models[0].model_fields if models else {}
     required = [name for name, field in fields.items() if field.is_required()]
-    return join_words(required or list(fields), "and" if required else "or")
+    return join_words(required or list(fields)[:MOST_NAMED], "and" if required else "or")
 
 
 def describe_missing(models: Models, name: str) -> str:

@@ -94,8 +94,9 @@ def is_public(address: str) -> bool:
 
 
 def is_within(address: str, networks: Sequence[Network]) -> bool:
-    """Whether one of the networks contains an address."""
+    """Whether one of the networks contains an address, or the IPv4 address that it maps into IPv6."""
     parsed = _parse_address(address)
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
     return parsed is not None and any(parsed in network for network in networks if network.version == parsed.version)
 
 

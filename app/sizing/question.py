@@ -46,6 +46,7 @@ class Constraints:
     max_price_age_days: float | None = None
     available_since: str | None = None  # moment since which rents must have been seen with capacity, RFC 3339 UTC
     outdated_prices: bool = False  # prices much older than the newest one count for types without another price
+    workstation_fleets: bool = False  # as many workstations as needed, also for services of many users
     weight_formats: tuple[str, ...] = ()
     kv_formats: tuple[str, ...] = ()
     host_prefix_cache: bool = False  # whether prefixes of idle sessions may stay in the memory of the machine

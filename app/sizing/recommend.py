@@ -96,7 +96,7 @@ from app.sizing.serving.finalists import (
 )
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import plans_to_serve
-from app.sizing.serving.options import Options, check_speculation, measures
+from app.sizing.serving.options import WORKSTATION_FLEET, Options, check_speculation, measures
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
@@ -501,17 +501,22 @@ def misses_time_limit(rejection: Rejection) -> bool:
 
 
 def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:
-    """The finalists at current prices. If there are none, the search at outdated prices too, whose rejections say what
-    else is missing: an outdated price never ranks before a current one.
+    """The finalists at current prices. If there are none, the search with fleets of workstations, and then at outdated
+    prices too, whose rejections say what else is missing: neither ever ranks before usual machines at current prices.
     """
-    search, rejections, result = search_for_quantities(question, catalog)
-    question, limits = search.question, search.question.constraints
-    has_outdated = limits.max_price_age_days is None and any(
-        r.code == PRICE_TOO_OLD for r in rejections.by_accelerator.values()
-    )
-    if result.estimates or not has_outdated:
-        return search, rejections, result
-    return search_for_quantities(replace(question, constraints=replace(limits, outdated_prices=True)), catalog)
+    found = search_for_quantities(question, catalog)
+    for code in (WORKSTATION_FLEET, PRICE_TOO_OLD):
+        search, rejections, result = found
+        limits = search.question.constraints
+        is_dated = code == PRICE_TOO_OLD and limits.max_price_age_days is not None
+        if result.estimates or is_dated or all(r.code != code for r in rejections.by_accelerator.values()):
+            continue
+        if code == WORKSTATION_FLEET:
+            limits = replace(limits, workstation_fleets=True)
+        else:
+            limits = replace(limits, outdated_prices=True)
+        found = search_for_quantities(replace(search.question, constraints=limits), catalog)
+    return found
 
 
 def search_for_quantities(question: Question, catalog: Catalog) -> tuple[Search[Workload], Rejections, SearchResult]:

@@ -326,7 +326,7 @@ def test_the_header_of_a_proxy_is_not_a_key(keys: Keys) -> None:
     ("peer", "named", "status", "tenant"),
     [
         ("10.1.2.3", ["acme"], 200, "acme"),
-        ("10.1.2.3", ["bob"], 404, "bob"),
+        ("::ffff:10.1.2.3", ["bob"], 404, "bob"),
         ("10.1.2.3", [], 404, PUBLIC),
         ("10.1.2.3", ["public"], 404, tenant_of_identity("public")),
         ("10.1.2.3", ["Ann@acme.example"], 404, tenant_of_identity("Ann@acme.example")),
@@ -350,7 +350,7 @@ def test_a_trusted_proxy_names_the_caller_who_sees_what_is_its_own(
     assert stands_for == ([] if tenant is None else [tenant])
     assert "X-Forwarded-User" in answer.headers["vary"]
     listed = caller.get("/recommendations?limit=1", headers=headers)
-    assert listed.status_code == 401 or [each["id"] for each in listed.json()["items"]] == [OF_ACME] * (status == 200)
+    assert listed.status_code == 401 or (OF_ACME in {each["id"] for each in listed.json()["items"]}) == (status == 200)
     deletion = caller.delete(f"/recommendations/{REC}", headers=[*headers, ("If-Match", "*")])
     assert deletion.status_code == (401 if tenant in (None, PUBLIC) else 404)  # also a service of this machine alone
     tool = {"name": "market", "arguments": {"by": "accelerator"}}

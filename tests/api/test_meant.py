@@ -101,7 +101,7 @@ def first_error(client: TestClient, body: Any, path: str = "/recommend") -> tupl
         ),
         ({"workload": CHAT, "constraints": {"max_eur_per_hour": 9}}, "#/constraints/max_eur_per_hour", "are in USD"),
         ({"workload": CHAT, "constraints": {"max_usd_per_month": 9}}, "#/constraints/max_usd_per_month", "/ 730"),
-        ({"workload": CHAT, "constraints": {"max_rack_kw": 40}}, "#/constraints/max_rack_kw", "Power per rack"),
+        ({"workload": CHAT, "constraints": {"max_rack_kw": 40}}, "#/constraints/max_rack_kw", "Racks, their space"),
         ({"workload": CHAT, "constraints": {"providers": ["hetzner"]}}, "#/constraints/providers/0", "'hetzner'. GET"),
         (
             {"workload": {**CHAT, "model": "bge-m3", "traffic": {"peak_requests_per_s": 1}, "slo": {"ttft_ms": 3}}},

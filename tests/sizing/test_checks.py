@@ -93,7 +93,7 @@ def test_every_check_is_a_worked_example() -> None:
 
 def test_a_formula_says_its_unit_and_its_source() -> None:
     assert FORMULAS
-    assert [f.name for f in FORMULAS.values() if not (f.function.__doc__ and f.unit and f.source)] == []
+    assert [f.name for f in FORMULAS.values() if not (f.function.__doc__ and f.unit and f.source and f.text)] == []
 
 
 def test_every_parameter_of_a_formula_is_documented_in_one_place() -> None:

@@ -86,8 +86,9 @@ class Rejections:
             return
         of_row = accelerator[rows]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ratio = needed[rows] / np.where(available[rows] > 0, available[rows], 1.0)  # for a limit of 0, the least
-            miss = np.nan_to_num(np.maximum(ratio, np.where(ratio > 0, 1 / ratio, np.inf)), nan=np.inf)
+            ratio = needed[rows] / available[rows]
+            miss = np.maximum(ratio, np.where(ratio > 0, 1 / ratio, np.inf))
+            miss = np.nan_to_num(np.where(available[rows] > 0, miss, needed[rows]), nan=np.inf)
         least = np.full(len(self.accelerators), np.inf)
         np.minimum.at(least, of_row, miss)
         nearest = rows[miss <= least[of_row]]

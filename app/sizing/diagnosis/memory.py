@@ -225,7 +225,8 @@ def find_other_weights(case: Case) -> Iterator[Finding]:
 def find_smaller_cache(case: Case) -> Iterator[Finding]:
     """The KV cache holds fewer tokens than the memory allows.
 
-    Before 0.21, vLLM printed too few tokens for models with several kinds of layers: a full cache in bytes counts.
+    Before 0.21, vLLM printed too few tokens for models with several kinds of layers. For these models, the bytes of the
+    cache are compared instead of its tokens.
     """
     seen, expected = case.service.cache_tokens, case.expected_memory
     in_bytes, model = case.memory.cache_bytes, case.workload and case.workload.model

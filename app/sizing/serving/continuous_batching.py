@@ -219,7 +219,12 @@ def prompts_in_step(arriving_prompts: Column, prompts_per_full_step: Column) -> 
 
 @formula(unit="tokens", source="equal time of matrix multiplications")
 def equivalent_tokens(
-    batch: Column, prefill_first: Mask, prompts_in_step: Column, step: StepTerms, prefill: PrefillTerms
+    batch: Column,
+    prefill_first: Mask,
+    prompts_in_step: Column,
+    prompts_padding_s: Column,
+    step: StepTerms,
+    prefill: PrefillTerms,
 ) -> Column:
     """Decode tokens whose matrix multiplications take as long as the prompts and decodes of a step together.
 
@@ -227,17 +232,17 @@ def equivalent_tokens(
         batch: sequences that decode.
         prefill_first: whether prompts have steps of their own.
         prompts_in_step: prompts that the step computes.
+        prompts_padding_s: time to multiply the rows that pad the experts of these prompts, s.
         step: decode step terms; `linear_slope_s` is the multiplication time of one decode token, s.
         prefill: prefill terms; `prompt_linear_s` is the multiplication time of one prompt, s.
     Limits: prompts and decodes share one pass over the weights.
     Check:
-        >>> experts = dict(padding_s=0.0, expert_share=0.0, new_tokens=9.0, data_parallel=1.0)
-        >>> step, prompt = row(linear_slope_s=0.125), row(prompt_linear_s=1.0, **experts)
-        >>> one(equivalent_tokens(col(32), col(0) > 0, col(2), step, prompt))  # 32 + 2 * 1 / 0.125
-        48.0
+        >>> step, prompt = row(linear_slope_s=0.125), row(prompt_linear_s=1.0)
+        >>> one(equivalent_tokens(col(32), col(0) > 0, col(2), col(0.5), step, prompt))  # 32 + (2 * 1 + 0.5) / 0.125
+        52.0
     """
     decodes = np.where(prefill_first, 0.0, batch)
-    prompts_s = prompts_in_step * prefill.prompt_linear_s + step_padding_s(prefill, prompts_in_step)
+    prompts_s = prompts_in_step * prefill.prompt_linear_s + prompts_padding_s
     return decodes + prompts_s / np.maximum(step.linear_slope_s, LEAST_S)
 
 
@@ -585,16 +590,15 @@ def mixed_linear_s(
 
     Where the host computes part of the layers, the prompts alone count.
     """
-    host = prefill.host
+    host, padding = prefill.host, step_padding_s(prefill, prompts)
     if host is None:
-        return linear_s(
-            *multiply_and_read_s(step, equivalent_tokens(batch, prefill_first, prompts, step, prefill)), step.exponent
-        )
+        tokens = equivalent_tokens(batch, prefill_first, prompts, padding, step, prefill)
+        return linear_s(*multiply_and_read_s(step, tokens), step.exponent)
     with trace_label("layers on the host"):
         on_host = step_linear_s(prefill, prompts)
     if host.has_host_part.all():
         return on_host
-    tokens = equivalent_tokens(batch, prefill_first, prompts, step, prefill)
+    tokens = equivalent_tokens(batch, prefill_first, prompts, padding, step, prefill)
     return np.where(host.has_host_part, on_host, linear_s(*multiply_and_read_s(step, tokens), step.exponent))
 
 

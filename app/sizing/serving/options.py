@@ -347,6 +347,7 @@ def within_constraints(question: Question, options: Options, rejections: Rejecti
     )
 
 
+WORKSTATION_FLEET = "workstation_fleet"
 INCLUDE_TEXT = "To include them, name it in `accelerators` or its segment in `segments`."
 WORKSTATIONS_TEXT = (
     f"{{name}} needs {{needed}} workstations; a site usually runs at most {{available}} for one service. {INCLUDE_TEXT}"
@@ -376,12 +377,12 @@ def without_workstation_fleets(
         most, text = 0.0, DESK_TEXT
     bought = options.plans.node.workstation & ~np.isnan(options.cost.purchase_usd)
     fleet = bought & ~named[options.accelerator] & (options.fleet.nodes > most)
-    if limits.segments or limits.stock or fleet.all():
+    if limits.segments or limits.stock or limits.workstation_fleets or fleet.all():
         return np.ones(len(options), dtype=bool)
     rejections.reject_with_shortfall(
         options.accelerator,
         ~fleet,
-        code="workstation_fleet",
+        code=WORKSTATION_FLEET,
         text=text,
         needed=options.fleet.nodes,
         available=np.full(len(options), most),

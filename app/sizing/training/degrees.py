@@ -122,7 +122,7 @@ def has_interconnect(plans: TrainingPlans, accelerators: Column) -> Mask:
 
 
 CUBE_CHIPS = 64  # 4 x 4 x 4 chips, of which larger slices of a 3D torus are made
-LARGEST_2D_TORUS = 256  # 16 x 16 chips; larger domains are 3D
+LARGEST_2D_TORUS = 1024  # 32 x 32 chips of v3; larger domains are 3D
 
 
 def forms_slice(plans: TrainingPlans, accelerators: Column) -> Mask:

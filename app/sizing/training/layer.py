@@ -83,7 +83,7 @@ def layer_kinds(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask,
     )
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def trained_norm_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Activation bytes of the norms of a trained layer: their inputs and outputs.
 
@@ -102,7 +102,7 @@ def trained_norm_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: 
     return kernels + written + np.where(kinds.autocast, readers * BYTES_16_BIT * counts.hidden_size, 0.0)
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def frozen_norm_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Activation bytes of the norms of a frozen layer: only their inputs, because no gradient needs the outputs.
 
@@ -117,7 +117,7 @@ def frozen_norm_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: R
     return layer.norms * (np.where(wide, BYTES_32_BIT, recipe.element_bytes) * counts.hidden_size + 4)
 
 
-@formula(unit="B", source=f"{TRACED}; Dao et al. 2022 (arXiv:2205.14135) for fused attention")
+@formula(unit="B/token", source=f"{TRACED}; Dao et al. 2022 (arXiv:2205.14135) for fused attention")
 def head_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Activation bytes of attention: queries, keys, values, output, and one softmax statistic per head.
 
@@ -133,7 +133,7 @@ def head_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) 
     return np.where(kinds.flash, element * (layer.queries + layer.keys) + 4 * counts.num_heads, stored)
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def trained_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Activation bytes of a trained MLP.
 
@@ -149,7 +149,7 @@ def trained_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column
     return products * recipe.element_bytes * layer.dense
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def frozen_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Activation bytes of a frozen MLP: one product fewer than a trained MLP, because no gradient needs the last one.
 
@@ -164,7 +164,7 @@ def frozen_mlp_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     return products * np.where(kinds.widened, BYTES_32_BIT, recipe.element_bytes) * layer.dense
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def expert_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Activation bytes of routed experts: the products of an MLP, 4E for router scores and 20k for the chosen experts.
 
@@ -181,7 +181,7 @@ def expert_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     return products * width * layer.routed + 4 * layer.router + 20 * layer.choices
 
 
-@formula(unit="B", source=f"{TRACED}; Megatron-LM's experts.py and token_dispatcher.py")
+@formula(unit="B/token", source=f"{TRACED}; Megatron-LM's experts.py and token_dispatcher.py")
 def sent_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Activation bytes of tokens that the all-to-all dispatches to experts and returns.
 
@@ -195,7 +195,7 @@ def sent_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     return np.maximum(0.0, kinds.sent_copies - recipe.frozen) * recipe.element_bytes * layer.sent
 
 
-@formula(unit="B", source=f"{TRACED} with PEFT's layers")
+@formula(unit="B/token", source=f"{TRACED} with PEFT's layers")
 def adapter_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Activation bytes that adapters add: inputs of the adapted matrices, and the low-rank products.
 
@@ -218,7 +218,7 @@ def adapter_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     return inputs + width * recipe.adapter_rank * layer.adapted_matrices
 
 
-@formula(unit="B", source="Transformer Engine 2 (`LayerNormLinear`, `Linear`); torchao (`Float8Linear`)")
+@formula(unit="B/token", source="Transformer Engine 2 (`LayerNormLinear`, `Linear`); torchao (`Float8Linear`)")
 def narrower_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Activation bytes that 8- or 4-bit training saves, because a matrix keeps its input in the format that it
     multiplies.
@@ -238,7 +238,7 @@ def narrower_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Reci
     return np.where(kinds.compiled, 0.0, inputs)
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def residual_bytes(counts: Counts, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Bytes of a layer's input: 2h, or 4h where the residual stream is in FP32.
 
@@ -250,7 +250,7 @@ def residual_bytes(counts: Counts, kinds: LayerKinds, recipe: Recipe) -> Column:
     return np.where(kinds.autocast | kinds.widened, BYTES_32_BIT, recipe.element_bytes) * counts.hidden_size
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def trained_work_bytes(counts: Counts, kinds: LayerKinds, layer: Layer, recipe: Recipe) -> Column:
     """Bytes of the hidden-size gradients between a trained layer's matrices while the layer's backward runs.
 
@@ -264,7 +264,7 @@ def trained_work_bytes(counts: Counts, kinds: LayerKinds, layer: Layer, recipe: 
     return np.where(kinds.autocast, 10.0 * counts.hidden_size, written) * recipe.element_bytes / BYTES_16_BIT
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def frozen_work_bytes(counts: Counts, layer: Layer, kinds: LayerKinds) -> Column:
     """Bytes of the hidden-size gradients between a frozen layer's matrices while the layer's backward runs.
 
@@ -284,7 +284,7 @@ def frozen_work_bytes(counts: Counts, layer: Layer, kinds: LayerKinds) -> Column
     return np.where(kinds.adapters_32_bit & (layer.adapts_mlp > 0), 16.0, narrow) * counts.hidden_size
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def mlp_work_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Bytes of the gradients of an MLP's products while the MLP's backward runs: 4f for a trained gated MLP.
 
@@ -297,7 +297,7 @@ def mlp_work_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     return np.where(recipe.frozen, frozen, layer.products - 1) * recipe.element_bytes * layer.dense
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def expert_work_bytes(elements: float, recipe: Recipe) -> float:
     """Bytes of the gradients of the experts' inputs, or of their products, while the experts' backward runs.
 
@@ -310,7 +310,7 @@ def expert_work_bytes(elements: float, recipe: Recipe) -> float:
     return 2 * recipe.element_bytes * elements
 
 
-@formula(unit="B", source="definition")
+@formula(unit="B/token", source="definition")
 def matrix_bytes(head_bytes: Column, mlp_bytes: Column, adapter_bytes: Column, narrower_bytes: Column) -> Column:
     """Activation bytes of a layer's matrices without recomputation.
 
@@ -323,7 +323,7 @@ def matrix_bytes(head_bytes: Column, mlp_bytes: Column, adapter_bytes: Column, n
     return head_bytes + mlp_bytes + adapter_bytes - narrower_bytes
 
 
-@formula(unit="B", source=f"{TRACED}; torchtitan's list of saved operators")
+@formula(unit="B/token", source=f"{TRACED}; torchtitan's list of saved operators")
 def kept_hidden_bytes(
     counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe, norm_bytes: Column, residual_bytes: Column
 ) -> Column:
@@ -349,7 +349,7 @@ def kept_hidden_bytes(
     return np.where(kinds.recomputes == EVERY_LAYER, residual_bytes, some)
 
 
-@formula(unit="B", source=f"{TRACED}; Korthikanti et al. 2022 (arXiv:2205.05198) for recomputed attention")
+@formula(unit="B/token", source=f"{TRACED}; Korthikanti et al. 2022 (arXiv:2205.05198) for recomputed attention")
 def kept_split_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe, matrix_bytes: Column) -> Column:
     """Activation bytes of attention and MLP that a layer keeps for backward.
 
@@ -373,7 +373,7 @@ def kept_split_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Re
     return np.where(kinds.recomputes == EVERY_LAYER, 0.0, some)
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def kept_routed_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: Recipe, expert_bytes: Column) -> Column:
     """Activation bytes of routed experts that a layer keeps for backward.
 
@@ -389,7 +389,7 @@ def kept_routed_bytes(counts: Counts, layer: Layer, kinds: LayerKinds, recipe: R
     return np.where(kinds.recomputes == EVERY_LAYER, 0.0, some)
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def kept_sent_bytes(counts: Counts, kinds: LayerKinds, sent_bytes: Column) -> Column:
     """Activation bytes of dispatched tokens that a layer keeps for backward; none with a list of saved operators.
 
@@ -402,7 +402,7 @@ def kept_sent_bytes(counts: Counts, kinds: LayerKinds, sent_bytes: Column) -> Co
     return np.where((kinds.recomputes == OPERATORS) | (kinds.recomputes == EVERY_LAYER), 0.0, some)
 
 
-@formula(unit="B", source="torchtitan's distributed/activation_checkpoint.py, communication operators to save")
+@formula(unit="B/token", source="torchtitan's distributed/activation_checkpoint.py, communication operators to save")
 def exchanged_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     """Tokens that an all-to-all dispatched and returned, kept where a list of saved operators includes all-to-alls.
 
@@ -417,7 +417,7 @@ def exchanged_bytes(layer: Layer, kinds: LayerKinds, recipe: Recipe) -> Column:
     return np.where(kinds.keeps_exchanges & (kinds.recomputes == OPERATORS), 2 * recipe.element_bytes * layer.sent, 0.0)
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def working_hidden_bytes(counts: Counts, kinds: LayerKinds, norm_bytes: Column, work_bytes: Column) -> Column:
     """Hidden-size bytes that a layer needs on top of what it keeps while its backward runs: recomputed norms and
     gradients.
@@ -436,7 +436,7 @@ def working_hidden_bytes(counts: Counts, kinds: LayerKinds, norm_bytes: Column, 
     return np.where(whole, 0.0, again) + work_bytes
 
 
-@formula(unit="B", source=TRACED)
+@formula(unit="B/token", source=TRACED)
 def working_split_bytes(
     counts: Counts, kinds: LayerKinds, whole_bytes: Column, kept_bytes: Column, work_bytes: Column
 ) -> Column:

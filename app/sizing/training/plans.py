@@ -92,6 +92,7 @@ def micro_batches_in_flight(micro_batches: Column, stages: Column, virtual_pipel
     The number never exceeds the micro-batches of a step.
     Parameters:
         stages: pipeline stages (p).
+        virtual_pipeline: model chunks per stage (v).
         place: position of the stage (i), 0 for the first stage.
     Check: first and last of four stages with many micro-batches, without chunks and then with two chunks.
         >>> four, of = col(4, 4, 4, 4), col(0, 3, 0, 3)

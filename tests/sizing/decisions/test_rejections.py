@@ -45,7 +45,7 @@ def test_the_nearest_miss_is_named_for_every_kind_of_miss() -> None:
     assert lost([BIG] * 2, [False] * 2, [8, 1], [4, 3]).by_accelerator[BIG].needed == 8
     assert lost([BIG] * 2, [False] * 2, [np.nan, 9], [4, 4]).by_accelerator[BIG].needed == 9
     assert lost([BIG] * 2, [False] * 2, [8, 8], [0, 4]).by_accelerator[BIG].available == 4
-    assert lost([BIG] * 3, [False] * 3, [115, 12, 40], [0] * 3).by_accelerator[BIG].needed == 12  # none is allowed
+    assert lost([BIG] * 3, [False] * 3, [0.4, 0.02, 12], [0] * 3).by_accelerator[BIG].needed == 0.02  # none is allowed
     assert lost([BIG] * 2, [False] * 2, [0, 80], [4, 4]).by_accelerator[BIG].needed == 80
     assert lost([BIG] * 2, [False] * 2, [8, 16], [4, 8]).by_accelerator[BIG].needed == 8  # the first of equals
 
