@@ -161,6 +161,7 @@ def create_key(
 
 
 def list_keys(connection: Connection, tenant: str | None = None) -> Sequence[KeyRecord]:
+    """Returns all keys, or those of a tenant, by tenant and age."""
     query = select(*COLUMNS).order_by(KeyRow.tenant, KeyRow.created_at, KeyRow.id)
     rows = connection.execute(query if tenant is None else query.where(KeyRow.tenant == tenant))
     return [_record(row) for row in rows]

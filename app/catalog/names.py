@@ -126,6 +126,7 @@ def fold_name(name: str) -> str:
 
 
 def quote_name(name: str) -> str:
+    """Returns a name in quotes, truncated."""
     return repr(name if len(name) <= MAX_SHOWN_CHARS else f"{name[:MAX_SHOWN_CHARS]}...")
 
 

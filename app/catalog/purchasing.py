@@ -199,6 +199,7 @@ class SliceRow(Sourced, Base):
 
 
 def list_slices(session: Session) -> list[Profile]:
+    """Returns every slice of every accelerator, unordered."""
     return [
         Profile(
             row.accelerator,

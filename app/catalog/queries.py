@@ -96,6 +96,7 @@ def _make_accelerator(**row: Any) -> Accelerator:
 
 
 def list_accelerators(session: Session) -> list[Accelerator]:
+    """Returns accelerator types, unordered."""
     rates = {f"{name}_flops_per_s": getattr(AcceleratorRow, f"{name}_flops_per_s") for name in RATE_NAMES}
     return _load_rows(session, _make_accelerator, _matching_columns(AcceleratorRow, Accelerator, "flops_per_s") | rates)
 

@@ -36,6 +36,7 @@ class Run:
         self.step_sequences = self.last_value("step_sequences") or runs.sequences_per_step
 
     def all_values(self, name: str) -> list[float]:
+        """All values with a name, in the order of the lines."""
         return [line.values[name] for line in self.lines if name in line.values]
 
     def last_value(self, name: str) -> float | None:

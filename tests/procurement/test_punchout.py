@@ -254,8 +254,8 @@ def test_a_missing_answer_is_reported_on_a_page(buyer: BuyerSide, stored: dict[s
     for rank in ("0", "99", "x", "²", "9" * 5000):
         form = HtmlForm("post", buyer.url, [("recommendation", stored["id"]), ("rank", rank)])
         assert "no rank" in buyer.submit(form, status=404).text
-    for form in (b"a=%ff", b"recommendation=rec_%00"):  # PostgreSQL stores no zero byte
-        assert buyer.service.post(buyer.url, content=form, headers={"content-type": FORM}).status_code == 400
+    for text in (b"a=%ff", b"recommendation=rec_%00"):  # PostgreSQL stores no zero byte
+        assert buyer.service.post(buyer.url, content=text, headers={"content-type": FORM}).status_code == 400
     buyer.get(f"{buyer.url}?recommendation=rec_%00", status=400)
 
 

@@ -307,6 +307,7 @@ async def list_runnable_models(
 def _list_page(
     page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], lists.Items]
 ) -> Response:
+    """Returns one page of a list, ordered by `key`."""
     last = decode_cursor(page.cursor, whole=False)
     rest = [item for item in items(catalog_index) if last is None or str(item[key]) > last]
     shown = rest[: page.limit]

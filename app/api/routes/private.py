@@ -90,6 +90,8 @@ def store(
 
 
 def delete_own(sessions: Sessions, write: Write, kind: RecordKind, name: str, if_match: str | None) -> Response:
+    """Deletes a record of the version that If-Match names. Raises UnknownRecord, MissingIfMatch or ChangedMeanwhile."""
+
     def change(session: Transaction) -> Response:
         connection, tenant = session.connection(), write.caller.tenant
         check_tag(if_match, version_tag(records_version(connection, tenant)), kind)

@@ -224,6 +224,7 @@ def _price_json(t: Terms) -> Document:
 
 
 def _price_terms(pool: Deployment, catalog: Catalog) -> Terms | None:
+    """Price terms of a pool's machines, or None if the catalog has none."""
     system = catalog.systems.get(pool.system or "")
     if pool.instance_type is None:
         part = catalog.accelerators[catalog.accelerator_index[pool.accelerator]]

@@ -183,6 +183,7 @@ class InferenceSpec(RequestModel):
         return self.model_copy(update={"traffic": traffic, "sample": None, "slo": traffic_class.slo})
 
     def with_load(self, times: float) -> InferenceSpec:
+        """This workload with its load multiplied by `times`."""
         classes = [c.model_copy(update=scaled_load(c, times)) for c in self.traffic.classes or ()] or None
         traffic = self.traffic.model_copy(update={**scaled_load(self.traffic, times), "classes": classes})
         return self.model_copy(update={"traffic": traffic})

@@ -303,6 +303,7 @@ class CoefficientTable:
         return self._of_engine[key]
 
     def stack_row(self, table: type[Columns], family: str, engine: str, format_class: str) -> dict[str, float]:
+        """Every column of a coefficient table for one stack; cached."""
         key = (table, family, engine, format_class)
         known = self._columns.get(key)
         if known is None:

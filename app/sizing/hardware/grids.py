@@ -55,6 +55,7 @@ class ElectricityPrice:
 
 @cache
 def list_grids() -> tuple[Grid, ...]:
+    """All grids; a code of a grid is its position."""
     return build_rows(Grid, "grids.csv")
 
 

@@ -200,6 +200,7 @@ class ListingBuilder:
         self.listed: list[ListingRow] = []
 
     def _machine_row(self, slug: str, count: float, system: System | None) -> tuple[int, int]:
+        """Row of the machine and row of the accelerator."""
         index = self.accelerator_index[slug]
         node = node_of(index, self.accelerators[index], count, system)
         return self.nodes.setdefault(node, len(self.nodes)), index

@@ -90,6 +90,7 @@ class Stack:
 
 
 def all_stacks(accelerators: Sequence[Accelerator], documents: SupportEvidence) -> list[Stack]:
+    """Every stack of these accelerators, in order."""
     found = [stack for family in group_by_family(accelerators).values() for stack in _family_stacks(family, documents)]
     return sorted(found, key=lambda s: s.sort_key)
 
@@ -219,6 +220,7 @@ def _expert_width_multiple(stack: Stack) -> float:
 
 
 def _accelerator_mask(stacks: Sequence[Stack], accelerators: Mapping[str, int]) -> Mask:
+    """Mask with a row per stack and a column per accelerator."""
     found = np.zeros((len(stacks), len(accelerators)), dtype=bool)
     for row, stack in enumerate(stacks):
         found[row, [accelerators[slug] for slug in stack.accelerators]] = True
@@ -373,6 +375,7 @@ class PairVerdict:
 
 
 def answer_pair(query: PairQuery, software: Software) -> list[PairVerdict]:
+    """Every requested verdict, in order."""
     return [
         PairVerdict(f, work, software.verdict(query.accelerator, query.engine, f, work))
         for work in _requested_works(query)

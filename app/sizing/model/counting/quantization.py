@@ -199,6 +199,7 @@ def _usual_storage(scheme: Scheme, tensor: Tensor) -> Storage:
 
 
 def _integer(value: Any, default: int) -> int:
+    """A whole number from 1 to 4096, or the default."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 4096 else default
 
 

@@ -57,6 +57,7 @@ _NEMOTRON_WORDS = {
 
 
 def window_tokens(reader: Reader, family: str) -> float | None:
+    """Tokens that a windowed layer keeps, or None if it keeps all."""
     key = {"llama4_text": "attention_chunk_size", "gpt_neo": "window_size"}.get(family, "sliding_window")
     window = reader.find_value(key)
     if window is None:
