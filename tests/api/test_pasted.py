@@ -15,9 +15,11 @@ from tests.observed.logged import TORCHTITAN
 from tests.observed.written import FIRST_TOKEN_BUCKETS, STARTED_S, TOKEN_BUCKETS, vllm, written
 
 
+FOUR_REPLICAS = {**EXAMPLE["deployment"], "accelerators_per_replica": 2}
+
+
 def asked(client: TestClient, **observed: Any) -> Any:
-    four_replicas = {**EXAMPLE["deployment"], "accelerators_per_replica": 2}
-    return client.post("/diagnose", json={**EXAMPLE, "deployment": four_replicas, "observed": observed})
+    return client.post("/diagnose", json={**EXAMPLE, "deployment": FOUR_REPLICAS, "observed": observed})
 
 
 def test_pasted_metrics_are_diagnosed_as_the_figures_they_say(client: TestClient) -> None:
@@ -132,7 +134,7 @@ def of_waits(p50_ms: float, p95_ms: float, times: float) -> list[float]:
 def test_an_engine_that_does_as_expected_is_healthy_in_its_wide_buckets(
     client: TestClient, times: float, first: str | None
 ) -> None:
-    usual = {name: EXAMPLE[name] for name in ("workload", "deployment")}
+    usual = {"workload": EXAMPLE["workload"], "deployment": FOUR_REPLICAS}
     expected = client.post("/estimate", json=usual).json()["performance"]
     seen = {
         name: of_waits(expected[what]["p50"], expected[what]["p95"], times)
