@@ -95,10 +95,10 @@ def test_another_engine_that_comes_near_is_named_where_the_engine_is_open(catalo
     question = Question(replace(CHAT, model=LLAMA_70B))
 
     def near(**fixed: Any) -> list[str]:
-        found = estimate_deployment(question, Deployment("nvidia-h100-sxm5-80gb", **fixed), catalog)
+        found = estimate_deployment(question, Deployment("nvidia-b200-sxm-180gb", **fixed), catalog)
         return [r.text for r in found.explanation if r.code == "near_tie"]
 
-    only = Constraints(accelerators=("nvidia-h100-sxm5-80gb",))
+    only = Constraints(accelerators=("nvidia-b200-sxm-180gb",))
     (ranked,) = recommend_hardware(replace(question, constraints=only), catalog).recommendations
     assert near() == [r.text for r in ranked.estimate.explanation if r.code == "near_tie"] != []
     assert near(engine="vllm") == []
