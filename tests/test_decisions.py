@@ -141,17 +141,17 @@ def test_cached_prompts_take_memory(client: TestClient) -> None:
     assert "prefix_cache_must_survive" in codes(answer)
     first = answer["recommendations"][0]
     assert first["memory"]["prefix_cache_gib"] > 0
-    slower = best(client, "agents", workload={"traffic": {"turn_gap_s": 300}})["cost"]["usd_per_hour"]
+    slower = best(client, "agents", workload={"traffic": {"turn_gap_s": 1200}})["cost"]["usd_per_hour"]
     without = best(client, "agents", workload={"traffic": {"cached_prefix_fraction": 0}})["cost"]["usd_per_hour"]
     assert first["cost"]["usd_per_hour"] <= slower <= without
 
 
 def test_prefixes_are_ignored_where_keeping_them_costs_more(client: TestClient) -> None:
-    answer = answered(client, "agents", workload={"traffic": {"turn_gap_s": 300}})
+    answer = answered(client, "agents", workload={"traffic": {"turn_gap_s": 1200}})
     assert "prefix_hits_not_counted" in codes(answer)
     assert "prefix_cache_must_survive" not in codes(answer)
     first = answer["recommendations"][0]
-    workload = merge_requests(request_of(ASKED["agents"])["workload"], {"traffic": {"turn_gap_s": 300}})
+    workload = merge_requests(request_of(ASKED["agents"])["workload"], {"traffic": {"turn_gap_s": 1200}})
     again = client.post("/estimate", json={"workload": workload, "deployment": first["deployment"]}).json()
     assert again["deployment"] == first["deployment"]
     assert again["performance"]["ttft_ms"] == first["performance"]["ttft_ms"]
