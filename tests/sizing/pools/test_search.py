@@ -113,7 +113,7 @@ ROUNDS = [
 
 # Long prompts, short answers and a tight limit per token: two pools cost the least.
 SPLIT = at_rate(
-    100.0,
+    200.0,
     input_tokens=Lengths(4000.0),
     output_tokens=Lengths(50.0),
     max_context_tokens=4050.0,
