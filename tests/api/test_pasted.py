@@ -14,7 +14,6 @@ from app.api.schemas.diagnose import EXAMPLE
 from tests.observed.logged import TORCHTITAN
 from tests.observed.written import FIRST_TOKEN_BUCKETS, STARTED_S, TOKEN_BUCKETS, vllm, written
 
-
 FOUR_REPLICAS = {**EXAMPLE["deployment"], "accelerators_per_replica": 2}
 
 
