@@ -210,10 +210,10 @@ LEVELS: dict[str, dict[str, Any]] = {
         "workload": {
             "phase": "inference",
             "model": "deepseek-ai/DeepSeek-V3",
-            "traffic": {"peak_requests_per_s": 20, "input_tokens": 8000, "output_tokens": 500},
+            "traffic": {"peak_requests_per_s": 160, "input_tokens": 8000, "output_tokens": 500},
             "slo": {"ttft_ms": 5000, "tpot_ms": 50},
         },
-        "constraints": {"accelerators": ["nvidia-h200-sxm-141gb"]},
+        "constraints": {"accelerators": ["nvidia-b200*"]},
     },
     "requests in flight": {
         "workload": {
