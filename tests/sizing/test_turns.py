@@ -204,7 +204,10 @@ def test_a_replicas_capacity_never_grows_with_the_gap(workload: InferenceWorkloa
 def test_a_recommended_deployment_estimates_to_the_same_numbers(catalog: Catalog, workload: InferenceWorkload) -> None:
     workload = replace(workload, model=LLAMA_8B)
     for ranked in recommend_hardware(Question(workload, limit=2), catalog).recommendations:
-        found, shown = estimate_deployment(Question(workload), ranked.estimate.deployment, catalog), ranked.estimate
+        shown, fewer = ranked.estimate, workload.without_session_hits
+        found = estimate_deployment(Question(workload), shown.deployment, catalog)
+        if fewer is not None and digits(found.prefixes) != digits(shown.prefixes):  # fewer hits cost less
+            found = estimate_deployment(Question(fewer), shown.deployment, catalog)
         assert found.performance is not None and shown.performance is not None
         if ranked.rank > 1:  # only the first option has its whole load curve
             found = replace(found, performance=replace(found.performance, load_curve=shown.performance.load_curve))

@@ -222,7 +222,7 @@ def equivalent_tokens(
     batch: Column,
     prefill_first: Mask,
     prompts_in_step: Column,
-    prompts_padding_s: Column,
+    step_padding_s: Column,
     step: StepTerms,
     prefill: PrefillTerms,
 ) -> Column:
@@ -232,7 +232,7 @@ def equivalent_tokens(
         batch: sequences that decode.
         prefill_first: whether prompts have steps of their own.
         prompts_in_step: prompts that the step computes.
-        prompts_padding_s: time to multiply the rows that pad the experts of these prompts, s.
+        step_padding_s: time to multiply the rows that pad the experts of these prompts, s.
         step: decode step terms; `linear_slope_s` is the multiplication time of one decode token, s.
         prefill: prefill terms; `prompt_linear_s` is the multiplication time of one prompt, s.
     Limits: prompts and decodes share one pass over the weights.
@@ -242,7 +242,7 @@ def equivalent_tokens(
         52.0
     """
     decodes = np.where(prefill_first, 0.0, batch)
-    prompts_s = prompts_in_step * prefill.prompt_linear_s + prompts_padding_s
+    prompts_s = prompts_in_step * prefill.prompt_linear_s + step_padding_s
     return decodes + prompts_s / np.maximum(step.linear_slope_s, LEAST_S)
 
 

@@ -651,18 +651,24 @@ def fraction_after_reserve(
 
 
 @formula(unit="B", source="sum of the parts")
-def fixed_bytes(weights_bytes_per_accelerator: Column, activation_bytes: Column, overhead_bytes: Column) -> Column:
+def fixed_bytes(
+    weights_bytes_per_accelerator: Column,
+    latent_copy_bytes: Column,
+    activation_bytes: Column,
+    overhead_bytes: Column,
+) -> Column:
     """Memory that is occupied before the first token is cached.
 
     Parameters:
         weights_bytes_per_accelerator: weights of one device, B.
+        latent_copy_bytes: matrices of latent attention that the engine keeps twice, B.
         activation_bytes: workspace of the largest step, B.
         overhead_bytes: runtime, graphs and buffers, B.
-    Check: 16.5 + 2 + 3 GB.
-        >>> fixed_bytes(16.5e9, 2e9, 3e9)
+    Check: 16 + 0.5 + 2 + 3 GB.
+        >>> fixed_bytes(16e9, 0.5e9, 2e9, 3e9)
         21500000000.0
     """
-    return weights_bytes_per_accelerator + activation_bytes + overhead_bytes
+    return weights_bytes_per_accelerator + latent_copy_bytes + activation_bytes + overhead_bytes
 
 
 @formula(unit="B", source="documentation of vLLM, SGLang and TensorRT-LLM")
@@ -925,11 +931,10 @@ def serving_memory(
     most, tokens = engine_limits(plans, capacity, assumed, settings, in_flight, prompt_tokens, offline=offline)
     share = engine_memory_share(plans, capacity, tokens, assumed, settings)
     weights = device_weights_bytes(model, plans, assumed)
-    if model.latent_up_elements:
-        weights = weights + latent_copies_of(model, plans)
+    copies = latent_copies_of(model, plans) if model.latent_up_elements else np.zeros(len(plans))
     activations = workspace_bytes(model, plans, tokens, most, longest_tokens, assumed)
     overhead = overhead_bytes(small, rules.graphs_inside, plans.stage_accelerators, capacity, assumed)
-    fixed = fixed_bytes(weights, activations, overhead)
+    fixed = fixed_bytes(weights, copies, activations, overhead)
     if unforeseen_share is not None:
         fixed = fixed + unforeseen_share * capacity
     usable = usable_bytes(np.where(small, 0, rules.rule), capacity, share, activations, overhead, fixed)
@@ -937,7 +942,7 @@ def serving_memory(
     final, mean = sequence_cache_bytes(model, plans, final_tokens, output_tokens, output_variation)
     longest = longest_sequence_bytes(model, longest_tokens, tokens, plans)
     memory = ServingMemory(
-        weights_bytes=weights,
+        weights_bytes=weights + copies,
         activation_bytes=activations,
         overhead_bytes=overhead,
         capacity_bytes=capacity,

@@ -448,14 +448,14 @@ def prompts_per_step(max_batched_tokens: Column, new_tokens: Column, waiting_pro
 
 @formula(unit="s", source="roofline model (Williams et al. 2009) with a rounded knee")
 def prefill_linear_s(
-    prompts_per_step: Column, each_linear_s: Column, padding_s: Column, weights_read_s: Column, exponent: Column
+    prompts_per_step: Column, each_linear_s: Column, step_padding_s: Column, weights_read_s: Column, exponent: Column
 ) -> Column:
     """Time of the linear layers of a prefill step.
 
     Parameters:
         prompts_per_step: prompts in the step.
         each_linear_s: time to multiply one prompt, s.
-        padding_s: time to multiply the rows that pad experts, s.
+        step_padding_s: time to multiply the rows that pad experts, s.
         weights_read_s: time to read the weights, s.
         exponent: fitted sharpness of the roofline's knee.
     Limits: compute and reads overlap.
@@ -463,7 +463,7 @@ def prefill_linear_s(
         >>> round(float(prefill_linear_s(2.0, 0.01, 0.01, 0.04, 2.0)), 6)
         0.05
     """
-    return smooth_maximum(prompts_per_step * each_linear_s + padding_s, weights_read_s, exponent)
+    return smooth_maximum(prompts_per_step * each_linear_s + step_padding_s, weights_read_s, exponent)
 
 
 @formula(unit="s", source="sum of the parts of a step")
@@ -549,9 +549,19 @@ def prefill_s(prefill_step_s: Column, prompts_per_step: Column) -> Column:
     return prefill_step_s / prompts_per_step
 
 
-def step_padding_s(prefill: PrefillTerms, per_step: Column) -> Column:
-    """`padding_s` of a step with `per_step` prompts: few tokens activate few experts."""
-    rows: Column = per_step * prefill.new_tokens * prefill.data_parallel * prefill.expert_share
+@formula(unit="s", source="kernel tables of ai-dynamo/aiconfigurator: grouped products over tokens per expert")
+def step_padding_s(prefill: PrefillTerms, prompts_per_step: Column) -> Column:
+    """Time that a step multiplies the rows that pad its experts; few tokens activate few experts.
+
+    Parameters:
+        prefill: prefill terms; `padding_s` is the time with all experts active, s.
+        prompts_per_step: prompts in the step, or the share of a long prompt.
+    Check: of 16 tokens and of 4, with one expert of eight per token.
+        >>> prompts = row(padding_s=0.01, new_tokens=16.0, data_parallel=1.0, expert_share=1 / 8)
+        >>> step_padding_s(prompts, col(1, 0.25)).tolist()
+        [0.01, 0.005]
+    """
+    rows = prompts_per_step * prefill.new_tokens * prefill.data_parallel * prefill.expert_share
     return prefill.padding_s * np.minimum(rows, 1.0)
 
 

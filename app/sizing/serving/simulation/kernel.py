@@ -340,8 +340,7 @@ def launch_s(r: Replica, tokens: int) -> float:
 def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> None:
     """Run one step that computes `tokens` prompt tokens, together with decodes where the scheduler mixes them."""
     equivalent, links_s, attention_s, left, whole = 0.0, r.prompt_token_s * tokens / r.ranks, 0.0, tokens, 0
-    longer_s = 0.0
-    most_tokens, most_equivalent, most_attention_s = 0.0, 0.0, 0.0
+    most_tokens, most_equivalent, most_attention_s, longer_s = 0.0, 0.0, 0.0, 0.0
     for j in range(s.number[PREFILLING]):
         i = s.prefilling[j]
         chunk = min(left, chunk_tokens(r, s.target[i] - s.done[i]))

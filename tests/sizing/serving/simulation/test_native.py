@@ -69,14 +69,13 @@ def drawn(rng: np.random.Generator) -> tuple[Replica, Requests]:
     )
     prompts, answers = rng.integers(100, 3000, COUNT), rng.integers(1, 300, COUNT)
     arrival_s = poisson(one_of(1.0, 5.0, 20.0), COUNT) if rng.random() < 0.6 else np.zeros(0)
-    prefix = rng.integers(0, 100, COUNT)
     return r, requests(
         prompts,
         answers,
         count=COUNT,
         arrival_s=arrival_s,
         in_flight=one_of(1, 16),
-        prefix_tokens=prefix,
+        prefix_tokens=rng.integers(0, 100, COUNT),
         shared_tokens=one_of(0, 50),
         reuse_gap_s=one_of(0.0, 10.0),
     )
