@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -489,10 +490,13 @@ def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[W
     _, rejections, result = found
     if result.estimates or not any(map(misses_time_limit, rejections.by_accelerator.values())):
         return found
-    relaxed = find_within_longer_limits(
-        question, lambda longer: search_current_prices(longer, catalog), lambda other: bool(other[2].estimates)
-    )
-    return found if relaxed is None else relaxed
+    for search in (search_for_quantities, search_current_prices):  # the first tries no other machines and prices
+        relaxed = find_within_longer_limits(
+            question, partial(search, catalog=catalog), lambda other: bool(other[2].estimates)
+        )
+        if relaxed is not None:
+            return relaxed
+    return found
 
 
 def misses_time_limit(rejection: Rejection) -> bool:
