@@ -61,9 +61,7 @@ def loads_of_replicas(
         likely, planned = np.maximum(likely, whole), sure
         limited = np.array([curve.reaches_limit(workload.slo) for curve in runs.curves])
         limited |= expected.slo_batch < runs.sequences
-        full = np.where(
-            limited, runs.sequences, likely
-        )  # where no limit binds, `likely` is the heaviest simulated load
+        full = np.where(limited, runs.sequences, likely)  # without a binding limit, the heaviest simulated load
     else:
         full, planned = stability_limits(runs.curves), runs.planned_capacity(workload)[0]
     return ReplicaLoads(np.maximum(full, likely), likely, sure, planned)
