@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from httpx2 import Response
+
 from app.catalog.files import read_data_file, read_rows
 from app.catalog.models import entry_architecture
 from app.catalog.seed import model_entries
@@ -162,3 +164,10 @@ def body(name: str) -> dict[str, Any]:
 
 def body_names(kind: str) -> list[str]:
     return sorted(p.stem for p in BODIES.glob(f"{kind}*.json"))
+
+
+def answer_of(response: Response) -> dict[str, Any]:
+    """The JSON of a response that succeeded; the text of one that did not is the message of the failure."""
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from artefacts.decisions import buyer_questions, merge_requests, request_of
-from tests.examples import as_shown, levels_of_deployment
+from tests.examples import answer_of, as_shown, levels_of_deployment
 
 ASKED = {question["key"]: question for question in buyer_questions()}
 SURE = 0.8
@@ -32,10 +32,7 @@ SITUATIONS = (
 def answered(client: TestClient, key: str, **changes: Any) -> dict[str, Any]:
     """Today's answer to a question, or to one that differs from it."""
     question = ASKED[key]
-    response = client.post(question["call"], json=merge_requests(request_of(question), changes))
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answer_of(client.post(question["call"], json=merge_requests(request_of(question), changes)))
 
 
 def best(client: TestClient, key: str, **changes: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from app.db import make_engine
 from app.main import create_app
 from artefacts.service import DAY
 from tests.api.test_materials import SPLIT
-from tests.examples import body
+from tests.examples import answer_of, body
 
 
 def document(*, ranks: int = 5, words: int = 100, misses: int = 20, request: int = 10) -> dict[str, Any]:
@@ -162,9 +162,8 @@ def later(
 
 
 def repriced(client: TestClient, answer: dict[str, Any], rank: int = 1) -> RepriceResponse:
-    sent = client.post(f"/recommendations/{answer['id']}/reprice?rank={rank}")
-    assert sent.status_code == 200, sent.text
-    return RepriceResponse.model_validate(sent.json())
+    sent = answer_of(client.post(f"/recommendations/{answer['id']}/reprice?rank={rank}"))
+    return RepriceResponse.model_validate(sent)
 
 
 def check_sums(shown: RepriceResponse) -> None:
@@ -275,9 +274,7 @@ def test_what_cannot_be_priced_again_is_said(later: TestClient, then: dict[str, 
 
 
 def standing(client: TestClient, answer: dict[str, Any], rank: int = 1) -> Any:
-    response = client.get(f"/recommendations/{answer['id']}/standing", params={"rank": rank})
-    assert response.status_code == 200, response.text
-    return response.json()
+    return answer_of(client.get(f"/recommendations/{answer['id']}/standing", params={"rank": rank}))
 
 
 def codes(found: Any) -> list[str]:

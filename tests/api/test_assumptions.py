@@ -13,16 +13,13 @@ from starlette.testclient import TestClient
 
 from app.api.body import MIN_MAGNITUDE
 from app.sizing.assumptions import Assumptions
-from tests.examples import body, body_names
+from tests.examples import answer_of, body, body_names
 
 AT_ONCE = 8
 
 
 def answered(client: TestClient, name: str, **changes: Any) -> dict[str, Any]:
-    response = client.post("/" + name.split("-", maxsplit=1)[0], json={**body(name), **changes})
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
+    return answer_of(client.post("/" + name.split("-", maxsplit=1)[0], json={**body(name), **changes}))
 
 
 def substance(answer: dict[str, Any]) -> dict[str, Any]:
@@ -68,10 +65,7 @@ RUN = {"phase": "training", "model": L8, "training_tokens": 1e9}
 def whole(client: TestClient, request: dict[str, Any], call: str = "recommend") -> dict[str, Any]:
     """An answer that leaves nothing out for its size."""
     asked = {**request, "rejected_limit": 5} if call == "recommend" else request
-    response = client.post(f"/{call}", json=asked)
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
+    return answer_of(client.post(f"/{call}", json=asked))
 
 
 def assumptions_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.examples import answer_of
+
 CHAT: dict[str, Any] = {
     "workload": {
         "phase": "inference",
@@ -47,9 +49,7 @@ MONTH_H = 730.0
 
 
 def recommend(client: TestClient, request: dict[str, Any], **changes: Any) -> Any:
-    response = client.post("/recommend", json={**request, **changes})
-    assert response.status_code == 200, response.text
-    return response.json()
+    return answer_of(client.post("/recommend", json={**request, **changes}))
 
 
 def costs(answer: Any) -> list[dict[str, Any]]:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.examples import answer_of
+
 CHATS = {
     "name": "chats",
     "peak_requests_per_s": 8,
@@ -73,9 +75,7 @@ def test_four_classes_fit_in_thirty_thousand_bytes(client: TestClient) -> None:
 
 def test_one_deployment_serves_all_classes_and_shows_the_choice_for_each(client: TestClient) -> None:
     short = {name: value for name, value in CHATS.items() if name not in ("input_tokens", "slo")}
-    response = client.post("/estimate", json={**asked(short, PAPERS), "deployment": ON})
-    assert response.status_code == 200, response.text
-    answer = response.json()
+    answer = answer_of(client.post("/estimate", json={**asked(short, PAPERS), "deployment": ON}))
     named = [a["name"] for a in answer["assumptions"] if a["name"].startswith(("chats", "papers"))]
     assert named == [
         "chats: average_requests_per_s",

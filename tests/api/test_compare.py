@@ -13,6 +13,7 @@ from app.api import cost
 from app.api.routes.recommendations import LEFT_OUT
 from app.sizing.serving.choice import best_single_service
 from app.sizing.whatif import limits
+from tests.examples import answer_of
 
 FEW = {"simulated_requests": 3000}
 CHAT: dict[str, Any] = {
@@ -31,10 +32,7 @@ BODY = {"workload": CHAT, "options": OPTIONS, "assumptions": FEW}
 
 @pytest.fixture(scope="module")
 def answer(client: TestClient) -> dict[str, Any]:
-    response = client.post("/compare", json=BODY)
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answer_of(client.post("/compare", json=BODY))
 
 
 def test_an_expensive_comparison_stores_brief_answers_and_says_so(

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from app.api.answering import MAX_BYTES
 from app.api.schemas.answers import EstimateShown
 from tests.api.test_traffic import estimate, refused
+from tests.examples import answer_of
 
 FACTORS = [1, 0, 0, 0, 1, 2, 4, 6, 9, 12, 14, 15, 14, 14, 15, 16, 15, 13, 10, 8, 6, 4, 3, 2]
 SHAPE: dict[str, Any] = {"hourly_factors": FACTORS, "input_tokens": 800, "output_tokens": 250}
@@ -90,9 +91,7 @@ def test_pools_have_a_day_of_both(client: TestClient) -> None:
             "pools": pools,
         },
     }
-    response = client.post("/estimate", json=body)
-    assert response.status_code == 200, response.text
-    found = response.json()
+    found = answer_of(client.post("/estimate", json=body))
     EstimateShown.model_validate(found)
     both = found["deployment"]["pools"].values()
     placed = sum(pool["replicas"] + pool.get("spare_replicas", 0) for pool in both)

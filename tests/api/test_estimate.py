@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.examples import body
+from tests.examples import answer_of, body
 
 
 def estimated(client: TestClient, **deployment: Any) -> dict[str, Any]:
     request = body("estimate-llama-70b-8xh100")
     request["deployment"] |= deployment
-    response = client.post("/estimate", json=request)
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answer_of(client.post("/estimate", json=request))
 
 
 def test_an_answer_says_how_sure_it_is_and_what_was_measured_nearby(client: TestClient) -> None:

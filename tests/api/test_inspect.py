@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.examples import LLAMA_8B_CONFIG
+from tests.examples import LLAMA_8B_CONFIG, answer_of
 
 
 def test_inspection_shows_what_applies_to_each_kind(client: TestClient) -> None:
     def inspected(body: dict[str, Any]) -> dict[str, Any]:
-        answer = client.post("/catalog/models/inspect", json=body)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        return answer_of(client.post("/catalog/models/inspect", json=body))
 
     llama = inspected(
         {"model": "llama-3.1-8b", "context_tokens": [8192], "lora": {"rank": 8, "target_modules": ["q_proj", "v_proj"]}}

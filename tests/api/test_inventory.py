@@ -12,6 +12,7 @@ from app.sizing.hardware.parts import OwnedHardware
 from app.sizing.inventory import machine_record
 from app.sizing.snapshot import Catalog
 from tests.api.test_sensitivity import sensitivity_of
+from tests.examples import answer_of
 
 FOUR_A6000 = [{"accelerator": "a6000", "count": 4}]
 QLORA = {
@@ -33,9 +34,7 @@ def chat(model: str = "llama-3.1-8b", in_flight: int = 20) -> dict[str, Any]:
 
 def answered(client: TestClient, workload: dict[str, Any], owned: list[dict[str, Any]], **constraints: Any) -> Any:
     body = {"workload": workload, "inventory": owned, "constraints": constraints}
-    response = client.post("/recommend", json=body)
-    assert response.status_code == 200, response.text
-    return response.json()
+    return answer_of(client.post("/recommend", json=body))
 
 
 def refused(client: TestClient, inventory: list[dict[str, Any]]) -> tuple[str, str]:

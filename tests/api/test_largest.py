@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from app.api.largest_model import find_first, list_language_models
 from app.api.merge_patch import apply_merge_patch
 from app.catalog.snapshot import CatalogStore
+from tests.examples import answer_of
 
 LENGTHS = {"input_tokens": {"mean": 1000}, "output_tokens": {"mean": 300}}
 
@@ -49,9 +50,7 @@ def load_in(workload: dict[str, Any], value: float) -> dict[str, Any]:
 
 
 def best(client: TestClient, body: dict[str, Any]) -> Any:
-    response = client.post("/recommend", json={"include": [], "limit": 1, **body})
-    assert response.status_code == 200, response.text
-    return response.json()
+    return answer_of(client.post("/recommend", json={"include": [], "limit": 1, **body}))
 
 
 @pytest.mark.parametrize(("workload", "unit", "limits"), CASES)

@@ -22,6 +22,7 @@ from app.main import create_app
 from artefacts.service import DAY
 from tests.catalog.observed import observed, publish
 from tests.conftest import copied
+from tests.examples import answer_of
 
 ASKED = {
     "workload": {
@@ -130,10 +131,7 @@ def test_a_past_day_has_the_price_in_force_without_later_facts(served: TestClien
 
 
 def market(client: TestClient, **query: str) -> dict[str, Any]:
-    answered = client.get("/catalog/market", params=query)
-    assert answered.status_code == 200, answered.text
-    body: dict[str, Any] = answered.json()
-    return body
+    return answer_of(client.get("/catalog/market", params=query))
 
 
 def test_the_market_by_accelerator_recomputes_from_the_offers(client: TestClient) -> None:

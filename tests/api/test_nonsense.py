@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from app.api.body import MIN_MAGNITUDE
 from app.catalog.seed import model_entries
 from benchmarks.nonsense import run_campaign
-from tests.examples import body
+from tests.examples import answer_of, body
 
 NO_LIMIT = 1000000000000000019884624838656  # as tokenizers write it
 CONFIGS = {entry["hf_id"]: entry["config"] for entry in model_entries()}
@@ -94,9 +94,7 @@ def test_limits_that_nothing_meets_are_reported_without_figures_of_work_never_do
         "traffic": {"peak_requests_per_s": 5, "input_tokens": 1024, "output_tokens": 256},
     }
     for deployment in (question["deployment"], {"accelerator": "nvidia-h100-sxm5-80gb"}):
-        response = client.post("/estimate", json={**question, "deployment": deployment})
-        assert response.status_code == 200
-        answer = response.json()
+        answer = answer_of(client.post("/estimate", json={**question, "deployment": deployment}))
         assert "serves only 0 of the requested 5 requests/s" in answer["summary"]
         assert answer["cost"]["usd_per_million_tokens"] is None
         assert answer["deployment"]["replicas"] == 1
@@ -113,9 +111,8 @@ def test_a_run_is_at_least_of_one_token(client: TestClient) -> None:
 def test_a_rate_near_zero_has_no_bill_to_divide(client: TestClient) -> None:
     question = body("recommend-inference-8b-small-team")
     question["workload"]["traffic"] = {"peak_requests_per_s": MIN_MAGNITUDE, "input_tokens": 900, "output_tokens": 200}
-    answer = client.post("/recommend", json=question)
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["recommendations"][0]["deployment"]["replicas"] == 1
+    answer = answer_of(client.post("/recommend", json=question))
+    assert answer["recommendations"][0]["deployment"]["replicas"] == 1
 
 
 def test_bad_requests_of_all_kinds_are_answered_by_the_rules(client: TestClient) -> None:

@@ -15,6 +15,7 @@ from app.main import create_app
 from app.sizing.hardware.parts import COUNTED, DEPRECATED_KINDS, FIRM
 from app.sizing.words import source_name
 from artefacts.service import DAY
+from tests.examples import answer_of
 
 CHAT: dict[str, Any] = {
     "phase": "inference",
@@ -24,10 +25,7 @@ CHAT: dict[str, Any] = {
 
 
 def recommend(client: TestClient, **body: Any) -> dict[str, Any]:
-    response = client.post("/recommend", json={"workload": CHAT, **body})
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
+    return answer_of(client.post("/recommend", json={"workload": CHAT, **body}))
 
 
 def price(answer: dict[str, Any], rank: int = 0) -> dict[str, Any]:

@@ -19,14 +19,11 @@ from app.catalog import recommendations
 from app.config import Settings
 from app.main import create_app
 from app.sizing.hardware.licenses import find_licenses
-from tests.examples import BODIES, body, body_names, rows_in
+from tests.examples import BODIES, answer_of, body, body_names, rows_in
 
 
 def recommend(client: TestClient, name: str, **changes: Any) -> dict[str, Any]:
-    response = client.post("/recommend", json={**body(name), **changes})
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
+    return answer_of(client.post("/recommend", json={**body(name), **changes}))
 
 
 @pytest.mark.parametrize("name", body_names("recommend"))
@@ -64,9 +61,8 @@ def test_every_worked_request_is_answered(client: TestClient, name: str) -> None
 
 @pytest.mark.parametrize("name", body_names("estimate"))
 def test_every_worked_estimate_is_answered(client: TestClient, name: str) -> None:
-    response = client.post("/estimate", json=body(name))
-    assert response.status_code == 200
-    estimate = EstimateShown.model_validate(response.json())
+    response = answer_of(client.post("/estimate", json=body(name)))
+    estimate = EstimateShown.model_validate(response)
     assert estimate.fits
     asked = body(name)["deployment"]
     for key in ("tensor_parallel", "zero_stage", "micro_batch_sequences", "engine", "framework", "weight_format"):

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.examples import answer_of
+
 # Ultralytics' own table (docs, TensorRT FP16, one image at a time on a T4): milliseconds a picture.
 DETECTION = {"yolo11s": 2.5, "yolo11m": 4.7, "yolo11l": 6.2, "yolo11x": 11.3}
 
@@ -18,16 +20,17 @@ READY_MADE: Mapping[str, float] = {"host_work_share": 0.0}
 
 @pytest.mark.parametrize("model", DETECTION)
 def test_detection_latency_is_met_within_a_factor_of_two(client: TestClient, model: str) -> None:
-    answer = client.post(
-        "/estimate",
-        json={
-            "workload": {"phase": "inference", "model": model, "traffic": {"concurrent_requests": 1}},
-            "deployment": {"accelerator": "nvidia-t4", "weight_format": "fp16", "engine": "tensorrt"},
-            "assumptions": dict(READY_MADE),
-        },
+    answer = answer_of(
+        client.post(
+            "/estimate",
+            json={
+                "workload": {"phase": "inference", "model": model, "traffic": {"concurrent_requests": 1}},
+                "deployment": {"accelerator": "nvidia-t4", "weight_format": "fp16", "engine": "tensorrt"},
+                "assumptions": dict(READY_MADE),
+            },
+        )
     )
-    assert answer.status_code == 200, answer.text
-    assert 0.5 <= answer.json()["performance"]["e2e_ms"]["p50"] / DETECTION[model] <= 2
+    assert 0.5 <= answer["performance"]["e2e_ms"]["p50"] / DETECTION[model] <= 2
 
 
 WORKED: dict[str, dict[str, Any]] = {
@@ -48,9 +51,8 @@ def test_every_family_is_recommended_and_estimated_alike(client: TestClient, mod
     workload = {"phase": "inference", "model": model, "slo": {"e2e_ms": 30_000}, **WORKED[model]}
     answer = client.post("/recommend", json={"workload": workload, "limit": 1}).json()
     best = answer["recommendations"][0]
-    again = client.post("/estimate", json={"workload": workload, "deployment": best["deployment"]})
-    assert again.status_code == 200, again.text
-    assert again.json()["performance"] == best["performance"]
+    again = answer_of(client.post("/estimate", json={"workload": workload, "deployment": best["deployment"]}))
+    assert again["performance"] == best["performance"]
     assert best["performance"]["e2e_ms"]["p95"] <= 30_000
 
 
@@ -80,16 +82,17 @@ def speed(
         "traffic": {"offline": True},
         **({"sample": sample} if sample else {}),
     }
-    answer = client.post(
-        "/estimate",
-        json={
-            "workload": workload,
-            "deployment": {"accelerator": "nvidia-h100-sxm5-80gb"},
-            "assumptions": dict(assumptions or {}),
-        },
+    answer = answer_of(
+        client.post(
+            "/estimate",
+            json={
+                "workload": workload,
+                "deployment": {"accelerator": "nvidia-h100-sxm5-80gb"},
+                "assumptions": dict(assumptions or {}),
+            },
+        )
     )
-    assert answer.status_code == 200, answer.text
-    return float(answer.json()["performance"]["samples_per_s"])
+    return float(answer["performance"]["samples_per_s"])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.examples import as_shown
+from tests.examples import answer_of, as_shown
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 LENGTHS = {"input_tokens": 4000, "output_tokens": 300}
@@ -27,10 +27,7 @@ EVERY = {
 
 
 def estimate(client: TestClient, workload: Any = SERVICE, **deployment: Any) -> dict[str, Any]:
-    response = client.post("/estimate", json={"workload": workload, "deployment": {**DEPLOYMENT, **deployment}})
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answer_of(client.post("/estimate", json={"workload": workload, "deployment": {**DEPLOYMENT, **deployment}}))
 
 
 def refused(client: TestClient, workload: Any = SERVICE, **deployment: Any) -> dict[str, str]:

@@ -11,6 +11,7 @@ from app.api import sensitivity
 from app.api.merge_patch import apply_merge_patch, combine_merge_patches
 from app.recent import RecentlyUsed
 from tests.api.test_budgets import SPARE, counted_work
+from tests.examples import answer_of
 
 CHAT: dict[str, Any] = {
     "workload": {
@@ -58,10 +59,7 @@ BATCH: dict[str, Any] = {
 
 
 def answered(client: TestClient, body: dict[str, Any]) -> dict[str, Any]:
-    response = client.post("/recommend", json=body)
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answer_of(client.post("/recommend", json=body))
 
 
 def sensitivity_of(client: TestClient, answer: dict[str, Any]) -> dict[str, Any]:

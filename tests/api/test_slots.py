@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.examples import answer_of
+
 WORKLOAD = {
     "phase": "inference",
     "model": "llama-3.1-8b",
@@ -24,9 +26,7 @@ def answered(client: TestClient, accelerator: str, count: int, **assumptions: fl
     deployment = {"accelerator": accelerator, "engine": "vllm", "weight_format": "bf16", "nodes": 1}
     layout = {"accelerators_per_replica": count, "tensor_parallel": count, "replicas": 1, "total_accelerators": count}
     body = {"workload": WORKLOAD, "deployment": {**deployment, **layout}, "assumptions": assumptions}
-    response = client.post("/estimate", json=body)
-    assert response.status_code == 200, response.text
-    return response.json()
+    return answer_of(client.post("/estimate", json=body))
 
 
 def test_copies_through_host_memory_are_slower_than_peer_access(client: TestClient) -> None:

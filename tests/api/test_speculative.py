@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.examples import body
+from tests.examples import answer_of, body
 
 EAGLE = {"method": "eagle", "draft_tokens": 3, "acceptance_rate": 0.6}
 
@@ -15,10 +15,7 @@ EAGLE = {"method": "eagle", "draft_tokens": 3, "acceptance_rate": 0.6}
 def recommended(client: TestClient, speculative: dict[str, Any] | None, **constraints: Any) -> dict[str, Any]:
     request = body("recommend-inference-chat-70b")
     request["constraints"] = {"accelerators": ["nvidia-h200-sxm-141gb"], "speculative": speculative} | constraints
-    response = client.post("/recommend", json=request)
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answer_of(client.post("/recommend", json=request))
 
 
 def test_every_recommendation_drafts_and_an_estimate_agrees(client: TestClient) -> None:
@@ -76,10 +73,7 @@ def qwen(client: TestClient, **extra: Any) -> dict[str, Any]:
         "constraints": {"accelerators": ["nvidia-h200-sxm-141gb"]},
     }
     request["constraints"] |= extra.pop("constraints", {})
-    response = client.post("/recommend", json=request | extra)
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answer_of(client.post("/recommend", json=request | extra))
 
 
 def test_a_published_draft_is_offered_and_saves_about_what_a_recommendation_with_it_does(client: TestClient) -> None:

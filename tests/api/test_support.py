@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.examples import answer_of
+
 
 def asked(client: TestClient, **query: str) -> dict[str, Any]:
-    response = client.get("/catalog/support", params=query)
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answer_of(client.get("/catalog/support", params=query))
 
 
 def test_the_pair_question_is_answered_with_its_rule(client: TestClient) -> None:

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from starlette.testclient import TestClient
 
 from app.api.schemas.base import MethodName, OptimizerName, PrecisionName, WeightFormatName
+from tests.examples import answer_of
 
 LORA = {
     "phase": "fine_tuning",
@@ -27,16 +28,14 @@ H100 = {"accelerator": "nvidia-h100-sxm5-80gb", "total_accelerators": 1}
 
 
 def estimate(client: TestClient, workload: dict[str, Any], **deployment: Any) -> dict[str, Any]:
-    answer = client.post("/estimate", json={"workload": workload, "deployment": {**H100, **deployment}})
-    assert answer.status_code == 200, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
+    return answer_of(client.post("/estimate", json={"workload": workload, "deployment": {**H100, **deployment}}))
 
 
 def lora_params(client: TestClient, **lora: Any) -> int:
-    answer = client.post("/catalog/models/inspect", json={"model": LORA["model"], "lora": {"rank": 16, **lora}})
-    assert answer.status_code == 200, answer.text
-    counts: dict[str, int] = answer.json()["lora"]["parameters"]
+    answer = answer_of(
+        client.post("/catalog/models/inspect", json={"model": LORA["model"], "lora": {"rank": 16, **lora}})
+    )
+    counts: dict[str, int] = answer["lora"]["parameters"]
     return counts.get("chosen", counts.get("all-linear", 0))
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.examples import answer_of
+
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 ENTRY = {"at_s": 0, "input_tokens": 100, "output_tokens": 10}
 TRACE = [{**ENTRY, "at_s": second / 2, "input_tokens": 500 + 40 * (second % 7)} for second in range(40)]
@@ -21,10 +23,7 @@ def asked(**traffic: Any) -> dict[str, Any]:
 
 
 def estimate(client: TestClient, **traffic: Any) -> dict[str, Any]:
-    response = client.post("/estimate", json=asked(**traffic))
-    assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return answer_of(client.post("/estimate", json=asked(**traffic)))
 
 
 def refused(client: TestClient, **traffic: Any) -> dict[str, str]:
