@@ -19,7 +19,6 @@ def main() -> None:
 
 
 def print_version() -> None:
-    """Print the version."""
     sys.stdout.write(f"{version('headroom')}\n")
     sys.stdout.flush()
 

@@ -101,7 +101,6 @@ cli.add_typer(keys.keys, name="keys", rich_help_panel="Run", epilog=f"Example: h
 
 
 def print_version(requested: bool) -> None:
-    """Prints the version and exits."""
     if requested:
         typer.echo(version("headroom"))
         raise typer.Exit

@@ -159,7 +159,6 @@ def record_request(method: str, route: str, status: int, seconds: float) -> None
 
 
 def record_unexpected_error() -> None:
-    """Records an unexpected error."""
     _errors.inc()
 
 
@@ -230,7 +229,6 @@ def record_catalog_failure() -> None:
 
 
 def record_database_failure(kind: DatabaseFailure) -> None:
-    """Records a failure of the database."""
     _database.labels(kind).inc()
 
 

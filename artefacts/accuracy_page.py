@@ -231,7 +231,6 @@ PARTS = {
 
 
 def peak_rows(peaks: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Peaks as table rows."""
     shares = ("median", "p90", "too_low", "too_low_with_reserve", "inside")
     return [
         [

@@ -62,7 +62,6 @@ def output_blocks(fenced: list[Block]) -> dict[int, int]:
 
 
 def request_path(block: Block) -> str:
-    """Path to which a request block is posted."""
     return block.info.removeprefix(POST)
 
 

@@ -38,7 +38,6 @@ Schema = dict[str, Any]
 
 
 def type_of(schema: Schema) -> str:
-    """The Python type of a schema."""
     if "$ref" in schema:
         return str(schema["$ref"]).removeprefix(REF)
     if "enum" in schema or "const" in schema:
@@ -93,7 +92,6 @@ def module_lines(document: Schema) -> Iterator[str]:
 
 
 def module_text() -> str:
-    """The module, formatted."""
     with service_client() as client:
         text = "".join(module_lines(client.get("/openapi.json").json()))
     ruff = [sys.executable, "-m", "ruff", "format", "--stdin-filename", FILE.name, "-"]

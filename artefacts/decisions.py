@@ -38,13 +38,11 @@ def merge_requests(body: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 
 
 def request_of(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The request body of a question."""
     worked = worked_requests()[question["body"]] if "body" in question else {}
     return merge_requests(worked, question.get("request", {}))
 
 
 def request_link(question: Mapping[str, Any]) -> str:
-    """The request of a question as Markdown."""
     changes = json.dumps(question.get("request", {}))
     if "body" not in question:
         return f"`POST {question['call']}` `{changes}`"
@@ -68,7 +66,6 @@ def format_layout(deployment: Mapping[str, Any]) -> str:
 
 
 def table_row(estimate: Mapping[str, Any]) -> str:
-    """One deployment as a table row."""
     d, cost, speed = estimate["deployment"], estimate.get("cost") or {}, estimate.get("performance") or {}
     offer = d.get("offer") or {}
     where = " ".join(str(x) for x in (offer.get("provider"), offer.get("region"), offer.get("pricing_model")) if x)
@@ -86,7 +83,6 @@ def table_row(estimate: Mapping[str, Any]) -> str:
 
 
 def question_section(question: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
-    """The section of one question."""
     yield f"## {question['title']}"
     yield request_link(question)
     yield f"> {answer['summary']}"
@@ -114,7 +110,6 @@ def question_section(question: Mapping[str, Any], answer: Mapping[str, Any]) -> 
 
 
 def write_decisions(client: TestClient) -> None:
-    """Writes the page."""
     parts = [HEAD]
     for question in buyer_questions():
         answer = client.post(question["call"], json=request_of(question)).json()

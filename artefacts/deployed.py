@@ -139,7 +139,6 @@ def own_and_hosted(client: TestClient, service: Mapping[str, Any], changes: Mapp
 
 
 def service_row(service: Mapping[str, Any], rented: Mapping[str, Any], any_price: Mapping[str, Any]) -> str:
-    """A service as a table row."""
     traffic, deployment = service["request"]["workload"]["traffic"], rented["option"]["deployment"]
     cells = (
         service["title"],
@@ -188,12 +187,10 @@ def service_section(client: TestClient) -> Iterator[str]:
 
 
 def page(client: TestClient) -> str:
-    """The whole page."""
     parts = [HEAD, *deployment_section(client), *service_section(client)]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
 def write() -> None:
-    """Writes the page."""
     with service_client() as client:
         PAGE.write_text(page(client))

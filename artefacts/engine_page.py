@@ -52,7 +52,6 @@ def formula_text(doc: FormulaDoc) -> str:
 
 
 def parameter_list(doc: FormulaDoc) -> str:
-    """The parameters of a formula as a list."""
     names = inspect.signature(doc.formula.function).parameters
     return "\n".join(fill_item(f"- `{name}`: {parameter_meaning(doc, name)}") for name in names)
 
@@ -106,7 +105,6 @@ def formula_index() -> str:
 
 
 def formula_section(doc: FormulaDoc) -> str:
-    """The section of one formula."""
     source = f"Source: {doc.source}." + (f" Limits: {doc.limits}." if doc.limits else "")
     tests = ", ".join(f"`{t}`" for t in tests_of(doc)[:3] or [RECOMPUTED])
     where = fill_paragraph(f"`{doc.path}:{doc.name}`; tests: {tests}")
@@ -122,7 +120,6 @@ def formula_section(doc: FormulaDoc) -> str:
 
 
 def page_parts() -> Iterator[str]:
-    """The parts of the page, in order."""
     yield HEAD
     yield formula_index()
     by_module: dict[str, list[FormulaDoc]] = {}

@@ -176,7 +176,6 @@ class Examples:
         }
 
     def record_example(self, value: Any, schema: Schema) -> None:
-        """Records a value as an example of its schema and of the schemas below it."""
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(REF)
             schema = self.components[name]

@@ -151,7 +151,6 @@ def read_results() -> dict[str, Any]:
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """The text of the page."""
     parts = [HEAD]
     for name, (title, text_of) in SECTIONS.items():
         if name in results:

@@ -217,7 +217,6 @@ def read_stamps() -> dict[str, dict[str, Digests]]:
 
 
 def stamp_of(part: Part) -> dict[str, Digests]:
-    """The current digests of a part."""
     return {"made_from": part.inputs(), "made": part.outputs()}
 
 

@@ -61,7 +61,6 @@ def sweep_figure(rows: Sequence[Compared]) -> Figure:
 
 
 def draw_latency(axis: Axes, of: Mapping[float, Compared]) -> None:
-    """Draws one latency of one series."""
     loads = sorted(of)
     axis.fill_between(loads, [of[n].low for n in loads], [of[n].high for n in loads], alpha=0.12, linewidth=0)
     axis.loglog(loads, [of[n].held_out for n in loads], "--", linewidth=1, label="predicted, source unseen")

@@ -88,7 +88,6 @@ def check_out(revision: str) -> Iterator[Path]:
 
 
 def median_figures(rows: list[dict[str, float]]) -> dict[str, float]:
-    """The median of each figure."""
     return {name: statistics.median(r[name] for r in rows) for name in rows[0]}
 
 

@@ -108,7 +108,6 @@ async def watch_outage(
 
 
 async def stored_id(port: int) -> str:
-    """The ID of a stored answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     raw = varied_chat_request(1)
     head = f"POST /recommend HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(raw)}\r\n"

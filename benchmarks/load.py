@@ -55,7 +55,6 @@ def print_load(servers: list[ServiceProcess], *, seconds: float, connections: in
 
 @cache
 def chat_request() -> dict[str, Any]:
-    """The 70B chat request."""
     found: dict[str, Any] = json.loads(BODY.read_text())
     return found
 

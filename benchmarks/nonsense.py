@@ -71,7 +71,6 @@ def value_paths(node: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 
 def with_value(document: Any, way: tuple[Any, ...], value: Any) -> Any:
-    """The document with one value replaced."""
     made = copy.deepcopy(document)
     node = made
     for step in way[:-1]:
@@ -111,7 +110,6 @@ def corrupt_bytes(raw: bytes, chance: random.Random) -> bytes:
 
 
 def corrupted_bodies(chance: random.Random) -> Iterator[Sent]:
-    """Requests with corrupted bodies."""
     raws = [(p.stem.split("-")[0], p.read_bytes()) for p in sorted(BODIES.glob("*.json"))]
     while True:
         name, raw = chance.choice(raws)

@@ -73,7 +73,6 @@ async def probe_path(port: int, path: str, seconds: float) -> list[float]:
 
 
 def quantile_ms(took: list[float], share: float) -> float:
-    """A quantile in milliseconds."""
     return sorted(took)[min(len(took) - 1, int(share * len(took)))] * 1e3 if took else float("nan")
 
 

@@ -169,7 +169,6 @@ class PairRunner:
         return self.answered[key]
 
     def question(self, body: Body, **changes: Any) -> Question:
-        """The question of a request."""
         request = RecommendRequest.model_validate_json(json.dumps(body), strict=True)
         question = build_recommend_question(request, self.store.directory(), self.store, self.today)
         return replace(question, **changes)
@@ -247,12 +246,10 @@ def random_service(chance: random.Random, models: tuple[str, ...], prompt: tuple
 
 
 def random_chat(chance: random.Random) -> Body:
-    """A chat with short prompts."""
     return random_service(chance, CHAT_MODELS, (50, 2000))
 
 
 def random_long_prompts(chance: random.Random) -> Body:
-    """A service with long prompts."""
     return random_service(chance, CHAT_MODELS, (3000, 30_000))
 
 
@@ -342,7 +339,6 @@ WORK: dict[Callable[[random.Random], Body], float] = {
 
 
 def random_request(chance: random.Random) -> Body:
-    """A random request."""
     (make,) = chance.choices(list(WORK), list(WORK.values()))
     workload = make(chance)
     served, limits = workload["phase"] == "inference", Body()
@@ -430,7 +426,6 @@ def higher_percentile(body: Body, chance: random.Random) -> Pair | None:
 
 
 def higher_confidence(body: Body, chance: random.Random) -> Pair | None:
-    """A higher confidence."""
     low, high = sorted(chance.sample(CONFIDENCES, 2))
     return Pair("higher confidence", with_limits(body, confidence=low), with_limits(body, confidence=high))
 
@@ -528,7 +523,6 @@ CHANGES = {
 
 
 def random_pairs(chance: random.Random) -> Iterator[Pair]:
-    """Endless random pairs."""
     while True:
         body, made = random_request(chance), set[str]()
         for change in chance.choices(list(CHANGES), list(CHANGES.values()), k=CHANGES_PER_REQUEST):

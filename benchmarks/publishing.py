@@ -29,7 +29,6 @@ QUIET_S, EVERY_S = 10.0, 5.0
 
 
 def catalog_in_use(server: ServiceProcess) -> str:
-    """Version of the catalog that the service uses."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5) as answer:
         return str(json.load(answer)["snapshot"])
 

@@ -44,7 +44,6 @@ NOT_REPLACED = {"catalog_versions", "recommendations", "filings", "status_change
 
 
 def replaced_tables() -> list[sa.Table]:
-    """The tables that publishing replaces."""
     return [table for table in Base.metadata.sorted_tables if table.name not in NOT_REPLACED]
 
 

@@ -269,7 +269,6 @@ def calibrate_data_files() -> Calibration:
 
 
 def write_files(found: Calibration) -> None:
-    """Writes the four files of a calibration."""
     as_of = max(row["source_date"] for row in read_rows("measurements_inference.csv"))
     write_rows(DATA / "factors.csv", factor_rows(found.factors, as_of[:10]))
     write_rows(DATA / "spreads.csv", spread_rows(found.spreads, as_of[:10]))

@@ -282,7 +282,6 @@ def fit_parameters(
 def predict_figures(
     problem: Problem, cases: Sequence[Case], table: CoefficientTable, parameters: Mapping[Parameter, float]
 ) -> list[tuple[Point, float]]:
-    """Every figure of the cases with its prediction by these parameters."""
     fit = Fit(problem, cases, table)
     if problem.add_run_ratios is not None:
         fit = Fit(problem, problem.add_run_ratios(cases, fit.coefficients_at(fit.match_parameters(parameters))), table)

@@ -363,7 +363,6 @@ def test_no_client_connects_between_the_last_look_at_the_queue_and_the_close(mon
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:
-    """Worker processes."""
     listed = subprocess.run(["pgrep", "-P", str(process.pid)], check=False, stdout=subprocess.PIPE)
     return [int(pid) for pid in listed.stdout.split()]
 

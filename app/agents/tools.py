@@ -313,11 +313,10 @@ class Tool:
     name: str
     title: str
     description: str
-    method: str
     path: str
-    request: str | None
     default_members: tuple[str, ...]
     render_text: Callable[[Mapping[str, Any]], str]
+    request: str | None = None  # schema of the body of a POST
     arguments: Mapping[str, Schema] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()  # fields or arguments that are accepted but not listed
@@ -325,6 +324,10 @@ class Tool:
     to_request: Callable[[Json], dict[str, Any]] | None = None
     short: bool = False  # whether an answer has no further members that an agent would request
     stores_answer: bool = False  # whether the service stores the answer under an id
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.request is None else "POST"
 
     def input_schema(self, document: Mapping[str, Any]) -> Schema:
         """JSON schema of the tool's arguments; for requests, derived from the OpenAPI document."""
@@ -362,7 +365,6 @@ TOOLS = (
             f'Returns the best {DEFAULT_LIMIT} options and an id. Example: {{"model": "llama-3.1-70b", '
             '"peak_requests_per_s": 10, "input_tokens": 1000, "output_tokens": 300, "ttft_ms": 1000}'
         ),
-        method="POST",
         path="/recommend",
         request="RecommendRequest",
         default_members=RANKED,
@@ -396,7 +398,6 @@ TOOLS = (
             'Example: {"workload": {"phase": "inference", "model": "llama-3.1-70b", "traffic": {"peak_requests_per_s": '
             '10, "input_tokens": 1024}, "slo": {"ttft_ms": 1000}}}'
         ),
-        method="POST",
         path="/recommend",
         request="RecommendRequest",
         default_members=RANKED,
@@ -412,7 +413,6 @@ TOOLS = (
             '{"workload": {"phase": "fine_tuning", "model": "llama-3.1-70b", "method": "qlora", "training_tokens": '
             '50000000}, "deployment": {"accelerator": "rtx a6000", "total_accelerators": 4}}'
         ),
-        method="POST",
         path="/estimate",
         request="EstimateRequest",
         default_members=(
@@ -432,7 +432,6 @@ TOOLS = (
             '"traffic": {"peak_requests_per_s": 5}}, "options": [{"name": "best"}, {"name": "L4", "constraints": '
             '{"accelerators": ["l4"]}}]}'
         ),
-        method="POST",
         path="/compare",
         request="CompareRequest",
         default_members=("catalog", "as_of", "summary", "options", "table", "differences"),
@@ -448,7 +447,6 @@ TOOLS = (
             "A model's parameters, weight size per format, KV cache bytes and FLOPs per token. `model` is a name, "
             '{"huggingface_config": {...}} or a size. Example: {"model": "llama-3.1-70b-instruct"}'
         ),
-        method="POST",
         path="/catalog/models/inspect",
         request="InspectRequest",
         default_members=(
@@ -465,7 +463,6 @@ TOOLS = (
             '{"workload": {"phase": "inference", "model": "llama-3.1-8b", "traffic": {"peak_requests_per_s": 5}}, '
             '"deployment": {"accelerator": "h100 sxm"}, "observed": {"service": {"ttft_p95_ms": 4000}}}'
         ),
-        method="POST",
         path="/diagnose",
         request="DiagnoseRequest",
         default_members=("summary", "healthy", "findings", "not_judged", "warnings"),
@@ -480,9 +477,7 @@ TOOLS = (
             "Lowest, median and highest price per accelerator and hour, in USD, and their trend; grouped by "
             'accelerator unless `by` is set. Example: {"by": "provider", "accelerator": "*h100*"}'
         ),
-        method="GET",
         path="/catalog/market",
-        request=None,
         default_members=("by", "prices_as_of", "items"),
         render_text=market_text,
         short=True,
@@ -499,9 +494,7 @@ TOOLS = (
             "The reasons for one option of a stored answer, why others were rejected, and what would change it. "
             'Example: {"id": "rec_...", "rank": 1}'
         ),
-        method="GET",
         path="/recommendations/{id}",
-        request=None,
         default_members=("id", "as_of", "summary", "recommendations", "rejected", "sensitivity", "explanation"),
         render_text=explanation_text,
         arguments={"id": TEXT, "rank": RANK},
@@ -511,9 +504,7 @@ TOOLS = (
         name="bill_of_materials",
         title="Bill of materials",
         description='Priced lines of one option. Example: {"id": "rec_..."}',
-        method="GET",
         path="/recommendations/{id}/bill-of-materials",
-        request=None,
         default_members=("option", "currency", "lines", "totals", "to_be_quoted"),
         render_text=bill_text,
         arguments={"id": TEXT, "rank": EXPORTED_RANK, "currency": TEXT, "usd_rate": NUMBER, "rate_date": TEXT},
@@ -526,9 +517,7 @@ TOOLS = (
             "Scripts or manifests for a target: vllm, kubernetes, slurm ... Example: "
             '{"id": "rec_...", "target": "kubernetes"}'
         ),
-        method="GET",
         path="/recommendations/{id}/deployment",
-        request=None,
         default_members=("target", "targets", "rank", "files", "notes"),
         render_text=files_text,
         short=True,
@@ -539,9 +528,7 @@ TOOLS = (
         name="answers",
         title="Stored answers",
         description='Stored answers, newest first. Example: {"label": "desk", "limit": 5}',
-        method="GET",
         path="/recommendations",
-        request=None,
         default_members=("items", "next_cursor"),
         render_text=stored_text,
         short=True,
@@ -554,9 +541,7 @@ TOOLS = (
             "Fields at a path of a tool's request, with units and limits. Example: "
             '{"tool": "recommend", "path": "workload.inference.traffic"}'
         ),
-        method="GET",
         path="/openapi.json",
-        request=None,
         default_members=("fields",),
         render_text=fields_text,
         short=True,

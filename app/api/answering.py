@@ -99,7 +99,7 @@ def fit_to_size(document: Document) -> bytes:
     for step in (
         _drop_entries(_default_assumptions, room),
         *LAST_STEPS,
-        _drop_entries(_rejections_from_last, room),
+        _drop_entries(lambda answer: answer["rejected"][::-1], room),
         _for_ranks_after(_keep_comparison_reasons, after=1),
         _for_ranks_after(_without_bill, after=0),
     ):
@@ -133,10 +133,6 @@ def _default_assumptions(document: Document) -> list[Document]:
     return [usual[name] for name in ASSUMPTION_ORDER if name in usual]
 
 
-def _rejections_from_last(document: Document) -> list[Document]:
-    return list(reversed(document["rejected"]))
-
-
 def _for_ranks_after(change: Callable[[Document], Document], *, after: int) -> Callable[[Document], Document]:
     """Returns a step that changes every rank below the first `after` ranks."""
 
@@ -147,21 +143,16 @@ def _for_ranks_after(change: Callable[[Document], Document], *, after: int) -> C
     return change_ranks
 
 
-def _limit_entries(name: str, most: int) -> Callable[[Document], Document]:
-    return lambda document: {**document, name: document[name][:most]} if document.get(name) else document
+def _limit_rejections(most: int) -> Callable[[Document], Document]:
+    return lambda document: {**document, "rejected": document["rejected"][:most]}
 
 
-def _keep_essential_reasons(option: Document) -> Document:
-    """Keeps the reasons on memory and comparison; POST /estimate returns the rest."""
-    return {
+def _reasons(keeps: Callable[[str], bool]) -> Callable[[Document], Document]:
+    """Returns a step that keeps the reasons whose code `keeps` accepts; POST /estimate returns the others."""
+    return lambda option: {
         **option,
-        "explanation": [reason for reason in option["explanation"] if reason["code"] in ALWAYS_KEPT_CODES],
+        "explanation": [reason for reason in option["explanation"] if keeps(reason["code"])],
     }
-
-
-def _without_placement(option: Document) -> Document:
-    """Removes the placement reason. The redundancy is the same for all ranks, and POST /estimate returns it."""
-    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] != "placement"]}
 
 
 def _without_measurements(option: Document) -> Document:
@@ -172,11 +163,6 @@ def _without_measurements(option: Document) -> Document:
 def _without_bill(option: Document) -> Document:
     """Removes the cost lines; POST /estimate returns them."""
     return {**option, "cost": {**option["cost"], "parts": None}}
-
-
-def _without_alternatives(option: Document) -> Document:
-    """Removes the other acquisition options; POST /estimate returns them."""
-    return {key: value for key, value in option.items() if key != "alternatives"}
 
 
 def _without_other_levels(option: Document) -> Document:
@@ -198,17 +184,6 @@ def _without_means(option: Document) -> Document:
     speed = option.get("performance", {})
     kept = [i for i in speed.get("intervals", []) if "statistic" in i or not i["quantity"].endswith("_ms")]
     return {**option, "performance": {**speed, "intervals": kept}} if "intervals" in speed else option
-
-
-def _without_intervals(option: Document) -> Document:
-    """Removes all performance intervals; POST /estimate returns them."""
-    speed = {key: value for key, value in option.get("performance", {}).items() if key != "intervals"}
-    return {**option, "performance": speed} if speed else option
-
-
-def _keep_comparison_reasons(option: Document) -> Document:
-    """Keeps only the reasons that compare the option with the first; POST /estimate returns the others."""
-    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] in COMPARISON_CODES]}
 
 
 def _thin_failure_minutes(parts: int) -> Callable[[Document], Document]:
@@ -241,14 +216,22 @@ def _halve_load_curve(option: Document) -> Document:
 
 
 def _without(name: str) -> Callable[[Document], Document]:
-    """Returns a step that removes a part: the OpenAPI document explains the metrics, NOTICE credits all sources."""
+    """Returns a step that removes a part: the OpenAPI document explains the metrics, NOTICE credits all sources, and
+    POST /estimate returns the alternatives.
+    """
     return lambda document: {key: value for key, value in document.items() if key != name}
 
 
-def _without_scheduler(option: Document) -> Document:
-    """Removes the scheduler settings, the defaults of the engine; POST /estimate returns them."""
-    deployment = {key: value for key, value in option.get("deployment", {}).items() if key != "scheduler"}
-    return {**option, "deployment": deployment} if deployment else option
+def _without_detail(part: str, name: str) -> Callable[[Document], Document]:
+    """Returns a step that removes a member of a part of an option, if it has the part; POST /estimate returns it."""
+    return lambda option: {**option, part: _without(name)(option[part])} if option.get(part) else option
+
+
+_keep_essential_reasons = _reasons(ALWAYS_KEPT_CODES.__contains__)
+_keep_comparison_reasons = _reasons(COMPARISON_CODES.__contains__)
+_without_placement = _reasons(lambda code: code != "placement")  # the redundancy is the same for all ranks
+_without_intervals = _without_detail("performance", "intervals")
+_without_scheduler = _without_detail("deployment", "scheduler")  # the defaults of the engine
 
 
 def _without_assumption_reasons(document: Document) -> Document:
@@ -291,23 +274,23 @@ def _without_outcomes(document: Document) -> Document:
 
 STEPS: tuple[Callable[[Document], Document], ...] = (
     _for_ranks_after(_thin_failure_minutes(FAILURE_INTERVALS), after=0),
-    _limit_entries("rejected", REJECTIONS_SHOWN),
+    _limit_rejections(REJECTIONS_SHOWN),
     _for_ranks_after(_without_certainty_bill, after=1),
     _for_ranks_after(_without_measurements, after=WHOLE_RANKS),
-    _for_ranks_after(_without_alternatives, after=WHOLE_RANKS),
+    _for_ranks_after(_without("alternatives"), after=WHOLE_RANKS),
     _for_ranks_after(_without_bill, after=WHOLE_RANKS),
     _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS + 1),
     _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS),
     _for_ranks_after(_without_placement, after=1),
     _for_ranks_after(_without_means, after=1),
     _without("metrics"),
-    _limit_entries("rejected", FEWER_REJECTIONS),
+    _limit_rejections(FEWER_REJECTIONS),
     _for_ranks_after(_without_other_levels, after=WHOLE_RANKS),
-    _for_ranks_after(_without_alternatives, after=1),
+    _for_ranks_after(_without("alternatives"), after=1),
     _without_assumption_reasons,
     _for_ranks_after(_without_scheduler, after=1),
     _for_ranks_after(_without_measurements, after=1),
-    _limit_entries("rejected", FEWEST_REJECTIONS),
+    _limit_rejections(FEWEST_REJECTIONS),
     _for_ranks_after(_halve_load_curve, after=0),
     _for_ranks_after(_without_means, after=0),
 )

@@ -30,7 +30,6 @@ CLOUD, ON_PREM, OWNED = Environment.CLOUD.value, Environment.ON_PREM.value, Pric
 
 
 def conflict_at(pointer: str, detail: str) -> Conflict:
-    """Returns a Conflict with its JSON pointer."""
     return Conflict(detail, errors=[{"pointer": pointer, "detail": detail}])
 
 
@@ -125,7 +124,6 @@ def _check_accelerators(
 
 
 def _sells_no_machines(providers: list[str], catalog_index: CatalogIndex) -> bool:
-    """True if none of these providers sells machines."""
     return not any(s.provider in providers for s in catalog_index.catalog.systems.values() if s.environment == ON_PREM)
 
 

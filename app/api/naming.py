@@ -459,7 +459,6 @@ def resolve_recommend_names(
 
 
 def resolve_estimate_names(request: EstimateRequest, catalog_index: CatalogIndex) -> EstimateRequest:
-    """Returns the request with catalog names."""
     naming = NameResolver(catalog_index)
     deployment = resolve_deployment(request.deployment, naming, "#/deployment")
     economics = resolve_economics(request.economics, naming)

@@ -288,18 +288,12 @@ def problem_examples() -> Schema:
 
 
 def problem_example_name(status: int, path: str, method: str) -> str:
-    """Returns the name of the problem example for a status of an operation."""
     if status == 400:
         return "UnknownCursor" if method == "get" else "NoBodyTaken" if path.endswith("/reprice") else "MalformedJson"
     if status == 404:
-        return next(
-            (
-                name
-                for part, name in ((STORED, "UnknownRecommendation"), ("/support", "UnknownAccelerator"))
-                if part in path
-            ),
-            "UnknownModel",
-        )
+        if "/support" in path:
+            return "UnknownAccelerator"
+        return "UnknownRecommendation" if STORED in path else "UnknownModel"
     named = {422: "Invalid", 503: "NotReady"} | {s: name for s, (name, _) in (STATE_ERRORS | BODY_ERRORS).items()}
     return named[status]
 
@@ -438,13 +432,10 @@ CSV = "text/csv"
 
 def table_or_body(*models: type[BaseModel]) -> dict[str, Any]:
     """Returns the declared request body of a route that takes one record, several, or a CSV table."""
-    either = {"anyOf": [{"$ref": SCHEMA_REF + model.__name__} for model in models], COMPONENT_KEY: _union_name(models)}
+    any_of = [{"$ref": SCHEMA_REF + model.__name__} for model in models]
+    either = {"anyOf": any_of, COMPONENT_KEY: f"{models[0].__name__}Records"}
     content = {"application/json": {"schema": either}, CSV: {"schema": {"type": "string"}}}
     return {"requestBody": {"required": True, "content": content}}
-
-
-def _union_name(models: tuple[type[BaseModel], ...]) -> str:
-    return f"{models[0].__name__}Records"
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

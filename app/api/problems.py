@@ -254,7 +254,6 @@ def problem_response(
 
 
 def escape_pointer_step(step: Any) -> str:
-    """Escapes one step of a JSON pointer."""
     return str(step)[:80].replace("~", "~0").replace("/", "~1").encode("ascii", "replace").decode()
 
 
@@ -385,7 +384,6 @@ def missing_tag_message(error: Any, model: type[BaseModel] | None) -> str:
 
 
 def list_length_message(field: str, context: Mapping[str, Any]) -> str:
-    """Returns the message for a list of the wrong length."""
     bound, actual = context.get("min_length", context.get("max_length")), context.get("actual_length")
     if field in HOURLY:
         return f"Send {bound} numbers, one for each hour of the day, not {actual}"

@@ -47,7 +47,6 @@ class Write:
 
     @classmethod
     def of(cls, request: Request, caller: Caller, key: str | None, body: bytes = b"") -> Write:
-        """Returns the write that a request asks for."""
         further = (request.url.query, request.headers.get("if-match", ""))
         return cls(caller, key, request_digest(request.method, request.url.path, body, *further))
 

@@ -53,7 +53,6 @@ class Caller:
     key_id: str = ""
 
     def may(self, scope: Scope) -> bool:
-        """Returns whether the caller has a scope."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
 

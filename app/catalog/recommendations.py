@@ -521,7 +521,6 @@ class TenantAnswers:
     def store_answer(
         self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing
     ) -> StoredAnswer:
-        """Stores and files an answer; see `AnswerStore.store_answer`."""
         return self.store.store_answer(
             identity,
             snapshot=snapshot,

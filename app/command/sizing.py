@@ -161,7 +161,6 @@ Tokens = Annotated[float | None, number_option("Training tokens: 1t, 15 trillion
 
 
 def flag_values(context: typer.Context, paths: Mapping[str, str] = REQUEST_PATHS) -> dict[str, Any]:
-    """Values of a command's flags by their path in the request."""
     values = {paths[name]: value for name, value in context.params.items() if name in paths and value is not None}
     return values | {"inventory": [*map(parse_owned, values.get("inventory") or ())]}
 

@@ -46,7 +46,6 @@ def to_decimal(value: float, step: Decimal) -> Decimal:
 
 
 def round_half_up(value: Decimal, step: Decimal) -> Decimal:
-    """An amount rounded half up to a step."""
     return value.quantize(step, rounding=ROUND_HALF_UP)
 
 

@@ -547,7 +547,6 @@ def read_screen(text: str) -> Iterator[MeasuredRun]:
 
 
 def read_llama_csv(text: str) -> Iterator[MeasuredRun]:
-    """Runs of llama-bench -o csv."""
     try:
         rows = [*islice(csv.DictReader(split_lines(text)), MAX_RUNS + 1)]
     except csv.Error as error:

@@ -18,7 +18,6 @@ OUT_OF_MEMORY = 1  # exit status, so that a supervisor that restarts on failure 
 
 
 def connection_limits(settings: Settings) -> Limits:
-    """Returns the connection limits from the settings."""
     return Limits(
         max_connections=settings.max_connections,
         max_connections_per_address=settings.max_connections_per_address,

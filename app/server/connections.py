@@ -343,5 +343,4 @@ class Connection(HttpToolsProtocol):
 
 
 def list_connections(pool: ConnectionPool) -> list[Connection]:
-    """Returns every connection in the pool."""
     return cast(list[Connection], list(pool.connections))

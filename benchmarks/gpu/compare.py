@@ -628,7 +628,6 @@ The copy is no ceiling: it is a copy node of a CUDA graph, and kernels that only
 
 
 def replace_tables(text: str, fresh: str) -> str:
-    """The page with fresh tables."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{fresh}\n{END}{after}"

@@ -66,6 +66,5 @@ def by_layout(cases: Iterable[ServingCase | SplitCase], compared: Iterable[Compa
 
 
 def layout_row(key: tuple[str, str, str], ratios: Sequence[float]) -> Layout:
-    """Summary of these ratios."""
     errors = errors_of(ratios, [1.0] * len(ratios))
     return Layout(*key, len(ratios), round(errors.median, 4), round(errors.p90, 4), round(errors.bias, 4))

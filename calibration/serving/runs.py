@@ -134,7 +134,6 @@ def settings_of(row: Mapping[str, Any]) -> SchedulerSettings:
 
 
 def run_of(row: Mapping[str, Any]) -> Run:
-    """The procedure of a row."""
     return Run(
         start=Start(row["run_start"]),
         requests=parse_integer(row["run_requests"]),

@@ -52,7 +52,6 @@ COLUMNS = (
 
 @cache
 def model_configs() -> Mapping[str, Mapping[str, Any]]:
-    """Model configurations by model ID."""
     entries = (json.loads(line) for line in read_data_file("models.jsonl").splitlines() if line)
     return {**{entry["hf_id"]: entry["config"] for entry in entries}, **OTHER_CONFIGS}
 
@@ -68,7 +67,6 @@ class Case:
 
     @property
     def model_config(self) -> dict[str, Any]:
-        """Configuration of the traced model."""
         return cut_layers(model_configs()[self.model], self.layers)
 
 
@@ -84,7 +82,6 @@ def case_of(model: str, layers: int = 0, **said: Any) -> Case:
 
 
 def row_of(case: Case, traced: Traced) -> dict[str, str]:
-    """A case and its trace as a row of text."""
     said = {name: value for name, value in asdict(case.setup).items() if name != "shape"}
     figures = {"peak_gib": traced.peak_bytes, "reserved_gib": traced.reserved_bytes}
     figures |= {f"{part}_gib": traced.parts[part] for part in PARTS}
@@ -102,7 +99,6 @@ def row_of(case: Case, traced: Traced) -> dict[str, str]:
 
 
 def parse_row(row: Mapping[str, str]) -> tuple[Case, Traced]:
-    """The case and the trace of a row."""
     said = {f.name: _parse_value(row[f.name], f.default) for f in fields(Setup) if f.name != "shape"}
     case = replace(
         case_of(row["model"], int(row["layers"]), **said),

@@ -60,7 +60,6 @@ PARTS: Mapping[str, Callable[[Row], str]] = MappingProxyType(
 
 
 def peaks_of(part: str, value: str, rows: Sequence[Compared]) -> Peaks:
-    """Errors of the peaks of one part."""
     ratio = np.array([r.held_out / r.measured for r in rows])
     off = np.abs(ratio - 1)
     reserved = np.array([r.promised / r.measured for r in rows])

@@ -39,6 +39,5 @@ class SourceRecipe:
     may_offload: bool = False  # activations may be offloaded; the source does not state whether the switch was on
 
     def applies_to(self, row: Mapping[str, Any]) -> bool:
-        """Whether the record applies to this row."""
         columns = all(re.search(words, row.get(column) or "") for column, words in self.where.items())
         return row["source_key"] == self.source and columns

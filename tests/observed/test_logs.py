@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.schemas.diagnose import LogFormat
 from app.observed.figures import RunContext, UnreadableText
 from app.observed.logs import ENGINE_LOG_NAMES, FORMATS, read_engine_log, read_log
 from tests.observed.logged import EVERY, HUGGINGFACE, LIGHTNING, MEGATRON, OLMO_CORE, SWIFT, TORCHTITAN, VERL
@@ -199,7 +197,7 @@ def test_counted_tokens_give_the_size_of_a_step_and_the_throughput() -> None:
 
 
 def test_the_formats_of_the_wire_are_those_that_are_read() -> None:
-    assert set(get_args(get_args(LogFormat)[0])) == set(FORMATS) == {*EVERY, *ENGINE_LOG_NAMES, "startup"}
+    assert set(FORMATS) == {*EVERY, *ENGINE_LOG_NAMES, "startup"}
 
 
 @pytest.mark.parametrize("text", ["", "hello", "\x00\r\r\n", "Traceback (most recent call last):\n  File ..."])

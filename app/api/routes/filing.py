@@ -18,7 +18,7 @@ from app.api.routes.catalog import decode_cursor, page_response
 from app.api.schemas import filing as wire
 from app.api.schemas.filing import RecommendationFilter
 from app.api.writes import IdempotencyKey, IfMatch, Transaction, Write, check_if_match, perform_write
-from app.catalog.filing import FilingFilter, FilingRow, change_status, get_filing, list_changes, list_filings, to_utc
+from app.catalog.filing import FilingFilter, change_status, get_filing, list_changes, list_filings, to_utc
 from app.catalog.keys import Caller
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tenants import record_audit
@@ -64,7 +64,8 @@ def list_recommendations(
         search = build_search(sought, catalog_store, caller.tenant)
         rows, more = list_filings(session, search, after=_decode_position(sought.cursor), limit=sought.limit)
         items = [wire.FiledShown.as_json(row) for row in rows]
-    return page_response(items, _cursor_key(rows[-1]) if more else None)
+    following = f"{to_utc(rows[-1].stored_at).isoformat()} {rows[-1].recommendation}" if more else None
+    return page_response(items, following)
 
 
 @router.get(
@@ -155,10 +156,6 @@ def delete_recommendation(
         return Response(status_code=204)
 
     return perform_write(sessions, Write.of(request, caller, idempotency_key), delete)
-
-
-def _cursor_key(row: FilingRow) -> str:
-    return f"{to_utc(row.stored_at).isoformat()} {row.recommendation}"
 
 
 def _decode_position(cursor: str | None) -> tuple[datetime, str] | None:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
-from pydantic_core import CoreSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+)
+from pydantic_core.core_schema import CoreSchema, literal_schema
 
 from app.catalog.names import NAME_TABLES, fold_name, format_slug, kv_format_slug, option_slug, quote_name
 from app.sizing.compare import PRIORITY_BY_BOTTLENECK
@@ -38,6 +46,16 @@ class Component:
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(core_schema), COMPONENT_KEY: self.name}
+
+
+@dataclass(frozen=True)
+class Choice(Component):
+    """Marks text that is one of some values: an enumeration that becomes a named component."""
+
+    values: Iterable[str] = field(hash=False)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return literal_schema([*map(str, self.values)])
 
 
 @cache
@@ -107,12 +125,9 @@ def rounded_fields(**values: Any) -> dict[str, Any]:
     return {k: round_value(v) for k, v in values.items() if v is not None}
 
 
-def _fold_format(value: Any) -> Any:
-    return format_slug(value) if isinstance(value, str) else value
-
-
-def _fold_kv_format(value: Any) -> Any:
-    return kv_format_slug(value) if isinstance(value, str) else value
+def _folded(fold: Callable[[str], Any]) -> BeforeValidator:
+    """Accepts other spellings of a text."""
+    return BeforeValidator(lambda value: fold(value) if isinstance(value, str) else value)
 
 
 def _fold_by(aliases: Mapping[str, str]) -> BeforeValidator:
@@ -130,105 +145,56 @@ def _fold_method(value: Any) -> Any:
     return option_slug(value, NAME_TABLES.methods) if isinstance(value, str) else value
 
 
-def _fold_stage(value: Any) -> Any:
-    """Accepts the names of tools for a stage of sharding."""
-    return NAME_TABLES.zero_stages.get(fold_name(value), value) if isinstance(value, str) else value
-
-
-FOLD_FORMAT = BeforeValidator(_fold_format)  # accepts common spellings: BF16, AWQ, Q4_K_M
-FOLD_KV_FORMAT = BeforeValidator(_fold_kv_format)  # and those of engines: fp8_e5m2, f16
-FOLD_ZERO_STAGE = BeforeValidator(_fold_stage)
+FOLD_FORMAT = _folded(format_slug)  # accepts common spellings: BF16, AWQ, Q4_K_M
+FOLD_KV_FORMAT = _folded(kv_format_slug)  # and those of engines: fp8_e5m2, f16
+FOLD_ZERO_STAGE = _folded(lambda text: NAME_TABLES.zero_stages.get(fold_name(text), text))  # the names of tools
 FOLD_METHOD = BeforeValidator(_fold_method)
 FOLD_OPTIMIZER = _fold_by({**NAME_TABLES.optimizers, **dict(zip(OPTIMIZERS, OPTIMIZERS, strict=True))})
 FOLD_PRECISION, FOLD_RECOMPUTATION = _fold_by(NAME_TABLES.precisions), _fold_by(NAME_TABLES.recomputations)
 
-if TYPE_CHECKING:
-    ActivationCheckpointingName = str
-    AdapterPrecisionName = str
-    BasisName = str
-    BillFactorName = str
-    OutcomeName = str
-    BottleneckName = str
-    CommitmentName = str
-    DraftingName = str
-    EnvironmentName = str
-    ExtraName = str
-    FailureDomainName = str
-    GradientsName = str
-    KernelsName = str
-    KvFormatChoice = str
-    KvFormatName = str
-    MaximizeName = str
-    LoraPreset = str
-    LossName = str
-    MaximizedName = str
-    MethodName = str
-    ObjectiveName = str
-    OptimizerImplementationName = str
-    OptimizerName = str
-    PackingName = str
-    PeakMomentName = str
-    PhaseName = str
-    PolicyName = str
-    PrecisionName = str
-    PriceKindName = str
-    PricingName = str
-    RecomputationName = str
-    RedundancyName = str
-    RouterName = str
-    SegmentName = str
-    SoldForName = str
-    StatisticName = str
-    SupportName = str
-    SystemKindName = str
-    TrustName = str
-    WayName = str
-    WeightFormatName = str
-    WeightsName = str
-else:
-    ActivationCheckpointingName = Annotated[
-        Literal[ACTIVATION_CHECKPOINTING], FOLD_RECOMPUTATION, Component("ActivationCheckpointing")
-    ]
-    AdapterPrecisionName = Annotated[Literal[VOCABULARIES["adapter_precision"]], Component("AdapterPrecision")]
-    BasisName = Annotated[Literal["measured", "calibrated", "roofline"], Component("Basis")]
-    BillFactorName = Annotated[Literal[tuple(f.value for f in BillFactor)], Component("BillFactor")]
-    OutcomeName = Annotated[Literal[tuple(each.value for each in Outcome)], Component("Outcome")]
-    BottleneckName = Annotated[Literal[tuple(PRIORITY_BY_BOTTLENECK)], Component("Bottleneck")]
-    CommitmentName = Annotated[Literal[tuple(c.value for c in Commitment)], Component("Commitment")]
-    DraftingName = Annotated[Literal[tuple(d.value for d in DraftMethod)], Component("Drafting")]
-    EnvironmentName = Annotated[Literal[tuple(e.value for e in Environment)], Component("Environment")]
-    ExtraName = Annotated[Literal[tuple(e.value for e in Extra)], Component("Extra")]
-    FailureDomainName = Annotated[Literal[tuple(d.value for d in FailureDomain)], Component("FailureDomain")]
-    GradientsName = Annotated[Literal[VOCABULARIES["gradients"]], Component("GradientKeeping")]
-    KernelsName = Annotated[Literal[VOCABULARIES["kernels"]], Component("Kernels")]
-    KvFormatChoice = Annotated[Literal[(AUTO_KV, *KV_FORMATS)], FOLD_KV_FORMAT, Component("KvFormatChoice")]
-    KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLD_KV_FORMAT, Component("KvFormat")]
-    MaximizeName = Annotated[Literal[(*(u.value for u in LoadUnit), LARGEST_MODEL)], Component("LoadUnit")]
-    LoraPreset = Annotated[Literal[LORA_TARGET_NAMES[::-1]], Component("LoraPreset")]
-    LossName = Annotated[Literal[VOCABULARIES["loss"]], Component("LossComputation")]
-    MaximizedName = Annotated[Literal[tuple(QUANTITY_UNITS)], Component("Maximized")]
-    MethodName = Annotated[Literal[tuple(m.value for m in Method)], FOLD_METHOD, Component("FineTuningMethod")]
-    ObjectiveName = Annotated[Literal[tuple(o.value for o in Objective)], Component("Objective")]
-    OptimizerImplementationName = Annotated[
-        Literal[VOCABULARIES["optimizer_implementation"]], Component("OptimizerImplementation")
-    ]
-    OptimizerName = Annotated[Literal[tuple(OPTIMIZERS)], FOLD_OPTIMIZER, Component("Optimizer")]
-    PackingName = Annotated[Literal[VOCABULARIES["packing"]], Component("Packing")]
-    PeakMomentName = Annotated[Literal["loss", "backward", "gradients", "update"], Component("PeakMoment")]
-    PhaseName = Annotated[Literal[PHASES], Component("JudgedPhase")]
-    PolicyName = Annotated[Literal[tuple(p.value for p in Policy)], Component("SchedulingPolicy")]
-    PrecisionName = Annotated[Literal[tuple(PRECISIONS)], FOLD_PRECISION, Component("Precision")]
-    PriceKindName = Annotated[Literal[tuple(k.value for k in PriceKind)], Component("PriceKind")]
-    PricingName = Annotated[Literal[tuple(p.value for p in PricingModel)], Component("PricingModel")]
-    RecomputationName = Annotated[Literal[VOCABULARIES["recomputation"]], Component("Recomputation")]
-    RedundancyName = Annotated[Literal[REDUNDANCIES], Component("Redundancy")]
-    RouterName = Annotated[Literal[tuple(r.value for r in Router)], Component("Router")]
-    SegmentName = Annotated[Literal[SEGMENTS], Component("Segment")]
-    SoldForName = Annotated[Literal[tuple(s.value for s in Segment)], Component("SoldFor")]
-    StatisticName = Annotated[Literal["mean", "p50", "p95", "p99"], Component("Statistic")]
-    SupportName = Annotated[Literal["documented", "expected"], Component("Support")]
-    SystemKindName = Annotated[Literal[tuple(k.value for k in SystemKind)], Component("SystemKind")]
-    TrustName = Annotated[Literal["high", "medium", "low"], Component("Trust")]
-    WayName = Annotated[Literal[tuple(w.value for w in AcquisitionOption)], Component("Way")]
-    WeightFormatName = Annotated[Literal[tuple(WEIGHT_FORMATS)], FOLD_FORMAT, Component("WeightFormat")]
-    WeightsName = Annotated[Literal[VOCABULARIES["weights"]], Component("WeightKeeping")]
+ActivationCheckpointingName = Annotated[
+    str, Choice("ActivationCheckpointing", ACTIVATION_CHECKPOINTING), FOLD_RECOMPUTATION
+]
+AdapterPrecisionName = Annotated[str, Choice("AdapterPrecision", VOCABULARIES["adapter_precision"])]
+BasisName = Annotated[str, Choice("Basis", ("measured", "calibrated", "roofline"))]
+BillFactorName = Annotated[str, Choice("BillFactor", BillFactor)]
+OutcomeName = Annotated[str, Choice("Outcome", Outcome)]
+BottleneckName = Annotated[str, Choice("Bottleneck", PRIORITY_BY_BOTTLENECK)]
+CommitmentName = Annotated[str, Choice("Commitment", Commitment)]
+DraftingName = Annotated[str, Choice("Drafting", DraftMethod)]
+EnvironmentName = Annotated[str, Choice("Environment", Environment)]
+ExtraName = Annotated[str, Choice("Extra", Extra)]
+FailureDomainName = Annotated[str, Choice("FailureDomain", FailureDomain)]
+GradientsName = Annotated[str, Choice("GradientKeeping", VOCABULARIES["gradients"])]
+KernelsName = Annotated[str, Choice("Kernels", VOCABULARIES["kernels"])]
+KvFormatChoice = Annotated[str, Choice("KvFormatChoice", (AUTO_KV, *KV_FORMATS)), FOLD_KV_FORMAT]
+KvFormatName = Annotated[str, Choice("KvFormat", KV_FORMATS), FOLD_KV_FORMAT]
+MaximizeName = Annotated[str, Choice("LoadUnit", (*LoadUnit, LARGEST_MODEL))]
+LoraPreset = Annotated[str, Choice("LoraPreset", LORA_TARGET_NAMES[::-1])]
+LossName = Annotated[str, Choice("LossComputation", VOCABULARIES["loss"])]
+MaximizedName = Annotated[str, Choice("Maximized", QUANTITY_UNITS)]
+MethodName = Annotated[str, Choice("FineTuningMethod", Method), FOLD_METHOD]
+ObjectiveName = Annotated[str, Choice("Objective", Objective)]
+OptimizerImplementationName = Annotated[
+    str, Choice("OptimizerImplementation", VOCABULARIES["optimizer_implementation"])
+]
+OptimizerName = Annotated[str, Choice("Optimizer", OPTIMIZERS), FOLD_OPTIMIZER]
+PackingName = Annotated[str, Choice("Packing", VOCABULARIES["packing"])]
+PeakMomentName = Annotated[str, Choice("PeakMoment", ("loss", "backward", "gradients", "update"))]
+PhaseName = Annotated[str, Choice("JudgedPhase", PHASES)]
+PolicyName = Annotated[str, Choice("SchedulingPolicy", Policy)]
+PrecisionName = Annotated[str, Choice("Precision", PRECISIONS), FOLD_PRECISION]
+PriceKindName = Annotated[str, Choice("PriceKind", PriceKind)]
+PricingName = Annotated[str, Choice("PricingModel", PricingModel)]
+RecomputationName = Annotated[str, Choice("Recomputation", VOCABULARIES["recomputation"])]
+RedundancyName = Annotated[str, Choice("Redundancy", REDUNDANCIES)]
+RouterName = Annotated[str, Choice("Router", Router)]
+SegmentName = Annotated[str, Choice("Segment", SEGMENTS)]
+SoldForName = Annotated[str, Choice("SoldFor", Segment)]
+StatisticName = Annotated[str, Choice("Statistic", ("mean", "p50", "p95", "p99"))]
+SupportName = Annotated[str, Choice("Support", ("documented", "expected"))]
+SystemKindName = Annotated[str, Choice("SystemKind", SystemKind)]
+TrustName = Annotated[str, Choice("Trust", ("high", "medium", "low"))]
+WayName = Annotated[str, Choice("Way", AcquisitionOption)]
+WeightFormatName = Annotated[str, Choice("WeightFormat", WEIGHT_FORMATS), FOLD_FORMAT]
+WeightsName = Annotated[str, Choice("WeightKeeping", VOCABULARIES["weights"])]

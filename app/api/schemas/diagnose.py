@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from app.api.schemas.answers import AssumedShown, PerformanceShown
-from app.api.schemas.base import Component, RequestModel, ResponseModel, round_value, rounded_fields, with_examples
+from app.api.schemas.base import Choice, RequestModel, ResponseModel, round_value, rounded_fields, with_examples
 from app.api.schemas.origins import ADDED, EMPTY, WHOLE, From, ResultModel
 from app.api.schemas.requests import EstimateRequest
 from app.api.schemas.results import DeploymentPatch
 from app.observed.figures import MAX_UNREAD_SHOWN, Figure, Reading
+from app.observed.logs import FORMATS
 from app.sizing.columns import GIB
 from app.sizing.diagnosis.case import (
     DevicesObservation,
@@ -28,34 +29,11 @@ from app.sizing.diagnosis.case import (
 )
 from app.sizing.diagnosis.diagnose import Diagnosis
 from app.sizing.diagnosis.memory import MemoryTerm
-from app.sizing.result import Performance
 
 # Fields whose strings may contain line breaks.
 PASTED_FIELDS = frozenset({"exposition", "text", "log"})
 Text = Annotated[str, Field(min_length=1, max_length=2_000_000)]
-LogFormat = Annotated[
-    Literal[
-        "torchtitan",
-        "nemo",
-        "megatron",
-        "maxtext",
-        "olmo-core",
-        "verl",
-        "torchtune",
-        "automodel",
-        "composer",
-        "mlx-lm",
-        "deepspeed",
-        "lightning",
-        "huggingface",
-        "vllm",
-        "sglang",
-        "llama.cpp",
-        "tgi",
-        "startup",
-    ],
-    Component("LogFormat"),
-]
+LogFormat = Annotated[str, Choice("LogFormat", FORMATS)]
 Moment = Annotated[float, Field(ge=0, le=1e11)]
 SIMPLE_UNITS = {
     "requests_per_s": "requests/s",
@@ -428,17 +406,13 @@ class MemoryTermShown(ResultModel, of=MemoryTerm):
     unit: str
 
 
-def _performance_json(performance: Performance | None) -> dict[str, Any]:
-    return {} if performance is None else PerformanceShown.as_json(performance)
-
-
 class DiagnoseResponse(ResultModel, of=Diagnosis):
     """Findings, most expensive first."""
 
     healthy: bool | None
     summary: str
     findings: Annotated[list[FindingShown], ADDED]
-    expected: Annotated[dict[str, Any], From("expected.performance", convert=_performance_json)] = Field(
+    expected: Annotated[dict[str, Any], From("expected.performance", convert=PerformanceShown.as_json)] = Field(
         description="Performance that /estimate predicts at the observed load; empty if it predicts none."
     )
     memory: Annotated[list[MemoryTermShown] | None, From(omit=EMPTY)] = Field(

@@ -28,15 +28,11 @@ EXACT = 15  # significant digits that show a whole number of bytes or FLOPs exac
 def _counted(
     count: Callable[[ModelArchitecture], float], *, when: Callable[[ModelArchitecture], bool] | None = None
 ) -> From:
-    return From(WHOLE, convert=lambda model: _to_exact(count(model)), when=when)
+    return From(WHOLE, convert=lambda model: round_value(float(count(model)), EXACT), when=when)
 
 
 def _gib_counted(count: Callable[[ModelArchitecture], float]) -> From:
     return From(WHOLE, convert=lambda model: _to_gib(count(model)))
-
-
-def _to_exact(value: float) -> Any:
-    return round_value(float(value), EXACT)
 
 
 def _to_gib(value_bytes: float) -> Any:

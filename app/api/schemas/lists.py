@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.base import (
-    Component,
+    Choice,
     KvFormatName,
     MethodName,
     PhaseName,
@@ -40,16 +40,9 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS
 from app.sizing.training.recipes import PRECISIONS
 
-if TYPE_CHECKING:
-    FormatName = str
-    LevelName = str
-    TaskName = str
-else:
-    FormatName = Annotated[
-        Literal[tuple(dict.fromkeys((*WEIGHT_FORMATS, *PRECISIONS)))], Component("FormatOrPrecision")
-    ]
-    LevelName = Annotated[Literal[tuple(level.value for level in LEVELS)], Component("Verdict")]
-    TaskName = Annotated[Literal[tuple(task.value for task in TASKS)], Component("ModelTask")]
+FormatName = Annotated[str, Choice("FormatOrPrecision", dict.fromkeys((*WEIGHT_FORMATS, *PRECISIONS)))]
+LevelName = Annotated[str, Choice("Verdict", LEVELS)]
+TaskName = Annotated[str, Choice("ModelTask", TASKS)]
 
 
 class SupportQuery(BaseModel):

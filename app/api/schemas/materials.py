@@ -79,6 +79,16 @@ TargetName = Annotated[
 ]
 
 
+ExportedRank = Annotated[
+    int | None,
+    Field(
+        ge=0,
+        le=1000,
+        description="Rank of the option; 0 is the mixed fleet. Default: 1, or 0 if no single option is feasible.",
+    ),
+]
+
+
 class HandoffQuery(BaseModel):
     """Target tool, rank of the option, and optionally one file."""
 
@@ -87,12 +97,7 @@ class HandoffQuery(BaseModel):
     target: TargetName | None = Field(
         None, description="Tool to write files for. Default: shell, or else the first target that can start the option."
     )
-    rank: int | None = Field(
-        None,
-        ge=0,
-        le=1000,
-        description="Rank of the option; 0 is the mixed fleet. Default: 1, or 0 if no single option is feasible.",
-    )
+    rank: ExportedRank = None
     file: str | None = Field(
         None, min_length=1, max_length=120, description="Name of a file; returns only this file, unchanged."
     )
@@ -191,12 +196,7 @@ class MaterialsQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rank: int | None = Field(
-        None,
-        ge=0,
-        le=1000,
-        description="Rank of the option; 0 is the mixed fleet. Default: 1, or 0 if no single option is feasible.",
-    )
+    rank: ExportedRank = None
     format: Annotated[Literal["json", "csv", "xlsx", "cxml", "oci", "ubl", "html", "rfq"], Component("BillFormat")] = (
         "json"
     )
@@ -348,10 +348,6 @@ def _if_foreign(path: str, convert: Convert) -> From:
     return From(f"settlement.{path}", convert=convert, when=lambda bill: bill.settlement.rate_date is not None)
 
 
-def _unpriced(lines: Sequence[Line]) -> list[int]:
-    return [line.number for line in lines if line.total is None]
-
-
 class MaterialsShown(ResultModel, of=Bill):
     """Bill of materials of one ranked option or of the mixed fleet, at the prices of the answer."""
 
@@ -381,6 +377,6 @@ class MaterialsShown(ResultModel, of=Bill):
     )
     lines: list[BillLineShown]
     totals: Annotated[MaterialsTotalsShown, From(WHOLE)]
-    to_be_quoted: Annotated[list[int], From("lines", convert=_unpriced)] = Field(
+    to_be_quoted: Annotated[list[int], From("unpriced_lines", convert=lambda lines: [n.number for n in lines])] = Field(
         description="Numbers of lines without a price; no total includes them."
     )

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args, get_
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from app.api.schemas.base import ResponseModel, round_value
+from app.api.schemas.base import Choice, ResponseModel, round_value
 from app.sizing.columns import GB, GIB, MB
 
 Convert = Callable[[Any], Any]
@@ -180,21 +180,21 @@ def _compile(name: str, field: FieldInfo, result: type) -> Origin:
     return Origin(
         key=field.alias or name,
         get=_unchanged if at.name == WHOLE else attrgetter(at.name),
-        convert=at.convert or _converter(field.annotation, at),
+        convert=at.convert or _converter(field.annotation, at, field.metadata),
         when=at.when,
         nullable=field.is_required() or at.null,
         omitted=at.omit,
     )
 
 
-def _converter(annotation: Any, at: From) -> Convert | None:
+def _converter(annotation: Any, at: From, metadata: Collection[Any] = ()) -> Convert | None:
     """The function that converts an attribute to a value of a field's type; None where it is shown unchanged."""
     parts = [part for part in get_args(annotation) if part is not type(None)]
     if get_origin(annotation) is Annotated:
-        return _converter(parts[0], at)
+        return _converter(parts[0], at, parts[1:])
     if get_origin(annotation) is list:
         return _each(_converter(parts[0], at))
-    if get_origin(annotation) is Literal:
+    if get_origin(annotation) is Literal or any(isinstance(each, Choice) for each in metadata):
         return _enum_value
     if get_origin(annotation) is dict:
         return _each_value(_converter(parts[1], at))

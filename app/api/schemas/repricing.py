@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.answers import CatalogShown
 from app.api.schemas.base import Component, ResponseModel, with_examples
-from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown
+from app.api.schemas.materials import LINE, TOTALS, BillLineShown, ExportedRank, MaterialsTotalsShown
 from app.api.schemas.origins import WHOLE, From, ResultModel
 from app.export.lines import Bill
 from app.export.repricing import Cause, LineChange, match_lines, total_difference
@@ -47,12 +47,7 @@ class RepriceQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rank: int | None = Field(
-        None,
-        ge=0,
-        le=1000,
-        description="Rank of the option; 0 is the mixed fleet. Default: 1, or 0 if no single option is feasible.",
-    )
+    rank: ExportedRank = None
 
 
 class MovedCauseShown(ResultModel, of=Cause):

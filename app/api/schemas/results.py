@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -346,10 +345,6 @@ def _memory_parts(memory: DeviceMemory) -> dict[str, Any]:
     return shown | {"total": round(total, 4)}
 
 
-def _peak_moment(moments: Mapping[str, float]) -> str:
-    return max(moments, key=moments.__getitem__)
-
-
 def _uses_host_memory(memory: DeviceMemory) -> bool:
     return memory.host_weights_bytes is not None or memory.host_bytes is not None
 
@@ -377,7 +372,7 @@ class MemoryShown(ResultModel, of=DeviceMemory):
         None, description="Idle sessions whose prefixes a replica keeps between turns at this load."
     )
     host_gib: Annotated[HostMemory | None, From(WHOLE, convert=_host_memory, when=_uses_host_memory)] = None
-    peak_moment: Annotated[PeakMomentName | None, From("moments_bytes", convert=_peak_moment)] = Field(
+    peak_moment: Annotated[PeakMomentName | None, From("moments_bytes", convert=lambda m: max(m, key=m.get))] = Field(
         None, description="Moment of a training step with the highest memory use."
     )
     moments_gib: Annotated[MomentsShown | None, From(decimals=2)] = None
@@ -496,10 +491,6 @@ class PackingShown(ResultModel, of=Packing):
     why: str
 
 
-def _first_source(sources: str) -> str:
-    return source_name(sources).split(";", maxsplit=1)[0]
-
-
 class AvailabilityShown(ResultModel, of=Availability):
     """Capacity of the offer as a price feed last saw it."""
 
@@ -531,7 +522,7 @@ class PriceShown(ResultModel, of=Price):
         description="A seller has published or quoted provider, reseller, quote and list prices; survey, broker, "
         "launch, press and estimate prices are not firm. Answers of earlier versions say `reckoned` for `estimate`."
     )
-    source: Annotated[str, From("terms.source", convert=_first_source)]
+    source: Annotated[str, From("terms.source", convert=lambda sources: source_name(sources).partition(";")[0])]
     observed: Annotated[str, From("terms.observed")] = Field(
         description="When the price was observed: a day, month or year."
     )

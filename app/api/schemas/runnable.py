@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from app.api.schemas.base import (
     INTEGER_VALUED,
     BasisName,
-    Component,
+    Choice,
     PrintableText,
     RequestModel,
     ResponseModel,
@@ -38,10 +38,7 @@ class Use(StrEnum):
     QLORA = "qlora"
 
 
-if TYPE_CHECKING:
-    UseName = str
-else:
-    UseName = Annotated[Literal[tuple(use.value for use in Use)], Component("Use")]
+UseName = Annotated[str, Choice("Use", Use)]
 
 
 class RunnableRequest(RequestModel):

@@ -84,7 +84,6 @@ class ReplicaLaunch:
 
     @property
     def port(self) -> int:
-        """Port of a replica's server."""
         return self.launch.server.port
 
     @property
