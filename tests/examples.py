@@ -166,8 +166,8 @@ def body_names(kind: str) -> list[str]:
     return sorted(p.stem for p in BODIES.glob(f"{kind}*.json"))
 
 
-def answer_of(response: Response) -> dict[str, Any]:
-    """The JSON of a response that succeeded; the text of one that did not is the message of the failure."""
-    assert response.status_code == 200, response.text
+def answer_of(response: Response, status: int = 200) -> dict[str, Any]:
+    """The JSON of a response of this status; the text of another one is the message of the failure."""
+    assert response.status_code == status, response.text
     answer: dict[str, Any] = response.json()
     return answer

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.examples import answer_of
+
 STATIC = resources.files("app.api").joinpath("static")
 
 
@@ -27,9 +29,7 @@ OF_THE_PAGE = {"load", "more"}
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_answered(client: TestClient, name: str) -> None:
-    response = client.post("/recommend", json=PRESETS[name])
-    assert response.status_code == 200, response.text
-    assert response.json()["recommendations"]
+    assert answer_of(client.post("/recommend", json=PRESETS[name]))["recommendations"]
 
 
 def members(document: dict[str, Any], schema: dict[str, Any], name: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.sizing.hardware.recipes import VOCABULARIES
+from tests.examples import answer_of
 
 H100 = "nvidia-h100-sxm5-80gb"
 TUNE: dict[str, Any] = {
@@ -116,9 +117,7 @@ def test_what_memory_was_counted_by_is_said_in_a_sentence(client: TestClient) ->
 def test_a_recipe_that_contradicts_is_refused_with_what_does_not(
     client: TestClient, workload: dict[str, Any], deployment: dict[str, Any], pointer: str, words: str
 ) -> None:
-    refused = asked(client, workload, **deployment)
-    assert refused.status_code == 422
-    (error,) = refused.json()["errors"]
+    (error,) = answer_of(asked(client, workload, **deployment), 422)["errors"]
     assert error["pointer"] == f"#/deployment/{pointer}"
     assert words in error["detail"]
 
@@ -160,6 +159,5 @@ def test_unsloth_of_july_2024_held_all_logits_of_a_large_vocabulary(client: Test
 
 
 def test_selective_recomputation_is_refused_where_a_framework_has_no_way_of_it(client: TestClient) -> None:
-    refused = asked(client, framework="deepspeed", activation_checkpointing="selective", workload=FULL)
-    assert refused.status_code == 422
-    assert "Use none or full" in refused.json()["detail"]
+    refused = answer_of(asked(client, framework="deepspeed", activation_checkpointing="selective", workload=FULL), 422)
+    assert "Use none or full" in refused["detail"]

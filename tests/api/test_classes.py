@@ -35,9 +35,7 @@ def asked(*classes: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def refused(client: TestClient, body: dict[str, Any]) -> str:
-    response = client.post("/recommend", json=body)
-    assert response.status_code == 422, response.text
-    problem = response.json()
+    problem = answer_of(client.post("/recommend", json=body), 422)
     return " ".join(error["detail"] for error in problem.get("errors") or [{"detail": problem["detail"]}])
 
 

@@ -155,18 +155,15 @@ def changed(**fields: Any) -> dict[str, Any]:
 def test_errors_point_at_the_place_where_they_were_written(
     client: TestClient, body: dict[str, Any], pointer: str, says: str
 ) -> None:
-    response = client.post("/compare", json=body)
-    assert response.status_code == 422, response.text[:300]
-    errors = response.json()["errors"]
+    errors = answer_of(client.post("/compare", json=body), 422)["errors"]
     assert any(e["pointer"].startswith(pointer) and says in e["detail"] for e in errors), errors
 
 
 def test_an_unknown_model_is_not_found_in_its_option(client: TestClient) -> None:
     body = changed(options=[OPTIONS[0], {"name": "b", "workload": {"model": "no-such-model-anywhere"}}])
-    response = client.post("/compare", json=body)
-    assert response.status_code == 404
-    assert response.json()["errors"][0]["pointer"] == "#/options/1/workload/model"
-    assert response.json()["detail"].startswith("'b': ")
+    problem = answer_of(client.post("/compare", json=body), 404)
+    assert problem["errors"][0]["pointer"] == "#/options/1/workload/model"
+    assert problem["detail"].startswith("'b': ")
 
 
 def test_options_share_the_changes_that_would_help_them(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

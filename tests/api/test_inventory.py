@@ -325,10 +325,9 @@ def test_every_host_of_an_owned_rack_starts_its_part(client: TestClient, engine:
 
 def test_an_inventory_that_the_constraints_exclude_is_refused_or_explained(client: TestClient) -> None:
     body = {"workload": chat(), "inventory": FOUR_A6000, "constraints": {"vendors": ["amd"], "inventory": "only"}}
-    response = client.post("/recommend", json=body)
-    assert response.status_code == 422
+    problem = answer_of(client.post("/recommend", json=body), 422)
     excluded = "`vendors` in the constraints excludes all hardware of the inventory (NVIDIA RTX A6000 48GB)."
-    assert response.json()["detail"].startswith(excluded)
+    assert problem["detail"].startswith(excluded)
     answer = answered(client, chat(), FOUR_A6000, vendors=["amd"])
     assert answer["warnings"][0]["text"].startswith(f"Your inventory is left out: {excluded}")
 
@@ -381,9 +380,7 @@ def test_owned_machines_are_not_priced_again_or_estimated_as_if_for_sale(client:
     assert again["machines"]["text"].startswith("These machines are yours")
     assert not again["today"]["changed"]
     body = {"workload": chat(), "deployment": answer["recommendations"][0]["deployment"]}
-    response = client.post("/estimate", json=body)
-    assert response.status_code == 422
-    assert response.json()["errors"][0]["pointer"] == "#/deployment/offer/provider"
+    assert answer_of(client.post("/estimate", json=body), 422)["errors"][0]["pointer"] == "#/deployment/offer/provider"
 
 
 def test_ignored_inventory_changes_nothing(client: TestClient) -> None:
@@ -466,9 +463,8 @@ def test_wrong_entries_are_refused_in_words(client: TestClient, entry: dict[str,
 
 
 def test_only_an_inventory_that_is_listed_can_count(client: TestClient) -> None:
-    response = client.post("/recommend", json={"workload": chat(), "constraints": {"inventory": "only"}})
-    assert response.status_code == 422
-    assert "inventory lists no hardware" in response.json()["detail"]
+    problem = answer_of(client.post("/recommend", json={"workload": chat(), "constraints": {"inventory": "only"}}), 422)
+    assert "inventory lists no hardware" in problem["detail"]
 
 
 def test_two_kinds_of_machine_of_one_type_are_refused(client: TestClient) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
+from tests.examples import answer_of
+
 
 def items(client: TestClient, what: str, **filters: str | int) -> list[dict[str, str]]:
-    answer = client.get(f"/catalog/{what}", params={"limit": 1000, **filters})
-    assert answer.status_code == 200, answer.text
-    return list(answer.json()["items"])
+    return list(answer_of(client.get(f"/catalog/{what}", params={"limit": 1000, **filters}))["items"])
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,7 @@ def test_a_model_is_found_by_what_it_is_called(client: TestClient) -> None:
 def test_what_no_row_could_have_is_refused_with_the_nearest(
     client: TestClient, query: str, pointer: str, says: str
 ) -> None:
-    answer = client.get(f"/catalog/{query}")
-    assert answer.status_code == 422
-    (error,) = answer.json()["errors"]
+    (error,) = answer_of(client.get(f"/catalog/{query}"), 422)["errors"]
     assert error["pointer"] == pointer and says in error["detail"]
 
 

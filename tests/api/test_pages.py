@@ -10,6 +10,7 @@ import pytest
 
 from app.api.guide import FILES, INDEX, Guide, docs_folder, page_address
 from app.api.routes.pages import CONTENT_POLICY, PAGES
+from tests.examples import answer_of
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
@@ -40,9 +41,7 @@ def test_every_page_has_its_module_and_is_linked(client: TestClient) -> None:
 
 @pytest.mark.parametrize(("path", "known"), [("/pages/none", "compare, diagnose"), ("/guide/none", "/guide lists")])
 def test_an_unknown_page_says_which_there_are(client: TestClient, path: str, known: str) -> None:
-    answer = client.get(path)
-    assert answer.status_code == 404
-    assert known in answer.json()["detail"]
+    assert known in answer_of(client.get(path), 404)["detail"]
 
 
 def test_every_link_of_the_guide_leads_to_a_heading_or_a_file(guide: Guide) -> None:

@@ -126,9 +126,8 @@ def test_the_day_is_part_of_the_answer(client: TestClient) -> None:
     old = recommend(client, constraints={"max_price_age_days": 1})
     assert old["rejected_by_code"]["price_too_old"] > 20
     for day in ("tomorrow", "1999-12-31", "2100-01-02", "9999-12-31", "2026-02-30"):
-        refused = client.post("/recommend", json={"workload": CHAT, "as_of": day})
-        assert refused.status_code == 422, day
-        assert refused.json()["errors"][0]["pointer"] == "#/as_of"
+        refused = answer_of(client.post("/recommend", json={"workload": CHAT, "as_of": day}), 422)
+        assert refused["errors"][0]["pointer"] == "#/as_of"
 
 
 AT_GOOGLE: dict[str, Any] = {"environments": ["cloud"], "providers": ["gcp"]}
@@ -184,10 +183,9 @@ def test_a_day_before_all_prices_is_refused(client: TestClient, path: str) -> No
         body["deployment"] = {"accelerator": "nvidia-l4"}
     if path == "compare":
         body["options"] = [{"name": "one", "constraints": {}}, {"name": "two", "constraints": {"vendors": ["amd"]}}]
-    refused = client.post(f"/{path}", json=body)
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["pointer"] == "#/as_of"
-    assert "oldest rent is of 2022-02-09" in refused.json()["detail"]
+    refused = answer_of(client.post(f"/{path}", json=body), 422)
+    assert refused["errors"][0]["pointer"] == "#/as_of"
+    assert "oldest rent is of 2022-02-09" in refused["detail"]
 
 
 def test_without_a_fixed_day_it_is_the_utc_day(sqlite_url: str, loaded: LoadedCatalog) -> None:

@@ -61,8 +61,7 @@ def test_every_worked_request_is_answered(client: TestClient, name: str) -> None
 
 @pytest.mark.parametrize("name", body_names("estimate"))
 def test_every_worked_estimate_is_answered(client: TestClient, name: str) -> None:
-    response = answer_of(client.post("/estimate", json=body(name)))
-    estimate = EstimateShown.model_validate(response)
+    estimate = EstimateShown.model_validate(answer_of(client.post("/estimate", json=body(name))))
     assert estimate.fits
     asked = body(name)["deployment"]
     for key in ("tensor_parallel", "zero_stage", "micro_batch_sequences", "engine", "framework", "weight_format"):
@@ -168,9 +167,8 @@ def test_zones_and_failure_domains_are_asked_for_in_words_that_are_checked(clien
     assert "3 zones" in placement
     assert "Losing any one zone leaves" in placement
     assert three["rejected_by_code"]["no_zones"] > 0
-    refused = asked(redundancy="n+2", zones=2, failure_domain="zone")
-    assert refused.status_code == 422
-    assert "Set zones to at least 3" in refused.json()["detail"]
+    refused = answer_of(asked(redundancy="n+2", zones=2, failure_domain="zone"), 422)
+    assert "Set zones to at least 3" in refused["detail"]
     again = client.post("/estimate", json={"workload": three["request"]["workload"], "deployment": first["deployment"]})
     assert again.json()["deployment"] == first["deployment"]
     few = {"accelerator": first["deployment"]["accelerator"], "nodes": 1, "replicas": 100}
@@ -311,11 +309,12 @@ def test_the_trace_is_included_by_either_name(client: TestClient) -> None:
 
 
 def test_an_unknown_part_is_a_problem_with_all_names(client: TestClient) -> None:
-    wrong = client.post("/recommend", json={**body("recommend-inference-embeddings"), "include": ["curves"]})
-    assert wrong.status_code == 422
-    assert wrong.json()["errors"][0]["pointer"] == "#/include/0"
+    wrong = answer_of(
+        client.post("/recommend", json={**body("recommend-inference-embeddings"), "include": ["curves"]}), 422
+    )
+    assert wrong["errors"][0]["pointer"] == "#/include/0"
     for extra in ("sensitivity", "cheaper_if", "load_curve", "alternatives", "day", "trace"):
-        assert extra in wrong.json()["errors"][0]["detail"]
+        assert extra in wrong["errors"][0]["detail"]
 
 
 def test_the_day_is_left_out_but_not_its_cost(client: TestClient) -> None:
@@ -342,14 +341,12 @@ def test_what_does_not_run_together_does_not_fit(client: TestClient) -> None:
 def test_ambiguous_deployments_are_refused_with_a_reason(client: TestClient) -> None:
     request = body("estimate-7b-64xa100")
     request["deployment"] = {"accelerator": "nvidia-a100-sxm4-80gb", "total_accelerators": 63, "data_parallel": 2}
-    response = client.post("/estimate", json=request)
-    assert response.status_code == 422
-    assert "data_parallel" in response.json()["detail"]
+    problem = answer_of(client.post("/estimate", json=request), 422)
+    assert "data_parallel" in problem["detail"]
     request = body("estimate-llama-70b-8xh100")
     request["deployment"]["expert_parallel"] = 3
-    response = client.post("/estimate", json=request)
-    assert response.status_code == 422
-    assert "expert_parallel" in response.json()["detail"]
+    problem = answer_of(client.post("/estimate", json=request), 422)
+    assert "expert_parallel" in problem["detail"]
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from app.api.body import MAX_MEMBERS, MAX_VALUES, parse_document
 from app.api.problems import MAX_DESCRIBED, MalformedRequest
-from tests.examples import body
+from tests.examples import answer_of, body
 
 POSTS = ("/recommend", "/estimate", "/catalog/models/inspect")
 JSON = {"content-type": "application/json"}
@@ -70,9 +70,7 @@ def test_a_body_of_more_values_or_fields_than_any_schema_has_is_refused_before_e
 @pytest.mark.parametrize("path", POSTS)
 @pytest.mark.parametrize("raw", [b"null", b"[]", b"5", b'"x"', b"true", b"{}", b'{"workload": null}'])
 def test_the_wrong_document_is_a_422(client: TestClient, path: str, raw: bytes) -> None:
-    response = client.post(path, content=raw, headers=JSON)
-    assert response.status_code == 422
-    problem = response.json()
+    problem = answer_of(client.post(path, content=raw, headers=JSON), 422)
     assert problem["errors"]
     assert all(e["pointer"].startswith("#") and e["detail"] for e in problem["errors"])
 
@@ -85,9 +83,7 @@ def refused(client: TestClient, pointer: str, **changes: Any) -> str:
         for key in above:
             node = node.setdefault(key, {})
         node[last] = value
-    response = client.post("/recommend", json=request)
-    assert response.status_code == 422, response.text
-    errors = response.json()["errors"]
+    errors = answer_of(client.post("/recommend", json=request), 422)["errors"]
     assert pointer in {e["pointer"] for e in errors}, errors
     return str(errors[0]["detail"])
 
@@ -163,21 +159,18 @@ def test_names_are_repeated_and_cut_short(client: TestClient) -> None:
 def test_unknown_names_are_404_with_the_nearest(client: TestClient) -> None:
     request = body("recommend-inference-chat-70b")
     request["workload"]["model"] = "llama-3.1-71b-instruct"
-    response = client.post("/recommend", json=request)
-    assert response.status_code == 404
-    assert response.json()["nearest"]
+    problem = answer_of(client.post("/recommend", json=request), 404)
+    assert problem["nearest"]
     request = body("recommend-inference-chat-70b")
     request["constraints"] = {"accelerators": ["nvidia-h100-sxm6-80gb"]}
-    response = client.post("/recommend", json=request)
-    assert response.status_code == 404
-    assert "nvidia-h100-sxm5-80gb" in response.json()["nearest"]
+    problem = answer_of(client.post("/recommend", json=request), 404)
+    assert "nvidia-h100-sxm5-80gb" in problem["nearest"]
     wrong = {
         "workload": body("estimate-llama-70b-8xh100")["workload"],
         "deployment": {"accelerator": "nvidia-l4", "system": "aws-p5-48xlarge"},
     }
-    response = client.post("/estimate", json=wrong)
-    assert response.status_code == 404
-    assert response.json()["type"] == "/problems/unknown-system"
+    problem = answer_of(client.post("/estimate", json=wrong), 404)
+    assert problem["type"] == "/problems/unknown-system"
 
 
 @pytest.mark.parametrize(
@@ -202,9 +195,8 @@ def test_unknown_names_are_404_with_the_nearest(client: TestClient) -> None:
     ],
 )
 def test_an_unreadable_configuration_is_a_422(client: TestClient, model: dict[str, Any]) -> None:
-    response = client.post("/catalog/models/inspect", json={"model": model})
-    assert response.status_code == 422
-    assert response.json()["type"] == "/problems/unreadable-configuration"
+    problem = answer_of(client.post("/catalog/models/inspect", json={"model": model}), 422)
+    assert problem["type"] == "/problems/unreadable-configuration"
 
 
 def test_the_body_has_a_limit_however_its_length_is_declared(client: TestClient) -> None:
@@ -260,9 +252,7 @@ def test_wrong_paths_and_methods_are_problems(client: TestClient, method: str, p
 )
 def test_fields_about_prefixes_must_agree(client: TestClient, traffic: dict[str, Any], said: str) -> None:
     workload = {"phase": "inference", "model": "gpt2", "traffic": {"peak_requests_per_s": 1.0} | traffic}
-    response = client.post("/recommend", json={"workload": workload})
-    assert response.status_code == 422
-    assert said in response.json()["errors"][0]["detail"]
+    assert said in answer_of(client.post("/recommend", json={"workload": workload}), 422)["errors"][0]["detail"]
 
 
 def test_a_gap_is_the_usual_one_where_none_is_given(client: TestClient) -> None:

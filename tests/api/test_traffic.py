@@ -27,9 +27,7 @@ def estimate(client: TestClient, **traffic: Any) -> dict[str, Any]:
 
 
 def refused(client: TestClient, **traffic: Any) -> dict[str, str]:
-    response = client.post("/estimate", json=asked(**traffic))
-    assert response.status_code == 422, response.text
-    problem = response.json()
+    problem = answer_of(client.post("/estimate", json=asked(**traffic)), 422)
     errors = problem.get("errors") or [{"pointer": "", "detail": problem["detail"]}]
     return {error["pointer"].removeprefix("#/workload/traffic"): error["detail"] for error in errors}
 
@@ -106,9 +104,8 @@ def test_a_length_that_says_nothing_is_refused(
 def test_a_number_that_is_none_is_no_json(client: TestClient) -> None:
     for text in ('{"values": [5], "weights": [NaN]}', '{"min": 1, "max": Infinity}', '{"mean": 1e999}'):
         body = str(asked(peak_requests_per_s=1, input_tokens="HERE")).replace("'HERE'", text).replace("'", '"')
-        response = client.post("/estimate", content=body, headers={"content-type": "application/json"})
-        assert response.status_code == 400
-        assert "number" in response.json()["detail"]
+        problem = answer_of(client.post("/estimate", content=body, headers={"content-type": "application/json"}), 400)
+        assert "number" in problem["detail"]
 
 
 @pytest.mark.parametrize(
@@ -173,9 +170,8 @@ def test_a_trace_that_contradicts_itself_is_refused(
 
 
 def test_a_trace_beyond_the_body_is_refused_with_the_limit(client: TestClient) -> None:
-    response = client.post("/recommend", json={"workload": asked(trace=TRACE * 60)["workload"]})
-    assert response.status_code == 413
-    assert "65,536 bytes" in response.json()["detail"]
+    problem = answer_of(client.post("/recommend", json={"workload": asked(trace=TRACE * 60)["workload"]}), 413)
+    assert "65,536 bytes" in problem["detail"]
 
 
 def test_a_trace_is_planned_as_its_own_statistics_are(client: TestClient) -> None:
@@ -215,6 +211,5 @@ def test_a_trace_is_shown_with_its_prefixes(client: TestClient) -> None:
 def test_tokens_in_a_trace_are_of_models_that_read_them(client: TestClient) -> None:
     asked_of = asked(trace=TRACE)
     asked_of["workload"]["model"] = "microsoft/resnet-50"
-    response = client.post("/recommend", json={"workload": asked_of["workload"]})
-    assert response.status_code == 422
-    assert response.json()["errors"][0]["pointer"] == "#/workload/traffic/trace"
+    problem = answer_of(client.post("/recommend", json={"workload": asked_of["workload"]}), 422)
+    assert problem["errors"][0]["pointer"] == "#/workload/traffic/trace"

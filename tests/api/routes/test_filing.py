@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.api.schemas.filing import RecommendationList, StatusShown
-from tests.examples import body
+from tests.examples import answer_of, body
 
 WORDS = {"label": "chat, Zürich", "reference": "PR-2026-0417", "cost_centre": "4711"}
 LONGEST = dict.fromkeys(WORDS, 120 * "x")
@@ -55,9 +55,8 @@ def test_the_same_words_are_the_same_answer(client: TestClient, filed: dict[str,
 
 @pytest.mark.parametrize("label", ["", " ", "x" * 121, 7, ["a"]])
 def test_words_are_printable_and_short(client: TestClient, label: Any) -> None:
-    refused = client.post("/recommend", json={**body(NAME), "label": label})
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["pointer"] == "#/label"
+    refused = answer_of(client.post("/recommend", json={**body(NAME), "label": label}), 422)
+    assert refused["errors"][0]["pointer"] == "#/label"
 
 
 @pytest.mark.parametrize(
@@ -72,9 +71,7 @@ def test_words_are_printable_and_short(client: TestClient, label: Any) -> None:
     ],
 )
 def test_a_stored_answer_is_found(client: TestClient, filed: dict[str, Any], sought: dict[str, str]) -> None:
-    page = client.get("/recommendations", params=sought)
-    assert page.status_code == 200
-    (item,) = RecommendationList.model_validate(page.json()).items
+    (item,) = RecommendationList.model_validate(answer_of(client.get("/recommendations", params=sought))).items
     assert item.id == filed["id"]
     assert {name: getattr(item, name) for name in WORDS} == WORDS
     first = filed["recommendations"][0]["deployment"]
