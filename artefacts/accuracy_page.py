@@ -8,12 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy.orm import Session
 
 from app.api.schemas.lists import DEFINITIONS
 from app.catalog.queries import calibration_notes, list_compared
-from app.catalog.seed import seed_catalog
-from app.db import Base, make_engine
 from app.sizing.accuracy import (
     COVERAGE_TARGET,
     FAMILY_REASONS,
@@ -35,15 +32,13 @@ from app.sizing.words import percent
 from artefacts.accuracy_plots import DOCS, NAMES, write_plots
 from artefacts.training_sources import ASKED_MEDIAN, ASKED_P90, inaccurate_sources
 from calibration.back_test import BackTest, back_test
+from calibration.calibrate import seeded_catalog
 
 FEWEST = 20
 
 
 def load_comparisons() -> list[Compared]:
-    engine = make_engine("sqlite://")
-    Base.metadata.create_all(engine)
-    with Session(engine) as session:
-        seed_catalog(session)
+    with seeded_catalog() as sessions, sessions() as session:
         return list_compared(session)
 
 

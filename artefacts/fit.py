@@ -6,19 +6,15 @@ minutes, all cases are read and predicted once at fixed coefficients. If every f
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 
 import numpy as np
-from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog.files import read_rows
-from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore
-from app.db import Base, make_engine
 from app.sizing.snapshot import Catalog
 from artefacts.parts import PARTS, Digests, content_digest, read_stamps, sources
-from calibration.calibrate import PROBLEMS, calibrate_data_files, write_files
+from calibration.calibrate import PROBLEMS, calibrate_data_files, seeded_catalog, write_files
 from calibration.fit import Fit
 from calibration.memory_logs import read_logs
 from calibration.serving.cases import ServingCases
@@ -75,15 +71,9 @@ def case_predictions(catalog: Catalog, store: CatalogStore) -> Iterator[str]:
 
 def fit_fingerprint() -> str:
     """Digest of `case_predictions` and of the code that solves and counts."""
-    with tempfile.TemporaryDirectory() as folder:
-        engine = make_engine(f"sqlite:///{folder}/fit.sqlite3")
-        Base.metadata.create_all(engine)
-        with Session(engine) as session:
-            seed_catalog(session)
-        store = CatalogStore(sessionmaker(engine), check_s=3600)
-        with np.errstate(all="ignore"):
-            found = "\n".join(case_predictions(store.catalog(), store))
-        engine.dispose()
+    with seeded_catalog() as sessions, np.errstate(all="ignore"):
+        store = CatalogStore(sessions, check_s=3600)
+        found = "\n".join(case_predictions(store.catalog(), store))
     return content_digest(found + sources().digest_of_modules(OWN))
 
 

@@ -8,11 +8,7 @@ reason.
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,18 +16,18 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import MeasurementRow
-from app.db import make_engine
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
+from calibration.calibrate import seeded_catalog
 from calibration.case import NotCompared, parse_number
 from calibration.serving.runs import LOADS, Start
 from calibration.training.cases import TrainingCases
@@ -264,19 +260,10 @@ def print_report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> N
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/accuracy.sqlite3"
-        subprocess.run(
-            [sys.executable, "-m", "app", "prepare"],
-            check=True,
-            capture_output=True,
-            env={**os.environ, "HEADROOM_DATABASE_URL": url},
-        )
-        engine = make_engine(url)
-        with Session(engine) as session:
+    with seeded_catalog() as sessions:
+        with sessions() as session:
             rows = speed_rows(session)
-        print_report(*compare_all(rows, CatalogStore(sessionmaker(engine), check_s=3600)))
-        engine.dispose()
+        print_report(*compare_all(rows, CatalogStore(sessions, check_s=3600)))
 
 
 if __name__ == "__main__":

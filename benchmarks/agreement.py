@@ -5,18 +5,12 @@ plans.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from sqlalchemy.orm import sessionmaker
-
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation
-from app.db import make_engine
+from calibration.calibrate import seeded_catalog
 from tests.sizing.serving.simulation.agreement import Compared, apart, cases, compared
 
 FIGURES = ("tpot_p50", "tpot_mean", "ttft_p50", "ttft_mean", "capacity")
@@ -37,11 +31,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/agreement.sqlite3"
-        prepare = [sys.executable, "-m", "app", "prepare"]
-        subprocess.run(prepare, check=True, capture_output=True, env={**os.environ, "HEADROOM_DATABASE_URL": url})
-        catalog = CatalogStore(sessionmaker(make_engine(url)), check_s=3600).catalog()
+    with seeded_catalog() as sessions:
+        catalog = CatalogStore(sessions, check_s=3600).catalog()
     compile_simulation()
     found = [compared(case) for case in cases(catalog, asked.count, seed=asked.seed)]
     print(f"{'difference: median (p90), %':28}{'':>5}" + "".join(f"{name:>15}" for name in FIGURES))

@@ -12,12 +12,9 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import os
 import random
 import re
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -33,6 +30,7 @@ from app.api.problems import problem_kinds
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
+from benchmarks.databases import prepare_database
 
 BODIES = Path(__file__).resolve().parent.parent / "tests" / "api" / "bodies"
 EXTREMES: tuple[Any, ...] = (
@@ -221,11 +219,8 @@ def main() -> None:
     with ExitStack() as stack:
         url = asked.database
         if url is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            url = f"sqlite:///{folder}/nonsense.sqlite3"
-            command = [sys.executable, "-m", "app", "prepare"]
-            environment = {**os.environ, "HEADROOM_DATABASE_URL": url}
-            subprocess.run(command, check=True, capture_output=True, env=environment)
+            environment, _ = stack.enter_context(prepare_database("sqlite"))
+            url = environment["HEADROOM_DATABASE_URL"]
         app = create_app(Settings(database_url=url, log_level="error"))
         client = stack.enter_context(TestClient(app, raise_server_exceptions=False))
         client.get("/readyz")

@@ -20,20 +20,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy.orm import sessionmaker
-
 from app.api.questions import build_recommend_question
 from app.api.schemas.requests import RecommendRequest
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation
-from app.db import make_engine
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
-from benchmarks.databases import prepare_database
+from calibration.calibrate import seeded_catalog
 
 Body = dict[str, Any]
 
@@ -652,11 +649,8 @@ def main() -> None:
     parser.add_argument("seed", type=int, nargs="?", default=1)
     options = parser.parse_args()
     compile_simulation()
-    with prepare_database("sqlite") as (environment, _):
-        engine = make_engine(environment["HEADROOM_DATABASE_URL"])
-        runner = PairRunner(CatalogStore(sessionmaker(engine), check_s=3600))
-        violated = run_pairs(runner, options.count, options.seed)
-        engine.dispose()
+    with seeded_catalog() as sessions:
+        violated = run_pairs(PairRunner(CatalogStore(sessions, check_s=3600)), options.count, options.seed)
     sys.exit(violated > 0)
 
 

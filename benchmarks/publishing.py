@@ -10,16 +10,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sqlite3
-import subprocess
-import sys
-import tempfile
 import time
 import urllib.request
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from benchmarks.databases import prepare_database
 from benchmarks.frozen import Client, make_clients, stored_id
 from benchmarks.load import ROOT
 from benchmarks.overload import quantile_ms
@@ -79,13 +76,10 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=4)
     with ExitStack() as stack:
         options = parser.parse_args()
-        file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "x.sqlite3"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADROOM_DATABASE_URL": f"sqlite:///{file}"}
-        prepare = [sys.executable, "-m", "app", "prepare"]
-        subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
+        environment, data = stack.enter_context(prepare_database("sqlite"))
         server = ServiceProcess("here", ROOT, environment, workers=1)
         stack.callback(server.close)
-        asyncio.run(print_publishing(server, file, options.times))
+        asyncio.run(print_publishing(server, data / "headroom.sqlite3", options.times))
 
 
 if __name__ == "__main__":

@@ -17,18 +17,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy.orm import sessionmaker
-
 from app.api.questions import build_recommend_question
 from app.api.schemas.requests import RecommendRequest
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation
-from app.db import make_engine
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.serving import finalists
 from app.sizing.snapshot import Catalog
-from benchmarks.databases import prepare_database
+from calibration.calibrate import seeded_catalog
 
 # Models with a typical TPOT limit, ms.
 MODELS = {
@@ -117,9 +114,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     compile_simulation()
-    with prepare_database("sqlite") as (environment, _):
-        engine = make_engine(environment["HEADROOM_DATABASE_URL"])
-        catalog_store = CatalogStore(sessionmaker(engine), check_s=3600)
+    with seeded_catalog() as sessions:
+        catalog_store = CatalogStore(sessions, check_s=3600)
         asked = random_questions(catalog_store, options.count, options.seed)
         search_answers(asked[:1], catalog_store.catalog())
         found = search_answers(asked, catalog_store.catalog())
@@ -127,7 +123,6 @@ def main() -> None:
         finalists.MAX_FAILED, finalists.CHECK_TOLERANCE, finalists.MIN_SCORE_RATIO = EVERY, math.inf, 0.0
         finalists.MAX_CAPACITY_RATIO = finalists.MAX_STABLE_RATIO = finalists.MAX_IN_FLIGHT_RATIO = math.inf
         print_comparison(found, search_answers(asked, catalog_store.catalog()))
-        engine.dispose()
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import json
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -235,9 +236,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def accuracy_notes(found: Calibration) -> dict[str, Any]:
-    """Contents of accuracy.json: excluded rows with reasons, cache sizes, and the figures that a later fit must not
-    exceed.
-    """
+    """Contents of accuracy.json: excluded rows with reasons, cache sizes, and the limits of a later fit's errors."""
     return {
         "headline": headline_figures(found.compared),
         "left_out": dict(found.left_out.most_common()),
@@ -255,17 +254,24 @@ def accuracy_notes(found: Calibration) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def seeded_catalog() -> Iterator[sessionmaker[Session]]:
+    """Sessions of a temporary database with the catalog of the current data files."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = make_engine(f"sqlite:///{folder}/catalog.sqlite3")
+        Base.metadata.create_all(engine)
+        sessions = sessionmaker(engine)
+        with sessions() as session:
+            seed_catalog(session)
+        yield sessions
+        engine.dispose()
+
+
 def calibrate_data_files() -> Calibration:
     """Fits the current data files, in a temporary catalog."""
-    with tempfile.TemporaryDirectory() as folder:
-        engine = make_engine(f"sqlite:///{folder}/calibration.sqlite3")
-        Base.metadata.create_all(engine)
-        with Session(engine) as session:
-            seed_catalog(session)
-        store = CatalogStore(sessionmaker(engine), check_s=3600)
-        found = calibrate_catalog(store.catalog(), store)
-        engine.dispose()
-    return found
+    with seeded_catalog() as sessions:
+        store = CatalogStore(sessions, check_s=3600)
+        return calibrate_catalog(store.catalog(), store)
 
 
 def write_files(found: Calibration) -> None:

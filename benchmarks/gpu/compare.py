@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import statistics
-import subprocess
 import sys
-import tempfile
 import textwrap
 import tomllib
 from collections import defaultdict
@@ -26,10 +23,8 @@ from pathlib import Path
 from typing import TextIO
 
 import numpy as np
-from sqlalchemy.orm import sessionmaker
 
 from app.catalog.snapshot import CatalogStore
-from app.db import make_engine
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
 from app.sizing.estimate import estimate_deployment
@@ -44,6 +39,7 @@ from app.sizing.snapshot import Catalog
 from app.sizing.words import percent
 from app.sizing.workload import TrainingWorkload
 from app.sizing.workload.training import Method
+from calibration.calibrate import seeded_catalog
 from calibration.serving.cases import ServingCases
 from calibration.training.cases import UNLIMITED
 
@@ -640,18 +636,9 @@ def shown_tables(text: str) -> str:
 
 def write() -> None:
     """Refreshes the tables of docs/measured.md against a freshly seeded catalog."""
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/measured.sqlite3"
-        subprocess.run(
-            [sys.executable, "-m", "app", "prepare"],
-            check=True,
-            capture_output=True,
-            env={**os.environ, "HEADROOM_DATABASE_URL": url},
-        )
-        engine = make_engine(url)
-        store = CatalogStore(sessionmaker(engine), check_s=3600)
+    with seeded_catalog() as sessions:
+        store = CatalogStore(sessions, check_s=3600)
         fresh = tables(store.catalog(), store.find_model)
-        engine.dispose()
     PAGE.write_text(replace_tables(PAGE.read_text(), fresh))
 
 
