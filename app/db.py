@@ -92,9 +92,7 @@ def make_engine(url: str, requested_limits: DatabaseLimits | None = None) -> Eng
 
 
 def _set_tenant(connection: Connection) -> None:
-    """Tells PostgreSQL's row-level security whose rows a transaction may use. By default, those of the public
-    tenant.
-    """
+    """Tells PostgreSQL's row-level security whose rows a transaction may use. Default: the public tenant's."""
     if (tenant := _acting_tenant.get()) != PUBLIC:
         connection.exec_driver_sql(SET_TENANT, (tenant,))
 
@@ -173,9 +171,7 @@ def make_sqlite_engine(url: str, limits: DatabaseLimits) -> Engine:
 
 
 def read_consistently(session: Session) -> None:
-    """Makes all reads of a session see one consistent state, from its first statement on, despite concurrent
-    changes.
-    """
+    """Makes all reads of a session see the state at its first statement, despite concurrent changes."""
     if session.get_bind().dialect.name == "postgresql":
         session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
     else:

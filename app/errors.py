@@ -185,9 +185,7 @@ def redact_secrets(text: str) -> str:
 
 
 def describe_error(error: BaseException) -> dict[str, str]:
-    """Returns the log fields of an error. For a database error, the driver's message; never the statement or its
-    parameters.
-    """
+    """Returns the log fields of an error; of a database error the driver's message, never statement or parameters."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     own = getattr(error, "orig", None) or error

@@ -31,9 +31,7 @@ def import_extra(module: str, extra: str, feature: str) -> Any:
 
 
 def defer_import(module: str, extra: str, feature: str) -> Any:
-    """Returns a stand-in for a module of an extra, which is imported at its first use. Without the extra, that use
-    raises MissingExtra.
-    """
+    """Returns a stand-in that imports a module of an extra at its first use, which may raise MissingExtra."""
     return _Deferred(module, extra, feature)
 
 

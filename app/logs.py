@@ -9,9 +9,7 @@ import structlog
 
 
 class LineLogger(structlog.PrintLogger):
-    """Writes log lines. A line that cannot be written, for example because the disk is full, is dropped without failing
-    the request.
-    """
+    """Writes log lines. A line that cannot be written, as on a full disk, is dropped and fails no request."""
 
     def msg(self, message: str) -> None:
         with suppress(OSError):

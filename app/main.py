@@ -77,9 +77,7 @@ def preload_app(settings: Settings) -> Callable[[], FastAPI]:
 
 
 def create_app(settings: Settings | None = None, loaded: LoadedCatalog | None = None) -> FastAPI:
-    """Returns the application. Without `settings`, reads them from the environment. `loaded` is a catalog to start
-    with. Raises MissingExtra.
-    """
+    """Returns the application. Default of `settings`: the environment; `loaded`: a catalog. Raises MissingExtra."""
     settings = settings or Settings()
     check_extras(settings)
     engine_version(settings.cache_dir)
@@ -185,9 +183,7 @@ def make_admission(settings: Settings, name: telemetry.QueueName) -> Admission:
 
 @asynccontextmanager
 async def run_background_tasks(app: FastAPI) -> AsyncIterator[None]:
-    """Runs the background tasks while the application serves: catalog refresh, pruning of answers, price
-    syncs and webhook delivery.
-    """
+    """Runs catalog refresh, pruning of answers, price syncs and webhook delivery while the application serves."""
     courier: WebhookSender | None = app.state.courier
     catalog_store: CatalogStore = app.state.catalog_store
     refresher = threading.Thread(target=catalog_store.refresh_periodically, name="catalogue", daemon=True)

@@ -25,9 +25,7 @@ log = structlog.get_logger("headroom")
 
 @contextmanager
 def share_metrics() -> Iterator[None]:
-    """Lets the worker processes started inside share one temporary folder for metrics. If no folder can be created,
-    each process counts for itself.
-    """
+    """Lets workers started inside share a temporary folder for metrics; without one each counts for itself."""
     with ExitStack() as ending:
         try:
             _delete_stale_folders()

@@ -14,9 +14,7 @@ ADVISORY_LOCK_ID = 0x68656164726F6F6D  # the bytes of "headroom"
 
 
 def alembic_config() -> Config:
-    """Returns the Alembic configuration for the migrations next to the installed package, independent of the working
-    directory.
-    """
+    """Returns the Alembic configuration for the migrations next to the package, whatever the working directory."""
     from alembic.config import Config  # noqa: PLC0415, only migrations need it
 
     config = Config()

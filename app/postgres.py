@@ -34,9 +34,7 @@ class NoResponse(psycopg.OperationalError):
 
 
 class CircuitBreaker:
-    """Circuit breaker of one database. After a failure, one attempt per second may probe it; all others fail at
-    once.
-    """
+    """Circuit breaker of one database. After a failure, one attempt per second may probe it; others fail at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -293,9 +293,7 @@ def _is_running(pid: int) -> bool:
 
 
 def leave_counting_to_workers() -> None:
-    """Removes what this process has counted from the shared folder: a parent of workers serves no request and no
-    catalog.
-    """
+    """Removes what this process has counted from the shared folder: a parent of workers serves no request."""
     for file in Path(os.environ.get(FOLDER, os.devnull)).glob(f"*_{os.getpid()}.db"):
         file.unlink(missing_ok=True)
 

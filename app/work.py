@@ -41,9 +41,7 @@ class StageListener(Protocol):
         ...
 
     def enter(self, stage: str) -> str:
-        """Starts a stage, or resumes one after a nested stage, and returns the name of the previous stage. May
-        raise.
-        """
+        """Starts a stage, or resumes one after a nested stage. Returns the name of the previous stage. May raise."""
         ...
 
     def leave(self, before: str) -> None:

@@ -60,9 +60,7 @@ class Service:
         return self._document
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Call a tool and return its result. A problem, or an unreachable service, gives a result with `is_error`
-        set.
-        """
+        """Call a tool and return its result. For a problem, or an unreachable service, `is_error` is set."""
         try:
             return await self._call_api(BY_NAME[name], dict(arguments))
         except httpx2.HTTPError as error:

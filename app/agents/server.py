@@ -64,9 +64,7 @@ ANY_HOST = "*"
 
 
 def transport_security(hosts: tuple[str, ...]) -> TransportSecuritySettings:
-    """Protection against DNS rebinding: a request must name one of these hosts, on any port, in Host and Origin. "*"
-    accepts any host.
-    """
+    """Protection against DNS rebinding: Host and Origin must name one of these hosts, on any port; "*" is any host."""
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=ANY_HOST not in hosts,

@@ -173,9 +173,7 @@ def shorten_answer(answer: Json, default: Collection[str], requested: Collection
 
 
 def recommendation_text(answer: Json) -> str:
-    """A recommendation as Markdown: summary, ranked options, warnings, rejections by reason, and the id for further
-    questions.
-    """
+    """A recommendation as Markdown: summary, options, warnings, rejections by reason, and the id to ask further."""
     lines = [answer["summary"]]
     if answer["recommendations"]:
         lines += ["", render_rows(ranking_rows(answer), OutputFormat.MARKDOWN)]

@@ -123,9 +123,7 @@ class Bucket:
 
 
 class RateLimits:
-    """Token bucket of each key in this process. `units_per_minute` is the limit of keys without one of their own; 0 is
-    no limit.
-    """
+    """Token bucket of each key in this process. `units_per_minute` limits keys without an own limit; 0: none."""
 
     def __init__(self, units_per_minute: int) -> None:
         self._units_per_minute, self._lock = units_per_minute, threading.Lock()
@@ -285,9 +283,7 @@ async def _anonymous_caller(request: Request, needed: Scope | None) -> Caller:
 
 
 def charge_computation(request: Request, cost_s: float | None) -> None:
-    """Charges the key of a request for an answer that is computed: its estimated CPU time, or the units of its
-    operation. Raises RateLimited.
-    """
+    """Charges a request's key the estimated CPU time, or the units of the operation. Raises RateLimited."""
     charge = getattr(request.state, "charge", None)
     if charge is not None:
         units = UNITS.get(request.scope["route"].operation_id, 0)

@@ -210,9 +210,7 @@ class Admission:
         return len(self._line) >= self._most_waiting or self._drain_time_s(new) > self._limit_s / 2
 
     def _evict_or_reject(self, caller: str) -> None:
-        """Rejects the newest job of the caller with the most places in the queue, or the new request if none has
-        more.
-        """
+        """Rejects the newest job of the caller with the most places in the queue, or the new one if all have fewer."""
         places = Counter(job.caller for job in self._line)
         greediest, most = max(places.items(), key=lambda each: each[1], default=("", 0))
         if most <= places[caller] + 1:

@@ -187,9 +187,7 @@ def _without_means(option: Document) -> Document:
 
 
 def _thin_failure_minutes(parts: int) -> Callable[[Document], Document]:
-    """Returns a step that thins the minutes of each failure to about `parts` intervals, including both ends; POST
-    /estimate returns all.
-    """
+    """Returns a step that thins each failure to about `parts` intervals with both ends; POST /estimate returns all."""
 
     def thin_minutes(minutes: list[Document]) -> list[Document]:
         return [*minutes[: -1 : max(1, -(-len(minutes) // parts))], minutes[-1]]
@@ -360,9 +358,7 @@ def relevant_identity(
 
 
 def load_stored_request(stored: Mapping[str, Any], **changes: Any) -> RecommendRequest:
-    """Returns the request of a stored answer, with `changes` applied; a change to None removes the field. Raises
-    UnsupportedStoredRequest.
-    """
+    """Returns a stored request with `changes`; None removes a field. Raises UnsupportedStoredRequest."""
     fields = {name: value for name, value in {**stored["request"], **changes}.items() if value is not None}
     try:
         return RecommendRequest.model_validate_json(orjson.dumps(fields), strict=True)

@@ -60,9 +60,7 @@ async def read_result_file(request: Request) -> bytes:
 
 
 async def read_raw(request: Request, media_types: tuple[str, ...], limit: int) -> bytes:
-    """Returns the raw body if its media type is one of `media_types` and its size is at most `limit` bytes. Raises
-    MalformedRequest.
-    """
+    """Returns the raw body of one of `media_types` and at most `limit` bytes. Raises MalformedRequest."""
     deadline = request.app.state.settings.body_deadline_s
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in media_types and not (kind.startswith("application/") and kind.endswith(media_types)):
@@ -240,9 +238,7 @@ def _check_members(document: Any) -> None:
 
 
 def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
-    """Returns the body as a JSON document. `pasted` names the fields that may contain multi-line text. Raises
-    MalformedRequest and LargeInteger.
-    """
+    """Returns a JSON body; fields in `pasted` may have several lines. Raises MalformedRequest and LargeInteger."""
     if not raw.strip():
         raise _malformed_json("The body is empty. Send a JSON object.")
     if raw[:3] == b"\xef\xbb\xbf" or b"\x00" in raw[:4]:

@@ -300,9 +300,7 @@ def check_units(
     *,
     at: str = "#/workload",
 ) -> None:
-    """Rejects token fields for a model that processes samples, and sample fields for one that processes tokens. `at` is
-    the pointer of the workload.
-    """
+    """Rejects token fields for models that process samples, and the reverse. `at` is the pointer of the workload."""
     if model.kind is ModelKind.SAMPLES and deployment is not None and deployment.recipe is not None:
         detail = f"recipe applies to models that process tokens; {model.name} processes samples. Omit it."
         raise_field_errors([FieldError("#/deployment/recipe", detail)])

@@ -104,9 +104,7 @@ def resolve_model(
     *,
     pointer: str = "#/workload/model",
 ) -> ModelArchitecture:
-    """Returns the architecture of a model given by name, by configuration or by size. Errors of a name carry
-    `pointer`.
-    """
+    """Returns the architecture of a model given by name, configuration or size. Errors of a name carry `pointer`."""
     if isinstance(reference, str):
         try:
             return catalog_store.find_model(reference)

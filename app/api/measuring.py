@@ -266,9 +266,7 @@ class MeasuredCatalogs:
         self._checked_at.pop(tenant, None)
 
     def apply(self, catalog_index: CatalogIndex, tenant: str) -> CatalogIndex:
-        """Returns the catalog with the measurements of a tenant. If the database does not answer, the last known ones
-        apply.
-        """
+        """Returns the catalog with a tenant's measurements; the last known ones if the database does not answer."""
         known = self._known.get(tenant)
         fresh = time.monotonic() - self._checked_at.get(tenant, -self._check_s - 1.0) < self._check_s
         if known is not None and known[0] is catalog_index and fresh:

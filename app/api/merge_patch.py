@@ -8,9 +8,7 @@ Part = dict[str, Any]
 
 
 def apply_merge_patch(whole: Part, patch: Part) -> Part:
-    """Returns `whole` with a JSON merge patch applied (RFC 7396): members replace, null removes, objects merge
-    recursively.
-    """
+    """Returns `whole` with a merge patch applied: members replace, null removes, objects merge recursively."""
     return _merge(whole, patch, keeps_null=False)
 
 

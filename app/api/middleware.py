@@ -69,9 +69,7 @@ class RequestRecord:
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
 
     def response_headers(self) -> list[tuple[bytes, bytes]]:
-        """Returns the headers that every response carries (request id, trace, no content sniffing), and those that
-        this request has added.
-        """
+        """Returns the headers of every response (request id, trace, no content sniffing) and those of this request."""
         return [
             (b"x-request-id", self.request_id.encode()),
             (b"traceresponse", self.traceparent.encode()),
@@ -138,9 +136,7 @@ def route_template(scope: Scope) -> str:
 
 
 def log_unexpected_error(scope: Scope, error: Exception) -> None:
-    """Counts an unexpected error and logs it in one line. After one for lack of memory the server replaces the
-    process.
-    """
+    """Counts an unexpected error and logs it in one line. If memory is short, the server replaces the process."""
     telemetry.record_unexpected_error()
     report_memory_error = scope.get("state", {}).get("report_memory_error")
     if isinstance(error, MemoryError) and report_memory_error is not None:
@@ -336,9 +332,7 @@ class ConditionalResponse:
 
 
 def install_response_middleware(app: FastAPI, origins: Sequence[str], compress_from_bytes: int) -> None:
-    """Compresses responses of at least `compress_from_bytes` for clients that accept gzip, and allows CORS calls from
-    `origins`.
-    """
+    """Compresses responses of at least `compress_from_bytes`, and allows CORS calls from `origins`."""
     app.add_middleware(ConditionalGet)  # innermost: the ETag is that of the uncompressed body
     app.add_middleware(GZipMiddleware, minimum_size=compress_from_bytes, compresslevel=COMPRESSION)
     if origins:

@@ -52,9 +52,7 @@ class ObservedText:
 
 
 def read_observation(spec: ObservedSpec, question: Question, deployment: Deployment, catalog: Catalog) -> ObservedText:
-    """Returns the figures given by the caller and those read from pasted text. Errors carry the location of the
-    text.
-    """
+    """Returns the figures of the caller and those read from pasted text. Errors carry the location of the text."""
     explicit = spec.to_observed()
     if not spec.timed_scrapes and spec.log is None:
         return ObservedText(explicit)

@@ -75,9 +75,7 @@ def model_phase(model: type[BaseModel]) -> str | None:
 
 
 def models_at(root: type[BaseModel], location: Sequence[Any]) -> Models:
-    """Returns the models at a location of the request. A location step that is a phase tag selects among several
-    models.
-    """
+    """Returns the models at a location of the request. A phase tag in the location selects among several models."""
     models: Models = (root,)
     for step in location:
         annotations: list[Any] = [model.model_fields[step].annotation for model in models if step in model.model_fields]
@@ -88,9 +86,7 @@ def models_at(root: type[BaseModel], location: Sequence[Any]) -> Models:
 
 @cache
 def field_places(root: type[BaseModel]) -> dict[str, tuple[str, ...]]:
-    """Maps every field name of a request to the dotted paths of its parents, marked with the phase where one
-    applies.
-    """
+    """Maps every field name of a request to the dotted paths of its parents, marked with the phase if one applies."""
     paths_by_name: dict[str, dict[str, None]] = {}
     for name, path in _walk_fields(root, "", ()):
         paths_by_name.setdefault(name, {})[path] = None
@@ -277,9 +273,7 @@ def json_pointer(location: Sequence[Any], document: Any, *, missing: bool = True
 
 
 def validation_errors(errors: Sequence[Any], document: Any, model: type[BaseModel]) -> list[dict[str, str]]:
-    """Returns at most twenty errors, each with a pointer and a message. Messages repeat only short names of the
-    input.
-    """
+    """Returns at most twenty errors with pointer and message. Messages repeat only short names of the input."""
     shown: dict[tuple[str, str], None] = {}
     for e in errors[:MAX_ERRORS]:
         where = json_pointer(e["loc"], document, missing=e["type"] == "missing")
@@ -318,9 +312,7 @@ def with_location(message: str, place: str) -> str:
 
 
 def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
-    """Returns a validation message with a hint on what was probably meant. It repeats only a name or a fraction of the
-    input.
-    """
+    """Returns a validation message with a hint on what was meant. It repeats only a name or part of the input."""
     context = error.get("ctx") or {}
     kind, value = error["type"], error.get("input")
     if kind == "union_tag_invalid":
@@ -357,9 +349,7 @@ MOST_NAMED = 8  # fields in one sentence
 
 
 def needed_fields(models: Models) -> str:
-    """Returns the fields that an object of the first model must have, or the first of those that it may have, as
-    text.
-    """
+    """Returns the fields that an object of the first model must have, or else the first that it may have, as text."""
     fields = models[0].model_fields if models else {}
     required = [name for name, field in fields.items() if field.is_required()]
     return join_words(required or list(fields)[:MOST_NAMED], "and" if required else "or")
@@ -449,9 +439,7 @@ async def handle_http_error(request: Request, error: HTTPException) -> Response:
 
 
 def allow_header(request: Request) -> dict[str, str]:
-    """Returns the Allow header with every method of a path. The framework itself names only those of the first matching
-    route.
-    """
+    """Returns the Allow header with every method of a path. The framework names only those of the first route."""
     path = getattr(request.scope.get("route"), "path", None)
     methods = request.app.openapi()["paths"].get(path, {})
     return {"Allow": ", ".join(sorted(m.upper() for m in methods))} if methods else {}

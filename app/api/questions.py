@@ -39,9 +39,7 @@ from app.sizing.workload.inference import Companion
 def index_on_day(
     catalog_index: CatalogIndex, as_of: date | None, today: date, holdings: Holdings = NOTHING_HELD
 ) -> CatalogIndex:
-    """Returns the catalog with the prices in force on a request's day, and those quoted to its tenant. Raises
-    Unanswerable before the oldest rent.
-    """
+    """Returns the catalog with the prices of a request's day and tenant. Raises Unanswerable before the oldest rent."""
     day = (as_of or today).isoformat()
     try:
         return catalog_index.on_day(day).with_holdings(holdings, day)
@@ -197,9 +195,7 @@ def requested_load(request: RecommendRequest, question: Question) -> float | Non
 def build_estimate_question(
     request: EstimateRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> tuple[Question, Deployment]:
-    """Returns the question and the deployment of an estimate request with catalog names. Raises every error of the
-    request.
-    """
+    """Returns question and deployment of an estimate request with catalog names. Raises all errors of the request."""
     check_phase(request)
     check_recipe(request)
     check_scheduler(request)
@@ -285,9 +281,7 @@ PHASES, WORKLOAD = "#/phases/", "/workload"
 
 @dataclass(frozen=True, slots=True)
 class RequestedOption:
-    """One option of a comparison: its JSON pointer, the fields that it sets itself, the full request and the core's
-    question.
-    """
+    """One option of a comparison: its JSON pointer, its own fields, the full request and the core's question."""
 
     pointer: str
     own: Mapping[str, Any]

@@ -171,9 +171,7 @@ def _resolve_hardware(spec: StoredHardware, naming: NameResolver, pointer: str) 
 
 
 def _resolve_quote(spec: QuoteSpec, naming: NameResolver, pointer: str, today: date) -> dict[str, Any]:
-    """Returns a quote under the slugs of the catalog, with the size of the machine, the seller's slug and its first
-    day.
-    """
+    """Returns a quote under the slugs of the catalog, with the size of the machine, the seller and the first day."""
     field_name, how_many = ("accelerator", "accelerators") if spec.system is None else ("system", "")
     body = spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     match = naming.resolve_accelerator(

@@ -107,9 +107,7 @@ class StatusChangeRow(Base):
 
 @dataclass(frozen=True, slots=True)
 class Filing:
-    """Fields to find an answer by: the caller's label, reference and cost center, and the answer's model and
-    hardware.
-    """
+    """Fields to find an answer by: label, reference and cost center, and the answer's model and hardware."""
 
     label: str | None
     reference: str | None
@@ -292,9 +290,7 @@ def change_status(session: Session, row: FilingRow, change: StatusUpdate) -> Non
 
 
 def _check_successor(session: Session, row: FilingRow, successor: str) -> None:
-    """Checks that a successor is another stored answer that is not itself superseded, so that links never form a
-    cycle.
-    """
+    """Checks that a successor is another stored answer that is not superseded, so that links form no cycle."""
     where = [
         {"pointer": "#/superseded_by", "detail": "must be the id of the stored recommendation that replaces this one"}
     ]

@@ -282,9 +282,7 @@ class ModelHub:
         raise HubUnavailable(f"The model hub redirected more than {MAX_REDIRECTS} times. {_ALTERNATIVE}")
 
     async def _build_request(self, client: httpx2.AsyncClient, url: str) -> httpx2.Request:
-        """Returns a request to the checked address of a URL's host, with the host name in the Host header and in
-        SNI.
-        """
+        """Returns a request to the checked address of a URL's host, with its name in the Host header and in SNI."""
         parts, port = _split_url(url)
         if port not in self._ports:
             raise HubUnavailable(f"The model hub redirected to port {port}, which is not allowed. {_ALTERNATIVE}")
@@ -339,9 +337,7 @@ def _bad_redirect() -> HubUnavailable:
 
 
 def _split_url(url: str) -> tuple[SplitResult, int]:
-    """Returns a URL split into its parts, and its port. Raises HubUnavailable unless it is a plain http or https
-    URL.
-    """
+    """Returns the parts of a URL, and its port. Raises HubUnavailable unless it is a plain http or https URL."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -399,9 +395,7 @@ async def _read_body(response: httpx2.Response) -> bytes:
 
 
 def _parse_config(body: bytes) -> Mapping[str, Any]:
-    """Returns the body as a JSON object of finite numbers, which both databases can store. NaN and Infinity become
-    null.
-    """
+    """Returns the body as a JSON object of finite numbers, as both databases need. NaN and Infinity become null."""
     try:
         config = orjson.loads(orjson.dumps(json.loads(body, parse_constant=lambda _: None)))
     except (ValueError, TypeError, RecursionError):

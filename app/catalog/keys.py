@@ -179,9 +179,7 @@ def revoke_key(connection: Connection, identity: str, *, now: datetime) -> bool:
 
 
 def rotate_key(connection: Connection, old: KeyRecord, *, now: datetime, overlap: timedelta) -> tuple[str, str]:
-    """Returns a new key like `old` with its id; the old one expires after the overlap, or earlier if it already
-    does.
-    """
+    """Returns a new key like `old` with its id; the old one expires after the overlap, unless it does earlier."""
     ends = now + overlap
     sooner = (KeyRow.id == old.id, or_(KeyRow.expires_at.is_(None), KeyRow.expires_at > ends))
     connection.execute(update(KeyRow).where(*sooner).values(expires_at=ends))

@@ -352,9 +352,7 @@ def is_tuned_name(name: tuple[str, ...], base: tuple[str, ...]) -> bool:
 
 
 def models_containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
-    """Returns the models (second item) with a name (first item) that contains every word of the text, shortest name
-    first.
-    """
+    """Returns the models (second) with a name (first) that contains every word of the text, shortest name first."""
     typed = split_name_words(name)
     if not any(len(w) >= 3 and w.isalpha() for w in typed):
         return []

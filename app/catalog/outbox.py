@@ -159,9 +159,7 @@ class DeliveryStore:
             yield connection
 
     def claim_due(self, endpoints: Iterable[str], *, now: datetime) -> Delivery | None:
-        """Claims the delivery that has been due longest for this process, for a limited time. Returns None if none
-        is due.
-        """
+        """Claims the delivery that has been due longest, for a limited time. Returns None if none is due."""
         rows = DeliveryRow
         free = or_(rows.claimed_until.is_(None), rows.claimed_until < now)
         due = (rows.dead.is_(False), rows.due_at <= now, rows.endpoint.in_(list(endpoints)), free)
@@ -209,9 +207,7 @@ class DeliveryStore:
             return int(connection.execute(again).rowcount)
 
     def delete_surplus(self, most: int = MOST_KEPT) -> int:
-        """Deletes the oldest deliveries of each endpoint that has more than `most`, dead ones first, and returns their
-        number.
-        """
+        """Deletes the oldest deliveries of endpoints with more than `most`, dead ones first. Returns their number."""
         rows, deleted = DeliveryRow, 0
         counted = select(rows.endpoint, func.count()).group_by(rows.endpoint).having(func.count() > most)
         with self._transaction() as connection:

@@ -126,9 +126,7 @@ class PunchoutStore:
         return made | {row.chosen.partition("-")[0] for row in found if row.chosen is not None}
 
     def record_choice(self, token: str, chosen: str, *, now: datetime) -> PunchoutVisit | None:
-        """Records the session's only order and returns the session. An earlier order stays. None if the session has
-        expired.
-        """
+        """Records the session's only order; an earlier one stays. Returns the session, None if it has expired."""
         rows = PunchoutSessionRow
         own = (rows.token_digest == _token_digest(token), rows.expires_at > now, rows.chosen.is_(None))
         with self._engine.begin() as connection:

@@ -70,9 +70,7 @@ def newest_version(session: Session) -> tuple[int, str, str] | None:
 
 
 def _load_rows(session: Session, make: Callable[..., T], columns: Mapping[str, Any], *where: Any) -> list[T]:
-    """Returns table rows as values of the sizing core. Each column fills the field of its name; repeated texts are
-    interned.
-    """
+    """Returns rows as values of the sizing core, each column in the field of its name; interns repeated texts."""
     rows = session.execute(select(*columns.values()).where(*where))
     return [
         make(**{name: intern(v) if type(v) is str else v for name, v in zip(columns, row, strict=True)}) for row in rows

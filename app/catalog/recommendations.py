@@ -343,9 +343,7 @@ class StoredAnswer:
 
 
 class AnswerCache:
-    """Cache of the latest stored answers up to `most_bytes`. Entries expire after a minute, because answers may be
-    pruned.
-    """
+    """Cache of the latest stored answers up to `most_bytes`. Entries expire after a minute: answers may be pruned."""
 
     def __init__(self, most_bytes: int) -> None:
         self._free_bytes, self._lock = most_bytes, threading.Lock()

@@ -185,9 +185,7 @@ def model_values(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def alias_values(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns every alias, the id and the last part of the id, folded. A name that several models share stays
-    ambiguous.
-    """
+    """Returns every alias, the id and its last part, folded. A name that several models share stays ambiguous."""
     pairs = {
         (fold_name(name), entry["hf_id"])
         for entry in entries

@@ -63,9 +63,7 @@ _PARENTHESES = re.compile(r"\([^)]*\)")
 
 @dataclass(frozen=True, slots=True)
 class HardwareMatch:
-    """Accelerators that a hardware name matches: one, several or none; plus the machine and the count that it
-    states.
-    """
+    """Accelerators that a hardware name matches: one, several or none; and the machine and count that it states."""
 
     accelerators: tuple[str, ...]
     system: str | None = None  # slug of the machine that the name states
@@ -75,9 +73,7 @@ class HardwareMatch:
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorWords:
-    """Words that identify one accelerator. `modifiers` are words such as "Ti" that match only if the name contains
-    them.
-    """
+    """Words that identify one accelerator. `modifiers`, such as "Ti", match only if the name contains them."""
 
     slug: str
     words: frozenset[str]
@@ -191,9 +187,7 @@ class CatalogIndex:
         return changed
 
     def with_holdings(self, holdings: Holdings, day: str) -> CatalogIndex:
-        """Returns the index of the catalog with the prices quoted to a tenant that are valid on a day; itself without
-        any.
-        """
+        """Returns the index with the prices quoted to a tenant that are valid on a day; itself without any."""
         if not holdings.digest or self._quotes == holdings.digest:
             return self
         offers, systems = (in_force(each, day, self.catalog) for each in (holdings.offers, holdings.systems))
@@ -221,9 +215,7 @@ class CatalogIndex:
         return dated
 
     def resolve_name(self, name: str) -> HardwareMatch:
-        """Resolves a name: a slug, a title, words in any order, a machine that contains the accelerator, or the part in
-        brackets.
-        """
+        """Resolves a slug, a title, words in any order, a machine that has the accelerator, or the part in brackets."""
         return self._resolved.get_or_make(name, lambda: self._resolve_name(name))
 
     def _resolve_name(self, name: str) -> HardwareMatch:
@@ -408,9 +400,7 @@ def _vendor_words(vendor: str) -> frozenset[str]:
 
 
 def _searchable_forms(a: Accelerator) -> tuple[str, ...]:
-    """Returns the searchable forms of an accelerator's name: the slug, the slug without the vendor, and the folded
-    name.
-    """
+    """Returns the searchable forms of a name: the slug, the slug without the vendor, and the folded name."""
     return a.slug, a.slug.partition("-")[2] or a.slug, fold_name(a.name)
 
 
@@ -548,9 +538,7 @@ class CatalogStore:
             self._replace_catalog(loaded)
 
     def refresh_periodically(self) -> None:
-        """Checks for a newer catalog every `check_s` seconds until `stop_refreshing` is called, so that no request
-        has to.
-        """
+        """Checks for a newer catalog every `check_s` seconds until `stop_refreshing`, so that no request has to."""
         while True:
             try:
                 self._check_for_newer(wait_s=0.0)
@@ -580,9 +568,7 @@ class CatalogStore:
         return self.directory().catalog
 
     def directory(self, tenant: str = PUBLIC) -> CatalogIndex:
-        """Returns the name index of the newest published catalog with the measurements of a tenant. Raises the same
-        errors as `catalog`.
-        """
+        """Returns the name index of the newest catalog with a tenant's measurements. Raises the errors of `catalog`."""
         newest = self.published()
         return newest if self.with_measurements is None else self.with_measurements(newest, tenant)
 
@@ -730,9 +716,7 @@ class CatalogStore:
             return None
 
     def _fetch_from_hub(self, at: LoadedCatalog, hub: ModelHub, name: str) -> ModelArchitecture:
-        """Fetches a model from the hub by its id and stores it. If that fails, returns a catalog model with a similar
-        name.
-        """
+        """Fetches a model from the hub and stores it. If that fails, returns a catalog model with a similar name."""
         try:
             fetched = hub.fetch_model(name)
         except (MissingModel, HubUnavailable) as trouble:

@@ -45,9 +45,7 @@ class AuditRow(Base):
 
 
 def lock_tenant(connection: Connection, tenant: str) -> None:
-    """Makes other transactions that change this tenant wait for the end of this one. Creates the tenant's row if it is
-    missing.
-    """
+    """Makes other transactions that change this tenant wait for the end of this one. Creates a missing row."""
     connection.execute(ENSURE, {"name": tenant})
     connection.execute(update(TenantRow).where(TenantRow.name == tenant).values(name=tenant))
 
@@ -69,9 +67,7 @@ def record_audit(
 
 
 def entry_hash(before: str, entry: Mapping[str, Any]) -> str:
-    """Returns the hash of an entry that follows the hash `before`: SHA-256 of both, the entry as JSON with sorted
-    keys.
-    """
+    """Returns the hash of an entry after the hash `before`: SHA-256 of both, the entry as JSON with sorted keys."""
     return hashlib.sha256(before.encode() + orjson.dumps(_exported(entry), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

@@ -188,9 +188,7 @@ def first_option(content: Part, accelerator: str | None = None) -> Part:
 def build_request(
     source: Path | None, flags: Mapping[str, Any], settings: Iterable[str], transform: Callable[[Part], Part] = dict
 ) -> Part:
-    """Merge a request: the file after `transform`, then flags by path, then --set. Fills in the phase if it is
-    missing.
-    """
+    """Merge a request: the file after `transform`, then flags by path, then --set. Adds the phase if it is missing."""
     request = transform(read_request(source))
     for path, value in flags.items():
         if value not in (None, [], ()):
@@ -242,9 +240,7 @@ def terminal_width() -> int | None:
 
 
 def infer_phase(workload: Mapping[str, Any]) -> str:
-    """Phase that a workload implies: a method or examples mean fine-tuning, training tokens or samples mean training,
-    anything else is inference.
-    """
+    """Phase of a workload: fine-tuning with a method or examples, training with tokens or samples, else inference."""
     if "method" in workload or "examples" in workload:
         return "fine_tuning"
     return "training" if {"training_tokens", "training_samples"} & set(workload) else "inference"

@@ -62,9 +62,7 @@ def report_failure(sentence: str) -> int:
 
 
 def discard_output() -> None:
-    """Redirect standard output to the null device. Otherwise the interpreter would retry the write at exit and print an
-    error.
-    """
+    """Redirect standard output to the null device, so that the interpreter does not retry the write at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -54,9 +54,7 @@ class _Temporary(FeedError):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The body of an answer as a file at its start, its digest, and its ETag. The file is open until the client's next
-    fetch.
-    """
+    """The body of an answer as a file, its digest, and its ETag. The file is open until the client's next fetch."""
 
     file: IO[bytes]
     sha256: str

@@ -163,9 +163,7 @@ def amount(value: object) -> float:
 
 
 def text(value: object) -> str:
-    """Returns a non-empty text that fits a column and a terminal: spaces are single, no control characters. Raises
-    ValueError for anything else.
-    """
+    """Returns a non-empty printable text with single spaces that fits a column. Raises ValueError for all else."""
     plain = " ".join(value.split()) if isinstance(value, str) and len(value) <= 2 * MAX_NAME_CHARACTERS else ""
     if not 0 < len(plain) <= MAX_NAME_CHARACTERS or not plain.isprintable():
         raise ValueError("no name")

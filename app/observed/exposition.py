@@ -365,9 +365,7 @@ class Series:
         return {source: math.fsum(seen) / len(seen) for source, seen in values.items()}
 
     def counter_increase(self, metric: Metric) -> dict[Source, float]:
-        """Increase of a counter between the scrapes, per engine. With one scrape it is the count since the engine
-        started.
-        """
+        """Increase of a counter between the scrapes, per engine; with one scrape, since the engine started."""
         increases: dict[Source, float] = {}
         for sample, value in self.named.get(metric.name, ()):
             if metric.matches_label(sample):
@@ -391,9 +389,7 @@ class Series:
 
     @property
     def window_s(self) -> float | None:
-        """Time from the first to the last scrape in seconds; None if unknown. With one scrape it is the time since the
-        engines started.
-        """
+        """Seconds from the first to the last scrape, or since the engines started with one scrape; None if unknown."""
         first, last = self.moments[0][0], self.moments[-1][0]
         if first is None or last is None:
             return None

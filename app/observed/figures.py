@@ -45,9 +45,7 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One value with the name of its field in a group of observations. `low` and `high` bound the histogram bucket that
-    contains it.
-    """
+    """A value with its field in a group of observations. `low` and `high` bound the histogram bucket around it."""
 
     group: str
     quantity: str
@@ -59,9 +57,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class UnreadContent:
-    """Parts of a text that were not understood: names of unknown metrics, the number of unread lines and the first of
-    them.
-    """
+    """What was not understood of a text: unknown metrics, the number of unread lines and the first of them."""
 
     metrics: tuple[str, ...] = ()
     lines: int = 0

@@ -117,9 +117,7 @@ Patterns = tuple[re.Pattern[str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """Patterns for the lines of one trainer: `steps` identify it, `fields` are read from step lines, `others` from any
-    line.
-    """
+    """Patterns of a trainer's lines: `steps` identify it, `fields` are read from step lines, `others` from all."""
 
     name: str
     title: str

@@ -438,9 +438,7 @@ class Service:
             yield service_figure("running", running / replicas, source)
 
     def share_figures(self) -> Iterator[Figure]:
-        """Preemptions, errors and prefix cache hits as shares of requests or tokens, and the load of the busiest
-        replica.
-        """
+        """Preemptions, errors and prefix cache hits per request or token, and the load of the busiest replica."""
         requests, preempted = self.first_counter(self.engine.requests), self.first_counter(self.engine.preemptions)
         if requests is not None and requests[1] > 0:
             if preempted is not None:

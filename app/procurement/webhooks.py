@@ -98,9 +98,7 @@ class WebhookSender:
         return sum(arrived for arrived, _ in results), sum(failed for _, failed in results)
 
     def _deliver_to(self, endpoint: str) -> tuple[int, bool]:
-        """Tries the due notices of one endpoint and returns how many arrived and whether one failed. After a failure
-        the others wait.
-        """
+        """Tries the due notices of one endpoint until one fails. Returns how many arrived and whether one failed."""
         arrived = 0
         while not self._stopped.is_set():
             delivery = self._store.claim_due([endpoint], now=datetime.now(UTC))

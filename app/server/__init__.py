@@ -48,9 +48,7 @@ def server_config(settings: Settings, app: Callable[[], ASGIApp], port: int, wor
 
 
 def serve(settings: Settings, port: int, workers: int) -> int:
-    """Serves until a signal stops the process, and returns the exit status. Raises OSError if the port is not
-    available, and MissingExtra.
-    """
+    """Serves until a signal stops the process; returns the exit status. Raises OSError and MissingExtra."""
     check_extras(settings)
     config = server_config(settings, partial(create_app, settings), port, workers)
     bound = config.bind_socket()

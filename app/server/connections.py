@@ -54,9 +54,7 @@ class Limits:
 
 
 class ConnectionPool(ServerState):
-    """All connections of one process. Idle connections, which have no complete request in progress, are listed per
-    address, longest idle first.
-    """
+    """All connections of one process, and by address those without a complete request, longest idle first."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
@@ -70,9 +68,7 @@ class ConnectionPool(ServerState):
         self.out_of_memory = True
 
     def admit(self, new: Connection) -> bytes | None:
-        """Admits a connection and returns None, or returns the refusal to send. If the pool is full, closes an idle
-        connection to make room.
-        """
+        """Admits a connection and returns None, or returns the refusal to send. A full pool closes an idle one."""
         limit = self.limits.max_connections_per_address
         if limit and self.connections_per_address[new.address] >= limit:
             return refusals.ADDRESS_FULL

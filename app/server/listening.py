@@ -69,9 +69,7 @@ def drop_new_connections(listening: socket.socket) -> None:
 
 
 class ListenerConfig(uvicorn.Config):
-    """uvicorn's configuration plus connection limits, drain time, and the memory from which a process stops; 0 is no
-    limit.
-    """
+    """uvicorn's configuration, connection limits, drain time, and the memory from which a process stops (0: none)."""
 
     def __init__(
         self,
@@ -86,9 +84,7 @@ class ListenerConfig(uvicorn.Config):
         self.limits, self.drain_s, self.memory_mib = limits or Limits(), drain_s, memory_mib
 
     def bind_socket(self) -> socket.socket:
-        """Returns the listening socket that all processes share. Raises OSError that names the address that is not
-        available.
-        """
+        """Returns the listening socket of all processes. Raises OSError with the address if it is not available."""
         address = f"Port {self.port} of {self.host}"
         try:
             bound = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)

@@ -156,9 +156,7 @@ def drop_impossible_figures(cases: Sequence[ServingCase]) -> tuple[list[ServingC
 def read_published_cases(
     rows: Sequence[Mapping[str, Any]], catalog: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase | SplitCase], Counter[str]]:
-    """Cases of all rows, with one pool or two, and the number of other rows by reason; impossible figures are left
-    out.
-    """
+    """Cases of all rows, of one pool or two, without impossible figures, and the number of other rows by reason."""
     whole, left_out = read_cases([row for row in rows if pools_of(row) is None], catalog, model_named)
     whole, faster = drop_impossible_figures(whole)
     split, split_left_out = read_split_cases([row for row in rows if pools_of(row) is not None], catalog, model_named)

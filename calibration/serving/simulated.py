@@ -102,9 +102,7 @@ def simulate_case(case: ServingCase, achieved: Achieved) -> dict[str, float]:
 
 
 def add_run_ratios(cases: Sequence[Any], achieved: Achieved) -> list[Any]:
-    """The cases with the ratio of simulated to closed-form metrics at these coefficients; split pools stay
-    unchanged.
-    """
+    """The cases with the ratio of simulated to closed-form metrics at these coefficients; split pools are unchanged."""
     found = list(cases)
     for start in OVERLAPPING_STARTS:
         rows = [i for i, case in enumerate(cases) if isinstance(case, ServingCase) and starts_as(case, start)]

@@ -107,9 +107,7 @@ def pools_of(row: Row) -> tuple[Row, Row] | None:
 
 
 def pool_row(row: Row, workers: int, tensor: int, data: int, experts: int, stages: int) -> Row:
-    """The row as if one pool were the whole run; data-parallel ranks share their experts even if the row says
-    otherwise.
-    """
+    """The row as if one pool were the whole run; data-parallel ranks always share their experts."""
     experts = max(experts, tensor * data) if data > 1 else experts
     total = workers * tensor * data * stages
     degrees = {"num_accelerators": total, "tp": tensor, "dp": data, "ep": experts, "pp": stages}

@@ -29,9 +29,7 @@ def param_dtype(setup: Setup) -> Any:
 
 
 def norm_dtype(setup: Setup) -> Any:
-    """Data type of norms, embedding and head; those of a frozen model are in BF16 unless k-bit preparation widens
-    them.
-    """
+    """Data type of norms, embedding and head; a frozen model has BF16 unless k-bit preparation widens them."""
     if setup.frozen:
         return torch.float32 if setup.method == "qlora" and setup.kbit_widening else torch.bfloat16
     return param_dtype(setup)

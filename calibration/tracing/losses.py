@@ -14,9 +14,7 @@ SPLIT_TOKENS = 128  # tokens per chunk of LitGPT's loss
 
 
 def loss_of(hidden: Any, head: Any, labels: Any, setup: Setup) -> tuple[Any, Any]:
-    """(loss, tensors that the training loop also holds) of the last hidden state; the model's forward frees the
-    others.
-    """
+    """(loss, tensors that the loop also holds) of the last hidden state; the model's forward frees the others."""
     kind, vocab = setup.loss, setup.shape.vocab
     if kind == "fused":
         flat = hidden.reshape(-1, hidden.shape[-1])

@@ -24,9 +24,7 @@ _NOW = _Narrowing()
 
 @contextmanager
 def manual_autocast(*, wanted: bool) -> Iterator[None]:
-    """Casts products to BF16 inside the context, also in recomputation; the outermost context frees the casts at its
-    end.
-    """
+    """Casts products to BF16 inside the context, also in recomputation; the outermost context frees the casts."""
     if not wanted or _NOW.on:
         yield
         return

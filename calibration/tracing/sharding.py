@@ -30,9 +30,7 @@ COLLECTIVES = ("all_gather_into_tensor", "reduce_scatter_tensor", "all_reduce")
 
 @contextmanager
 def mesh_of(shards: int) -> Iterator[Any]:
-    """A device mesh of this many ranks; None for one. It is created outside the fake mode, which does not support
-    it.
-    """
+    """A device mesh of this many ranks; None for one. The fake mode does not support it: create it outside."""
     if shards <= 1:
         yield None
         return

@@ -159,9 +159,7 @@ def delete_recommendation(
 
 
 def _decode_position(cursor: str | None) -> tuple[datetime, str] | None:
-    """Returns the time of storage and the id of the previous page's last row. Raises MalformedRequest for an unknown
-    cursor.
-    """
+    """Returns time of storage and id of the previous page's last row. Raises MalformedRequest for other cursors."""
     last = decode_cursor(cursor, whole=False)
     if last is None:
         return None

@@ -56,9 +56,7 @@ NOT_KEPT = {"Cache-Control": "no-store"}
 
 
 async def get_metrics() -> Response:
-    """Returns the metrics of all workers, whichever worker answers. A separate thread reads them, so requests do not
-    wait.
-    """
+    """Returns the metrics of all workers, whichever answers. A separate thread reads them; requests do not wait."""
     text = await asyncio.to_thread(telemetry.prometheus_text)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4, headers=NOT_KEPT)
 

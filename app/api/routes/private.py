@@ -66,9 +66,7 @@ def store(
     *,
     dry_run: bool,
 ) -> Response:
-    """Stores records, or reports what would happen to each. Records that exist are replaced if If-Match names their
-    version.
-    """
+    """Stores records, or reports what would happen to each. To replace records, If-Match must name their version."""
     catalog_index = catalog_store.directory()
     lines = read_lines(raw[0], is_csv=raw[1], kind=kind, catalog_index=catalog_index, today=today)
 

@@ -235,9 +235,7 @@ def _require_session_desk(desk: PunchoutService | None) -> PunchoutService:
 def show_session(
     desk: PunchoutService | None, token: str, answers: TenantAnswers, sessions: Sessions, fields: Fields
 ) -> Response:
-    """Returns the page with the stored answers, or with the options of the answer that is named or in the session's
-    basket.
-    """
+    """Returns the page with the stored answers, or with the options of the answer that is named or in the basket."""
     visit, buyer = _require_session_desk(desk).find_visit(token, now=datetime.now(UTC))
     answers = _answers_of(buyer, answers)
     basket = visit.facts.get("basket")

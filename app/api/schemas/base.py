@@ -109,9 +109,7 @@ INTEGER_VALUED = BeforeValidator(_to_integer)
 
 
 def round_value(value: Any, digits: int = 6) -> Any:
-    """A number rounded to `digits` significant digits; any other value unchanged, and None for a number that is not
-    finite.
-    """
+    """A number rounded to `digits` significant digits, None if it is not finite; any other value unchanged."""
     if not isinstance(value, float):
         return value
     if value == 0 or not math.isfinite(value):

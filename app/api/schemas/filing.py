@@ -53,9 +53,7 @@ Document = dict[str, Any]
 
 
 def supply_json(question: Question, answer: Answer, catalog: Catalog, purchasing: Purchasing) -> Document:
-    """The lots and launch configurations of every rank in order, the sources of assumed prices, and the codes of the
-    goods.
-    """
+    """The lots and launch configurations of every rank, the sources of assumed prices, and the codes of the goods."""
     return {
         "ranks": [lots_json(ranked.estimate, question, catalog, purchasing) for ranked in answer.recommendations],
         "starts": [starts_json(question, ranked.estimate, catalog) for ranked in answer.recommendations],

@@ -101,9 +101,7 @@ class SampleSpec(RequestModel):
     text_tokens: Annotated[int, Field(ge=1, le=1_000_000), INTEGER_VALUED] | None = None
 
     def apply_to(self, model: ModelArchitecture) -> ModelArchitecture:
-        """The model with samples of this size. Raises Unanswerable for a size field that does not apply to the
-        model.
-        """
+        """The model with samples of this size. Raises Unanswerable for a size that does not apply to the model."""
         return resize_samples(model, self.model_dump(exclude_none=True))
 
 
