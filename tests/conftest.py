@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from alembic import command
 from alembic.config import Config
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.orm import Session, sessionmaker
 from starlette.testclient import TestClient
 
@@ -166,13 +167,28 @@ def catalog(catalog_store: CatalogStore) -> Catalog:
     return catalog_store.catalog()
 
 
-@pytest.fixture(scope="session")
-def client(sqlite_url: str) -> Iterator[TestClient]:
-    """The real application over the seeded SQLite file; server errors come back as answers."""
-    app = create_app(Settings(database_url=sqlite_url, today=DAY, access_log="off"))
+@contextmanager
+def serving(url: str, loaded: LoadedCatalog | None = None) -> Iterator[TestClient]:
+    """The real application over a database; server errors come back as answers."""
+    app = create_app(Settings(database_url=url, today=DAY, access_log="off"), loaded)
     with TestClient(app, raise_server_exceptions=False) as made:
         yield made
     app.state.sessions.kw["bind"].dispose()
+
+
+@pytest.fixture(scope="session")
+def client(sqlite_url: str) -> Iterator[TestClient]:
+    """The real application over the seeded SQLite file."""
+    with serving(sqlite_url) as made:
+        yield made
+
+
+@pytest.fixture
+def engine(sqlite_url: str, tmp_path: Path) -> Iterator[Engine]:
+    """A copy of the seeded SQLite file for one test."""
+    made = make_engine(copied(sqlite_url, tmp_path / "own.sqlite3"))
+    yield made
+    made.dispose()
 
 
 @pytest.fixture(scope="session")

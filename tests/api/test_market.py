@@ -16,12 +16,10 @@ from typer.testing import CliRunner
 
 from app.catalog.observations import OfferKey
 from app.cli import cli
-from app.config import Settings
 from app.db import make_engine
-from app.main import create_app
 from artefacts.service import DAY
 from tests.catalog.observed import observed, publish
-from tests.conftest import copied
+from tests.conftest import copied, serving
 from tests.examples import answer_of
 
 ASKED = {
@@ -49,12 +47,10 @@ def served(sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         publish(session, BEFORE, [observed(H100, 0.2, "none"), observed(L4, 0.7, "low")])
         publish(session, TODAY, [observed(H100, 0.2, "none"), observed(L4, 0.6, "available")])
     engine.dispose()
-    app = create_app(Settings(database_url=url, today=DAY, access_log="off"))
-    with TestClient(app) as made:
+    with serving(url) as made:
         while made.get("/readyz").status_code != 200:  # the first load may take long on a busy machine
             time.sleep(0.05)
         yield made
-    app.state.sessions.kw["bind"].dispose()
 
 
 def ask(client: TestClient, **constraints: Any) -> dict[str, Any]:

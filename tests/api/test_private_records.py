@@ -17,11 +17,9 @@ from app.catalog.holdings import HoldingsStore, RecordKind, list_records, make_h
 from app.catalog.keys import Caller, Scope, create_key
 from app.catalog.snapshot import CatalogIndex, LoadedCatalog
 from app.catalog.tenants import audit_heads, export_audit, find_break, lock_tenant
-from app.config import Settings
 from app.db import EVERY_TENANT, UNHURRIED, acting_for, make_engine
-from app.main import create_app
-from artefacts.service import DAY
-from tests.conftest import copied
+from tests.conftest import copied, serving
+from tests.examples import answer_of
 
 NOW = datetime.now(UTC)
 ASKED: dict[str, Any] = {
@@ -47,19 +45,15 @@ class Service:
         return self.client.request(method, path, headers={**headers, **sent.pop("headers", {})}, **sent)
 
     def recommend(self, tenant: str | None, **more: Any) -> Any:
-        answer = self.call("POST", "/recommend", tenant, json={**ASKED, **more})
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return answer_of(self.call("POST", "/recommend", tenant, json={**ASKED, **more}))
 
 
 @pytest.fixture(scope="module")
 def service(loaded: LoadedCatalog, sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     url = copied(sqlite_url, tmp_path_factory.mktemp("private") / "p.sqlite3")
     engine = make_engine(url)
-    app = create_app(Settings(database_url=url, today=DAY, access_log="off"), loaded)
-    with TestClient(app, raise_server_exceptions=False) as made:
+    with serving(url, loaded) as made:
         yield Service(made, engine)
-    app.state.sessions.kw["bind"].dispose()
     engine.dispose()
 
 

@@ -16,11 +16,8 @@ from app.catalog.keys import Scope, create_key
 from app.catalog.outbox import Outbox
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import LoadedCatalog
-from app.config import Settings
 from app.db import EVERY_TENANT, acting_for, make_engine
-from app.main import create_app
-from artefacts.service import DAY
-from tests.conftest import copied
+from tests.conftest import copied, serving
 
 NOW = datetime.now(UTC)
 FILING = Filing(None, None, None, "m", None, None)
@@ -52,10 +49,8 @@ class Service:
 def service(loaded: LoadedCatalog, sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     url = copied(sqlite_url, tmp_path_factory.mktemp("tenants") / "t.sqlite3")
     engine = make_engine(url)
-    app = create_app(Settings(database_url=url, today=DAY, access_log="off"), loaded)
-    with TestClient(app, raise_server_exceptions=False) as made:
+    with serving(url, loaded) as made:
         yield Service(made, engine)
-    app.state.sessions.kw["bind"].dispose()
     engine.dispose()
 
 

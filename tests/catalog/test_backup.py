@@ -14,13 +14,9 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
-from starlette.testclient import TestClient
 
 from app.command.prepare import prepare_database
-from app.config import Settings
-from app.main import create_app
-from artefacts.service import DAY
-from tests.conftest import copied
+from tests.conftest import copied, serving
 from tests.examples import body
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
@@ -29,14 +25,12 @@ Restore = Callable[[], None]
 
 def asked(url: str, *, again: str | None = None) -> tuple[bytes, bytes, bytes, str]:
     """An answer, the same as stored, how it is filed, and its id."""
-    app = create_app(Settings(database_url=url, today=DAY))
-    with TestClient(app) as client:
+    with serving(url) as client:
         stored = b"" if again is None else client.get(f"/recommendations/{again}").raise_for_status().content
         answer = client.post("/recommend", json=body("recommend-inference-8b-small-team")).raise_for_status()
         identity = answer.json()["id"]
         stored = stored or client.get(f"/recommendations/{identity}").content
         filed = client.get(f"/recommendations/{identity}/status").raise_for_status().content
-    app.state.sessions.kw["bind"].dispose()
     return answer.content, stored, filed, identity
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event, func, insert, inspect, select, text
@@ -33,17 +32,9 @@ from app.catalog.tables import CatalogVersionRow, OfferRow
 from app.db import make_engine
 from app.sizing.hardware.parts import Offer
 from tests.catalog.observed import L4, NEW, moment, observed, publish
-from tests.conftest import copied
 
 ELSEWHERE = NEW._replace(region="us-nowhere2")
 FIRST, SECOND = "2026-10-01", "2026-11-10"
-
-
-@pytest.fixture
-def engine(sqlite_url: str, tmp_path: Path) -> Iterator[Engine]:
-    made = make_engine(copied(sqlite_url, tmp_path / "own.sqlite3"))
-    yield made
-    made.dispose()
 
 
 def offer_of(store: CatalogStore, key: tuple[object, ...], day: str | None = None) -> Offer | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
@@ -12,20 +10,11 @@ from sqlalchemy import Engine
 from app.catalog import recommendations
 from app.catalog.filing import Filing
 from app.catalog.recommendations import MOMENT_S, THREADS, AnswerCache, AnswerStore, StoredAnswer
-from app.db import make_engine
 from app.errors import NotFound
-from tests.conftest import copied
 from tests.outages import Outage
 
 FILING = Filing(label=None, reference=None, cost_centre=None, model="m", accelerators="a", option="o")
 LATE_S = MOMENT_S + 0.2
-
-
-@pytest.fixture
-def engine(sqlite_url: str, tmp_path: Path) -> Iterator[Engine]:
-    made = make_engine(copied(sqlite_url, tmp_path / "own.sqlite3"))
-    yield made
-    made.dispose()
 
 
 def keep(store: AnswerStore, number: int) -> tuple[StoredAnswer, float]:

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -188,13 +188,6 @@ def test_no_name_breaks_anything(catalog_index: CatalogIndex, name: str) -> None
     assert {*catalog_index.find_regions(name)} <= {*catalog_index.regions}
     assert {*closest_names(name, catalog_index.providers.values())} <= {*catalog_index.providers.values()}
     assert compact_name(normalize_name(name)).isascii()
-
-
-@pytest.fixture
-def engine(sqlite_url: str, tmp_path: Path) -> Iterator[Engine]:
-    made = make_engine(copied(sqlite_url, tmp_path / "own.sqlite3"))
-    yield made
-    made.dispose()
 
 
 def publish(engine: Engine, digest: str) -> None:

@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 from typer.testing import CliRunner, Result
 
 from app.catalog.snapshot import LoadedCatalog
 from app.cli import cli
 from app.command import measuring
-from app.config import Settings
-from app.main import create_app
 from artefacts.running import serve_app
-from artefacts.service import DAY
-from tests.conftest import copied
+from tests.conftest import copied, serving
 from tests.observed.result_files import PLAIN, SCREEN
 
 REQUEST: dict[str, Any] = {
@@ -39,10 +35,8 @@ REQUEST: dict[str, Any] = {
 def service(sqlite_url: str, loaded: LoadedCatalog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an application with a database of its own."""
     url = copied(sqlite_url, tmp_path_factory.mktemp("measuring") / "own.sqlite3")
-    app = create_app(Settings(database_url=url, today=DAY, access_log="off"), loaded)
-    with TestClient(app), serve_app(app) as address:
+    with serving(url, loaded) as made, serve_app(made.app) as address:
         yield address
-    app.state.sessions.kw["bind"].dispose()
 
 
 def run(address: str, *words: str, given: str | None = None) -> Result:

@@ -55,13 +55,6 @@ FIRST, SECOND = moment("2026-11-10"), moment("2026-11-12")
 
 
 @pytest.fixture
-def engine(sqlite_url: str, tmp_path: Path) -> Iterator[Engine]:
-    made = make_engine(copied(sqlite_url, tmp_path / "own.sqlite3"))
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
 def server() -> Iterator[FeedServer]:
     with serve({}) as made:
         made.routes |= all_routes(made)

@@ -19,16 +19,14 @@ from app.api.schemas.requests import RecommendRequest
 from app.catalog.measuring import get_measurement, update_prediction
 from app.catalog.snapshot import CatalogStore, LoadedCatalog
 from app.command.prepare import prepare_database
-from app.config import Settings
 from app.db import PUBLIC
-from app.main import create_app
 from app.sizing.evidence import Setting
 from app.sizing.measured import MeasuredFigure, MeasuredStacks, OwnMeasurement
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from artefacts.service import DAY
-from tests.conftest import copied
+from tests.conftest import copied, serving
 from tests.observed.result_files import FILES, LLAMA_BENCH, PLAIN, VLLM
 
 ESTIMATE: dict[str, Any] = {
@@ -72,10 +70,8 @@ STACK = {"accelerator": "h100-sxm", "accelerators": 1, "engine_version": "0.30.0
 def service(sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """An application with a database of its own."""
     url = copied(sqlite_url, tmp_path_factory.mktemp("own") / "own.sqlite3")
-    app = create_app(Settings(database_url=url, today=DAY, access_log="off"))
-    with TestClient(app, raise_server_exceptions=False) as made:
+    with serving(url) as made:
         yield made
-    app.state.sessions.kw["bind"].dispose()
 
 
 @pytest.fixture
