@@ -9,10 +9,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from app import cli, metrics_folder, server, telemetry
+from app.api.routes import health
 from app.server.listening import ListenerConfig
 
 
@@ -167,3 +170,34 @@ def test_a_parent_that_forks_workers_does_not_count_as_one() -> None:
     assert "headroom_catalogue_version 7.0" in shown
     assert 'headroom_shed_total{reason="overloaded"} 0.0' in shown
     assert f'pid="{parent.split()[1]}"' not in shown and shown.count("process_resident_memory_bytes{pid=") == 1
+
+
+def test_a_scrape_is_text_that_a_parser_takes_and_has_the_requests_before_it(client: TestClient) -> None:
+    client.get("/livez")
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-store"
+    before = of(answer.content, "headroom_request_seconds_count", method="GET", route="/livez", status="2xx")
+    client.get("/livez")
+    after = client.get("/metrics").content
+    assert of(after, "headroom_request_seconds_count", method="GET", route="/livez", status="2xx") == before + 1
+    assert of(after, "headroom_build_info", version="0.2.0") == 1
+
+
+def test_labels_are_few_and_none_is_a_path_that_somebody_made_up(client: TestClient) -> None:
+    for i in range(50):
+        client.get(f"/recommendations/rec_{i:028x}")
+        client.get(f"/made/up/{i}")
+        client.request(f"ODD{i}", "/livez")
+    samples = scraped(client.get("/metrics").content)
+    routes = {dict(labels)["route"] for name, labels in samples if "request_seconds" in name}
+    assert not [route for route in routes if "made" in route or "rec_" in route]
+    assert {dict(labels)["method"] for name, labels in samples if "request_seconds" in name} <= {
+        *("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other")
+    }
+
+
+def test_it_can_be_switched_off() -> None:
+    app = FastAPI()
+    health.install_metrics(app, on=False)
+    assert TestClient(app).get("/metrics").status_code == 404

@@ -34,11 +34,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from app.catalog.events import STANDING, STATUS
 from app.catalog.filing import Filing, FilingRow, StatusUpdate
 from app.catalog.tables import Slug, Text
 from app.db import EVERY_TENANT, PUBLIC, Base, acting_for
 
+# Events that other systems can be notified of.
+STORED, STATUS, STANDING = "recommendation.stored", "recommendation.status", "recommendation.standing"
+EVENTS = (STORED, STATUS, STANDING)
 # Waits between attempts; after the last one a delivery is dead.
 RETRY_WAITS = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800, 7200, 21600, 43200))
 # Longer than any attempt takes: an attempt has a total deadline of 10 s, after which the resolver of the system may

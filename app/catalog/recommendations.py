@@ -23,7 +23,6 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from app import telemetry
-from app.catalog.events import STORED
 from app.catalog.filing import (
     UNFILED,
     Filing,
@@ -35,7 +34,7 @@ from app.catalog.filing import (
     unknown_recommendation,
 )
 from app.catalog.observations import delete_expired_leases, extend_lease
-from app.catalog.outbox import DeliveryStore, Outbox, event_data
+from app.catalog.outbox import STORED, DeliveryStore, Outbox, event_data
 from app.catalog.purchasing import PunchoutSessionRow
 from app.catalog.tables import RecommendationRow
 from app.db import EVERY_TENANT, PUBLIC, DatabaseError, acting_for

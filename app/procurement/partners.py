@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from app.catalog.events import EVENTS
+from app.catalog.outbox import EVENTS
 
 HOST = r"^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
 # Accepts no double quotes and no backslashes, which browsers and this service could parse differently.

@@ -51,8 +51,7 @@ from calibration.training.published import (
     shape_of,
     trainer_of,
 )
-from calibration.training.recipes import Figure, SourceRecipe
-from calibration.training.sources import recipe_of
+from calibration.training.recipes import Figure, SourceRecipe, recipe_of
 
 ASSUMED = Assumptions()
 MAX_SIZE_RATIO = 1.5  # size ratio from which a catalog model of the same name is a different model

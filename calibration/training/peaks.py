@@ -12,7 +12,7 @@ import numpy as np
 
 from app.sizing.evidence import Compared
 from calibration.training.answered import AnsweredRun, false_misfits
-from calibration.training.sources import recipe_of
+from calibration.training.recipes import recipe_of
 
 PEAK = "training_memory"
 TOO_LOW = 0.9  # predicted over measured below which a plan may run out of memory

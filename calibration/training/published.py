@@ -24,8 +24,7 @@ from app.sizing.snapshot import Catalog
 from app.sizing.training.recipes import PRECISIONS
 from app.sizing.workload import Method, TrainingWorkload
 from calibration.case import NotCompared, parse_number
-from calibration.training.recipes import SourceRecipe
-from calibration.training.sources import recipe_of
+from calibration.training.recipes import SourceRecipe, recipe_of
 
 # Hidden size per layer: GPT-3 175B has 12,288 / 96; Megatron's models of 1 to 530 billion parameters have 96 to 200.
 GPT_WIDTH_PER_LAYER = 128

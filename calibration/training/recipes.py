@@ -1,4 +1,9 @@
-"""Record of a published source: the recipe of its rows, the kind of peak that it prints, and the unknowns."""
+"""Memory recipes of published sources: one record per source or part of one, the most specific last, with the kind of
+peak that it prints and the unknowns.
+
+The records are read from the sources' own scripts and configurations at the version that was run. Fields that a record
+leaves out are those of the framework's own recipe.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
+from app.sizing.facts import build_tables
 from app.sizing.hardware.recipes import RecipeSettings
 
 
@@ -41,3 +48,14 @@ class SourceRecipe:
     def applies_to(self, row: Mapping[str, Any]) -> bool:
         columns = all(re.search(words, row.get(column) or "") for column, words in self.where.items())
         return row["source_key"] == self.source and columns
+
+
+UNREAD = "the source's scripts were not read"
+
+SOURCES = build_tables(SourceRecipe, Path(__file__).with_name("sources.toml"), "source")
+
+
+def recipe_of(row: Mapping[str, Any]) -> SourceRecipe:
+    """The record of a row; for an unread source, a record that leaves everything to the framework."""
+    found = [r for r in SOURCES if r.applies_to(row)]
+    return found[-1] if found else SourceRecipe(row["source_key"], Figure.DRIVER, "", "", open=UNREAD)

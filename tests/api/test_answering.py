@@ -22,8 +22,7 @@ from typer.testing import CliRunner
 import app.api
 from app.api.answering import ASSUMPTION_ORDER, MAX_BYTES, PAGE_KNOBS, fit_to_size, json_bytes
 from app.api.schemas.repricing import RepriceResponse
-from app.catalog.events import STANDING
-from app.catalog.outbox import DeliveryRow
+from app.catalog.outbox import STANDING, DeliveryRow
 from app.catalog.recommendations import unpack_part
 from app.catalog.tables import CatalogVersionRow, OfferRow, RecommendationRow, SystemRow
 from app.cli import cli

@@ -8,8 +8,7 @@ import pytest
 
 from app.catalog.files import read_rows
 from app.sizing.hardware.recipes import VOCABULARIES
-from calibration.training.recipes import Figure, SourceRecipe
-from calibration.training.sources import SOURCES, UNREAD, recipe_of
+from calibration.training.recipes import SOURCES, UNREAD, Figure, SourceRecipe, recipe_of
 
 ROWS: list[dict[str, Any]] = [dict(r) for r in read_rows("measurements_training.csv")]
 PEAKS = [r for r in ROWS if r["peak_mem_gib_per_accelerator"]]

@@ -23,8 +23,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from app.api.schemas.results import Notice
-from app.catalog.events import EVENTS, STANDING, STATUS, STORED
-from app.catalog.outbox import RETRY_WAITS, DeliveryRow, DeliveryStore, Outbox
+from app.catalog.outbox import EVENTS, RETRY_WAITS, STANDING, STATUS, STORED, DeliveryRow, DeliveryStore, Outbox
 from app.catalog.snapshot import LoadedCatalog
 from app.cli import cli
 from app.config import Settings

@@ -29,9 +29,9 @@ from app.api.schemas.materials import (
     MaterialsShown,
 )
 from app.api.schemas.results import Notice
-from app.catalog.events import STANDING, STATUS, STORED
 from app.catalog.filing import FilingFilter, Status, Visibility, check_visible, list_filings
 from app.catalog.holdings import HoldingsStore
+from app.catalog.outbox import STANDING, STATUS, STORED
 from app.catalog.purchasing import PunchoutVisit
 from app.catalog.recommendations import TenantAnswers
 from app.catalog.snapshot import CatalogStore

@@ -22,7 +22,7 @@ from app.api.schemas.base import (
 )
 from app.api.schemas.filing import StatusName
 from app.api.schemas.origins import EMPTY, WHOLE, From, ResultModel
-from app.catalog.events import STATUS
+from app.catalog.outbox import STATUS
 from app.sizing.columns import GIB
 from app.sizing.hardware.parts import Availability
 from app.sizing.hardware.terms import LeadTime
