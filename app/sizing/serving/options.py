@@ -39,7 +39,7 @@ from app.sizing.decisions.prices import service_pricing
 from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import suspend_recording
-from app.sizing.hardware.engines import ENGINES
+from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.parts import Environment, PricingModel, known_network_bytes_per_s
 from app.sizing.hardware.tables import step_sizes
 from app.sizing.question import Deployment, DraftMethod, Question, Speculative
@@ -95,11 +95,19 @@ def check_speculation(speculative: Speculative | None, workload: InferenceWorklo
 
 
 def check_experts(d: Deployment, workload: InferenceWorkload) -> None:
-    """Raise Conflict for data-parallel ranks in one replica of a model without routed experts."""
-    if (d.data_parallel or 1) > 1 and not workload.model.is_moe:
+    """Raise Conflict for data-parallel ranks in one replica that the model or the engine does not allow."""
+    if (d.data_parallel or 1) == 1:
+        return
+    if not workload.model.is_moe:
         raise Conflict(
             f"{workload.model.name} has no routed experts for data-parallel ranks to share. "
             "Use replicas instead of data_parallel."
+        )
+    wide = engine_named(d.engine).wide_experts if d.engine is not None else None
+    if wide is not None and not wide.splits_attention and (d.tensor_parallel or 1) > 1:
+        raise Conflict(
+            f"With data_parallel above 1, {product_name(d.engine)} computes the attention of each rank on one "
+            "accelerator. Set tensor_parallel to 1, or omit it."
         )
 
 
