@@ -19,6 +19,7 @@ from app.sizing.answer.summary import (
     describe_layout,
     describe_load,
     describe_maximum,
+    describe_pools,
     describe_question,
     describe_separate_services,
     describe_service,
@@ -169,6 +170,22 @@ def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> No
     other = ranked(2, CARD, bottleneck="memory_capacity", total_accelerators=24)
     assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(
         ". It uses 24 accelerators with 24 GiB of memory each; the best option uses 8 with 80 GiB each."
+    )
+
+
+def test_pools_are_named_with_spares_and_sellers() -> None:
+    size = {"accelerators_per_replica": 1, "weight_format": "fp8", "pricing_model": PricingModel.ON_DEMAND}
+    spared = Deployment(BIG.slug, provider="lambda", region="x", replicas=1, spare_replicas=1, **size)
+    single = Deployment(CARD.slug, provider="lambda", region="unspecified", replicas=1, spare_replicas=0, **size)
+    bought = replace(single, provider="dell", pricing_model=PricingModel.OWNED, system="dell-8")
+    names = {BIG.slug: "Big", CARD.slug: "Card", "dell-8": "Dell 8x Card"}
+    assert describe_pools(Pools(spared, single), "vllm", names, frozenset({"US"})) == (
+        "two pools with vLLM: 1 prefill replica and 1 spare on 1 × Big each from Lambda (x, on demand) in FP8, "
+        "and 1 decode replica on 1 × Card from Lambda (in US, on demand) in FP8"
+    )
+    assert describe_pools(Pools(single, bought), "vllm", names, frozenset({"US"})) == (
+        "two pools with vLLM: 1 prefill replica on 1 × Card from Lambda (on demand) in FP8, "
+        "and 1 decode replica on 1 × Card (purchase, Dell 8x Card) in FP8"
     )
 
 
