@@ -270,7 +270,8 @@ def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
     """Benchmark of the deployment's engine, for token streams or for single-forward work."""
     engine = engine_named(d.engine or "")
     if workload.single_pass:
-        used = engine.one_pass or single_forward_benchmark(workload.model)
+        heard = engine.speech if workload.model.sample is not None and workload.model.sample.decodes else None
+        used = heard or engine.one_pass or single_forward_benchmark(workload.model)
         return replace(used, load=used.reranks) if workload.model.reranks and used.reranks else used
     own = engine.benchmark
     return own if d.speculative is None or not own.own_prompts else replace(own, load=own.own_prompts)

@@ -703,6 +703,12 @@ def test_speech_on_ctranslate2_is_measured_with_ctranslate2() -> None:
     assert "faster_whisper" in used.load and "transformers import" not in used.load
 
 
+def test_speech_on_vllm_is_measured_at_its_server() -> None:
+    speech = replace(CHAT, model=registered("openai/whisper-large-v3"))
+    used = serving_benchmark(speech, Deployment("a", engine="vllm"))
+    assert used.server is SERVERS["vllm"] and "/v1/audio/transcriptions" in used.load
+
+
 WIDE: dict[str, Any] = {
     **LAYOUT,
     "accelerators_per_replica": 256,

@@ -319,6 +319,7 @@ class Engine:
     framework: Framework = Framework()  # layouts in training
     benchmark: Benchmark = BENCHMARKS["running-server"]  # for streamed tokens
     one_pass: Benchmark | None = None  # for embeddings and samples; None: by kind of model
+    speech: Benchmark | None = None  # for recordings, where the engine has another one for them
     trial: Benchmark = BENCHMARKS["trl"]  # for training
     competes: tuple[ModelTask, ...] = TASKS  # kinds of model for which it competes without being named
     judged_as: str | None = None  # engine underneath
