@@ -472,6 +472,9 @@ def layout_keys(plans: Plans) -> Codes:
 
 
 def stable_key(options: Options) -> Column:
-    """Tie-break order of equal plans: fewer accelerators first, then smaller replicas, then catalog order."""
+    """Tie-break order of equal plans: fewer accelerators first, then smaller replicas, then replicas on fewer machines,
+    then catalog order.
+    """
     plans = options.plans
-    return options.fleet.accelerators * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stacks.rows
+    spread = plans.accelerators_per_replica * 1e3 + plans.nodes_per_replica
+    return (options.fleet.accelerators * 1e6 + spread) * 1e4 + plans.stacks.rows
