@@ -314,6 +314,12 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
         f"{product_name(launch.engine)} needs a package for this model, which containers install: {each}."
         for each in {part.plugin: None for part in groups if part.plugin}
     ]
+    notes += [
+        f"--tensor-parallel-size counts NeuronCores: {part.group.places['tensor']} on "
+        f"{part.group.per_machine * part.group.machines} accelerators."
+        for part in groups
+        if part.group.vendor == "AWS" and part.launch.engine == "vllm"
+    ]
     notes += context_notes(groups[0])
     pinned = dict.fromkeys(part.group.model for part in groups if REVISION in part.command_tokens)
     if pinned:

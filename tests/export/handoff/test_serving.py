@@ -373,6 +373,14 @@ def test_vllm_loads_the_weights_of_bitsandbytes_with_a_plugin() -> None:
     assert "ray" not in build_handoff(four_bits, "shell", None).targets
 
 
+def test_a_note_says_that_neuron_counts_cores() -> None:
+    trainium = served(tensor=16, maker="AWS")
+    assert any(
+        "counts NeuronCores: 16 on 8 accelerators" in note for note in build_handoff(trainium, "shell", None).notes
+    )
+    assert not any("NeuronCores" in note for note in build_handoff(served(), "shell", None).notes)
+
+
 def test_vllm_reads_recordings_with_its_audio_packages() -> None:
     speech = option(start("vllm", BENCHMARKS["vllm-speech"], served=None, served_limit=None, refused_share=None))
     assert first(speech).setup_line == "pip install 'vllm[audio]==0.33.0'"
