@@ -326,18 +326,19 @@ def impossible_estimate(
     """Estimate of a deployment that cannot run: software, hardware or layout do not fit the model.
 
     Parameters:
-        rejection: why the accelerator was rejected before any layout was tried; None if no layout matches.
+        rejection: why the accelerator was rejected; None if no layout matches.
     """
     name, rule = accelerator.name, "" if rejection is None else rejection.rule
+    fixes_ranks = (deployment.tensor_parallel or 1) > 1
     if rejection is not None and rejection.code == "missing_data":
         text, code = rejection.text, rejection.code
-    elif rejection is not None:
+    elif rejection is not None and not (rejection.code == "no_layout" and fixes_ranks):
         text, code = f"{rejection.text} {rule}".rstrip(), "unsupported"
     else:
         text = (
             f"No layout of {model.name} on {name} matches the deployment. tensor_parallel must divide "
-            f"{model.num_heads} attention heads and {model.kv_heads} key/value heads, and the machine must hold a "
-            "replica."
+            f"{model.num_heads} attention heads, and divide or be a multiple of {model.kv_heads} key/value heads; the "
+            "machine must hold a replica."
         )
         code = "no_layout"
     reasons = (Reason(code, text, "fits", 0.0, "1"),)

@@ -479,7 +479,7 @@ def test_without_a_feasible_option_the_closest_one_is_named() -> None:
 @pytest.mark.parametrize(
     ("known", "code", "words"),
     [
-        (None, "no_layout", "tensor_parallel must divide 32 attention heads and 8 key/value heads"),
+        (None, "no_layout", "tensor_parallel must divide 32 attention heads, and divide or be a multiple of 8 key/value"),
         (Rejection("acme-big", "Acme Big", "missing_data", "No bandwidth of {name}."), "missing_data", "of Acme Big."),
         (
             Rejection("acme-big", "Acme Big", "no_engine", "vllm does not run on {name}.", rule="It has no FP8."),
@@ -493,6 +493,16 @@ def test_what_cannot_run_together_says_why(known: Rejection | None, code: str, w
     (reason,) = found.explanation
     assert (found.fits, reason.code) == (False, code)
     assert words in reason.text
+
+
+def test_a_tensor_parallel_degree_that_splits_no_heads_is_said() -> None:
+    none = Rejection(
+        "acme-big", "Acme Big", "no_layout", "No layout of this model on {name} fits one replica.", None, None, None
+    )
+    (reason,) = impossible_estimate(Deployment("acme-big", tensor_parallel=3), LLAMA_8B, BIG, none).explanation
+    assert "must divide 32 attention heads, and divide or be a multiple of 8 key/value heads" in reason.text
+    (reason,) = impossible_estimate(Deployment("acme-big", nodes=1), LLAMA_8B, BIG, none).explanation
+    assert reason.text == "No layout of this model on Acme Big fits one replica."
 
 
 @pytest.mark.parametrize(
