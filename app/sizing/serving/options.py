@@ -103,10 +103,10 @@ def check_experts(d: Deployment, workload: InferenceWorkload) -> None:
             f"{workload.model.name} has no routed experts for data-parallel ranks to share. "
             "Use replicas instead of data_parallel."
         )
-    wide = engine_named(d.engine).wide_experts if d.engine is not None else None
-    if wide is not None and not wide.splits_attention and (d.tensor_parallel or 1) > 1:
+    engine = engine_named(d.engine or "")
+    if engine.wide_experts and not engine.wide_experts.splits_attention and (d.tensor_parallel or 1) > 1:
         raise Conflict(
-            f"With data_parallel above 1, {product_name(d.engine)} computes the attention of each rank on one "
+            f"With data_parallel above 1, {product_name(engine.name)} computes the attention of each rank on one "
             "accelerator. Set tensor_parallel to 1, or omit it."
         )
 

@@ -174,7 +174,11 @@ def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> No
 
 
 def test_pools_are_named_with_spares_and_sellers() -> None:
-    size = {"accelerators_per_replica": 1, "weight_format": "fp8", "pricing_model": PricingModel.ON_DEMAND}
+    size: dict[str, Any] = {
+        "accelerators_per_replica": 1,
+        "weight_format": "fp8",
+        "pricing_model": PricingModel.ON_DEMAND,
+    }
     spared = Deployment(BIG.slug, provider="lambda", region="x", replicas=1, spare_replicas=1, **size)
     single = Deployment(CARD.slug, provider="lambda", region="unspecified", replicas=1, spare_replicas=0, **size)
     bought = replace(single, provider="dell", pricing_model=PricingModel.OWNED, system="dell-8")
@@ -479,7 +483,7 @@ def test_without_a_feasible_option_the_closest_one_is_named() -> None:
 @pytest.mark.parametrize(
     ("known", "code", "words"),
     [
-        (None, "no_layout", "tensor_parallel must divide 32 attention heads, and divide or be a multiple of 8 key/value"),
+        (None, "no_layout", "tensor_parallel must divide 32 attention heads, and divide or be a multiple of 8"),
         (Rejection("acme-big", "Acme Big", "missing_data", "No bandwidth of {name}."), "missing_data", "of Acme Big."),
         (
             Rejection("acme-big", "Acme Big", "no_engine", "vllm does not run on {name}.", rule="It has no FP8."),
