@@ -266,6 +266,16 @@ def test_a_few_old_cards_transcribe_150_times_real_time(catalog: Catalog) -> Non
     assert 3 <= (first.estimate.deployment.total_accelerators or 0) <= 5
 
 
+def test_speech_within_seconds_runs_on_cards_not_on_processors(catalog: Catalog) -> None:
+    """Faster-whisper is too slow for a limit of 5 s at 5 recordings/s; vLLM on one small card is not."""
+    texts = {"input_tokens": Lengths(0.0), "output_tokens": Lengths(0.0)}
+    model = registered("openai/whisper-large-v3")
+    speech = replace(CHAT, model=model, peak_per_s=5.0, slo=Slo(None, None, 5.0, 95), **texts)  # type: ignore[arg-type]
+    first = recommend_hardware(Question(speech, first_only=True), catalog).recommendations[0]
+    assert first.estimate.deployment.engine == "vllm"
+    assert first.accelerator.kind == "gpu"
+
+
 DENSE, MIXTURE = LLAMA_8B, registered("openai/gpt-oss-20b")
 NEIGHBORS = (
     ("nvidia-a100-sxm4-80gb", "nvidia-h100-sxm5-80gb"),

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate, Performance
 from app.sizing.serving.memory import device_weights_bytes
 from app.sizing.workload import Lengths, Load, Slo
-from tests.sizing.serving.given import DENSE, MIXTURE, STEADY, on_big
-from tests.sizing.small import snapshot
+from tests.sizing.serving.given import DENSE, MIXTURE, STEADY, on_big, planned
+from tests.sizing.small import BIG, snapshot
 
 SMALL = snapshot()
 
@@ -97,6 +98,15 @@ def test_what_ranks_cannot_be_is_said() -> None:
         judged(model=DENSE, data_parallel=2)
     with pytest.raises(Conflict, match="degrees of parallelism"):
         judged(tensor_parallel=2, pipeline_parallel=1, data_parallel=2, accelerators_per_replica=2)
+    with pytest.raises(Conflict, match="attention of each rank on one accelerator"):
+        judged(tensor_parallel=2, data_parallel=2, engine="tensorrt-llm")
+
+
+@pytest.mark.parametrize(("engine", "split"), [("vllm", {1.0, 2.0, 4.0, 8.0}), ("tensorrt-llm", {1.0})])
+def test_attention_of_a_rank_is_split_only_by_engines_that_can(engine: str, split: set[float]) -> None:
+    support = [EngineSupport(engine, BIG.family, "inference", {"bf16": True}, ("bf16",), "a test")]
+    ranks = Deployment(BIG.slug, system="big-8", engine=engine, weight_format="bf16", data_parallel=2)
+    assert set(planned(MIXTURE, of=snapshot(support=support), fixed=ranks).tensor_parallel.tolist()) == split
 
 
 def test_a_lone_prompt_takes_longer_on_a_rank_than_on_all_of_them() -> None:

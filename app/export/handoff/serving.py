@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,7 @@ from app.export.handoff.option import (
     yaml_text,
 )
 from app.export.handoff.weights import conversion_files, weights_notes
-from app.sizing.hardware.benchmarks import place_names
+from app.sizing.hardware.benchmarks import BENCHMARKS, place_names
 from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS
 from app.sizing.words import join_words, product_name
 
@@ -128,14 +129,15 @@ class ReplicaLaunch:
     @property
     def setup_line(self) -> str:
         """Line before the start command in a container, with the version of the engine."""
-        setup = f"pip install {self.plugin}" if self.plugin else self.launch.container_setup
+        setup = f"pip install {shlex.quote(self.plugin)}" if self.plugin else self.launch.container_setup
         return setup.replace("{version}", format_version(self.version))
 
     @property
     def plugin(self) -> str:
-        """Package with which the engine loads weights of this format; empty if it needs none."""
-        since, package = self.launch.plugins.get(str(self.group.places.get("format")), (ANY_VERSION, ""))
-        return package if self.version >= since else ""
+        """Package that the engine needs for weights of this format, or for recordings; empty if it needs none."""
+        need = "speech" if self.group.load == BENCHMARKS["vllm-speech"].load else str(self.group.places.get("format"))
+        since, package = self.launch.plugins.get(need, (ANY_VERSION, ""))
+        return package.replace("{version}", format_version(self.version)) if self.version >= since else ""
 
     def script_lines(self, *before: str, port: str | None = None) -> tuple[str, ...]:
         """Lines of the start script.
@@ -308,8 +310,14 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
             f"wait together as one batch. It needs: {groups[0].setup_line}."
         )
     notes += [
-        f"{product_name(launch.engine)} loads these weights with a plugin, which containers install: {each}."
+        f"{product_name(launch.engine)} needs a package for this model, which containers install: {each}."
         for each in {part.plugin: None for part in groups if part.plugin}
+    ]
+    notes += [
+        f"--tensor-parallel-size counts NeuronCores: {part.group.places['tensor']} on "
+        f"{part.group.per_machine * part.group.machines} accelerators."
+        for part in groups
+        if part.group.vendor == "AWS" and part.launch.engine == "vllm"
     ]
     notes += context_notes(groups[0])
     pinned = dict.fromkeys(part.group.model for part in groups if REVISION in part.command_tokens)

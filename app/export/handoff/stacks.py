@@ -112,7 +112,7 @@ def _require_vllm(part: ReplicaLaunch, stack: str) -> None:
     if part.launch.engine != "vllm":
         raise NotServable(f"{stack} starts vLLM; this option is served with {product_name(part.launch.engine)}.")
     if part.plugin:
-        raise NotServable(f"{stack} starts vLLM without {part.plugin}, which loads the weights of this option.")
+        raise NotServable(f"{stack} starts vLLM without {part.plugin}, which this option needs.")
     if needs_conversion(part.group):
         raise NotServable(f"{stack} loads weights from a repository; those of this option are at a path of yours.")
 

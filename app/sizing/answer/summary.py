@@ -175,11 +175,10 @@ def describe_question(question: Question) -> str:
 def describe_hardware(ranked: Ranked) -> str:
     """Count, name and seller of the hardware: "8 × NVIDIA H100 from Lambda (us-east-1, on demand)"."""
     d, name = ranked.estimate.deployment, ranked.accelerator.name
-    if d.pools is not None:
-        owned = " (yours)" if d.uses_inventory else ""
-        return describe_pools(d.pools, d.engine, ranked.names) + owned
     price = None if ranked.estimate.cost is None else ranked.estimate.cost.price
     countries = frozenset() if price is None else frozenset(price.countries or ())
+    if d.pools is not None:
+        return describe_pools(d.pools, d.engine, ranked.names, countries)
     if ranked.accelerator.kind == SOCKET and d.instance_type is not None:  # a small instance is part of a socket
         return f"{d.nodes or 0:,} × {d.instance_type} ({name}) {describe_seller(d, ranked.names, countries)}"
     return f"{d.total_accelerators or 0:,} × {name} {describe_seller(d, ranked.names, countries)}"
@@ -198,24 +197,39 @@ def describe_seller(d: Deployment, names: Mapping[str, str], countries: frozense
         return f"(purchase, {names.get(d.system or '', f'system {d.system}')})"
     pricing = describe_pricing(d.pricing_model) if d.pricing_model else "no listed price"
     region = None if d.region == "unspecified" else d.region
-    place = f"in {list_countries(countries)}" if countries else region
+    place = region or (f"in {list_countries(countries)}" if countries else None)
     terms = pricing if place is None else f"{place}, {pricing}"
     return f"from {provider_name(d.provider)} ({terms})" if d.provider else f"({terms})"
 
 
-def describe_pools(pools: Pools, engine: str | None, names: Mapping[str, str]) -> str:
-    """Both pools of a service that separates prefill from decode.
+def describe_pools(
+    pools: Pools, engine: str | None, names: Mapping[str, str], countries: frozenset[str] = frozenset()
+) -> str:
+    """Both pools of a service that separates prefill from decode, with their spares and sellers.
 
     Parameters:
-        names: names of accelerators by slug; a slug that is not listed stays as it is.
+        names: names of accelerators and systems by slug; a slug that is not listed stays as it is.
+        countries: countries of the seller's data centers; they count if both pools have one seller.
     """
+    placed = countries if pools.prefill.provider == pools.decode.provider else frozenset[str]()
     prefill, decode = (
-        f"{format_count(pool.replicas or 0, f'{name} replica')} ({pool.accelerators_per_replica} × "
-        f"{names.get(pool.accelerator, pool.accelerator)}{'' if pool.replicas == 1 else ' each'}, "
-        f"{format_name(pool.weight_format or '')})"
+        f"{describe_replicas(pool, f'{name} replica')} on {pool.accelerators_per_replica} × "
+        f"{names.get(pool.accelerator, pool.accelerator)}{each_of(pool)} "
+        f"{describe_seller(pool, names, placed)} in {format_name(pool.weight_format or '')}"
         for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
     )
-    return f"two pools with {product_name(engine or '')}: {prefill} and {decode}"
+    return f"two pools with {product_name(engine or '')}: {prefill}, and {decode}"
+
+
+def describe_replicas(d: Deployment, replica: str = "replica") -> str:
+    """Replicas and spares of a deployment: "3 replicas and 1 spare"."""
+    spares = f" and {format_count(d.spare_replicas, 'spare')}" if d.spare_replicas else ""
+    return f"{format_count(d.replicas or 0, replica)}{spares}"
+
+
+def each_of(d: Deployment) -> str:
+    """Return " each" if a deployment has several replicas or spares, else nothing."""
+    return "" if (d.replicas or 0) + (d.spare_replicas or 0) == 1 else " each"
 
 
 def describe_layout(ranked: Ranked) -> str:
@@ -225,9 +239,8 @@ def describe_layout(ranked: Ranked) -> str:
     if d.framework is not None:
         return f"{product_name(d.framework)} on {format_count(size, device)}"
     taken = f"one {device}" if size == 1 else format_count(size, device)
-    replicas, spares = format_count(d.replicas or 0, "replica"), d.spare_replicas or 0
-    spare = f" and {format_count(spares, 'spare')}" if spares else ""
-    placed = f"{replicas} on {taken}" if (d.replicas or 0) + spares == 1 else f"{replicas}{spare}, {taken} each"
+    each = each_of(d)
+    placed = f"{describe_replicas(d)}{',' if each else ' on'} {taken}{each}"
     return f"{placed}, {format_name(d.weight_format or '')}, {product_name(d.engine or '')}"
 
 
@@ -313,18 +326,19 @@ def impossible_estimate(
     """Estimate of a deployment that cannot run: software, hardware or layout do not fit the model.
 
     Parameters:
-        rejection: why the accelerator was rejected before any layout was tried; None if no layout matches.
+        rejection: why the accelerator was rejected; None if no layout matches.
     """
     name, rule = accelerator.name, "" if rejection is None else rejection.rule
+    fixes_ranks = (deployment.tensor_parallel or 1) > 1
     if rejection is not None and rejection.code == "missing_data":
         text, code = rejection.text, rejection.code
-    elif rejection is not None:
+    elif rejection is not None and not (rejection.code == "no_layout" and fixes_ranks):
         text, code = f"{rejection.text} {rule}".rstrip(), "unsupported"
     else:
         text = (
             f"No layout of {model.name} on {name} matches the deployment. tensor_parallel must divide "
-            f"{model.num_heads} attention heads and {model.kv_heads} key/value heads, and the machine must hold a "
-            "replica."
+            f"{model.num_heads} attention heads, and divide or be a multiple of {model.kv_heads} key/value heads; the "
+            "machine must hold a replica."
         )
         code = "no_layout"
     reasons = (Reason(code, text, "fits", 0.0, "1"),)

@@ -53,6 +53,10 @@ from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkloa
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
 RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes some settings only from a file
+# NeuronCores of a chip, over which the tensor parallelism of a server counts; those of Trainium 2 work in pairs.
+# Source: AWS Neuron documentation: NeuronCore-v2 page; tutorial trn2-llama3.3-70b-dp (2 x 32 cores on 16 chips); read
+# 2026-11-28.
+NEURON_CORES = {"aws-inferentia2": 2, "aws-trainium1": 2, "aws-trainium2": 4}
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
 LOCAL_DRAFT = "./draft"  # path of a draft that is not published
@@ -270,7 +274,8 @@ def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
     """Benchmark of the deployment's engine, for token streams or for single-forward work."""
     engine = engine_named(d.engine or "")
     if workload.single_pass:
-        used = engine.one_pass or single_forward_benchmark(workload.model)
+        heard = engine.speech if workload.model.sample is not None and workload.model.sample.decodes else None
+        used = heard or engine.one_pass or single_forward_benchmark(workload.model)
         return replace(used, load=used.reranks) if workload.model.reranks and used.reranks else used
     own = engine.benchmark
     return own if d.speculative is None or not own.own_prompts else replace(own, load=own.own_prompts)
@@ -334,7 +339,7 @@ def serving_places(
         **weight_places(model, d, used),
         "tokenizer": repository_name(model.name),
         "cache": used.caches.get(d.kv_format or ""),
-        "tensor": d.tensor_parallel or 1,
+        "tensor": (d.tensor_parallel or 1) * NEURON_CORES.get(d.accelerator, 1),
         "stage": (d.tensor_parallel or 1) * (d.data_parallel or 1),
         "data": degree_above_one(d.data_parallel),
         "contexts": degree_above_one(d.context_parallel),

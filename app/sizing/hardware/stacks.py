@@ -195,6 +195,7 @@ def stack_columns(
         user_converts=np.zeros(len(stacks), bool),
         dispatch_bytes=column([w.dispatch_bytes if w else 0.0 for w in wide]),
         combine_bytes=column([w.combine_bytes if w else 0.0 for w in wide]),
+        splits_attention=flags([w is not None and w.splits_attention for w in wide]),
         context_bytes=column([c.exchanged_bytes if c else 0.0 for c in context]),
         latent_contexts=flags([c is not None and c.latent for c in context]),
         evidence_stack=evidence_stack,

@@ -337,6 +337,7 @@ class Stacks(Columns):
     user_converts: Mask  # no weights in this format are known; false before a model is known
     dispatch_bytes: Column  # bytes per element dispatched to expert ranks; 0 without expert-parallel ranks
     combine_bytes: Column  # bytes per element combined from expert ranks
+    splits_attention: Mask  # tensor parallelism within data-parallel ranks
     context_bytes: Column  # bytes per element exchanged in decode context parallelism; 0 if unsupported
     latent_contexts: Mask  # decode context parallelism for latent caches (MLA) only
     evidence_stack: Codes  # stack whose evidence applies, a row of Catalog.beside_stacks

@@ -733,7 +733,12 @@ class ModelArchitecture:
         return tensor.params * self._bits_in(stored, tensor) / 8
 
     def _bits_in(self, stored: WeightFormat, tensor: Tensor) -> float:
-        """Mean bits per element of a tensor that is converted to a format."""
+        """Mean bits per element of a tensor that is converted to a format.
+
+        A format of routed experts holds all linear matrices of a model that has none.
+        """
+        if stored.routed_experts_only and not self.is_moe:
+            stored = replace(stored, routed_experts_only=False)
         shared = self.num_heads / min(self.kv_heads, self.num_heads)
         return stored_bits(
             stored,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.answer.streams import run_reason
+from app.sizing.answer.summary import describe_replicas, each_of
 from app.sizing.columns import (
     GBIT,
     HOURS_PER_DAY,
@@ -43,7 +44,7 @@ from app.sizing.result import (
 )
 from app.sizing.serving.interfaces import OVERLOAD_ROUNDING
 from app.sizing.snapshot import Catalog
-from app.sizing.words import format_count, format_name, format_number, percent, provider_name
+from app.sizing.words import format_name, format_number, percent, provider_name
 from app.sizing.workload import InferenceWorkload, Load
 
 NAMES = ("prefill", "decode")
@@ -111,12 +112,10 @@ def pool_reason(name: str, found: Estimate, load: PoolLoad, catalog: Catalog) ->
     """Size and utilization of a pool."""
     d = found.deployment
     accelerator = catalog.accelerators[catalog.accelerator_index[d.accelerator]].name
-    spare = f" and {format_count(d.spare_replicas, 'spare')}" if d.spare_replicas else ""
-    each = "" if (d.replicas or 0) + (d.spare_replicas or 0) == 1 else " each"
     used = "" if load.utilization is None else f" ({percent(load.utilization)} utilized at this load)"
     text = (
-        f"{name.capitalize()}: {format_count(d.replicas or 0, 'replica')}{spare}, {d.accelerators_per_replica} × "
-        f"{accelerator}{each}, {format_name(d.weight_format or '')}: "
+        f"{name.capitalize()}: {describe_replicas(d)}, {d.accelerators_per_replica} × "
+        f"{accelerator}{each_of(d)}, {format_name(d.weight_format or '')}: "
         f"up to {format_number(load.requests_per_s_capacity)} requests/s{used}."
     )
     return Reason(f"pool_{name}", text, "requests_per_s_capacity", load.requests_per_s_capacity, "requests/s")

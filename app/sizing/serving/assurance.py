@@ -293,7 +293,8 @@ def log_slack(
         shares.append(within)
     else:
         shares += [
-            limit.available_s / np.maximum(limit.needed_s, MIN_RATIO) for limit in kind.latency_limits(speed.unloaded)
+            limit.available_s / np.maximum(limit.needed_s, MIN_RATIO)
+            for limit in kind.latency_limits(speed.unloaded, workload.slo)
         ]
     slack: Column = np.log(np.maximum(np.min(shares, axis=0), MIN_RATIO))
     return slack

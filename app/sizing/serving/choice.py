@@ -275,7 +275,8 @@ def slowdown_ratio(workload: InferenceWorkload, speed: Speed, asked: Settings) -
     """Ratio of latency to limit, for the limit that is missed most."""
     with np.errstate(invalid="ignore"):
         missed = [
-            limit.needed_s / limit.available_s for limit in serving_backend(workload).latency_limits(speed.unloaded)
+            limit.needed_s / limit.available_s
+            for limit in serving_backend(workload).latency_limits(speed.unloaded, workload.slo)
         ]
     slo = workload.slo
     limited = any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.e2e_s))

@@ -60,7 +60,7 @@ from app.sizing.serving.single_pass import (
 )
 from app.sizing.serving.steady_state import SteadyState, steady_state
 from app.sizing.serving.step import StepTerms, step_terms, step_work, uses_server, with_speculative_decoding
-from app.sizing.workload import InferenceWorkload, Load
+from app.sizing.workload import InferenceWorkload, Load, Slo
 
 M = TypeVar("M", bound=Memory)
 A = TypeVar("A", bound=UnloadedLatency)
@@ -99,7 +99,7 @@ class ServingBackend(Protocol, Generic[M, A, S, R]):
         """The same unloaded latency with other margins."""
         ...
 
-    def latency_limits(self, alone: A) -> tuple[LatencyLimit, ...]:
+    def latency_limits(self, alone: A, slo: Slo) -> tuple[LatencyLimit, ...]:
         """Limits that a request must meet on an idle replica, in the order in which they are checked."""
         ...
 
@@ -258,15 +258,18 @@ class AutoregressiveServing:
             return terms
         return replace(terms, request_s=terms.request_s + prefixes.host.load_s)
 
-    def latency_limits(self, alone: UnloadedStream) -> tuple[LatencyLimit, ...]:
-        """The TPOT limit, then the TTFT limit."""
+    def latency_limits(self, alone: UnloadedStream, slo: Slo) -> tuple[LatencyLimit, ...]:
+        """The TPOT limit, then the TTFT limit. A limit on the whole request leaves time for both."""
+        if slo.e2e_s is None:
+            left = "The limit is {available} ms."
+        else:
+            left = f"The {'end-to-end limit leaves' if slo.tpot_s is None else 'limits leave'} {{available}} ms."
         tpot, ttft, margins = alone.fastest_tpot_s, alone.fastest_ttft_s, alone.margins
         tpot_limit, ttft_limit = alone.tpot_limit_s * margins.tpot, alone.ttft_limit_s * margins.ttft
         return (
             LatencyLimit(
                 "too_slow_per_token",
-                "{name} takes {needed} ms per output token (TPOT) with no other load on {on}. "
-                "The limit is {available} ms.",
+                "{name} takes {needed} ms per output token (TPOT) with no other load on {on}. " + left,
                 tpot * margins.tpot,
                 tpot_limit,
                 tpot <= alone.tpot_limit_s,
@@ -275,7 +278,7 @@ class AutoregressiveServing:
             LatencyLimit(
                 "too_slow_to_first_token",
                 "{name} takes {needed} ms to the first token (TTFT) of a long prompt with no other load on {on}. "
-                "The limit is {available} ms.",
+                + left,
                 ttft * margins.ttft,
                 ttft_limit,
                 ttft <= alone.ttft_limit_s,
@@ -362,7 +365,7 @@ class SingleForwardServing:
         """Capacity of one replica of every plan."""
         return single_pass_speed(workload, memory, alone)
 
-    def latency_limits(self, alone: UnloadedBatch) -> tuple[LatencyLimit, ...]:
+    def latency_limits(self, alone: UnloadedBatch, slo: Slo) -> tuple[LatencyLimit, ...]:
         """The end-to-end latency limit."""
         needed, margin = alone.fastest_e2e_s, alone.margins.rate
         return (
@@ -414,6 +417,6 @@ def serving_backend(workload: InferenceWorkload) -> ServingBackend[Any, Any, Any
 def meets_unloaded_limits(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Mask:
     """Mask of plans that fit in memory and meet the latency limits without load, with their margins."""
     met: Mask = memory.fits & speed.has_capacity
-    for limit in serving_backend(workload).latency_limits(speed.unloaded):
+    for limit in serving_backend(workload).latency_limits(speed.unloaded, workload.slo):
         met = met & limit.met
     return met

@@ -271,6 +271,7 @@ def legal_layouts(
     legal &= layouts.divides | stacks.pads_heads[stack][:, None]
     if wide.any():
         legal &= ~wide | (stacks.dispatch_bytes[stack] > 0)[:, None]
+        legal &= ~wide | (layouts.tensor_parallel == 1) | stacks.splits_attention[stack][:, None]
     shared = layouts.context_parallel > 1
     if shared.any():
         able = (stacks.context_bytes > 0) & (~stacks.latent_contexts | context_splits(model).latent)

@@ -39,7 +39,7 @@ from app.sizing.decisions.prices import service_pricing
 from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import suspend_recording
-from app.sizing.hardware.engines import ENGINES
+from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.parts import Environment, PricingModel, known_network_bytes_per_s
 from app.sizing.hardware.tables import step_sizes
 from app.sizing.question import Deployment, DraftMethod, Question, Speculative
@@ -95,11 +95,19 @@ def check_speculation(speculative: Speculative | None, workload: InferenceWorklo
 
 
 def check_experts(d: Deployment, workload: InferenceWorkload) -> None:
-    """Raise Conflict for data-parallel ranks in one replica of a model without routed experts."""
-    if (d.data_parallel or 1) > 1 and not workload.model.is_moe:
+    """Raise Conflict for data-parallel ranks in one replica that the model or the engine does not allow."""
+    if (d.data_parallel or 1) == 1:
+        return
+    if not workload.model.is_moe:
         raise Conflict(
             f"{workload.model.name} has no routed experts for data-parallel ranks to share. "
             "Use replicas instead of data_parallel."
+        )
+    engine = engine_named(d.engine or "")
+    if engine.wide_experts and not engine.wide_experts.splits_attention and (d.tensor_parallel or 1) > 1:
+        raise Conflict(
+            f"With data_parallel above 1, {product_name(engine.name)} computes the attention of each rank on one "
+            "accelerator. Set tensor_parallel to 1, or omit it."
         )
 
 
@@ -464,6 +472,9 @@ def layout_keys(plans: Plans) -> Codes:
 
 
 def stable_key(options: Options) -> Column:
-    """Tie-break order of equal plans: fewer accelerators first, then smaller replicas, then catalog order."""
+    """Tie-break order of equal plans: fewer accelerators first, then smaller replicas, then replicas on fewer machines,
+    then catalog order.
+    """
     plans = options.plans
-    return options.fleet.accelerators * 1e6 + plans.accelerators_per_replica * 1e3 + plans.stacks.rows
+    spread = plans.accelerators_per_replica * 1e3 + plans.nodes_per_replica
+    return (options.fleet.accelerators * 1e6 + spread) * 1e4 + plans.stacks.rows

@@ -270,7 +270,9 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
     mean_bits = int(8 * model.published_bytes() / model.total_params)
     native = min(WEIGHT_FORMATS[model.native_format].nominal_bits, max(FEWEST_USUAL_BITS, mean_bits))
     uses = (FormatUse.SERVICE, FormatUse.PERSONAL) if personal else (FormatUse.SERVICE,)
-    usual = [f for f in WEIGHT_FORMATS.values() if f.default_use in uses]
+    usual = [
+        f for f in WEIGHT_FORMATS.values() if f.default_use in uses and (model.is_moe or not f.routed_experts_only)
+    ]
     if model.kind is not ModelKind.DECODER:
         usual = [f for f in usual if f.nominal_bits >= 16]
     if native <= FEWEST_USUAL_BITS:

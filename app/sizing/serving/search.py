@@ -445,7 +445,7 @@ def feasible_plans(
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
     alone = kind.unloaded_latency(search.workload, plans, memory, assumed, margins.take(rows))
-    limits = kind.latency_limits(alone)
+    limits = kind.latency_limits(alone, search.workload.slo)
     quick: Mask = np.logical_and.reduce([limit.met for limit in limits])
     rows, memory = rows[quick], memory.take(quick)
     speed = zero_capacity_beyond_limits(

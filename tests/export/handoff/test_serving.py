@@ -373,6 +373,22 @@ def test_vllm_loads_the_weights_of_bitsandbytes_with_a_plugin() -> None:
     assert "ray" not in build_handoff(four_bits, "shell", None).targets
 
 
+def test_a_note_says_that_neuron_counts_cores() -> None:
+    trainium = served(tensor=16, maker="AWS")
+    assert any(
+        "counts NeuronCores: 16 on 8 accelerators" in note for note in build_handoff(trainium, "shell", None).notes
+    )
+    assert not any("NeuronCores" in note for note in build_handoff(served(), "shell", None).notes)
+
+
+def test_vllm_reads_recordings_with_its_audio_packages() -> None:
+    speech = option(start("vllm", BENCHMARKS["vllm-speech"], served=None, served_limit=None, refused_share=None))
+    assert first(speech).setup_line == "pip install 'vllm[audio]==0.33.0'"
+    assert any("vllm[audio]==0.33.0" in note for note in build_handoff(speech, "shell", None).notes)
+    text = text_of(build_handoff(speech, "docker", None), "benchmark.sh")
+    assert "localhost:8000/v1/audio/transcriptions" in text and "transformers" not in text
+
+
 def test_notes_state_the_served_context_and_the_share_that_is_refused() -> None:
     whole = build_handoff(served(served=131_072), "vllm", None)
     assert said(first(served(served=131_072)).command_tokens, "--max-model-len") == 131_072

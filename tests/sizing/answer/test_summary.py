@@ -19,6 +19,7 @@ from app.sizing.answer.summary import (
     describe_layout,
     describe_load,
     describe_maximum,
+    describe_pools,
     describe_question,
     describe_separate_services,
     describe_service,
@@ -169,6 +170,26 @@ def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> No
     other = ranked(2, CARD, bottleneck="memory_capacity", total_accelerators=24)
     assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(
         ". It uses 24 accelerators with 24 GiB of memory each; the best option uses 8 with 80 GiB each."
+    )
+
+
+def test_pools_are_named_with_spares_and_sellers() -> None:
+    size: dict[str, Any] = {
+        "accelerators_per_replica": 1,
+        "weight_format": "fp8",
+        "pricing_model": PricingModel.ON_DEMAND,
+    }
+    spared = Deployment(BIG.slug, provider="lambda", region="x", replicas=1, spare_replicas=1, **size)
+    single = Deployment(CARD.slug, provider="lambda", region="unspecified", replicas=1, spare_replicas=0, **size)
+    bought = replace(single, provider="dell", pricing_model=PricingModel.OWNED, system="dell-8")
+    names = {BIG.slug: "Big", CARD.slug: "Card", "dell-8": "Dell 8x Card"}
+    assert describe_pools(Pools(spared, single), "vllm", names, frozenset({"US"})) == (
+        "two pools with vLLM: 1 prefill replica and 1 spare on 1 × Big each from Lambda (x, on demand) in FP8, "
+        "and 1 decode replica on 1 × Card from Lambda (in US, on demand) in FP8"
+    )
+    assert describe_pools(Pools(single, bought), "vllm", names, frozenset({"US"})) == (
+        "two pools with vLLM: 1 prefill replica on 1 × Card from Lambda (on demand) in FP8, "
+        "and 1 decode replica on 1 × Card (purchase, Dell 8x Card) in FP8"
     )
 
 
@@ -462,7 +483,7 @@ def test_without_a_feasible_option_the_closest_one_is_named() -> None:
 @pytest.mark.parametrize(
     ("known", "code", "words"),
     [
-        (None, "no_layout", "tensor_parallel must divide 32 attention heads and 8 key/value heads"),
+        (None, "no_layout", "tensor_parallel must divide 32 attention heads, and divide or be a multiple of 8"),
         (Rejection("acme-big", "Acme Big", "missing_data", "No bandwidth of {name}."), "missing_data", "of Acme Big."),
         (
             Rejection("acme-big", "Acme Big", "no_engine", "vllm does not run on {name}.", rule="It has no FP8."),
@@ -476,6 +497,16 @@ def test_what_cannot_run_together_says_why(known: Rejection | None, code: str, w
     (reason,) = found.explanation
     assert (found.fits, reason.code) == (False, code)
     assert words in reason.text
+
+
+def test_a_tensor_parallel_degree_that_splits_no_heads_is_said() -> None:
+    none = Rejection(
+        "acme-big", "Acme Big", "no_layout", "No layout of this model on {name} fits one replica.", None, None, None
+    )
+    (reason,) = impossible_estimate(Deployment("acme-big", tensor_parallel=3), LLAMA_8B, BIG, none).explanation
+    assert "must divide 32 attention heads, and divide or be a multiple of 8 key/value heads" in reason.text
+    (reason,) = impossible_estimate(Deployment("acme-big", nodes=1), LLAMA_8B, BIG, none).explanation
+    assert reason.text == "No layout of this model on Acme Big fits one replica."
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,12 @@ def test_states_are_sharded_as_the_layout_has_them(framework: str, stage: int, s
     assert f"--accelerate_config {sharding} " in line
 
 
+def test_servers_on_neuron_split_over_the_cores_of_a_chip() -> None:
+    assert "--tensor-parallel-size 32 " in command(accelerator="aws-trainium1", tensor_parallel=16, engine="vllm")
+    assert "--tensor-parallel-size 64 " in command(accelerator="aws-trainium2", tensor_parallel=16, engine="vllm")
+    assert "--tensor-parallel-size 16 " in command(accelerator="acme-big", tensor_parallel=16, engine="vllm")
+
+
 def test_adapters_are_trained_as_such() -> None:
     adapters = replace(PRETRAIN, method=Method.QLORA, phase="fine_tuning", lora_rank=16)
     line = command(adapters, TRAINED, **{**LAYOUT, "framework": "unsloth"})
@@ -701,6 +707,12 @@ def test_speech_on_ctranslate2_is_measured_with_ctranslate2() -> None:
     speech = replace(CHAT, model=registered("openai/whisper-large-v3"))
     used = serving_benchmark(speech, Deployment("a", engine="ctranslate2"))
     assert "faster_whisper" in used.load and "transformers import" not in used.load
+
+
+def test_speech_on_vllm_is_measured_at_its_server() -> None:
+    speech = replace(CHAT, model=registered("openai/whisper-large-v3"))
+    used = serving_benchmark(speech, Deployment("a", engine="vllm"))
+    assert used.server is SERVERS["vllm"] and "/v1/audio/transcriptions" in used.load
 
 
 WIDE: dict[str, Any] = {

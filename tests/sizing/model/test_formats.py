@@ -32,6 +32,12 @@ def test_gguf_mixture_holds_for_another_size() -> None:
     assert LLAMA_70B.weights_bytes(WEIGHT_FORMATS["gguf-q4_k_m"]) / GIB == pytest.approx(39.554, rel=0.003)
 
 
+def test_mxfp4_holds_the_linear_matrices_of_a_model_without_experts() -> None:
+    # 68.45e9 elements of linear matrices in 4.25 bits; 1.05e9 of the head and as many of the embedding in 16
+    held = LLAMA_70B.weights_bytes(WEIGHT_FORMATS["mxfp4"])
+    assert held == pytest.approx(68.45e9 * 4.25 / 8 + 2 * 128256 * 8192 * 2, rel=0.002)
+
+
 def test_native_mxfp4_keeps_attention_and_head_in_16_bit() -> None:
     for name, gib in (("openai/gpt-oss-20b", 12.82), ("openai/gpt-oss-120b", 60.77)):
         model = read_architecture(ENTRIES[name]["config"], name=name)

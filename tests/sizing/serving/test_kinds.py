@@ -85,7 +85,7 @@ def test_speculation_reaches_the_step() -> None:
 )
 def test_a_stream_must_meet_its_limits_alone(slo: Slo, met: tuple[bool, bool]) -> None:
     alone = streamed(varied(slo=slo)).unloaded
-    limits = AUTOREGRESSIVE.latency_limits(alone)
+    limits = AUTOREGRESSIVE.latency_limits(alone, slo)
     assert [limit.code for limit in limits] == ["too_slow_per_token", "too_slow_to_first_token"]
     assert tuple(bool(limit.met[0]) for limit in limits) == met
     assert tuple(bool(limit.expected[0]) for limit in limits) == met
@@ -105,13 +105,15 @@ def test_margins_scale_the_limits() -> None:
     again = AUTOREGRESSIVE.with_margins(varied(slo=slo), expected, by)
     assert (again.tpot_limit_s, again.ttft_limit_s) == (found.tpot_limit_s, found.ttft_limit_s)
     assert again.margins is by
-    token, first = AUTOREGRESSIVE.latency_limits(found)
+    token, first = AUTOREGRESSIVE.latency_limits(found, STEADY.slo)
     assert token.needed_s == pytest.approx(1.5 * expected.fastest_tpot_s)
     assert first.needed_s == pytest.approx(2.0 * expected.fastest_ttft_s)
     assert (token.available_s[0], first.available_s[0]) == pytest.approx((0.05, 1.0))
     assert (found.tpot_limit_s[0], found.ttft_limit_s[0]) == pytest.approx((0.05 / 1.5, 0.5))
     limit = float(np.sqrt(1.5)) * found.fastest_tpot_s  # met as predicted, not by the margin
-    (token, _) = AUTOREGRESSIVE.latency_limits(replace(found, within=replace(found.within, tpot_limit_s=limit / 1.5)))
+    (token, _) = AUTOREGRESSIVE.latency_limits(
+        replace(found, within=replace(found.within, tpot_limit_s=limit / 1.5)), STEADY.slo
+    )
     assert (bool(token.met[0]), bool(token.expected[0])) == (False, True)
 
 
@@ -126,7 +128,7 @@ def test_limits_met_to_the_nanosecond_are_met() -> None:
     speed = streamed(STEADY)
     alone = speed.unloaded
     within = replace(alone.within, tpot_limit_s=alone.fastest_tpot_s, ttft_limit_s=alone.fastest_ttft_s)
-    assert all(bool(limit.met[0]) for limit in AUTOREGRESSIVE.latency_limits(replace(alone, within=within)))
+    assert all(bool(limit.met[0]) for limit in AUTOREGRESSIVE.latency_limits(replace(alone, within=within), STEADY.slo))
 
 
 def test_a_replica_that_does_nothing_within_its_limits_is_not_able() -> None:
@@ -141,10 +143,10 @@ def test_a_single_pass_has_one_limit() -> None:
     memory = SINGLE_FORWARD.estimate_memory(workload, plans, ASSUMED, Settings())
     alone = SINGLE_FORWARD.unloaded_latency(workload, plans, memory, ASSUMED)
     speed = SINGLE_FORWARD.estimate_speed(workload, memory, alone, ASSUMED)
-    (limit,) = SINGLE_FORWARD.latency_limits(alone)
+    (limit,) = SINGLE_FORWARD.latency_limits(alone, STEADY.slo)
     assert (limit.code, bool(limit.met[0]), limit.available_s[0]) == ("too_slow", True, 0.1)
     assert limit.needed_s.tolist() == alone.fastest_e2e_s.tolist()
-    (exact,) = SINGLE_FORWARD.latency_limits(replace(alone, e2e_limit_s=alone.fastest_e2e_s))
+    (exact,) = SINGLE_FORWARD.latency_limits(replace(alone, e2e_limit_s=alone.fastest_e2e_s), STEADY.slo)
     assert bool(exact.met[0])
     operation = SINGLE_FORWARD.operating_point(workload, memory, speed, np.ones(1))
     assert operation.rate_per_s.tolist() == [10]

@@ -298,12 +298,20 @@ def test_units_are_tokens_or_samples() -> None:
     assert units_per_request(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == 1
 
 
-def test_equal_plans_are_numbered_by_accelerators_replica_and_stack() -> None:
-    options: Any = row(
-        fleet=row(accelerators=col(16)),
-        plans=row(accelerators_per_replica=col(4), stacks=SimpleNamespace(rows=np.array([7]))),
-    )
-    assert stable_key(options).tolist() == [16e6 + 4e3 + 7]
+def test_equal_plans_are_ordered_by_accelerators_replica_machines_and_stack() -> None:
+    def key(accelerators: int, replica: int, machines: int, stack: int) -> float:
+        options: Any = row(
+            fleet=row(accelerators=col(accelerators)),
+            plans=row(
+                accelerators_per_replica=col(replica),
+                nodes_per_replica=col(machines),
+                stacks=SimpleNamespace(rows=np.array([stack])),
+            ),
+        )
+        return float(stable_key(options)[0])
+
+    ordered = [(8, 8, 2, 9000), (16, 4, 1, 9000), (16, 8, 1, 9000), (16, 8, 2, 6), (16, 8, 2, 7)]
+    assert [*sorted(ordered, key=lambda each: key(*each))] == ordered
 
 
 def test_a_day_follows_the_load_with_the_times_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,9 @@ def test_formats_judged_where_none_is_named() -> None:
     assert "fp8" not in judged
     others = {"int4-gptq", "nvfp4", "mxfp4"}
     assert not others & default_weight_formats(narrow, personal=True)
-    assert others <= default_weight_formats(DENSE, personal=True)
+    assert others <= default_weight_formats(MIXTURE, personal=True)
+    # MXFP4 stores routed experts: without them, nothing
+    assert default_weight_formats(DENSE, personal=True) & others == {"int4-gptq", "nvfp4"}
     assert "gguf-q4_k_m" in default_weight_formats(narrow, personal=True)
     # an FP8 checkpoint with experts in 4 bits is born narrow too
     mixed = default_weight_formats(registered("deepseek-ai/DeepSeek-V4-Flash"), personal=True)

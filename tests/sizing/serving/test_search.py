@@ -43,7 +43,9 @@ def found(
     for i in range(len(plans)):
         alone = evaluate_plans(question, workload, plans.take(np.array([i])), Settings())
         options = alone.options
-        met = all(bool(limit.met[0]) for limit in serving_backend(workload).latency_limits(alone.speed.unloaded))
+        met = all(
+            bool(limit.met[0]) for limit in serving_backend(workload).latency_limits(alone.speed.unloaded, workload.slo)
+        )
         cheap = within_limits(
             options.accelerator, options.fleet.accelerators, options.cost, constraints, Rejections(of.accelerators)
         )
@@ -102,6 +104,14 @@ def test_each_filter_says_what_was_missing() -> None:
     assert codes(varied(slo=Slo(None, 0.0001, None, 95)))["acme-big"] == "too_slow_per_token"
     assert codes(varied(slo=Slo(0.001, None, None, 95)))["acme-big"] == "too_slow_to_first_token"
     assert codes(STEADY, max_power_w=10.0)["acme-big"] == "over_power"
+    texts = (
+        (Slo(None, 0.0001, None, 95), "The limit is {available} ms."),
+        (Slo(None, None, 0.02, 95), "The end-to-end limit leaves {available} ms."),
+        (Slo(None, 0.0001, 0.02, 95), "The limits leave {available} ms."),
+    )
+    for slo, left in texts:
+        (big,) = (r for r in found(varied(slo=slo))[2].by_accelerator.values() if r.accelerator == "acme-big")
+        assert left in big.template
     late = found(varied(slo=Slo(0.001, None, None, 95)))[2].by_accelerator[0]
     assert (late.available, late.unit) == (1, "ms")
     assert late.needed is not None

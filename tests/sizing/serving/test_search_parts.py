@@ -28,7 +28,7 @@ from app.sizing.serving.search import (
 )
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 from tests.examples import col, row
-from tests.sizing.serving.given import DENSE, on_big, planned, varied
+from tests.sizing.serving.given import DENSE, STEADY, on_big, planned, varied
 from tests.sizing.small import SMALL
 
 
@@ -157,11 +157,11 @@ def test_limits_are_judged_one_by_one() -> None:
         ttft_limit_s=col(6, 6, 6),
         margins=Margins.without_margin(3),
     )
-    token, first = AUTOREGRESSIVE.latency_limits(alone)
+    token, first = AUTOREGRESSIVE.latency_limits(alone, STEADY.slo)
     assert token.met.tolist() == [True, False, True]
     assert first.met.tolist() == [True, True, False]
     passes: Any = row(fastest_e2e_s=col(1, 3), e2e_limit_s=col(2, 2), margins=Margins.without_margin(2))
-    (whole,) = SINGLE_FORWARD.latency_limits(passes)
+    (whole,) = SINGLE_FORWARD.latency_limits(passes, STEADY.slo)
     assert whole.met.tolist() == [True, False]
 
 

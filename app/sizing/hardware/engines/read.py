@@ -15,7 +15,7 @@ Named = TypeVar("Named")
 Versions = tuple[tuple[Release, Named], ...]  # by first release, oldest first
 
 SCHEDULERS, ENGINES, FRONTS = "schedulers.toml", "engines.toml", "fronts.toml"
-REFERENCES = ("benchmark", "one_pass", "trial")
+REFERENCES = ("benchmark", "one_pass", "speech", "trial")
 # Keys of an engine's table that are no fields of its record under the same name.
 OWN_KEYS = frozenset(("on", "today", "memory", "scheduler", *REFERENCES))
 

@@ -237,14 +237,15 @@ OFFLOADS = ("optimizer", "parameters", "activations")
 class WideExperts:
     """Data-parallel attention within one replica with experts over all ranks: bytes of a token's all-to-all exchange.
 
-    Elements are dispatched in few bits and combined in 16 bits. `source` and `read` say where and when this was
-    read.
+    Elements are dispatched in few bits and combined in 16 bits. If `splits_attention` is false, one accelerator
+    computes the attention of each data-parallel rank. `source` and `read` say where and when this was read.
     """
 
     dispatch_bytes: float
     combine_bytes: float
     source: str
     read: str
+    splits_attention: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +319,7 @@ class Engine:
     framework: Framework = Framework()  # layouts in training
     benchmark: Benchmark = BENCHMARKS["running-server"]  # for streamed tokens
     one_pass: Benchmark | None = None  # for embeddings and samples; None: by kind of model
+    speech: Benchmark | None = None  # for recordings, where the engine has another one for them
     trial: Benchmark = BENCHMARKS["trl"]  # for training
     competes: tuple[ModelTask, ...] = TASKS  # kinds of model for which it competes without being named
     judged_as: str | None = None  # engine underneath
