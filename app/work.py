@@ -41,8 +41,8 @@ class WorkLimitReached(Exception):
 class WorkAccount:
     """Counts the work of an answer, in units of about a millisecond of CPU time.
 
-    What a cache holds counts as well, so that an answer never depends on earlier requests. Within one account, what is
-    computed twice counts once as far as it is shared.
+    Cached results count as well, so that an answer never depends on earlier requests. Within one account, results that
+    are used again count once as far as they are shared.
     """
 
     def __init__(self, most: float, *, stops: bool = False) -> None:
@@ -141,7 +141,7 @@ def add_shared_work(entries: Iterable[Work]) -> None:
 
 
 def is_work_left(left_out: str) -> bool:
-    """Whether the answer may take on optional work. If not, it states what is left out."""
+    """Whether the answer may take on optional work. If not, it states the part that is left out."""
     if not _accounts.get() or not _accounts.get()[-1].is_used_up:
         return True
     _accounts.get()[-1].left_out[left_out] = None
