@@ -1,5 +1,5 @@
-"""Context of a request's work: its caller, and its progress. The computing code reports each stage, and the code that
-started the work listens.
+"""Context of a request's work: its caller, its progress, and how much of it there is. The computing code reports each
+stage and counts what it computes, and the code that started the work listens.
 
 A listener may raise to stop the work: Abandoned if no client waits for it any more, OutOfTime if it took too long.
 Without a listener, as in a command, `stage` has no effect.
@@ -7,13 +7,14 @@ Without a listener, as in a command, `stage` has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+Work = tuple[float, float, Hashable]  # units of work, and further ones that count once for each key
 CHECK_EVERY = 1000  # items of a long loop between two checks whether the work should go on
 
 
@@ -31,6 +32,38 @@ class AwaitExternal(Exception):
     def __init__(self, awaited: Future[Any]) -> None:
         super().__init__("on its way")
         self.awaited = awaited
+
+
+class WorkLimitReached(Exception):
+    """The work of several answers reached the limit of one request."""
+
+
+class WorkAccount:
+    """Counts the work of an answer, in units of about a millisecond of CPU time.
+
+    Cached results count as well, so that an answer never depends on earlier requests. Within one account, results that
+    are used again count once as far as they are shared.
+    """
+
+    def __init__(self, most: float, *, stops: bool = False) -> None:
+        self.most, self.done = most, 0.0
+        self.entries: list[Work] = []
+        self.left_out: dict[str, None] = {}  # what was left out for lack of work, as sentences
+        self._stops, self._known = stops, set[Hashable]()
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the work has reached its limit."""
+        return self.done >= self.most
+
+    def add(self, work: Work) -> None:
+        """Counts work. Raises WorkLimitReached."""
+        units, shared_units, key = work
+        self.done += units if key in self._known else units + shared_units
+        self._known.add(key)
+        self.entries.append(work)
+        if self._stops and self.is_used_up:
+            raise WorkLimitReached
 
 
 class StageListener(Protocol):
@@ -51,6 +84,7 @@ class StageListener(Protocol):
 
 _listener: ContextVar[StageListener | None] = ContextVar("work", default=None)
 _caller: ContextVar[str] = ContextVar("caller", default="")
+_accounts: ContextVar[tuple[WorkAccount, ...]] = ContextVar("accounts", default=())
 
 
 def work_for(caller: str) -> None:
@@ -71,6 +105,45 @@ def report_stages_to(listener: StageListener) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+@contextmanager
+def count_work(most: float, *, stops: bool = False) -> Iterator[WorkAccount]:
+    """Counts the enclosed work, which counts for the accounts around it too.
+
+    Parameters:
+        most: units of work after which optional work is left out.
+        stops: whether all work stops there: WorkLimitReached is raised.
+    """
+    account = WorkAccount(most, stops=stops)
+    token = _accounts.set((*_accounts.get(), account))
+    try:
+        yield account
+    finally:
+        _accounts.reset(token)
+
+
+def add_work(units: float, shared_units: float = 0.0, key: Hashable = None) -> None:
+    """Counts work that was done, `shared_units` of it once for each key and account. Raises WorkLimitReached."""
+    for account in _accounts.get():
+        account.add((units, shared_units, key))
+
+
+def add_shared_work(entries: Iterable[Work]) -> None:
+    """Counts work that another answer of the same request did, in the innermost account alone, so that the answer is
+    the one that it would be alone. Raises WorkLimitReached.
+    """
+    for account in _accounts.get()[-1:]:
+        for work in entries:
+            account.add(work)
+
+
+def is_work_left(left_out: str) -> bool:
+    """Whether the answer may take on optional work. If not, it states the part that is left out."""
+    if not _accounts.get() or not _accounts.get()[-1].is_used_up:
+        return True
+    _accounts.get()[-1].left_out[left_out] = None
+    return False
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from datetime import date
 
@@ -19,8 +18,9 @@ from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.whatif.breakpoints import RequestProbe, Sensitivity, TopOption, find_breakpoints
 from app.sizing.whatif.parameters import Part
+from app.work import count_work
 
-MOST_CALL_CPU_S = 1.2  # measured time after which a call searches no more, even within a subject
+MOST_CALL_WORK = 1000.0  # units of work after which a call searches no more, even within a subject
 CALL_CPU_S = 1.0  # estimated time after which a call begins no further subject; one takes up to about a second
 MAX_KEPT_ANSWERS = 64  # answers whose first options are kept, at most about 80 names each
 # `start` and `next` are the number of a subject, plus this many for each call that ended where it started.
@@ -41,17 +41,17 @@ def find_sensitivity(
     maximum: float | None,
 ) -> Sensitivity:
     """Returns the breakpoints, stable ranges and savings of a request, from the subject in `start` on, as many as
-    CALL_CPU_S allows by estimate, and MOST_CALL_CPU_S as measured; `behind` are the types below the first.
+    CALL_CPU_S allows by estimate, and MOST_CALL_WORK as counted; `behind` are the types below the first.
 
-    A call that finds nothing kept, because another process answered before or the cache is full, has twice the time for
-    each earlier call that ended where it started, so that a client that follows `next` comes to an end.
+    A call that finds nothing kept, because another process answered before or the cache is full, may do twice the work
+    for each earlier call that ended where it started, so that a client that follows `next` comes to an end.
 
     An answer to `maximize` is examined at the largest load or model, which its changes put in place of `maximize`.
 
     Parameters:
         maximum: the largest load; None if the request seeks none, or no load meets its limits.
     """
-    catalog, began = catalog_index.catalog, time.thread_time()
+    catalog = catalog_index.catalog
     repeats, subject = divmod(start, MAX_SUBJECTS)
     whole = request.model_dump(mode="json", exclude_unset=True)
 
@@ -71,16 +71,17 @@ def find_sensitivity(
     names = {a.slug: a.name for a in catalog.accelerators}
     runners_up = [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)]
     kept = KEPT_OPTIONS.get_or_make((identity, catalog.identity), dict)
-    most_cpu_s = MOST_CALL_CPU_S * (1 if kept else 2**repeats)
-    probe = RequestProbe(
-        read,
-        lambda question: recommend_hardware(question, catalog),
-        kept,
-        may_go_on=lambda: time.thread_time() - began < most_cpu_s,
-    )
     scope = Scope.of(request.constraints.model_dump(exclude_unset=True), options=1, whole=False)
     most = max(1, int(CALL_CPU_S / search_cpu_s(request.workload, scope)))
-    found = find_breakpoints(probe, whole, catalog, runners_up, catalog_store.smaller_model, start=subject, most=most)
+    with count_work(MOST_CALL_WORK * (1 if kept else 2**repeats)) as account:
+        probe = RequestProbe(
+            read,
+            lambda question: recommend_hardware(question, catalog),
+            kept,
+            may_go_on=lambda: not account.is_used_up,
+        )
+        smaller = catalog_store.smaller_model
+        found = find_breakpoints(probe, whole, catalog, runners_up, smaller, start=subject, most=most)
     if found.next == subject:
         found = replace(found, next=subject + MAX_SUBJECTS * min(repeats + 1, MAX_REPEATS))
     if not base:

@@ -43,6 +43,11 @@ from app.sizing.words import (
     provider_name,
 )
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+from app.work import WorkLimitReached, add_work
+
+# Work of one comparison, in milliseconds of CPU time, about: the most, and that of an option besides its search.
+MOST_WORK, WORK_PER_OPTION = 1850.0, 20.0
+LEFT_OUT = "Not evaluated: the options took all the work of one comparison. Ask for this option alone."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ class Option:
 class Outcome:
     """Result of an option: a deployment that meets the requirements, one that does not, or none (`estimate` is None).
 
-    `answer` is the whole recommendation where the option gave no deployment.
+    `answer` is the whole recommendation where the option gave no deployment. An option that was `left_out` was not
+    evaluated, because the others took all work of one comparison.
     """
 
     name: str
@@ -66,6 +72,7 @@ class Outcome:
     estimate: Estimate | None
     accelerator: Accelerator | None
     answer: Answer | None = None
+    left_out: bool = False
 
     @property
     def fits(self) -> bool:
@@ -123,6 +130,8 @@ class Outcome:
         """Why the outcome does not meet the requirements; None where it does."""
         if self.meets_requirements:
             return None
+        if self.left_out:
+            return LEFT_OUT
         if self.estimate is None:
             nearest = self.answer.rejected[0].text if self.answer is not None and self.answer.rejected else ""
             return f"No deployment meets the requirements. {nearest}".strip()
@@ -147,10 +156,21 @@ class Outcome:
 
 
 def evaluate_option(option: Option, catalog: Catalog) -> Outcome:
-    """Evaluate the deployment of an option, or recommend one, as /estimate and /recommend do.
+    """Evaluate the deployment of an option, or recommend one, as /estimate and /recommend do. Where no work is left for
+    it in the account of the comparison, it is left out.
 
     Raises Conflict where /estimate does.
     """
+    try:
+        return evaluate_whole_option(option, catalog)
+    except WorkLimitReached:
+        return Outcome(option.name, option.question, None, None, left_out=True)
+
+
+def evaluate_whole_option(option: Option, catalog: Catalog) -> Outcome:
+    """Evaluate an option. Raises WorkLimitReached, and Conflict where /estimate does."""
+    workload = option.question.workload
+    add_work(WORK_PER_OPTION * len((isinstance(workload, InferenceWorkload) and workload.classes) or (0,)))
     question = replace(option.question, assumptions=option.question.assumptions.with_recording())
     if option.deployment is not None:
         found = estimate_deployment(question, option.deployment, catalog)
@@ -735,7 +755,7 @@ def _evaluate_on_hardware(mine: Outcome, other: Outcome, catalog: Catalog) -> Ot
     found = probe(lambda asked: evaluate_option(Option(mine.name, asked), catalog), mine.question, change)
     if found.usd is None or not mine.usd:
         rejected = () if found.answer is None else found.answer.rejected
-        why = rejected[0].text if rejected else f"not feasible on {name}."
+        why = LEFT_OUT if found.left_out else rejected[0].text if rejected else f"not feasible on {name}."
         return OtherHardware(mine.name, other.name, slug, None, None, f"{phase_label(mine.name)}: {why}")
     times = found.usd / mine.usd
     dearer = f"{percent(times - 1)} more" if times >= 1 else f"{percent(1 - times)} less"
@@ -767,13 +787,17 @@ def summarize_comparison(
     """Summary: the cheapest option, why others cost more, and which options miss the requirements."""
     best = cheapest_outcome(outcomes)
     if best is None:
-        sentences = ["None of the options meets the requirements at a known price."]
+        options = "evaluated options" if any(o.left_out for o in outcomes) else "options"
+        sentences = [f"None of the {options} meets the requirements at a known price."]
     else:
         sentences = [f"'{best.name}' costs the least: {format_hardware(best)} for {format_cost(best)}."]
     by_name = {o.name: o for o in outcomes}
     sentences += [_difference_sentence(d, by_name[d.name]) for d in differences]
     stated = {d.name for d in differences if _is_late(by_name[d.name])}
+    stated |= (left_out := {o.name for o in outcomes if o.left_out})
     sentences += [f"'{o.name}': {o.why_not}" for o in outcomes if not o.meets_requirements and o.name not in stated]
+    if left_out:
+        sentences.append(f"Left out: {join_words([repr(o.name) for o in outcomes if o.left_out])}. {LEFT_OUT}")
     sentences += [_months_sentence(s) for s in spent if best is not None and s.name == best.name]
     return " ".join(sentences)
 

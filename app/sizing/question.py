@@ -16,6 +16,7 @@ from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.workload import RELAXED_LIMITS, InferenceWorkload, TrainingWorkload
 from app.sizing.workload.inference import Companion
+from app.work import is_work_left
 
 # Default number of recommendations and of rejected types in an answer.
 DEFAULT_RANKED = 5
@@ -345,7 +346,8 @@ def find_within_longer_limits(
 ) -> Found | None:
     """The answer within the shortest longer limits that are enough, where the request leaves its limits open; None
     where it sets them, or where the longest are not enough. The longest are tried first: mostly, they do not help.
-    Longer limits are enough wherever shorter ones are: the others are tried in growing steps, then halved.
+    Longer limits are enough wherever shorter ones are: the others are tried in growing steps, then halved. If no work
+    is left, the shortest that were found to be enough are returned.
 
     Parameters:
         find: answers a question.
@@ -355,10 +357,13 @@ def find_within_longer_limits(
     if workload.assumed_times is None:
         return None
     *shorter, longest = (replace(question, workload=workload.with_relaxed_limits(times)) for times in RELAXED_LIMITS)
+    if not is_work_left("limits longer than usual were not searched"):
+        return None
     if not is_enough(at_longest := find(longest)):
         return None
     enough, low, high, step = at_longest, 0, len(shorter), 1
-    while low < high:
+    untried = "limits shorter than {:g} times the usual were not searched"
+    while low < high and is_work_left(untried.format(RELAXED_LIMITS[high])):
         middle = min(low + step - 1, (low + high) // 2)
         if is_enough(found := find(shorter[middle])):
             enough, high = found, middle

@@ -125,9 +125,13 @@ from app.sizing.whatif.prices import (
     find_cheaper_services,
     find_leading_discount,
 )
-from app.sizing.words import format_count, percent
+from app.sizing.words import format_count, join_words, percent
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+from app.work import add_work, count_work
 
+# Work of one answer, in milliseconds of CPU time, about: the most after which optional work is left out, and that of a
+# search besides its plans and simulations.
+MOST_WORK, WORK_PER_SEARCH = 850.0, 10.0
 IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools
 
 
@@ -152,7 +156,19 @@ def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
 
     What the caller owns is ranked alone if it can run the workload; otherwise, the hardware for sale is ranked, unless
     only the inventory counts. Groups of replicas that use the inventory together are added where they cost less.
+
+    An answer that reaches the limit of work leaves out optional searches, and says which.
     """
+    with count_work(MOST_WORK) as account:
+        answer = recommend_owned_or_sold(question, catalog)
+    if not account.left_out:
+        return answer
+    text = f"This request takes more work than one answer may: {join_words([*account.left_out])}."
+    return replace(answer, warnings=(*answer.warnings, Notice("work_limit", text)))
+
+
+def recommend_owned_or_sold(question: Question, catalog: Catalog) -> Answer:
+    """Rank the hardware of the caller, or hardware for sale, that can run a workload."""
     if not question.inventory:
         return recommend_from(question, catalog)
     own = restrict_to_inventory(question, catalog)
@@ -627,6 +643,7 @@ def rank_estimates(result: SearchResult, catalog: Catalog) -> tuple[Ranked, ...]
 
 def find_finalists(search: Search[Workload]) -> SearchResult:
     """Find the finalists for either kind of workload."""
+    add_work(WORK_PER_SEARCH)
     if isinstance(search.question.workload, TrainingWorkload):
         return find_training(search.of(search.question.workload))
     return find_inference(search.of(search.question.workload))

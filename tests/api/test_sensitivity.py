@@ -113,7 +113,7 @@ def test_a_client_that_follows_next_goes_on_where_no_call_finds_what_another_com
 ) -> None:
     path = f"/recommendations/{answered(client, FULL)['id']}/sensitivity"
     whole = client.get(path).json()
-    monkeypatch.setattr(sensitivity, "MOST_CALL_CPU_S", 0.01)
+    monkeypatch.setattr(sensitivity, "MOST_CALL_WORK", 10.0)
     monkeypatch.setattr(sensitivity, "KEPT_OPTIONS", RecentlyUsed(0))
     starts = [0]
     while starts[-1] % sensitivity.MAX_SUBJECTS == 0:  # its savings

@@ -54,12 +54,13 @@ from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS, MIXED_FLEET, Settlement, build_bill, plan_rank
 from app.export.repricing import explain_first, has_same_first, ranked_options
-from app.sizing.compare import Comparison, Outcome, compare_outcomes, evaluate_option
+from app.sizing.compare import MOST_WORK, Comparison, Outcome, compare_outcomes, evaluate_option
 from app.sizing.decisions.machines import with_relevant_measurements
 from app.sizing.diagnosis.diagnose import diagnose
 from app.sizing.estimate import estimate_deployment
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif.limits import share_relaxed_plans
+from app.work import count_work
 
 router = APIRouter(tags=["sizing"])
 
@@ -105,7 +106,7 @@ def compute_comparison(
     document = {**parse_document(raw), **({"include": []} if is_brief else {})}
     options = build_options(document, request, directory, catalog_store, today, holdings)
 
-    with share_relaxed_plans():
+    with count_work(MOST_WORK, stops=True), share_relaxed_plans():
         outcomes = [evaluate_requested_option(asked, catalog) for asked in options]
         comparison = compare_outcomes(outcomes, catalog, phases=request.phases is not None)
     if is_brief:

@@ -12,7 +12,7 @@ Lengths and arrivals are drawn once and only their rate changes, so that two loa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import sha256
@@ -64,7 +64,7 @@ from app.sizing.workload import (
     TrafficClass,
     draw_population,
 )
-from app.work import stage
+from app.work import add_work, stage
 
 WAITS = ("ttft", "tpot", "e2e", "queue", "gap")
 LATENCIES = WAITS[:3]
@@ -484,6 +484,7 @@ MAX_TIMES_COUNT = 4  # most requests simulated of a run that ends, as a multiple
 MAX_EXACT_REPLICAS = 16  # most replicas for which the exact split of a run that ends is simulated
 MAX_POOLED = 8  # most replicas simulated behind one router; more share their load still better
 CHECKED_UTILIZATION = 0.85  # utilization at which a router sees replicas whose saturation was not simulated
+WORK_PER_CURVE, WORK_PER_LOAD, WORK_PER_REQUEST = 1.8, 0.6, 1 / 12000  # milliseconds of CPU time, about
 POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.value}
 
 
@@ -536,6 +537,7 @@ def curves_of_replicas(
         with stage("simulate"):
             if workload.trace is not None:
                 curves.append(simulate_trace(workload, replica, draw(count)))
+                add_simulation_work(curves[-1], object())
                 continue
             own = curve_key(key, replica, count)
             simulate = (
@@ -550,7 +552,14 @@ def curves_of_replicas(
                 if share * curve.stable_below < curve.loads[0]:
                     curve = simulate_rates(workload, replica, draw, count, together, own, end, share)
             curves.append(curve)
+            add_simulation_work(curve, whole, together)
     return tuple(curves)
+
+
+def add_simulation_work(curve: Curve, key: Hashable, pooled: int = 1) -> None:
+    """Count the work of a curve of `pooled` replicas: its simulations once for each key, the rest on every use."""
+    requests = pooled * float(curve.requests.sum())
+    add_work(WORK_PER_CURVE, len(curve.loads) * WORK_PER_LOAD + requests * WORK_PER_REQUEST, key)
 
 
 def may_be_met_below(curve: Curve, slo: Slo, margins: Margins) -> bool:
@@ -610,7 +619,9 @@ def simulate_one_load(
         curves = []
         for one in zip(replicas, loads.tolist(), together, strict=True):
             with stage("simulate"):
-                curves.append(CURVE_CACHE.get_or_make(curve_key(key, *one, count), partial(at_load, *one)))
+                own = curve_key(key, *one, count)
+                curves.append(CURVE_CACHE.get_or_make(own, partial(at_load, *one)))
+                add_simulation_work(curves[-1], own, one[2])
         return tuple(curves)
 
 

@@ -75,8 +75,9 @@ from app.sizing.serving.plans import (
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
 from app.sizing.workload import InferenceWorkload, Load
-from app.work import stage
+from app.work import add_work, stage
 
+WORK_PER_SEARCH, WORK_PER_PLAN = 8.0, 1 / 400  # milliseconds of CPU time, about
 # Note in the rejection of types that fit only with weights in host memory.
 HOST_WEIGHTS_NOTE = "Part of the weights is in host memory, because they do not all fit on the accelerators."
 
@@ -343,6 +344,7 @@ def search_plans(
     """
     first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog))
     distinct_plans = plans.take(first)
+    add_work(WORK_PER_SEARCH + len(plans) * WORK_PER_PLAN)
     margins = confidence_margins(search, distinct_plans)
     asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, search.workload.redundancy)
     able, memory, speed = feasible_plans(search, distinct_plans, margins, asked)

@@ -458,6 +458,8 @@ def find_breakpoints(
     """
     question, now = asked.question_of({}), asked.top_option({})
     workload, closed_forms = question.workload, None
+    if asked.new and not asked.may_go_on():
+        return Sensitivity(now, (), (), (), len(asked.used), start)
     if isinstance(workload, InferenceWorkload) and needs_simulation(question) and not now.is_owned:
         closed_forms = ClosedForms.calibrate(Search.start(question, catalog).of(workload))
     one_pool = now.type in catalog.accelerator_index

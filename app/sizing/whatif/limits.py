@@ -49,8 +49,10 @@ from app.sizing.training.search import all_smallest_runs, search_layouts
 from app.sizing.whatif.change import Change, Knob, find_threshold, probe
 from app.sizing.words import format_count, format_duration, format_number, percent, round_up_to_digits
 from app.sizing.workload import InferenceWorkload, TrainingWorkload, with_class_limit
+from app.work import Work, add_shared_work, count_work, is_work_left
 
 NOT_FEASIBLE = "still not feasible"
+UNTRIED_CHANGES = "further changes of its limits were not examined"
 ACCURACY = "; check accuracy on your own task"
 EIGHT_BIT_CACHES = ("fp8", "int8")
 # Factor by which a type may miss its limit and still be worth another try: 8-bit caches or no confidence margin save at
@@ -101,7 +103,9 @@ class FeasiblePlans(Columns):
 
 
 def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Rejection]) -> tuple[Effect, ...]:
-    """Changes that would make an infeasible question feasible, each with the smallest sufficient value."""
+    """Changes that would make an infeasible question feasible, each with the smallest sufficient value, as far as the
+    work of one answer reaches.
+    """
     judged = [r for r in rejected if r.stage is not FilterStage.EXCLUDED]
     helped = types_helped_by_resources(question.constraints, judged)
     resourceful = find_feasible_plans(question, catalog, helped)
@@ -110,6 +114,8 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
     single += relax_time_limits(question, catalog, judged)
     beyond: list[tuple[Change, Question, FeasiblePlans]] = []
     for change in list_alternatives(question, judged):
+        if not is_work_left(UNTRIED_CHANGES):
+            return tuple(single)
         asked = change.apply(question)
         ways = find_feasible_plans(asked, catalog)
         confirmed = describe_confirmed(asked, catalog, ways.within(question.constraints))
@@ -119,7 +125,7 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
             single.append(Effect(change.name, f"feasible with {confirmed}{change.words}"))
             continue
         beyond.append((change, asked, ways))
-    if any(effect.effect != NOT_FEASIBLE for effect in single):
+    if any(effect.effect != NOT_FEASIBLE for effect in single) or not is_work_left(UNTRIED_CHANGES):
         return tuple(single)
     pairs = list(relax_resource_pairs(question, resourceful, catalog))
     for change, asked, ways in beyond:
@@ -274,7 +280,7 @@ def restrict_to_types(question: Question, types: tuple[str, ...]) -> Question:
 
 
 Find = Callable[[Question, Catalog], FeasiblePlans]
-_shared: ContextVar[dict[tuple[Find, Question], tuple[FeasiblePlans, frozenset[str]]] | None] = ContextVar(
+_shared: ContextVar[dict[tuple[Find, Question], tuple[FeasiblePlans, frozenset[str], list[Work]]] | None] = ContextVar(
     "shared_plans", default=None
 )
 
@@ -304,8 +310,11 @@ def shared_plans(find: Find, question: Question, catalog: Catalog) -> FeasiblePl
         return find(question, catalog)
     if kept is None:
         recording = values.with_recording()
-        plans = find(replace(question, assumptions=recording), catalog)
-        kept = known[key] = plans, recording.read_names
+        with count_work(math.inf) as account:
+            plans = find(replace(question, assumptions=recording), catalog)
+        kept = known[key] = plans, recording.read_names, account.entries
+    else:
+        add_shared_work(kept[2])
     for name in kept[1]:
         getattr(question.assumptions, name)
     return kept[0]
@@ -645,7 +654,7 @@ def relax_time_limits(question: Question, catalog: Catalog, judged: Sequence[Rej
         for time in times:
             wide = time.knob.set_value(wide, time.knob.now * MAX_LIMIT_FACTOR)
         types = find_feasible_plans(wide, catalog, types).within(question.constraints).types(catalog)
-    for time in times:
+    for time in times if is_work_left(UNTRIED_CHANGES) else ():
         effect = relax_time(question, time, tuple(t for t in time.types if t in types), catalog)
         if effect is not None:
             yield effect
