@@ -561,7 +561,7 @@ MOBILENET_V5_ELEMENTS = 294_126_912  # mobilenetv5_300m_enc of timm, instantiate
 
 
 def read_gemma3n_towers(config: Config, model: ModelArchitecture) -> ModelArchitecture:
-    """The model with its encoders of images and speech, each with a small vocabulary and a projection to the text model.
+    """The model with its encoders of images and speech, each with its own vocabulary and projection.
 
     Check: the published checkpoints of Gemma 3n are that much larger than their text models.
         >>> file = {"vision_config": {"hidden_size": 2048}, "audio_config": {"hidden_size": 1536}}
