@@ -652,8 +652,8 @@ def _add_realtime_encoder(into: Inventory, outer: Reader, audio: Reader, model: 
     """Add the causal encoder of Voxtral Realtime, its projector of four positions at once, and the norms of its text
     model, which adapt to the delay.
     """
-    width, mlp, bands = audio.size("hidden_size", 1280), audio.size("intermediate_size", 5120), 128
-    bands, inner = audio.size("num_mel_bins", bands), audio.size("num_attention_heads", 32) * audio.size("head_dim", 64)
+    width, mlp = audio.size("hidden_size", 1280), audio.size("intermediate_size", 5120)
+    bands, inner = audio.size("num_mel_bins", 128), audio.size("num_attention_heads", 32) * audio.size("head_dim", 64)
     block = 4 * width * inner + 2 * inner + 2 * width + 3 * width * mlp + 2 * width
     into.add_vector("speech.layers", PART, block, tuple(range(audio.size("num_hidden_layers", 32))))
     into.add_vector("speech.front", PART, 3 * bands * width + 3 * width * width + 3 * width)
