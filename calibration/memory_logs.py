@@ -26,7 +26,6 @@ NOT_A_CAPACITY = {
     "start failed": "the engine did not start",
     "encoder-decoder": "the log counts the caches of decoder and encoder separately",
     "cache capped": "the cache size was set manually",
-    "first start": "the first start compiles kernels, and a later start holds more",
 }
 # vLLM release by month, for logs without a version.
 RELEASES = (
