@@ -69,6 +69,9 @@ Source: vllm-project/vllm, vllm/v1/metrics/loggers.py (0.8 on) and vllm/engine/m
 waiting); sgl-project/sglang, its decode batches and docs on hyperparameter tuning (0.4 on); read 2026-11-23.
 Limits: these logs contain no latencies. Lines of an idle engine are ignored.
 
+Preemptions: WARNING lines of vLLM's first engine (core/scheduler.py, a cumulative count) and SGLang's retractions
+(managers/scheduler.py; "Decode out of memory happened" before 0.5), excerpts in public issues, 2026-11-28.
+
 Source: ggml-org/llama.cpp, tools/server (timings of a request) and tools/llama-bench; ollama run --verbose;
 huggingface/text-generation-inference, router/src/server.rs; excerpts in public issues, 2026-11-27. The time of a prompt
 is the TTFT of a request that does not wait.
@@ -336,6 +339,7 @@ VLLM_LOG = Trainer(
         r"Prefix cache hit rate: (?:GPU: )?<hit_percent>%",
         r"Engine <engine>:",
     ),
+    others=compile_patterns(r"is preempted by PreemptionMode.{0,300}total_num_cumulative_preemption=<all_preempted>"),
 )
 SGLANG_LOG = Trainer(
     "sglang",
@@ -347,6 +351,7 @@ SGLANG_LOG = Trainer(
         r"token usage: <cache_share>",
         r" DP<engine>[ \]]",
     ),
+    others=compile_patterns(r"#retracted_reqs: <preempted>"),
 )
 LLAMA_CPP_LOG = Trainer(
     "llama.cpp",
@@ -417,6 +422,10 @@ def _log_figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engi
             mean = math.fsum(values) / len(values)
             times = engines if quantity == "output_tokens_per_s" else 1.0
             yield Figure("service", quantity, mean * times, f"{engine.title} log, mean of {len(values)} lines")
+    preempted = math.fsum(line.get("preempted", 0.0) for line in parsed_lines)
+    preempted += max((line.get("all_preempted", 0.0) for line in parsed_lines), default=0.0)
+    if preempted:
+        yield Figure("service", "preemptions", preempted, f"{engine.title} log")
     for quantity, names in LOG_LATENCIES.items():
         seconds = [line[name] * unit for line in busy for name, unit in names.items() if name in line]
         if quantity == "tpot_p50_s":

@@ -14,7 +14,10 @@ v1/worker/utils.py, request_memory). Read on 2026-11-27: vLLM 0.33 (v1/worker/gp
 and SGLang 0.5.23 (srt/mem_cache/memory_pool.py, swa_memory_pool.py, srt/model_executor); TensorRT-LLM's profile of
 memory, Ollama's buffers of mid-2025, the one-line profile of vLLM 0.6 and 0.7, llama.cpp's memory breakdown and the
 errors of MPS, XPU, NPU and Vulkan in public issues.
-Limits: buffers in host memory are ignored.
+Read on 2026-11-28 in public issues: errors of host memory, killed processes, NCCL's failed allocations, llama.cpp's
+plan (params_fit), TensorRT-LLM's report of a failed start.
+Limits: buffers in host memory are ignored. llama.cpp's plan gives the size of a device only: what it plans first is
+often not what it loads.
 """
 
 from __future__ import annotations
@@ -79,7 +82,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"model weights take +<AMOUNT>",
         r"Load weight end.{0,200}mem usage=<AMOUNT>",
         r"Loaded engine size: <AMOUNT>",
-        r"Use <AMOUNT> for model weights",
+        r"[Uu]ses? <AMOUNT> for model weights",
         r"Actual usage is <AMOUNT> for weight\b",
         r"Memory used after loading model weights \(inside torch\) in memory usage profiling: <AMOUNT>",
         r'memory\.weights\.total="<AMOUNT>"',
@@ -132,6 +135,7 @@ LINES: tuple[MemoryLine, ...] = (
         "activation_bytes",
         r"activation peak memory (?:takes| ) *<AMOUNT>",
         r"<AMOUNT> for peak activation",
+        r"Allocated <AMOUNT> for execution context memory",
         r"Memory dynamically allocated during inference \(inside torch\) in memory usage profiling: <AMOUNT>",
         r'memory\.graph\.full="<AMOUNT>"',
     ),
@@ -167,6 +171,12 @@ LINES: tuple[MemoryLine, ...] = (
         r"failed to allocate \w+ buffer of size <AMOUNT>",
         r"Attempting to allocate <AMOUNT>\. That was not possible",
         r"Exceeded hbm capacity by <AMOUNT>",
+        r"Failed to CUDA (?:host )?[cm]alloc (?:async )?<AMOUNT>",
+    ),
+    *_bytes(
+        "failed_host_bytes",
+        r"DefaultCPUAllocator: .{0,40}you tried to allocate <AMOUNT>",
+        r"unable to mmap <AMOUNT> from file .{0,400}Cannot allocate memory",
     ),
     *_bytes(
         "capacity_bytes",
@@ -195,10 +205,18 @@ LINES: tuple[MemoryLine, ...] = (
 # A line without any of these gives no memory figure; this check keeps long logs fast.
 KEYWORDS = re.compile(
     r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory|"
-    r"total tokens|memory_breakdown|[Oo]ut of memory|OutOf|OUT_OF_MEMORY|ALLOC_FAILED|MemoryAllocation|retrying"
+    r"total tokens|memory_breakdown|[Oo]ut of memory|OutOf|OUT_OF_MEMORY|ALLOC_FAILED|MemoryAllocation|retrying|"
+    r"Failed to CUDA|params_fit|exit ?code|return code|SIGKILL|OOMKilled|OOM killer|exited with|bytes from file"
 )
 BLOCKS = re.compile(r"# (?:GPU|CUDA|cuda) blocks: (\d+)")
 DEFAULT_BLOCK_TOKENS = 16  # tokens of a cache block, where a log counts blocks only
+POOL_BLOCKS = re.compile(r"Number of blocks in KV cache primary pool: (\d+)")
+POOL_BLOCK_TOKENS = 64  # TensorRT-LLM: tokens_per_block of the C++ runtime
+# TensorRT-LLM's report of a failed start, in GiB.
+EXECUTOR_MEMORY = re.compile(r"(Total|Free) GPU memory (?:before component creation attempt )?\(GiB\): ([\d.]+)")
+EXECUTOR_QUANTITIES = {"Total": "capacity_bytes", "Free": "free_bytes"}
+# llama.cpp's plan of a device, in MiB, before it shortens the context or moves layers to the host.
+PLANNED = re.compile(rf"params_fit(?:_impl)?: +- {DEVICE} \(.{{0,80}}: +(\d+) total, +\d+ used")
 SIZED_BLOCKS = re.compile(r"tokens per block=(\d+), primary blocks=(\d+)")
 NO_CACHE = re.compile(
     r"No available memory for the cache blocks|Available KV cache memory: -\d|"
@@ -213,7 +231,14 @@ UNSTATED_FAILURE = re.compile(
     r"(?:CUDA_ERROR|hipError|ErrorOutOf|CUBLAS_STATUS|cudaError)_?(?:OUT_OF_MEMORY|OutOfMemory|DeviceMemory|ALLOC_FAILED|"
     r"MemoryAllocation)|"
     r"Error\W{1,4}(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|Cuda failure (?:\d+ )?'out of memory'|"
-    r"(?:Prefill|Decode) out of memory|CallbackErrorOutOfMemory|Not enough memory to handle \d+ prefill tokens"
+    r"(?:Prefill|Decode) out of memory(?! happened)|CallbackErrorOutOfMemory|"
+    r"Not enough memory to handle \d+ prefill tokens"
+)
+# Processes that the system killed, and errors of host memory without a size.
+KILLED = re.compile(
+    r"exit ?code\W{1,4}-9\b|exits with return code = -9\b|[Ss]ignals?\W{1,3}(?:9 \(SIGKILL\)|SIGKILL\W{1,3}9\b)|"
+    r"(?:exited with|exit|status|exit ?code)\W{1,4}(?:code |status )?137\b|OOMKilled|[Oo]ut of memory: Killed process|"
+    r"invoked oom-killer|killed due to memory pressure|killed by the OOM killer"
 )
 RECOVERED = "retrying without pipeline parallelism"  # llama.cpp goes on with smaller buffers
 # A device of which other processes use so much that an engine refuses to start: free, whole and requested GiB.
@@ -241,6 +266,7 @@ MEMORY_QUANTITIES = (
     "process_bytes",
     "allocated_bytes",
     "unused_bytes",
+    "failed_host_bytes",
 )
 
 
@@ -263,7 +289,8 @@ def _add_line(line: str, seen: dict[str, dict[str, list[float]]]) -> bool:
         found = [(d, q, x if q == "activation_bytes" else x / devices) for d, q, x in found] if whole else []
     if (row := BREAKDOWN.search(line)) is not None:  # a device of its own: its buffers have lines too
         mib = map(float, row.groups()[1:])
-        found += [(f"{row[1]} table", q, x * MIB) for q, x in zip(BREAKDOWN_QUANTITIES, mib, strict=True)]
+        seen.pop(table := f"{row[1]} table", None)  # a later table of the same device replaces the earlier one
+        found += [(table, q, x * MIB) for q, x in zip(BREAKDOWN_QUANTITIES, mib, strict=True)]
     if RECOVERED in line:
         seen.get("", {}).pop("failed_allocation_bytes", None)
     for device, quantity, value in found:
@@ -277,6 +304,14 @@ def _unsized_figures(line: str) -> Iterator[tuple[str, float]]:
         yield "cache_tokens", float(blocks[1]) * DEFAULT_BLOCK_TOKENS
     if (blocks := SIZED_BLOCKS.search(line)) is not None:
         yield "cache_tokens", float(blocks[1]) * float(blocks[2])
+    if (blocks := POOL_BLOCKS.search(line)) is not None:
+        yield "pool_tokens", float(blocks[1]) * POOL_BLOCK_TOKENS
+    if (memory := EXECUTOR_MEMORY.search(line)) is not None:
+        yield EXECUTOR_QUANTITIES[memory[1]], float(memory[2]) * GIB
+    if (planned := PLANNED.search(line)) is not None:
+        yield "capacity_bytes", float(planned[2]) * MIB
+    if KILLED.search(line):
+        yield "failed_host_bytes", 0.0
     if NO_CACHE.search(line):
         yield "cache_bytes", 0.0
     if UNSTATED_FAILURE.search(line):
@@ -309,5 +344,6 @@ def _figures(values: Mapping[str, float]) -> Iterator[Figure]:
             yield Figure("memory", name, combined[name], "out-of-memory error in the log" if failed else source)
     if overhead:
         yield Figure("memory", "overhead_bytes", sum(overhead), source)
-    if "cache_tokens" in values:
-        yield Figure("service", "cache_tokens", values["cache_tokens"], source)
+    tokens = values.get("cache_tokens", values.get("pool_tokens"))  # the size of a pool's blocks is assumed
+    if tokens is not None:
+        yield Figure("service", "cache_tokens", tokens, source)

@@ -226,6 +226,7 @@ def test_a_name_says_how_weights_are_stored(name: str, formats: tuple[str, ...])
         ("mlx-community/GLM-5-MXFP4-Q8", 405_478_939_008),
         ("mlx-community/NVIDIA-Nemotron-3-Nano-30B-A3B-MLX-MXFP4", 16_788_808_704),
         ("mistralai/Ministral-3-8B-Instruct-2512", 9.70 * GIB),
+        ("meta-llama/Llama-3.1-405B-Instruct-FP8", 8 * 57.752 * GIB),  # loaded on eight ranks
     ],
 )
 def test_a_checkpoint_named_by_its_repository_is_as_large_as_its_files(

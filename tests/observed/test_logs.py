@@ -48,6 +48,22 @@ def test_what_sglang_tells_of_itself_is_read() -> None:
     assert found == {"output_tokens_per_s": 4210.55, "running": 48, "waiting": 12, "cache_usage": 0.31}
 
 
+def test_preemptions_are_counted_and_no_failure() -> None:
+    retracted = "".join(
+        f"[2026-09-13 09:00:0{n} TP0] {words} #retracted_reqs: {n}, #new_token_ratio: 0.6012 -> 0.9783\n"
+        for n, words in ((1, "KV cache pool is full. Retract requests."), (2, "Decode out of memory happened."))
+    )
+    found = {f.quantity: f.value for f in read_log(SGLANG + retracted, RunContext()).figures}
+    assert found["preemptions"] == 3 and found["running"] == 48 and "failed_allocation_bytes" not in found
+    preempted = "".join(
+        f"WARNING 08-20 [scheduler.py:1141] Sequence group {n} is preempted by PreemptionMode.RECOMPUTE mode because "
+        "there is not enough KV cache space. Increase gpu_memory_utilization or tensor_parallel_size to provide more "
+        f"KV cache memory. total_num_cumulative_preemption={n}\n"
+        for n in (1, 51, 101)
+    )
+    assert [(f.quantity, f.value) for f in read_log(preempted, RunContext()).figures] == [("preemptions", 101)]
+
+
 REQUESTS = {
     "prompt eval time =     400.00 ms /   512 tokens (    0.78 ms per token,  1280.00 tokens per second)\n"
     "       eval time =    1600.00 ms /   200 tokens (    8.00 ms per token,   125.00 tokens per second)\n"

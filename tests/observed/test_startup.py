@@ -122,6 +122,18 @@ llama_memory_breakdown_print: | memory breakdown [MiB] | total   free     self  
 llama_memory_breakdown_print: |   - CUDA0 (RTX 4090)   | 24080 = 9436 + (14193 = 13169 +    39 +     985) +       451 |
 llama_memory_breakdown_print: |   - Host               |                  1246 =  1200 +     0 +      46              |
 """
+LLAMA_CPP_PLAN = """\
+llama_params_fit_impl: projected memory use with initial parameters [MiB]:
+llama_params_fit_impl:   - CUDA0 (NVIDIA RTX 6000 Ada Generation):  48508 total, 201672 used, 153599 deficit
+llama_params_fit_impl: projected to use 410593 MiB of device memory vs. 97017 MiB of free device memory
+llama_params_fit_impl: cannot fulfill margin of 1024 MiB on all devices, need to use 316493 MiB less in total
+"""
+TRTLLM_POOL = """\
+[07/24/2025-08:13:02] [TRT-LLM] [I] Rank 0 uses 8.46 GB for model weights.
+[TensorRT-LLM][INFO] [MemUsageChange] Allocated 833.73 MiB for execution context memory.
+[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 39.39 GiB, available: 21.89 GiB
+[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 631
+"""
 STARTED = {
     VLLM_ONE_LINE: {"capacity": 23.58, "overhead": 0.35, "cache": 3.81},
     VLLM_FIXED: {"cache": 4.25},
@@ -153,6 +165,8 @@ STARTED = {
     OLLAMA_OFFLOAD: {"weights": 10, "cache": 2, "activation": 0.5},
     "INFO text_generation_router: Setting max batch total tokens to 176992": {"tokens": 176992},
     OLLAMA_BUFFERS: {"weights": 11.5, "activation": 0.5},
+    LLAMA_CPP_PLAN: {"capacity": 48508 / 1024},
+    TRTLLM_POOL: {"weights": 8.46, "activation": 833.73 / 1024, "capacity": 39.39, "tokens": 631 * 64},
     TRTLLM_BLOCKS: {"cache": 53.79, "tokens": 13770 * 32, "capacity": 79.1},
 }
 TORCH = (
@@ -190,6 +204,11 @@ FAILED = {
             "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease",
         )
     },
+    "NCCL WARN Cuda failure 'out of memory'\nNCCL WARN Failed to CUDA calloc 6291456 bytes": {
+        "failed_allocation": 6 / 1024
+    },
+    "RuntimeError: Executor creation failed due to insufficient GPU memory.\nTotal GPU memory (GiB): 140.06\n"
+    "Free GPU memory before component creation attempt (GiB): 108.86": {"cache": 0, "capacity": 140.06, "free": 108.86},
     "XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 18.54G of 15.75G hbm. Exceeded hbm "
     "capacity by 2.79G.": {"failed_allocation": 2.79, "capacity": 15.75},
     "RESOURCE_EXHAUSTED: Attempting to allocate 2.00G. That was not possible. There are 1.41G free.": {
@@ -262,9 +281,36 @@ def test_a_failure_that_the_engine_recovers_from_is_no_error() -> None:
     assert read(LLAMA_CPP + failed + retried) == pytest.approx(STARTED[LLAMA_CPP])
 
 
-def test_memory_of_the_host_is_not_that_of_an_accelerator() -> None:
-    with pytest.raises(UnreadableText):
-        read("RuntimeError: DefaultCPUAllocator: not enough memory: you tried to allocate 268435456 bytes.")
+@pytest.mark.parametrize(
+    ("text", "gib"),
+    [
+        ("RuntimeError: DefaultCPUAllocator: not enough memory: you tried to allocate 268435456 bytes.", 0.25),
+        (
+            "[enforce fail at alloc_cpu.cpp:73] . DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+            "2147483648 bytes. Error code 12 (Cannot allocate memory)",
+            2,
+        ),
+        (
+            "RuntimeError: unable to mmap 1073741824 bytes from file </models/model-00001.safetensors>: Cannot "
+            "allocate memory (12)",
+            1,
+        ),
+        ("E0813 [api.py:869] failed (exitcode: -9) local_rank: 2 (pid: 161617) of binary: /usr/bin/python3.11", 0),
+        ("rank2 exitcode: -9 (pid: 36071) traceback : Signal 9 (SIGKILL) received by PID 36071", 0),
+        ("[ERROR] [launch.py:320:sigkill_handler] ['python', 'train.py'] exits with return code = -9", 0),
+        ("subprocess.CalledProcessError: Command 'torchrun' died with <Signals.SIGKILL: 9>.", 0),
+        ("Last State: Terminated  Reason: OOMKilled  Exit Code: 137", 0),
+        ("container engine exited with code 137", 0),
+        ("kernel: Out of memory: Killed process 4242 (python) total-vm:800000kB", 0),
+    ],
+)
+def test_memory_of_the_host_is_not_that_of_an_accelerator(text: str, gib: float) -> None:
+    assert read(text) == {"failed_host": gib}
+
+
+def test_a_later_table_of_a_device_replaces_an_earlier_one() -> None:
+    first = LLAMA_CPP_TABLE.splitlines()[2].replace("13169", "20000").replace("  39", "9000")
+    assert read(first + "\n" + LLAMA_CPP_TABLE) == pytest.approx(STARTED[LLAMA_CPP_TABLE])
 
 
 def test_an_error_after_steps_of_training_is_read_with_the_steps() -> None:

@@ -201,6 +201,7 @@ class ServiceObservedSpec(RequestModel):
     waiting: Amount | None = None
     cache_usage: Share | None = None
     preemptions_per_request: Amount | None = None
+    preemptions: Amount | None = Field(None, description="Preemptions that a log counts.")
     prefix_hit_share: Share | None = None
     acceptance_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
     error_share: Share | None = None
@@ -295,6 +296,9 @@ class MemoryObservedSpec(RequestModel):
     process_gib: Amount | None = Field(None, description="Memory of this process.")
     allocated_gib: Amount | None = Field(None, description="Memory of tensors.")
     unused_gib: Amount | None = Field(None, description="Memory that the allocator holds without a tensor.")
+    failed_host_gib: Amount | None = Field(
+        None, description="Allocation of host memory that failed. 0: its size is unknown, as of a killed process."
+    )
 
     def to_observed(self) -> MemoryObservation:
         return MemoryObservation(**_in_base_units(self.model_dump()))

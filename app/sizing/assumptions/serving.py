@@ -193,18 +193,18 @@ class ServingAssumptions:
         source="51 start-up logs: 0.02 at 80 %, 0.06 at 90 %",
     )
     weights_load_overhead: float = assumption(
-        1.005,
+        1.002,
         low=1.0,
         high=1.15,
         reason="loaded weights over the counted weight bytes",
         source="start-up logs",
     )
     activation_workspace_factor: float = assumption(
-        1.5,
+        1.2,
         low=1.0,
         high=4.0,
         reason="workspace over the sum of live tensors",
-        source="start-up logs",
+        source="start-up logs: 1.1 to 1.2",
     )
     runtime_overhead_gib: float = assumption(
         0.25,
@@ -227,8 +227,16 @@ class ServingAssumptions:
         low=0.0,
         high=4.0,
         unit="GiB",
-        reason="communication buffers, per device",
+        reason="communication buffers of devices that share a scale-up link, per device",
         source="start-up logs: 0.2 to 2.1 GiB",
+    )
+    pcie_parallel_overhead_gib: float = assumption(
+        0.2,
+        low=0.0,
+        high=4.0,
+        unit="GiB",
+        reason="communication buffers of devices that share only PCIe or a network, per device",
+        source="start-up logs: 0.1 to 0.5 GiB",
     )
     small_runtime_overhead_gib: float = assumption(
         0.6,

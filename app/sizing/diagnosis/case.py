@@ -58,6 +58,7 @@ class ServiceObservation:
     waiting: float | None = None  # waiting requests of one replica
     cache_usage: float | None = None  # share of the KV cache in use
     preemptions_per_request: float | None = None
+    preemptions: float | None = None  # preemptions that a log counts, for an unknown number of requests
     prefix_hit_share: float | None = None  # share of prompt tokens found in the prefix cache
     acceptance_rate: float | None = None  # probability that a draft token is accepted
     error_share: float | None = None  # share of requests that fail
@@ -122,7 +123,7 @@ class DevicesObservation:
 class MemoryObservation:
     """Memory of the fullest accelerator as an engine or trainer reports it, in bytes.
 
-    The last seven are from an out-of-memory error: what was needed, and the state at that moment.
+    The last eight are from an out-of-memory error: what was needed, and the state at that moment.
     """
 
     weights_bytes: float | None = None
@@ -136,6 +137,7 @@ class MemoryObservation:
     process_bytes: float | None = None  # memory of this process
     allocated_bytes: float | None = None  # memory of tensors
     unused_bytes: float | None = None  # memory that the allocator holds for later tensors
+    failed_host_bytes: float | None = None  # failed allocation of host memory; 0 if its size is unknown
 
 
 @dataclass(frozen=True, slots=True)

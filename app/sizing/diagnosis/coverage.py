@@ -112,6 +112,7 @@ def service_expectations(case: Case) -> dict[str, float | None]:
         "waiting": expected_waiting(case, s.requests_per_s or w.peak_per_s) if w.load is Load.OPEN else None,
         "cache_usage": simulation.cache_occupancy if simulation is not None and waits else None,
         "preemptions_per_request": None if simulation is None else simulation.preemptions_per_request,
+        "preemptions": None if simulation is None else 0.0,
         "prefix_hit_share": getattr(planned, "cached_prefix_fraction", 0.0) or None,
         "acceptance_rate": None if draft is None else draft.acceptance_rate,
         "error_share": 0.0,
@@ -177,4 +178,10 @@ def memory_expectations(case: Case) -> dict[str, float | None]:
     error = 0.0 if case.ran_out_of_memory else None
     terms = {name: None if expected is None else getattr(expected, usual) or None for _, name, usual in TERMS}
     of_error = dict.fromkeys(ERROR_FIELDS, error)
-    return {**of_error, **terms, "cache_tokens": None if expected is None else expected.kv_cache_tokens}
+    host = 0.0 if case.memory.failed_host_bytes is not None else None
+    return {
+        **of_error,
+        **terms,
+        "failed_host_bytes": host,
+        "cache_tokens": None if expected is None else expected.kv_cache_tokens,
+    }

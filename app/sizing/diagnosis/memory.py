@@ -81,6 +81,31 @@ def find_out_of_memory(case: Case) -> Iterator[Finding]:
     )
 
 
+def find_out_of_host_memory(case: Case) -> Iterator[Finding]:
+    """A process ran out of host memory, or was killed for it."""
+    failed, expected = case.memory.failed_host_bytes, case.expected_memory
+    if failed is None or (not failed and case.ran_out_of_memory):
+        return  # a launcher also kills the other processes of a job that failed
+    usual = None if expected is None else expected.host_bytes or expected.host_weights_bytes
+    text = (
+        f"An allocation of {format_number(failed / GIB)} GiB of host memory failed."
+        if failed
+        else "A process was killed (signal 9), as the system does when host memory is used up."
+    )
+    offloads = "turn off offloading" if usual else "start fewer processes on each machine"
+    yield Finding(
+        "out_of_host_memory",
+        text + ("" if usual is None else f" Expected need for offloaded data: {format_number(usual / GIB)} GiB."),
+        1.0,
+        (Evidence("host_memory_gib", failed / GIB, None if usual is None else usual / GIB, "GiB"),),
+        "The ranks of a machine read checkpoints and hold data and offloaded states in host memory, and a container or "
+        "job may be allowed less than the machine has.",
+        f"Raise the memory limit of the container or job, {offloads}, or use machines with more host memory.",
+        None,
+        "accelerators with more memory",
+    )
+
+
 def describe_out_of_memory(case: Case, needed: float, free: float | None) -> str:
     """What failed, what was free, and what was expected; sizes in bytes."""
     m, expected = case.memory, case.expected_memory
@@ -257,4 +282,4 @@ def find_smaller_cache(case: Case) -> Iterator[Finding]:
     )
 
 
-CHECKS = (find_out_of_memory, find_other_weights, find_smaller_cache)
+CHECKS = (find_out_of_memory, find_out_of_host_memory, find_other_weights, find_smaller_cache)

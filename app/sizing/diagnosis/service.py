@@ -509,6 +509,13 @@ def excess_preemptions(case: Case) -> float:
 def find_preemptions(case: Case) -> Iterator[Finding]:
     """The engine evicts requests from the KV cache and computes them again."""
     seen, excess = case.service.preemptions_per_request, excess_preemptions(case)
+    counted = case.service.preemptions
+    if seen is None and counted and excess > -case.assumptions.diagnosed_least_share:
+        yield preemptions_finding(
+            f"The log counts {format_number(counted)} preemptions; almost none are expected.",
+            None,
+            Evidence("preemptions", counted, 0.0, "1"),
+        )
     if (
         seen is None
         or excess < case.assumptions.diagnosed_least_share
@@ -516,11 +523,20 @@ def find_preemptions(case: Case) -> Iterator[Finding]:
     ):
         return
     usual, share = seen - excess, excess / (1 + excess)
-    yield Finding(
-        "preemptions",
+    yield preemptions_finding(
         f"Each request is preempted {format_number(seen)} times on average (expected: {format_number(usual)}).",
         share,
-        (Evidence("preemptions_per_request", seen, usual, "1"),),
+        Evidence("preemptions_per_request", seen, usual, "1"),
+    )
+
+
+def preemptions_finding(text: str, share: float | None, evidence: Evidence) -> Finding:
+    """The finding that requests are preempted; the share is None if their number is unknown."""
+    return Finding(
+        "preemptions",
+        text,
+        share,
+        (evidence,),
         "The engine admits more sequences than the KV cache can hold until they finish.",
         "Lower max_num_seqs to what the KV cache can hold, or give the cache more memory.",
         share,

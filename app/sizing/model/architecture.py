@@ -23,6 +23,8 @@ Targets = str | Sequence[str]
 
 _Q_V_ROLES = ("q_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj")
 MIXER_PARTS = (Part.ATTENTION, Part.RECURRENT)
+# Matrices of which every tensor-parallel rank has a copy: down-projections of latent attention, and its indexer.
+UNSPLIT_ROLES = ("q_a_proj", "kv_a_proj_with_mqa", "indexer.w")
 
 
 def is_adapted(tensor: Tensor, targets: Targets) -> bool:
@@ -822,6 +824,26 @@ class ModelArchitecture:
         return self._sum_once(
             f"experts {stored.name}",
             lambda: sum(self._stored_bytes(stored, t) for t in self.tensors if t.part is routed),
+        )
+
+    def unsplit_bytes(self, stored: WeightFormat) -> float:
+        """Bytes of the matrices that engines do not split over tensor-parallel ranks: routers, and the down-projections
+        and indexers of latent attention.
+
+        Source: vLLM: model_executor/models/deepseek_v2.py; SGLang: layers/attention/nsa/nsa_indexer.py
+            (ReplicatedLinear), 2026-11-28.
+        Check: DeepSeek-R1, 61 layers of 7,168 x (1,536 + 576) in FP8, and 58 routers of 7,168 x 256 in 16 bit.
+            >>> unsplit = registered("deepseek-ai/DeepSeek-R1").unsplit_bytes(WEIGHT_FORMATS["fp8"])
+            >>> round(unsplit / (61 * 7168 * 2112 + 2 * 58 * 7168 * 256), 2)
+            1.0
+        """
+        return self._sum_once(
+            f"unsplit {stored.name}",
+            lambda: sum(
+                self._stored_bytes(stored, t)
+                for t in self.tensors
+                if t.part is Part.ROUTER or t.role.startswith(UNSPLIT_ROLES)
+            ),
         )
 
     def lora_params(self, rank: int, target_modules: Targets, *, magnitudes: bool = False) -> float:

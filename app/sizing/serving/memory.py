@@ -391,26 +391,31 @@ def weights_bytes_per_accelerator(
     weights_bytes: Column,
     expert_bytes: Column,
     padding_share: Column | float,
+    unsplit_bytes: Column | float,
     accelerators_per_replica: Column,
+    tensor_parallel: Column,
     data_parallel: Column,
     assumed: Assumptions,
 ) -> Column:
     """Weights of one device, split evenly over the replica. Each data-parallel rank keeps a copy of everything but the
-    routed experts.
+    routed experts, and each of its tensor-parallel ranks a copy of the matrices that are not split.
 
     Parameters:
         weights_bytes: weights of the model and of a draft on the accelerators, B.
         expert_bytes: routed experts among them, B.
         padding_share: share by which the experts grow when loaded.
+        unsplit_bytes: matrices among the weights that tensor-parallel ranks do not split, B.
         accelerators_per_replica: accelerators of a replica.
+        tensor_parallel: tensor-parallel ranks.
         data_parallel: data-parallel attention ranks of the replica.
         assumed: assumptions: `weights_load_overhead`.
     Limits: if layers cannot be split evenly, one device holds more.
     Check:
-        >>> 131.417 / 8 * 1.005  # Llama-3.1-70B in BF16 over 8 devices, GiB
-        16.509260625
+        >>> 131.417 / 8 * 1.002  # Llama-3.1-70B in BF16 over 8 devices, GiB
+        16.45997925
     """
     copied = (data_parallel - 1) * (weights_bytes - expert_bytes)
+    copied = copied + data_parallel * (tensor_parallel - 1) * unsplit_bytes
     split: Column = (weights_bytes + expert_bytes * padding_share + copied) / accelerators_per_replica
     return split * assumed.weights_load_overhead
 
@@ -576,7 +581,12 @@ def activation_bytes(
 
 @formula(unit="B", source="start-up logs of vLLM")
 def overhead_bytes(
-    small_engine: Mask, graphs_inside: Mask, stage_accelerators: Column, capacity_bytes: Column, assumed: Assumptions
+    small_engine: Mask,
+    graphs_inside: Mask,
+    stage_accelerators: Column,
+    scale_up: Mask,
+    capacity_bytes: Column,
+    assumed: Assumptions,
 ) -> Column:
     """Runtime, captured graphs and communication buffers of a device.
 
@@ -584,13 +594,15 @@ def overhead_bytes(
         small_engine: whether the engine is a small one, such as llama.cpp.
         graphs_inside: whether captured graphs count within the engine's share of the device.
         stage_accelerators: accelerators that share each layer.
+        scale_up: whether a scale-up link connects them, rather than PCIe.
         capacity_bytes: memory that the engine can see, B.
         assumed: assumptions: overheads in GiB and their largest share of a device.
     Limits: small devices are assumed to run engines whose context fits them.
     Check: a runtime of 1 GiB, graphs of 0.5 GiB and buffers of 0.7 GiB.
         >>> sizes = dict(runtime_overhead_gib=1.0, graph_overhead_gib=0.5, parallel_overhead_gib=0.7)
         >>> small = dict(small_runtime_overhead_gib=0.4, overhead_memory_fraction_limit=0.1)
-        >>> round(float(overhead_bytes(np.array(False), np.array(True), 8, 85e9, row(**sizes, **small))) / GIB, 6)
+        >>> yes, assumed = np.array(True), row(**sizes, **small, pcie_parallel_overhead_gib=0.2)
+        >>> round(float(overhead_bytes(~yes, yes, 8, yes, 85e9, assumed)) / GIB, 6)
         2.2
     """
     engine = np.where(
@@ -598,7 +610,8 @@ def overhead_bytes(
         assumed.small_runtime_overhead_gib,
         assumed.runtime_overhead_gib + assumed.graph_overhead_gib * graphs_inside,
     )
-    buffers = np.where((stage_accelerators > 1) & ~small_engine, assumed.parallel_overhead_gib, 0.0)
+    shared = np.where(scale_up, assumed.parallel_overhead_gib, assumed.pcie_parallel_overhead_gib)
+    buffers = np.where((stage_accelerators > 1) & ~small_engine, shared, 0.0)
     taken: Column = (engine + buffers) * GIB
     return np.minimum(taken, assumed.overhead_memory_fraction_limit * capacity_bytes)
 
@@ -824,7 +837,9 @@ def device_weights_bytes(model: ModelArchitecture, plans: Plans, assumed: Assump
         plans.weights_bytes,
         plans.expert_bytes,
         padded,
+        np.array([model.unsplit_bytes(WEIGHT_FORMATS[name]) for name in FORMATS])[plans.weight_format],
         plans.accelerators_per_replica,
+        plans.tensor_parallel,
         plans.data_parallel,
         assumed,
     )
@@ -933,7 +948,7 @@ def serving_memory(
     weights = device_weights_bytes(model, plans, assumed)
     copies = latent_copies_of(model, plans) if model.latent_up_elements else np.zeros(len(plans))
     activations = workspace_bytes(model, plans, tokens, most, longest_tokens, assumed)
-    overhead = overhead_bytes(small, rules.graphs_inside, plans.stage_accelerators, capacity, assumed)
+    overhead = overhead_bytes(small, rules.graphs_inside, plans.stage_accelerators, plans.scale_up, capacity, assumed)
     fixed = fixed_bytes(weights, copies, activations, overhead)
     if unforeseen_share is not None:
         fixed = fixed + unforeseen_share * capacity

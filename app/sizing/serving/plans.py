@@ -14,6 +14,7 @@ from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.engines import engine_named
+from app.sizing.hardware.parts import LINKS, Link
 from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.slots import power_limited_share
 from app.sizing.hardware.stacks import competing_mask
@@ -113,6 +114,12 @@ class Plans(Columns):
     @property
     def scale_up_domain(self) -> Column:
         return self.machines.table.node.scale_up_domain[self.machines.rows]
+
+    @property
+    def scale_up(self) -> Mask:
+        """Whether a scale-up link connects the accelerators of a machine, rather than PCIe."""
+        joined: Mask = self.machines.table.node.link[self.machines.rows] == LINKS.index(Link.SCALE_UP)
+        return joined
 
     @property
     def memory_rules(self) -> MemoryRules:

@@ -243,13 +243,13 @@ READY_MADE = ASSUMED.with_overrides({"host_work_share": 0.0})
 
 def test_a_batch_takes_what_weights_and_runtime_leave() -> None:
     found = batch_memory(PICTURE, plans(), ASSUMED, Settings())
-    assert found.weights_bytes[0] == pytest.approx(3e9 * 1.005)
-    assert found.activation_bytes[0] == pytest.approx(1.5e9)
+    assert found.weights_bytes[0] == pytest.approx(3e9 * 1.002)
+    assert found.activation_bytes[0] == pytest.approx(1.2e9)
     assert found.overhead_bytes[0] == pytest.approx(0.6 * GIB)
     assert found.capacity_bytes[0] == 80 * GIB
     assert found.usable_bytes[0] == pytest.approx(0.92 * 80 * GIB)
-    assert found.needed_bytes[0] == pytest.approx(3e9 * 1.005 + 1.5e9 + 0.6 * GIB)
-    assert found.sequences.tolist() == [np.floor((0.92 * 80 * GIB - 3e9 * 1.005 - 0.6 * GIB) / 1.5e9)]
+    assert found.needed_bytes[0] == pytest.approx(3e9 * 1.002 + 1.2e9 + 0.6 * GIB)
+    assert found.sequences.tolist() == [np.floor((0.92 * 80 * GIB - 3e9 * 1.002 - 0.6 * GIB) / 1.2e9)]
     assert batch_memory(PICTURE, plans(), ASSUMED, Settings(max_sequences=col(7))).sequences.tolist() == [7]
     assert batch_memory(PICTURE, plans(), ASSUMED, Settings(max_sequences=col(7e9))).sequences[0] == found.sequences[0]
     half = batch_memory(PICTURE, plans(), ASSUMED, Settings(memory_fraction=col(0.5)))

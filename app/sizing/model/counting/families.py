@@ -280,7 +280,9 @@ TEXT_OF: Mapping[str, str] = {
     "voxtral": "llama",
     "voxtral_realtime": "mistral",
     "voxtral_realtime_text": "mistral",
+    "ernie4_5_vl_moe": "ernie4_5_moe",
     "ernie4_5_vl_moe_text": "ernie4_5_moe",
+    "ernie4_5_moe_vl": "ernie4_5_moe",
     "mimo_v2": "mimo_v2_flash",
     "exaone4_5": "exaone4",
     "exaone4_5_text": "exaone4",
@@ -298,6 +300,7 @@ TEXT_OF: Mapping[str, str] = {
     "qwen3_omni_moe_thinker": "qwen3_moe",
     "qwen3_omni_moe_text": "qwen3_moe",
     "qwen2_5_omni": "qwen2",
+    "qwen2_5_omni_thinker": "qwen2",
     "qwen2_5_omni_text": "qwen2",
     "qwen2_audio": "qwen2",
     "lfm2_vl": "lfm2",
@@ -314,13 +317,11 @@ MINICPM_V: Mapping[str, str] = {"2.0": "minicpm", "2.6": "qwen2", "4.5": "qwen3"
 # Wrapping models whose towers are not counted: an answer is about the language model and says so.
 UNCOUNTED_TOWERS = frozenset(
     {
-        *("gemma3n", "gemma4_unified", "interns1", "minimax_m3_vl", "step3p7"),
-        *("inkling_mm_model", "hunyuan_vl", "voxtral_realtime"),
+        *("gemma4_unified", "interns1", "minimax_m3_vl", "step3p7"),
+        *("inkling_mm_model", "hunyuan_vl"),
         *(
             "minicpmo",
             "minicpmv4_6",
-            "qwen3_omni_moe",
-            "qwen3_omni_moe_thinker",
             "deepseek_vl_v2",
         ),
     }

@@ -18,7 +18,13 @@ from app.sizing.model.counting.configuration import Config, find_text_part
 from app.sizing.model.counting.decoder import read_decoder
 from app.sizing.model.counting.families import FAMILIES, MINICPM_TYPES, MINICPM_V, TEXT_OF, UNCOUNTED_TOWERS
 from app.sizing.model.counting.quantization import native_quantization, stated_cache_format
-from app.sizing.model.counting.towers import SPEECH_TYPES, read_speech_tower, read_tower
+from app.sizing.model.counting.towers import (
+    OMNI_TYPES,
+    SPEECH_TYPES,
+    read_gemma3n_towers,
+    read_speech_tower,
+    read_tower,
+)
 from app.sizing.model.tensors import Part, Per
 
 READERS: Mapping[str, Callable[[Config, str], ModelArchitecture]] = {
@@ -44,10 +50,10 @@ _TOWER = re.compile(r"vision|visual|audio|speech|img_processor")
 _NAMED_TOWER = re.compile(r"(vision|audio|speech)_(tower|encoder)$")
 VISION_PARTS = frozenset({"vision_config", "img_processor"})
 COUNTED_PARTS = {  # by the wrapping model's type, if they differ
-    "gemma4": VISION_PARTS | {"audio_config"},
     **dict.fromkeys(SPEECH_TYPES, frozenset({"audio_config"})),
-    "qwen2_5_omni": VISION_PARTS | {"audio_config"},
+    **dict.fromkeys(("gemma3n", "gemma4", *OMNI_TYPES), VISION_PARTS | {"audio_config"}),
 }
+_SPEAKING = re.compile(r"talker|token2wav|code2wav")  # parts that engines of text do not load
 
 MAX_PARAMETERS = 10**15
 MAX_ATTENTION_KINDS = (
@@ -141,6 +147,8 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
         )
     family = MINICPM_V.get(str(text.get("version", "2.0")), "llama") if family in MINICPM_TYPES else family
     family = TEXT_OF.get(family, family)
+    if family == "ernie4_5_moe":  # values for text and for images, of which the tower counts the second
+        text = {k: v[0] if k.startswith("moe_") and isinstance(v, list) and v else v for k, v in text.items()}
     if family not in FAMILIES:
         raise UnreadableConfiguration(
             f"The blocks of model type {family[:60]!r} are not known, so its tensors cannot be counted. Send a "
@@ -152,14 +160,19 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
     counted = set() if outer in UNCOUNTED_TOWERS else towers_of_file & COUNTED_PARTS.get(str(outer), VISION_PARTS)
     if outer in SPEECH_TYPES and "audio_config" in counted:
         model = read_speech_tower({**config, "model_type": outer}, model)
-    if outer == "qwen2_5_omni" and "vision_config" in counted:
+    if outer == "gemma3n":
+        model = read_gemma3n_towers(config, model)
+    elif outer in OMNI_TYPES and "vision_config" in counted:
         thinker = config.get("thinker_config")
         parts = {**config, **(thinker if isinstance(thinker, Mapping) else {})}
-        model = read_tower({**parts, "model_type": "qwen2_5_vl"}, model)
+        model = read_tower({**parts, "model_type": OMNI_TYPES[outer]}, model)
     elif counted & VISION_PARTS:
         model = read_tower(config, model)
     if towers_of_file - counted:
         note = f"the towers for images and audio of {outer} are not counted, only the language model"
+        model = replace(model, assumed=(*model.assumed, note))
+    if any(_SPEAKING.match(key) for key in config):
+        note = "the parts that speak are not counted: engines that serve text load only the thinker"
         model = replace(model, assumed=(*model.assumed, note))
     model = replace(model, native=native_quantization(text, model), cache_format=stated_cache_format(text))
     return model if model.head_matmul_params else without_generation(model)

@@ -5,12 +5,12 @@ Source: the image processors of the transformers library; the maximum tiles and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import EncoderPass, ImageInput, ModelArchitecture
-from app.sizing.model.counting.configuration import Config, Reader
+from app.sizing.model.counting.configuration import Config, Reader, find_text_part
 from app.sizing.model.counting.denoisers import (
     add_blocks,
     add_patch_embedding,
@@ -530,25 +530,64 @@ def _add_gemma4_tower(tower: Tower) -> None:
         _add_gemma4_audio(tower, audio)
 
 
-def _add_gemma4_audio(tower: Tower, audio: Reader) -> None:
-    """Add the small model's conformer for speech: two half feed-forward parts around attention and a convolution."""
-    width, layers, kernel = (
-        audio.size("hidden_size", 1024),
-        audio.size("num_hidden_layers", 12),
-        audio.size("conv_kernel_size", 5),
-    )
-    d, out = width // audio.size("num_attention_heads", 8), audio.size("output_proj_dims", 1536)
-    first, second = audio.find_value("subsampling_conv_channels") or (128, 32)
+def _add_conformer(into: Inventory, width: int, layers: int, heads: int, kernel: int, channels: Sequence[int]) -> None:
+    """Add a conformer for speech: two half feed-forward parts around attention and a convolution."""
+    first, second = channels
     attention, feed_forward, convolution = (
-        5 * width * width + d,
+        5 * width * width + width // heads,
         2 * (8 * width * width + 2 * width),
         3 * width * width + (kernel + 2) * width,
     )
-    tower.inventory.add_vector(
-        "audio.layers", PART, attention + feed_forward + convolution + 3 * width, tuple(range(layers))
+    into.add_vector("audio.layers", PART, attention + feed_forward + convolution + 3 * width, tuple(range(layers)))
+    subsampling = 9 * first + first + 9 * first * second + second + second * 32 * width
+    into.add_vector("audio.subsampling", PART, subsampling)
+
+
+def _add_gemma4_audio(tower: Tower, audio: Reader) -> None:
+    """Add the small model's encoder of speech."""
+    width, out = audio.size("hidden_size", 1024), audio.size("output_proj_dims", 1536)
+    _add_conformer(
+        tower.inventory,
+        width,
+        audio.size("num_hidden_layers", 12),
+        audio.size("num_attention_heads", 8),
+        audio.size("conv_kernel_size", 5),
+        audio.find_value("subsampling_conv_channels") or (128, 32),
     )
-    tower.add_vector("audio.subsampling", 9 * first + first + 9 * first * second + second + second * 32 * width)
     tower.add_vector("audio.projection", width * out + out + out * tower.text_width)
+
+
+MOBILENET_V5_ELEMENTS = 294_126_912  # mobilenetv5_300m_enc of timm, instantiated; the file names it only
+
+
+def read_gemma3n_towers(config: Config, model: ModelArchitecture) -> ModelArchitecture:
+    """The model with its encoders of images and speech, each with its own vocabulary and projection.
+
+    Check: the published checkpoints of Gemma 3n are that much larger than their text models.
+        >>> file = {"vision_config": {"hidden_size": 2048}, "audio_config": {"hidden_size": 1536}}
+        >>> text = registered("google/gemma-2-2b-it")
+        >>> read_gemma3n_towers(file, replace(text, hidden_size=2048)).total_params - text.total_params
+        983281504
+    """
+    outer, into = Reader(config), Inventory()
+    vision, audio = outer.nested_part("vision_config"), outer.nested_part("audio_config")
+    if vision.config:
+        into.add_vector("vision.encoder", PART, MOBILENET_V5_ELEMENTS)
+    if audio.config:
+        _add_conformer(
+            into,
+            audio.size("hidden_size", 1536),
+            audio.size("conf_num_hidden_layers", 12),
+            audio.size("conf_num_attention_heads", 8),
+            audio.size("conf_conv_kernel_size", 5),
+            audio.find_value("sscp_conv_channel_size") or (128, 32),
+        )
+    for name, part, usual in (("vision", vision, 2048), ("audio", audio, 1536)):
+        if part.config:
+            width = part.size("hidden_size", usual)
+            own = part.size("vocab_size", 128) + 2 + model.hidden_size
+            into.add_vector(f"{name}.embedder", PART, own * width)
+    return replace(model, tensors=(*model.tensors, *into.tensors))
 
 
 def _add_glm_ocr_tower(tower: Tower) -> None:
@@ -563,7 +602,12 @@ def _add_glm_ocr_tower(tower: Tower) -> None:
     tower.add_projector_matrix("merger.mlp", out, 3 * out, bias=False, copies=3)
 
 
-SPEECH_TYPES = frozenset({"voxtral", "glmasr", "qwen2_audio", "qwen3_asr", "qwen2_5_omni"})
+# Models that read images and speech, and the type of their vision tower.
+OMNI_TYPES = {
+    **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker"), "qwen2_5_vl"),
+    **dict.fromkeys(("qwen3_omni_moe", "qwen3_omni_moe_thinker"), "qwen3_vl_moe"),
+}
+SPEECH_TYPES = frozenset({"voxtral", "voxtral_realtime", "glmasr", "qwen2_audio", "qwen3_asr", *OMNI_TYPES})
 
 
 def _speech_projector_size(kind: str, width: int, mlp: int, text: int) -> int:
@@ -573,7 +617,7 @@ def _speech_projector_size(kind: str, width: int, mlp: int, text: int) -> int:
             return mlp * text + text * text
         case "glmasr":
             return mlp * 2 * text + 2 * text * text + 3 * text
-        case "qwen3_asr":
+        case "qwen3_asr" | "qwen3_omni_moe" | "qwen3_omni_moe_thinker":
             return width * (width + 1) + (width + 1) * text
     return (width + 1) * text
 
@@ -588,17 +632,63 @@ def read_speech_tower(config: Config, model: ModelArchitecture) -> ModelArchitec
     layers = audio.integer("encoder_layers", 0) or audio.size("num_hidden_layers", 32)
     bands, channels = audio.size("num_mel_bins", 128), audio.integer("downsample_hidden_size", 0)
     into = Inventory()
+    if kind == "voxtral_realtime":
+        _add_realtime_encoder(into, outer, audio, model)
+        return replace(model, tensors=(*model.tensors, *into.tensors))
     block = 4 * width * width + (9 if channels else 8) * width + 2 * width * mlp + mlp  # Whisper's keys have no bias
     into.add_vector("speech.layers", PART, block, tuple(range(layers)))
     if channels:
         front = 9 * channels + 18 * channels**2 + 3 * channels + channels * (bands // 8) * width
     else:
-        positions = 0 if kind in ("glmasr", "qwen2_5_omni") else audio.integer("max_source_positions", 1500)
+        positions = 0 if kind == "glmasr" or kind in OMNI_TYPES else audio.integer("max_source_positions", 1500)
         front = 3 * bands * width + 3 * width * width + 2 * width + positions * width
     into.add_vector("speech.front", PART, front + 2 * width, ONCE)
     text = audio.integer("output_dim", 0) or model.hidden_size
     into.add_vector("speech.projector", PART, _speech_projector_size(kind, width, mlp, text), ONCE)
     return replace(model, tensors=(*model.tensors, *into.tensors))
+
+
+def _add_realtime_encoder(into: Inventory, outer: Reader, audio: Reader, model: ModelArchitecture) -> None:
+    """Add the causal encoder of Voxtral Realtime, its projector of four positions at once, and the norms of its text
+    model, which adapt to the delay.
+    """
+    width, mlp = audio.size("hidden_size", 1280), audio.size("intermediate_size", 5120)
+    bands, inner = audio.size("num_mel_bins", 128), audio.size("num_attention_heads", 32) * audio.size("head_dim", 64)
+    block = 4 * width * inner + 2 * inner + 2 * width + 3 * width * mlp + 2 * width
+    into.add_vector("speech.layers", PART, block, tuple(range(audio.size("num_hidden_layers", 32))))
+    into.add_vector("speech.front", PART, 3 * bands * width + 3 * width * width + 3 * width)
+    text, joined = model.hidden_size, width * outer.size("downsample_factor", 4)
+    into.add_vector("speech.projector", PART, joined * text + text * text)
+    into.add_vector("delay_norms", Part.NORMS, 2 * 32 * text, tuple(range(model.num_layers)))
+
+
+def _add_ernie_vl_tower(tower: Tower) -> None:
+    """Add the tower of ERNIE-4.5-VL, the resampler over space and time, and the experts that only images reach."""
+    merge, text = tower.reader.size("spatial_merge_size", 2), Reader(find_text_part(tower.config)[0])
+    frames, wide = tower.reader.size("temporal_merge_size", 2), tower.width * merge**2
+    tower.add_patch_embedding(bias=False)
+    tower.add_blocks()
+    tower.add_vector("final_norm", 2 * tower.width)
+    tower.add_projector_matrix("resampler.spatial", wide, wide, copies=2)
+    tower.add_projector_matrix("resampler.temporal.1", wide * frames, wide)
+    tower.add_projector_matrix("resampler.temporal.2", wide, wide)
+    tower.add_projector_matrix("resampler.mlp", wide, tower.text_width)
+    tower.add_vector("resampler.norms", 4 * wide + tower.text_width)
+    widths, first = text.find_value("moe_intermediate_size"), text.find_value("moe_layer_start_index") or 1
+    if isinstance(widths, list) and len(widths) > 1:
+        begin = int(first[-1] if isinstance(first, list) else first)
+        every = tuple(range(begin, text.size("num_hidden_layers")))
+        counts = text.find_value("num_experts")
+        experts = int(counts[-1] if isinstance(counts, list) else counts)
+        for role in ("gate", "up", "down"):
+            into, out = (widths[-1], tower.text_width) if role == "down" else (tower.text_width, widths[-1])
+            tower.inventory.add_linear(
+                f"image_experts.{role}_proj", Part.ROUTED_EXPERTS, into, out, every, copies=experts, used=0
+            )
+        tower.inventory.add_linear(
+            "image_router", Part.ROUTER, tower.text_width, experts, every, quantized=False, per=Per.NEVER
+        )
+        tower.inventory.add_vector("image_router.correction_bias", Part.ROUTER, experts, every)
 
 
 def _add_muse_tower(tower: Tower) -> None:
@@ -654,6 +744,8 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "glm46v": (_add_glm4v_tower, None),
     "glm_ocr": (_add_glm_ocr_tower, None),
     "lfm2_vl": (_add_lfm2_vl_tower, None),
+    "ernie4_5_vl_moe": (_add_ernie_vl_tower, None),
+    "ernie4_5_moe_vl": (_add_ernie_vl_tower, None),
 }
 _TOWERS: Mapping[str, Build] = {
     "clip_vision_model": _add_clip_tower,

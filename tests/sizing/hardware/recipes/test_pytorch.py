@@ -27,3 +27,10 @@ def test_lightning_gathers_in_sixteen_bit_since_its_fix() -> None:
 
 def test_torchtitan_saves_the_outputs_of_every_second_matrix() -> None:
     assert recipe_of_framework("torchtitan").selective == recipe_of_framework("torchtitan").recomputation == "operators"
+
+
+def test_frameworks_on_sharded_pytorch_have_their_own_defaults() -> None:
+    fused, compiled = recipe_of_framework("veomni"), recipe_of_framework("prime-rl")
+    assert (fused.loss, fused.kernels, fused.recomputation, fused.weights) == ("fused", "fused", "full", "sharded")
+    assert (compiled.loss, compiled.kernels, compiled.recomputation) == ("held", "compiled", "full")
+    assert compiled.offloads_checkpoints and not fused.offloads_checkpoints

@@ -10,6 +10,7 @@ from app.catalog.seed import model_entries
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
+from app.sizing.model.tensors import Part
 from tests.examples import LLAMA_8B_CONFIG
 from tests.sizing.model.counting.bases import counted
 
@@ -99,7 +100,7 @@ def test_deepseek_v4_reads_the_layers_that_the_library_saves() -> None:
     [
         {"model_type": "llava", "mm_vision_tower": "openai/clip-vit-large-patch14-336"},
         {"model_type": "some_vlm", "vision_encoder_config": {"model_type": "vit"}, "text_config": LLAMA_8B_CONFIG},
-        {"model_type": "voxtral_realtime", "audio_config": {"d_model": 1280}, "text_config": LLAMA_8B_CONFIG},
+        {"model_type": "minicpmo", "audio_config": {"d_model": 1280}, "text_config": LLAMA_8B_CONFIG},
     ],
 )
 def test_towers_that_are_not_counted_are_named(towers: dict[str, Any]) -> None:
@@ -117,6 +118,129 @@ def test_an_omni_model_is_counted_with_its_towers_for_images_and_speech() -> Non
     speech = 639_647_232
     omni = read({"model_type": "qwen2_5_omni", "thinker_config": thinker})
     assert omni.total_params == pytest.approx(read(text).total_params + vision + speech, rel=1e-4)
+
+
+# Sizes as the library saves them, and the parameters of the instantiated classes (transformers 5.23).
+QWEN3_OMNI = {
+    "model_type": "qwen3_omni_moe",
+    "talker_config": {"model_type": "qwen3_omni_moe_talker"},
+    "thinker_config": {
+        "text_config": {
+            "model_type": "qwen3_omni_moe_text",
+            "hidden_size": 2048,
+            "intermediate_size": 768,
+            "head_dim": 64,
+            "num_hidden_layers": 8,
+            "num_attention_heads": 28,
+            "num_key_value_heads": 4,
+            "vocab_size": 3584,
+            "num_experts": 128,
+            "num_experts_per_tok": 8,
+            "moe_intermediate_size": 768,
+            "decoder_sparse_step": 1,
+        },
+        "vision_config": {
+            "hidden_size": 1152,
+            "depth": 27,
+            "intermediate_size": 4304,
+            "num_heads": 16,
+            "patch_size": 16,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "out_hidden_size": 2048,
+            "num_position_embeddings": 2304,
+            "deepstack_visual_indexes": [8, 16, 24],
+        },
+        "audio_config": {
+            "d_model": 1280,
+            "encoder_layers": 32,
+            "encoder_ffn_dim": 5120,
+            "num_mel_bins": 128,
+            "downsample_hidden_size": 480,
+            "output_dim": 2048,
+        },
+    },
+}
+ERNIE_TEXT = {
+    "hidden_size": 2560,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 20,
+    "num_key_value_heads": 4,
+    "vocab_size": 103424,
+    "tie_word_embeddings": True,
+    "use_bias": False,
+    "moe_k": 6,
+    "moe_intermediate_size": [1536, 512],
+    "moe_num_shared_experts": 2,
+}
+ERNIE_TOWER = {"depth": 32, "hidden_size": 1280, "num_heads": 16, "patch_size": 14, "spatial_merge_size": 2}
+VOXTRAL_REALTIME = {
+    "model_type": "voxtral_realtime",
+    "text_config": {
+        "model_type": "voxtral_realtime_text",
+        "hidden_size": 3072,
+        "intermediate_size": 9216,
+        "head_dim": 128,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 131072,
+        "tie_word_embeddings": True,
+    },
+    "audio_config": {"hidden_size": 1280, "intermediate_size": 5120, "num_hidden_layers": 32, "head_dim": 64},
+}
+
+
+def of_tower(config: dict[str, Any]) -> int:
+    """Parameters of the towers alone."""
+    model = read(config)
+    return sum(t.params for t in model.tensors if t.part is Part.ENCODER_TOWER)
+
+
+@pytest.mark.parametrize(
+    ("config", "towers"),
+    [
+        (QWEN3_OMNI, 1_186_558_576),
+        (VOXTRAL_REALTIME, 995_561_216),
+    ],
+)
+def test_towers_of_omni_and_realtime_models_are_counted(config: dict[str, Any], towers: int) -> None:
+    assert of_tower(config) == towers
+
+
+def test_parts_that_speak_are_named_as_not_counted() -> None:
+    assert any("parts that speak are not counted" in note for note in read(QWEN3_OMNI).assumed)
+    assert read(VOXTRAL_REALTIME).total_params == 4_429_679_360 and not read(VOXTRAL_REALTIME).assumed
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {
+            "model_type": "ernie4_5_vl_moe",
+            "text_config": {**ERNIE_TEXT, "model_type": "ernie4_5_vl_moe_text", "moe_num_experts": 64},
+            "vision_config": ERNIE_TOWER,
+        },
+        {
+            "model_type": "ernie4_5_moe_vl",
+            **ERNIE_TEXT,
+            "moe_num_experts": [64, 64],
+            "moe_layer_start_index": [1, 1],
+            "moe_layer_end_index": [29, 28],
+            "vision_config": {
+                **ERNIE_TOWER,
+                "embed_dim": 1280,
+                "mlp_ratio": 4,
+                "model_type": "DFNRope_vision_transformer",
+            },
+        },
+    ],
+)
+def test_ernie_vl_has_experts_that_only_images_reach(config: dict[str, Any]) -> None:
+    model = read(config)
+    assert model.total_params == 29_399_294_336
+    assert model.matmul_params == pytest.approx(3.35e9, rel=1e-2)  # of a text token
 
 
 def test_a_file_without_a_type_has_that_of_the_class_it_names() -> None:
