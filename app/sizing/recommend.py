@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -506,10 +505,19 @@ def search_within_limits(question: Question, catalog: Catalog) -> tuple[Search[W
     _, rejections, result = found
     if result.estimates or not any(map(misses_time_limit, rejections.by_accelerator.values())):
         return found
-    for search in (search_for_quantities, search_current_prices):  # the first tries no other machines and prices
-        relaxed = find_within_longer_limits(
-            question, partial(search, catalog=catalog), lambda other: bool(other[2].estimates)
-        )
+    at_usual: dict[float | None, tuple[Search[Workload], Rejections, SearchResult]] = {}
+
+    def usual(asked: Question) -> tuple[Search[Workload], Rejections, SearchResult]:
+        times = asked.workload.assumed_times
+        if times not in at_usual:
+            at_usual[times] = search_for_quantities(asked, catalog)
+        return at_usual[times]
+
+    def others(asked: Question) -> tuple[Search[Workload], Rejections, SearchResult]:
+        return with_other_machines(usual(asked), catalog)
+
+    for search in (usual, others):
+        relaxed = find_within_longer_limits(question, search, lambda other: bool(other[2].estimates))
         if relaxed is not None:
             return relaxed
     return found
@@ -524,7 +532,13 @@ def search_current_prices(question: Question, catalog: Catalog) -> tuple[Search[
     """The finalists at current prices. If there are none, the search with fleets of workstations, and then at outdated
     prices too, whose rejections say what else is missing: neither ever ranks before usual machines at current prices.
     """
-    found = search_for_quantities(question, catalog)
+    return with_other_machines(search_for_quantities(question, catalog), catalog)
+
+
+def with_other_machines(
+    found: tuple[Search[Workload], Rejections, SearchResult], catalog: Catalog
+) -> tuple[Search[Workload], Rejections, SearchResult]:
+    """What a search at current prices found, or else the searches with other machines and prices."""
     for code in (WORKSTATION_FLEET, PRICE_TOO_OLD):
         search, rejections, result = found
         limits = search.question.constraints

@@ -137,23 +137,25 @@ def limit(answer: dict[str, Any], name: str) -> float:
 def test_one_further_search_finds_that_no_longer_limits_help(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    searches: list[float | None] = []
-    search = recommend.search_current_prices
+    searches: list[tuple[float | None, bool, bool]] = []
+    search = recommend.search_for_quantities
 
     def counted(question: Question, catalog: Catalog) -> Any:
         assert isinstance(question.workload, InferenceWorkload)
-        searches.append(question.workload.slo.assumed_times)
+        limits = question.constraints
+        searches.append((question.workload.slo.assumed_times, limits.workstation_fleets, limits.outdated_prices))
         return search(question, catalog)
 
-    monkeypatch.setattr(recommend, "search_current_prices", counted)
+    monkeypatch.setattr(recommend, "search_for_quantities", counted)
     traffic = {"peak_requests_per_s": 500, "input_tokens": 8000, "output_tokens": 2000}
     constraints = {"max_usd_per_hour": 2, "accelerators": ["nvidia-t4", "nvidia-p4", "nvidia-h100*"]}
     answer = client.post("/recommend", json=asked("Qwen/Qwen3-32B", constraints, traffic=traffic)).json()
     assert answer["recommendations"] == []
-    assert len(searches) <= 2
+    assert len({times for times, *_ in searches}) <= 2
+    assert sorted(searches) == sorted(set(searches)), "no search is repeated, with other machines and prices or without"
     searches.clear()
     client.post("/recommend", json=asked(*DESKS["a Mac up to 2,500 USD"]))
-    assert len(searches) <= 1
+    assert len({times for times, *_ in searches}) <= 1
 
 
 QLORA: dict[str, Any] = {

@@ -36,6 +36,7 @@ from app.sizing.pools.parts import (
 )
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Estimate, Transfer
+from app.sizing.serving.curve_ends import Extent
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     has_capacity,
@@ -460,7 +461,7 @@ def simulate_pool(
     search: Search[InferenceWorkload], options: Options, asked: Deployment | None = None
 ) -> SimulatedPool | None:
     """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
-    runs = simulate_replicas(search, options.plans, options.settings, asked, whole=False)
+    runs = simulate_replicas(search, options.plans, options.settings, asked, extent=Extent.PLANNED)
     if runs is None or not has_capacity(*runs.capacity_at_confidence(search.workload)).all():
         return None
     return SimulatedPool(search.workload, size_fleet(search.question, search.workload, options, runs), runs)

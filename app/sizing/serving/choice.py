@@ -26,6 +26,7 @@ from app.sizing.decisions.search import Search, Workload
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import RunnerUp
+from app.sizing.serving.curve_ends import Extent
 from app.sizing.serving.finalists import SimulatedReplicas, ranked_rows, select_finalists, simulate_replicas
 from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
@@ -218,7 +219,7 @@ def simulated_scores(
     rows = close[np.sort(np.unique(keys[close], return_index=True)[1])[:MOST_CLOSE_LAYOUTS]]
     if search.workload.load is not Load.OPEN or len(rows) < 2:
         return score
-    runs = simulate_replicas(search, options.plans.take(rows), settings.take(rows), deployment, whole=False)
+    runs = simulate_replicas(search, options.plans.take(rows), settings.take(rows), deployment, extent=Extent.PLANNED)
     if runs is None:
         return score
     judged = np.full(len(score), np.inf)

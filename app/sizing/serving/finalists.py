@@ -6,6 +6,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Assurance, FilterStage
 from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.capacity import replica_rate_per_s, utilization
-from app.sizing.serving.curve_ends import AssuredEnd, CountedEnd, PlannedEnd
+from app.sizing.serving.curve_ends import AssuredEnd, Extent, PlannedEnd
 from app.sizing.serving.interfaces import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load_curves import (
@@ -312,8 +313,7 @@ def simulate_replicas(
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
-    whole: bool = True,
-    counts_only: bool = False,
+    extent: Extent = Extent.WHOLE,
 ) -> SimulatedReplicas | None:
     """Simulate plans with complete settings; None for workloads that are not simulated.
 
@@ -322,8 +322,7 @@ def simulate_replicas(
     Parameters:
         asked: the deployment that the request fixes.
         most_requests: cap on the simulated requests per load.
-        whole: whether curves extend beyond the loads that determine what a replica is planned to carry.
-        counts_only: whether curves end where the number of replicas is known.
+        extent: how far load curves reach; those of pools that do not fit reach no further than this is known.
     """
     if not is_simulated(search.workload):
         return None
@@ -340,53 +339,62 @@ def simulate_replicas(
             sized = np.maximum(sized, least_replicas(workload, stable, margins))
         pooled = pooled_replicas(workload, sized)
 
-        def simulate(rows: Codes, together: Codes) -> SimulatedReplicas:
+        def simulate(rows: Codes, together: Codes, extent: Extent) -> SimulatedReplicas:
             own = [replicas[row] for row in rows.tolist()]
-            around, reserve = margins.take(rows), workload.target_utilization
-            running = sequences[rows].astype(np.int64)
-            each = np.arange(len(rows))[:, None]
-            limits = [(1, workload.slo, around.take(row), reserve) for row in each]
-            ends = (
-                None
-                if whole
-                else [
-                    CountedEnd(*of_row, workload.peak_per_s) if counts_only else PlannedEnd(*of_row)
-                    for of_row in limits
-                ]
-            )
+            around, running = margins.take(rows), sequences[rows].astype(np.int64)
+            ends = curve_ends(workload, around, extent)
             curves = curves_of_replicas(workload, own, running, together, count, around, ends)
             return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
 
-        runs = simulate(np.arange(len(plans)), pooled)
-        return runs if fixed else with_fitting_pools(search, plans, runs, simulate)
+        every = np.arange(len(plans))
+        if fixed or not pools_replicas(workload):
+            return simulate(every, pooled, extent)
+        pooled = fitting_pools(search, plans, pooled, partial(simulate, extent=Extent.POOL))
+        return simulate(every, pooled, extent)
 
 
-def with_fitting_pools(
+def curve_ends(workload: InferenceWorkload, margins: Margins, extent: Extent) -> list[CurveEnd | None]:
+    """Where the curves of replicas with these margins may end; None for whole curves."""
+    if extent is Extent.WHOLE:
+        return [None] * len(margins)
+    peak_per_s = None if extent is Extent.PLANNED else workload.peak_per_s
+    most_replicas = MAX_POOLED if extent is Extent.POOL else np.inf
+    rows = (margins.take(row) for row in np.arange(len(margins))[:, None])
+    return [PlannedEnd(1, workload.slo, row, workload.target_utilization, peak_per_s, most_replicas) for row in rows]
+
+
+def fitting_pools(
     search: Search[InferenceWorkload],
     plans: Plans,
-    runs: SimulatedReplicas,
+    pooled: Codes,
     simulate: Callable[[Codes, Codes], SimulatedReplicas],
-) -> SimulatedReplicas:
-    """Simulated plans whose pool is the fleet that carries the load, as far as the size of a pool matters.
+) -> Codes:
+    """Replicas behind one router of plans whose pool is the fleet that carries the load, as far as the size of a pool
+    matters.
 
     More replicas share their load better, so the fewest that are enough are found by bisection. Simulations vary: a
     pool that turns out too small is extended to what it needs. `simulate` simulates rows with other pools.
+
+    Parameters:
+        pooled: replicas of every plan with which the search begins.
     """
-    if not pools_replicas(search.workload):
-        return runs
-    needed = np.minimum(needed_replicas(search.question, search.workload, plans, runs), MAX_POOLED).astype(np.int64)
-    enough = needed <= runs.pooled
-    least, most = np.where(enough, needed, runs.pooled + 1), np.where(enough, runs.pooled, needed)
-    while len(rows := np.flatnonzero((least < most) | (runs.pooled != most))):
+
+    def needed_in(rows: Codes, pools: Codes) -> Codes:
+        runs = simulate(rows, pools)
+        replicas = needed_replicas(search.question, search.workload, plans.take(rows), runs)
+        return np.minimum(replicas, MAX_POOLED).astype(np.int64)
+
+    needed = needed_in(np.arange(len(plans)), pooled)
+    enough = needed <= pooled
+    least, most, pooled = np.where(enough, needed, pooled + 1), np.where(enough, pooled, needed), pooled.copy()
+    while len(rows := np.flatnonzero((least < most) | (pooled != most))):
         middle = (least[rows] + most[rows]) // 2
-        tried = simulate(rows, middle)
-        replicas = needed_replicas(search.question, search.workload, plans.take(rows), tried)
-        needed = np.minimum(replicas, MAX_POOLED).astype(np.int64)
+        needed = needed_in(rows, middle)
         enough, last = needed <= middle, middle == most[rows]
-        runs = runs.replace_rows(rows[enough], tried.take(np.flatnonzero(enough)))
+        pooled[rows[enough]] = middle[enough]
         most[rows] = np.where(enough, middle, np.where(last, needed, np.minimum(most[rows], needed)))
         least[rows] = np.minimum(np.maximum(least[rows], np.where(enough, needed, middle + 1)), most[rows])
-    return runs
+    return pooled
 
 
 def least_replicas(workload: InferenceWorkload, stable_per_s: Column, margins: Margins) -> Column:
@@ -606,7 +614,9 @@ class SimulationResults:
             return scores
         options = self.options.take(rows)
         options = replace(options, settings=self.expected_settings(options))
-        passes, runs, again = simulate_candidates(self.search, options, self.requested)
+        only_cost = self.search.question.cost_only and not self.search.workload.hourly_shares
+        extent = Extent.COUNT if only_cost and is_decided_by_load(self.search) else Extent.PLANNED
+        passes, runs, again = simulate_candidates(self.search, options, self.requested, extent=extent)
         if passes.any():
             within = within_constraints(self.search.question, again, self.search.rejections)
             self.tables.append(again.take(within))
@@ -740,11 +750,10 @@ def simulate_candidates(
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
-    counts_only: bool = False,
+    extent: Extent = Extent.PLANNED,
 ) -> tuple[Mask, SimulatedReplicas, Options]:
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
-    extent: dict[str, Any] = {"most_requests": most_requests, "whole": False, "counts_only": counts_only}
-    runs = simulate_replicas(search, options.plans, options.settings, asked, **extent)
+    runs = simulate_replicas(search, options.plans, options.settings, asked, most_requests=most_requests, extent=extent)
     assert runs is not None
     passes = meets_limits(search, options, runs)
     runs, options = runs.take(np.flatnonzero(passes)), options.take(passes)

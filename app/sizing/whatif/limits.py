@@ -333,7 +333,7 @@ def decide_for_types(question: Question, catalog: Catalog, types: tuple[str, ...
 def decide(asked: Question, catalog: Catalog) -> FeasiblePlans:
     """The recommendation of a question, as a table of one plan; empty where it is infeasible."""
     assert isinstance(asked.workload, InferenceWorkload)
-    best = best_single_service(Search.start(asked, catalog).of(asked.workload))
+    best = best_single_service(Search.start(replace(asked, cost_only=True), catalog).of(asked.workload))
     return empty_plans() if best is None else plans_from_options(asked.workload, best)
 
 

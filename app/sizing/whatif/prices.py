@@ -55,8 +55,10 @@ from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.parts import COUNTED, PricingModel
+from app.sizing.pools.search import least_usd_per_hour
 from app.sizing.question import Objective, Question
 from app.sizing.result import AcquisitionOption, Cheaper, CostSummary, Effect, Estimate, Part, Ranked, describe_risk
+from app.sizing.serving.curve_ends import Extent
 from app.sizing.serving.finalists import may_carry_below, simulate_candidates
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.load_curves import is_simulated
@@ -199,7 +201,7 @@ def find_cheaper_services(
             others = others.take(least_usd < to_beat[accepting[others.listing]])
         if len(others):
             limit = max_usd_per_hour if steady else None
-            found.append(_search_machines(question, workload, catalog, others, accepting, proven, limit, to_beat))
+            found += _search_machines(question, workload, catalog, others, accepting, proven, limit, to_beat)
         return _cheaper_options(question, catalog, concat_tables(found), usd) if found else ()
 
 
@@ -303,9 +305,9 @@ def _search_machines(
     proven: Codes,
     most_usd: float | None,
     to_beat: Column,
-) -> PricedDeployments:
-    """Plans on machines of other kinds. Hardware families that were evaluated use only the stacks that were best on
-    them.
+) -> list[PricedDeployments]:
+    """Plans on machines of other kinds that may cost less. Hardware families that were evaluated use only the stacks
+    that were best on them.
 
     Parameters:
         most_usd: highest cost, USD/h; None without a limit.
@@ -322,6 +324,10 @@ def _search_machines(
     )
     families = plans.stacks.table.family
     worth = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
+    if most_usd is not None:
+        worth &= least_usd_per_hour(workload, plans) < to_beat[accepting[plans.offered.listing]]
+    if not worth.any():
+        return []
     options = search_plans(Search.start(question, catalog, unread).of(workload), plans.take(worth), breaks_ties=False)
     accepted = accepting[options.plans.offered.listing]
     options = _keep_simulated(question, workload, options, catalog, accepted, unread, to_beat)
@@ -329,7 +335,7 @@ def _search_machines(
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
     total = usd if workload.is_finite else np.full(len(usd), np.nan)
     hourly = options.daily_usd_per_hour
-    return PricedDeployments(offered, accepting[offered.listing], accelerators, hourly, total, usd)
+    return [PricedDeployments(offered, accepting[offered.listing], accelerators, hourly, total, usd)]
 
 
 def _keep_simulated(
@@ -352,8 +358,8 @@ def _keep_simulated(
     if not len(options):
         return options
     # Over a day, the capacity of a replica decides how many are idle.
-    counts_only = not workload.hourly_shares
-    return simulate_candidates(search, options, most_requests=MAX_SIMULATED_REQUESTS, counts_only=counts_only)[2]
+    extent = Extent.PLANNED if workload.hourly_shares else Extent.COUNT
+    return simulate_candidates(search, options, most_requests=MAX_SIMULATED_REQUESTS, extent=extent)[2]
 
 
 def _cheaper_options(question: Question, catalog: Catalog, found: PricedDeployments, usd: float) -> tuple[Cheaper, ...]:

@@ -19,6 +19,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving import finalists as finalists_module
+from app.sizing.serving.curve_ends import Extent
 from app.sizing.serving.finalists import (
     MAX_CAPACITY_RATIO,
     MAX_FAILED,
@@ -40,7 +41,7 @@ from app.sizing.serving.finalists import (
     with_expected_performance,
 )
 from app.sizing.serving.interfaces import Settings
-from app.sizing.serving.load_curves import curves_of_replicas
+from app.sizing.serving.load_curves import MAX_POOLED, curves_of_replicas
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.options import Options, layout_keys, measures, requested_settings
 from app.sizing.serving.plans import Plans
@@ -109,22 +110,26 @@ def test_pools_are_simulated_from_the_replicas_that_their_stable_rate_needs(monk
 
     def simulated(workload: InferenceWorkload) -> SimulatedReplicas:
         search = Search.start(asked(workload), SMALL, Rejections(SMALL.accelerators)).of(workload)
-        runs = simulate_replicas(search, options.plans, one, whole=False)
+        runs = simulate_replicas(search, options.plans, one, extent=Extent.PLANNED)
         assert runs is not None
         return runs
 
     light = simulated(replace(BUSY, peak_per_s=1.0))
     stable = light.curves[0].stable_below / float(light.margins.rate[0])
     tried: list[int] = []
+    most_counted: list[float] = []
 
     def recording(*args: Any, **options: Any) -> Any:
         tried.extend(args[3].tolist())
+        most_counted.extend(end.most_replicas for end in args[6])
         return curves_of_replicas(*args, **options)
 
     monkeypatch.setattr(finalists_module, "curves_of_replicas", recording)
     busy = simulated(replace(BUSY, peak_per_s=3.5 * BUSY.target_utilization * stable))
     assert tried[0] == 4 <= busy.pooled[0]
     assert min(tried) == 4  # no smaller pool is simulated: its queues would exceed the planned share of the stable rate
+    # What a replica is planned to carry is known in the pool that fits; in others, only that they do not fit.
+    assert tried[-1] == busy.pooled[0] and most_counted == [MAX_POOLED] * (len(tried) - 1) + [np.inf]
 
 
 def test_what_was_sized_is_written_among_all_that_was_found() -> None:

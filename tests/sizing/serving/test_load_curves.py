@@ -20,7 +20,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.engines.record import Policy, Scheduler, SchedulerSettings
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.serving.curve_ends import AssuredEnd, CountedEnd, PlannedEnd
+from app.sizing.serving.curve_ends import AssuredEnd, PlannedEnd
 from app.sizing.serving.finalists import SimulatedReplicas
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE
@@ -301,11 +301,16 @@ def test_a_curve_ends_where_heavier_loads_do_not_change_what_is_planned(slo: Slo
     assert all(len(p.loads) <= len(w.loads) for p, w in zip(part, whole, strict=True))
     if load is Load.OPEN:  # where only their number matters, replicas are known as early
         peak_per_s = 2.5 * part[0].stable_below
-        counted_end = CountedEnd(1, slo, margins.take(np.array([0])), 0.9, peak_per_s)
+        counted_end = PlannedEnd(1, slo, margins.take(np.array([0])), 0.9, peak_per_s)
         counted = in_pools(workload, 1, 4, end=counted_end)
         few = SimulatedReplicas(counted, sequences, margins, np.array([1, 4])).planned_capacity(workload)[0]
         assert replicas_for_rate(peak_per_s, few).tolist() == replicas_for_rate(peak_per_s, counts[1][0][0]).tolist()
         assert all(len(c.loads) <= len(p.loads) for c, p in zip(counted, part, strict=True))
+        clipped = in_pools(workload, 1, 4, end=replace(counted_end, most_replicas=3.0))
+        few = SimulatedReplicas(clipped, sequences, margins, np.array([1, 4])).planned_capacity(workload)[0]
+        enough = np.minimum(replicas_for_rate(peak_per_s, counts[1][0][0]), 3.0)
+        assert np.minimum(replicas_for_rate(peak_per_s, few), 3.0).tolist() == enough.tolist()
+        assert all(len(c.loads) <= len(p.loads) for c, p in zip(clipped, counted, strict=True))
     if slo.ttft_s == 1e-4:
         assert [len(p.loads) for p in part] == ([1, 1] if slower >= 1 else [len(w.loads) for w in whole])
     if load is Load.OPEN and slo.ttft_s == 9.0 and slower >= 1:  # no limit binds before the reserve
