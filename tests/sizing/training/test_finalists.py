@@ -18,7 +18,6 @@ from app.sizing.training.degrees import LegalDegrees, legal_degrees
 from app.sizing.training.finalists import (
     Finalists,
     RunAssurance,
-    assess_assurance,
     assess_finalists,
     neighboring_layouts,
 )
@@ -69,7 +68,7 @@ def every(degrees: LegalDegrees, row: int) -> Column:
 
 
 def sure(deadline_s: float) -> RunAssurance:
-    return assess_assurance(COUNTS, PLANS, RUN, deadline_s, Question(WORKLOAD))
+    return assess_finalists(COUNTS, PLANS, RUN, deadline_s, Question(WORKLOAD)).assurance
 
 
 def test_every_level_is_the_cheapest_size_that_holds_with_it_or_from_the_asked_one_on_the_run_itself() -> None:
