@@ -171,11 +171,13 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
 
     Layouts that the formulas find close are simulated. Ties go to the cheapest plan, then to the lowest latency
     without load, then to the smallest. The request rate is not used. Where no plan meets the limits, the plans with
-    the smallest shortfall compete.
+    the smallest shortfall compete. A single plan is not compared.
     """
     count = plans.accelerators_per_node.astype(np.int64)
     first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog) * (count.max() + 1) + count)
     kinds, settings, rows = least_short_plans(search, plans.take(first), deployment)
+    if len(plans) == 1:
+        return ChosenPlan(plans, settings)
     idle = (
         search.workload if search.workload.load is not Load.OPEN else replace(search.workload, peak_per_s=LEAST_PER_S)
     )
