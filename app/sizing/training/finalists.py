@@ -22,7 +22,7 @@ from app.sizing.decisions.acquisition import itemize_costs
 from app.sizing.decisions.cost import Cost, accelerators_in_stock, usd_total
 from app.sizing.formula import Trace, record_trace, suspend_recording
 from app.sizing.question import CONFIDENCE_LEVELS, Question
-from app.sizing.result import Part
+from app.sizing.result import Part, ScalingCurve
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_for_accelerators, is_legal_degree, legal_degrees
 from app.sizing.training.layouts import (
@@ -46,6 +46,7 @@ from app.sizing.training.run import (
     run_outcome,
     run_with_memory_parts,
 )
+from app.sizing.training.scaling import find_curve_layouts, scaling_curve
 from app.sizing.uncertainty import outcome_levels
 
 MAX_ALTERNATIVES = 2
@@ -330,6 +331,7 @@ class Finalists:
     virtual_pipeline: Column  # model chunks per pipeline stage
     trace: Trace  # recorded arithmetic
     bills: tuple[tuple[Part, ...], ...]  # cost items of each run
+    scaling: ScalingCurve | None  # scaling of the first run; None if it is not requested or no size is feasible
 
     def __len__(self) -> int:
         return len(self.plans)
@@ -341,10 +343,14 @@ def assess_finalists(
     run: Run,
     deadline_s: float,
     question: Question,
+    layouts: TrainingPlans | None = None,
 ) -> Finalists:
     """Return all figures that an answer reports for these runs.
 
     If the question requests a trace, the runs are evaluated again with recording on.
+
+    Parameters:
+        layouts: layouts for the scaling curve of the first run; None for no curve.
     """
     assumed, economics = question.assumptions, question.economics
     with record_trace(wanted=question.trace) as trace:
@@ -354,17 +360,35 @@ def assess_finalists(
         with suspend_recording():
             neighbors = find_neighbors(counts, plans, run)
             rows, candidates, degree = _candidate_sizes(counts, plans, run)
-            table, first = concat_tables([neighbors.plans, candidates]), len(neighbors.plans)
-            evaluated, held = run_with_memory_parts(
-                counts, table, np.concatenate([neighbors.data_parallel, degree]), assumed
-            )
-            comparisons = compare_with_neighbors(neighbors, run, evaluated.take(np.arange(first)), assumed)
-            at_sizes = evaluated.take(np.arange(first, len(table)))
-            sizes = _price_sizes(rows, candidates, at_sizes, len(plans), deadline_s, question)
+            tables, degrees = [neighbors.plans, candidates], [neighbors.data_parallel, degree]
+            if layouts is not None:
+                curve = find_curve_layouts(counts, layouts, plans, at(run.accelerators, 0))
+                tables, degrees = [*tables, curve.plans], [*degrees, curve.data_parallel]
+            evaluated, held = run_with_memory_parts(counts, concat_tables(tables), np.concatenate(degrees), assumed)
+            ends = np.cumsum([len(table) for table in tables])
+            of_neighbors, of_sizes, *of_curves = map(evaluated.take, np.split(np.arange(len(evaluated)), ends[:-1]))
+            comparisons = compare_with_neighbors(neighbors, run, of_neighbors, assumed)
+            sizes = _price_sizes(rows, candidates, of_sizes, len(plans), deadline_s, question)
             assurance = assess_assurance(counts, plans, run, sizes, question)
+            first, scaling = np.zeros(1, dtype=np.int64), None
+            for of_curve in of_curves:
+                scaling = scaling_curve(counts, tables[-1], of_curve, plans.take(first), run.take(first), question)
         outcome = run_outcome(counts, plans, run, cost, comparisons.one_machine_run, assumed, economics)
         fits_median = fits_memory(plans, run, assumed)
     chunks = virtual_pipeline(counts, plans)
-    host, held = run.memory.host_bytes, held.take(np.arange(first, first + len(plans)))
+    host, held = run.memory.host_bytes, held.take(ends[0] + np.arange(len(plans)))
     cost_items = itemize_costs(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
-    return Finalists(plans, run, held, cost, fits_median, outcome, comparisons, assurance, chunks, trace, cost_items)
+    return Finalists(
+        plans,
+        run,
+        held,
+        cost,
+        fits_median,
+        outcome,
+        comparisons,
+        assurance,
+        chunks,
+        trace,
+        cost_items,
+        scaling,
+    )
