@@ -153,12 +153,15 @@ def column(values: object) -> Column:
 
 
 def concat_tables(tables: Sequence[Table]) -> Table:
-    """Tables of one type, concatenated."""
+    """Tables of one type, concatenated; lazy fields must have rows of the same shared table."""
     joined: dict[str, object] = {}
     for f in fields(tables[0]):
         parts = [getattr(t, f.name) for t in tables]
         if isinstance(parts[0], np.ndarray):
             joined[f.name] = np.concatenate(parts)
+        elif isinstance(parts[0], _LazyTable):
+            assert all(part.table is parts[0].table for part in parts)
+            joined[f.name] = _LazyTable(parts[0].table, np.concatenate([part.rows for part in parts]))
         elif isinstance(parts[0], Columns):
             joined[f.name] = concat_tables(parts)
     return replace(tables[0], **joined)

@@ -75,7 +75,6 @@ from app.sizing.training.given import (
 from app.sizing.training.layouts import check_layout
 from app.sizing.training.plans import meets_deadline_at_confidence
 from app.sizing.training.run import run_fits_at_confidence
-from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import CostedRuns, comparison_score, training_layouts
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -369,7 +368,7 @@ def estimate_training(search: Search[TrainingWorkload], deployment: Deployment, 
     if runs is None:
         raise layout_conflict(deployment)
     best = runs.take(np.zeros(1, dtype=np.int64))
-    judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, search.question)
+    judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, search.question, layouts)
     (found,) = build_training_estimates(search.of(workload), judged)
     if deployment.framework is None:
         runner_up = runner_up_framework(search.of(workload), counts, runs)
@@ -378,7 +377,7 @@ def estimate_training(search: Search[TrainingWorkload], deployment: Deployment, 
         )
         found = replace(found, explanation=(*found.explanation, *reasons))
     found = replace(found, deployment=replace(found.deployment, framework_version=deployment.framework_version))
-    return replace(found, scaling=scaling_curve(counts, layouts, best, search.question), maximum=maximum)
+    return replace(found, scaling=judged.scaling, maximum=maximum)
 
 
 def runner_up_framework(search: Search[TrainingWorkload], counts: Counts, runs: CostedRuns) -> RunnerUp | None:

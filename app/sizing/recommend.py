@@ -103,7 +103,6 @@ from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
 from app.sizing.training.plans import published_tasks
-from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import CostedRuns, best_runs, run_measures, search_layouts, smallest_runs
 from app.sizing.whatif.cases import (
     best_run_with_larger_batch,
@@ -973,7 +972,8 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     best, compared = best_runs(counts, runs, search.question)
     shown = best[: 1 if search.question.first_only else search.question.limit]
     chosen = runs.take(shown)
-    judged = assess_finalists(counts, chosen.plans, chosen.run, search.workload.deadline_s, search.question)
+    scaled = None if search.question.first_only else layouts
+    judged = assess_finalists(counts, chosen.plans, chosen.run, search.workload.deadline_s, search.question, scaled)
     estimates = build_training_estimates(search, judged)
     result = SearchResult(
         estimates,
@@ -985,7 +985,6 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     )
     if search.question.first_only:
         return result
-    curve = scaling_curve(counts, layouts, chosen, search.question)
     larger = (
         None
         if search.workload.batch_requested or not search.question.includes(Extra.SENSITIVITY)
@@ -994,10 +993,10 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     return replace(
         result,
         sensitivity=(
-            *doubled_accelerators_change(estimates[0], curve),
+            *doubled_accelerators_change(estimates[0], judged.scaling),
             *larger_batch_change(search.workload, estimates[0], larger),
         ),
-        scaling=curve,
+        scaling=judged.scaling,
         cheaper_if=find_cheaper_runs(search.question, counts, search.workload.deadline_s, chosen, search.catalog)
         if search.question.includes(Extra.CHEAPER_IF)
         else (),

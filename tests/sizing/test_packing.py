@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from app.sizing import packing
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, column, lazy_rows, materialize_as, one
+from app.sizing.columns import Codes, Column, Columns, Mask, column, concat_tables, lazy_rows, materialize_as, one
 from app.sizing.decisions.cost import Cost
 from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
@@ -439,6 +439,14 @@ def test_a_table_within_a_table_is_looked_up_by_the_rows_of_both() -> None:
     table = Outer(Inner(column([5.0, 6.0, 7.0])))
     twice = lazy_rows(lazy_rows(table, np.array([2, 0])), np.array([1, 1]))
     assert materialize_as(Inner, twice.inner).of.tolist() == [5.0, 5.0]
+
+
+def test_lazy_rows_of_one_shared_table_are_concatenated_as_rows() -> None:
+    shared = Inner(column([5.0, 6.0, 7.0]))
+    first, second = (Outer(lazy_rows(shared, np.array(rows))) for rows in ([2, 0], [1]))
+    assert concat_tables([first, second]).inner.of.tolist() == [7.0, 5.0, 6.0]
+    with pytest.raises(AssertionError):
+        concat_tables([first, Outer(lazy_rows(Inner(shared.of), np.array([1])))])
 
 
 def test_fixed_draws_take_as_few_cards_as_an_exhaustive_search() -> None:

@@ -310,9 +310,11 @@ def _purchase_affordable(
 def superseded_listings(catalog: Catalog, keep: Mask) -> Mask:
     """Listings with a derived price where another of the same accelerator and count has a price of its own."""
     listings, count = catalog.listings, catalog.machines.accelerators_per_node
-    key = listings.accelerator * MAX_ACCELERATORS_IN_MACHINE + count[listings.machine]
-    priced = key[keep & listings.is_owned & ~listings.is_estimated]
-    superseded: Mask = listings.is_estimated & np.isin(key, priced)
+    owned = np.flatnonzero(listings.is_owned)
+    key = listings.accelerator[owned] * MAX_ACCELERATORS_IN_MACHINE + count[listings.machine[owned]]
+    estimated = np.isnan(listings.list_price_usd[owned])
+    superseded: Mask = np.zeros(len(listings), dtype=bool)
+    superseded[owned] = estimated & np.isin(key, key[keep[owned] & ~estimated])
     return superseded
 
 
@@ -466,9 +468,11 @@ def machine_kinds(machine: Codes, pricing: Codes, vcpus: Column, *, gives_back: 
 
     With `gives_back`, machines rented by the hour have numbers of their own.
     """
-    host: Codes = np.unique(np.nan_to_num(vcpus, nan=-1.0), return_inverse=True)[1]
+    if not np.isnan(vcpus).all():  # otherwise, the work does not depend on the host
+        host = np.unique(np.nan_to_num(vcpus, nan=-1.0), return_inverse=True)[1]
+        machine = machine * (int(host.max(initial=0)) + 1) + host
     separate = gives_back & _is_among(PRICING, BY_THE_HOUR)[pricing]
-    return (machine * (int(host.max(initial=0)) + 1) + host) * 4 + 2 * separate + _is_spot(pricing)
+    return machine * 4 + 2 * separate + _is_spot(pricing)
 
 
 def cheapest_per_machine(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:

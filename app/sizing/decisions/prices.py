@@ -193,7 +193,9 @@ def reject_unoffered(
     seen = f" that was observed by {catalog.priced_on}" if catalog.priced_on else ""
     text = f"The catalog has no price for {{name}}{seen}."
     rejections.reject(np.flatnonzero(unpriced), code, text, FilterStage.UNSOLD)
-    among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, remaining)
+    offered = np.zeros(len(allowed), dtype=bool)
+    offered[remaining] = True
+    among, kept = allowed[listings.accelerator] & placed, offered[listings.accelerator]
     counts = counts_by_kind(listings, constraints)
     _reject_other_pricing(
         listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among & counts), rejections

@@ -78,10 +78,17 @@ class Rejections:
         unit: str,
         count: Column,
         reached: FilterStage,
-        fit_probability: Column | None = None,
+        among: Mask | None = None,
+        fit_probability: Callable[[Codes], Column] | None = None,
     ) -> None:
-        """Reject the types that kept no row, with the shortfall and accelerator count of their closest row."""
-        rows = self.rows_of_eliminated_types(accelerator, kept, np.ones(len(accelerator), dtype=bool))
+        """Reject the types that kept no row, with the shortfall and accelerator count of their closest row.
+
+        Parameters:
+            among: rows that count; all by default.
+            fit_probability: the probability that given rows fit in memory, called for the closest rows only.
+        """
+        counted = np.ones(len(accelerator), dtype=bool) if among is None else among
+        rows = self.rows_of_eliminated_types(accelerator, kept, counted)
         if not len(rows):
             return
         of_row = accelerator[rows]
@@ -94,7 +101,9 @@ class Rejections:
         nearest = rows[miss <= least[of_row]]
         first = np.full(len(self.accelerators), -1)
         first[accelerator[nearest[::-1]]] = nearest[::-1]  # the first of several rows of a type wins
-        for row in first[first >= 0].tolist():
+        closest = first[first >= 0]
+        likely = np.zeros(len(closest)) if fit_probability is None else fit_probability(closest)
+        for row, probability in zip(closest.tolist(), likely.tolist(), strict=True):
             i = int(accelerator[row])
             a = self.accelerators[i]
             self.by_accelerator[i] = Rejection(
@@ -108,7 +117,7 @@ class Rejections:
                 float(count[row]),
                 reached,
                 counted_as=a.counted_as,
-                fit_probability=0.0 if fit_probability is None else float(fit_probability[row]),
+                fit_probability=probability,
             )
 
     def empty_copy(self) -> Rejections:

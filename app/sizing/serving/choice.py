@@ -12,7 +12,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import LEAST_PER_S, ROUNDING, Codes, Column, Mask, distinct_rows
-from app.sizing.decisions.cost import MAX_ACCELERATORS
+from app.sizing.decisions.cost import MAX_ACCELERATORS, deployment_cost
 from app.sizing.decisions.machines import Candidates, unpriced_machine
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.ranking import (
@@ -172,11 +172,16 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
 
     Layouts that the formulas find close are simulated. Ties go to the cheapest plan, then to the lowest latency
     without load, then to the smallest. The request rate is not used. Where no plan meets the limits, the plans with
-    the smallest shortfall compete.
+    the smallest shortfall compete. Plans that differ in nothing but their price are not evaluated.
     """
     count = plans.accelerators_per_node.astype(np.int64)
     first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog) * (count.max() + 1) + count)
     kinds, settings, rows = least_short_plans(search, plans.take(first), deployment)
+    if len(kinds) == 1:
+        alike = plans.take(group_of_plan == rows[0])
+        only, equal = np.zeros(1, dtype=np.int64), np.ones(1)  # a tie with another engine is still looked for
+        rival = runner_up_engines(search, kinds, equal, equal, only)[0]
+        return ChosenPlan(alike.take(cheapest_row(search, alike, settings)), settings, rival)
     idle = (
         search.workload if search.workload.load is not Load.OPEN else replace(search.workload, peak_per_s=LEAST_PER_S)
     )
@@ -202,6 +207,22 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
     best = np.lexsort((stable_key(options), ranking_key(options.e2e_p50_s), ranking_key(usd)))[:1]
     rival = runner_up_engines(search, kinds, score, evaluated.e2e_p50_s, of_kind[best])[0]
     return ChosenPlan(plans.take(best), settings.take(of_kind[best]), rival)
+
+
+def cheapest_row(search: Search[InferenceWorkload], plans: Plans, settings: Settings) -> Codes:
+    """Row of the cheapest of plans that run alike, the first of equals.
+
+    Parameters:
+        settings: settings of all plans, in one row.
+    """
+    settings = settings.take(np.zeros(len(plans), dtype=np.int64))
+    assert settings.replicas is not None
+    size = plans.accelerators_per_replica, plans.accelerators_per_node, settings.replicas
+    placed = plan_fleet(search.workload.redundancy, *size, spares=settings.spare_replicas, machines=settings.nodes)
+    assumed, economics = search.question.assumptions, search.question.economics
+    bought = plans.offered, placed.nodes, plans.linked_nodes
+    cost = deployment_cost(*bought, assumed, economics, host_bytes=plans.host_bytes)
+    return np.argsort(ranking_key(np.nan_to_num(cost.usd_per_hour, nan=np.inf)), kind="stable")[:1]
 
 
 def simulated_scores(

@@ -430,6 +430,10 @@ def feasible_plans(
     rejected_rows = search.rejections.rows_of_eliminated_types(plans.accelerator, fits, np.ones(len(plans), bool))
     reserve = np.maximum(margins.memory_share * memory.capacity_bytes, 1.0)  # bytes between median and confidence
     left = ((memory.usable_bytes - memory.needed_bytes) / reserve + 1)[rejected_rows]  # of the median prediction
+
+    def fit_probability(rows: Codes) -> Column:
+        return normal_cdf(np.clip(NORMAL.inv_cdf(confidence) * left[rows], -6.0, 6.0))
+
     reject_plans(
         search.rejections,
         confidence,
@@ -442,7 +446,7 @@ def feasible_plans(
         unit="gib",
         count=plans.accelerators_per_replica[rejected_rows],
         reached=FilterStage.MEMORY,
-        fit_probability=normal_cdf(np.clip(NORMAL.inv_cdf(confidence) * left, -6.0, 6.0)) if confidence > 0.5 else None,
+        fit_probability=fit_probability if confidence > 0.5 else None,
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
@@ -519,11 +523,8 @@ def reject_plans(
     if confidence > 0.5:
         text = f"At {confidence * 100:g} % confidence, {text}"
     rejections.reject_with_shortfall(accelerator, expected, text=text, **why)
-    of_expected: dict[str, Any] = {k: v[expected] if isinstance(v, np.ndarray) else v for k, v in why.items()}
-    accelerator, none = accelerator[expected], np.zeros(int(expected.sum()), bool)
-    rejections.reject_with_shortfall(
-        accelerator, none, text=f"{text} The median prediction meets the limit.", **of_expected
-    )
+    text = f"{text} The median prediction meets the limit."
+    rejections.reject_with_shortfall(accelerator, np.zeros(len(expected), bool), among=expected, text=text, **why)
 
 
 def with_operating_points(

@@ -17,12 +17,12 @@ from itertools import product
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, at
+from app.sizing.columns import Codes, Column, Columns, Mask, at, concat_tables
 from app.sizing.decisions.acquisition import itemize_costs
 from app.sizing.decisions.cost import Cost, accelerators_in_stock, usd_total
 from app.sizing.formula import Trace, record_trace, suspend_recording
 from app.sizing.question import CONFIDENCE_LEVELS, Question
-from app.sizing.result import Part
+from app.sizing.result import Part, ScalingCurve
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_for_accelerators, is_legal_degree, legal_degrees
 from app.sizing.training.layouts import (
@@ -34,9 +34,19 @@ from app.sizing.training.layouts import (
     SELECTIVE,
     ZERO_STAGES,
 )
-from app.sizing.training.memory import MemoryParts, estimate_training_memory, fit_probability, memory_factor
+from app.sizing.training.memory import MemoryParts, fit_probability, memory_factor
 from app.sizing.training.plans import TrainingPlans, deadline_probability, virtual_pipeline
-from app.sizing.training.run import Outcome, Run, fits_memory, host_fits_memory, run_at, run_cost, run_outcome
+from app.sizing.training.run import (
+    Outcome,
+    Run,
+    fits_memory,
+    host_fits_memory,
+    run_at,
+    run_cost,
+    run_outcome,
+    run_with_memory_parts,
+)
+from app.sizing.training.scaling import find_curve_layouts, scaling_curve
 from app.sizing.uncertainty import outcome_levels
 
 MAX_ALTERNATIVES = 2
@@ -59,6 +69,15 @@ class ComparisonRuns:
 
     alternatives: tuple[tuple[Alternative, ...], ...]  # neighboring layouts of each chosen run
     one_machine_run: Run  # the chosen layout on one machine
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbors:
+    """Neighboring layouts of the chosen runs, then the layout of each chosen run on one machine."""
+
+    described: tuple[tuple[int, str], ...]  # chosen run and description of each neighbor
+    plans: TrainingPlans
+    data_parallel: Column  # data-parallel degree
 
 
 WITHOUT_OFFLOAD = "no offload"  # description of the same layout without anything in host memory
@@ -85,12 +104,11 @@ def neighboring_layouts(plans: TrainingPlans, row: int, data_parallel: float) ->
     yield f"a micro-batch of {twice:g}", "micro_batch_sequences", twice
 
 
-def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> ComparisonRuns:
-    """Evaluate the neighboring layouts of each row, and each row's layout on one machine."""
+def find_neighbors(counts: Counts, plans: TrainingPlans, run: Run) -> _Neighbors:
+    """Find the neighboring layouts of each row, and each row's layout on one machine."""
     degrees = enumerate(run.data_parallel.tolist())
     neighbors = [(row, *choice) for row, degree in degrees for choice in neighboring_layouts(plans, row, degree)]
-    chosen = np.arange(len(plans))
-    like = np.array([row for row, *_ in neighbors] + [*chosen])
+    like = np.array([row for row, *_ in neighbors] + [*range(len(plans))])
     table = plans.take(like)
     for i, (_, _, name, value) in enumerate(neighbors):
         for changed in (name,) if name else OFFLOAD_COLUMNS:
@@ -100,19 +118,26 @@ def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assum
     able &= is_legal_degree(counts, table, np.maximum(1.0, near))
     keep = _first_feasible_neighbors([row for row, *_ in neighbors], able[: len(neighbors)])
     rows = np.concatenate([keep, np.arange(len(neighbors), len(table))])
-    evaluated = table.take(rows)
-    with suspend_recording():
-        other = run_at(counts, evaluated, degree[rows], assumed)
+    return _Neighbors(tuple(neighbors[i][:2] for i in keep.tolist()), table.take(rows), degree[rows])
+
+
+def compare_with_neighbors(neighbors: _Neighbors, run: Run, other: Run, assumed: Assumptions) -> ComparisonRuns:
+    """Compare each chosen run with its neighbors.
+
+    Parameters:
+        run: the chosen runs.
+        other: runs of the neighbors.
+    """
+    evaluated = neighbors.plans
     fitting = fits_memory(evaluated, other, assumed)
     likely = np.where(host_fits_memory(evaluated, other.memory, assumed), fit_probability(evaluated, other.memory), 0.0)
-    alternatives: list[list[Alternative]] = [[] for _ in chosen]
-    for i, place in enumerate(keep.tolist()):
-        row = neighbors[place][0]
+    alternatives: list[list[Alternative]] = [[] for _ in range(len(run))]
+    for i, (row, description) in enumerate(neighbors.described):
         slower = float(other.wall_s[i]) / float(run.wall_s[row]) - 1
         total_bytes = float(other.memory.total_bytes[i])
-        found = Alternative(neighbors[place][1], bool(fitting[i]), slower, total_bytes, float(likely[i]))
-        alternatives[row].append(found)
-    return ComparisonRuns(tuple(map(tuple, alternatives)), other.take(np.arange(len(keep), len(rows))))
+        alternatives[row].append(Alternative(description, bool(fitting[i]), slower, total_bytes, float(likely[i])))
+    one_machine = np.arange(len(neighbors.described), len(evaluated))
+    return ComparisonRuns(tuple(map(tuple, alternatives)), other.take(one_machine))
 
 
 def _first_feasible_neighbors(rows: list[int], able: Mask) -> Codes:
@@ -151,17 +176,10 @@ class RunAssurance(Columns):
     owned: Column  # accelerators of the type that the caller owns; infinite for hardware for sale
 
 
-def assess_assurance(
-    counts: Counts,
-    plans: TrainingPlans,
-    run: Run,
-    deadline_s: float,
-    question: Question,
-) -> RunAssurance:
+def assess_assurance(counts: Counts, plans: TrainingPlans, run: Run, sizes: _Sizes, question: Question) -> RunAssurance:
     """Return the probabilities of each run, and the size and cost that each confidence level requires."""
     margins, memory, assumed = plans.stack.margins, run.memory, question.assumptions
     levels = tuple(sorted({*CONFIDENCE_LEVELS, margins.asked}))
-    sizes = _evaluate_sizes(counts, plans, run, deadline_s, question)
     accelerators, usd = _needs_per_level(sizes, levels, margins.asked)
     outcomes = outcome_levels(margins.asked, "samples_per_s" if counts.in_samples else "tokens_per_s")
     bounds = np.nan_to_num(accelerators[:, levels.index(margins.asked)], nan=np.inf)
@@ -169,7 +187,7 @@ def assess_assurance(
     host_fits = host_fits_memory(plans, memory, assumed)
     return RunAssurance(
         levels=levels,
-        meets_deadline=deadline_probability(margins, run.wall_s, deadline_s),
+        meets_deadline=deadline_probability(margins, run.wall_s, sizes.deadline_s),
         fits=np.where(host_fits, fit_probability(plans, memory), 0.0),
         wall_s=run.wall_s * margins.time_factor,
         accelerators=accelerators,
@@ -247,14 +265,14 @@ class _Sizes:
         return runs, self.paid[order[first]], cost[order[first]]
 
 
-def _evaluate_sizes(counts: Counts, plans: TrainingPlans, run: Run, deadline_s: float, question: Question) -> _Sizes:
-    """Return the candidate sizes of each run with their memory, duration and price."""
-    rows, candidates, degree = _candidate_sizes(counts, plans, run)
+def _price_sizes(
+    rows: Codes, candidates: TrainingPlans, sizes: Run, count: int, deadline_s: float, question: Question
+) -> _Sizes:
+    """Return the candidate sizes of each of `count` runs with their memory, duration and price."""
     assumed, economics = question.assumptions, question.economics
-    sizes = run_at(counts, candidates, degree, assumed)
     paid, fitting = sizes.nodes * candidates.accelerators_per_node, fits_memory(candidates, sizes, assumed)
     usd_per_hour = run_cost(candidates, sizes, assumed, economics).usd_per_hour
-    return _Sizes(len(plans), rows, candidates, sizes, fitting, paid, usd_per_hour, deadline_s)
+    return _Sizes(count, rows, candidates, sizes, fitting, paid, usd_per_hour, deadline_s)
 
 
 def _needs_per_level(sizes: _Sizes, levels: tuple[float, ...], confidence: float) -> tuple[Column, Column]:
@@ -313,6 +331,7 @@ class Finalists:
     virtual_pipeline: Column  # model chunks per pipeline stage
     trace: Trace  # recorded arithmetic
     bills: tuple[tuple[Part, ...], ...]  # cost items of each run
+    scaling: ScalingCurve | None  # scaling of the first run; None if it is not requested or no size is feasible
 
     def __len__(self) -> int:
         return len(self.plans)
@@ -324,10 +343,14 @@ def assess_finalists(
     run: Run,
     deadline_s: float,
     question: Question,
+    layouts: TrainingPlans | None = None,
 ) -> Finalists:
     """Return all figures that an answer reports for these runs.
 
     If the question requests a trace, the runs are evaluated again with recording on.
+
+    Parameters:
+        layouts: layouts for the scaling curve of the first run; None for no curve.
     """
     assumed, economics = question.assumptions, question.economics
     with record_trace(wanted=question.trace) as trace:
@@ -335,12 +358,37 @@ def assess_finalists(
             run = run_at(counts, plans, run.data_parallel, assumed)
         cost = run_cost(plans, run, assumed, economics)
         with suspend_recording():
-            comparisons = compare_with_neighbors(counts, plans, run, assumed)
-            assurance = assess_assurance(counts, plans, run, deadline_s, question)
-            held, _ = estimate_training_memory(counts, plans, run.data_parallel, assumed)
+            neighbors = find_neighbors(counts, plans, run)
+            rows, candidates, degree = _candidate_sizes(counts, plans, run)
+            tables, degrees = [neighbors.plans, candidates], [neighbors.data_parallel, degree]
+            if layouts is not None:
+                curve = find_curve_layouts(counts, layouts, plans, at(run.accelerators, 0))
+                tables, degrees = [*tables, curve.plans], [*degrees, curve.data_parallel]
+            evaluated, held = run_with_memory_parts(counts, concat_tables(tables), np.concatenate(degrees), assumed)
+            ends = np.cumsum([len(table) for table in tables])
+            of_neighbors, of_sizes, *of_curves = map(evaluated.take, np.split(np.arange(len(evaluated)), ends[:-1]))
+            comparisons = compare_with_neighbors(neighbors, run, of_neighbors, assumed)
+            sizes = _price_sizes(rows, candidates, of_sizes, len(plans), deadline_s, question)
+            assurance = assess_assurance(counts, plans, run, sizes, question)
+            first, scaling = np.zeros(1, dtype=np.int64), None
+            for of_curve in of_curves:
+                scaling = scaling_curve(counts, tables[-1], of_curve, plans.take(first), run.take(first), question)
         outcome = run_outcome(counts, plans, run, cost, comparisons.one_machine_run, assumed, economics)
         fits_median = fits_memory(plans, run, assumed)
     chunks = virtual_pipeline(counts, plans)
-    host = run.memory.host_bytes
+    host, held = run.memory.host_bytes, held.take(ends[0] + np.arange(len(plans)))
     cost_items = itemize_costs(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
-    return Finalists(plans, run, held, cost, fits_median, outcome, comparisons, assurance, chunks, trace, cost_items)
+    return Finalists(
+        plans,
+        run,
+        held,
+        cost,
+        fits_median,
+        outcome,
+        comparisons,
+        assurance,
+        chunks,
+        trace,
+        cost_items,
+        scaling,
+    )

@@ -758,10 +758,11 @@ def training_memory(
     assumed: Assumptions,
 ) -> TrainingMemory:
     """Return the memory at the peak moment of a step, and how much of the accelerator may be used."""
-    return _memory_at_peak(plans, count_memory_parts(counts, plans, rank, groups, micro, assumed), assumed)
+    return memory_at_peak(plans, count_memory_parts(counts, plans, rank, groups, micro, assumed), assumed)
 
 
-def _memory_at_peak(plans: TrainingPlans, parts: MemoryParts, assumed: Assumptions) -> TrainingMemory:
+def memory_at_peak(plans: TrainingPlans, parts: MemoryParts, assumed: Assumptions) -> TrainingMemory:
+    """Return the memory at the peak moment of a step, from its parts."""
     peak, capacity = find_peak(parts, plans.stack.memory_factors), plans.node.memory_bytes
     return TrainingMemory(
         weights_bytes=parts.weights_bytes,
@@ -783,7 +784,7 @@ def estimate_training_memory(
     rank = rank_params(counts, plans)
     spread, micro = rank_groups(counts, plans, rank, data_parallel), micro_batch_memory(counts, plans, assumed)
     held = count_memory_parts(counts, plans, rank, spread, micro, assumed)
-    return held, _memory_at_peak(plans, held, assumed)
+    return held, memory_at_peak(plans, held, assumed)
 
 
 def memory_scale(plans: TrainingPlans, memory: TrainingMemory) -> Column:

@@ -14,7 +14,14 @@ from app.sizing.formula import formula, suspend_recording
 from app.sizing.question import Economics
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
-from app.sizing.training.memory import TrainingMemory, fits_at_confidence, training_memory
+from app.sizing.training.memory import (
+    MemoryParts,
+    TrainingMemory,
+    count_memory_parts,
+    fits_at_confidence,
+    memory_at_peak,
+    training_memory,
+)
 from app.sizing.training.plans import RankGroups, RankParams, TrainingPlans, rank_groups, rank_params
 from app.sizing.training.recipes import CHECKPOINT_BYTES_PER_PARAM
 from app.sizing.training.step import (
@@ -295,6 +302,16 @@ def run_at(
         step=step,
         memory=memory,
     )
+
+
+def run_with_memory_parts(
+    counts: Counts, plans: TrainingPlans, data_parallel: Column, assumed: Assumptions
+) -> tuple[Run, MemoryParts]:
+    """Return the run of every row at a data-parallel degree, and its memory by kind."""
+    parts = build_run_parts(counts, plans, assumed)
+    spread = rank_groups(counts, plans, parts.rank, data_parallel)
+    held = count_memory_parts(counts, plans, parts.rank, spread, parts.activations, assumed)
+    return run_at(counts, plans, data_parallel, assumed, parts, memory_at_peak(plans, held, assumed)), held
 
 
 def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Economics) -> Cost:

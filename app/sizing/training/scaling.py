@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from app.sizing.columns import Column, concat_tables
 from app.sizing.decisions.cost import usd_total
-from app.sizing.formula import suspend_recording
 from app.sizing.question import Question
 from app.sizing.result import ScalingCurve, ScalingPoint
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_for_accelerators, forms_cluster, is_legal_degree
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.run import Run, days, fits_memory, run_at, run_cost, run_fits_at_confidence, units_per_s
-from app.sizing.training.search import CostedRuns, pipeline_handicap
+from app.sizing.training.run import Run, days, fits_memory, run_cost, run_fits_at_confidence, units_per_s
+from app.sizing.training.search import pipeline_handicap
 
 # Largest size of the curve's grid, in accelerators.
 LARGEST_CURVE_SIZE = 16384
@@ -49,17 +50,24 @@ def same_machine_and_framework(layouts: TrainingPlans, chosen: TrainingPlans) ->
     return layouts.take(np.flatnonzero(same))
 
 
-def scaling_curve(
-    counts: Counts, layouts: TrainingPlans, chosen: CostedRuns, question: Question
-) -> ScalingCurve | None:
-    """Return the scaling curve of the first chosen run, or None if no size is feasible.
+@dataclass(frozen=True, slots=True)
+class CurveLayouts:
+    """Layouts at the sizes of the scaling curve of one run, other than its own size."""
 
-    The curve holds the fastest layout at each size that fits at the requested confidence, with the same machine and
-    framework. The chosen run itself stands for its own size. The global batch stays as close as possible to the
-    requested one, so every layout runs out of micro-batches at some size.
+    plans: TrainingPlans
+    data_parallel: Column  # data-parallel degree
+
+
+def find_curve_layouts(counts: Counts, layouts: TrainingPlans, chosen: TrainingPlans, own: float) -> CurveLayouts:
+    """Find the layouts with the machine and the framework of the first chosen run at the sizes of its scaling curve.
+
+    The global batch stays as close as possible to the requested one, so every layout runs out of micro-batches at some
+    size.
+
+    Parameters:
+        own: accelerators of the first chosen run.
     """
-    first, assumed = chosen.take(np.zeros(1, dtype=np.int64)), question.assumptions
-    layouts, own = same_machine_and_framework(layouts, first.plans), float(first.run.accelerators[0])
+    layouts = same_machine_and_framework(layouts, chosen)
     sizes_judged = curve_sizes(layouts, own)
     sizes = np.broadcast_to(sizes_judged, (len(layouts), len(sizes_judged)))
     degrees, possible = degree_for_accelerators(counts, layouts, sizes)
@@ -67,17 +75,31 @@ def scaling_curve(
         forms_cluster(layouts, sizes) & is_legal_degree(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
     )
     rows, at = np.nonzero(possible)
-    plans = layouts.take(rows)
-    with suspend_recording():
-        run = run_at(counts, plans, degrees[rows, at], assumed)
+    return CurveLayouts(layouts.take(rows), degrees[rows, at])
+
+
+def scaling_curve(
+    counts: Counts, plans: TrainingPlans, run: Run, first_plans: TrainingPlans, first: Run, question: Question
+) -> ScalingCurve | None:
+    """Return the scaling curve of a run, or None if no size is feasible.
+
+    The curve holds the fastest layout at each size that fits at the requested confidence. The run itself stands for its
+    own size.
+
+    Parameters:
+        plans, run: layouts of the curve and their runs.
+        first_plans, first: the run itself.
+    """
+    assumed = question.assumptions
     feasible = np.flatnonzero(run_fits_at_confidence(plans, run, assumed))
     compared = run.wall_s * pipeline_handicap(plans.pipeline_parallel, assumed)
     order = feasible[np.lexsort((compared[feasible], run.accelerators[feasible]))]
     best = run.take(order[np.unique(run.accelerators[order], return_index=True)[1]])
-    points = concat_tables([best, first.run]) if fits_memory(first.plans, first.run, assumed).all() else best
+    points = concat_tables([best, first]) if fits_memory(first_plans, first, assumed).all() else best
     if not len(points):
         return None
-    return _build_curve(counts, first.plans, points.take(np.argsort(points.accelerators)), own, question)
+    own = float(first.accelerators[0])
+    return _build_curve(counts, first_plans, points.take(np.argsort(points.accelerators)), own, question)
 
 
 def _build_curve(counts: Counts, plans: TrainingPlans, run: Run, own: float, question: Question) -> ScalingCurve:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -506,8 +507,9 @@ def _reject_too_large(
         (gone, usable, "{name} needs {needed} GiB on {each} with the closest layout; {available} GiB are usable."),
     ):
         rows = rejections.rows_of_eliminated_types(layouts.accelerator, fitting, among)
-        plans, at = layouts.take(rows), memory.take(rows)
-        factor = memory_factor(plans, at, layouts.stack.margins.asked) if among is likely else 1.0
+        factor: Column | float = 1.0
+        if among is likely:
+            factor = memory_factor(layouts.take(rows), memory.take(rows), layouts.stack.margins.asked)
         rejections.reject_with_shortfall(
             layouts.accelerator[rows],
             fitting[rows],
@@ -518,8 +520,16 @@ def _reject_too_large(
             unit="gib",
             count=attempts.largest_accelerators[rows],
             reached=FilterStage.MEMORY,
-            fit_probability=np.where(hosted[rows], fit_probability(plans, at), 0.0),
+            fit_probability=partial(_hosted_fit_probability, layouts, memory, hosted, rows),
         )
+
+
+def _hosted_fit_probability(
+    layouts: TrainingPlans, memory: TrainingMemory, hosted: Mask, rows: Codes, which: Codes
+) -> Column:
+    """Probability that some of the rows fit in memory; 0 where the host lacks memory."""
+    at = rows[which]
+    return np.where(hosted[at], fit_probability(layouts.take(at), memory.take(at)), 0.0)
 
 
 def _reject_too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:

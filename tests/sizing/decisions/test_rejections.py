@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.sizing.columns import Codes, Column
 from app.sizing.decisions.rejections import NullRejections, Rejections, SupportFilter, is_at_most
 from app.sizing.hardware.support.records import Work
 from app.sizing.result import FilterStage, Rejection
@@ -90,6 +91,30 @@ def test_the_first_reason_stands() -> None:
     )
     assert {i: r.code for i, r in rejections.by_accelerator.items()} == {BIG: "memory", CARD: "excluded"}
     assert rejections.by_accelerator[CARD].text == "Acme Card is out"
+
+
+def test_the_probability_that_a_type_fits_is_worked_out_for_its_closest_row_alone() -> None:
+    rejections, asked = Rejections(SMALL.accelerators), list[list[int]]()
+
+    def fit_probability(rows: Codes) -> Column:
+        asked.append(rows.tolist())
+        return np.full(len(rows), 0.4)
+
+    rejections.reject_with_shortfall(
+        np.array([BIG, CARD, CARD, CARD]),
+        np.zeros(4, bool),
+        code="memory",
+        text="",
+        needed=col(1, 9, 5, 3),
+        available=col(2, 2, 2, 2),
+        unit="gib",
+        count=col(1, 1, 1, 1),
+        reached=FilterStage.MEMORY,
+        among=np.array([False, True, True, False]),
+        fit_probability=fit_probability,
+    )
+    assert asked == [[2]]
+    assert {i: (r.needed, r.fit_probability) for i, r in rejections.by_accelerator.items()} == {CARD: (5.0, 0.4)}
 
 
 def fill_text(sentence: str, count: float, needed: float = 13.9, available: float = 13.6, unit: str = "gib") -> str:

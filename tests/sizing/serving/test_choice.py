@@ -11,9 +11,11 @@ from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.serving.choice import best_single_service, exceeds_accelerators, is_complete
+from app.sizing.serving import choice
+from app.sizing.serving.choice import best_single_service, cheapest_row, exceeds_accelerators, is_complete
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.options import requested_settings
+from app.sizing.serving.search import evaluate_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, col, row
@@ -119,3 +121,22 @@ def test_what_is_written_out_in_full_leaves_nothing_to_choose() -> None:
         assert not is_complete(STEADY, replace(whole, **{name: None}))
     in_passes: Any = row(single_pass=True)  # which have no budget of tokens
     assert is_complete(in_passes, replace(whole, max_batched_tokens=None))
+
+
+def test_plans_that_differ_in_their_price_alone_are_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cheapest one is taken, and judged as the whole deployment only."""
+    calls: list[str] = []
+
+    def counting(function: Any) -> Any:
+        def call(*given: Any) -> Any:
+            calls.append(function.__name__)
+            return function(*given)
+
+        return call
+
+    for function in (evaluate_plans, cheapest_row):
+        monkeypatch.setattr(choice, function.__name__, counting(function))
+    layout: dict[str, Any] = {"tensor_parallel": 4, "accelerators_per_replica": 4, "replicas": 1, "spare_replicas": 0}
+    deployment = Deployment("acme-big", engine="vllm", weight_format="bf16", kv_format="bf16", **layout)
+    assert estimate_deployment(Question(CHAT), deployment, SMALL).fits
+    assert calls == ["cheapest_row"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column
+from app.sizing.columns import Column, column_names
 from app.sizing.question import Economics, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
@@ -18,10 +18,10 @@ from app.sizing.training.degrees import LegalDegrees, legal_degrees
 from app.sizing.training.finalists import (
     Finalists,
     RunAssurance,
-    assess_assurance,
     assess_finalists,
     neighboring_layouts,
 )
+from app.sizing.training.memory import MemoryParts, estimate_training_memory
 from app.sizing.training.plans import TrainingPlans, virtual_pipeline
 from app.sizing.training.run import run_at, run_cost
 from tests.examples import LLAMA_70B
@@ -69,7 +69,7 @@ def every(degrees: LegalDegrees, row: int) -> Column:
 
 
 def sure(deadline_s: float) -> RunAssurance:
-    return assess_assurance(COUNTS, PLANS, RUN, deadline_s, Question(WORKLOAD))
+    return assess_finalists(COUNTS, PLANS, RUN, deadline_s, Question(WORKLOAD)).assurance
 
 
 def test_every_level_is_the_cheapest_size_that_holds_with_it_or_from_the_asked_one_on_the_run_itself() -> None:
@@ -143,9 +143,8 @@ def test_time_with_the_confidence_asked_is_the_margin_over_what_is_expected() ->
 
 
 FINALISTS_COUNTS = counts_of(WORKLOAD)
-FINALISTS_PLANS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron", micro_batch_sequences=1).take(
-    np.array([0, 20, 40])
-)
+FINALISTS_ALL = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron", micro_batch_sequences=1)
+FINALISTS_PLANS = FINALISTS_ALL.take(np.array([0, 20, 40]))
 FINALISTS_RUN = run_at(FINALISTS_COUNTS, FINALISTS_PLANS, np.full(3, 8.0), Assumptions())
 
 
@@ -181,3 +180,21 @@ def test_finalists_come_with_neighbours_and_chunks() -> None:
     # whole machines for the whole run
     hours = found.outcome.days * 24
     assert found.outcome.usd_total == pytest.approx(found.cost.usd_per_hour * hours, nan_ok=True)
+
+
+def test_the_memory_shown_by_kind_is_that_of_the_runs_themselves() -> None:
+    """It is counted together with the runs to compare with, some of which keep less."""
+    found, (alone, _) = (
+        judged(trace=False),
+        estimate_training_memory(FINALISTS_COUNTS, FINALISTS_PLANS, FINALISTS_RUN.data_parallel, Assumptions()),
+    )
+    for name in column_names(MemoryParts):
+        assert getattr(found.memory_by_kind, name).tolist() == getattr(alone, name).tolist(), name
+
+
+def test_a_scaling_curve_comes_with_the_layouts_that_it_needs() -> None:
+    assert judged(trace=False).scaling is None
+    asked_for = FINALISTS_COUNTS, FINALISTS_PLANS, FINALISTS_RUN, WORKLOAD.deadline_s, Question(WORKLOAD), FINALISTS_ALL
+    curve = assess_finalists(*asked_for).scaling
+    assert curve is not None
+    assert len(curve.points) > 5
