@@ -123,7 +123,7 @@ def test_a_size_that_does_not_apply_says_what_does(client: TestClient) -> None:
         ({"parameters_billion": 1, "gflops_per_sample": 10}, {"steps": 4}, "does not depend"),
     ):
         answer = client.post("/catalog/models/inspect", json={"model": model, "sample": sample})
-        assert answer.status_code == 422
+        assert answer.status_code == 422, answer.text
         assert says in answer.json()["detail"]
 
 
@@ -159,8 +159,32 @@ def test_images_join_the_prompt(client: TestClient) -> None:
 def test_images_on_a_model_that_reads_none_are_refused(client: TestClient) -> None:
     workload = vision_workload({"width": 100, "height": 100}) | {"model": "llama-3.1-8b"}
     answer = client.post("/recommend", json={"workload": workload})
-    assert answer.status_code == 422
-    assert "accepts no images" in answer.json()["detail"]
+    assert answer.status_code == 422, answer.text
+    (error,) = answer.json()["errors"]
+    assert error["pointer"] == "#/workload/traffic/images"
+    assert "name a vision-language model" in error["detail"]
+
+
+LONG: dict[str, Any] = {"peak_requests_per_s": 1, "input_tokens": 200_000, "output_tokens": 100}
+SHORT: dict[str, Any] = {"name": "a", **LONG, "input_tokens": 500}
+
+
+@pytest.mark.parametrize(
+    ("workload", "pointer"),
+    [
+        ({"traffic": LONG}, "#/workload/traffic/input_tokens"),
+        ({"traffic": {**LONG, "input_tokens": 10}, "max_context_tokens": 500_000}, "#/workload/max_context_tokens"),
+        ({"traffic": {**LONG, "input_tokens": 900}, "max_context_tokens": 500}, "#/workload/max_context_tokens"),
+        ({"traffic": {"classes": [SHORT, {"name": "b", **LONG}]}}, "#/workload/traffic/classes/1/input_tokens"),
+    ],
+)
+def test_what_is_too_long_for_a_model_is_refused_where_it_is_written(
+    client: TestClient, workload: dict[str, Any], pointer: str
+) -> None:
+    asked = {"phase": "inference", "model": "llama-3.1-8b-instruct", **workload}
+    answer = client.post("/recommend", json={"workload": asked})
+    assert answer.status_code == 422, answer.text
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
 def test_an_encoder_decoder_is_served(client: TestClient) -> None:
@@ -205,5 +229,5 @@ def test_adapters_on_matrices_a_model_lacks_are_refused(client: TestClient, targ
         "lora": {"rank": 8, "target_modules": targets},
     }
     answer = client.post("/recommend", json={"workload": workload})
-    assert answer.status_code == 422
+    assert answer.status_code == 422, answer.text
     assert "down_proj" in answer.json()["detail"]
