@@ -187,6 +187,23 @@ def test_what_is_too_long_for_a_model_is_refused_where_it_is_written(
     assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
+@pytest.mark.parametrize(
+    ("engine", "flags"),
+    [
+        ("vllm", "--dataset-name random-mm --random-mm-base-items-per-request 2 --random-mm-bucket-config"),
+        ("sglang", "--dataset-name image --image-count 2 --image-resolution 756x1008 --random-input-len 200 "),
+    ],
+)
+def test_the_benchmark_of_a_vision_model_sends_images(client: TestClient, engine: str, flags: str) -> None:
+    workload = vision_workload({"width": 1008, "height": 756, "per_request": 2})
+    asked = {"workload": workload, "constraints": {"engines": [engine]}, "include": [], "limit": 1}
+    command = client.post("/recommend", json=asked).json()["verification"]["command"]
+    assert flags in command
+    assert ("'{(756, 1008, 1): 1.0}' --random-input-len 200 " in command) == (engine == "vllm")
+    asked["workload"] = vision_workload(None)
+    assert "--dataset-name random " in client.post("/recommend", json=asked).json()["verification"]["command"]
+
+
 def test_an_encoder_decoder_is_served(client: TestClient) -> None:
     workload = {
         "phase": "inference",

@@ -273,6 +273,8 @@ def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
         used = engine.one_pass or single_forward_benchmark(workload.model)
         return replace(used, load=used.reranks) if workload.model.reranks and used.reranks else used
     own = engine.benchmark
+    if workload.images is not None and own.images and d.speculative is None:
+        return replace(own, load=own.images)
     return own if d.speculative is None or not own.own_prompts else replace(own, load=own.own_prompts)
 
 
@@ -406,7 +408,9 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     paced = workload.load is Load.OPEN
     batch = batch_in_flight(p)
     prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
-    prefix = round(prompt * workload.cached_prefix_fraction)
+    images = image_places(workload)
+    text = max(1, prompt - images.pop("image_tokens", 0))
+    prefix = min(round(prompt * workload.cached_prefix_fraction), text - 1 if images else prompt)
     run = None if workload.requests is None else math.ceil(workload.requests / replicas)
     prompts = run or max(10, math.ceil(served * (assumed.benchmark_window_min * 60)))
     return {
@@ -422,10 +426,26 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
         "output": output,
         "held": batch * (prompt + output),
         "prefix": prefix or None,
-        "input": max(1, prompt - prefix),
+        "input": max(1, text - prefix),
+        "text": text,
         "query": max(1, prompt // 2),
         "passage": max(1, prompt - prompt // 2),
         "spread": uniform_spread(workload),
+        **images,
+    }
+
+
+def image_places(workload: InferenceWorkload) -> dict[str, Any]:
+    """Placeholders for the images of a prompt, with the tokens that they add to it; empty without images."""
+    images, encoder = workload.images, workload.model.images
+    if images is None or encoder is None:
+        return {}
+    count, high, wide = max(1, round(images.per_request)), images.height, images.width
+    return {
+        "image_tokens": round(count * encoder.token_count(wide, high)),
+        "images": count,
+        "image_sizes": f"{{({high}, {wide}, 1): 1.0}}",
+        "image_size": f"{high}x{wide}",
     }
 
 

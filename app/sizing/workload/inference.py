@@ -561,6 +561,7 @@ class InferenceWorkload:
     redundancy: Redundancy
     target_utilization: float  # share of a replica's stable rate that the peak may use
     encoder_flops_per_request: float = 0.0  # FLOPs of the image encoder per request
+    images: PromptImages | None = None  # images in each request; None without, or where classes differ
     most_personal_in_flight: float = Assumptions.default_value("most_personal_in_flight")
     volume_requests: float | None = None  # requests or samples of offline work that ends
     deadline_s: float | None = None  # time within which the volume must be finished
@@ -785,6 +786,7 @@ def build_inference_workload(
         redundancy=redundancy or Redundancy(),
         target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
+        images=images,
         most_personal_in_flight=assumed.most_personal_in_flight if arrivals.in_flight else 0.0,
         volume_requests=arrivals.volume_requests,
         deadline_s=arrivals.deadline_s,
@@ -926,6 +928,7 @@ def build_mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> Infe
             )
     return replace(
         first,
+        images=None,
         peak_per_s=total,
         average_per_s=sum(c.average_per_s for c in classes),
         burstiness=mixed_burstiness(classes),
