@@ -408,9 +408,10 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     paced = workload.load is Load.OPEN
     batch = batch_in_flight(p)
     prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
-    images = image_places(workload)
-    text = max(1, prompt - images.pop("image_tokens", 0))
-    prefix = min(round(prompt * workload.cached_prefix_fraction), text - 1 if images else prompt)
+    images, encoder, text = workload.images, workload.model.images, prompt
+    if images is not None and encoder is not None:
+        text = max(1, prompt - round(images.per_prompt * encoder.token_count(images.width, images.height)))
+    prefix = min(round(prompt * workload.cached_prefix_fraction), prompt if images is None else text - 1)
     run = None if workload.requests is None else math.ceil(workload.requests / replicas)
     prompts = run or max(10, math.ceil(served * (assumed.benchmark_window_min * 60)))
     return {
@@ -431,21 +432,7 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
         "query": max(1, prompt // 2),
         "passage": max(1, prompt - prompt // 2),
         "spread": uniform_spread(workload),
-        **images,
-    }
-
-
-def image_places(workload: InferenceWorkload) -> dict[str, Any]:
-    """Placeholders for the images of a prompt, with the tokens that they add to it; empty without images."""
-    images, encoder = workload.images, workload.model.images
-    if images is None or encoder is None:
-        return {}
-    count, high, wide = max(1, round(images.per_request)), images.height, images.width
-    return {
-        "image_tokens": round(count * encoder.token_count(wide, high)),
-        "images": count,
-        "image_sizes": f"{{({high}, {wide}, 1): 1.0}}",
-        "image_size": f"{high}x{wide}",
+        **({} if images is None else images.as_places()),
     }
 
 

@@ -96,6 +96,17 @@ class PromptImages:
     height: int
     per_request: float = 1.0  # images per request
 
+    @property
+    def per_prompt(self) -> int:
+        """Images in each prompt of a benchmark."""
+        return max(1, round(self.per_request))
+
+    def as_places(self) -> dict[str, int | str]:
+        """Placeholders of a benchmark that sends such images."""
+        high, wide = self.height, self.width
+        sizes = {"image_sizes": f"{{({high}, {wide}, 1): 1.0}}", "image_size": f"{high}x{wide}"}
+        return {"images": self.per_prompt, **sizes}
+
 
 def add_images(
     model: ModelArchitecture, prompt: Lengths, images: PromptImages | None
