@@ -951,7 +951,7 @@ def confirm_replicas(
         needed: replicas as the pool of the requested confidence suggests, one row per level; infinite if none.
     """
     if not pools_replicas(search.workload) or not runs.replicas:
-        return needed
+        return np.maximum(needed, runs.pooled)
     levels, asked, workload = np.array(by.levels)[:, None], search.question.constraints.confidence, search.workload
     needed = np.where(levels == asked, np.maximum(needed, runs.pooled), needed)
     usd = needed * judged.options.daily_usd_per_hour / judged.fleet.replicas
