@@ -956,7 +956,7 @@ def confirm_replicas(
     needed = np.where(levels == asked, np.maximum(needed, runs.pooled), needed)
     usd = needed * judged.options.daily_usd_per_hour / judged.fleet.replicas
     unshown = ~np.isin(levels, CONFIDENCE_LEVELS)
-    decides = (np.arange(by.count) == 0) | (usd < MAX_CHEAPER_RATIO * usd.min(axis=1, keepdims=True))
+    decides = (np.arange(by.count) == 0) | (usd < MAX_CHEAPER_RATIO * np.fmin.reduce(usd, axis=1, keepdims=True))
     open_levels = decides & ~unshown & (levels != asked) & np.isfinite(needed)
     pools = np.where(open_levels, np.clip(needed, 1, MAX_POOLED), runs.pooled).astype(np.int64)
     changed, rows = np.nonzero(pools != runs.pooled)
