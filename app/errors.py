@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
+from typing import Any, Self
 
 
 class AppError(Exception):
@@ -17,6 +19,22 @@ class AppError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.facts = facts
+
+    @classmethod
+    def at(cls, pointer: str, detail: str) -> Self:
+        """The error of one field, with its JSON pointer."""
+        return cls(detail, errors=[{"pointer": pointer, "detail": detail}])
+
+
+@contextmanager
+def moved_pointers(place: str, below: str) -> Iterator[None]:
+    """Errors raised inside point below another place, where the caller wrote the part that is read."""
+    try:
+        yield
+    except AppError as error:
+        for each in error.facts.get("errors", ()):
+            each["pointer"] = each["pointer"].replace(place, below, 1)
+        raise
 
 
 class NotFound(AppError):

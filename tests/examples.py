@@ -150,9 +150,9 @@ def as_shown(whole: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def levels_of_deployment(found: dict[str, Any], ranked: dict[str, Any]) -> dict[str, Any]:
-    """Confidence without the levels at which a ranked option would be replaced by another deployment."""
-    moved = {each["confidence"] for each in ranked["confidence"]["by_level"] if "deployment" in each}
-    kept = [each for each in found["confidence"]["by_level"] if each["confidence"] not in moved]
+    """Confidence at the levels that a ranked option shows for its own deployment."""
+    own = {each["confidence"] for each in ranked["confidence"]["by_level"] if "deployment" not in each}
+    kept = [each for each in found["confidence"]["by_level"] if each["confidence"] in own]
     return {**found["confidence"], "by_level": kept}
 
 

@@ -23,7 +23,7 @@ from app.api.schemas.requests import EstimateRequest, InferenceSpec, RecommendRe
 from app.catalog.holdings import NOTHING_HELD, Holdings
 from app.catalog.names import engine_slug, formats_in_name, quantization_in_name, quote_name
 from app.catalog.snapshot import CatalogIndex, CatalogStore
-from app.errors import AppError, Unanswerable
+from app.errors import AppError, Unanswerable, moved_pointers
 from app.export.lines import FILING_FIELDS
 from app.sizing.assumptions import Assumptions
 from app.sizing.compare import Option
@@ -224,7 +224,8 @@ def resolve_companions(
         if name in companions:
             detail = f"Two companions have the name {quote_name(name)}. Give each a unique name."
             raise Unanswerable(detail, errors=[{"pointer": f"{pointer}/name", "detail": detail}])
-        companions[name] = Companion(name, spec.to_inference_spec.to_workload(model, assumed))
+        with moved_pointers("#/workload/", f"{pointer}/"):
+            companions[name] = Companion(name, spec.to_inference_spec.to_workload(model, assumed))
     return tuple(companions.values())
 
 

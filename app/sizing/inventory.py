@@ -154,7 +154,7 @@ def refuse_exclusion(question: Question, catalog: Catalog) -> None:
         detail = (
             f"{explain_exclusion(question, catalog)} Change them, or set `inventory` in the constraints to `first`."
         )
-        raise Unanswerable(detail, errors=[{"pointer": "#/constraints", "detail": detail}])
+        raise Unanswerable.at("#/constraints", detail)
 
 
 def describe_use(question: Question, deployment: Deployment, catalog: Catalog) -> Notice:

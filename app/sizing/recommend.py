@@ -728,7 +728,9 @@ def with_cheaper_levels(estimates: tuple[Estimate, ...], *, below: bool) -> tupl
     sure, levels = first.assurance, list(first.assurance.by_level)
     for other in estimates[1:]:
         assert other.assurance is not None
-        for i, (own, its) in enumerate(zip(levels, other.assurance.by_level, strict=True)):
+        others = {level.confidence: level for level in other.assurance.by_level}
+        for i, own in enumerate(levels):
+            its = others.get(own.confidence, own)
             other_level = own.confidence < sure.asked if below else own.confidence > sure.asked
             if other_level and its.cost < own.cost:
                 levels[i] = replace(its, deployment=level_deployment(other.deployment))

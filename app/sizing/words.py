@@ -100,6 +100,16 @@ def format_distinct_numbers(first: float, second: float) -> tuple[str, str]:
     return format_number(first, MAX_DIGITS), format_number(second, MAX_DIGITS)
 
 
+def format_money(value: float) -> str:
+    """An amount of at least 100 as text: whole, with four significant digits, because predictions know no more.
+
+    Check:
+        >>> format_money(1234.6), format_money(1_234_567.89)
+        ('1,235', '1,235,000')
+    """
+    return f"{float(f'{value:.4g}'):,.0f}"
+
+
 def format_distinct_amounts(first: float, second: float) -> tuple[str, str]:
     """Two amounts of money as text: whole from 100 up, else with cents; with more digits if they would look alike."""
     shown, other = (f"{value:,.0f}" if value >= 100 else f"{value:,.2f}" for value in (first, second))

@@ -160,7 +160,47 @@ def test_images_join_the_prompt(client: TestClient) -> None:
 
 def test_images_on_a_model_that_reads_none_are_refused(client: TestClient) -> None:
     workload = vision_workload({"width": 100, "height": 100}) | {"model": "llama-3.1-8b"}
-    assert "accepts no images" in answer_of(client.post("/recommend", json={"workload": workload}), 422)["detail"]
+    (error,) = answer_of(client.post("/recommend", json={"workload": workload}), 422)["errors"]
+    assert error["pointer"] == "#/workload/traffic/images"
+    assert "name a vision-language model" in error["detail"]
+
+
+LONG: dict[str, Any] = {"peak_requests_per_s": 1, "input_tokens": 200_000, "output_tokens": 100}
+SHORT: dict[str, Any] = {"name": "a", **LONG, "input_tokens": 500}
+
+
+@pytest.mark.parametrize(
+    ("workload", "pointer"),
+    [
+        ({"traffic": LONG}, "#/workload/traffic/input_tokens"),
+        ({"traffic": {**LONG, "input_tokens": 10}, "max_context_tokens": 500_000}, "#/workload/max_context_tokens"),
+        ({"traffic": {**LONG, "input_tokens": 900}, "max_context_tokens": 500}, "#/workload/max_context_tokens"),
+        ({"traffic": {"classes": [SHORT, {"name": "b", **LONG}]}}, "#/workload/traffic/classes/1/input_tokens"),
+    ],
+)
+def test_what_is_too_long_for_a_model_is_refused_where_it_is_written(
+    client: TestClient, workload: dict[str, Any], pointer: str
+) -> None:
+    asked = {"phase": "inference", "model": "llama-3.1-8b-instruct", **workload}
+    errors = answer_of(client.post("/recommend", json={"workload": asked}), 422)["errors"]
+    assert [error["pointer"] for error in errors] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("engine", "flags"),
+    [
+        ("vllm", "--dataset-name random-mm --random-mm-base-items-per-request 2 --random-mm-bucket-config"),
+        ("sglang", "--dataset-name image --image-count 2 --image-resolution 756x1008 --random-input-len 200 "),
+    ],
+)
+def test_the_benchmark_of_a_vision_model_sends_images(client: TestClient, engine: str, flags: str) -> None:
+    workload = vision_workload({"width": 1008, "height": 756, "per_request": 2})
+    asked = {"workload": workload, "constraints": {"engines": [engine]}, "include": [], "limit": 1}
+    command = client.post("/recommend", json=asked).json()["verification"]["command"]
+    assert flags in command
+    assert ("'{(756, 1008, 1): 1.0}' --random-input-len 200 " in command) == (engine == "vllm")
+    asked["workload"] = vision_workload(None)
+    assert "--dataset-name random " in client.post("/recommend", json=asked).json()["verification"]["command"]
 
 
 def test_an_encoder_decoder_is_served(client: TestClient) -> None:

@@ -43,6 +43,7 @@ from app.catalog.lists import LISTS, list_page
 from app.catalog.market import summarize_market
 from app.catalog.queries import calibration_notes
 from app.catalog.snapshot import CatalogIndex, CatalogStore
+from app.errors import moved_pointers
 from app.sizing.accuracy import report_on
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.parts import PricingModel
@@ -272,9 +273,10 @@ def compute_inspection(raw: bytes, catalog_store: CatalogStore) -> Response:
     catalog_store.catalog()
     assumed = Assumptions()
     model = resolve_model(request.model, catalog_store, assumed, pointer="#/model")
-    if request.sample is not None:
-        model = request.sample.apply_to(model)
-    targets = adapted_matrices(model, request.lora.target_modules)
+    with moved_pointers("#/workload/", "#/"):
+        if request.sample is not None:
+            model = request.sample.apply_to(model)
+        targets = adapted_matrices(model, request.lora.target_modules)
     image = request.image or ImageSize(width=1024, height=1024)
     shown = inspection_json(
         model,

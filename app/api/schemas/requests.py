@@ -42,6 +42,7 @@ from app.api.schemas.inventory import InventorySpec, InventoryUse
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.replica import Degree, PoolsSpec, RecipeSpec, ReplicaSpec
 from app.api.schemas.traffic import SloSpec, Traffic, TrafficClassSpec, scaled_load, to_lengths
+from app.errors import moved_pointers
 from app.sizing.assumptions import Assumptions, RecordingAssumptions
 from app.sizing.columns import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.hardware.grids import electricity_price
@@ -201,7 +202,10 @@ class InferenceSpec(RequestModel):
         redundancy, available = self.availability.to_redundancy(), self.availability.explicit_fields
         router = None if t.router is None else Router(t.router)
         if t.classes is not None:
-            parts = [(c.name, self.for_class(c).to_workload(model, assumed)) for c in t.classes]
+            parts = []
+            for i, each in enumerate(t.classes):
+                with moved_pointers("#/workload/traffic/", f"#/workload/traffic/classes/{i}/"):
+                    parts.append((each.name, self.for_class(each).to_workload(model, assumed)))
             return build_mixed_workload(parts)
         if trace is not None:
             return build_recorded_workload(

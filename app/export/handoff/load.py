@@ -90,6 +90,7 @@ def benchmark_file(option: Option) -> File:
             {"aiperf": BENCHMARKS["aiperf"].load, "guidellm": BENCHMARKS["guidellm"].load}
             if generates
             and not group.places.get("draft_method")  # they send random text
+            and not group.places.get("images")
             and group.software != "ollama"  # whose own command first creates the model that it measures
             else {}
         ),

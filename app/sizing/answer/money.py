@@ -26,7 +26,7 @@ from app.sizing.hardware.parts import PRICE_KIND_TEXTS, PriceKind
 from app.sizing.question import Deployment, Economics, Question
 from app.sizing.result import Carbon, CostSummary, Estimate, HostedApi, HostedCost, Notice, Part, Reason
 from app.sizing.snapshot import Catalog
-from app.sizing.words import describe_pricing, format_count, format_number, percent, provider_name
+from app.sizing.words import describe_pricing, format_count, format_money, format_number, percent, provider_name
 from app.sizing.workload import InferenceWorkload, Load
 
 
@@ -197,9 +197,9 @@ def _describe_discount(discount: float) -> str:
 
 
 def format_usd(value: float) -> str:
-    """Amount in USD: whole dollars from 100 up, cents from 0.10 up, three significant digits below."""
+    """Amount in USD: four significant digits from 100 up, cents from 0.10 up, three significant digits below."""
     if value >= 100:
-        return f"{value:,.0f} USD"
+        return f"{format_money(value)} USD"
     return f"{value:,.2f} USD" if value >= 0.1 or value <= 0 else f"{format_number(value)} USD"
 
 

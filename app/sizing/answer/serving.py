@@ -555,7 +555,7 @@ def estimate_deployments(
             judged.options.daily_usd_per_hour, served_per_s(workload, judged.options) * units_per_request(workload)
         )
         ends = estimate_volume_outcome(question, workload, judged, neighbourhood, search.catalog.spreads)
-    assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
+    assurances = assurance_from_simulation(search, judged, by, memory, speed, simulated_replicas)
     likely, sure = (by.speed_at(level, speed) for level in (MEDIAN_CONFIDENCE, asked))
     bills = bills_of_certainty(workload, judged, likely, sure, simulated_replicas)
     context = build_serving_context(search, judged, neighbourhood, simulated_replicas)

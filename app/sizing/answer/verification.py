@@ -278,6 +278,8 @@ def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
         used = heard or engine.one_pass or single_forward_benchmark(workload.model)
         return replace(used, load=used.reranks) if workload.model.reranks and used.reranks else used
     own = engine.benchmark
+    if workload.images is not None and own.images and d.speculative is None:
+        return replace(own, load=own.images)
     return own if d.speculative is None or not own.own_prompts else replace(own, load=own.own_prompts)
 
 
@@ -411,7 +413,10 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     paced = workload.load is Load.OPEN
     batch = batch_in_flight(p)
     prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
-    prefix = round(prompt * workload.cached_prefix_fraction)
+    images, encoder, text = workload.images, workload.model.images, prompt
+    if images is not None and encoder is not None:
+        text = max(1, prompt - round(images.per_prompt * encoder.token_count(images.width, images.height)))
+    prefix = min(round(prompt * workload.cached_prefix_fraction), prompt if images is None else text - 1)
     run = None if workload.requests is None else math.ceil(workload.requests / replicas)
     prompts = run or max(10, math.ceil(served * (assumed.benchmark_window_min * 60)))
     return {
@@ -427,10 +432,12 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
         "output": output,
         "held": batch * (prompt + output),
         "prefix": prefix or None,
-        "input": max(1, prompt - prefix),
+        "input": max(1, text - prefix),
+        "text": text,
         "query": max(1, prompt // 2),
         "passage": max(1, prompt - prompt // 2),
         "spread": uniform_spread(workload),
+        **({} if images is None else images.as_places()),
     }
 
 

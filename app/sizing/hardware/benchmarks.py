@@ -44,7 +44,8 @@ class Benchmark:
     checkpoint to its own names. `hardware` and `fp8` map the maker of the accelerators to the name that the software
     gives its kind of hardware and its FP8 kernels. `adapts` is true if the command can train adapters. `counts` says
     how to compute the predicted rate from the report, if the report does not print it. `own_prompts` is the load with
-    prompts of the user, and `reranks` the load with pairs of texts; empty if there is none.
+    prompts of the user, `images` the load with images in each prompt, and `reranks` the load with pairs of texts; empty
+    if there is none.
     """
 
     load: str
@@ -56,6 +57,7 @@ class Benchmark:
     adapts: bool = True
     counts: str = ""
     own_prompts: str = ""
+    images: str = ""
     reranks: str = ""
 
     @property
@@ -125,10 +127,9 @@ def read_benchmark(name: str, table: Mapping[str, Any]) -> Benchmark:
     if server is not None and server not in SERVERS:
         raise InvalidFact(f"{where}: no server {server!r}. Servers: {', '.join(SERVERS)}.")
     benchmark = build(Benchmark, {**table, "server": SERVERS.get(server or "")}, where=where)
-    load, own_prompts, reranks = (
-        _expand_fragments(text, where) for text in (benchmark.load, benchmark.own_prompts, benchmark.reranks)
-    )
-    return replace(benchmark, load=load, own_prompts=own_prompts, reranks=reranks)
+    names = ("load", "own_prompts", "images", "reranks")
+    loads: dict[str, Any] = {name: _expand_fragments(getattr(benchmark, name), where) for name in names}
+    return replace(benchmark, **loads)
 
 
 _TABLES = read_toml(FILE)

@@ -4,6 +4,7 @@ table.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,7 +113,7 @@ def estimate_assurance(
     memory: Memory,
     speed: Speed,
     within: Column | None = None,
-    pooled: Codes | None = None,
+    confirm: Callable[[Column], Column] | None = None,
     closed_form: Speed | None = None,
 ) -> tuple[Assurance, ...]:
     """Assurance of every deployment: its probability to meet the requirements, and the resources needed at each level.
@@ -121,20 +122,23 @@ def estimate_assurance(
 
     Parameters:
         within: ratio of latency limit to simulated latency at the lightest load, where a simulation exists.
-        pooled: replicas that were simulated behind one router; with fewer, the capacity would be lower.
+        confirm: replicas that simulations of their own confirm, from those that the pool of the requested confidence
+            suggests, one row per level; NaN where a level is not shown.
         closed_form: speed by the formulas, where `speed` is simulated.
     """
     rows, at_level, count = by.deployment_rows, by.all_level_rows, by.count
     capacity, batch, start = speed.capacity_per_s, speed.slo_batch, judged.options.cold_start_s[rows]
     planned = speed.planned_capacity_per_s(workload)
     needed = required_replicas(question, workload, judged.plans.take(rows), planned, batch, Settings())
-    needed = needed if pooled is None else np.maximum(needed, pooled[rows])
     serves = meets_unloaded_limits(workload, memory, speed) if within is None else memory.fits & speed.has_capacity
     holds = serves & can_meet_deadline(workload, capacity, batch, start)
     needed = np.where(holds, needed, np.inf)[at_level].reshape(-1, count)
     if closed_form is not None:
         fewer = replicas_at_lower_levels(question, workload, judged.plans, by, speed, closed_form)
         needed = np.where(np.isinf(needed), needed, np.minimum(needed, fewer))
+    needed = needed if confirm is None else confirm(needed)
+    known = ~np.isnan(needed)
+    needed = np.where(known, needed, np.inf)
     of_levels = speed.take(np.arange(at_level.start, at_level.stop))
     reached = None if within is None else within[at_level].reshape(-1, count)
     by_level = resources_by_level(question, workload, by.levels, judged.options, needed, of_levels, reached)
@@ -154,7 +158,11 @@ def estimate_assurance(
             fits[i],
             meets[i] if bounded else None,
             meets[i] if in_time else None,
-            tuple(level for level in by_level[i] if level.confidence in shown),
+            tuple(
+                level
+                for level, is_known in zip(by_level[i], known[:, i], strict=True)
+                if is_known and level.confidence in shown
+            ),
             tuple(by_level[i][by.levels.index(level)] for level in after),
         )
         for i in range(count)

@@ -22,7 +22,7 @@ from app.sizing.decisions.ranking import (
 )
 from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording, trace_label
-from app.sizing.question import Deployment, Objective, Question
+from app.sizing.question import CONFIDENCE_LEVELS, Deployment, Objective, Question
 from app.sizing.result import Assurance, FilterStage
 from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.capacity import replica_rate_per_s, utilization
@@ -84,6 +84,9 @@ MAX_CAPACITY_RATIO, MAX_STABLE_RATIO, MAX_IN_FLIGHT_RATIO = 1.6, 1.2, 1.05
 # Waits above a limit by this factor reject a challenger; below, its whole curve decides. Beyond p95, few of the
 # simulated requests are that late: the wait of one layout varied by a factor of 1.3 between similar loads.
 CHECK_TOLERANCE, TAIL_CHECK_TOLERANCE, TAIL_PERCENTILE = 1.1, 1.4, 95.0
+# Largest expected cost of a deployment at a confidence level, as a multiple of the least of all, with which it may cost
+# least there once simulated.
+MAX_CHEAPER_RATIO = 1.3
 
 
 class SimulationQueue:
@@ -925,8 +928,7 @@ def speed_from_curves(
 
 
 def assurance_from_simulation(
-    question: Question,
-    workload: InferenceWorkload,
+    search: Search[InferenceWorkload],
     judged: PlanEvaluations[Any, Any, Any],
     by: MarginLevels,
     memory: Memory,
@@ -934,10 +936,59 @@ def assurance_from_simulation(
     runs: SimulatedReplicas | None,
 ) -> tuple[Assurance, ...]:
     """Assurance of deployments, based on simulation where one exists."""
+    question, workload = search.question, search.workload
     if runs is None:
         return estimate_assurance(question, workload, judged, by, memory, speed)
     simulated, within = speed_from_curves(workload, speed, by, runs)
-    return estimate_assurance(question, workload, judged, by, memory, simulated, within, runs.pooled, speed)
+    confirm = partial(confirm_replicas, search, judged, by, runs)
+    return estimate_assurance(question, workload, judged, by, memory, simulated, within, confirm, speed)
+
+
+def confirm_replicas(
+    search: Search[InferenceWorkload],
+    judged: PlanEvaluations[Any, Any, Any],
+    by: MarginLevels,
+    runs: SimulatedReplicas,
+    needed: Column,
+) -> Column:
+    """Replicas that carry the load at every confidence level, simulated with as many behind the router; infinite where
+    no number does. NaN where nothing needs them: the first deployment needs all that are shown, and the others those
+    at which they may cost less.
+
+    Parameters:
+        needed: replicas as the pool of the requested confidence suggests, one row per level; infinite if none.
+    """
+    if not pools_replicas(search.workload) or not runs.replicas:
+        return np.maximum(needed, runs.pooled)
+    levels, asked, workload = np.array(by.levels)[:, None], search.question.constraints.confidence, search.workload
+    needed = np.where(levels == asked, np.maximum(needed, runs.pooled), needed)
+    usd = needed * judged.options.daily_usd_per_hour / judged.fleet.replicas
+    unshown = ~np.isin(levels, CONFIDENCE_LEVELS)
+    decides = (np.arange(by.count) == 0) | (usd < MAX_CHEAPER_RATIO * np.fmin.reduce(usd, axis=1, keepdims=True))
+    open_levels = decides & ~unshown & (levels != asked) & np.isfinite(needed)
+    pools = np.where(open_levels, np.clip(needed, 1, MAX_POOLED), runs.pooled).astype(np.int64)
+    changed, rows = np.nonzero(pools != runs.pooled)
+    simulated = np.where(decides | unshown | (levels == asked), needed, np.nan)
+    alike, plans = runs.take(rows, by.margins.take(by.count * (1 + changed) + rows)), judged.plans.take(rows)
+
+    def simulate(some: Codes, together: Codes) -> SimulatedReplicas:
+        own, count = alike.take(some), int(search.question.assumptions.simulated_requests)
+        limits, load = workload.slo, (workload.target_utilization, workload.peak_per_s)
+        ends = [CountedEnd(1, limits, own.margins.take(row), *load) for row in np.arange(len(some))[:, None]]
+        running = own.sequences.astype(np.int64)
+        curves = curves_of_replicas(workload, own.replicas, running, together, count, own.margins, ends)
+        return replace(own, curves=curves, pooled=together)
+
+    if len(rows):
+        with suspend_recording():
+            found = simulate(np.arange(len(rows)), pools[changed, rows])
+            found = with_fitting_pools(search, plans, found, simulate)
+            confirmed = needed_replicas(search.question, workload, plans, found)
+            able = has_capacity(*found.planned_capacity(workload))
+        simulated[changed, rows] = np.where(able, np.maximum(confirmed, found.pooled), np.inf)
+    own = simulated[by.levels.index(asked)]
+    ascending: Column = np.fmax.accumulate(np.where(levels < asked, np.minimum(simulated, own), simulated))
+    return np.where(np.isnan(simulated), np.nan, ascending)
 
 
 def planned_replica_capacity(

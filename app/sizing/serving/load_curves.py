@@ -389,6 +389,7 @@ FLEET_FIELDS: Mapping[str, Any] = MappingProxyType(
         "uncounted_prefix_fraction": 0.0,
         "target_utilization": 1.0,
         "encoder_flops_per_request": 0.0,
+        "images": None,
         "most_personal_in_flight": 0.0,
         "volume_requests": None,
         "deadline_s": None,

@@ -80,9 +80,10 @@ def derive_peak_per_s(peak_per_s: float | None, average_per_s: float | None, sha
         return peak_per_s or 0.0
     derived_peak = average_per_s / mean_share(shares)
     if peak_per_s is not None and abs(derived_peak / peak_per_s - 1) > PEAK_TOLERANCE:
-        raise Unanswerable(
+        raise Unanswerable.at(
+            "#/workload/traffic/average_requests_per_s",
             f"The peak and the hourly shares give an average of {mean_share(shares) * peak_per_s:.4g} requests/s, not "
-            f"{average_per_s:.4g} requests/s. Omit the average or the peak, or change the hourly shares."
+            f"{average_per_s:.4g} requests/s. Omit the average or the peak, or change the hourly shares.",
         )
     return derived_peak if peak_per_s is None else peak_per_s
 
@@ -94,6 +95,17 @@ class PromptImages:
     width: int
     height: int
     per_request: float = 1.0  # images per request
+
+    @property
+    def per_prompt(self) -> int:
+        """Images in each prompt of a benchmark."""
+        return max(1, round(self.per_request))
+
+    def as_places(self) -> dict[str, int | str]:
+        """Placeholders of a benchmark that sends such images."""
+        high, wide = self.height, self.width
+        sizes = {"image_sizes": f"{{({high}, {wide}, 1): 1.0}}", "image_size": f"{high}x{wide}"}
+        return {"images": self.per_prompt, **sizes}
 
 
 def add_images(
@@ -107,7 +119,10 @@ def add_images(
     if images is None:
         return (model if model.images is None else replace(model, reads_images=False)), prompt, 0.0
     if model.images is None:
-        raise Unanswerable(f"{model.name} accepts no images. Use traffic.images only with vision-language models.")
+        raise Unanswerable.at(
+            "#/workload/traffic/images",
+            f"{model.name} accepts no images. Omit traffic.images, or name a vision-language model.",
+        )
     width, height, count = images.width, images.height, images.per_request
     tokens = count * model.images.token_count(width, height)
     kept = count * model.images.patch_count(width, height) * model.cross_kv_bytes_per_source_token
@@ -426,24 +441,31 @@ def longest_context_tokens(
     """
     generates = model.kind is ModelKind.DECODER
     if generates and longest.output.mean < 1:
-        raise Unanswerable(
+        raise Unanswerable.at(
+            "#/workload/traffic/output_tokens",
             "A model that generates tokens needs output_tokens of at least 1. Only embedding models in the catalog "
-            "accept output_tokens 0."
+            "accept output_tokens 0.",
         )
     if arrivals.samples and model.kind is not ModelKind.SAMPLES:
-        raise Unanswerable(
-            "samples_per_s applies only to models that process samples. Use peak_requests_per_s for this model."
+        raise Unanswerable.at(
+            "#/workload/traffic/samples_per_s",
+            "samples_per_s applies only to models that process samples. Use peak_requests_per_s for this model.",
         )
     if requested is not None and requested < longest.prompt.mean + (longest.output.mean if generates else 0):
-        raise Unanswerable(
-            "max_context_tokens is smaller than the sum of mean input and output tokens. Increase it or omit it."
+        mean = longest.prompt.mean + (longest.output.mean if generates else 0)
+        raise Unanswerable.at(
+            "#/workload/max_context_tokens",
+            "max_context_tokens is smaller than the sum of mean input and output tokens. Set it to at least "
+            f"{math.ceil(mean):,} or omit it.",
         )
     tokens = longest.planned_tokens(model, arrivals, assumed) if requested is None else float(requested)
     if model.max_context_tokens and tokens > model.max_context_tokens and model.sample is None:
         origin = "requested" if requested is not None else "needed for long prompts and answers"
-        raise Unanswerable(
+        name = "max_context_tokens" if requested is not None else "traffic/input_tokens"
+        raise Unanswerable.at(
+            f"#/workload/{name}",
             f"The context of {tokens:,.0f} tokens {origin} is too long: {model.name} takes at most "
-            f"{model.max_context_tokens:,} tokens."
+            f"{model.max_context_tokens:,} tokens for prompt and answer together.",
         )
     return tokens
 
@@ -482,9 +504,10 @@ class Redundancy:
         failure_domain = FailureDomain(domain or FailureDomain.MACHINE)
         redundancy = cls(spare=spare, double=label == "2n", zones=zones, domain=failure_domain)
         if redundancy.domains_lost and failure_domain is FailureDomain.ZONE and zones <= redundancy.domains_lost:
-            raise Unanswerable(
+            raise Unanswerable.at(
+                "#/workload/availability/zones",
                 f"Redundancy {label} with failure_domain zone leaves no zone of {zones}. Set zones to at least "
-                f"{redundancy.domains_lost + 1}, or set failure_domain to machine."
+                f"{redundancy.domains_lost + 1}, or set failure_domain to machine.",
             )
         return redundancy
 
@@ -549,6 +572,7 @@ class InferenceWorkload:
     redundancy: Redundancy
     target_utilization: float  # share of a replica's stable rate that the peak may use
     encoder_flops_per_request: float = 0.0  # FLOPs of the image encoder per request
+    images: PromptImages | None = None  # images in each request; None without, or where classes differ
     most_personal_in_flight: float = Assumptions.default_value("most_personal_in_flight")
     volume_requests: float | None = None  # requests or samples of offline work that ends
     deadline_s: float | None = None  # time within which the volume must be finished
@@ -773,6 +797,7 @@ def build_inference_workload(
         redundancy=redundancy or Redundancy(),
         target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
+        images=images,
         most_personal_in_flight=assumed.most_personal_in_flight if arrivals.in_flight else 0.0,
         volume_requests=arrivals.volume_requests,
         deadline_s=arrivals.deadline_s,
@@ -899,20 +924,22 @@ def build_mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> Infe
     parts = sorted(parts, key=lambda part: part[0])
     first = parts[0][1]
     if first.model.kind is not ModelKind.DECODER:
-        raise Unanswerable(
-            "traffic.classes supports only models that generate tokens. Send one request per class for other models."
+        raise Unanswerable.at(
+            "#/workload/traffic/classes",
+            "traffic.classes supports only models that generate tokens. Send one request per class for other models.",
         )
     classes = tuple(to_traffic_class(name, part) for name, part in parts)
     total = sum(c.peak_per_s for c in classes)
-    for each in classes:
+    for i, each in enumerate(classes):
         if each.peak_per_s < MIN_CLASS_SHARE * total:
-            raise Unanswerable(
+            raise Unanswerable.at(
+                f"#/workload/traffic/classes/{i}",
                 f"Class {each.name!r} has less than {percent(MIN_CLASS_SHARE)} of the requests, too few to estimate "
-                "its "
-                "latencies. Omit it, or size it separately."
+                "its latencies. Omit it, or size it separately.",
             )
     return replace(
         first,
+        images=None,
         peak_per_s=total,
         average_per_s=sum(c.average_per_s for c in classes),
         burstiness=mixed_burstiness(classes),

@@ -233,7 +233,7 @@ def resize_samples(model: ModelArchitecture, requested: Mapping[str, Any]) -> Mo
                 if accepted
                 else "its work does not depend on the size of a sample"
             )
-            raise Unanswerable(f"sample.{name} does not apply to {model.name}: {hint}.")
+            raise Unanswerable.at(f"#/workload/sample/{name}", f"sample.{name} does not apply to {model.name}: {hint}.")
     return model.with_sample_shape(SampleShape(**requested))
 
 
@@ -249,6 +249,9 @@ def adapted_matrices(model: ModelArchitecture, target_modules: str | Sequence[st
     for name in target_modules:
         found = matching_roles(name, roles)
         if not found:
-            raise Unanswerable(f"{model.name} has no matrix {name!r} to adapt. Available matrices: {', '.join(roles)}.")
+            raise Unanswerable.at(
+                "#/workload/lora/target_modules",
+                f"{model.name} has no matrix {name!r} to adapt. Available matrices: {', '.join(roles)}.",
+            )
         adapted |= dict.fromkeys(found)
     return tuple(adapted)

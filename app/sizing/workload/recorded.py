@@ -47,17 +47,25 @@ def build_recorded_workload(
     """
     window = find_busiest_window(trace, assumed)
     if model.kind is ModelKind.DECODER and trace.output_tokens.min() < 1:
-        raise Unanswerable("Every request of the trace needs at least one output token: the model generates tokens.")
+        raise Unanswerable.at(
+            "#/workload/traffic/trace",
+            "Every request of the trace needs at least one output token: the model generates tokens.",
+        )
     if max_context_tokens is not None and max_context_tokens < trace.longest_tokens:
-        raise Unanswerable(
-            f"max_context_tokens is smaller than the longest request of the trace, {trace.longest_tokens:,.0f} tokens."
+        raise Unanswerable.at(
+            "#/workload/max_context_tokens",
+            f"max_context_tokens is smaller than the longest request of the trace, {trace.longest_tokens:,.0f} tokens.",
         )
     if average_per_s is not None and average_per_s > window.peak_per_s:
-        raise Unanswerable(
-            f"average_requests_per_s exceeds the trace's busiest window, {window.peak_per_s:.4g} requests/s."
+        raise Unanswerable.at(
+            "#/workload/traffic/average_requests_per_s",
+            f"average_requests_per_s exceeds the trace's busiest window, {window.peak_per_s:.4g} requests/s.",
         )
     if turn_gap_s is not None and not trace.cached_fraction:
-        raise Unanswerable("turn_gap_s requires a trace with prefix_tokens. Add prefix_tokens or omit turn_gap_s.")
+        raise Unanswerable.at(
+            "#/workload/traffic/turn_gap_s",
+            "turn_gap_s requires a trace with prefix_tokens. Add prefix_tokens or omit turn_gap_s.",
+        )
     workload = build_inference_workload(
         model,
         Arrivals(Load.OPEN, peak_per_s=window.peak_per_s, derived=trace_assumptions(window, trace)),

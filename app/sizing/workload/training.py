@@ -209,14 +209,18 @@ def _run_units(
     if units is None:
         wanted = "training_samples" if in_samples else "training_tokens"
         text = f"Set {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else ".")
-        raise Unanswerable(text, errors=[{"pointer": f"#/workload/{wanted}", "detail": text}])
+        raise Unanswerable.at(f"#/workload/{wanted}", text)
     if in_samples and method is not Method.FULL:
-        raise Unanswerable("Adapters (lora, qlora) are supported only for models that process tokens. Use method full.")
+        raise Unanswerable.at(
+            "#/workload/method",
+            "Adapters (lora, qlora) are supported only for models that process tokens. Use method full.",
+        )
     most = (model.max_context_tokens or 0) * assumed.longest_sequence_over_context
     if not in_samples and model.max_context_tokens and length > most:
-        raise Unanswerable(
+        raise Unanswerable.at(
+            "#/workload/sequence_length",
             f"sequence_length {length:,} is far beyond the context window of {model.name}: "
-            f"{model.max_context_tokens:,} tokens."
+            f"{model.max_context_tokens:,} tokens. Set at most {int(most):,}.",
         )
     return units
 

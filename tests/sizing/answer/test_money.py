@@ -66,7 +66,7 @@ def test_machines_that_cost_less_are_built() -> None:
     dear = replace(HOSTED_PRICE, usd_per_million_input=10.0)
     text = said(price=dear)
     assert text.startswith(
-        "Cheaper self-hosted: 29,200 USD per month. The cheapest API is host at 56,513 USD per month."
+        "Cheaper self-hosted: 29,200 USD per month. The cheapest API is host at 56,510 USD per month."
     )
     assert text.endswith("requests/s, the API costs less.")
 
@@ -128,6 +128,7 @@ def cost(usd_per_hour: float) -> Cost:
     ("value", "words"),
     [
         (1234.5, "1,234 USD"),
+        (1_234_567.89, "1,235,000 USD"),
         (100.0, "100 USD"),
         (99.994, "99.99 USD"),
         (0.1, "0.10 USD"),

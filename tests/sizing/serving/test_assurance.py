@@ -21,7 +21,7 @@ from app.sizing.serving.assurance import has_speed_limits, log_slack, success_pr
 from app.sizing.serving.margins import Margins
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
-from app.sizing.workload import InferenceWorkload, Load, Slo
+from app.sizing.workload import InferenceWorkload, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_70B, col, row
 from tests.sizing.serving.given import STEADY, varied
 from tests.sizing.test_properties import WORKLOADS, cheapest
@@ -105,10 +105,29 @@ def test_what_was_sized_holds_with_the_confidence_asked_for(catalog: Catalog) ->
             assert found.fits >= confidence - 1e-9
             assert found.meets_deadline is None
             levels = {level.confidence: level for level in found.by_level}
-            assert set(levels) == {0.5, 0.8, 0.9, 0.95, confidence}
+            shown = {0.5, 0.8, 0.9, 0.95, confidence}
+            assert set(levels) == shown if ranked.rank == 1 else {confidence} <= set(levels) <= shown
             assert levels[confidence].total_accelerators == ranked.estimate.deployment.total_accelerators
             assert ranked.estimate.cost is not None
             assert levels[confidence].usd_per_hour == pytest.approx(ranked.estimate.cost.usd_per_hour)
+
+
+RATES = (0.7, 6.0, 14.0)
+
+
+@pytest.mark.parametrize("peak_per_s", RATES)
+def test_each_level_needs_what_the_deployment_needs_at_that_confidence(catalog: Catalog, peak_per_s: float) -> None:
+    workload = replace(CHAT, model=LLAMA_70B, peak_per_s=peak_per_s, redundancy=Redundancy(spare=1))
+    first = recommend_hardware(asked(workload, 0.8), catalog).recommendations[0].estimate
+    for level in own_levels(first).values():
+        fixed = replace(first.deployment, replicas=None, spare_replicas=None, total_accelerators=None, nodes=None)
+        again = estimate_deployment(asked(workload, level.confidence), fixed, catalog)
+        assert again.assurance is not None
+        if level.total_accelerators is None:
+            assert (again.assurance.meets_slo or 0) < level.confidence
+            continue
+        assert again.deployment.total_accelerators == level.total_accelerators
+        assert (again.assurance.meets_slo or 0) >= level.confidence - 1e-6
 
 
 @pytest.mark.slow
@@ -267,11 +286,11 @@ def test_intervals_contain_the_prediction_and_stay_inside_physics(
 def test_many_times_the_replicas_are_no_answer(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a tight limit leaves replicas little to do, no number of them is shown."""
     question = asked(replace(CHAT, model=LLAMA_70B, slo=Slo(0.7, 0.05, None, 95)), 0.5, limit=12)
+    deployments = [r.estimate.deployment for r in recommend_hardware(question, catalog).recommendations]
     monkeypatch.setattr("app.sizing.serving.assurance.MOST_TIMES", 2.0)
 
     def levels() -> list[tuple[int | None, ...]]:
-        ranked = recommend_hardware(question, catalog).recommendations[1:]  # the first may name another deployment
-        found = [r.estimate.assurance for r in ranked]
+        found = [estimate_deployment(question, deployment, catalog).assurance for deployment in deployments]
         return [tuple(level.total_accelerators for level in a.by_level) for a in found if a is not None]
 
     shown = levels()
