@@ -84,9 +84,6 @@ MAX_CAPACITY_RATIO, MAX_STABLE_RATIO, MAX_IN_FLIGHT_RATIO = 1.6, 1.2, 1.05
 # Waits above a limit by this factor reject a challenger; below, its whole curve decides. Beyond p95, few of the
 # simulated requests are that late: the wait of one layout varied by a factor of 1.3 between similar loads.
 CHECK_TOLERANCE, TAIL_CHECK_TOLERANCE, TAIL_PERCENTILE = 1.1, 1.4, 95.0
-# Largest expected cost of a deployment at a confidence level, as a multiple of the least of all, with which it may cost
-# least there once simulated.
-MAX_CHEAPER_RATIO = 1.3
 
 
 class SimulationQueue:
@@ -964,25 +961,23 @@ def confirm_replicas(
     needed = np.where(levels == asked, np.maximum(needed, runs.pooled), needed)
     usd = needed * judged.options.daily_usd_per_hour / judged.fleet.replicas
     unshown = ~np.isin(levels, CONFIDENCE_LEVELS)
-    decides = (np.arange(by.count) == 0) | (usd < MAX_CHEAPER_RATIO * np.fmin.reduce(usd, axis=1, keepdims=True))
+    decides = (np.arange(by.count) == 0) | (usd < usd[:, :1])
     open_levels = decides & ~unshown & (levels != asked) & np.isfinite(needed)
     pools = np.where(open_levels, np.clip(needed, 1, MAX_POOLED), runs.pooled).astype(np.int64)
     changed, rows = np.nonzero(pools != runs.pooled)
     simulated = np.where(decides | unshown | (levels == asked), needed, np.nan)
     alike, plans = runs.take(rows, by.margins.take(by.count * (1 + changed) + rows)), judged.plans.take(rows)
 
-    def simulate(some: Codes, together: Codes) -> SimulatedReplicas:
+    def simulate(some: Codes, together: Codes, extent: Extent) -> SimulatedReplicas:
         own, count = alike.take(some), int(search.question.assumptions.simulated_requests)
-        limits, load = workload.slo, (workload.target_utilization, workload.peak_per_s)
-        ends = [CountedEnd(1, limits, own.margins.take(row), *load) for row in np.arange(len(some))[:, None]]
-        running = own.sequences.astype(np.int64)
+        running, ends = own.sequences.astype(np.int64), curve_ends(workload, own.margins, extent)
         curves = curves_of_replicas(workload, own.replicas, running, together, count, own.margins, ends)
         return replace(own, curves=curves, pooled=together)
 
     if len(rows):
         with suspend_recording():
-            found = simulate(np.arange(len(rows)), pools[changed, rows])
-            found = with_fitting_pools(search, plans, found, simulate)
+            pooled = fitting_pools(search, plans, pools[changed, rows], partial(simulate, extent=Extent.POOL))
+            found = simulate(np.arange(len(rows)), pooled, Extent.COUNT)
             confirmed = needed_replicas(search.question, workload, plans, found)
             able = has_capacity(*found.planned_capacity(workload))
         simulated[changed, rows] = np.where(able, np.maximum(confirmed, found.pooled), np.inf)
