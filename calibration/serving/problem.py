@@ -115,6 +115,7 @@ LEVELS: Levels = MappingProxyType(
         "request_overhead_s": {(): 0.21, ("runtime",): 0.07, ("engine",): 0.21, ("engine", "generation"): 0.14},
         "prefill_expert_fraction": {(): 0.35, ("engine",): 0.21},
         "expert_half_rows": {(): 0.35},
+        "expert_copy_passes": {(): 0.21, ("engine",): 0.21},
         "latent_layer_overhead_s": {(): 0.21, ("engine",): 0.7},
         "tokenise_token_s": {(): 0.21, ("engine",): 0.14},
         "stream_token_s": {(): 0.35, ("engine",): 0.28},

@@ -182,6 +182,7 @@ VALUES = {
     "prefill_compute_fraction": 0.7,
     "prefill_expert_fraction": 0.8,
     "expert_half_rows": 20.0,
+    "expert_copy_passes": 4.0,
     "attention_compute_fraction": 0.4,
     "attention_fp8_speedup": 1.25,
     "attention_half_length_tokens": 512.0,

@@ -35,6 +35,7 @@ class Achieved(Columns):
     prefill_compute_fraction: Column  # matrices of a prompt, of the share that large decode batches achieve
     prefill_expert_fraction: Column  # routed experts of a prompt, of the share that its other matrices achieve
     expert_half_rows: Column  # rows at which the product of an expert reaches half of that rate
+    expert_copy_passes: Column  # times that the experts of a layer read or write a copy of a token
     attention_compute_fraction: Column  # attention of a prompt, of the 16-bit matrix rate
     attention_fp8_speedup: Column  # attention of a prompt with an FP8 KV cache, times the rate with a 16-bit one
     attention_half_length_tokens: Column  # tokens at which attention reaches half of its rate

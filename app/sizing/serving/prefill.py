@@ -37,6 +37,8 @@ from app.sizing.serving.step import (
     dense_bytes,
     dense_s,
     device_rates,
+    expert_copies,
+    expert_copy_s,
     experts_per_token_share,
     experts_s,
     routed_bytes,
@@ -67,6 +69,7 @@ class PrefillWork(Columns):
     new_tokens: Column  # prompt tokens that are not in the cache
     layers: Column
     moe_layers: Column  # layers with routed experts
+    expert_copies: Column  # copies of a token that one device sends through the experts of a layer
     graph_tokens: Column  # most tokens of a step with prompts that captured graphs launch
     reductions: Column  # all-reduces per pass over the devices of a rank
     hidden_bytes: Column  # activations of one token between layers, B
@@ -183,6 +186,7 @@ def prefill_work(
         new_tokens=np.full(n, new),
         layers=np.full(n, model.num_sublayers / 2),
         moe_layers=np.full(n, float(model.moe_layers)),
+        expert_copies=expert_copies(model, tp, plans.data_parallel),
         graph_tokens=plans.scheduling_rules.graph_tokens,
         reductions=model.num_sublayers - exchange.expert_layers,
         hidden_bytes=np.full(n, 2.0 * model.hidden_size),
@@ -202,7 +206,9 @@ def split_prefill_with_host(model: ModelArchitecture, work: PrefillWork, on: Hos
     share, whole = host_flops_share(model, on.experts_share, on.layers_share), work.prompt_linear_flops
     with trace_label("prompt, accelerator part"):
         flops = remaining_on_accelerators(whole, share)
-    return replace(work, prompt_linear_flops=flops, host=host_prompt(on, whole * share * work.tensor_parallel))
+    copies = work.expert_copies * (1 - on.experts_share)
+    host = host_prompt(on, whole * share * work.tensor_parallel)
+    return replace(work, prompt_linear_flops=flops, expert_copies=copies, host=host)
 
 
 def add_moved_multiply_time(work: PrefillWork, achieved: Achieved) -> HostPrompt | None:
@@ -213,28 +219,30 @@ def add_moved_multiply_time(work: PrefillWork, achieved: Achieved) -> HostPrompt
         return None
     on_accelerators = replace(work, prompt_linear_flops=work.host.flops / work.tensor_parallel)
     with trace_label("weights moved from the host"):
-        return replace(work.host, moved_multiply_s=prompt_linear_s(on_accelerators, work.rates, achieved))
+        multiply_s = prompt_linear_s(on_accelerators, work.rates, np.zeros(len(work)), achieved)
+        return replace(work.host, moved_multiply_s=multiply_s)
 
 
 @formula(unit="s/prompt", source="roofline model (Williams et al. 2009)")
-def prompt_linear_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved) -> Column:
-    """Time to multiply one prompt. Routed experts achieve less of the rate, because each gets only a part of the
-    tokens.
+def prompt_linear_s(work: PrefillWork, rates: DeviceRates, expert_copy_s: Column, achieved: Achieved) -> Column:
+    """Time to multiply one prompt. Grouped products of routed experts achieve less of the rate, and the copies of each
+    token are moved to them and back.
 
     Parameters:
         work: prefill work of one prompt.
         rates: data-sheet rates of the device.
+        expert_copy_s: time to move one token's copies through the experts, s.
         achieved: fitted efficiency coefficients.
     Limits: prompts that fill the device.
     Check: 14.3 TFLOP at 0.8 x 0.9 of 1,000 TFLOP/s, no experts, ms.
         >>> fractions = row(linear_compute_fraction=0.8, prefill_compute_fraction=0.9, prefill_expert_fraction=0.5)
-        >>> work = row(prompt_linear_flops=14.3e12, expert_flops_share=0.0)
-        >>> round(prompt_linear_s(work, row(linear_flops_per_s=1e15), fractions) * 1e3, 3)
+        >>> work = row(prompt_linear_flops=14.3e12, expert_flops_share=0.0, new_tokens=1024)
+        >>> round(prompt_linear_s(work, row(linear_flops_per_s=1e15), 0.0, fractions) * 1e3, 3)
         19.861
     """
     slower = 1 + work.expert_flops_share * (1 / achieved.prefill_expert_fraction - 1)
     fraction = achieved.linear_compute_fraction * achieved.prefill_compute_fraction
-    return work.prompt_linear_flops * slower / (rates.linear_flops_per_s * fraction)
+    return work.prompt_linear_flops * slower / (rates.linear_flops_per_s * fraction) + work.new_tokens * expert_copy_s
 
 
 @formula(unit="s", source="kernel tables of ai-dynamo/aiconfigurator: grouped products over tokens per expert")
@@ -387,13 +395,14 @@ def prefill_terms(
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     byte_s, prompt_bytes = weight_byte_s(rates, achieved), work.new_tokens * work.hidden_bytes
     degrees = work.tensor_parallel, work.pipeline_parallel
+    copy_s = expert_copy_s(work.moe_layers, work.expert_copies, work.hidden_bytes, rates, achieved)
     with trace_label("prompt"):
         transfer, latency = transfer_and_latency_s(work.reductions, prompt_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
         transfer = transfer + work.new_tokens * exchange_slope_s(work.exchange, work.link)
         latency = latency + exchange_fixed_s(work.exchange, links)
     return PrefillTerms(
-        prompt_linear_s=prompt_linear_s(work, rates, achieved),
+        prompt_linear_s=prompt_linear_s(work, rates, copy_s, achieved),
         padding_s=padding_s(work, rates, achieved) if work.expert_share.any() else np.zeros(len(work)),
         prompt_attention_s=prompt_attention_s(work, rates, achieved),
         prompt_links_s=transfer,

@@ -146,6 +146,7 @@ class StepWork(Columns):
     layers: Column
     reductions: Column  # all-reduces per step over the devices of a rank
     moe_layers: Column  # layers with routed experts
+    expert_copies: Column  # copies of a sequence's token that one device sends through the experts of a layer
     latent_layers: Column  # layers with latent attention (MLA)
     hidden_bytes: Column  # activations of one token between layers, B
     tensor_parallel: Column
@@ -304,6 +305,39 @@ def experts_per_token_share(model: ModelArchitecture) -> float:
     return model.experts_per_token / model.num_experts if model.is_moe else 0.0
 
 
+def expert_copies(model: ModelArchitecture, tensor_parallel: Column, data_parallel: Column) -> Column:
+    """Copies of one token that each device sends through the experts of a layer; 0 for dense models.
+
+    Tensor-parallel ranks split every expert, and each of them reads all copies. Ranks of data-parallel attention keep
+    whole experts, and the devices of a rank share its copies.
+    """
+    copies = float(model.experts_per_token) if model.is_moe else 0.0
+    return copies / np.where(data_parallel > 1, tensor_parallel, 1.0)
+
+
+@formula(unit="s/token", source="kernel tables of ai-dynamo/aiconfigurator: grouped products over the width of experts")
+def expert_copy_s(
+    moe_layers: Column, expert_copies: Column, hidden_bytes: Column, rates: DeviceRates, achieved: Achieved
+) -> Column:
+    """Time to gather, permute and sum the copies of one token that pass the experts of all layers.
+
+    Its bytes do not depend on the width of an expert, so experts that are narrow or split over many ranks achieve
+    little of the matrix rate.
+
+    Parameters:
+        moe_layers: layers with routed experts.
+        expert_copies: copies of the token that the device moves in each of them.
+        hidden_bytes: a copy, B.
+        rates: data-sheet rates of the device.
+        achieved: fitted coefficients; `expert_copy_passes` is how often a copy is read or written.
+    Limits: the kernels move copies while they do not multiply.
+    Check: 48 layers, 8 copies of 4 KB, moved 5 times at 3.35 TB/s, us.
+        >>> round(expert_copy_s(48, 8, 4096, row(bytes_per_s=3.35e12), row(expert_copy_passes=5)) * 1e6, 3)
+        2.348
+    """
+    return moe_layers * expert_copies * hidden_bytes * achieved.expert_copy_passes / rates.bytes_per_s
+
+
 def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_tokens: float) -> StepWork:
     """Work of one decode step on one device of every plan.
 
@@ -330,6 +364,7 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
         layers=np.full(n, model.num_sublayers / 2),
         reductions=model.num_sublayers - exchange.expert_layers,
         moe_layers=np.full(n, float(model.moe_layers)),
+        expert_copies=expert_copies(model, tp, plans.data_parallel),
         latent_layers=np.full(n, float(sum(g.layers * g.is_latent for g in model.attention))),
         hidden_bytes=np.full(n, 2.0 * model.hidden_size),
         tensor_parallel=tp,
@@ -355,7 +390,8 @@ def split_step_with_host(model: ModelArchitecture, work: StepWork, on: HostOfflo
         with trace_label("attention"):
             scores = remaining_on_accelerators(work.cache_flops, on.layers_share)
     host = host_step(model, on, work.cache_read_bytes * work.tensor_parallel)
-    return replace(work, linear_flops=flops, cache_read_bytes=read, cache_flops=scores, host=host)
+    copies = work.expert_copies * (1 - on.experts_share)
+    return replace(work, linear_flops=flops, cache_read_bytes=read, cache_flops=scores, expert_copies=copies, host=host)
 
 
 def with_speculative_decoding(terms: StepTerms, model: ModelArchitecture, option: Speculative | None) -> StepTerms:
@@ -371,20 +407,21 @@ def with_speculative_decoding(terms: StepTerms, model: ModelArchitecture, option
 
 
 @formula(unit="s/sequence", source="roofline model (Williams et al. 2009)")
-def linear_slope_s(work: StepWork, rates: DeviceRates, achieved: Achieved) -> Column:
+def linear_slope_s(work: StepWork, rates: DeviceRates, expert_copy_s: Column, achieved: Achieved) -> Column:
     """Time to multiply one sequence's token.
 
     Parameters:
         work: decode-step work of one device.
         rates: data-sheet rates of the device.
+        expert_copy_s: time to move the token's copies through the experts, s.
         achieved: fitted efficiency coefficients.
     Limits: large batches.
-    Check: 16 GFLOP at 0.8 of 1,000 TFLOP/s, us.
+    Check: 16 GFLOP at 0.8 of 1,000 TFLOP/s and 2 us for its copies, us.
         >>> work, rates = row(linear_flops=16e9), row(linear_flops_per_s=1e15)
-        >>> round(linear_slope_s(work, rates, row(linear_compute_fraction=0.8)) * 1e6, 3)
-        20.0
+        >>> round(linear_slope_s(work, rates, 2e-6, row(linear_compute_fraction=0.8)) * 1e6, 3)
+        22.0
     """
-    return work.linear_flops / (rates.linear_flops_per_s * achieved.linear_compute_fraction)
+    return work.linear_flops / (rates.linear_flops_per_s * achieved.linear_compute_fraction) + expert_copy_s
 
 
 READ_SHARPNESS = 4.0  # exponent of the knee between the two bounds of reading weights
@@ -511,6 +548,7 @@ def step_terms(
     """
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     byte_s, degrees = weight_byte_s(rates, achieved), (work.tensor_parallel, work.pipeline_parallel)
+    copy_s = expert_copy_s(work.moe_layers, work.expert_copies, work.hidden_bytes, rates, achieved)
     slope, fixed = transfer_and_latency_s(work.reductions, work.hidden_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
         slope = slope + exchange_slope_s(work.exchange, work.link)
@@ -519,7 +557,7 @@ def step_terms(
         slope = slope + context_slope_s(work.context, links)
         fixed = fixed + context_fixed_s(work.context, links)
     return StepTerms(
-        linear_slope_s=linear_slope_s(work, rates, achieved),
+        linear_slope_s=linear_slope_s(work, rates, copy_s, achieved),
         dense_s=dense_s(work.dense_bytes, byte_s),
         experts_s=experts_s(work.routed_bytes, byte_s, achieved),
         attention_slope_s=attention_slope_s(work, rates, achieved),

@@ -22,7 +22,7 @@ from app.sizing.serving.prefill import (
     prefill_terms,
     seconds_per_prompt,
 )
-from app.sizing.serving.step import DeviceRates
+from app.sizing.serving.step import DeviceRates, expert_copies
 from app.sizing.workload import Lengths
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big, planned, prompt_of
@@ -41,6 +41,7 @@ WORK = PrefillWork(
     new_tokens=col(768, 768),
     layers=col(32, 32),
     moe_layers=col(0, 30),
+    expert_copies=col(0, 0),
     graph_tokens=col(0, 512),
     reductions=col(64, 64),
     hidden_bytes=col(8192, 8192),
@@ -198,8 +199,23 @@ def test_routed_experts_slow_their_share_of_a_prompt() -> None:
     assert 0 < share < 1 and expert_flops_share(DENSE) == 0
     for model, part in ((MIXTURE, share), (DENSE, 0.0)):
         work = prompt_of(model, on_big(model), prompt_tokens=800)
-        usual, half = (prefill_terms(work, achieved(prefill_expert_fraction=f)).prompt_linear_s[0] for f in (1.0, 0.5))
+        usual, half = (
+            prefill_terms(work, achieved(prefill_expert_fraction=f, expert_copy_passes=0.0)).prompt_linear_s[0]
+            for f in (1.0, 0.5)
+        )
         assert half / usual == pytest.approx(1 + part)  # their part takes twice as long
+
+
+def test_copies_of_tokens_take_the_same_time_on_experts_of_any_width() -> None:
+    """Ranks of one group multiply a part of each expert, but move all copies; whole experts divide the copies."""
+    split = replace(WORK, expert_copies=col(8, 0))
+    without, found = prefill_terms(WORK, achieved(2)), prefill_terms(split, achieved(2))
+    assert found.prompt_linear_s[1] == without.prompt_linear_s[1]
+    layers = replace(split, moe_layers=col(30, 30))
+    copied = prefill_terms(layers, achieved(2)).prompt_linear_s[0] - without.prompt_linear_s[0]
+    assert copied == pytest.approx(768 * 30 * 8 * 8192 * 4 / 3.2e12)
+    assert expert_copies(MIXTURE, col(4, 4), col(1, 2)).tolist() == [2, 0.5]
+    assert expert_copies(DENSE, col(4), col(1)).tolist() == [0]
 
 
 def test_a_prompt_that_comes_with_its_cache_is_neither_ingested_nor_launched() -> None:

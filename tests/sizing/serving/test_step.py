@@ -55,6 +55,7 @@ WORK = StepWork(
     layers=col(32, 32),
     reductions=col(64, 64),
     moe_layers=col(8, 8),
+    expert_copies=col(0, 0),
     latent_layers=col(4, 4),
     hidden_bytes=col(8192, 8192),
     tensor_parallel=col(4, 1),
@@ -65,6 +66,11 @@ WORK = StepWork(
     rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12), col(0, 0)),
     link=LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9), col(4, 1), 0.7),
 )
+
+
+def test_a_token_is_copied_to_its_experts_and_back() -> None:
+    slope = [step_terms(replace(WORK, expert_copies=col(n, 0)), achieved(2)).linear_slope_s for n in (0, 8)]
+    assert (slope[1] - slope[0]).tolist() == [pytest.approx(8 * 8 * 8192 * 4 / 3.2e12), 0]
 
 
 def test_terms_of_a_step_are_its_work_over_what_the_device_achieves() -> None:
