@@ -206,6 +206,7 @@ VALUES = {
     "network_bandwidth_fraction": 0.9,
     "sample_compute_fraction": 0.45,
     "sample_linear_fraction": 0.9,
+    "cross_attention_fraction": 0.5,
     "sample_batch_s": 300e-6,
     "straggler_share": 0.01,
     "host_optimizer_params_per_s": 2e9,

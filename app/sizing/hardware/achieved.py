@@ -59,6 +59,7 @@ class Achieved(Columns):
     network_bandwidth_fraction: Column  # of the network
     sample_compute_fraction: Column  # convolutions of a single pass, of the matrix rate
     sample_linear_fraction: Column  # matrices of a single pass, of the share that large decode batches achieve
+    cross_attention_fraction: Column  # reads of a recording's cache by a decoded token, of attention_memory_fraction
     sample_batch_s: Column  # overhead of every batch in addition to its passes, s
     sample_decode_layer_s: Column  # kernel launches and search of a decoded token of a sample, s per layer
 

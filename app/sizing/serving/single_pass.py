@@ -383,7 +383,7 @@ def batch_terms(
     longer = sequences if padding_factor is None else sequences * padding_factor
     rate, memory = plans.linear_flops_per_s, plans.bytes_per_s
     fraction = s.sample_compute_fraction if work.convolutional else matrix_fraction(s)
-    read = s.attention_memory_fraction if work.decodes else s.linear_memory_fraction
+    read = s.attention_memory_fraction * s.cross_attention_fraction if work.decodes else s.linear_memory_fraction
     return BatchTerms(
         flops_slope_s=flops_slope_s(work, rate, fraction, longer),
         bytes_slope_s=bytes_slope_s(work, rate, plans.bit16_flops_per_s, memory, read, longer),

@@ -69,7 +69,7 @@ def test_convolutions_and_decoders_achieve_other_shares() -> None:
     assert convolved.flops_slope_s[0] == pytest.approx(2e12 / (1e15 * 0.45))
     assert convolved.extra_slope_s[0] == pytest.approx(0.5e12 / (1e15 * 0.45))
     decoding = batch_terms(replace(PICTURE, decodes=True), plans())
-    assert decoding.bytes_slope_s[0] == pytest.approx(4e9 / (3.2e12 * 0.6))
+    assert decoding.bytes_slope_s[0] == pytest.approx(4e9 / (3.2e12 * 0.6 * 0.5))
     assert decoding.host_slope_s[0] == 20e-6
 
 
