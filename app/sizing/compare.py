@@ -787,8 +787,9 @@ def summarize_comparison(
     """Summary: the cheapest option, why others cost more, and which options miss the requirements."""
     best = cheapest_outcome(outcomes)
     if best is None:
-        options = "evaluated options" if any(o.left_out for o in outcomes) else "options"
-        sentences = [f"None of the {options} meets the requirements at a known price."]
+        evaluated = [o for o in outcomes if not o.left_out]
+        options = "options" if len(evaluated) == len(outcomes) else "evaluated options"
+        sentences = [f"None of the {options} meets the requirements at a known price."] if evaluated else []
     else:
         sentences = [f"'{best.name}' costs the least: {format_hardware(best)} for {format_cost(best)}."]
     by_name = {o.name: o for o in outcomes}

@@ -125,11 +125,12 @@ from app.sizing.whatif.prices import (
 )
 from app.sizing.words import format_count, join_words, percent
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
-from app.work import add_work, count_work
+from app.work import add_work, count_work, is_work_left
 
 # Work of one answer, in milliseconds of CPU time, about: the most after which optional work is left out, and that of a
 # search besides its plans and simulations.
-MOST_WORK, WORK_PER_SEARCH = 850.0, 10.0
+MOST_WORK, WORK_PER_ANSWERED_SEARCH = 850.0, 10.0
+UNSEARCHED_ADDITIONS = "some additions to your hardware were not searched"
 IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools
 
 
@@ -327,7 +328,7 @@ def describe_other_type(
             continue
         asked = at_share(question, share) if carried else question
         asked = replace(asked, constraints=replace(left, pricing_models=(PricingModel.OWNED,)))
-        while priced := list_purchases(asked, budget, catalog):
+        while is_work_left(UNSEARCHED_ADDITIONS) and (priced := list_purchases(asked, budget, catalog)):
             usd, fleet = min(priced, key=lambda each: each[0])
             best, budget = (usd, share, fleet), usd * (1 - question.assumptions.near_tie_share)
     if best is None:
@@ -656,7 +657,7 @@ def rank_estimates(result: SearchResult, catalog: Catalog) -> tuple[Ranked, ...]
 
 def find_finalists(search: Search[Workload]) -> SearchResult:
     """Find the finalists for either kind of workload."""
-    add_work(WORK_PER_SEARCH)
+    add_work(WORK_PER_ANSWERED_SEARCH)
     if isinstance(search.question.workload, TrainingWorkload):
         return find_training(search.of(search.question.workload))
     return find_inference(search.of(search.question.workload))

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.api import cost
-from app.api.routes.recommendations import LEFT_OUT
+from app.api.routes.recommendations import BRIEF_OPTIONS
 from app.sizing.serving.choice import best_single_service
 from app.sizing.whatif import limits
 from tests.examples import answer_of
@@ -40,7 +40,7 @@ def test_an_expensive_comparison_stores_brief_answers_and_says_so(
 ) -> None:
     monkeypatch.setattr(cost, "WHOLE_COMPARE_S", 0.0)
     found = client.post("/compare", json={**BODY, "options": OPTIONS[:2]}).json()
-    assert found["summary"].endswith(LEFT_OUT)
+    assert found["summary"].endswith(BRIEF_OPTIONS)
     stored = client.get(f"/recommendations/{found['options'][0]['id']}").json()
     assert stored["request"]["include"] == [] and not stored["sensitivity"]
 

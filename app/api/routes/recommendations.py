@@ -64,7 +64,7 @@ from app.work import count_work
 
 router = APIRouter(tags=["sizing"])
 
-LEFT_OUT = (
+BRIEF_OPTIONS = (
     "The stored answers leave out sensitivity, cheaper_if, load_curve, alternatives and day, because many expensive "
     "options are compared; post the request of one to /recommend without include to get them."
 )
@@ -110,7 +110,7 @@ def compute_comparison(
         outcomes = [evaluate_requested_option(asked, catalog) for asked in options]
         comparison = compare_outcomes(outcomes, catalog, phases=request.phases is not None)
     if is_brief:
-        comparison = replace(comparison, summary=f"{comparison.summary} {LEFT_OUT}")
+        comparison = replace(comparison, summary=f"{comparison.summary} {BRIEF_OPTIONS}")
 
     ids = store_recommendations(options, comparison, directory, answers, today, holdings)
     head = {"catalog": catalog_json(catalog), "as_of": (request.as_of or today).isoformat()}

@@ -129,15 +129,17 @@ class ReplicaLaunch:
     @property
     def setup_line(self) -> str:
         """Line before the start command in a container, with the version of the engine."""
-        setup = f"pip install {shlex.quote(self.plugin)}" if self.plugin else self.launch.container_setup
+        setup = f"pip install {shlex.join(self.plugins)}" if self.plugins else self.launch.container_setup
         return setup.replace("{version}", format_version(self.version))
 
     @property
-    def plugin(self) -> str:
-        """Package that the engine needs for weights of this format, or for recordings; empty if it needs none."""
-        need = "speech" if self.group.load == BENCHMARKS["vllm-speech"].load else str(self.group.places.get("format"))
-        since, package = self.launch.plugins.get(need, (ANY_VERSION, ""))
-        return package.replace("{version}", format_version(self.version)) if self.version >= since else ""
+    def plugins(self) -> list[str]:
+        """Packages that the engine needs for weights of this format and for recordings."""
+        needs = [str(self.group.places.get("format"))]
+        needs += ["speech"] if self.group.load == BENCHMARKS["vllm-speech"].load else []
+        found = (self.launch.plugins.get(need, (ANY_VERSION, "")) for need in needs)
+        packages = (package for since, package in found if package and self.version >= since)
+        return [package.replace("{version}", format_version(self.version)) for package in packages]
 
     def script_lines(self, *before: str, port: str | None = None) -> tuple[str, ...]:
         """Lines of the start script.
@@ -311,7 +313,7 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
         )
     notes += [
         f"{product_name(launch.engine)} needs a package for this model, which containers install: {each}."
-        for each in {part.plugin: None for part in groups if part.plugin}
+        for each in dict.fromkeys(package for part in groups for package in part.plugins)
     ]
     notes += [
         f"--tensor-parallel-size counts NeuronCores: {part.group.places['tensor']} on "

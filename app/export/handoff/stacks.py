@@ -20,7 +20,7 @@ from app.export.handoff.option import (
 )
 from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, serving_notes, shared_files
 from app.export.handoff.weights import needs_conversion
-from app.sizing.words import product_name
+from app.sizing.words import join_words, product_name
 
 Document = dict[str, Any]
 RAY = "ray.serve.llm:build_openai_app of Ray 2.52, read 2026-11-26"
@@ -111,8 +111,8 @@ def _value_of(text: str) -> Any:
 def _require_vllm(part: ReplicaLaunch, stack: str) -> None:
     if part.launch.engine != "vllm":
         raise NotServable(f"{stack} starts vLLM; this option is served with {product_name(part.launch.engine)}.")
-    if part.plugin:
-        raise NotServable(f"{stack} starts vLLM without {part.plugin}, which this option needs.")
+    if part.plugins:
+        raise NotServable(f"{stack} starts vLLM without {join_words(part.plugins)}, which this option needs.")
     if needs_conversion(part.group):
         raise NotServable(f"{stack} loads weights from a repository; those of this option are at a path of yours.")
 

@@ -187,7 +187,7 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
             f"{describe_pricing(summary.price.pricing_model)}: {describe_hourly_cost(summary)}. {backing}"
         )
         if summary.price.upfront_usd is not None:
-            text += f" This includes an upfront payment of {format_usd(summary.price.upfront_usd)} per machine."
+            text += f" This includes an upfront payment of {summary.price.upfront_usd:,.0f} USD per machine."
     return (Reason("price", text, "usd_per_hour", summary.usd_per_hour, "USD/h"),)
 
 

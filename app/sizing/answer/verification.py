@@ -867,7 +867,9 @@ def decision_value(ranked: Ranked) -> DecisionValue | None:
     if assurance is None:
         return None
     by_level = {level.confidence: level for level in assurance.by_level}
-    at_confidence, at_prediction = by_level.get(assurance.asked), by_level.get(MEDIAN_CONFIDENCE)
+    at_confidence = by_level.get(assurance.asked)
+    # Later ranks leave out the levels at which they cost more than the first.
+    at_prediction = by_level.get(MEDIAN_CONFIDENCE, None if ranked.rank == 1 else at_confidence)
     if at_confidence is None or at_prediction is None:
         return None
     priced = any(

@@ -457,7 +457,7 @@ def license_not_included(context: AnswerContext) -> Notice | None:
         monthly = term.usd_over(d.total_accelerators, 1.0)
         accelerators = format_count(d.total_accelerators, "accelerator")
         published = term.describe()
-        text += f" {published[0].upper()}{published[1:]}. For {accelerators}, that is {format_usd(monthly)} a month."
+        text += f" {published[0].upper()}{published[1:]}. For {accelerators}, that is {monthly:,.0f} USD a month."
     return Notice("license_not_included", text)
 
 

@@ -96,8 +96,8 @@ def find_out_of_host_memory(case: Case) -> Iterator[Finding]:
     yield Finding(
         "out_of_host_memory",
         text + ("" if usual is None else f" Expected need for offloaded data: {format_number(usual / GIB)} GiB."),
-        1.0,
-        (Evidence("host_memory_gib", failed / GIB, None if usual is None else usual / GIB, "GiB"),),
+        1.0 if failed else None,
+        (Evidence("host_memory_gib", failed / GIB, None if usual is None else usual / GIB, "GiB"),) if failed else (),
         "The ranks of a machine read checkpoints and hold data and offloaded states in host memory, and a container or "
         "job may be allowed less than the machine has.",
         f"Raise the memory limit of the container or job, {offloads}, or use machines with more host memory.",

@@ -510,7 +510,8 @@ def find_preemptions(case: Case) -> Iterator[Finding]:
     """The engine evicts requests from the KV cache and computes them again."""
     seen, excess = case.service.preemptions_per_request, excess_preemptions(case)
     counted = case.service.preemptions
-    if seen is None and counted and excess > -case.assumptions.diagnosed_least_share:
+    simulated = case.expected_performance is not None and case.expected_performance.simulation is not None
+    if seen is None and counted and simulated and excess > -case.assumptions.diagnosed_least_share:
         yield preemptions_finding(
             f"The log counts {format_number(counted)} preemptions; almost none are expected.",
             None,

@@ -13,7 +13,7 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Mask, concat_tables, with_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
-from app.sizing.decisions.placement import planned_capacity_per_s, replicas_for_rate
+from app.sizing.decisions.placement import plan_fleet, planned_capacity_per_s, replicas_for_rate
 from app.sizing.decisions.ranking import (
     best_per_accelerator,
     familiar_first,
@@ -959,7 +959,9 @@ def confirm_replicas(
         return np.maximum(needed, runs.pooled)
     levels, asked, workload = np.array(by.levels)[:, None], search.question.constraints.confidence, search.workload
     needed = np.where(levels == asked, np.maximum(needed, runs.pooled), needed)
-    usd = needed * judged.options.daily_usd_per_hour / judged.fleet.replicas
+    size = judged.plans.accelerators_per_replica, judged.plans.accelerators_per_node
+    machines = plan_fleet(workload.redundancy, *size, np.where(np.isinf(needed), 1.0, needed)).nodes
+    usd = np.where(np.isinf(needed), np.inf, machines) * judged.options.daily_usd_per_hour / judged.fleet.nodes
     unshown = ~np.isin(levels, CONFIDENCE_LEVELS)
     decides = (np.arange(by.count) == 0) | (usd < usd[:, :1])
     open_levels = decides & ~unshown & (levels != asked) & np.isfinite(needed)

@@ -654,7 +654,7 @@ def relax_time_limits(question: Question, catalog: Catalog, judged: Sequence[Rej
         for time in times:
             wide = time.knob.set_value(wide, time.knob.now * MAX_LIMIT_FACTOR)
         types = find_feasible_plans(wide, catalog, types).within(question.constraints).types(catalog)
-    for time in times if is_work_left(UNTRIED_CHANGES) else ():
+    for time in times if times and is_work_left(UNTRIED_CHANGES) else ():
         effect = relax_time(question, time, tuple(t for t in time.types if t in types), catalog)
         if effect is not None:
             yield effect

@@ -558,6 +558,12 @@ def test_the_runner_up_is_cheaper_below_where_costs_meet() -> None:
     assert found.decides.endswith(" Below 727 output tokens/s, 8 × Acme Card is cheaper.")
 
 
+def test_a_runner_up_whose_other_levels_nobody_simulated_is_cheaper_below() -> None:
+    found = choose_verification(Question(CHAT), (FIRST, candidate(2, (0.8, 8, 33.0), accelerator=CARD)))
+    assert found is not None
+    assert found.decides.endswith(" Below 727 output tokens/s, 8 × Acme Card is cheaper.")
+
+
 def test_another_where_that_saves_more() -> None:
     unsure = candidate(2, (0.5, 4, 10.0), (0.8, 16, 40.0), accelerator=CARD)
     found = choose_verification(Question(CHAT), (FIRST, unsure))

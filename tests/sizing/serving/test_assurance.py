@@ -151,6 +151,18 @@ def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size
     assert all(more >= 0.9 * less - 1 for less, more in pairwise(replicas))
 
 
+@pytest.mark.parametrize("confidence", [0.5, 0.7, 0.95])
+def test_levels_of_machines_of_any_size_never_cost_less_with_more_confidence(
+    catalog: Catalog, confidence: float
+) -> None:
+    """Machines of eight are paid whole, and other options of single ones may cost less at some levels."""
+    workload = replace(CHAT, model=LLAMA_70B, peak_per_s=40.0)
+    first = recommend_hardware(asked(workload, confidence, limit=5), catalog).recommendations[0].estimate
+    assert first.assurance is not None
+    costs = [level.cost for level in first.assurance.by_level]
+    assert costs == sorted(costs)
+
+
 @pytest.mark.slow
 @given(WORKLOADS, CONFIDENCES, CONFIDENCES)
 def test_more_confidence_never_costs_less(
