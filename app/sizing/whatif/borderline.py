@@ -60,7 +60,7 @@ class BorderlinePlan:
     usd_total: float | None  # cost of work with an end, USD
     usd: float  # cost that plans are compared by, USD or USD/h
     probability: float  # probability of fitting in memory
-    needed_bytes: float  # memory that the requested confidence takes on the fullest device, B
+    needed_bytes: float  # memory needed on the fullest device, as the rejection of a type states it, B
     available_bytes: float  # memory that may be used there, B
 
     def describe(self) -> str:
